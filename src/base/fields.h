@@ -1,0 +1,108 @@
+// One field list per attribute struct gives its text, parsing and hash; equality is `= default`.
+//
+//   struct Softmax { std::int64_t axis = -1; bool operator==(const Softmax&) const = default;
+//                    static constexpr auto fields = std::tuple{Field{"axis", &Softmax::axis}}; };
+//
+// A field that the list forgets is a compile error (covers_all_members).
+// Another attribute type joins by overloading attribute_text and parse_attribute beside it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "base/text.h"
+
+namespace tandem {
+
+template <class Struct, class Value>
+struct Field {
+  std::string_view name;
+  Value Struct::*member;
+};
+template <class Struct, class Value>
+Field(const char*, Value Struct::*) -> Field<Struct, Value>;
+
+inline std::string attribute_text(std::int64_t value) { return fmt::format("{}", value); }
+inline std::string attribute_text(double value) { return fmt::format("{}", value); }
+inline std::string attribute_text(bool value) { return value ? "true" : "false"; }
+inline std::string attribute_text(const std::string& value) { return fmt::format("\"{}\"", value); }
+
+inline bool parse_attribute(std::string_view text, std::int64_t& out) {
+  const auto value = parse_int(text);
+  if (value) out = *value;
+  return value.has_value();
+}
+inline bool parse_attribute(std::string_view text, double& out) {
+  const auto value = parse_double(text);
+  if (value) out = *value;
+  return value.has_value();
+}
+inline bool parse_attribute(std::string_view text, bool& out) {
+  out = text == "true";
+  return out || text == "false";
+}
+inline bool parse_attribute(std::string_view text, std::string& out) {
+  if (text.size() < 2 || text.front() != '"' || text.back() != '"') return false;
+  out = std::string(text.substr(1, text.size() - 2));
+  return true;
+}
+
+namespace fields_detail {
+struct ConvertsToAnything {
+  template <class T>
+  operator T() const;  // NOLINT(google-explicit-constructor): only named in unevaluated code
+};
+template <class Struct, class... Members>
+consteval std::size_t member_count() {
+  if constexpr (requires { Struct{std::declval<Members>()..., ConvertsToAnything{}}; }) {
+    return member_count<Struct, Members..., ConvertsToAnything>();
+  } else {
+    return sizeof...(Members);
+  }
+}
+}  // namespace fields_detail
+
+template <class Struct>
+consteval bool covers_all_members() {
+  return std::tuple_size_v<decltype(Struct::fields)> == fields_detail::member_count<Struct>();
+}
+
+template <class Struct, class Visit>
+constexpr void for_each_field(Visit&& visit) {
+  std::apply([&](const auto&... field) { (visit(field), ...); }, Struct::fields);
+}
+
+// "act=relu axis=1": only what differs from the default, in the list's order.
+template <class Struct>
+std::string fields_text(const Struct& value) {
+  static_assert(covers_all_members<Struct>(), "a member is missing from `fields`");
+  std::string out;
+  const Struct defaults{};
+  for_each_field<Struct>([&](const auto& field) {
+    if (value.*field.member == defaults.*field.member) return;
+    if (!out.empty()) out += ' ';
+    out += fmt::format("{}={}", field.name, attribute_text(value.*field.member));
+  });
+  return out;
+}
+
+enum class FieldResult { kOk, kUnknownName, kBadValue };
+
+// Sets the field called `name` from `text`.
+template <class Struct>
+FieldResult set_field(Struct& value, std::string_view name, std::string_view text) {
+  FieldResult result = FieldResult::kUnknownName;
+  for_each_field<Struct>([&](const auto& field) {
+    if (field.name != name) return;
+    result = parse_attribute(text, value.*field.member) ? FieldResult::kOk : FieldResult::kBadValue;
+  });
+  return result;
+}
+
+}  // namespace tandem

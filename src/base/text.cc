@@ -1,0 +1,118 @@
+#include "base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+namespace tandem {
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const auto first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  if (trim(text).empty()) return parts;
+  while (true) {
+    const auto at = text.find(separator);
+    parts.push_back(trim(text.substr(0, at)));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  constexpr std::string_view kSpace = " \t\r\n";
+  while (true) {
+    const auto first = text.find_first_not_of(kSpace);
+    if (first == std::string_view::npos) return out;
+    text.remove_prefix(first);
+    const auto length = std::min(text.find_first_of(kSpace), text.size());
+    out.push_back(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+namespace {
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substitute, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string scaled(double value, double base, std::string_view unit) {
+  constexpr std::array<std::string_view, 6> kPrefix = {"", "k", "M", "G", "T", "P"};
+  std::size_t step = 0;
+  // 999.5 would print as 1e+03 with three digits, so move up just below the boundary.
+  while (std::abs(value) >= base * 0.9995 && step + 1 < kPrefix.size()) {
+    value /= base;
+    ++step;
+  }
+  return fmt::format("{:.3g}{}{}{}", value, unit.empty() ? "" : " ", kPrefix[step], unit);
+}
+}  // namespace
+
+std::optional<std::int64_t> parse_int(std::string_view text) {
+  return parse_number<std::int64_t>(text);
+}
+
+std::optional<double> parse_double(std::string_view text) {
+  const auto value = parse_number<double>(text);
+  if (value && !std::isfinite(*value)) return std::nullopt;
+  return value;
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const auto& candidate : candidates) {
+    const auto distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string si(double value) { return scaled(value, 1000, ""); }
+
+std::string seconds_text(double seconds) {
+  if (seconds == 0) return "0 s";
+  if (seconds < 0.9995e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds < 0.9995) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} s", seconds);
+}
+
+std::string bytes_text(double bytes) { return scaled(bytes, 1000, "B"); }
+
+}  // namespace tandem

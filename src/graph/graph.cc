@@ -1,0 +1,166 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/hashes.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "ops/task_grid.h"
+
+namespace tandem::graph {
+
+std::span<const NodeId> Graph::inputs(NodeId id) const {
+  const Node& n = node(id);
+  return std::span(data_->inputs).subspan(n.first_input, n.input_count);
+}
+
+std::vector<TensorType> Graph::input_types(NodeId id) const {
+  std::vector<TensorType> types;
+  for (auto i : inputs(id)) types.push_back(node(i).type);
+  return types;
+}
+
+std::vector<NodeId> Graph::ids() const {
+  std::vector<NodeId> out;
+  out.reserve(size());
+  for (std::size_t i = 0; i < size(); ++i) out.emplace_back(i);
+  return out;
+}
+
+std::vector<std::vector<NodeId>> Graph::consumers() const {
+  std::vector<std::vector<NodeId>> out(size());
+  for (auto id : ids()) {
+    for (auto i : inputs(id)) out[i.index()].push_back(id);
+  }
+  return out;
+}
+
+NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std::string name) {
+  if (name.empty()) name = fmt::format("{}{}", op.name(), data_.nodes.size());
+  const std::string where = fmt::format("{} %{}", op.name(), name);
+  const NodeId id(data_.nodes.size());
+  if (!by_name_.emplace(name, id).second) {
+    throw UserError("graph", where, "there is already a node of this name");
+  }
+  Node node{.op = op, .name = std::move(name), .type = {}};
+  try {
+    node.type = infer_type(op, inputs);
+  } catch (const UserError& e) {
+    throw UserError(e.kind, where, e.message, e.hint);
+  }
+  node.first_input = static_cast<std::uint32_t>(data_.inputs.size());
+  node.input_count = static_cast<std::uint32_t>(inputs.size());
+  data_.inputs.insert(data_.inputs.end(), inputs.begin(), inputs.end());
+  data_.nodes.push_back(std::move(node));
+  return id;
+}
+
+NodeId GraphBuilder::input(std::string name, const ParallelShape& shape, DType dtype,
+                           std::int64_t below) {
+  return add(ops::make_op(ops::kInput, ops::Source{shape, dtype, below}), {}, std::move(name));
+}
+
+NodeId GraphBuilder::weight(std::string name, const ParallelShape& shape, DType dtype) {
+  return add(ops::make_op(ops::kWeight, ops::Source{shape, dtype, 0}), {}, std::move(name));
+}
+
+std::optional<NodeId> GraphBuilder::find(std::string_view name) const {
+  const auto at = by_name_.find(std::string(name));
+  if (at == by_name_.end()) return std::nullopt;
+  return at->second;
+}
+
+Graph GraphBuilder::finish(std::vector<NodeId> outputs) {
+  data_.outputs = std::move(outputs);
+  auto data = std::make_shared<Graph::Data>(std::move(data_));
+  data->identity = hash_graph(Graph(data), HashKind::kIdentity);
+  data->shape = hash_graph(Graph(data), HashKind::kShape);
+  return Graph(std::move(data));
+}
+
+TensorType GraphBuilder::infer_type(const ops::Op& op, std::span<const NodeId> inputs) {
+  std::vector<TensorType> types;
+  for (auto i : inputs) types.push_back(data_.nodes[i.index()].type);
+  return result_type(op, types);
+}
+
+namespace {
+
+// Indices are integers where the operator wants them and nowhere else; the rest share one dtype.
+DType common_dtype(const ops::Op& op, std::span<const TensorType> inputs) {
+  std::optional<DType> common;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto dtype = inputs[i].dtype;
+    const bool wants_index = ((op.spec().index_inputs >> i) & 1U) != 0;
+    if (is_integer(dtype) != wants_index) {
+      throw UserError("graph", "",
+                      fmt::format("input {} is {} and must be {}", i, name(dtype),
+                                  wants_index ? "int32 or int64" : "a real type"));
+    }
+    if (wants_index) continue;
+    if (common && *common != dtype) {
+      throw UserError(
+          "graph", "",
+          fmt::format("input {} is {} and an earlier input is {}", i, name(dtype), name(*common)));
+    }
+    common = dtype;
+  }
+  return common.value_or(DType::kFp32);
+}
+
+}  // namespace
+
+TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
+  if (op.role() == ops::Role::kSource && !inputs.empty()) {
+    throw UserError("graph", "", fmt::format("takes 0 inputs and has {}", inputs.size()));
+  }
+  if (op.spec().type) return op.spec().type(op.raw(), inputs);
+  std::vector<Shape> sizes;
+  std::vector<ParallelShape> shapes;
+  for (const auto& t : inputs) {
+    sizes.push_back(t.shape.sizes);
+    shapes.push_back(t.shape);
+  }
+  const auto s = ops::signature(op, sizes);
+  return {ops::output_shape(s, ops::infer_grid(s, shapes)), common_dtype(op, inputs)};
+}
+
+std::vector<bool> needs_gradient(const Graph& graph) {
+  std::vector<bool> out(graph.size());
+  for (auto id : graph.ids()) {
+    const auto inputs = graph.inputs(id);
+    out[id.index()] = is_weight(graph.node(id)) ||
+                      std::ranges::any_of(inputs, [&](NodeId i) { return out[i.index()]; });
+  }
+  return out;
+}
+
+bool is_weight(const Node& node) { return node.op.is(ops::kWeight); }
+bool is_input(const Node& node) { return node.op.is(ops::kInput); }
+bool is_parallel(const Node& node) { return node.op.role() == ops::Role::kParallel; }
+
+Graph erase_parallelism(const Graph& pcg) {
+  GraphBuilder builder(pcg.name());
+  std::vector<NodeId> image(pcg.size());
+  for (auto id : pcg.ids()) {
+    const Node& node = pcg.node(id);
+    std::vector<NodeId> inputs;
+    for (auto i : pcg.inputs(id)) inputs.push_back(image[i.index()]);
+    if (is_parallel(node)) {
+      image[id.index()] = inputs[0];
+    } else if (node.op.role() == ops::Role::kSource) {
+      auto source = node.op.get<ops::Source>();
+      source.shape = ParallelShape(source.shape.sizes);
+      image[id.index()] = builder.add(ops::make_op(node.op.spec(), source), {}, node.name);
+    } else {
+      image[id.index()] = builder.add(node.op, inputs, node.name);
+    }
+  }
+  std::vector<NodeId> outputs;
+  for (auto o : pcg.outputs()) outputs.push_back(image[o.index()]);
+  return builder.finish(std::move(outputs));
+}
+
+}  // namespace tandem::graph

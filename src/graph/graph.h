@@ -1,0 +1,111 @@
+// Graphs: immutable values, cheap to copy. A node applies an operator to earlier nodes and has one
+// tensor; inputs and weights are nodes too. Nodes stand in topological order.
+//
+// A graph in which tensors have degrees, replicas or partial sums is a parallel computation graph
+// (PCG); it is the same type, and legal by the same check. Text form: graph/text.h.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/ids.h"
+#include "ops/op.h"
+#include "tensor/tensor_type.h"
+
+namespace tandem::graph {
+
+using NodeId = Id<struct NodeTag>;
+
+struct Node {
+  ops::Op op;
+  std::string name;
+  TensorType type;
+  std::uint32_t first_input = 0;
+  std::uint32_t input_count = 0;
+};
+
+class Graph {
+ public:
+  Graph() : data_(std::make_shared<const Data>()) {}
+
+  [[nodiscard]] const std::string& name() const { return data_->name; }
+  [[nodiscard]] std::size_t size() const { return data_->nodes.size(); }
+  [[nodiscard]] const Node& node(NodeId id) const { return data_->nodes[id.index()]; }
+  [[nodiscard]] std::span<const NodeId> inputs(NodeId id) const;
+  [[nodiscard]] const std::vector<NodeId>& outputs() const { return data_->outputs; }
+  [[nodiscard]] std::vector<TensorType> input_types(NodeId id) const;
+
+  // Every node id in topological order, for range-for.
+  [[nodiscard]] std::vector<NodeId> ids() const;
+  // By node, the nodes that use it, in order.
+  [[nodiscard]] std::vector<std::vector<NodeId>> consumers() const;
+
+  // Equal under renaming of everything but inputs and weights, and under reordering of independent
+  // nodes. Says that two graphs are the same program on the same weights.
+  [[nodiscard]] Hash identity_hash() const { return data_->identity; }
+  // Also equal under renaming inputs and weights: the same structure and shapes.
+  [[nodiscard]] Hash shape_hash() const { return data_->shape; }
+
+ private:
+  friend class GraphBuilder;
+  struct Data {
+    std::string name;
+    std::vector<Node> nodes;
+    std::vector<NodeId> inputs;  // of all nodes, one after another
+    std::vector<NodeId> outputs;
+    Hash identity = 0;
+    Hash shape = 0;
+  };
+  explicit Graph(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  std::shared_ptr<const Data> data_;
+};
+
+// Builds a graph node by node, checking each one: a graph that exists is legal.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string name) { data_.name = std::move(name); }
+
+  // Throws UserError naming the node: `matmul %7: index 'k' is 64 in input 0 and 63 in input 1`.
+  // An empty name becomes "<operator><number>".
+  NodeId add(const ops::Op& op, std::span<const NodeId> inputs, std::string name = "");
+  NodeId add(const ops::Op& op, std::initializer_list<NodeId> inputs, std::string name = "") {
+    return add(op, std::span(inputs.begin(), inputs.size()), std::move(name));
+  }
+  // With the default attributes.
+  NodeId add(const ops::OpSpec& spec, std::initializer_list<NodeId> inputs, std::string name = "") {
+    return add(ops::parse_op(spec, {}), inputs, std::move(name));
+  }
+  NodeId input(std::string name, const ParallelShape& shape, DType dtype, std::int64_t below = 0);
+  NodeId weight(std::string name, const ParallelShape& shape, DType dtype);
+
+  [[nodiscard]] const Node& node(NodeId id) const { return data_.nodes[id.index()]; }
+  [[nodiscard]] std::optional<NodeId> find(std::string_view name) const;
+
+  Graph finish(std::vector<NodeId> outputs);
+
+ private:
+  TensorType infer_type(const ops::Op& op, std::span<const NodeId> inputs);
+
+  Graph::Data data_;
+  std::unordered_map<std::string, NodeId> by_name_;
+};
+
+// The type of an operator's result. Throws UserError without a place.
+TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs);
+
+// Does training need a gradient of this node's tensor? True where a weight feeds it.
+std::vector<bool> needs_gradient(const Graph& graph);
+
+bool is_weight(const Node& node);
+bool is_input(const Node& node);
+bool is_parallel(const Node& node);
+
+// The graph without its parallelization operators, every tensor whole: what a PCG computes.
+Graph erase_parallelism(const Graph& pcg);
+
+}  // namespace tandem::graph

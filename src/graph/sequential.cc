@@ -1,0 +1,96 @@
+#include "graph/sequential.h"
+
+#include "graph/feed.h"
+#include "ops/signature.h"
+#include "term/evaluate.h"
+
+namespace tandem::graph {
+
+namespace {
+
+ops::Signature signature_of(const Graph& graph, NodeId id) {
+  std::vector<Shape> shapes;
+  for (auto i : graph.inputs(id)) shapes.push_back(graph.node(i).type.shape.sizes);
+  return ops::signature(graph.node(id).op, shapes);
+}
+
+template <class T>
+term::Evaluation<T> evaluation(const Graph& graph, NodeId id, const ops::Signature& s,
+                               const Values<T>& values) {
+  std::vector<const Dense<T>*> inputs;
+  for (auto i : graph.inputs(id)) inputs.push_back(&values[i.index()]);
+  return term::Evaluation<T>(s.meaning, term::whole_ranges(s.map), std::move(inputs));
+}
+
+}  // namespace
+
+template <class T>
+SourceValues<T> feed_values(const Graph& graph, std::uint64_t seed, std::uint64_t step) {
+  return [graph, seed, step](NodeId id) {
+    const Node& node = graph.node(id);
+    const Feed feed(node, seed, step);
+    Dense<T> out(node.type.shape.sizes);
+    for (std::size_t i = 0; i < out.data.size(); ++i) {
+      out.data[i] = feed.element_as<T>(static_cast<std::int64_t>(i));
+    }
+    return out;
+  };
+}
+
+template <class T>
+Values<T> run_forward(const Graph& graph, const SourceValues<T>& sources) {
+  Values<T> values(graph.size());
+  for (auto id : graph.ids()) {
+    const Node& node = graph.node(id);
+    CHECK(node.type.shape.is_undivided(), node.name);
+    if (node.op.role() == ops::Role::kSource) {
+      values[id.index()] = sources(id);
+    } else {
+      const auto s = signature_of(graph, id);
+      values[id.index()] = evaluation(graph, id, s, values).forward(s.map.outputs[0]);
+    }
+  }
+  return values;
+}
+
+template <class T>
+Values<T> run_backward(const Graph& graph, const Values<T>& values, Values<T> gradients) {
+  for (std::size_t n = graph.size(); n-- > 0;) {
+    const NodeId id(n);
+    const Node& node = graph.node(id);
+    if (node.op.role() == ops::Role::kSource || gradients[n].data.empty()) continue;
+    std::vector<Dense<T>*> wanted;
+    for (auto i : graph.inputs(id)) {
+      auto& g = gradients[i.index()];
+      if (is_integer(graph.node(i).type.dtype)) {
+        wanted.push_back(nullptr);
+        continue;
+      }
+      if (g.data.empty()) g = Dense<T>(graph.node(i).type.shape.sizes);
+      wanted.push_back(&g);
+    }
+    const auto s = signature_of(graph, id);
+    evaluation(graph, id, s, values).backward(s.map.outputs[0], gradients[n], std::move(wanted));
+  }
+  return gradients;
+}
+
+template <class T>
+Values<T> loss_seed(const Graph& graph) {
+  Values<T> seeds(graph.size());
+  const NodeId loss = graph.outputs()[0];
+  CHECK(graph.node(loss).type.shape.rank() == 0, graph.node(loss).name);
+  seeds[loss.index()] = Dense<T>(Shape{}, {term::Numbers<T>::from_index(1)});
+  return seeds;
+}
+
+#define TANDEM_INSTANTIATE(T)                                                          \
+  template SourceValues<T> feed_values<T>(const Graph&, std::uint64_t, std::uint64_t); \
+  template Values<T> run_forward<T>(const Graph&, const SourceValues<T>&);             \
+  template Values<T> run_backward<T>(const Graph&, const Values<T>&, Values<T>);       \
+  template Values<T> loss_seed<T>(const Graph&);
+TANDEM_INSTANTIATE(double)
+TANDEM_INSTANTIATE(term::Field)
+#undef TANDEM_INSTANTIATE
+
+}  // namespace tandem::graph

@@ -1,0 +1,369 @@
+#include "graph/virtual_devices.h"
+
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "term/evaluate.h"
+
+namespace tandem::graph {
+
+namespace {
+
+using ops::ShardIndex;
+
+std::size_t shard_number(const ParallelShape& shape, const ShardIndex& index) {
+  std::int64_t n = flat_index(shape.degrees, index.dims);
+  n = n * shape.replicas + index.replica;
+  n = n * shape.partial + index.partial;
+  return static_cast<std::size_t>(n);
+}
+
+template <class Visit>
+void for_each_shard(const ParallelShape& shape, Visit&& visit) {
+  for_each_index(shape.degrees, [&](const Shape& dims) {
+    for (std::int64_t r = 0; r < shape.replicas; ++r) {
+      for (std::int64_t p = 0; p < shape.partial; ++p) visit(ShardIndex{dims, r, p});
+    }
+  });
+}
+
+ShardIndex dual_index(ShardIndex index) {
+  std::swap(index.replica, index.partial);
+  return index;
+}
+
+template <class T>
+void accumulate(Dense<T>& into, const Dense<T>& from) {
+  for (std::size_t i = 0; i < into.data.size(); ++i) into.data[i] += from.data[i];
+}
+
+// The part of `source` that starts at `offset`.
+template <class T>
+Dense<T> slice(const Dense<T>& source, const Shape& offset, const Shape& size) {
+  Dense<T> out(size);
+  std::size_t n = 0;
+  for_each_index(size, [&](const Shape& index) {
+    Shape at = index;
+    for (std::size_t d = 0; d < at.rank(); ++d) at[d] += offset[d];
+    out.data[n++] = source.data[static_cast<std::size_t>(flat_index(source.shape, at))];
+  });
+  return out;
+}
+
+// Adds `part` into `target` at `offset`.
+template <class T>
+void add_at(Dense<T>& target, const Dense<T>& part, const Shape& offset) {
+  std::size_t n = 0;
+  for_each_index(part.shape, [&](const Shape& index) {
+    Shape at = index;
+    for (std::size_t d = 0; d < at.rank(); ++d) at[d] += offset[d];
+    target.data[static_cast<std::size_t>(flat_index(target.shape, at))] += part.data[n++];
+  });
+}
+
+Shape offset_of(const ParallelShape& shape, const Shape& coordinates) {
+  Shape offset = shape.shard();
+  for (std::size_t d = 0; d < offset.rank(); ++d) offset[d] *= coordinates[d];
+  return offset;
+}
+
+template <class T>
+Sharded<T> partition(const Sharded<T>& in, std::size_t dim, std::int64_t degree) {
+  ParallelShape shape = in.shape;
+  shape.degrees[dim] *= degree;
+  Sharded<T> out(shape);
+  for_each_shard(shape, [&](const ShardIndex& to) {
+    ShardIndex from = to;
+    from.dims[dim] /= degree;
+    Shape offset = shape.shard();
+    for (auto& o : offset) o = 0;
+    offset[dim] = (to.dims[dim] % degree) * shape.shard()[dim];
+    out.at(to) = slice(in.at(from), offset, shape.shard());
+  });
+  return out;
+}
+
+template <class T>
+Sharded<T> combine(const Sharded<T>& in, std::size_t dim, std::int64_t degree) {
+  ParallelShape shape = in.shape;
+  shape.degrees[dim] /= degree;
+  Sharded<T> out(shape);
+  for_each_shard(in.shape, [&](const ShardIndex& from) {
+    ShardIndex to = from;
+    to.dims[dim] /= degree;
+    Shape offset = in.shape.shard();
+    for (auto& o : offset) o = 0;
+    offset[dim] = (from.dims[dim] % degree) * in.shape.shard()[dim];
+    add_at(out.at(to), in.at(from), offset);
+  });
+  return out;
+}
+
+template <class T>
+Sharded<T> replicate(const Sharded<T>& in, std::int64_t degree) {
+  ParallelShape shape = in.shape;
+  shape.replicas *= degree;
+  Sharded<T> out(shape);
+  for_each_shard(shape, [&](const ShardIndex& to) {
+    out.at(to) = in.at({to.dims, to.replica / degree, to.partial});
+  });
+  return out;
+}
+
+template <class T>
+Sharded<T> reduce(const Sharded<T>& in, std::int64_t degree) {
+  ParallelShape shape = in.shape;
+  shape.partial /= degree;
+  Sharded<T> out(shape);
+  for_each_shard(in.shape, [&](const ShardIndex& from) {
+    accumulate(out.at({from.dims, from.replica, from.partial / degree}), in.at(from));
+  });
+  return out;
+}
+
+template <class T>
+Sharded<T> unreplicate(const Sharded<T>& in, std::int64_t degree) {
+  ParallelShape shape = in.shape;
+  shape.replicas /= degree;
+  Sharded<T> out(shape);
+  for_each_shard(shape, [&](const ShardIndex& to) {
+    out.at(to) = in.at({to.dims, to.replica * degree, to.partial});
+  });
+  return out;
+}
+
+// The gradient of unreplicate: replica 0 has it all, as the first of `degree` partial sums.
+template <class T>
+Sharded<T> first_of_partial(const Sharded<T>& in, std::int64_t degree) {
+  ParallelShape shape = in.shape;
+  shape.partial *= degree;
+  Sharded<T> out(shape);
+  for_each_shard(in.shape, [&](const ShardIndex& from) {
+    out.at({from.dims, from.replica, from.partial * degree}) = in.at(from);
+  });
+  return out;
+}
+
+template <class T>
+Sharded<T> apply(const ops::Op& op, const Sharded<T>& in) {
+  if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
+    const auto& a = op.get<ops::DimDegree>();
+    const auto dim = static_cast<std::size_t>(a.dim);
+    return op.is(ops::kPartition) ? partition(in, dim, a.degree) : combine(in, dim, a.degree);
+  }
+  const auto degree = op.get<ops::Degree>().degree;
+  if (op.is(ops::kReplicate)) return replicate(in, degree);
+  return op.is(ops::kReduce) ? reduce(in, degree) : unreplicate(in, degree);
+}
+
+template <class T>
+Sharded<T> apply_backward(const ops::Op& op, const Sharded<T>& gradient) {
+  if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
+    const auto& a = op.get<ops::DimDegree>();
+    const auto dim = static_cast<std::size_t>(a.dim);
+    return op.is(ops::kPartition) ? combine(gradient, dim, a.degree)
+                                  : partition(gradient, dim, a.degree);
+  }
+  const auto degree = op.get<ops::Degree>().degree;
+  if (op.is(ops::kReplicate)) return reduce(gradient, degree);
+  return op.is(ops::kReduce) ? replicate(gradient, degree) : first_of_partial(gradient, degree);
+}
+
+// A compute node with its grid: everything needed to run one of its tasks.
+struct Compute {
+  ops::Signature signature;
+  ops::TaskGrid grid;
+
+  Compute(const Graph& pcg, NodeId id) {
+    std::vector<Shape> sizes;
+    std::vector<ParallelShape> shapes;
+    for (const auto& t : pcg.input_types(id)) {
+      sizes.push_back(t.shape.sizes);
+      shapes.push_back(t.shape);
+    }
+    signature = ops::signature(pcg.node(id).op, sizes);
+    grid = ops::infer_grid(signature, shapes);
+  }
+
+  [[nodiscard]] std::vector<term::FactorRange> ranges(const ops::TaskPosition& at) const {
+    std::vector<term::FactorRange> out;
+    for (std::size_t f = 0; f < grid.degrees.size(); ++f) {
+      const auto size = signature.map.factors[f].size;
+      const auto local = size / grid.degrees[f];
+      out.push_back({local, size, at.factors[f] * local});
+    }
+    return out;
+  }
+
+  template <class T>
+  term::Evaluation<T> evaluation(const Graph& pcg, NodeId id, const ShardedValues<T>& values,
+                                 const ops::TaskPosition& at) const {
+    std::vector<const Dense<T>*> inputs;
+    for (std::size_t i = 0; i < pcg.inputs(id).size(); ++i) {
+      inputs.push_back(&values[pcg.inputs(id)[i].index()].at(input_shard(signature, grid, at, i)));
+    }
+    return term::Evaluation<T>(signature.meaning, ranges(at), std::move(inputs));
+  }
+};
+
+template <class T>
+Sharded<T> compute_forward(const Graph& pcg, NodeId id, const ShardedValues<T>& values) {
+  const Compute compute(pcg, id);
+  Sharded<T> out(pcg.node(id).type.shape);
+  for (std::int64_t task = 0; task < compute.grid.tasks(); ++task) {
+    const auto at = position_of(compute.grid, task);
+    out.at(output_shard(compute.signature, compute.grid, at)) =
+        compute.evaluation(pcg, id, values, at).forward(compute.signature.map.outputs[0]);
+  }
+  return out;
+}
+
+template <class T>
+void compute_backward(const Graph& pcg, NodeId id, const ShardedValues<T>& values,
+                      ShardedValues<T>& gradients) {
+  const Compute compute(pcg, id);
+  const auto inputs = pcg.inputs(id);
+  for (std::int64_t task = 0; task < compute.grid.tasks(); ++task) {
+    const auto at = position_of(compute.grid, task);
+    std::vector<Dense<T>*> wanted;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      auto& g = gradients[inputs[i].index()];
+      wanted.push_back(g.shards.empty() ? nullptr
+                                        : &g.at(dual_index(input_shard(compute.signature,
+                                                                       compute.grid, at, i))));
+    }
+    const auto& seed =
+        gradients[id.index()].at(dual_index(output_shard(compute.signature, compute.grid, at)));
+    compute.evaluation(pcg, id, values, at)
+        .backward(compute.signature.map.outputs[0], seed, std::move(wanted));
+  }
+}
+
+}  // namespace
+
+template <class T>
+Sharded<T>::Sharded(const ParallelShape& s)
+    : shape(s), shards(static_cast<std::size_t>(s.devices()), Dense<T>(s.shard())) {}
+
+template <class T>
+Dense<T>& Sharded<T>::at(const ShardIndex& index) {
+  return shards[shard_number(shape, index)];
+}
+
+template <class T>
+const Dense<T>& Sharded<T>::at(const ShardIndex& index) const {
+  return shards[shard_number(shape, index)];
+}
+
+template <class T>
+Sharded<T> distribute(const Dense<T>& whole, const ParallelShape& shape, Hash salt) {
+  Sharded<T> out(shape);
+  const T minus_one = term::Numbers<T>::from_index(-1);
+  for_each_shard(shape, [&](const ShardIndex& index) {
+    auto& shard = out.at(index);
+    const bool first = index.partial == 0;
+    if (first) accumulate(shard, slice(whole, offset_of(shape, index.dims), shape.shard()));
+    // Summand p adds noise that summand 0 takes away; the same on every replica.
+    if (shape.partial == 1) return;
+    for (std::int64_t p = first ? 1 : index.partial;
+         p < (first ? shape.partial : index.partial + 1); ++p) {
+      for (std::size_t i = 0; i < shard.data.size(); ++i) {
+        const Hash h = hash_combine(hash_combine(hash_combine(salt, static_cast<Hash>(p)), i),
+                                    static_cast<Hash>(flat_index(shape.degrees, index.dims)));
+        const T noise = term::Numbers<T>::from_index(static_cast<std::int64_t>(h % 7) - 3);
+        shard.data[i] += first ? minus_one * noise : noise;
+      }
+    }
+  });
+  return out;
+}
+
+template <class T>
+Dense<T> assemble(const Sharded<T>& value, bool* replicas_agree) {
+  Dense<T> out(value.shape.sizes);
+  if (replicas_agree != nullptr) *replicas_agree = true;
+  for_each_shard(value.shape, [&](const ShardIndex& index) {
+    if (index.replica == 0) {
+      add_at(out, value.at(index), offset_of(value.shape, index.dims));
+    } else if (replicas_agree != nullptr &&
+               value.at(index).data != value.at({index.dims, 0, index.partial}).data) {
+      *replicas_agree = false;
+    }
+  });
+  return out;
+}
+
+template <class T>
+ShardedValues<T> run_sharded_forward(const Graph& pcg, const SourceValues<T>& sources) {
+  ShardedValues<T> values(pcg.size());
+  for (auto id : pcg.ids()) {
+    const Node& node = pcg.node(id);
+    auto& value = values[id.index()];
+    switch (node.op.role()) {
+      case ops::Role::kSource:
+        value = distribute(sources(id), node.type.shape, hash_text(node.name));
+        break;
+      case ops::Role::kParallel:
+        value = apply(node.op, values[pcg.inputs(id)[0].index()]);
+        break;
+      case ops::Role::kCompute:
+        value = compute_forward(pcg, id, values);
+        break;
+    }
+  }
+  return values;
+}
+
+template <class T>
+ShardedValues<T> run_sharded_backward(const Graph& pcg, const ShardedValues<T>& values,
+                                      ShardedValues<T> gradients) {
+  for (std::size_t n = pcg.size(); n-- > 0;) {
+    const NodeId id(n);
+    const Node& node = pcg.node(id);
+    if (node.op.role() == ops::Role::kSource || gradients[n].shards.empty()) continue;
+    for (auto i : pcg.inputs(id)) {
+      const auto& type = pcg.node(i).type;
+      auto& g = gradients[i.index()];
+      if (g.shards.empty() && !is_integer(type.dtype)) g = Sharded<T>(dual(type.shape));
+    }
+    if (node.op.role() == ops::Role::kParallel) {
+      auto& into = gradients[pcg.inputs(id)[0].index()];
+      if (into.shards.empty()) continue;  // of indices
+      const auto moved = apply_backward(node.op, gradients[n]);
+      CHECK(moved.shape == into.shape, node.name);
+      for (std::size_t s = 0; s < moved.shards.size(); ++s)
+        accumulate(into.shards[s], moved.shards[s]);
+    } else {
+      compute_backward(pcg, id, values, gradients);
+    }
+  }
+  return gradients;
+}
+
+template <class T>
+ShardedValues<T> sharded_loss_seed(const Graph& pcg) {
+  ShardedValues<T> seeds(pcg.size());
+  const NodeId loss = pcg.outputs()[0];
+  const auto& type = pcg.node(loss).type;
+  CHECK(type.shape.rank() == 0, pcg.node(loss).name);
+  // In the dual type replicas and partial sums have changed places.
+  Sharded<T> seed(dual(type.shape));
+  for (std::int64_t p = 0; p < type.shape.partial; ++p) {
+    seed.at({Shape{}, p, 0}).data[0] = term::Numbers<T>::from_index(1);
+  }
+  seeds[loss.index()] = std::move(seed);
+  return seeds;
+}
+
+#define TANDEM_INSTANTIATE(T)                                                              \
+  template struct Sharded<T>;                                                              \
+  template Sharded<T> distribute<T>(const Dense<T>&, const ParallelShape&, Hash);          \
+  template Dense<T> assemble<T>(const Sharded<T>&, bool*);                                 \
+  template ShardedValues<T> run_sharded_forward<T>(const Graph&, const SourceValues<T>&);  \
+  template ShardedValues<T> run_sharded_backward<T>(const Graph&, const ShardedValues<T>&, \
+                                                    ShardedValues<T>);                     \
+  template ShardedValues<T> sharded_loss_seed<T>(const Graph&);
+TANDEM_INSTANTIATE(double)
+TANDEM_INSTANTIATE(term::Field)
+#undef TANDEM_INSTANTIATE
+
+}  // namespace tandem::graph

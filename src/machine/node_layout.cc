@@ -1,0 +1,77 @@
+#include "machine/node_layout.h"
+
+namespace tandem::machine {
+
+namespace {
+
+DigitRole along(int dim, DigitRole otherwise) {
+  return dim >= 0 ? DigitRole::dim(static_cast<std::size_t>(dim)) : otherwise;
+}
+
+DigitRole input_role(const ops::Signature& s, DigitUse use, std::size_t input) {
+  if (use.is_factor()) {
+    return along(s.map.input_dim(input, use.factor()), DigitRole::kReplica);
+  }
+  if (use.is_through()) {
+    const bool carries = ((s.partial_inputs[use.through_set()] >> input) & 1U) != 0;
+    return carries ? DigitRole::kPartial : DigitRole::kReplica;
+  }
+  return use == DigitUse::kReplica ? DigitRole::kReplica : DigitRole::kIdle;
+}
+
+DigitRole output_role(const ops::Signature& s, DigitUse use) {
+  if (use.is_factor()) {
+    return along(s.map.output_dim(use.factor()), DigitRole::kPartial);
+  }
+  if (use.is_through()) return DigitRole::kPartial;
+  return use == DigitUse::kReplica ? DigitRole::kReplica : DigitRole::kIdle;
+}
+
+// Every use that could explain digit `i` of the operands; the first that fits all of them is right,
+// because two different uses differ in some operand.
+std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout> inputs,
+                                std::size_t i) {
+  const auto fits = [&](DigitUse use) {
+    for (std::size_t n = 0; n < inputs.size(); ++n) {
+      if (input_role(s, use, n) != inputs[n][i]) return false;
+    }
+    return true;
+  };
+  if (fits(DigitUse::kReplica)) return DigitUse::kReplica;
+  if (fits(DigitUse::kIdle)) return DigitUse::kIdle;
+  for (std::size_t set = 0; set < s.partial_inputs.size(); ++set) {
+    if (fits(DigitUse::through(set))) return DigitUse::through(set);
+  }
+  for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
+    if (s.use[f] != ops::FactorUse::kWhole && fits(DigitUse::factor(f))) return DigitUse::factor(f);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
+                    std::size_t input) {
+  Layout out(digits, DigitRole::kIdle);
+  for (std::size_t i = 0; i < digits; ++i) out.set(i, input_role(s, node.uses[i], input));
+  return out;
+}
+
+Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits) {
+  Layout out(digits, DigitRole::kIdle);
+  for (std::size_t i = 0; i < digits; ++i) out.set(i, output_role(s, node.uses[i]));
+  return out;
+}
+
+std::optional<NodeLayout> infer_node_layout(const ops::Signature& s,
+                                            std::span<const Layout> inputs) {
+  NodeLayout out;
+  for (std::size_t i = 0; i < inputs[0].count(); ++i) {
+    const auto use = explain(s, inputs, i);
+    if (!use) return std::nullopt;
+    out.uses[i] = *use;
+  }
+  return out;
+}
+
+}  // namespace tandem::machine

@@ -1,0 +1,57 @@
+// What every machine digit does to one operator: run along a factor, carry a partial sum through,
+// compute the same redundantly, or stand idle. The layouts of all operands and of the result
+// follow.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "machine/layout.h"
+#include "ops/signature.h"
+
+namespace tandem::machine {
+
+class DigitUse {
+ public:
+  constexpr DigitUse() = default;
+  static constexpr DigitUse factor(ops::FactorId f) {
+    return DigitUse(static_cast<std::int8_t>(f));
+  }
+
+  [[nodiscard]] constexpr bool is_factor() const { return code_ >= 0; }
+  [[nodiscard]] constexpr ops::FactorId factor() const { return static_cast<ops::FactorId>(code_); }
+  // Carries partial sums through the inputs of Signature::partial_inputs[set].
+  static constexpr DigitUse through(std::size_t set) {
+    return DigitUse(static_cast<std::int8_t>(-16 - static_cast<int>(set)));
+  }
+  [[nodiscard]] constexpr bool is_through() const { return code_ <= -16; }
+  [[nodiscard]] constexpr std::size_t through_set() const {
+    return static_cast<std::size_t>(-16 - code_);
+  }
+  constexpr auto operator<=>(const DigitUse&) const = default;
+
+  static const DigitUse kIdle, kReplica;
+
+ private:
+  constexpr explicit DigitUse(std::int8_t code) : code_(code) {}
+  std::int8_t code_ = -1;
+};
+inline constexpr DigitUse DigitUse::kIdle = DigitUse(-1);
+inline constexpr DigitUse DigitUse::kReplica = DigitUse(-2);
+
+struct NodeLayout {
+  std::array<DigitUse, Digits::kMax> uses{};
+  auto operator<=>(const NodeLayout&) const = default;
+};
+
+Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
+                    std::size_t input);
+Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits);
+
+// The node layout that operands laid out like this mean, if they agree digit by digit.
+std::optional<NodeLayout> infer_node_layout(const ops::Signature& s,
+                                            std::span<const Layout> inputs);
+
+}  // namespace tandem::machine

@@ -1,0 +1,47 @@
+// How a tensor gets from one layout to another: a short list of collectives and local steps.
+//
+// A digit's role before and after names the step: partial to replica is an all-reduce, partial to a
+// dimension a reduce-scatter, a dimension to replica an all-gather, one dimension to another an
+// all-to-all, replica to a dimension a free slice. So Reduce + Replicate, Reduce + Partition,
+// Combine + Replicate, Combine + Partition fuse by construction.
+// A digit can only leave or join a dimension as its minor one; where another digit is in the way,
+// that one is gathered first and cut again after.
+#pragma once
+
+#include <vector>
+
+#include "machine/layout.h"
+
+namespace tandem::machine {
+
+enum class Step : std::uint8_t {
+  // Local.
+  kSlice,  // replica -> dim: keep the own part
+  kDrop,   // replica -> idle: free the copies
+  kMask,   // replica -> partial: zero on all but the first
+  kPad,    // dim -> partial: zero around the own part
+  kZero,   // idle -> partial: zero on all but the first
+  // Collective.
+  kAllReduce,      // partial -> replica
+  kReduceScatter,  // partial -> dim
+  kAllGather,      // dim -> replica
+  kAllToAll,       // dim -> another dim
+  kReduce,         // partial -> idle
+  kGather,         // dim -> idle
+  kBroadcast,      // idle -> replica
+  kScatter,        // idle -> dim
+};
+constexpr bool is_local(Step s) { return s <= Step::kZero; }
+std::string_view name(Step s);  // "all_reduce"
+
+struct ReshardStep {
+  Step kind = Step::kSlice;
+  DigitMask digits = 0;      // over which devices
+  std::size_t from_dim = 0;  // where digits leave a dimension
+  std::size_t to_dim = 0;    // where they join one
+  Layout before, after;
+};
+
+std::vector<ReshardStep> reshard(const Layout& from, const Layout& to);
+
+}  // namespace tandem::machine

@@ -1,0 +1,25 @@
+// Fully connected layer. A bias or an activation must see the whole sum, so with either of them the
+// contracted factor k cannot be partitioned; that follows from the meaning below.
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+const OpSpec kLinear = define_op<Linear>({
+    .name = "linear",
+    .doc = "out[...,n] = act(sum_k x[...,k] * w[n,k] + bias[n]); the bias is optional",
+    .index = "... k, n k -> ... n",
+    .kernel = "linear",
+    .onnx = {"Gemm"},
+    .index_text = [](const Linear&, std::span<const Shape> in) -> std::string {
+      return in.size() == 3 ? "... k, n k, n -> ... n" : "... k, n k -> ... n";
+    },
+    .meaning =
+        [](const Linear& a, std::span<const Shape> in) {
+          auto out = term::sum("k", term::input(0) * term::input(1));
+          if (in.size() == 3) out = out + term::input(2);
+          return a.act == Activation::kRelu ? term::relu(out) : out;
+        },
+});
+
+}  // namespace tandem::ops

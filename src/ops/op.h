@@ -1,0 +1,182 @@
+// Operators: OpSpec is what one file in this folder says about one operator; Op is an operator with
+// its attributes, interned, so that equality is a pointer comparison and text and hash are computed
+// once. An operator file looks like ops/matmul.cc; the list of all of them is ops/registry.cc.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/fields.h"
+#include "base/hash.h"
+#include "tensor/tensor_type.h"
+#include "term/term.h"
+
+namespace tandem::ops {
+
+using term::Term;
+
+enum class Role : std::uint8_t {
+  kSource,    // input, weight: no operands
+  kCompute,   // has a meaning per element and a kernel
+  kParallel,  // Partition, Combine, Replicate, Reduce, Unreplicate: the identity on meaning
+};
+
+// name=value pairs as written in a graph's text.
+using AttributeList = std::vector<std::pair<std::string, std::string>>;
+
+// An operator's attributes behind one pointer; each spec knows the real type.
+using AnyAttributes = std::shared_ptr<const void>;
+
+struct OpSpec {
+  std::string name;
+  std::string doc;
+  std::string index;   // as documented; attribute-dependent operators show their general form
+  std::string kernel;  // what the runtime executes; empty when there is nothing to execute
+  std::vector<std::string> onnx;
+  Role role = Role::kCompute;
+  term::InputMask index_inputs = 0;  // operands that hold integer indices; they have no gradient
+
+  // Filled in by define_op from the typed definition.
+  std::function<AnyAttributes(const AttributeList&)> parse;
+  std::function<std::string(const void*)> print;
+  std::function<std::string(const void*, std::span<const Shape>)> index_text;
+  std::function<Term(const void*, std::span<const Shape>)> meaning;
+  // Only sources and parallelization operators say their type themselves.
+  std::function<TensorType(const void*, std::span<const TensorType>)> type;
+  // Real work where it is not what the meaning counts (an embedding reads few of its rows).
+  std::function<std::optional<Flops>(const void*, std::span<const Shape>)> flops;
+  std::function<std::optional<Bytes>(const void*, std::span<const TensorType>)> bytes;
+};
+
+class Op {
+ public:
+  Op() = default;
+
+  [[nodiscard]] const OpSpec& spec() const { return *instance_->spec; }
+  [[nodiscard]] const std::string& name() const { return instance_->spec->name; }
+  // "act=relu"; empty when every attribute has its default.
+  [[nodiscard]] const std::string& attribute_text() const { return instance_->text; }
+  [[nodiscard]] Hash hash() const { return instance_->hash; }
+  [[nodiscard]] Role role() const { return instance_->spec->role; }
+  [[nodiscard]] bool is(const OpSpec& spec) const { return instance_->spec == &spec; }
+  [[nodiscard]] const void* raw() const { return instance_->attributes.get(); }
+
+  // The attributes, known to be of the operator's type.
+  template <class Attributes>
+  [[nodiscard]] const Attributes& get() const {
+    return *static_cast<const Attributes*>(raw());
+  }
+
+  bool operator==(const Op& other) const { return instance_ == other.instance_; }
+
+ private:
+  friend Op intern(const OpSpec& spec, AnyAttributes attributes);
+  struct Instance {
+    const OpSpec* spec;
+    AnyAttributes attributes;
+    std::string text;
+    Hash hash;
+  };
+  const Instance* instance_ = nullptr;
+};
+
+// The one Op of this spec with these attributes. Thread-safe.
+Op intern(const OpSpec& spec, AnyAttributes attributes);
+
+template <class Attributes>
+Op make_op(const OpSpec& spec, Attributes attributes) {
+  return intern(spec, std::make_shared<const Attributes>(std::move(attributes)));
+}
+
+// From text; throws UserError on an unknown attribute or a bad value.
+Op parse_op(const OpSpec& spec, const AttributeList& attributes);
+
+// What an operator's file writes. Members that stay empty take the derived behaviour.
+template <class Attributes>
+struct OpDefinition {
+  std::string name;
+  std::string doc;
+  std::string index;
+  std::string kernel = {};
+  std::vector<std::string> onnx = {};
+  Role role = Role::kCompute;
+  term::InputMask index_inputs = 0;
+  std::function<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
+  std::function<Term(const Attributes&, std::span<const Shape>)> meaning = {};
+  std::function<TensorType(const Attributes&, std::span<const TensorType>)> type = {};
+  std::function<Flops(const Attributes&, std::span<const Shape>)> flops = {};
+  std::function<Bytes(const Attributes&, std::span<const TensorType>)> bytes = {};
+};
+
+template <class Attributes>
+AnyAttributes parse_attributes(const std::string& op_name, const AttributeList& list) {
+  auto out = std::make_shared<Attributes>();
+  for (const auto& [name, text] : list) {
+    switch (set_field(*out, name, text)) {
+      case FieldResult::kOk:
+        break;
+      case FieldResult::kUnknownName: {
+        std::vector<std::string> names;
+        for_each_field<Attributes>([&](const auto& f) { names.emplace_back(f.name); });
+        throw UserError("graph", "", fmt::format("{} has no attribute '{}'", op_name, name),
+                        names.empty() ? "it has none" : "it has: " + join(names, ", "));
+      }
+      case FieldResult::kBadValue:
+        throw UserError("graph", "",
+                        fmt::format("{}: attribute '{}' cannot be '{}'", op_name, name, text));
+    }
+  }
+  return out;
+}
+
+template <class Attributes>
+OpSpec define_op(OpDefinition<Attributes> d) {
+  const auto as = [](const void* raw) -> const Attributes& {
+    return *static_cast<const Attributes*>(raw);
+  };
+  OpSpec spec;
+  spec.name = d.name;
+  spec.doc = d.doc;
+  spec.index = d.index;
+  spec.kernel = d.kernel;
+  spec.onnx = d.onnx;
+  spec.role = d.role;
+  spec.index_inputs = d.index_inputs;
+  spec.parse = [name = d.name](const AttributeList& list) {
+    return parse_attributes<Attributes>(name, list);
+  };
+  spec.print = [as](const void* raw) { return fields_text(as(raw)); };
+  spec.index_text = [as, d](const void* raw, std::span<const Shape> in) {
+    return d.index_text ? d.index_text(as(raw), in) : d.index;
+  };
+  spec.meaning = [as, f = d.meaning](const void* raw, std::span<const Shape> in) {
+    return f(as(raw), in);
+  };
+  if (d.type) {
+    spec.type = [as, f = d.type](const void* raw, std::span<const TensorType> in) {
+      return f(as(raw), in);
+    };
+  }
+  spec.flops = [as, f = d.flops](const void* raw, std::span<const Shape> in) {
+    return f ? std::optional(f(as(raw), in)) : std::nullopt;
+  };
+  spec.bytes = [as, f = d.bytes](const void* raw, std::span<const TensorType> in) {
+    return f ? std::optional(f(as(raw), in)) : std::nullopt;
+  };
+  return spec;
+}
+
+// For operators without attributes.
+struct NoAttributes {
+  bool operator==(const NoAttributes&) const = default;
+  static constexpr auto fields = std::tuple{};
+};
+
+}  // namespace tandem::ops

@@ -1,0 +1,112 @@
+// The parallelization operators. All are the identity on meaning; they change where values are.
+// The backward of one is the other of its pair, on the gradient's dual type.
+//
+//   partition(dim, d)  [n]     -> [n/d]     combine(dim, d)  [n/d]   -> [n]
+//   replicate(d)       [n]     -> [n]*d     reduce(d)        [n]+d   -> [n]   (adds the summands)
+//                                           unreplicate(d)   [n]*d   -> [n]   (keeps replica 0)
+//
+// Each adds or removes the minor digit of what it changes.
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+template <class Attributes>
+OpDefinition<Attributes> parallel(std::string name, std::string doc,
+                                  ParallelShape (*change)(const Attributes&, ParallelShape)) {
+  return {
+      .name = std::move(name),
+      .doc = std::move(doc),
+      .index = "... -> ...",
+      .role = Role::kParallel,
+      .type =
+          [change](const Attributes& a, std::span<const TensorType> in) {
+            if (in.size() != 1) {
+              throw UserError("graph", "", fmt::format("takes 1 inputs and has {}", in.size()));
+            }
+            if (a.degree < 1) {
+              throw UserError("graph", "", fmt::format("degree {} is not positive", a.degree));
+            }
+            return TensorType{change(a, in[0].shape), in[0].dtype};
+          },
+  };
+}
+
+void check_dim(const DimDegree& a, const ParallelShape& shape) {
+  if (a.dim >= 0 && a.dim < static_cast<std::int64_t>(shape.rank())) return;
+  throw UserError("graph", "",
+                  fmt::format("dim {} is not in a tensor of rank {}", a.dim, shape.rank()));
+}
+
+// The divisor of `size` nearest to `degree`, for the hint.
+std::int64_t nearest_divisor(std::int64_t size, std::int64_t degree) {
+  for (std::int64_t step = 0;; ++step) {
+    if (degree - step >= 1 && size % (degree - step) == 0) return degree - step;
+    if (size % (degree + step) == 0) return degree + step;
+  }
+}
+
+ParallelShape partition(const DimDegree& a, ParallelShape shape) {
+  check_dim(a, shape);
+  const auto d = static_cast<std::size_t>(a.dim);
+  const auto shard = shape.shard()[d];
+  if (shard % a.degree != 0) {
+    throw UserError(
+        "graph", "",
+        fmt::format("dim {} has {} elements a shard, which degree {} does not divide", a.dim, shard,
+                    a.degree),
+        fmt::format("the nearest degree that does is {}", nearest_divisor(shard, a.degree)));
+  }
+  shape.degrees[d] *= a.degree;
+  return shape;
+}
+
+ParallelShape combine(const DimDegree& a, ParallelShape shape) {
+  check_dim(a, shape);
+  const auto d = static_cast<std::size_t>(a.dim);
+  if (shape.degrees[d] % a.degree != 0) {
+    throw UserError("graph", "",
+                    fmt::format("dim {} has degree {}, which cannot lose {}", a.dim,
+                                shape.degrees[d], a.degree));
+  }
+  shape.degrees[d] /= a.degree;
+  return shape;
+}
+
+ParallelShape replicate(const Degree& a, ParallelShape shape) {
+  shape.replicas *= a.degree;
+  return shape;
+}
+
+// `count` of the tensor's replicas or partial sums, without `degree` of them.
+std::int64_t remove(std::int64_t count, std::int64_t degree, std::string_view what) {
+  if (count % degree == 0) return count / degree;
+  throw UserError("graph", "",
+                  fmt::format("the tensor has {} {}, which cannot lose {}", count, what, degree));
+}
+
+ParallelShape reduce(const Degree& a, ParallelShape shape) {
+  shape.partial = remove(shape.partial, a.degree, "partial sums");
+  return shape;
+}
+
+ParallelShape unreplicate(const Degree& a, ParallelShape shape) {
+  shape.replicas = remove(shape.replicas, a.degree, "replicas");
+  return shape;
+}
+
+}  // namespace
+
+const OpSpec kPartition = define_op(
+    parallel<DimDegree>("partition", "cuts every shard into `degree` along `dim`", partition));
+const OpSpec kCombine = define_op(
+    parallel<DimDegree>("combine", "joins `degree` neighbouring shards along `dim`", combine));
+const OpSpec kReplicate =
+    define_op(parallel<Degree>("replicate", "copies to `degree` devices", replicate));
+const OpSpec kReduce = define_op(parallel<Degree>("reduce", "adds `degree` partial sums", reduce));
+const OpSpec kUnreplicate =
+    define_op(parallel<Degree>("unreplicate", "keeps the first of `degree` replicas", unreplicate));
+
+}  // namespace tandem::ops

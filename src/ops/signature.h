@@ -1,0 +1,36 @@
+// What an operator's index text and meaning say once its operands' sizes are known: the factors,
+// which of them may be partitioned, and through which operands a partial sum passes.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ops/op.h"
+#include "term/bound_term.h"
+#include "term/index_map.h"
+#include "term/structure.h"
+
+namespace tandem::ops {
+
+using term::FactorId;
+using term::IndexMap;
+using term::InputMask;
+
+enum class FactorUse : std::uint8_t {
+  kWhole,     // every device needs all of it
+  kParallel,  // partitions the output
+  kReducing,  // contracted: partitioning it leaves partial sums
+};
+
+struct Signature {
+  IndexMap map;
+  term::BoundTerm meaning;
+  std::vector<FactorUse> use;             // by factor
+  std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
+};
+
+// Of a compute operator. Throws UserError (without a place) when the operands do not fit.
+Signature signature(const Op& op, std::span<const Shape> inputs);
+
+}  // namespace tandem::ops

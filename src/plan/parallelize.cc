@@ -1,0 +1,160 @@
+#include "plan/parallelize.h"
+
+#include <map>
+
+#include "machine/reshard.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::plan {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitRole;
+using machine::Digits;
+using machine::Layout;
+using machine::ReshardStep;
+using machine::Step;
+
+class Parallelizer {
+ public:
+  Parallelizer(const graph::Graph& model, const Digits& digits, const std::vector<Choice>& choices)
+      : model_(model), digits_(digits), choices_(choices), builder_(model.name()) {}
+
+  MappedGraph run() {
+    image_.resize(model_.size());
+    for (auto id : model_.ids()) {
+      const auto& node = model_.node(id);
+      image_[id.index()] = node.op.role() == ops::Role::kSource ? add_source(id) : add_operator(id);
+    }
+    std::vector<NodeId> outputs;
+    for (auto o : model_.outputs()) outputs.push_back(image_[o.index()]);
+    return {builder_.finish(std::move(outputs)), std::move(layouts_)};
+  }
+
+ private:
+  NodeId add(const ops::Op& op, std::span<const NodeId> inputs, const std::string& name,
+             const Layout& layout) {
+    layouts_.push_back(layout);
+    return builder_.add(op, inputs, name);
+  }
+
+  NodeId add_source(NodeId id) {
+    const auto& node = model_.node(id);
+    const auto& layout = choices_[id.index()].source;
+    auto source = node.op.get<ops::Source>();
+    const auto shape = parallel_shape(layout, source.shape.sizes, digits_);
+    CHECK(shape.has_value(), node.name, to_text(layout));
+    source.shape = *shape;
+    return add(ops::make_op(node.op.spec(), source), {}, node.name, layout);
+  }
+
+  NodeId add_operator(NodeId id) {
+    const auto& node = model_.node(id);
+    std::vector<Shape> shapes;
+    for (const auto& t : model_.input_types(id)) shapes.push_back(t.shape.sizes);
+    const auto s = ops::signature(node.op, shapes);
+    const auto& uses = choices_[id.index()].node;
+    std::vector<NodeId> inputs;
+    for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
+      const auto producer = image_[model_.inputs(id)[i].index()];
+      inputs.push_back(bring(producer, input_layout(s, uses, digits_.count(), i)));
+    }
+    return add(node.op, inputs, node.name, output_layout(s, uses, digits_.count()));
+  }
+
+  // `producer`'s tensor in the layout wanted, through new parallelization operators if need be.
+  NodeId bring(NodeId producer, const Layout& wanted) {
+    const Layout& has = layouts_[producer.index()];
+    if (has == wanted) return producer;
+    const auto [at, fresh] = brought_.try_emplace({producer, wanted});
+    if (!fresh) return at->second;
+    NodeId now = producer;
+    for (const auto& step : reshard(has, wanted)) now = add_step(now, step);
+    return at->second = now;
+  }
+
+  // The pair of parallelization operators that a step stands for; between them its digits are idle.
+  NodeId add_step(NodeId now, const ReshardStep& step) {
+    const auto degree = digits_.group_size(step.digits);
+    const auto first = static_cast<std::size_t>(std::countr_zero(step.digits));
+    const auto from = step.before[first];
+    const auto to = step.after[first];
+    CHECK(to != DigitRole::kPartial, to_text(step.before), to_text(step.after));
+    Layout between = step.before;
+    for (std::size_t i = 0; i < between.count(); ++i) {
+      if (((step.digits >> i) & 1U) != 0) between.set(i, DigitRole::kIdle);
+    }
+    if (from.is_dim()) {
+      now = add_parallel(ops::make_op(ops::kCombine, dim_degree(from, degree)), now, between);
+    } else if (from == DigitRole::kPartial) {
+      now = add_parallel(ops::make_op(ops::kReduce, ops::Degree{degree}), now, between);
+    } else if (from == DigitRole::kReplica) {
+      now = add_parallel(ops::make_op(ops::kUnreplicate, ops::Degree{degree}), now, between);
+    }
+    if (to.is_dim()) {
+      now = add_parallel(ops::make_op(ops::kPartition, dim_degree(to, degree)), now, step.after);
+    } else if (to == DigitRole::kReplica) {
+      now = add_parallel(ops::make_op(ops::kReplicate, ops::Degree{degree}), now, step.after);
+    }
+    return now;
+  }
+
+  static ops::DimDegree dim_degree(DigitRole role, std::int64_t degree) {
+    return {static_cast<std::int64_t>(role.dim()), degree};
+  }
+
+  NodeId add_parallel(const ops::Op& op, NodeId input, const Layout& layout) {
+    return add(op, std::span(&input, 1), "", layout);
+  }
+
+  const graph::Graph& model_;
+  const Digits& digits_;
+  const std::vector<Choice>& choices_;
+  graph::GraphBuilder builder_;
+  std::vector<Layout> layouts_;
+  std::vector<NodeId> image_;
+  std::map<std::pair<NodeId, Layout>, NodeId> brought_;
+};
+
+}  // namespace
+
+MappedGraph parallelize(const graph::Graph& model, const Digits& digits,
+                        const std::vector<Choice>& choices) {
+  return Parallelizer(model, digits, choices).run();
+}
+
+void check_mapped(const MappedGraph& mapped, const Digits& digits) {
+  const auto& pcg = mapped.pcg;
+  for (auto id : pcg.ids()) {
+    const auto& node = pcg.node(id);
+    const std::string where = fmt::format("{} %{}", node.op.name(), node.name);
+    const auto& layout = mapped.layouts[id.index()];
+    if (layout.count() != digits.count()) {
+      throw UserError("plan", where,
+                      fmt::format("layout '{}' has {} digits and the machine has {}",
+                                  to_text(layout), layout.count(), digits.count()));
+    }
+    const auto shape = parallel_shape(layout, node.type.shape.sizes, digits);
+    if (!shape || *shape != node.type.shape) {
+      throw UserError("plan", where,
+                      fmt::format("layout '{}' does not mean the type {}", to_text(layout),
+                                  to_text(node.type.shape)));
+    }
+    if (node.op.role() != ops::Role::kCompute) continue;
+    std::vector<Shape> shapes;
+    std::vector<Layout> layouts;
+    for (auto i : pcg.inputs(id)) {
+      shapes.push_back(pcg.node(i).type.shape.sizes);
+      layouts.push_back(mapped.layouts[i.index()]);
+    }
+    const auto s = ops::signature(node.op, shapes);
+    const auto uses = infer_node_layout(s, layouts);
+    if (!uses || output_layout(s, *uses, digits.count()) != layout) {
+      throw UserError("plan", where, "the layouts of its operands and its result do not agree");
+    }
+  }
+}
+
+}  // namespace tandem::plan

@@ -1,0 +1,54 @@
+// A parallel tensor's shape: every dimension has a size and a degree (equal partitions); beside
+// them, `replicas` devices each hold the same value and `partial` devices hold summands of it.
+// A tensor of degrees d1..dn therefore lives on d1*...*dn*replicas*partial devices, one shard each.
+// Meaning: concatenate over the degrees, sum over partial, any one replica.
+//
+// Text: "[64/2, 512]" (first dimension in halves), "[64, 512]*3" (3 replicas), "[64]+2" (2
+// partials),
+// "[64]*3+2".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tensor/shape.h"
+
+namespace tandem {
+
+struct ParallelShape {
+  Shape sizes;
+  Shape degrees;  // same rank; all 1 for an undivided tensor
+  std::int64_t replicas = 1;
+  std::int64_t partial = 1;
+
+  ParallelShape() = default;
+  explicit ParallelShape(const Shape& global);
+  ParallelShape(std::initializer_list<std::int64_t> global) : ParallelShape(Shape(global)) {}
+
+  bool operator==(const ParallelShape&) const = default;
+
+  [[nodiscard]] std::size_t rank() const { return sizes.rank(); }
+  [[nodiscard]] bool is_undivided() const;
+  [[nodiscard]] Shape shard() const;
+  // How many devices hold a shard.
+  [[nodiscard]] std::int64_t devices() const { return degrees.count() * replicas * partial; }
+};
+
+// The gradient of a tensor has replicas and partial exchanged: what is copied forward must be
+// summed backward, and the reverse.
+ParallelShape dual(const ParallelShape& shape);
+
+std::string to_text(const ParallelShape& shape);
+std::optional<ParallelShape> parse_parallel_shape(std::string_view text);
+
+inline std::string attribute_text(const ParallelShape& shape) { return to_text(shape); }
+inline bool parse_attribute(std::string_view text, ParallelShape& out) {
+  const auto shape = parse_parallel_shape(text);
+  if (shape) out = *shape;
+  return shape.has_value();
+}
+
+}  // namespace tandem

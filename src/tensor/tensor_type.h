@@ -1,0 +1,21 @@
+// What a tensor of a graph is: its (parallel) shape and element type.
+#pragma once
+
+#include "tensor/dtype.h"
+#include "tensor/parallel_shape.h"
+
+namespace tandem {
+
+struct TensorType {
+  ParallelShape shape;
+  DType dtype = DType::kFp32;
+
+  bool operator==(const TensorType&) const = default;
+
+  // Bytes of one shard.
+  [[nodiscard]] Bytes shard_bytes() const {
+    return static_cast<double>(shape.shard().count()) * size_of(dtype);
+  }
+};
+
+}  // namespace tandem

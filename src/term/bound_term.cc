@@ -1,0 +1,97 @@
+#include "term/bound_term.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace tandem::term {
+
+namespace {
+
+class Binder {
+ public:
+  explicit Binder(const IndexMap& map) : map_(map) {}
+
+  std::uint32_t add(const Term& term) {
+    if (const auto known = done_.find(term.get()); known != done_.end()) return known->second;
+    BoundNode node{.kind = term->kind,
+                   .function = term->function,
+                   .constant = term->constant,
+                   .input = term->input};
+    if (!term->children.empty()) node.a = add(term->children[0]);
+    if (term->children.size() > 1) node.b = add(term->children[1]);
+    for (std::size_t c = 0; c < term->children.size(); ++c) {
+      node.free |= out_.nodes[c == 0 ? node.a : node.b].free;
+    }
+    switch (term->kind) {
+      case Kind::kIndex:
+        node.factor = factor(term->factors);
+        node.free = bit(node.factor);
+        break;
+      case Kind::kInput:
+        bind_read(*term, node);
+        break;
+      case Kind::kExtent:
+      case Kind::kSum:
+      case Kind::kMax:
+        for (auto f : factors(term->factors)) node.over |= bit(f);
+        node.free &= ~node.over;
+        break;
+      default:
+        break;
+    }
+    out_.nodes.push_back(std::move(node));
+    const auto id = static_cast<std::uint32_t>(out_.nodes.size() - 1);
+    done_.emplace(term.get(), id);
+    return id;
+  }
+
+  BoundTerm take() { return std::move(out_); }
+
+ private:
+  FactorId factor(std::string_view name) const {
+    const int id = map_.find(name);
+    CHECK(id >= 0, "no factor", name);
+    return static_cast<FactorId>(id);
+  }
+
+  // "... c" expands to the leading factors d0 d1 ... and c.
+  std::vector<FactorId> factors(std::string_view text) const {
+    std::vector<FactorId> out;
+    for (auto word : words(text)) {
+      if (word != "...") {
+        out.push_back(factor(word));
+        continue;
+      }
+      for (int d = 0, id = 0; (id = map_.find(fmt::format("d{}", d))) >= 0; ++d) {
+        out.push_back(static_cast<FactorId>(id));
+      }
+    }
+    return out;
+  }
+
+  void bind_read(const TermNode& term, BoundNode& node) const {
+    CHECK(term.input < map_.inputs.size());
+    node.at = term.factors.empty() ? map_.inputs[term.input] : factors(term.factors);
+    node.shifted = term.shifted;
+    for (const auto& s : term.skip) node.shift += map_.factors[factor(s)].size;
+    for (auto f : node.at) node.free |= bit(f);
+  }
+
+  const IndexMap& map_;
+  BoundTerm out_;
+  std::unordered_map<const TermNode*, std::uint32_t> done_;
+};
+
+}  // namespace
+
+BoundTerm bind(const Term& term, const IndexMap& map) {
+  Binder binder(map);
+  binder.add(term);
+  return binder.take();
+}
+
+}  // namespace tandem::term

@@ -1,0 +1,112 @@
+// Numbers that evaluators compute with: double, and the prime field of 2^61 - 1 elements.
+//
+// In the field addition and multiplication are exact, so two ways of computing the same thing agree
+// to the last bit whatever the order of summation. Scalar functions have no meaning there: exp and
+// sqrt are independent random functions, their derivatives others; relu and max use a fixed random
+// total order of the field, so max(a, max(b, c)) = max(max(a, b), c) still holds.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "base/hash.h"
+#include "term/term.h"
+
+namespace tandem::term {
+
+class Field {
+ public:
+  static constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61U) - 1;
+
+  constexpr Field() = default;
+  constexpr explicit Field(std::uint64_t v) : value_(v % kPrime) {}
+
+  [[nodiscard]] constexpr std::uint64_t value() const { return value_; }
+  constexpr bool operator==(const Field&) const = default;
+
+  friend constexpr Field operator+(Field a, Field b) { return Field(a.value_ + b.value_); }
+  friend constexpr Field operator*(Field a, Field b) {
+    return Field(
+        static_cast<std::uint64_t>(static_cast<unsigned __int128>(a.value_) * b.value_ % kPrime));
+  }
+  constexpr Field& operator+=(Field b) { return *this = *this + b; }
+
+  // a^(p-2); the inverse of 0 is 0.
+  [[nodiscard]] constexpr Field inverse() const {
+    Field result(1);
+    Field base = *this;
+    for (std::uint64_t e = kPrime - 2; e != 0; e >>= 1U) {
+      if ((e & 1U) != 0) result = result * base;
+      base = base * base;
+    }
+    return result;
+  }
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+// What evaluators need of a number type; specialised for double and Field.
+template <class T>
+struct Numbers;
+
+template <>
+struct Numbers<double> {
+  static double from(double v) { return v; }
+  static double from_index(std::int64_t i) { return static_cast<double>(i); }
+  static double divide(double a, double b) { return a / b; }
+  static bool greater(double a, double b) { return a > b; }
+  static double apply(Function f, double x) {
+    switch (f) {
+      case Function::kRelu:
+        return x > 0 ? x : 0;
+      case Function::kExp:
+        return std::exp(x);
+      case Function::kSqrt:
+        return std::sqrt(x);
+    }
+    return 0;
+  }
+  static double derivative(Function f, double x) {
+    switch (f) {
+      case Function::kRelu:
+        return x > 0 ? 1 : 0;
+      case Function::kExp:
+        return std::exp(x);
+      case Function::kSqrt:
+        return 0.5 / std::sqrt(x);
+    }
+    return 0;
+  }
+};
+
+template <>
+struct Numbers<Field> {
+  // Whole numbers are themselves; any other constant is an unknown of its own.
+  static Field from(double v) {
+    if (v == std::floor(v) && std::abs(v) < 1e15) return from_index(static_cast<std::int64_t>(v));
+    return Field(mix(std::bit_cast<std::uint64_t>(v)));
+  }
+  static Field from_index(std::int64_t i) {
+    return i >= 0 ? Field(static_cast<std::uint64_t>(i))
+                  : Field(Field::kPrime - static_cast<std::uint64_t>(-i) % Field::kPrime);
+  }
+  static Field divide(Field a, Field b) { return a * b.inverse(); }
+  static bool greater(Field a, Field b) { return mix(a.value()) > mix(b.value()); }
+  static Field apply(Function f, Field x) {
+    if (f == Function::kRelu) return greater(x, Field(0)) ? x : Field(0);
+    return opaque(1, f, x);
+  }
+  static Field derivative(Function f, Field x) {
+    if (f == Function::kRelu) return greater(x, Field(0)) ? Field(1) : Field(0);
+    return opaque(2, f, x);
+  }
+
+ private:
+  static Field opaque(Hash salt, Function f, Field x) {
+    return Field(hash_combine(hash_combine(salt, static_cast<Hash>(f)), x.value()));
+  }
+};
+
+}  // namespace tandem::term

@@ -1,0 +1,22 @@
+// What a term's form says about parallelism and cost; nothing here is declared by hand.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "term/bound_term.h"
+
+namespace tandem::term {
+
+// Is the term linear, jointly, in the inputs of `inputs` with the others held fixed?
+// Then a partial sum over those passes through. add: {0,1}; matmul: {0} or {1}; relu: none.
+bool is_linear(const BoundTerm& term, InputMask inputs);
+
+// May each device sum its own part of contracted factor `f`, the results being summands of the
+// whole? True for linear's k; false where something not linear follows the sum.
+bool sums_in_parts(const BoundTerm& term, FactorId f);
+
+// Scalar operations of one evaluation with the sizes in `map`; a multiply-add counts 2.
+Flops count_operations(const BoundTerm& term, const IndexMap& map);
+
+}  // namespace tandem::term
