@@ -11,14 +11,18 @@ namespace tandem::cost {
 
 // `bytes` is the largest buffer one device has in it: what all-reduce reduces, what reduce-scatter
 // takes in, what all-gather gives out, what all-to-all holds, what a broadcast carries.
-// Local steps cost nothing here.
+// Local steps and groups of one device cost nothing. The time assumes that the devices outside the
+// group do the same in groups of their own. Where every device sends to every other, each byte
+// crosses one level, the outermost at which the two differ.
 Seconds collective_time(const machine::Machine& machine, const machine::Digits& digits,
                         machine::Step kind, machine::DigitMask group, Bytes bytes);
 
 // The outermost level that the group spans: whose stream the collective runs on.
 std::size_t outermost_level(const machine::Digits& digits, machine::DigitMask group);
 
-// What every device of the group sends, by the ring algorithms: all-reduce 2 (n-1)/n of its bytes.
+// What a device of the group sends on average, by the ring algorithms: all-reduce 2 (n-1)/n of its
+// bytes, a broadcast or reduce (a chain, whose end sends nothing) (n-1)/n, a scatter or gather
+// (only the root sends or receives) (n-1)/n^2.
 Bytes bytes_sent(const machine::Digits& digits, machine::Step kind, machine::DigitMask group,
                  Bytes bytes);
 

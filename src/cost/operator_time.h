@@ -16,10 +16,16 @@ struct Work {
 Work forward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
                   const TensorType& shard_output);
 
-// One product per differentiated operand for a contraction, one pass each for the rest.
+// For a contraction one product per differentiated operand that is multiplied (a bias is not), for
+// the rest twice the forward flops. Nothing when no input is differentiated.
 Work backward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
                    const TensorType& shard_output, std::size_t differentiated_inputs);
 
+// A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of a
+// narrower one.
+FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
+
+// max(flops / (peak x utilization), bytes / (bandwidth x utilization)) + launch.
 Seconds task_time(const machine::Device& device, const Work& work, DType dtype);
 
 }  // namespace tandem::cost

@@ -50,11 +50,13 @@ struct Machine {
   [[nodiscard]] BytesPerSecond bandwidth_per_device(std::size_t l) const;
 };
 
+inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
+
 // `source` is how messages call the text: "machines/summit.machine". `size` replaces the count that
-// the text leaves open as `?`; 0 keeps the text's own default.
+// the text leaves open as `?`; 0 where none was given, an error if the text leaves one open.
 Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size = 0);
 
-// "summit:8", "local:2", or the path of a machine file.
+// "summit:8", "local:2", or the path of a machine file, which may also take a size: "my.machine:4".
 Machine load_machine(const std::string& name);
 
 struct BuiltinMachine {

@@ -20,6 +20,7 @@ Signature signature(const Op& op, std::span<const Shape> inputs) {
   for (FactorId f = 0; f < out.map.factors.size(); ++f) {
     out.use.push_back(use_of(out.map, out.meaning, f));
   }
+  out.backward_reads = term::backward_reads(out.meaning);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const InputMask one = InputMask{1} << i;
     if (term::is_linear(out.meaning, one)) out.partial_inputs.push_back(one);

@@ -28,6 +28,7 @@ struct Signature {
   term::BoundTerm meaning;
   std::vector<FactorUse> use;             // by factor
   std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
+  InputMask backward_reads = 0;           // operands whose values the backward pass needs
 };
 
 // Of a compute operator. Throws UserError (without a place) when the operands do not fit.

@@ -78,6 +78,42 @@ bool distributes(const BoundTerm& term, std::uint32_t id, FactorId f) {
   }
 }
 
+// The inputs that a subterm reads, and whether it varies smoothly with any of them.
+struct Reads {
+  InputMask inputs = 0;
+  bool differentiable = false;
+};
+
+Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
+  const BoundNode& node = term.nodes[id];
+  const auto child = [&](std::uint32_t c) { return collect_reads(term, c, kept); };
+  switch (node.kind) {
+    case Kind::kConstant:
+    case Kind::kExtent:
+    case Kind::kIndex: return {};
+    case Kind::kInput: return {InputMask{1} << node.input, true};
+    case Kind::kSum: return child(node.a);
+    case Kind::kMax:
+    case Kind::kFunction: {
+      const auto a = child(node.a);
+      const bool smooth = node.kind == Kind::kFunction && a.differentiable;
+      if (smooth) kept |= a.inputs;
+      return {a.inputs, smooth};
+    }
+    default: break;
+  }
+  const auto a = child(node.a);
+  const auto b = child(node.b);
+  const Reads both{a.inputs | b.inputs, a.differentiable || b.differentiable};
+  if (node.kind == Kind::kEqual) return {both.inputs, false};
+  // The gradient of a product's factor is the other factor; that of a divisor mentions both.
+  if (node.kind == Kind::kMul || node.kind == Kind::kDiv) {
+    if (b.differentiable) kept |= a.inputs;
+    if (a.differentiable || (node.kind == Kind::kDiv && b.differentiable)) kept |= b.inputs;
+  }
+  return both;
+}
+
 double points(FactorMask mask, const IndexMap& map) {
   double n = 1;
   for (FactorId f = 0; f < map.factors.size(); ++f) {
@@ -91,6 +127,12 @@ double points(FactorMask mask, const IndexMap& map) {
 bool is_linear(const BoundTerm& term, InputMask inputs) {
   const auto root = static_cast<std::uint32_t>(term.nodes.size() - 1);
   return dependence(term, root, inputs) == Dependence::kLinear;
+}
+
+InputMask backward_reads(const BoundTerm& term) {
+  InputMask kept = 0;
+  collect_reads(term, static_cast<std::uint32_t>(term.nodes.size() - 1), kept);
+  return kept;
 }
 
 bool sums_in_parts(const BoundTerm& term, FactorId f) {

@@ -16,6 +16,10 @@ bool is_linear(const BoundTerm& term, InputMask inputs);
 // whole? True for linear's k; false where something not linear follows the sum.
 bool sums_in_parts(const BoundTerm& term, FactorId f);
 
+// The inputs whose values the gradients mention, so that they must be kept for the backward pass.
+// matmul: both; relu: its input; add: none; embedding_bag: the indices, not the table.
+InputMask backward_reads(const BoundTerm& term);
+
 // Scalar operations of one evaluation with the sizes in `map`; a multiply-add counts 2.
 Flops count_operations(const BoundTerm& term, const IndexMap& map);
 

@@ -1,0 +1,152 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem::cli {
+
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
+                      const std::string& example, bool& json) {
+  auto* command = app.add_subcommand(name, doc);
+  command->footer("Example:\n  tandem " + example);
+  command->add_flag("--json", json, "print one JSON document");
+  return command;
+}
+
+void print_json(const Json& json) { std::cout << json.dump(1) << "\n"; }
+
+void Job::add_flags(CLI::App& command) {
+  command.add_option("model", model_text, "NAME or NAME:key=value,... (`tandem models`)")->required();
+  command.add_option("--machine", machine_text, "NAME:SIZE or a machine file (`tandem machines`)")
+      ->required();
+  command.add_option("--batch", batch, "global batch; default: the published one")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--optimizer", optimizer, "default: the published one")
+      ->check(CLI::IsMember({"sgd", "adam"}));
+  command.add_option("--dtype", dtype, "element type")
+      ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))
+      ->capture_default_str();
+  command.add_option("--memory", memory, "bytes a device may use; default: its memory less its reserve")
+      ->check(CLI::PositiveNumber);
+}
+
+namespace {
+
+search::Dims parse_dims(const std::string& text) {
+  search::Dims dims;
+  if (text.empty()) return dims;
+  dims = {false, false, false, false, false};
+  for (auto word : split(text, ',')) {
+    if (word == "data") dims.data = true;
+    else if (word == "model") dims.model = true;
+    else if (word == "reduction") dims.reduction = true;
+    else if (word == "head") dims.head = true;
+    else if (word == "sequence") dims.sequence = true;
+    else
+      throw UserError("flag", "--dims", fmt::format("there is no dimension '{}'", word),
+                      "there are: data, model, reduction, head, sequence");
+  }
+  return dims;
+}
+
+Setup resolve_with(const Job& job, std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
+  auto model = models::parse_model(job.model_text);
+  auto machine = machine::load_machine(job.machine_text);
+  machine::Digits digits(machine);
+  const auto batch = job.batch > 0 ? job.batch : default_batch(*model.spec, machine.devices());
+  DType dtype = DType::kFp32;
+  CHECK(parse_attribute(job.dtype, dtype), job.dtype);
+  auto graph = model.build(batch, dtype);
+  search::Options options;
+  const bool adam = job.optimizer.empty() ? model.spec->adam : job.optimizer == "adam";
+  options.optimizer = adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
+  if (job.memory > 0) options.memory = Bytes{job.memory};
+  options.dims = parse_dims(job.dims);
+  return {std::move(model), std::move(machine), std::move(digits), batch,
+          dtype,            std::move(graph),   options};
+}
+
+}  // namespace
+
+Setup resolve(const Job& job) {
+  return resolve_with(job, [](const models::ModelSpec& spec, std::int64_t devices) {
+    return spec.batch_per_device * devices;
+  });
+}
+
+Setup resolve_for_training(const Job& job) {
+  return resolve_with(job, [](const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; });
+}
+
+plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
+  return {.model = setup.model.text,
+          .machine = setup.machine.name,
+          .strategy = costed.name,
+          .batch = setup.batch,
+          .optimizer = setup.options.optimizer,
+          .dtype = setup.dtype,
+          .mapped = costed.mapped,
+          .iteration = costed.simulation.iteration,
+          .memory = costed.simulation.memory};
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw UserError("file", path, "cannot be read");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw UserError("file", path, "cannot be written");
+}
+
+Json echo(const Setup& setup, const std::string& strategy) {
+  Json out;
+  out["model"] = setup.model.text;
+  out["machine"] = setup.machine.name;
+  out["devices"] = setup.machine.devices();
+  out["batch"] = setup.batch;
+  out["dtype"] = name(setup.dtype);
+  out["optimizer"] = name(setup.options.optimizer);
+  out["strategy"] = strategy;
+  return out;
+}
+
+Json simulation_json(const sim::Simulation& s, std::int64_t batch) {
+  Json out;
+  out["iteration_s"] = s.iteration.value;
+  out["throughput"] = static_cast<double>(batch) / s.iteration.value;
+  Json serialized;
+  for (const char* kind : {"compute", "embedding", "all_reduce", "all_gather", "reduce_scatter",
+                           "all_to_all", "send_recv"}) {
+    const auto at = s.serialized.find(kind);
+    serialized[kind] = at == s.serialized.end() ? 0.0 : at->second.value;
+  }
+  // Rooted collectives have no key of their own: they are sends and receives.
+  for (const char* kind : {"reduce", "gather", "broadcast", "scatter"}) {
+    const auto at = s.serialized.find(kind);
+    if (at != s.serialized.end()) {
+      serialized["send_recv"] = serialized["send_recv"].get<double>() + at->second.value;
+    }
+  }
+  out["serialized_s"] = serialized;
+  out["compute_s"] = s.compute.value;
+  out["exposed_comm_s"] = s.exposed_comm.value;
+  out["bubble_s"] = s.bubble.value;
+  out["memory_bytes"] = s.memory.value;
+  out["mfu"] = s.mfu;
+  return out;
+}
+
+}  // namespace tandem::cli

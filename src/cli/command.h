@@ -1,0 +1,73 @@
+// What the subcommands share. Each is one file with an add_NAME function; main.cc lists them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/units.h"
+#include "models/model.h"
+#include "plan/plan.h"
+#include "search/search.h"
+
+namespace tandem::cli {
+
+using Json = nlohmann::ordered_json;
+
+enum ExitCode : int { kDone = 0, kCannot = 1, kWrongUsage = 2 };
+
+void add_compare(CLI::App& app, int& exit_code);
+void add_machines(CLI::App& app, int& exit_code);
+void add_models(CLI::App& app, int& exit_code);
+void add_ops(CLI::App& app, int& exit_code);
+void add_plan(CLI::App& app, int& exit_code);
+void add_show(CLI::App& app, int& exit_code);
+void add_simulate(CLI::App& app, int& exit_code);
+void add_train(CLI::App& app, int& exit_code);
+
+// A subcommand with the --json flag, an example in its help, and its action.
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
+                      const std::string& example, bool& json);
+
+// Prints the one JSON document of --json.
+void print_json(const Json& json);
+
+// Flags that say what is planned or simulated: MODEL, --machine, --batch, --optimizer, --dtype,
+// --memory.
+struct Job {
+  std::string model_text;
+  std::string machine_text;
+  std::int64_t batch = 0;     // 0: the published batch
+  std::string optimizer;      // empty: the published optimizer
+  std::string dtype = "fp32";
+  double memory = 0;          // 0: the device's, less its reserve
+  std::string dims;           // empty: all
+
+  void add_flags(CLI::App& command);
+};
+
+// The job with everything resolved. Throws UserError.
+struct Setup {
+  models::Model model;
+  machine::Machine machine;
+  machine::Digits digits;
+  std::int64_t batch;
+  DType dtype;
+  graph::Graph graph;
+  search::Options options;
+};
+Setup resolve(const Job& job);
+// The same with the small batch that `train` takes by default.
+Setup resolve_for_training(const Job& job);
+
+plan::Plan make_plan(const Setup& setup, const search::Costed& costed);
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& text);
+
+// What was run, echoed in every result.
+Json echo(const Setup& setup, const std::string& strategy);
+
+// Bytes with an optional unit: "16GB", "16e9".
+Json simulation_json(const sim::Simulation& simulation, std::int64_t batch);
+
+}  // namespace tandem::cli

@@ -1,0 +1,67 @@
+// tandem: plans and runs distributed training. Subcommands are one file each in this folder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/error.h"
+#include "cli/command.h"
+
+namespace {
+
+using tandem::UserError;
+using tandem::cli::ExitCode;
+
+// Fills in what a missing subcommand or a bad flag cannot say itself.
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  app.exit(error, std::cerr, std::cerr);
+  return ExitCode::kWrongUsage;
+}
+
+int report(const UserError& error, bool json) {
+  if (json) {
+    tandem::cli::print_json({{"error",
+                              {{"kind", error.kind},
+                               {"where", error.where},
+                               {"message", error.message},
+                               {"hint", error.hint}}}});
+  }
+  std::cerr << fmt::format("tandem: {}\n", error.what());
+  return ExitCode::kCannot;
+}
+
+int run(int argc, char** argv) {
+  const bool json = std::any_of(argv, argv + argc, [](const char* a) { return std::string_view(a) == "--json"; });
+  CLI::App app("Plans and runs distributed training of neural networks.", "tandem");
+  app.set_version_flag("--version", "tandem " TANDEM_VERSION);
+  app.require_subcommand(1);
+  int exit_code = ExitCode::kDone;
+  tandem::cli::add_models(app, exit_code);
+  tandem::cli::add_machines(app, exit_code);
+  tandem::cli::add_ops(app, exit_code);
+  tandem::cli::add_show(app, exit_code);
+  tandem::cli::add_plan(app, exit_code);
+  tandem::cli::add_compare(app, exit_code);
+  tandem::cli::add_simulate(app, exit_code);
+  tandem::cli::add_train(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  } catch (const UserError& error) {
+    return report(error, json);
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "tandem: internal error: " << error.what() << "\n";
+    return ExitCode::kCannot;
+  }
+}

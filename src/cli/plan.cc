@@ -1,0 +1,173 @@
+// tandem plan, tandem compare: search for the best layouts, say what was found and what it beats.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "lower/lower.h"
+#include "plan/json.h"
+#include "report/plan_text.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct Flags {
+  bool json = false;
+  Job job;
+  std::string output;
+};
+
+// The fastest baseline that fits, if any.
+const search::Costed* best_baseline(const search::Result& result) {
+  const search::Costed* best = nullptr;
+  for (const auto& b : result.baselines) {
+    if (b.feasible && (best == nullptr || b.simulation.iteration < best->simulation.iteration)) best = &b;
+  }
+  return best;
+}
+
+std::string smallest_change(const search::Result& result) {
+  return result.smallest.simulation.persistent > result.limit
+             ? "more devices: weights and optimizer state alone need more than one has"
+             : "a smaller batch, or more devices";
+}
+
+int print_infeasible(const search::Result& result, bool json) {
+  const auto needs = result.smallest.simulation.memory;
+  const auto over = needs - result.limit;
+  if (json) {
+    print_json({{"feasible", false},
+                {"limit", fmt::format("device memory: {:.0f} bytes", result.limit.value)},
+                {"over_by_bytes", over.value},
+                {"smallest_change", smallest_change(result)}});
+  }
+  std::cerr << fmt::format("tandem: nothing fits: the smallest plan found needs {} a device and {} may be used "
+                           "({} too much); what would help: {}\n",
+                           bytes_text(needs.value), bytes_text(result.limit.value),
+                           bytes_text(over.value), smallest_change(result));
+  return ExitCode::kCannot;
+}
+
+Json baselines_json(const search::Result& result) {
+  Json out = Json::array();
+  for (const auto& b : result.baselines) {
+    Json row{{"name", b.name}, {"feasible", b.feasible}};
+    row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
+    row["memory_bytes"] = b.feasible ? Json(b.simulation.memory.value) : Json();
+    out.push_back(row);
+  }
+  return out;
+}
+
+Json plan_json(const Setup& setup, const search::Result& result) {
+  const auto& best = *result.best;
+  Json out = echo(setup, best.name);
+  out.update(simulation_json(best.simulation, setup.batch));
+  out["search_s"] = result.search_s;
+  out["candidates"] = result.candidates;
+  out["stop_reason"] = result.stop_reason;
+  out["lower_bound_s"] = result.lower_bound.value;
+  out["baselines"] = baselines_json(result);
+  const auto* baseline = best_baseline(result);
+  out["speedup_over_best_baseline"] =
+      baseline == nullptr ? Json() : Json(baseline->simulation.iteration / best.simulation.iteration);
+  out["derivation_steps"] = 0;
+  return out;
+}
+
+std::string row_text(const search::Costed& row, const Setup& setup, const search::Result& result) {
+  const auto& s = row.simulation;
+  const std::string against = row.feasible ? fmt::format("{:.2f} x the plan's time", s.iteration / result.best->simulation.iteration)
+                                           : "does not fit";
+  return fmt::format("  {:<28} {:>9} {:>12}/s {:>9}   {}\n", row.name, seconds_text(s.iteration.value),
+                     si(static_cast<double>(setup.batch) / s.iteration.value),
+                     bytes_text(s.memory.value), against);
+}
+
+void print_comparison(const Setup& setup, const search::Result& result) {
+  const auto& best = *result.best;
+  std::cout << fmt::format("{} on {} ({} devices), batch {}, {}, {}\n\n", setup.model.text,
+                           setup.machine.name, setup.machine.devices(), setup.batch,
+                           name(setup.dtype), name(setup.options.optimizer));
+  std::cout << fmt::format("  {:<28} {:>9} {:>14} {:>9}\n", "", "iteration", "samples", "memory");
+  std::cout << row_text(best, setup, result);
+  for (const auto& b : result.baselines) std::cout << row_text(b, setup, result);
+  std::cout << "\n";
+}
+
+void print_plan(const Setup& setup, const search::Result& result) {
+  const auto& best = *result.best;
+  const auto& s = best.simulation;
+  print_comparison(setup, result);
+  std::cout << "What every operator's devices do:\n"
+            << report::layouts_text(best.mapped, setup.machine, setup.digits);
+  const auto program = lower::lower(best.mapped, setup.digits, setup.options.optimizer);
+  std::cout << "\nWhat communicates, per device and step:\n"
+            << report::communication_text(program, setup.machine, s);
+  std::cout << fmt::format(
+      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} %.\n",
+      seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
+      seconds_text(s.bubble.value), bytes_text(s.memory.value), bytes_text(result.limit.value),
+      100 * s.mfu);
+  std::cout << fmt::format("At least {} for these layouts. Searched {:.2f} s, {} candidates simulated: {}.\n",
+                           seconds_text(result.lower_bound.value), result.search_s,
+                           result.candidates, result.stop_reason);
+}
+
+int run_plan(const Flags& flags) {
+  const auto setup = resolve(flags.job);
+  const auto result = search::search(setup.graph, setup.machine, setup.options);
+  if (!result.best) return print_infeasible(result, flags.json);
+  if (!flags.output.empty()) write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
+  if (flags.json) {
+    print_json(plan_json(setup, result));
+  } else {
+    print_plan(setup, result);
+  }
+  return ExitCode::kDone;
+}
+
+int run_compare(const Flags& flags) {
+  const auto setup = resolve(flags.job);
+  const auto result = search::search(setup.graph, setup.machine, setup.options);
+  if (!result.best) return print_infeasible(result, flags.json);
+  if (flags.json) {
+    print_json(plan_json(setup, result));
+  } else {
+    print_comparison(setup, result);
+  }
+  return ExitCode::kDone;
+}
+
+std::shared_ptr<Flags> add_search_command(CLI::App& app, const std::string& name,
+                                          const std::string& doc, const std::string& example,
+                                          int& exit_code, int run(const Flags&), CLI::App** made) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(app, name, doc, example, flags->json);
+  flags->job.add_flags(*command);
+  command->add_option("--dims", flags->job.dims,
+                      "what may be partitioned: some of data,model,reduction,head,sequence");
+  command->callback([flags, run, &exit_code] { exit_code = run(*flags); });
+  *made = command;
+  return flags;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int& exit_code) {
+  CLI::App* command = nullptr;
+  auto flags = add_search_command(app, "plan", "find the fastest way to train a network on a machine",
+                                  "plan bert_large --machine summit:8 -o plan.json", exit_code,
+                                  run_plan, &command);
+  command->add_option("-o,--output", flags->output, "write the plan to this file");
+}
+
+void add_compare(CLI::App& app, int& exit_code) {
+  CLI::App* command = nullptr;
+  add_search_command(app, "compare", "the found plan against every baseline",
+                     "compare dlrm --machine summit:8", exit_code, run_compare, &command);
+}
+
+}  // namespace tandem::cli

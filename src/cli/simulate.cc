@@ -1,0 +1,121 @@
+// tandem simulate: the time and memory of a known strategy, or of a plan.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "lower/lower.h"
+#include "plan/json.h"
+#include "report/plan_text.h"
+#include "strategies/strategies.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct Flags {
+  bool json = false;
+  Job job;
+  std::string strategy = "dp";
+  bool tasks = false;
+};
+
+struct Simulated {
+  Json echo;
+  std::int64_t batch;
+  machine::Machine machine;
+  lower::Program program;
+  sim::Simulation simulation;
+};
+
+Simulated simulate_plan(const Flags& flags) {
+  const auto plan = plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
+  if (!flags.job.machine_text.empty() && flags.job.machine_text != plan.machine) {
+    throw UserError("flag", "--machine", fmt::format("is {} and the plan is for {}",
+                                                     flags.job.machine_text, plan.machine));
+  }
+  auto machine = machine::load_machine(plan.machine);
+  auto program = lower::lower(plan.mapped, machine::Digits(machine), plan.optimizer);
+  auto simulation = sim::simulate(program, machine);
+  Json echo{{"model", plan.model},
+            {"machine", plan.machine},
+            {"devices", machine.devices()},
+            {"batch", plan.batch},
+            {"dtype", name(plan.dtype)},
+            {"optimizer", name(plan.optimizer)},
+            {"strategy", plan.strategy}};
+  return {std::move(echo), plan.batch, std::move(machine), std::move(program), std::move(simulation)};
+}
+
+// The fastest of the strategies that the name stands for.
+Simulated simulate_strategy(const Flags& flags) {
+  if (flags.job.machine_text.empty()) {
+    throw UserError("flag", "--machine", "is needed with a model", "`tandem machines` lists them");
+  }
+  const auto setup = resolve(flags.job);
+  const auto limit = search::memory_limit(setup.machine, setup.options);
+  std::optional<search::Costed> best;
+  for (const auto& s : strategies::named_strategies(flags.strategy, setup.graph, setup.digits)) {
+    auto costed = search::cost_choices(setup.graph, setup.machine, setup.digits, s.name, s.choices,
+                                       setup.options.optimizer, limit);
+    if (!best || costed.simulation.iteration < best->simulation.iteration) best = std::move(costed);
+  }
+  CHECK(best.has_value(), flags.strategy);
+  auto program = lower::lower(best->mapped, setup.digits, setup.options.optimizer);
+  return {echo(setup, best->name), setup.batch, setup.machine, std::move(program),
+          std::move(best->simulation)};
+}
+
+void print(const Simulated& s) {
+  const auto& sim = s.simulation;
+  std::cout << fmt::format("{} on {} ({} devices), batch {}, strategy {}\n\n",
+                           s.echo["model"].get<std::string>(), s.machine.name, s.machine.devices(),
+                           s.batch, s.echo["strategy"].get<std::string>());
+  std::cout << fmt::format("  iteration   {}\n  throughput  {} samples/s\n  MFU         {:.1f} %\n",
+                           seconds_text(sim.iteration.value),
+                           si(static_cast<double>(s.batch) / sim.iteration.value), 100 * sim.mfu);
+  std::cout << fmt::format("  memory      {} ({} of it weights and optimizer state)\n",
+                           bytes_text(sim.memory.value), bytes_text(sim.persistent.value));
+  std::cout << fmt::format("  compute {}, exposed communication {}, idle {}\n\n",
+                           seconds_text(sim.compute.value), seconds_text(sim.exposed_comm.value),
+                           seconds_text(sim.bubble.value));
+  std::cout << "As if nothing overlapped:\n";
+  for (const auto& [kind, time] : sim.serialized) {
+    std::cout << fmt::format("  {:<16} {:>9}\n", kind, seconds_text(time.value));
+  }
+  std::cout << "\nWhat communicates, per device and step:\n"
+            << report::communication_text(s.program, s.machine, sim);
+}
+
+void run(const Flags& flags) {
+  const bool is_plan = flags.job.model_text.ends_with(".json");
+  const auto s = is_plan ? simulate_plan(flags) : simulate_strategy(flags);
+  if (flags.tasks) {
+    std::cout << to_text(s.program);
+  } else if (flags.json) {
+    Json out = s.echo;
+    out.update(simulation_json(s.simulation, s.batch));
+    print_json(out);
+  } else {
+    print(s);
+  }
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(app, "simulate", "predict the time and memory of a strategy or a plan",
+                              "simulate bert_large --machine summit:8 --strategy megatron", flags->json);
+  flags->job.add_flags(*command);
+  command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
+  command->get_option("--machine")->required(false);
+  command->add_option("--strategy", flags->strategy, "dp, megatron or megatron:tp=N")
+      ->capture_default_str();
+  command->add_flag("--tasks", flags->tasks, "print the tasks every device executes");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace tandem::cli

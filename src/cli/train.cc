@@ -1,0 +1,156 @@
+// tandem train: runs a plan, one process per device under mpirun, and reports times and losses.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "plan/json.h"
+#include "strategies/strategies.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct Flags {
+  bool json = false;
+  Job job;
+  std::int64_t devices = 0;
+  std::string strategy;
+  std::int64_t steps = 20;
+  std::uint64_t seed = 0;
+};
+
+// A file in the temporary folder that goes when the object does.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / fmt::format("tandem-plan-{}.json", getpid())) {
+    write_file(path_.string(), text);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::filesystem::path worker_path() {
+  const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
+  if (!std::filesystem::exists(path)) {
+    throw UserError("runtime", "train", "the runtime is not built",
+                    "it needs libtorch-dev, libopenmpi-dev and openmpi-bin; `./tandem train` installs them");
+  }
+  return path;
+}
+
+plan::Plan choose_plan(const Flags& flags) {
+  if (flags.job.model_text.ends_with(".json")) {
+    return plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
+  }
+  Job job = flags.job;
+  const auto devices = flags.devices > 0 ? flags.devices
+                                         : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  job.machine_text = fmt::format("local:{}", devices);
+  const auto setup = resolve_for_training(job);
+  if (flags.strategy.empty()) {
+    const auto result = search::search(setup.graph, setup.machine, setup.options);
+    if (!result.best) {
+      throw UserError("plan", setup.model.text, fmt::format("no plan fits {}", setup.machine.name),
+                      "a smaller batch or more devices");
+    }
+    return make_plan(setup, *result.best);
+  }
+  const auto limit = search::memory_limit(setup.machine, setup.options);
+  const auto s = strategies::named_strategies(flags.strategy, setup.graph, setup.digits).front();
+  return make_plan(setup, search::cost_choices(setup.graph, setup.machine, setup.digits, s.name,
+                                               s.choices, setup.options.optimizer, limit));
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// Runs the command and returns what it prints on standard output.
+std::string capture(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw UserError("runtime", "mpirun", "cannot be started");
+  std::string out;
+  std::array<char, 4096> chunk{};
+  while (const auto n = std::fread(chunk.data(), 1, chunk.size(), pipe)) out.append(chunk.data(), n);
+  if (pclose(pipe) != 0) throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
+  return out;
+}
+
+Json train(const plan::Plan& plan, const Flags& flags) {
+  const auto devices = machine::load_machine(plan.machine).devices();
+  const TemporaryFile file(plan::to_json(plan));
+  const auto command = fmt::format(
+      "mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {}",
+      geteuid() == 0 ? "--allow-run-as-root" : "", devices, quoted(worker_path().string()),
+      quoted(file.path()), flags.steps, flags.seed);
+  Json out = Json::parse(capture(command), nullptr, false);
+  if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
+  out["predicted_step_s"] = plan.iteration.value;
+  out["model"] = plan.model;
+  out["machine"] = plan.machine;
+  out["strategy"] = plan.strategy;
+  return out;
+}
+
+void print(const Json& result) {
+  const auto losses = result["loss"].get<std::vector<double>>();
+  std::cout << fmt::format("{} on {}, batch {}, strategy {}\n", result["model"].get<std::string>(),
+                           result["machine"].get<std::string>(), result["batch"].get<std::int64_t>(),
+                           result["strategy"].get<std::string>());
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    std::cout << fmt::format("step {:>4}  loss {:.6g}\n", i, losses[i]);
+  }
+  std::cout << fmt::format("step time {:.4g} ms (median), predicted {:.4g} ms\n",
+                           1e3 * result["step_s_median"].get<double>(),
+                           1e3 * result["predicted_step_s"].get<double>());
+}
+
+void run(const Flags& flags) {
+  worker_path();
+  const auto result = train(choose_plan(flags), flags);
+  if (flags.json) {
+    print_json(result);
+  } else {
+    print(result);
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(app, "train", "train a network under a plan, on this computer",
+                              "train mlp:layers=4,hidden=256 --devices 2 --steps 10", flags->json);
+  flags->job.add_flags(*command);
+  command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
+  command->remove_option(command->get_option("--machine"));
+  command->add_option("--devices", flags->devices, "processes; default: one a core")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--strategy", flags->strategy, "dp or megatron instead of the found plan");
+  command->add_option("--steps", flags->steps, "steps to run")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seed", flags->seed, "of weights and data")->capture_default_str();
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace tandem::cli

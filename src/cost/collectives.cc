@@ -1,0 +1,136 @@
+#include "cost/collectives.h"
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace tandem::cost {
+
+namespace {
+
+using machine::Digits;
+using machine::Machine;
+using machine::Step;
+
+// One level that the group spans, seen from the inside out.
+struct Span {
+  double size;               // units of the group at this level
+  double inside;             // the group's devices within one such unit
+  BytesPerSecond bandwidth;  // of one device, when all send
+  Seconds latency;
+
+  // Of one device per group and unit, when only that one sends. The devices of a unit that are not
+  // in the group are in groups of their own, which do the same at the same time.
+  [[nodiscard]] BytesPerSecond lone_bandwidth(bool shared) const {
+    return shared ? bandwidth * inside : bandwidth;
+  }
+};
+
+// Calls visit(span, level) for each level that the group spans, innermost first.
+template <class Visit>
+void for_each_span(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                   Visit&& visit) {
+  double inside = 1;
+  for (std::size_t l = machine.levels.size(); l-- > 0;) {
+    const auto size = static_cast<double>(digits.group_size(group, l));
+    if (size == 1) continue;
+    const auto& level = machine.levels[l];
+    visit(Span{size, inside, machine.bandwidth_per_device(l) * level.utilization, level.latency},
+          level);
+    inside *= size;
+  }
+}
+
+// Reduce-scatter: a ring on each level, over what the levels inside have left of every device's
+// bytes. All-gather is the same backwards.
+Seconds ring_pass(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                  Bytes bytes) {
+  Seconds total;
+  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level&) {
+    total += (s.size - 1) / s.size * (bytes / s.inside) / s.bandwidth + (s.size - 1) * s.latency;
+  });
+  return total;
+}
+
+// Every byte crosses one level: the outermost one at which sender and receiver differ.
+Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                   Bytes bytes) {
+  const auto n = static_cast<double>(digits.group_size(group));
+  Seconds total;
+  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level&) {
+    total += bytes * ((s.size - 1) * s.inside / n) / s.bandwidth + (s.size - 1) * s.latency;
+  });
+  return total;
+}
+
+// Broadcast: a pipelined chain on each level, one device per unit passing everything on.
+Seconds chain(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
+  Seconds total;
+  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level& level) {
+    total += bytes / s.lone_bandwidth(level.shared) + (s.size - 1) * s.latency;
+  });
+  return total;
+}
+
+// Scatter: the root sends each other device its part, all through the outermost link.
+Seconds from_root(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                  Bytes bytes) {
+  const auto n = static_cast<double>(digits.group_size(group));
+  Seconds total;
+  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level& level) {
+    total = (n - 1) / n * bytes / s.lone_bandwidth(level.shared) + s.latency;
+  });
+  return total;
+}
+
+}  // namespace
+
+Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
+                        machine::DigitMask group, Bytes bytes) {
+  switch (kind) {
+    case Step::kAllReduce:
+      return 2 * ring_pass(machine, digits, group, bytes);
+    case Step::kReduceScatter:
+    case Step::kAllGather:
+      return ring_pass(machine, digits, group, bytes);
+    case Step::kAllToAll:
+      return all_to_all(machine, digits, group, bytes);
+    case Step::kReduce:
+    case Step::kBroadcast:
+      return chain(machine, digits, group, bytes);
+    case Step::kGather:
+    case Step::kScatter:
+      return from_root(machine, digits, group, bytes);
+    default:
+      CHECK(is_local(kind));
+      return Seconds{};
+  }
+}
+
+std::size_t outermost_level(const Digits& digits, machine::DigitMask group) {
+  CHECK((group & digits.all()) != 0, group);
+  return digits[static_cast<std::size_t>(std::countr_zero(group))].level;
+}
+
+Bytes bytes_sent(const Digits& digits, Step kind, machine::DigitMask group, Bytes bytes) {
+  const auto n = static_cast<double>(digits.group_size(group));
+  const Bytes others = (n - 1) / n * bytes;
+  switch (kind) {
+    case Step::kAllReduce:
+      return 2 * others;
+    case Step::kReduceScatter:
+    case Step::kAllGather:
+    case Step::kAllToAll:
+    case Step::kReduce:
+    case Step::kBroadcast:
+      return others;
+    case Step::kGather:
+    case Step::kScatter:
+      return others / n;
+    default:
+      CHECK(is_local(kind));
+      return Bytes{};
+  }
+}
+
+}  // namespace tandem::cost

@@ -1,0 +1,150 @@
+#include "cost/collectives.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::cost {
+namespace {
+
+using machine::Digits;
+using machine::Machine;
+using machine::Step;
+
+constexpr Step kCollectives[] = {Step::kAllReduce, Step::kReduceScatter, Step::kAllGather,
+                                 Step::kAllToAll,  Step::kReduce,        Step::kGather,
+                                 Step::kBroadcast, Step::kScatter};
+
+// One level of 4 devices: 10 GB/s each, half of it usable, 1 us.
+Machine flat() {
+  Machine m;
+  m.levels = {{.name = "gpu",
+               .count = 4,
+               .bandwidth = BytesPerSecond{10e9},
+               .latency = Seconds{1e-6},
+               .shared = false,
+               .utilization = 0.5}};
+  return m;
+}
+
+// 2 nodes of 4: 8 GB/s per node together, 100 us; inside 40 GB/s each, 1 us.
+Machine nested() {
+  Machine m;
+  m.levels = {
+      {.name = "node",
+       .count = 2,
+       .bandwidth = BytesPerSecond{8e9},
+       .latency = Seconds{1e-4},
+       .shared = true},
+      {.name = "gpu", .count = 4, .bandwidth = BytesPerSecond{40e9}, .latency = Seconds{1e-6}}};
+  return m;
+}
+
+double seconds(const Machine& m, Step kind, machine::DigitMask group, double bytes) {
+  return collective_time(m, Digits(m), kind, group, Bytes{bytes}).value;
+}
+
+// Digits of nested(): node, then two of gpu; bit 0 is the node's.
+constexpr machine::DigitMask kNodes = 0b001, kInside = 0b110, kAll = 0b111;
+
+TEST(CollectiveTime, OneLevelIsTheRingFormula) {
+  // 4 devices, 4 MB at 5 GB/s: three quarters take 0.6 ms, and 3 steps.
+  struct Case {
+    Step kind;
+    double seconds;
+  };
+  const Case cases[] = {
+      {Step::kReduceScatter, 0.6e-3 + 3e-6}, {Step::kAllGather, 0.6e-3 + 3e-6},
+      {Step::kAllReduce, 1.2e-3 + 6e-6},     {Step::kAllToAll, 0.6e-3 + 3e-6},
+      {Step::kBroadcast, 0.8e-3 + 3e-6},     {Step::kReduce, 0.8e-3 + 3e-6},
+      {Step::kScatter, 0.6e-3 + 1e-6},       {Step::kGather, 0.6e-3 + 1e-6},
+  };
+  for (const auto& c : cases) {
+    EXPECT_NEAR(seconds(flat(), c.kind, 0b11, 4e6), c.seconds, 1e-12) << name(c.kind);
+  }
+}
+
+TEST(CollectiveTime, TwoLevelAllReduceByHand) {
+  // Inside: 3/4 of 8 MB at 40 GB/s = 0.15 ms and 3 us. Then each device has 2 MB to reduce with its
+  // partner, half of it at 8/4 = 2 GB/s: 0.5 ms and 100 us. All twice.
+  EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kAll, 8e6), 2 * (0.153e-3 + 0.6e-3), 1e-12);
+  // Between the nodes alone, all four pairs at the same time.
+  EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kNodes, 8e6), 2 * (2e-3 + 0.1e-3), 1e-12);
+  EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kInside, 8e6), 2 * 0.153e-3, 1e-12);
+}
+
+TEST(CollectiveTime, TwoLevelAllToAllByHand) {
+  // Of 8 parts, 4 leave the node at 2 GB/s, 3 go to neighbours at 40 GB/s.
+  EXPECT_NEAR(seconds(nested(), Step::kAllToAll, kAll, 8e6),
+              (2e-3 + 0.1e-3) + (0.075e-3 + 0.003e-3), 1e-12);
+}
+
+TEST(CollectiveTime, ALoneSenderHasTheUnitsWholeLink) {
+  EXPECT_NEAR(seconds(nested(), Step::kBroadcast, kAll, 8e6), (1e-3 + 0.1e-3) + (0.2e-3 + 0.003e-3),
+              1e-12);
+  EXPECT_NEAR(seconds(nested(), Step::kScatter, kAll, 8e6), 7e6 / 8e9 + 0.1e-3, 1e-12);
+  // With one group per GPU of a node, four roots share it.
+  EXPECT_NEAR(seconds(nested(), Step::kBroadcast, kNodes, 8e6), 4e-3 + 0.1e-3, 1e-12);
+  EXPECT_NEAR(seconds(nested(), Step::kScatter, kNodes, 8e6), 2e-3 + 0.1e-3, 1e-12);
+}
+
+TEST(CollectiveTime, AllReduceIsReduceScatterAndAllGather) {
+  for (machine::DigitMask group = 0; group <= kAll; ++group) {
+    EXPECT_DOUBLE_EQ(seconds(nested(), Step::kAllReduce, group, 1e6),
+                     seconds(nested(), Step::kReduceScatter, group, 1e6) +
+                         seconds(nested(), Step::kAllGather, group, 1e6));
+  }
+}
+
+TEST(CollectiveTime, GroupsOfOneAndLocalStepsAreFree) {
+  for (const auto kind : kCollectives) EXPECT_EQ(seconds(nested(), kind, 0, 1e9), 0);
+  for (const auto kind : {Step::kSlice, Step::kDrop, Step::kMask, Step::kPad, Step::kZero}) {
+    EXPECT_EQ(seconds(nested(), kind, kAll, 1e9), 0);
+    EXPECT_EQ(bytes_sent(Digits(nested()), kind, kAll, Bytes{1e9}), Bytes{0});
+  }
+}
+
+TEST(CollectiveTime, GrowsWithBytes) {
+  for (const auto kind : kCollectives) {
+    for (machine::DigitMask group = 1; group <= kAll; ++group) {
+      double last = 0;
+      for (double bytes = 0; bytes < 1e9; bytes = 3 * bytes + 1000) {
+        const double now = seconds(nested(), kind, group, bytes);
+        EXPECT_GT(now, last) << name(kind) << ' ' << group << ' ' << bytes;
+        last = now;
+      }
+    }
+  }
+}
+
+TEST(CollectiveTime, LocalMachineMeetsItsMeasurements) {
+  const auto local = machine::load_machine("local:2");
+  const auto all = Digits(local).all();
+  EXPECT_NEAR(seconds(local, Step::kAllReduce, all, 64 << 20), 32.0e-3, 0.3e-3);
+}
+
+TEST(OutermostLevel, IsThatOfTheFirstDigit) {
+  const Digits digits(nested());
+  EXPECT_EQ(outermost_level(digits, kAll), 0U);
+  EXPECT_EQ(outermost_level(digits, kNodes), 0U);
+  EXPECT_EQ(outermost_level(digits, kInside), 1U);
+  EXPECT_EQ(outermost_level(digits, 0b100), 1U);
+}
+
+TEST(BytesSent, RingFormulas) {
+  const Digits digits(nested());
+  struct Case {
+    Step kind;
+    double bytes;
+  };
+  const Case cases[] = {
+      {Step::kAllReduce, 14e6},  {Step::kReduceScatter, 7e6}, {Step::kAllGather, 7e6},
+      {Step::kAllToAll, 7e6},    {Step::kBroadcast, 7e6},     {Step::kReduce, 7e6},
+      {Step::kScatter, 7e6 / 8}, {Step::kGather, 7e6 / 8},
+  };
+  for (const auto& c : cases) {
+    EXPECT_DOUBLE_EQ(bytes_sent(digits, c.kind, kAll, Bytes{8e6}).value, c.bytes) << name(c.kind);
+    EXPECT_EQ(bytes_sent(digits, c.kind, 0, Bytes{8e6}), Bytes{0});
+  }
+}
+
+}  // namespace
+}  // namespace tandem::cost

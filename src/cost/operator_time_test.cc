@@ -1,0 +1,132 @@
+#include "cost/operator_time.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::cost {
+namespace {
+
+TensorType type(std::initializer_list<std::int64_t> sizes, DType dtype = DType::kFp32) {
+  return {ParallelShape(sizes), dtype};
+}
+
+constexpr double kM = 32, kN = 48, kK = 64;
+const std::vector<TensorType> kLinearInputs = {type({32, 64}), type({48, 64})};
+const std::vector<TensorType> kBiasInputs = {type({32, 64}), type({48, 64}), type({48})};
+const TensorType kLinearOutput = type({32, 48});
+constexpr double kLinearBytes = 4 * (kM * kK + kN * kK + kM * kN);
+
+ops::Op linear(ops::Activation act = ops::Activation::kNone) {
+  return ops::make_op(ops::kLinear, ops::Linear{.act = act});
+}
+
+TEST(ForwardWork, LinearIsTwoMnk) {
+  const auto work = forward_work(linear(), kLinearInputs, kLinearOutput);
+  EXPECT_EQ(work.flops, Flops{2 * kM * kN * kK});
+  EXPECT_EQ(work.bytes, Bytes{kLinearBytes});
+}
+
+TEST(ForwardWork, CountsShardsOnly) {
+  auto x = type({64, 64});
+  x.shape.degrees[0] = 2;
+  x.shape.replicas = 3;
+  auto y = type({64, 48});
+  y.shape.degrees[0] = 2;
+  const auto work = forward_work(linear(), std::vector{x, kLinearInputs[1]}, y);
+  EXPECT_EQ(work.flops, Flops{2 * kM * kN * kK});
+  EXPECT_EQ(work.bytes, Bytes{kLinearBytes});
+}
+
+TEST(BackwardWork, LinearHasOneProductPerDifferentiatedOperand) {
+  const double product = 2 * kM * kN * kK;
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 2).flops, Flops{2 * product});
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 1).flops, Flops{product});
+}
+
+TEST(BackwardWork, ABiasOrActivationAddsNoProduct) {
+  const auto op = linear(ops::Activation::kRelu);
+  const auto forward = forward_work(op, kBiasInputs, kLinearOutput).flops;
+  EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 3).flops, 2 * forward);
+  EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 1).flops, forward);
+}
+
+TEST(BackwardWork, ReadsGradientAndOperandsAndWritesGradients) {
+  const double operands = 4 * (kM * kK + kN * kK);
+  const double result = 4 * kM * kN;
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 2).bytes,
+            Bytes{result + 2 * operands});
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 1).bytes,
+            Bytes{result + 1.5 * operands});
+}
+
+TEST(BackwardWork, ElementwiseIsTwiceTheFlops) {
+  const auto relu = ops::make_op(ops::kRelu, ops::NoAttributes{});
+  const std::vector<TensorType> in = {type({8, 16})};
+  const auto forward = forward_work(relu, in, in[0]);
+  EXPECT_EQ(forward.flops, Flops{128});
+  EXPECT_EQ(forward.bytes, Bytes{4 * 256});
+  const auto backward = backward_work(relu, in, in[0], 1);
+  EXPECT_EQ(backward.flops, Flops{256});
+  EXPECT_EQ(backward.bytes, Bytes{4 * 384});
+}
+
+TEST(BackwardWork, NothingWithoutDifferentiatedInputs) {
+  const auto work = backward_work(linear(), kLinearInputs, kLinearOutput, 0);
+  EXPECT_EQ(work.flops, Flops{0});
+  EXPECT_EQ(work.bytes, Bytes{0});
+}
+
+TEST(ForwardWork, AnEmbeddingBagReadsFewOfItsRows) {
+  const auto op = ops::make_op(ops::kEmbeddingBag, ops::NoAttributes{});
+  const std::vector<TensorType> in = {type({64, 2}, DType::kInt64), type({1000000, 16})};
+  const auto out = type({64, 16});
+  const auto work = forward_work(op, in, out);
+  EXPECT_EQ(work.flops, Flops{64 * 2 * 16});
+  // Indices, the rows they name, and the sums.
+  EXPECT_EQ(work.bytes, Bytes{128 * 8 + 128 * 16 * 4 + 64 * 16 * 4});
+  const auto backward = backward_work(op, in, out, 1);
+  EXPECT_EQ(backward.flops, 2 * work.flops);
+  EXPECT_EQ(backward.bytes, 2 * work.bytes);
+}
+
+machine::Device device() {
+  machine::Device d;
+  d.name = "toy";
+  d.peak = {{DType::kFp32, FlopsPerSecond{10e12}}, {DType::kFp16, FlopsPerSecond{100e12}}};
+  d.compute_utilization = 0.5;
+  d.bandwidth = BytesPerSecond{1e12};
+  d.memory_utilization = 0.8;
+  d.launch = Seconds{5e-6};
+  return d;
+}
+
+TEST(TaskTime, IsTheSlowerOfComputeAndMemoryPlusLaunch) {
+  const auto time = [](double flops, double bytes) {
+    return task_time(device(), {Flops{flops}, Bytes{bytes}}, DType::kFp32).value;
+  };
+  EXPECT_NEAR(time(5e9, 1), 1e-3 + 5e-6, 1e-12);
+  EXPECT_NEAR(time(1, 8e8), 1e-3 + 5e-6, 1e-12);
+  EXPECT_NEAR(time(5e9, 8e8), 1e-3 + 5e-6, 1e-12);
+  EXPECT_NEAR(time(0, 0), 5e-6, 1e-12);
+}
+
+TEST(TaskTime, AnUnlistedTypeTakesTheNearestListedRate) {
+  const auto time = [](DType dtype) {
+    return (task_time(device(), {Flops{5e9}, Bytes{0}}, dtype) - device().launch).value;
+  };
+  EXPECT_NEAR(time(DType::kFp16), 1e-4, 1e-12);
+  EXPECT_NEAR(time(DType::kBf16), 1e-3, 1e-12);
+  EXPECT_NEAR(time(DType::kFp64), 1e-3, 1e-12);
+  EXPECT_NEAR(time(DType::kInt32), 1e-3, 1e-12);
+  EXPECT_NEAR(time(DType::kInt64), 1e-3, 1e-12);
+}
+
+TEST(OperatorTimeDeathTest, SourcesHaveNoTask) {
+  const auto weight = ops::make_op(ops::kWeight, ops::Source{});
+  EXPECT_DEATH(forward_work(weight, {}, type({1})), "kCompute");
+}
+
+}  // namespace
+}  // namespace tandem::cost

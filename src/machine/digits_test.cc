@@ -1,0 +1,93 @@
+#include "machine/digits.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tandem::machine {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+// A machine with levels of these counts.
+Machine machine_of(const Sizes& counts) {
+  Machine m;
+  for (const auto count : counts) m.levels.emplace_back().count = count;
+  return m;
+}
+
+Sizes sizes_of(const Digits& digits) {
+  Sizes out;
+  for (std::size_t i = 0; i < digits.count(); ++i) out.push_back(digits[i].size);
+  return out;
+}
+
+TEST(Digits, ArePrimeFactorsOfEachLevelOutermostLevelFirst) {
+  struct Case {
+    Sizes counts, sizes;
+  };
+  const Case cases[] = {
+      {{8, 2, 3}, {2, 2, 2, 2, 3}},
+      {{12}, {2, 2, 3}},
+      {{3, 2}, {3, 2}},
+      {{1}, {}},
+      {{1, 6, 1}, {2, 3}},
+      {{90}, {2, 3, 3, 5}},
+      {{1048573}, {1048573}},
+      {{1 << 20}, Sizes(20, 2)},
+  };
+  for (const auto& c : cases) EXPECT_EQ(sizes_of(Digits(machine_of(c.counts))), c.sizes);
+}
+
+TEST(Digits, KnowTheirLevels) {
+  const Digits digits(machine_of({8, 2, 3}));
+  EXPECT_EQ(digits[0].level, 0U);
+  EXPECT_EQ(digits[2].level, 0U);
+  EXPECT_EQ(digits[3].level, 1U);
+  EXPECT_EQ(digits[4].level, 2U);
+  EXPECT_EQ(digits.devices(), 48);
+}
+
+TEST(Digits, TheLastDeviceOfSummit) {
+  const Digits digits(machine_of({8, 2, 3}));
+  EXPECT_EQ(digits.coordinates(47), (Sizes{1, 1, 1, 1, 2}));
+  EXPECT_EQ(digits.coordinates(4), (Sizes{0, 0, 0, 1, 1}));
+}
+
+TEST(Digits, GroupSizes) {
+  const Digits digits(machine_of({8, 2, 3}));
+  EXPECT_EQ(digits.group_size(0), 1);
+  EXPECT_EQ(digits.group_size(0b10001), 6);
+  EXPECT_EQ(digits.group_size(0b11111, 0), 8);
+  EXPECT_EQ(digits.group_size(0b11001, 1), 2);
+  EXPECT_EQ(digits.group_size(0b10001, 1), 1);
+}
+
+TEST(Digits, GroupsByHand) {
+  const Digits digits(machine_of({8, 2, 3}));
+  EXPECT_EQ(digits.group(47, 0), (Sizes{47}));
+  EXPECT_EQ(digits.group(47, 0b10000), (Sizes{45, 46, 47}));
+  EXPECT_EQ(digits.group(47, 0b01000), (Sizes{44, 47}));
+  EXPECT_EQ(digits.group(1, 0b01001), (Sizes{1, 4, 25, 28}));
+}
+
+// For every device and mask: a group is its devices in rising order, each at its own rank, all with
+// the same coordinates outside of the mask.
+TEST(Digits, RanksAndGroupsAgree) {
+  const Digits digits(machine_of({4, 1, 6}));
+  for (DigitMask mask = 0; mask <= digits.all(); ++mask) {
+    for (std::int64_t device = 0; device < digits.devices(); ++device) {
+      const auto group = digits.group(device, mask);
+      ASSERT_EQ(static_cast<std::int64_t>(group.size()), digits.group_size(mask));
+      EXPECT_TRUE(std::ranges::is_sorted(group));
+      EXPECT_EQ(group[static_cast<std::size_t>(digits.rank_in_group(device, mask))], device);
+      for (const auto other : group) {
+        EXPECT_EQ(digits.rank_in_group(other, digits.all() & ~mask),
+                  digits.rank_in_group(device, digits.all() & ~mask));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::machine

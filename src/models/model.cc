@@ -1,0 +1,112 @@
+#include "models/model.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ops/signature.h"
+
+namespace tandem::models {
+
+namespace {
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40U;
+
+UserError bad_value(const std::string& model, std::string_view key, std::string_view value,
+                    const std::string& expected) {
+  return {"model", model, fmt::format("'{}' cannot be '{}'", key, value), "expected " + expected};
+}
+}  // namespace
+
+const std::string& Settings::text(std::string_view key) const {
+  const auto at = std::ranges::find(values_, key, &Hyperparameter::key);
+  CHECK(at != values_.end(), key);
+  return at->value;
+}
+
+std::int64_t Settings::size(std::string_view key) const {
+  const auto value = parse_int(text(key));
+  if (!value || *value < 1 || *value > kLargestSize) {
+    throw bad_value(model_, key, text(key), "a whole number from 1");
+  }
+  return *value;
+}
+
+std::vector<std::int64_t> Settings::sizes(std::string_view key) const {
+  std::vector<std::int64_t> out;
+  for (auto part : split(text(key), '-')) {
+    const auto value = parse_int(part);
+    if (!value || *value < 1 || *value > kLargestSize) {
+      throw bad_value(model_, key, text(key), "sizes like 512-256-64");
+    }
+    out.push_back(*value);
+  }
+  return out;
+}
+
+void Settings::set(std::string_view key, std::string_view value) {
+  const auto at = std::ranges::find(values_, key, &Hyperparameter::key);
+  if (at == values_.end()) {
+    std::vector<std::string> keys;
+    for (const auto& v : values_) keys.push_back(v.key);
+    throw UserError("model", model_, fmt::format("has no hyperparameter '{}'", key),
+                    "it has: " + join(keys, ", "));
+  }
+  at->value = std::string(value);
+}
+
+std::span<const ModelSpec* const> all_models() {
+  static constexpr std::array<const ModelSpec*, 3> kAll = {&kBertLarge, &kDlrm, &kMlp};
+  return kAll;
+}
+
+Model parse_model(std::string_view text) {
+  const auto colon = text.find(':');
+  const auto name = text.substr(0, colon);
+  const auto all = all_models();
+  const auto at = std::ranges::find_if(all, [&](const auto* spec) { return spec->name == name; });
+  if (at == all.end()) {
+    std::vector<std::string> names;
+    for (const auto* spec : all) names.push_back(spec->name);
+    const auto near = nearest(name, names);
+    throw UserError("model", std::string(name), "there is no such model",
+                    near.empty() ? "`tandem models` lists them" : fmt::format("did you mean '{}'?", near));
+  }
+  Model model{*at, std::string(text), Settings(std::string(name), (*at)->hyperparameters)};
+  if (colon == std::string_view::npos) return model;
+  for (auto part : split(text.substr(colon + 1), ',')) {
+    const auto equals = part.find('=');
+    if (equals == std::string_view::npos) {
+      throw UserError("model", std::string(name), fmt::format("'{}' is not key=value", part));
+    }
+    model.settings.set(trim(part.substr(0, equals)), trim(part.substr(equals + 1)));
+  }
+  return model;
+}
+
+std::int64_t count_parameters(const graph::Graph& graph) {
+  std::int64_t total = 0;
+  for (auto id : graph.ids()) {
+    if (is_weight(graph.node(id))) total += graph.node(id).type.shape.sizes.count();
+  }
+  return total;
+}
+
+Flops count_forward_flops(const graph::Graph& graph) {
+  Flops total;
+  for (auto id : graph.ids()) {
+    const auto& op = graph.node(id).op;
+    if (op.role() != ops::Role::kCompute) continue;
+    std::vector<Shape> shapes;
+    for (const auto& t : graph.input_types(id)) shapes.push_back(t.shape.sizes);
+    if (const auto stated = op.spec().flops(op.raw(), shapes)) {
+      total += *stated;
+    } else {
+      const auto s = ops::signature(op, shapes);
+      total += term::count_operations(s.meaning, s.map);
+    }
+  }
+  return total;
+}
+
+}  // namespace tandem::models

@@ -1,0 +1,213 @@
+#include "ops/task_grid.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ops/registry.h"
+
+namespace tandem::ops {
+namespace {
+
+ParallelShape shape(std::string_view text) {
+  const auto parsed = parse_parallel_shape(text);
+  EXPECT_TRUE(parsed.has_value()) << text;
+  return parsed.value_or(ParallelShape{});
+}
+
+Signature signature_of(const Op& op, const std::vector<ParallelShape>& inputs) {
+  std::vector<Shape> sizes;
+  for (const auto& in : inputs) sizes.push_back(in.sizes);
+  return signature(op, sizes);
+}
+
+struct Case {
+  std::string_view op;
+  AttributeList attributes;
+  std::vector<std::string_view> inputs;
+  std::string_view output;  // or the error
+};
+
+// The output's type or the error's text; when legal, the grid must also mean these input types.
+std::string run(const Case& c) {
+  std::vector<ParallelShape> inputs;
+  for (auto in : c.inputs) inputs.push_back(shape(in));
+  const auto s = signature_of(parse_op(find_op(c.op), c.attributes), inputs);
+  try {
+    const auto grid = infer_grid(s, inputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(input_shape(s, grid, i), inputs[i]);
+    return to_text(output_shape(s, grid));
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
+const AttributeList kRelued = {{"act", "relu"}};
+const AttributeList kProject = {{"index", "\"b s i, h d i -> b h s d\""}};
+
+TEST(TaskGrid, TypesOfLegalOperands) {
+  const Case cases[] = {
+      // linear [b k],[n k]
+      {"linear", {}, {"[8, 4]", "[6, 4]"}, "[8, 6]"},
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*2"}, "[8/2, 6]"},                 // data parallel
+      {"linear", {}, {"[8, 4]*3", "[6/3, 4]"}, "[8, 6/3]"},                 // out features
+      {"linear", {}, {"[8, 4/2]", "[6, 4/2]"}, "[8, 6]+2"},                 // reduction
+      {"linear", {}, {"[8/2, 4]*3", "[6/3, 4]*2"}, "[8/2, 6/3]"},           // two ways
+      {"linear", {}, {"[8/2, 4/2]*3", "[6/3, 4/2]*2"}, "[8/2, 6/3]+2"},     // three ways
+      {"linear", {}, {"[8, 4]*2", "[6, 4]*2"}, "[8, 6]*2"},                 // redundant
+      {"linear", {}, {"[8/2, 4]*2", "[6, 4]*4"}, "[8/2, 6]*2"},             // and data parallel
+      {"linear", {}, {"[8, 4]+2", "[6, 4]*2"}, "[8, 6]+2"},                 // partial input
+      {"linear", {}, {"[8, 4]*2", "[6, 4]+2"}, "[8, 6]+2"},                 // partial weight
+      {"linear", {}, {"[8, 4/2]+3", "[6, 4/2]*3"}, "[8, 6]+6"},             // both kinds of partial
+      {"linear", {}, {"[8/2, 3/3, 4]", "[6, 4]*6"}, "[8/2, 3/3, 6]"},       // leading dimensions
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*2", "[6]*2"}, "[8/2, 6]"},        // with bias
+      {"linear", kRelued, {"[8, 4]*3", "[6/3, 4]", "[6/3]"}, "[8, 6/3]"},
+      {"linear", kRelued, {"[8/2, 4]*3", "[6/3, 4]*2", "[6/3]*2"}, "[8/2, 6/3]"},
+      {"relu", {}, {"[8/2, 4/2]*3"}, "[8/2, 4/2]*3"},
+      {"add", {}, {"[8/2]*3", "[8/2]*3"}, "[8/2]*3"},
+      {"add", {}, {"[8/2]+3", "[8/2]+3"}, "[8/2]+3"},
+      {"add", {}, {"[8]*2+3", "[8]*2+3"}, "[8]*2+3"},
+      {"matmul", {}, {"[2/2, 4, 6]", "[2/2, 6, 8]"}, "[2/2, 4, 8]"},
+      {"matmul", {}, {"[4, 6]+2", "[6, 8]*2"}, "[4, 8]+2"},
+      {"matmul", {}, {"[4/2, 6]+2", "[6, 8]*4"}, "[4/2, 8]+2"},
+      {"matmul", {}, {"[4, 6/3]+2", "[6/3, 8]*2"}, "[4, 8]+6"},
+      {"contract", kProject, {"[2/2, 4, 6]*2", "[2/2, 3, 6]*2"}, "[2/2, 2/2, 4, 3]"},  // heads and data
+      {"contract", kProject, {"[2, 4/4, 6/2]", "[2, 3, 6/2]*4"}, "[2, 2, 4/4, 3]+2"},
+      {"embedding_bag", {}, {"[8/2, 5]", "[6, 4]*2"}, "[8/2, 4]"},
+      {"embedding_bag", {}, {"[8, 5]*3", "[6/3, 4]"}, "[8, 4]+3"},  // rows: a partial sum
+      {"embedding_bag", {}, {"[8, 5]*2", "[6, 4/2]"}, "[8, 4/2]"},  // columns
+      {"embedding_bag", {}, {"[8, 5]*2", "[6, 4]+2"}, "[8, 4]+2"},
+      {"softmax", {}, {"[8/2, 4]*3"}, "[8/2, 4]*3"},
+      {"layer_norm", {}, {"[8/2, 4]", "[4]*2", "[4]*2"}, "[8/2, 4]"},
+      {"concat", {{"axis", "1"}}, {"[8/2, 4]", "[8/2, 6]"}, "[8/2, 10]"},
+      {"concat", {{"axis", "1"}}, {"[8/2, 4]+3", "[8/2, 6]+3"}, "[8/2, 10]+3"},
+      {"mse", {}, {"[8/2, 4]", "[8/2, 4]"}, "[]+2"},
+      {"mse", {}, {"[8/2, 4/2]*3", "[8/2, 4/2]*3"}, "[]*3+4"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(run(c), c.output) << c.op << " of " << c.inputs[0];
+}
+
+TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
+  const Case cases[] = {
+      {"linear", {}, {"[8, 4/2]", "[6, 4]*2"}, "factor 'k' has degree 2 in input 0 and 1 in input 1"},
+      {"linear", {}, {"[8, 4]", "[6/3, 4]"},
+       "input 0 has 1 replicas and needs a multiple of 3 (the factors it lacks are partitioned)"},
+      {"linear", {}, {"[8/2, 4]", "[6, 4]"},
+       "input 1 has 1 replicas and needs a multiple of 2 (the factors it lacks are partitioned)"},
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*3"},
+       "input 1 has 3 replicas and needs a multiple of 2 (the factors it lacks are partitioned)"},
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*4"}, "input 1 means 2 redundant replicas and input 0 means 1"},
+      {"linear", {}, {"[8, 4]*2", "[6, 4]"}, "input 1 means 1 redundant replicas and input 0 means 2"},
+      // A bias or an activation must see the whole sum.
+      {"linear", {}, {"[8, 4/2]", "[6, 4/2]", "[6]*2"},
+       "factor 'k' must be whole and has degree 2 (combine it first)"},
+      {"linear", kRelued, {"[8, 4/2]", "[6, 4/2]"},
+       "factor 'k' must be whole and has degree 2 (combine it first)"},
+      {"linear", {}, {"[8, 4]+2", "[6, 4]*2", "[6]*2"},
+       "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"linear", {}, {"[8, 4]+2", "[6, 4]+2"},
+       "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"linear", {}, {"[8, 4]+2", "[6, 4]+3"}, "3 partial sums in input 1 meet 2 in an earlier input"},
+      {"linear", {}, {"[8, 4]+2", "[6, 4]"},
+       "input 1 has 1 replicas and needs a multiple of 2 (the factors it lacks are partitioned)"},
+      {"relu", {}, {"[8]+2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"add", {}, {"[8]+2", "[8]*2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"add", {}, {"[8]*2", "[8]+2"}, "a partial sum (of 2) cannot pass through input 1 (reduce it first)"},
+      {"add", {}, {"[8/2]", "[8]*2"}, "factor 'd0' has degree 2 in input 0 and 1 in input 1"},
+      {"add", {}, {"[8]*2", "[8]*3"}, "input 1 means 3 redundant replicas and input 0 means 2"},
+      {"softmax", {}, {"[8, 4/2]"}, "factor 'c' must be whole and has degree 2 (combine it first)"},
+      {"layer_norm", {}, {"[8, 4/2]", "[4/2]", "[4/2]"},
+       "factor 'h' must be whole and has degree 2 (combine it first)"},
+      {"layer_norm", {}, {"[8, 4]*2", "[4]+2", "[4]*2"},
+       "a partial sum (of 2) cannot pass through input 1 (reduce it first)"},
+      {"concat", {{"axis", "1"}}, {"[8, 4/2]", "[8, 6/2]"},
+       "factor 'c0' must be whole and has degree 2 (combine it first)"},
+      {"concat", {}, {"[8]+2", "[4]*2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"embedding_bag", {}, {"[8, 5]+2", "[6, 4]*2"},
+       "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"mse", {}, {"[8]+2", "[8]*2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(run(c), c.output) << c.op << " of " << c.inputs[0];
+}
+
+// The header's example: linear [b/2 k],[n/3 k].
+TEST(TaskGrid, EveryTaskNamesTheShardsItReads) {
+  const std::vector<ParallelShape> inputs = {shape("[4/2, 5]*3"), shape("[6/3, 5]*2")};
+  const auto s = signature_of(parse_op(kLinear, {}), inputs);
+  const auto grid = infer_grid(s, inputs);
+  ASSERT_EQ(grid.tasks(), 6);
+  for (std::int64_t task = 0; task < 6; ++task) {
+    const auto at = position_of(grid, task);
+    const auto b = task / 3;
+    const auto n = task % 3;
+    EXPECT_EQ(input_shard(s, grid, at, 0), (ShardIndex{{b, 0}, n, 0})) << task;
+    EXPECT_EQ(input_shard(s, grid, at, 1), (ShardIndex{{n, 0}, b, 0})) << task;
+    EXPECT_EQ(output_shard(s, grid, at), (ShardIndex{{b, n}, 0, 0})) << task;
+  }
+}
+
+// Contracted degrees 2, then 3 partial sums passing through, then 2 redundant replicas.
+TEST(TaskGrid, CoordinatesAreMixedRadixInTheDocumentedOrder) {
+  const std::vector<ParallelShape> inputs = {shape("[4, 6/2]*2+3"), shape("[5, 6/2]*6")};
+  const auto s = signature_of(parse_op(kLinear, {}), inputs);
+  const auto grid = infer_grid(s, inputs);
+  ASSERT_EQ(grid.tasks(), 12);
+  for (std::int64_t task = 0; task < 12; ++task) {
+    const auto at = position_of(grid, task);
+    const auto k = task / 6;
+    const auto through = task / 2 % 3;
+    const auto replica = task % 2;
+    EXPECT_EQ(input_shard(s, grid, at, 0), (ShardIndex{{0, k}, replica, through})) << task;
+    EXPECT_EQ(input_shard(s, grid, at, 1), (ShardIndex{{0, k}, through * 2 + replica, 0})) << task;
+    EXPECT_EQ(output_shard(s, grid, at), (ShardIndex{{0, 0}, replica, k * 3 + through})) << task;
+  }
+}
+
+TEST(ParallelOperators, TypesAndErrors) {
+  const auto run_parallel = [](std::string_view op, const AttributeList& attributes, std::string_view in) {
+    const TensorType type{shape(in), DType::kBf16};
+    try {
+      const auto made = parse_op(find_op(op), attributes);
+      const auto out = made.spec().type(made.raw(), std::vector{type});
+      EXPECT_EQ(out.dtype, DType::kBf16);
+      return to_text(out.shape);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+  };
+  const auto dim = [](std::string d, std::string degree) {
+    return AttributeList{{"dim", std::move(d)}, {"degree", std::move(degree)}};
+  };
+  const auto degree = [](std::string d) { return AttributeList{{"degree", std::move(d)}}; };
+  struct ParallelCase {
+    std::string_view op;
+    AttributeList attributes;
+    std::string_view in, out;
+  };
+  const ParallelCase cases[] = {
+      {"partition", dim("1", "2"), "[4, 6/3]*2", "[4, 6/6]*2"},
+      {"combine", dim("0", "2"), "[8/4]+3", "[8/2]+3"},
+      {"replicate", degree("3"), "[8]*2+2", "[8]*6+2"},
+      {"reduce", degree("2"), "[8]*2+6", "[8]*2+3"},
+      {"unreplicate", degree("2"), "[8]*6+2", "[8]*3+2"},
+      {"partition", {}, "[8]", "[8]"},  // degree 1 changes nothing
+      {"partition", dim("0", "4"), "[6]",
+       "dim 0 has 6 elements a shard, which degree 4 does not divide (the nearest degree that does is 3)"},
+      {"partition", dim("0", "2"), "[6/2]",
+       "dim 0 has 3 elements a shard, which degree 2 does not divide (the nearest degree that does is 1)"},
+      {"partition", dim("0", "9000000000000000000"), "[6]",
+       "dim 0 has 6 elements a shard, which degree 9000000000000000000 does not divide "
+       "(the nearest degree that does is 6)"},
+      {"partition", dim("2", "2"), "[6, 4]", "dim 2 is not in a tensor of rank 2"},
+      {"combine", dim("-1", "2"), "[6/2]", "dim -1 is not in a tensor of rank 1"},
+      {"combine", dim("0", "2"), "[6/3]", "dim 0 has degree 3, which cannot lose 2"},
+      {"replicate", degree("0"), "[6]", "degree 0 is not positive"},
+      {"partition", dim("0", "-2"), "[6]", "degree -2 is not positive"},
+      {"reduce", degree("2"), "[6]*2", "the tensor has 1 partial sums, which cannot lose 2"},
+      {"unreplicate", degree("2"), "[6]*3", "the tensor has 3 replicas, which cannot lose 2"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(run_parallel(c.op, c.attributes, c.in), c.out) << c.op;
+}
+
+}  // namespace
+}  // namespace tandem::ops

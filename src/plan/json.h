@@ -1,0 +1,21 @@
+// The plan file: one JSON document, version 1.
+//
+//   {"tandem_plan": 1, "model", "machine", "strategy", "batch", "optimizer", "dtype",
+//    "graph": the PCG's text, "layouts": {node: "000r."}, "derivation": [],
+//    "hashes": {"graph", "machine"}, "predicted": {"iteration_s", "memory_bytes"}}
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plan/plan.h"
+
+namespace tandem::plan {
+
+std::string to_json(const Plan& plan);
+
+// Throws UserError naming `source` and the key. Loads the machine the plan names and checks the plan
+// against it, so that what it returns can be lowered.
+Plan parse_plan(std::string_view text, const std::string& source);
+
+}  // namespace tandem::plan

@@ -1,0 +1,12 @@
+// All of ATen, whose logging header defines a CHECK of its own: ours (base/check.h) is kept.
+// Costs 5 s to compile, so only sources include it; headers take <ATen/core/Tensor.h> through
+// runtime/tensor.h.
+#pragma once
+
+#pragma push_macro("CHECK")
+#undef CHECK
+#include <ATen/ATen.h>
+#undef CHECK
+#pragma pop_macro("CHECK")
+
+#include "runtime/tensor.h"

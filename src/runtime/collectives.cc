@@ -1,0 +1,204 @@
+#include "runtime/collectives.h"
+
+#include <limits>
+
+#include "runtime/aten.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+using machine::DigitMask;
+using machine::DigitRole;
+using machine::ReshardStep;
+using machine::Step;
+
+MPI_Datatype to_mpi(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return MPI_FLOAT;
+    case at::kDouble:
+      return MPI_DOUBLE;
+    case at::kLong:
+      return MPI_INT64_T;
+    default:
+      throw UserError("plan", "dtype", fmt::format("{} cannot be sent", at::toString(type)));
+  }
+}
+
+// One group's collectives. Blocks of a tensor along a dimension go to or come from the members in
+// order of their rank.
+class Group {
+ public:
+  Group(MPI_Comm comm, std::int64_t rank, std::int64_t size, at::ScalarType type)
+      : comm_(comm), rank_(rank), size_(size), type_(to_mpi(type)) {}
+
+  [[nodiscard]] at::Tensor block(const at::Tensor& t, std::size_t dim) const {
+    const auto length = t.size(static_cast<std::int64_t>(dim)) / size_;
+    return t.narrow(static_cast<std::int64_t>(dim), rank_ * length, length);
+  }
+
+  // [member, shard...]: the blocks of `t` along `dim`, one after another in memory.
+  [[nodiscard]] at::Tensor blocks(const at::Tensor& t, std::size_t dim) const {
+    const auto d = static_cast<std::int64_t>(dim);
+    auto sizes = t.sizes().vec();
+    sizes[dim] /= size_;
+    sizes.insert(sizes.begin() + d, size_);
+    return t.contiguous().view(sizes).movedim(d, 0).contiguous();
+  }
+
+  // The inverse: [member, shard...] as one tensor, blocks joined along `dim`.
+  [[nodiscard]] at::Tensor join(const at::Tensor& t, std::size_t dim) const {
+    const auto d = static_cast<std::int64_t>(dim);
+    auto sizes = t.sizes().vec();
+    sizes.erase(sizes.begin());
+    sizes[dim] *= size_;
+    return t.movedim(0, d).reshape(sizes);
+  }
+
+  // In place where nobody else can see it.
+  [[nodiscard]] at::Tensor all_reduce(at::Tensor t) const {
+    t = t.contiguous();
+    const bool own = t.use_count() == 1 && t.storage().use_count() == 1;
+    auto out = own ? t : at::empty_like(t);
+    MPI_Allreduce(own ? MPI_IN_PLACE : t.data_ptr(), out.data_ptr(), count(t), type_, MPI_SUM,
+                  comm_);
+    return out;
+  }
+
+  [[nodiscard]] at::Tensor reduce(const at::Tensor& t) const {
+    const auto in = t.contiguous();
+    auto out = rank_ == 0 ? at::empty_like(in) : at::Tensor();
+    MPI_Reduce(in.data_ptr(), rank_ == 0 ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM, 0,
+               comm_);
+    return out;
+  }
+
+  [[nodiscard]] at::Tensor reduce_scatter(const at::Tensor& t, std::size_t dim) const {
+    const auto in = blocks(t, dim);
+    auto out = at::empty(in.sizes().slice(1), in.options());
+    MPI_Reduce_scatter_block(in.data_ptr(), out.data_ptr(), count(out), type_, MPI_SUM, comm_);
+    return out;
+  }
+
+  [[nodiscard]] at::Tensor all_gather(const at::Tensor& t, std::size_t dim) const {
+    const auto in = t.contiguous();
+    auto out = all_shards(in);
+    MPI_Allgather(in.data_ptr(), count(in), type_, out.data_ptr(), count(in), type_, comm_);
+    return join(out, dim);
+  }
+
+  [[nodiscard]] at::Tensor gather(const at::Tensor& t, std::size_t dim) const {
+    const auto in = t.contiguous();
+    auto out = rank_ == 0 ? all_shards(in) : at::Tensor();
+    MPI_Gather(in.data_ptr(), count(in), type_, rank_ == 0 ? out.data_ptr() : nullptr, count(in),
+               type_, 0, comm_);
+    return rank_ == 0 ? join(out, dim) : out;
+  }
+
+  [[nodiscard]] at::Tensor all_to_all(const at::Tensor& t, std::size_t from_dim,
+                                      std::size_t to_dim) const {
+    const auto in = blocks(t, to_dim);
+    auto out = at::empty_like(in);
+    const auto each = count(in) / static_cast<int>(size_);
+    MPI_Alltoall(in.data_ptr(), each, type_, out.data_ptr(), each, type_, comm_);
+    return join(out, from_dim);
+  }
+
+  [[nodiscard]] at::Tensor broadcast(const at::Tensor& t, at::Tensor like) const {
+    auto out = rank_ == 0 ? t.contiguous() : std::move(like);
+    MPI_Bcast(out.data_ptr(), count(out), type_, 0, comm_);
+    return out;
+  }
+
+  [[nodiscard]] at::Tensor scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const {
+    const auto in = rank_ == 0 ? blocks(t, dim) : at::Tensor();
+    auto out = std::move(like);
+    MPI_Scatter(rank_ == 0 ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(), count(out),
+                type_, 0, comm_);
+    return out;
+  }
+
+ private:
+  [[nodiscard]] at::Tensor all_shards(const at::Tensor& one) const {
+    auto sizes = one.sizes().vec();
+    sizes.insert(sizes.begin(), size_);
+    return at::empty(sizes, one.options());
+  }
+
+  static int count(const at::Tensor& t) {
+    if (t.numel() > std::numeric_limits<int>::max()) {
+      throw UserError("plan", "",
+                      fmt::format("{} elements are too many for one message", t.numel()),
+                      "MPI counts up to 2147483647");
+    }
+    return static_cast<int>(t.numel());
+  }
+
+  MPI_Comm comm_;
+  std::int64_t rank_, size_;
+  MPI_Datatype type_;
+};
+
+}  // namespace
+
+Collectives::Collectives(const machine::Digits& digits, std::int64_t device)
+    : digits_(digits), device_(device) {}
+
+Collectives::~Collectives() {
+  for (auto& [mask, comm] : communicators_) MPI_Comm_free(&comm);
+}
+
+void Collectives::prepare(DigitMask mask) {
+  const auto [at, fresh] = communicators_.try_emplace(mask, MPI_COMM_NULL);
+  if (!fresh) return;
+  MPI_Comm_split(MPI_COMM_WORLD,
+                 static_cast<int>(digits_.rank_in_group(device_, digits_.all() & ~mask)),
+                 static_cast<int>(digits_.rank_in_group(device_, mask)), &at->second);
+}
+
+at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Shape& local,
+                             at::ScalarType type) const {
+  // Digits that stay idle: the groups at 0 have the tensor, the others nothing to do.
+  const auto idle = step.before.digits(DigitRole::kIdle) & ~step.digits;
+  if (digits_.rank_in_group(device_, idle) != 0) return {};
+
+  const auto rank = digits_.rank_in_group(device_, step.digits);
+  const auto comm = is_local(step.kind) ? MPI_COMM_NULL : communicators_.at(step.digits);
+  const Group group(comm, rank, digits_.group_size(step.digits), type);
+  const auto fresh = [&] { return at::empty(to_aten(local), type); };
+  const auto zeros = [&] { return at::zeros(to_aten(local), type); };
+  switch (step.kind) {
+    case Step::kSlice:
+      return group.block(shard, step.to_dim);
+    case Step::kDrop:
+      return rank == 0 ? shard : at::Tensor();
+    case Step::kMask:
+    case Step::kZero:
+      return rank == 0 ? shard : zeros();
+    case Step::kPad: {
+      auto out = zeros();
+      group.block(out, step.from_dim).copy_(shard);
+      return out;
+    }
+    case Step::kAllReduce:
+      return group.all_reduce(std::move(shard));
+    case Step::kReduceScatter:
+      return group.reduce_scatter(shard, step.to_dim);
+    case Step::kAllGather:
+      return group.all_gather(shard, step.from_dim);
+    case Step::kAllToAll:
+      return group.all_to_all(shard, step.from_dim, step.to_dim);
+    case Step::kReduce:
+      return group.reduce(shard);
+    case Step::kGather:
+      return group.gather(shard, step.from_dim);
+    case Step::kBroadcast:
+      return group.broadcast(shard, rank == 0 ? at::Tensor() : fresh());
+    case Step::kScatter:
+      return group.scatter(shard, step.to_dim, fresh());
+  }
+  CHECK(false);
+}
+
+}  // namespace tandem::runtime

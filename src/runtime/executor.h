@@ -1,0 +1,66 @@
+// Runs a lowered program on this process's device: one tensor for each buffer it holds, the tasks
+// in their order, a tensor freed after its last use.
+#pragma once
+
+#include <span>
+
+#include "lower/program.h"
+#include "runtime/collectives.h"
+#include "runtime/kernels.h"
+
+namespace tandem::runtime {
+
+struct Training {
+  std::uint64_t seed = 0;
+  double rate = 0.01;
+};
+
+class Executor {
+ public:
+  // `program` must outlive this. All processes construct theirs together (communicators).
+  // Throws UserError when the runtime cannot execute the program.
+  Executor(const lower::Program& program, std::int64_t device, Training training);
+
+  // One training step is feed(n), run(), loss(), with n = 0, 1, ...
+  void feed(std::int64_t step);
+  void run();
+  // This device's share of the loss: all devices' shares add up to it.
+  [[nodiscard]] double loss() const;
+
+ private:
+  // A task with what does not change from step to step worked out.
+  struct Ready {
+    const lower::Task* task;
+    const Kernel* kernel = nullptr;  // forward, backward
+    Call call = {};
+    lower::BufferId kept_result = lower::Program::kNone;  // backward: worth reading
+    std::vector<lower::BufferId> last_used = {};
+  };
+
+  [[nodiscard]] bool holds(lower::BufferId id) const;
+  [[nodiscard]] bool runs_here(const lower::Task& task) const;
+  [[nodiscard]] Ready prepare(const lower::Task& task) const;
+  [[nodiscard]] bool only_updates_read(lower::BufferId id) const;
+  [[nodiscard]] bool kept_for_backward(lower::BufferId id) const;
+  void find_last_uses();
+  void initialise();
+
+  void run(const Ready& ready);
+  void backward(const Ready& ready);
+  void move(const Ready& ready);
+  void accumulate(const lower::Task& task);
+  void update(const lower::Task& task);
+  [[nodiscard]] at::Tensor seed_value(lower::BufferId id) const;
+  [[nodiscard]] std::vector<at::Tensor> values(std::span<const lower::BufferId> ids) const;
+  at::Tensor& value(lower::BufferId id) { return values_[id.index()]; }
+
+  const lower::Program& program_;
+  std::int64_t device_;
+  Training training_;
+  Collectives collectives_;
+  std::vector<Ready> tasks_;        // those this device takes part in
+  std::vector<at::Tensor> values_;  // by buffer
+  std::int64_t step_ = 0;
+};
+
+}  // namespace tandem::runtime

@@ -1,0 +1,57 @@
+// Kernels: what the runtime executes for an operator, forward and backward, on the shards of one
+// device. The meaning is the operator's own (src/ops), the work is ATen's; gradients are explicit,
+// there is no autograd. A kernel is a row of the table in kernels.cc.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ops/op.h"
+#include "runtime/tensor.h"
+
+namespace tandem::runtime {
+
+// Where one operand's shard lies in the whole tensor.
+struct Shard {
+  Shape sizes;   // global
+  Shape local;   // here
+  Shape offset;  // of the first element
+};
+
+struct Call {
+  ops::Op op;
+  std::vector<Shard> operands;
+  // May embedding_bag give its table's gradient as a sparse tensor, not coalesced, of the rows
+  // read?
+  bool row_sparse = false;
+};
+
+struct BackwardInput {
+  std::span<const at::Tensor> operands;  // undefined where the meaning does not need the value
+  at::Tensor result;                     // undefined unless it was kept; see Kernel::uses_result
+  at::Tensor gradient;                   // of the result
+  term::InputMask wanted = 0;
+
+  [[nodiscard]] bool wants(std::size_t i) const { return ((wanted >> i) & 1U) != 0; }
+};
+
+// By operand; undefined where not wanted. May share memory with each other and with the inputs.
+using Gradients = std::vector<at::Tensor>;
+
+struct Kernel {
+  std::string_view name;
+  at::Tensor (*forward)(const Call&, std::span<const at::Tensor>);
+  Gradients (*backward)(const Call&, const BackwardInput&);
+  // Is the backward pass cheaper if it is given the result? (It never needs it.)
+  bool (*uses_result)(const ops::Op&) = [](const ops::Op&) { return false; };
+};
+
+// Throws UserError when the runtime has no such kernel.
+const Kernel& find_kernel(std::string_view name);
+
+// The families that have files of their own.
+extern const Kernel kContractKernel;
+extern const Kernel kEmbeddingBagKernel;
+
+}  // namespace tandem::runtime

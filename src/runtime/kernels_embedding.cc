@@ -1,0 +1,90 @@
+// embedding_bag on a device that may hold only some rows of the table: indices are global, and
+// those of other rows contribute nothing.
+#include "runtime/aten.h"
+#include "runtime/kernels.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+template <class T>
+[[gnu::optimize("O3")]] void add_row(T* __restrict to, const T* __restrict from,
+                                     std::int64_t width) {
+  for (std::int64_t d = 0; d < width; ++d) to[d] += from[d];
+}
+
+// Calls visit(bag, row) for every index whose row is here.
+template <class Visit>
+void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
+  const auto* index = indices.data_ptr<std::int64_t>();
+  const auto length = indices.size(-1);
+  const auto bags = indices.numel() / length;
+  const auto first = call.operands[1].offset[0];
+  const auto rows = call.operands[1].local[0];
+  for (std::int64_t bag = 0; bag < bags; ++bag) {
+    for (std::int64_t l = 0; l < length; ++l) {
+      const auto row = *index++ - first;
+      if (row >= 0 && row < rows) visit(bag, row);
+    }
+  }
+}
+
+at::Tensor forward(const Call& call, std::span<const at::Tensor> in) {
+  const auto indices = in[0].contiguous();
+  const auto table = in[1].contiguous();
+  const auto width = table.size(1);
+  auto sizes = indices.sizes().vec();
+  sizes.back() = width;
+  auto out = at::zeros(sizes, table.options());
+  AT_DISPATCH_FLOATING_TYPES(table.scalar_type(), "embedding_bag", [&] {
+    auto* to = out.data_ptr<scalar_t>();
+    const auto* from = table.data_ptr<scalar_t>();
+    for_each_row(call, indices, [&](std::int64_t bag, std::int64_t row) {
+      add_row(to + bag * width, from + row * width, width);
+    });
+  });
+  return out;
+}
+
+// Only the rows read, one entry for each time a row is read.
+at::Tensor sparse_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
+  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> bags;
+  for_each_row(call, indices, [&](std::int64_t bag, std::int64_t row) {
+    bags.push_back(bag);
+    rows.push_back(row);
+  });
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const auto at_rows = at::from_blob(rows.data(), {1, count}, at::kLong).clone();
+  const auto from = at::from_blob(bags.data(), {count}, at::kLong);
+  const auto values = at::index_select(g.reshape({-1, g.size(-1)}), 0, from);
+  return at::_sparse_coo_tensor_unsafe(at_rows, values, to_aten(call.operands[1].local),
+                                       g.options().layout(at::kSparse));
+}
+
+at::Tensor dense_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
+  auto out = at::zeros(to_aten(call.operands[1].local), g.options());
+  const auto width = out.size(1);
+  AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "embedding_bag_backward", [&] {
+    auto* to = out.data_ptr<scalar_t>();
+    const auto* from = g.data_ptr<scalar_t>();
+    for_each_row(call, indices, [&](std::int64_t bag, std::int64_t row) {
+      add_row(to + row * width, from + bag * width, width);
+    });
+  });
+  return out;
+}
+
+Gradients backward(const Call& call, const BackwardInput& b) {
+  if (!b.wants(1)) return Gradients(2);
+  const auto indices = b.operands[0].contiguous();
+  const auto g = b.gradient.contiguous();
+  return {at::Tensor(),
+          call.row_sparse ? sparse_gradient(call, indices, g) : dense_gradient(call, indices, g)};
+}
+
+}  // namespace
+
+const Kernel kEmbeddingBagKernel = {"embedding_bag", forward, backward};
+
+}  // namespace tandem::runtime

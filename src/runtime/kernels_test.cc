@@ -1,0 +1,232 @@
+// Every kernel, forward and backward, on every shard of a split of its factors, against the
+// evaluator of the operator's meaning.
+#include "runtime/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "ops/signature.h"
+#include "runtime/aten.h"
+#include "term/evaluate.h"
+
+namespace tandem::runtime {
+namespace {
+
+struct Case {
+  std::string name;
+  ops::Op op;
+  std::vector<Shape> operands;
+  std::vector<std::pair<std::string, std::int64_t>> split = {};  // factor, degree
+};
+
+void PrintTo(const Case& c, std::ostream* os) { *os << c.name; }
+
+template <class Attributes>
+ops::Op op(const ops::OpSpec& spec, Attributes attributes) {
+  return ops::make_op(spec, attributes);
+}
+ops::Op op(const ops::OpSpec& spec) { return ops::parse_op(spec, {}); }
+
+ops::Op contract(std::string index, double scale = 1) {
+  return op(ops::kContract, ops::Contract{std::move(index), scale});
+}
+
+std::vector<Case> cases() {
+  const auto fused = op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
+  return {
+      {"add", op(ops::kAdd), {{4, 6}, {4, 6}}, {{"d0", 2}}},
+      {"add_3d", op(ops::kAdd), {{2, 3, 5}, {2, 3, 5}}},
+      {"concat", op(ops::kConcat, ops::Concat{1}), {{4, 3}, {4, 2}, {4, 4}}, {{"a0", 2}}},
+      {"concat_first", op(ops::kConcat, ops::Concat{0}), {{1, 4}, {3, 4}}, {{"a1", 4}}},
+      {"contract_heads",
+       contract("b s i, h d i -> b h s d"),
+       {{2, 3, 8}, {4, 2, 8}},
+       {{"h", 2}, {"b", 2}}},
+      {"contract_scores",
+       contract("b h s d, b h t d -> b h s t", 0.5),
+       {{2, 2, 3, 4}, {2, 2, 5, 4}},
+       {{"d", 2}}},
+      {"contract_output",
+       contract("b h s d, o h d -> b s o"),
+       {{2, 4, 3, 2}, {6, 4, 2}},
+       {{"h", 2}, {"s", 3}}},
+      {"contract_lonely", contract("a b c, c d e -> a e", 2), {{2, 3, 4}, {4, 5, 2}}, {{"b", 3}}},
+      {"contract_outer", contract("a, b -> a b", 1.5), {{3}, {4}}},
+      {"contract_product", contract("a b, a b -> a b"), {{3, 4}, {3, 4}}, {{"a", 3}}},
+      {"contract_dot", contract("a, a -> "), {{6}, {6}}, {{"a", 2}}},
+      {"embedding_bag", op(ops::kEmbeddingBag), {{5, 3}, {12, 4}}, {{"v", 3}, {"d", 2}}},
+      {"embedding_bag_one", op(ops::kEmbeddingBag), {{6, 1}, {10, 3}}, {{"v", 5}}},
+      {"embedding_bag_batch", op(ops::kEmbeddingBag), {{2, 4, 2}, {8, 2}}, {{"d0", 2}, {"l", 2}}},
+      {"layer_norm", op(ops::kLayerNorm), {{6, 5}, {5}, {5}}, {{"d0", 3}}},
+      {"layer_norm_3d", op(ops::kLayerNorm, ops::LayerNorm{0.1}), {{2, 3, 4}, {4}, {4}}},
+      {"linear", op(ops::kLinear), {{4, 6}, {8, 6}}, {{"k", 3}, {"n", 2}}},
+      {"linear_bias", op(ops::kLinear), {{2, 3, 4}, {6, 4}, {6}}, {{"n", 3}, {"d0", 2}}},
+      {"linear_relu", fused, {{4, 6}, {8, 6}}, {{"d0", 2}}},
+      {"linear_bias_relu", fused, {{4, 6}, {8, 6}, {8}}, {{"d0", 2}, {"n", 4}}},
+      {"matmul", op(ops::kMatMul), {{4, 6}, {6, 8}}, {{"k", 2}}},
+      {"matmul_batch", op(ops::kMatMul), {{2, 3, 4, 5}, {2, 3, 5, 2}}, {{"d1", 3}, {"m", 2}}},
+      {"mse", op(ops::kMse), {{6, 4}, {6, 4}}, {{"d0", 3}, {"c", 2}}},
+      {"mse_vector", op(ops::kMse), {{6}, {6}}},
+      {"relu", op(ops::kRelu), {{4, 6}}, {{"d1", 2}}},
+      {"softmax", op(ops::kSoftmax), {{4, 6}}, {{"d0", 4}}},
+      {"softmax_4d", op(ops::kSoftmax), {{2, 2, 3, 5}}, {{"d1", 2}}},
+  };
+}
+
+using Values = Dense<double>;
+
+Values random(const Shape& shape, std::mt19937_64& draw) {
+  Values out(shape);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (auto& x : out.data) x = uniform(draw);
+  return out;
+}
+
+at::Tensor to_tensor(const Values& v, bool integer = false) {
+  auto t = at::empty(to_aten(v.shape), at::kDouble);
+  std::ranges::copy(v.data, t.data_ptr<double>());
+  return integer ? t.to(at::kLong) : t;
+}
+
+// Largest difference, relative to the largest value.
+double difference(const at::Tensor& got, const Values& want) {
+  EXPECT_TRUE(got.defined());
+  EXPECT_EQ(got.sizes(), to_aten(want.shape));
+  const auto expected = to_tensor(want);
+  const auto scale = std::max(1.0, expected.abs().max().item<double>());
+  const auto dense = got.is_sparse() ? got.to_dense() : got;
+  return (dense - expected).abs().max().item<double>() / scale;
+}
+
+class KernelTest : public testing::TestWithParam<Case> {
+ protected:
+  KernelTest() : signature_(ops::signature(GetParam().op, GetParam().operands)) {
+    for (const auto& f : signature_.map.factors) degrees_.push_back(1), sizes_.push_back(f.size);
+    for (const auto& [name, degree] : GetParam().split) {
+      const int f = signature_.map.find(name);
+      CHECK(f >= 0, GetParam().name, name);
+      degrees_[static_cast<std::size_t>(f)] = degree;
+    }
+    for (std::size_t i = 0; i < GetParam().operands.size(); ++i) {
+      whole_.push_back(random(GetParam().operands[i], draw_));
+      if (!is_index(i)) continue;
+      const auto rows = static_cast<double>(GetParam().operands[i + 1][0]);
+      for (auto& x : whole_.back().data) x = std::floor((x + 1) / 2 * rows);
+    }
+  }
+
+  static bool is_index(std::size_t i) {
+    return ((GetParam().op.spec().index_inputs >> i) & 1U) != 0;
+  }
+
+  // The shard of operand `i` that a device with these factor ranges has.
+  Shard place(std::size_t i, const std::vector<term::FactorRange>& ranges) const {
+    Shard out{.sizes = GetParam().operands[i], .local = {}, .offset = {}};
+    for (auto f : signature_.map.inputs[i]) {
+      out.local.push_back(ranges[f].local);
+      out.offset.push_back(ranges[f].offset);
+    }
+    return out;
+  }
+
+  Values cut(std::size_t i, const Shard& shard) const {
+    Values out(shard.local);
+    std::size_t n = 0;
+    for_each_index(shard.local, [&](Shape at) {
+      for (std::size_t d = 0; d < at.rank(); ++d) at[d] += shard.offset[d];
+      out.data[n++] = whole_[i].data[static_cast<std::size_t>(flat_index(shard.sizes, at))];
+    });
+    return out;
+  }
+
+  void check_device(const Shape& device) {
+    std::vector<term::FactorRange> ranges;
+    for (std::size_t f = 0; f < sizes_.size(); ++f) {
+      const auto local = sizes_[f] / degrees_[f];
+      ranges.push_back({local, sizes_[f], device[f] * local});
+    }
+    Call call{.op = GetParam().op, .operands = {}};
+    std::vector<Values> shards;
+    std::vector<at::Tensor> tensors;
+    for (std::size_t i = 0; i < whole_.size(); ++i) {
+      call.operands.push_back(place(i, ranges));
+      shards.push_back(cut(i, call.operands.back()));
+      tensors.push_back(to_tensor(shards.back(), is_index(i)));
+    }
+    std::vector<const Values*> inputs;
+    for (const auto& s : shards) inputs.push_back(&s);
+    term::Evaluation<double> evaluation(signature_.meaning, ranges, inputs);
+    const auto& dims = signature_.map.outputs[0];
+
+    const auto& kernel = find_kernel(GetParam().op.spec().kernel);
+    const auto result = kernel.forward(call, tensors);
+    const auto expected = evaluation.forward(dims);
+    EXPECT_LE(difference(result, expected), 1e-12) << "forward";
+
+    const auto gradient = random(expected.shape, draw_);
+    std::vector<Values> gradients;
+    std::vector<Values*> into;
+    BackwardInput input{.operands = {}, .result = {}, .gradient = to_tensor(gradient)};
+    for (std::size_t i = 0; i < shards.size(); ++i) gradients.emplace_back(shards[i].shape);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      into.push_back(is_index(i) ? nullptr : &gradients[i]);
+      if (!is_index(i)) input.wanted |= term::InputMask{1} << i;
+      if (((signature_.backward_reads >> i) & 1U) == 0) tensors[i] = at::Tensor();
+    }
+    input.operands = tensors;
+    evaluation.backward(dims, gradient, into);
+    const auto check = [&](const char* what) {
+      const auto got = kernel.backward(call, input);
+      for (std::size_t i = 0; i < shards.size(); ++i) {
+        if (!is_index(i)) {
+          EXPECT_LE(difference(got[i], gradients[i]), 1e-12)
+              << what << " gradient of operand " << i;
+        }
+      }
+    };
+    check("plain:");
+    input.result = result;
+    if (kernel.uses_result(call.op)) check("from the result:");
+    call.row_sparse = true;
+    if (call.op.is(ops::kEmbeddingBag)) check("sparse:");
+  }
+
+  ops::Signature signature_;
+  std::vector<std::int64_t> degrees_, sizes_;
+  std::vector<Values> whole_;
+  std::mt19937_64 draw_{7};
+};
+
+TEST_P(KernelTest, MeansWhatItsOperatorSays) {
+  const c10::InferenceMode no_autograd;
+  const Shape devices{std::span<const std::int64_t>(degrees_)};
+  for_each_index(devices, [&](const Shape& device) {
+    SCOPED_TRACE(testing::Message() << "device " << to_text(device));
+    check_device(device);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KernelTest, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Kernels, EveryOperatorHasOne) {
+  for (const auto* spec : ops::all_ops()) {
+    if (spec->role != ops::Role::kCompute) continue;
+    EXPECT_EQ(find_kernel(spec->kernel).name, spec->kernel);
+  }
+}
+
+TEST(Kernels, UnknownNameIsAUserError) {
+  try {
+    find_kernel("conv3d");
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.message, "the runtime has no kernel 'conv3d'");
+  }
+}
+
+}  // namespace
+}  // namespace tandem::runtime

@@ -1,0 +1,67 @@
+#include "runtime/optimizer.h"
+
+#include <cmath>
+
+#include "runtime/aten.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+template <class T>
+[[gnu::optimize("O3", "no-math-errno")]] void adam_elements(T* __restrict w, const T* __restrict g,
+                                                            T* __restrict m, T* __restrict v,
+                                                            std::int64_t count, T rate,
+                                                            T correction) {
+  constexpr T kBeta1 = T(0.9);
+  constexpr T kBeta2 = T(0.999);
+  for (std::int64_t i = 0; i < count; ++i) {
+    m[i] = kBeta1 * m[i] + (1 - kBeta1) * g[i];
+    v[i] = kBeta2 * v[i] + (1 - kBeta2) * g[i] * g[i];
+    w[i] -= rate * m[i] / (std::sqrt(v[i]) * correction + T(1e-8));
+  }
+}
+
+template <class T>
+[[gnu::optimize("O3")]] void subtract_row(T* __restrict to, const T* __restrict from,
+                                          std::int64_t width, T rate) {
+  for (std::int64_t d = 0; d < width; ++d) to[d] -= rate * from[d];
+}
+
+void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
+  const auto rows = gradient._indices().contiguous();
+  const auto values = gradient._values().contiguous();
+  const auto width = weight.numel() / weight.size(0);
+  AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "sgd", [&] {
+    const auto* row = rows.data_ptr<std::int64_t>();
+    const auto* value = values.data_ptr<scalar_t>();
+    auto* w = weight.data_ptr<scalar_t>();
+    for (std::int64_t i = 0; i < rows.numel(); ++i) {
+      subtract_row(w + row[i] * width, value + i * width, width, static_cast<scalar_t>(rate));
+    }
+  });
+}
+
+}  // namespace
+
+void sgd(at::Tensor& weight, const at::Tensor& gradient, double rate) {
+  if (gradient.is_sparse()) {
+    sgd_rows(weight, gradient, rate);
+  } else {
+    weight.sub_(gradient, rate);
+  }
+}
+
+void adam(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
+          double rate, std::int64_t step) {
+  const auto g = gradient.contiguous();
+  const double first = 1 - std::pow(0.9, static_cast<double>(step));
+  const double second = 1 - std::pow(0.999, static_cast<double>(step));
+  AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "adam", [&] {
+    adam_elements(weight.data_ptr<scalar_t>(), g.data_ptr<scalar_t>(), mean.data_ptr<scalar_t>(),
+                  square.data_ptr<scalar_t>(), weight.numel(), static_cast<scalar_t>(rate / first),
+                  static_cast<scalar_t>(1 / std::sqrt(second)));
+  });
+}
+
+}  // namespace tandem::runtime

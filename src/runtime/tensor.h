@@ -1,0 +1,39 @@
+// at::Tensor, and how this program's shapes and element types are said in ATen.
+#pragma once
+
+#pragma push_macro("CHECK")
+#undef CHECK
+#include <ATen/core/Tensor.h>
+#undef CHECK
+#pragma pop_macro("CHECK")
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace tandem::runtime {
+
+inline at::IntArrayRef to_aten(const Shape& shape) { return {shape.begin(), shape.rank()}; }
+
+// Indices are int64 whatever the plan says: ATen wants them so.
+inline at::ScalarType to_aten(DType type) {
+  switch (type) {
+    case DType::kFp64:
+      return at::kDouble;
+    case DType::kFp32:
+      return at::kFloat;
+    case DType::kInt32:
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kFp16:
+    case DType::kBf16:
+      break;
+  }
+  throw UserError("plan", "dtype", fmt::format("{} cannot be executed", name(type)),
+                  "the runtime computes in fp64 or fp32");
+}
+
+}  // namespace tandem::runtime

@@ -1,0 +1,379 @@
+// Plans made by hand, run by tandem_worker under mpirun: two processes must lose as one does.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "machine/machine.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "plan/json.h"
+#include "plan/parallelize.h"
+
+namespace tandem::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::GraphBuilder;
+using graph::NodeId;
+using plan::Optimizer;
+
+// By node, what each digit of the machine does: for an operator the name of a factor, "replica",
+// "idle" or "through0"; for a source a layout's text. Nodes that are not named are copied.
+using Spread = std::map<std::string, std::vector<std::string>>;
+
+machine::DigitUse parse_use(const ops::Signature& s, const std::string& text) {
+  if (text == "replica") return machine::DigitUse::kReplica;
+  if (text == "idle") return machine::DigitUse::kIdle;
+  if (text.starts_with("through")) {
+    return machine::DigitUse::through(static_cast<std::size_t>(text.back() - '0'));
+  }
+  const int f = s.map.find(text);
+  CHECK(f >= 0, text);
+  return machine::DigitUse::factor(static_cast<ops::FactorId>(f));
+}
+
+std::vector<plan::Choice> choices(const Graph& model, std::size_t digits, const Spread& spread) {
+  std::vector<plan::Choice> out(model.size());
+  std::size_t found = 0;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    auto& choice = out[id.index()];
+    const auto at = spread.find(node.name);
+    found += at == spread.end() ? 0U : 1U;
+    if (node.op.role() == ops::Role::kSource) {
+      choice.source = machine::Layout(digits, machine::DigitRole::kReplica);
+      if (at != spread.end()) choice.source = *machine::parse_layout(at->second[0]);
+      continue;
+    }
+    std::vector<Shape> shapes;
+    for (const auto& t : model.input_types(id)) shapes.push_back(t.shape.sizes);
+    const auto s = ops::signature(node.op, shapes);
+    for (std::size_t i = 0; i < digits; ++i) {
+      choice.node.uses[i] =
+          at == spread.end() ? machine::DigitUse::kReplica : parse_use(s, at->second[i]);
+    }
+  }
+  CHECK(found == spread.size());
+  return out;
+}
+
+struct Output {
+  int status = 0;
+  std::string out, err;
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class Scratch {
+ public:
+  Scratch() : path_(fs::temp_directory_path() / fmt::format("tandem_train_test_{}", getpid())) {
+    fs::create_directories(path_);
+  }
+  ~Scratch() { fs::remove_all(path_); }
+  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+Output start(const Scratch& scratch, int processes, const std::string& arguments) {
+  const auto worker = fs::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
+  const auto command = fmt::format(
+      "mpirun --allow-run-as-root --oversubscribe --bind-to none --timeout 120 -np {} {} {} "
+      ">{} 2>{}",
+      processes, worker.string(), arguments, scratch.file("out"), scratch.file("err"));
+  const int status = std::system(command.c_str());
+  return {WEXITSTATUS(status), read(scratch.file("out")), read(scratch.file("err"))};
+}
+
+plan::Plan make_plan(const Graph& model, const std::string& machine, const Spread& spread,
+                     Optimizer optimizer) {
+  const machine::Digits digits(machine::load_machine(machine));
+  plan::Plan plan;
+  plan.model = model.name();
+  plan.machine = machine;
+  plan.strategy = "by hand";
+  plan.batch = 8;
+  plan.optimizer = optimizer;
+  plan.dtype = DType::kFp64;
+  plan.mapped = plan::parallelize(model, digits, choices(model, digits.count(), spread));
+  return plan;
+}
+
+std::vector<double> losses(const Graph& model, int processes, const Spread& spread,
+                           Optimizer optimizer) {
+  const Scratch scratch;
+  const auto plan = make_plan(model, fmt::format("local:{}", processes), spread, optimizer);
+  std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
+  const auto run =
+      start(scratch, processes, scratch.file("plan.json") + " --steps 20 --seed 3 --lr 0.05");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  const auto json = nlohmann::json::parse(run.out, nullptr, false);
+  if (!json.is_object()) {
+    ADD_FAILURE() << "not JSON: " << run.out;
+    return {};
+  }
+  EXPECT_EQ(json["devices"], processes);
+  EXPECT_EQ(json["step_s"].size(), 20U);
+  EXPECT_EQ(json["peak_rss_bytes"].size(), static_cast<std::size_t>(processes));
+  return json["loss"].get<std::vector<double>>();
+}
+
+// Runs the model on as many processes as `spread` is for and on one.
+void expect_same_losses(const Graph& model, const Spread& spread, int processes = 2,
+                        Optimizer optimizer = Optimizer::kSgd) {
+  const auto alone = losses(model, 1, {}, optimizer);
+  const auto together = losses(model, processes, spread, optimizer);
+  ASSERT_EQ(alone.size(), 20U);
+  ASSERT_EQ(together.size(), 20U);
+  EXPECT_NE(alone[0], alone[1]);
+  double worst = 0;
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    worst = std::max(worst, std::abs(together[i] - alone[i]) / std::abs(alone[i]));
+  }
+  EXPECT_LE(worst, 1e-9);
+  testing::Test::RecordProperty("worst", fmt::format("{:.1e}", worst));
+}
+
+constexpr auto kType = DType::kFp64;
+
+// x -> relu(linear) -> linear + bias -> mse
+Graph mlp() {
+  GraphBuilder b("mlp");
+  const auto x = b.input("x", {8, 12}, kType);
+  const auto target = b.input("target", {8, 4}, kType);
+  const auto w1 = b.weight("w1", {16, 12}, kType);
+  const auto b1 = b.weight("b1", {16}, kType);
+  const auto w2 = b.weight("w2", {4, 16}, kType);
+  const auto relu = ops::make_op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
+  const auto h = b.add(relu, {x, w1, b1}, "h");
+  const auto y = b.add(ops::kLinear, {h, w2}, "y");
+  return b.finish({b.add(ops::kMse, {y, target}, "loss")});
+}
+
+const Spread kDataParallel = {
+    {"x", {"0"}}, {"target", {"0"}}, {"h", {"d0"}}, {"y", {"d0"}}, {"loss", {"d0"}}};
+// Columns of w1, rows of w2: one all-reduce.
+const Spread kMegatron = {{"w1", {"0"}}, {"b1", {"0"}}, {"w2", {"1"}}, {"h", {"n"}}, {"y", {"k"}}};
+
+TEST(Train, MlpDataParallel) { expect_same_losses(mlp(), kDataParallel); }
+TEST(Train, MlpDataParallelAdam) { expect_same_losses(mlp(), kDataParallel, 2, Optimizer::kAdam); }
+TEST(Train, MlpColumnThenRow) { expect_same_losses(mlp(), kMegatron); }
+
+// Weights stored in halves, gathered for each use (ZeRO-3).
+TEST(Train, MlpShardedWeights) {
+  auto spread = kDataParallel;
+  spread["w1"] = {"0"};
+  spread["w2"] = {"1"};
+  spread["b1"] = {"0"};
+  expect_same_losses(mlp(), spread, 2, Optimizer::kAdam);
+}
+
+// The second layer's contraction is split and its result scattered over the batch.
+TEST(Train, MlpReduceScatter) {
+  auto spread = kMegatron;
+  spread["loss"] = {"d0"};
+  spread["target"] = {"0"};
+  expect_same_losses(mlp(), spread);
+}
+
+// From batch to features between two layers: all-to-all.
+TEST(Train, MlpAllToAll) {
+  expect_same_losses(mlp(), {{"x", {"0"}}, {"h", {"d0"}}, {"y", {"k"}}, {"w2", {"1"}}});
+}
+
+// Everything after the first layer on device 0 alone, weights of it included.
+TEST(Train, MlpIdleDevice) {
+  expect_same_losses(
+      mlp(), {{"x", {"0"}}, {"h", {"d0"}}, {"y", {"idle"}}, {"loss", {"idle"}}, {"w2", {"."}}});
+}
+
+// The first layer on device 0, then spread: scatter and broadcast.
+TEST(Train, MlpIdleThenSpread) {
+  expect_same_losses(mlp(), {{"x", {"."}},
+                             {"w1", {"."}},
+                             {"b1", {"."}},
+                             {"h", {"idle"}},
+                             {"y", {"d0"}},
+                             {"loss", {"d0"}}});
+}
+
+TEST(Train, MlpReplicated) { expect_same_losses(mlp(), {}); }
+
+// Data parallel over one digit, columns and rows over the other.
+TEST(Train, MlpFourDevicesHybrid) {
+  expect_same_losses(mlp(),
+                     {{"x", {"0r"}},
+                      {"target", {"0r"}},
+                      {"w1", {"r0"}},
+                      {"b1", {"r0"}},
+                      {"w2", {"r1"}},
+                      {"h", {"d0", "n"}},
+                      {"y", {"d0", "k"}},
+                      {"loss", {"d0", "c"}}},
+                     4);
+}
+
+// Both digits cut one dimension, and then another; the batch of 8 over 4.
+TEST(Train, MlpFourDevicesRegrouped) {
+  expect_same_losses(mlp(),
+                     {{"x", {"00"}},
+                      {"target", {"00"}},
+                      {"w1", {"01"}},
+                      {"h", {"d0", "d0"}},
+                      {"w2", {"11"}},
+                      {"y", {"k", "k"}},
+                      {"loss", {"c", "d0"}}},
+                     4);
+}
+
+// Two tables, one by rows and one by columns; a dense part beside them.
+Graph dlrm() {
+  GraphBuilder b("dlrm");
+  const auto dense = b.input("dense", {8, 6}, kType);
+  const auto target = b.input("target", {8, 2}, kType);
+  const auto i0 = b.input("i0", {8, 3}, DType::kInt64, 20);
+  const auto i1 = b.input("i1", {8, 1}, DType::kInt32, 10);
+  const auto t0 = b.weight("t0", {20, 4}, kType);
+  const auto t1 = b.weight("t1", {10, 4}, kType);
+  const auto w0 = b.weight("w0", {4, 6}, kType);
+  const auto w1 = b.weight("w1", {2, 12}, kType);
+  const auto bottom = b.add(ops::kLinear, {dense, w0}, "bottom");
+  const auto e0 = b.add(ops::kEmbeddingBag, {i0, t0}, "e0");
+  const auto e1 = b.add(ops::kEmbeddingBag, {i1, t1}, "e1");
+  const auto all = b.add(ops::make_op(ops::kConcat, ops::Concat{1}), {bottom, e0, e1}, "all");
+  const auto top = b.add(ops::kLinear, {all, w1}, "top");
+  return b.finish({b.add(ops::kMse, {top, target}, "loss")});
+}
+
+const Spread kTablesSplit = {{"dense", {"0"}},   {"target", {"0"}}, {"t0", {"0"}}, {"t1", {"1"}},
+                             {"bottom", {"d0"}}, {"e0", {"v"}},     {"e1", {"d"}}, {"all", {"a0"}},
+                             {"top", {"d0"}},    {"loss", {"d0"}}};
+
+TEST(Train, DlrmTablesSplit) { expect_same_losses(dlrm(), kTablesSplit); }
+TEST(Train, DlrmTablesSplitAdam) { expect_same_losses(dlrm(), kTablesSplit, 2, Optimizer::kAdam); }
+TEST(Train, DlrmDataParallel) {
+  expect_same_losses(dlrm(), {{"dense", {"0"}},
+                              {"target", {"0"}},
+                              {"i0", {"0"}},
+                              {"i1", {"0"}},
+                              {"bottom", {"d0"}},
+                              {"e0", {"d0"}},
+                              {"e1", {"d0"}},
+                              {"all", {"a0"}},
+                              {"top", {"d0"}},
+                              {"loss", {"d0"}}});
+}
+
+// One transformer block with a residual connection.
+Graph attention() {
+  GraphBuilder b("attention");
+  const auto x = b.input("x", {4, 6, 8}, kType);
+  const auto target = b.input("target", {4, 6, 8}, kType);
+  const auto project = [](const char* index, double scale = 1) {
+    return ops::make_op(ops::kContract, ops::Contract{index, scale});
+  };
+  const auto scale = b.weight("scale", {8}, kType);
+  const auto shift = b.weight("shift", {8}, kType);
+  const auto n = b.add(ops::kLayerNorm, {x, scale, shift}, "n");
+  std::map<std::string, NodeId> head;
+  for (const std::string name : {"q", "k", "v"}) {
+    const auto w = b.weight("w" + name, {4, 2, 8}, kType);
+    head[name] = b.add(project("b s i, h d i -> b h s d"), {n, w}, name);
+  }
+  const auto wo = b.weight("wo", {8, 4, 2}, kType);
+  const auto scores =
+      b.add(project("b h s d, b h t d -> b h s t", 0.7), {head["q"], head["k"]}, "scores");
+  const auto p = b.add(ops::kSoftmax, {scores}, "p");
+  const auto mixed = b.add(project("b h s t, b h t d -> b h s d"), {p, head["v"]}, "mixed");
+  const auto out = b.add(project("b h s d, o h d -> b s o"), {mixed, wo}, "out");
+  const auto sum = b.add(ops::kAdd, {out, x}, "sum");
+  return b.finish({b.add(ops::kMse, {sum, target}, "loss")});
+}
+
+TEST(Train, AttentionByHeads) {
+  expect_same_losses(attention(), {{"wq", {"0"}},
+                                   {"wk", {"0"}},
+                                   {"wv", {"0"}},
+                                   {"wo", {"1"}},
+                                   {"q", {"h"}},
+                                   {"k", {"h"}},
+                                   {"v", {"h"}},
+                                   {"scores", {"h"}},
+                                   {"p", {"d1"}},
+                                   {"mixed", {"h"}},
+                                   {"out", {"h"}}});
+}
+
+// Queries split along the sequence, keys and values gathered.
+TEST(Train, AttentionBySequence) {
+  expect_same_losses(attention(),
+                     {{"x", {"1"}},
+                      {"target", {"1"}},
+                      {"n", {"d1"}},
+                      {"q", {"s"}},
+                      {"k", {"s"}},
+                      {"v", {"s"}},
+                      {"scores", {"s"}},
+                      {"p", {"d2"}},
+                      {"mixed", {"s"}},
+                      {"out", {"s"}},
+                      {"sum", {"d1"}},
+                      {"loss", {"d1"}}},
+                     2, Optimizer::kAdam);
+}
+
+// --- What a user gets wrong ---------------------------------------------------------------------
+
+TEST(Worker, NumberOfProcessesMustFitThePlan) {
+  const Scratch scratch;
+  std::ofstream(scratch.file("plan.json"))
+      << plan::to_json(make_plan(mlp(), "local:2", {}, Optimizer::kSgd));
+  const auto run = start(scratch, 1, scratch.file("plan.json") + " --steps 1");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find(R"("message":"the plan is for 2 devices (local:2) and 1 processes run")"),
+            std::string::npos)
+      << run.err;
+}
+
+TEST(Worker, MissingPlanIsSaidOnce) {
+  const auto run = start(Scratch(), 2, "/nowhere/plan.json");
+  EXPECT_EQ(run.status, 1);
+  const auto first = run.err.find(R"({"error":{"hint":"","kind":"file")");
+  ASSERT_NE(first, std::string::npos) << run.err;
+  EXPECT_EQ(run.err.find(R"({"error")", first + 1), std::string::npos) << run.err;
+}
+
+TEST(Worker, Fp16IsRefused) {
+  GraphBuilder b("half");
+  const auto x = b.input("x", {4}, DType::kFp16);
+  const auto w = b.weight("w", {4}, DType::kFp16);
+  const auto model = b.finish({b.add(ops::kMse, {x, w}, "loss")});
+  const Scratch scratch;
+  std::ofstream(scratch.file("plan.json"))
+      << plan::to_json(make_plan(model, "local:2", {}, Optimizer::kSgd));
+  const auto run = start(scratch, 2, scratch.file("plan.json"));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("fp16 cannot be executed"), std::string::npos) << run.err;
+}
+
+TEST(Worker, BadFlagsPrintTheUsage) {
+  const auto run = start(Scratch(), 1, "plan.json --momentum 0.9");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_NE(run.err.find("--momentum cannot be '0.9': there is none, say 'no'"), std::string::npos)
+      << run.err;
+  EXPECT_NE(run.err.find("usage: mpirun"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem::runtime

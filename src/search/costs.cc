@@ -1,0 +1,87 @@
+#include "search/costs.h"
+
+#include <algorithm>
+
+#include "cost/collectives.h"
+#include "cost/operator_time.h"
+
+namespace tandem::search {
+
+using machine::DigitRole;
+using machine::Layout;
+
+double CostModel::shard_fraction(const Layout& layout) const {
+  machine::DigitMask dims = 0;
+  for (std::size_t i = 0; i < layout.count(); ++i) {
+    if (layout[i].is_dim()) dims |= machine::DigitMask{1} << i;
+  }
+  return 1 / static_cast<double>(digits_.group_size(dims));
+}
+
+const CostModel::Affine& CostModel::transition(const Layout& from, const Layout& to) {
+  const auto [at, fresh] = transitions_.try_emplace(hash_combine(from.hash(), to.hash()));
+  Affine& out = at->second;
+  if (!fresh) return out;
+  constexpr double kProbe = 1e9;
+  for (const auto& step : machine::reshard(from, to)) {
+    const double fraction = std::max(shard_fraction(step.before), shard_fraction(step.after));
+    const auto time = [&](double bytes) {
+      return cost::collective_time(machine_, digits_, step.kind, step.digits, Bytes{bytes});
+    };
+    const auto latency = time(0);
+    out.latency += latency;
+    out.per_byte += fraction * (time(kProbe) - latency).value / kProbe;
+    out.memory += shard_fraction(step.after);
+  }
+  return out;
+}
+
+Cost CostModel::reshard(const Shape& sizes, DType dtype, const Layout& from, const Layout& to,
+                        bool gradient) {
+  if (from == to) return {};
+  const double bytes = static_cast<double>(sizes.count()) * size_of(dtype).value;
+  const auto cost_of = [&](const Affine& a) { return a.latency + Seconds{a.per_byte * bytes}; };
+  const auto& there = transition(from, to);
+  Cost out{.blocking = cost_of(there), .async = {}, .memory = Bytes{there.memory * bytes}};
+  if (gradient) out.blocking += cost_of(transition(dual(to), dual(from)));
+  return out;
+}
+
+Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout) {
+  const double bytes = static_cast<double>(sizes.count()) * size_of(dtype).value;
+  const auto& sync = transition(dual(layout), layout);
+  const Bytes shard{bytes * shard_fraction(layout)};
+  const auto states = static_cast<double>(plan::states(optimizer_));
+  // Weight and state are read and written, the gradient read; what is held is one of each.
+  const cost::Work update{.flops = {}, .bytes = shard * (3 + 2 * states)};
+  return {.blocking = cost::task_time(machine_.device, update, dtype),
+          .async = sync.latency + Seconds{sync.per_byte * bytes},
+          .memory = shard * (2 + states)};
+}
+
+Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
+                        std::span<const DType> operand_types, DType result_type,
+                        const machine::NodeLayout& layout, std::size_t differentiated) const {
+  const auto shard_type = [&](const Shape& sizes, const Layout& l, DType dtype) {
+    const auto shape = parallel_shape(l, sizes, digits_);
+    CHECK(shape.has_value(), to_text(l));
+    return TensorType{ParallelShape(shape->shard()), dtype};
+  };
+  std::vector<TensorType> inputs;
+  for (std::size_t i = 0; i < operand_types.size(); ++i) {
+    inputs.push_back(shard_type(s.map.shape_of(s.map.inputs[i]),
+                                input_layout(s, layout, digits_.count(), i), operand_types[i]));
+  }
+  const auto output = shard_type(s.map.shape_of(s.map.outputs[0]),
+                                 output_layout(s, layout, digits_.count()), result_type);
+  Cost out;
+  out.blocking = cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result_type);
+  if (differentiated > 0) {
+    const auto work = cost::backward_work(op, inputs, output, differentiated);
+    out.blocking += cost::task_time(machine_.device, work, result_type);
+  }
+  out.memory = output.shard_bytes();
+  return out;
+}
+
+}  // namespace tandem::search

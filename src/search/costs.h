@@ -1,0 +1,63 @@
+// What a state or a transition costs in the search: seconds that block, seconds of communication
+// that nothing waits for, and bytes held. All of forward and backward together, on one device.
+#pragma once
+
+#include <unordered_map>
+
+#include "graph/graph.h"
+#include "machine/machine.h"
+#include "machine/node_layout.h"
+#include "machine/reshard.h"
+#include "plan/plan.h"
+#include "strategies/factor_kinds.h"
+
+namespace tandem::search {
+
+struct Cost {
+  Seconds blocking;
+  Seconds async;
+  Bytes memory;
+
+  Cost& operator+=(const Cost& other) {
+    blocking += other.blocking;
+    async += other.async;
+    memory += other.memory;
+    return *this;
+  }
+};
+
+class CostModel {
+ public:
+  CostModel(const machine::Machine& machine, const machine::Digits& digits,
+            plan::Optimizer optimizer)
+      : machine_(machine), digits_(digits), optimizer_(optimizer) {}
+
+  // An operator's compute, and the tensor it leaves for the backward pass.
+  // `differentiated`: operands that get a gradient.
+  Cost compute(const ops::Op& op, const ops::Signature& s, std::span<const DType> operand_types,
+               DType result_type, const machine::NodeLayout& layout, std::size_t differentiated) const;
+
+  // A weight stored in this layout: memory, gradient synchronisation, update.
+  Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout);
+
+  // A tensor brought from one layout to another, and its gradient brought back.
+  Cost reshard(const Shape& sizes, DType dtype, const machine::Layout& from,
+               const machine::Layout& to, bool gradient);
+
+ private:
+  // Time = latency + per_byte * (global bytes): collectives are affine in their size.
+  struct Affine {
+    Seconds latency;
+    double per_byte = 0;
+    double memory = 0;  // of the result's shard, as a fraction of the global bytes
+  };
+  const Affine& transition(const machine::Layout& from, const machine::Layout& to);
+  double shard_fraction(const machine::Layout& layout) const;
+
+  const machine::Machine& machine_;
+  const machine::Digits& digits_;
+  plan::Optimizer optimizer_;
+  std::unordered_map<Hash, Affine> transitions_;
+};
+
+}  // namespace tandem::search

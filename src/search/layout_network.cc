@@ -1,0 +1,266 @@
+#include "search/layout_network.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tandem::search {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitRole;
+using machine::Layout;
+using machine::NodeLayout;
+
+// A shared tensor may be kept in at most this many layouts, the ones most of its ends use.
+constexpr std::size_t kTensorStates = 96;
+
+Hash hash_type(const TensorType& type) {
+  return hash_combine(hash_text(to_text(type.shape.sizes)), static_cast<Hash>(type.dtype));
+}
+
+bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
+
+}  // namespace
+
+LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& digits,
+                             CostModel& costs, const Dims& dims, std::size_t states_per_node,
+                             const std::vector<std::vector<plan::Choice>>& seeds)
+    : model_(model),
+      digits_(digits),
+      costs_(costs),
+      nodes_(strategies::analyze(model)),
+      consumers_(model.consumers()),
+      gradient_(graph::needs_gradient(model)),
+      operator_variable_(model.size(), kNoVariable),
+      tensor_variable_(model.size(), kNoVariable) {
+  for (auto id : model.ids()) {
+    if (model.node(id).op.role() != ops::Role::kCompute) continue;
+    auto& wanted = seeds_[class_of(id)];
+    for (const auto& seed : seeds) wanted.push_back(seed[id.index()].node);
+  }
+  for (auto id : model.ids()) {
+    if (model.node(id).op.role() == ops::Role::kCompute) add_operator(id, states_per_node, dims);
+  }
+  for (auto id : model.ids()) {
+    if (consumers_[id.index()].size() > 1) add_shared_tensor(id);
+  }
+  for (auto id : model.ids()) {
+    const auto inputs = model.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto producer = tensor_variable_[inputs[i].index()];
+      if (producer != kNoVariable) add_edge(producer, operator_variable_[id.index()], i, inputs[i]);
+    }
+  }
+}
+
+bool LayoutNetwork::is_absorbed(NodeId id) const {
+  return model_.node(id).op.role() == ops::Role::kSource && consumers_[id.index()].size() == 1;
+}
+
+// Operators of one class have the same states at the same cost.
+Hash LayoutNetwork::class_of(NodeId id) const {
+  const auto& node = model_.node(id);
+  Hash h = hash_combine(node.op.hash(), gradient_[id.index()] ? 1 : 0);
+  for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
+  for (auto i : model_.inputs(id)) {
+    h = hash_combine(h, hash_type(model_.node(i).type));
+    h = hash_combine(h, (gradient_[i.index()] ? 1U : 0U) | (is_absorbed(i) ? 2U : 0U) |
+                            (is_weight(model_.node(i)) ? 4U : 0U));
+  }
+  return h;
+}
+
+Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
+  const auto& node = model_.node(id);
+  const auto& s = nodes_[id.index()].signature;
+  const auto inputs = model_.inputs(id);
+  std::vector<DType> types;
+  std::size_t differentiated = 0;
+  for (auto i : inputs) {
+    types.push_back(model_.node(i).type.dtype);
+    differentiated += gradient_[i.index()] ? 1 : 0;
+  }
+  Cost cost = costs_.compute(node.op, s, types, node.type.dtype, layout, differentiated);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto& source = model_.node(inputs[i]);
+    if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
+    cost += costs_.weight(source.type.shape.sizes, source.type.dtype,
+                          input_layout(s, layout, digits_.count(), i));
+  }
+  return cost;
+}
+
+// The cheapest ones taken by themselves, and all that a seed uses.
+std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
+                                                    std::vector<Cost>& cost) {
+  auto all = node_layouts(nodes_[id.index()], digits_, dims);
+  const auto& seeds = seeds_[class_of(id)];
+  for (const auto& seed : seeds) {
+    if (std::ranges::find(all, seed) == all.end()) all.push_back(seed);
+  }
+  for (const auto& layout : all) cost.push_back(operator_cost(id, layout));
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto is_seed = [&](std::size_t i) { return std::ranges::find(seeds, all[i]) != seeds.end(); };
+  const auto rank = [&](std::size_t i) {
+    return is_seed(i) ? -1.0 : (cost[i].blocking + cost[i].async * 0.5).value;
+  };
+  std::ranges::stable_sort(order, {}, rank);
+  order.resize(std::min(order.size(), keep));
+  std::vector<NodeLayout> layouts;
+  std::vector<Cost> kept_cost;
+  for (auto i : order) {
+    layouts.push_back(all[i]);
+    kept_cost.push_back(cost[i]);
+  }
+  cost = std::move(kept_cost);
+  return layouts;
+}
+
+void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) {
+  const Hash key = class_of(id);
+  auto& [states, unary] = classes_[key];
+  if (!states) {
+    auto made = std::make_shared<States>();
+    auto table = std::make_shared<CostTable>();
+    const auto& s = nodes_[id.index()].signature;
+    made->nodes = kept_layouts(id, keep, dims, table->cost);
+    made->id = key;
+    made->in.resize(s.map.inputs.size());
+    for (const auto& layout : made->nodes) {
+      for (std::size_t i = 0; i < made->in.size(); ++i) {
+        made->in[i].push_back(input_layout(s, layout, digits_.count(), i));
+      }
+      made->out.push_back(output_layout(s, layout, digits_.count()));
+    }
+    table->id = hash_combine(key, hash_text("unary"));
+    table->rows = made->nodes.size();
+    states = std::move(made);
+    unary = std::move(table);
+  }
+  operator_variable_[id.index()] = tensor_variable_[id.index()] = states_.size();
+  states_.push_back(states);
+  unary_.push_back(unary);
+}
+
+void LayoutNetwork::add_shared_tensor(NodeId id) {
+  std::map<Layout, std::size_t> uses;
+  const auto producer = tensor_variable_[id.index()];
+  Hash key = hash_combine(hash_text("tensor"), hash_type(model_.node(id).type));
+  if (producer != kNoVariable) {
+    key = hash_combine(key, states_[producer]->id);
+    for (const auto& layout : states_[producer]->out) ++uses[layout];
+  }
+  for (auto user : consumers_[id.index()]) {
+    const auto& states = *states_[operator_variable_[user.index()]];
+    const auto inputs = model_.inputs(user);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] != id) continue;
+      key = hash_combine(key, hash_combine(states.id, i));
+      for (const auto& layout : states.in[i]) ++uses[layout];
+    }
+  }
+  key = hash_combine(key, is_weight(model_.node(id)) ? 1 : 0);
+  auto& [states, unary] = classes_[key];
+  if (!states) {
+    auto made = std::make_shared<States>();
+    auto table = std::make_shared<CostTable>();
+    for (const auto& [layout, count] : uses) {
+      if (!has_partial(layout)) made->out.push_back(layout);
+    }
+    std::ranges::stable_sort(made->out, std::greater{}, [&](const Layout& l) { return uses[l]; });
+    made->out.resize(std::min(made->out.size(), kTensorStates));
+    made->in = {made->out};
+    made->id = key;
+    const auto& type = model_.node(id).type;
+    for (const auto& layout : made->out) {
+      table->cost.push_back(is_weight(model_.node(id))
+                                ? costs_.weight(type.shape.sizes, type.dtype, layout)
+                                : Cost{});
+    }
+    table->id = hash_combine(key, hash_text("unary"));
+    table->rows = made->out.size();
+    states = std::move(made);
+    unary = std::move(table);
+  }
+  const auto variable = states_.size();
+  states_.push_back(states);
+  unary_.push_back(unary);
+  if (producer != kNoVariable) add_edge(producer, variable, 0, id);
+  tensor_variable_[id.index()] = variable;
+}
+
+void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t operand, NodeId tensor) {
+  const auto& a = *states_[from];
+  const auto& b = *states_[to];
+  const auto& type = model_.node(tensor).type;
+  const bool gradient = gradient_[tensor.index()];
+  Hash key = hash_combine(hash_combine(a.id, b.id), operand);
+  key = hash_combine(hash_combine(key, hash_type(type)), gradient ? 1 : 0);
+  auto& table = edge_tables_[key];
+  if (!table) {
+    auto made = std::make_shared<CostTable>();
+    made->id = key;
+    made->rows = a.out.size();
+    made->cols = b.in[operand].size();
+    for (const auto& has : a.out) {
+      for (const auto& wants : b.in[operand]) {
+        made->cost.push_back(costs_.reshard(type.shape.sizes, type.dtype, has, wants, gradient));
+      }
+    }
+    table = std::move(made);
+  }
+  edges_.push_back({from, to, table});
+}
+
+std::size_t LayoutNetwork::total_states() const {
+  std::size_t n = 0;
+  for (const auto& s : states_) n += s->out.size();
+  return n;
+}
+
+LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
+  std::map<const CostTable*, TablePtr> priced;
+  const auto price = [&](const CostTablePtr& table) {
+    auto& slot = priced[table.get()];
+    if (slot) return slot;
+    auto out = std::make_shared<Table>();
+    out->id = table->id;
+    out->rows = table->rows;
+    out->cols = table->cols;
+    for (const auto& c : table->cost) {
+      out->cost.push_back(static_cast<float>(c.blocking.value + prices.async * c.async.value +
+                                             prices.per_byte * c.memory.value));
+    }
+    return slot = std::move(out);
+  };
+  Network network;
+  for (const auto& u : unary_) network.unary.push_back(price(u));
+  for (const auto& e : edges_) network.edges.push_back({e.a, e.b, price(e.table)});
+  const std::vector<std::size_t> pins(network.unary.size(), 0);
+  const auto minimum = minimize(network, pins);
+
+  Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact, minimum.products};
+  for (auto id : model_.ids()) {
+    const auto n = id.index();
+    if (operator_variable_[n] == kNoVariable) continue;
+    const auto v = operator_variable_[n];
+    const auto state = minimum.state[v];
+    out.choices[n].node = states_[v]->nodes[state];
+    const auto inputs = model_.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (is_absorbed(inputs[i])) out.choices[inputs[i].index()].source = states_[v]->in[i][state];
+    }
+  }
+  for (auto id : model_.ids()) {
+    const auto n = id.index();
+    if (model_.node(id).op.role() != ops::Role::kSource || is_absorbed(id)) continue;
+    const auto v = tensor_variable_[n];
+    out.choices[n].source = v == kNoVariable ? Layout(digits_.count(), DigitRole::kReplica)
+                                             : states_[v]->out[minimum.state[v]];
+  }
+  return out;
+}
+
+}  // namespace tandem::search

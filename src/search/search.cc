@@ -1,0 +1,154 @@
+#include "search/search.h"
+
+#include <array>
+#include <chrono>
+
+#include "lower/lower.h"
+#include "search/layout_network.h"
+#include "strategies/strategies.h"
+
+namespace tandem::search {
+
+namespace {
+
+class Search {
+ public:
+  Search(const graph::Graph& model, const machine::Machine& machine, const Options& options)
+      : model_(model), machine_(machine), options_(options), digits_(machine) {
+    result_.limit = memory_limit(machine, options);
+  }
+
+  Result run() {
+    const auto start = std::chrono::steady_clock::now();
+    cost_baselines();
+    CostModel costs(machine_, digits_, options_.optimizer);
+    const LayoutNetwork network(model_, digits_, costs, options_.dims, options_.states_per_node,
+                                seeds_);
+    result_.stop_reason = "done";
+    result_.lower_bound = Seconds{solve(network, {.async = 0, .per_byte = 0})};
+    for (const double async : {0.5, 1.0}) solve(network, {.async = async, .per_byte = 0});
+    if (!fits_without_price_) raise_memory_price(network);
+    result_.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(result_);
+  }
+
+ private:
+  void cost_baselines() {
+    if (auto dp = strategies::data_parallel(model_, digits_)) add_baseline("dp", {*dp});
+    add_baseline("megatron", strategies::megatron_grid(model_, digits_));
+  }
+
+  // The best of a family stands for it; all of them seed the search.
+  void add_baseline(const std::string& name, const std::vector<strategies::Strategy>& family) {
+    std::optional<Costed> best;
+    for (const auto& strategy : family) {
+      auto costed = cost(strategy.name, strategy.choices);
+      if (is_within_dims(strategy.choices)) {
+        seeds_.push_back(strategy.choices);
+        consider(costed);
+      }
+      if (!best || is_better(costed, *best)) best = std::move(costed);
+    }
+    if (!best) return;
+    best->name = name == best->name ? name : fmt::format("{} ({})", name, best->name);
+    result_.baselines.push_back(std::move(*best));
+  }
+
+  // Does a baseline keep to the dimensions the user allows? Only then may it win or seed.
+  [[nodiscard]] bool is_within_dims(const std::vector<plan::Choice>& choices) const {
+    const auto nodes = strategies::analyze(model_);
+    for (auto id : model_.ids()) {
+      const auto& node = nodes[id.index()];
+      for (auto use : choices[id.index()].node.uses) {
+        if (use.is_factor() && !is_allowed(node, use.factor(), options_.dims)) return false;
+      }
+    }
+    return true;
+  }
+
+  Costed cost(std::string name, const std::vector<plan::Choice>& choices) {
+    ++result_.candidates;
+    return cost_choices(model_, machine_, digits_, std::move(name), choices, options_.optimizer,
+                        result_.limit);
+  }
+
+  // Feasible before infeasible; then the faster, or the smaller where neither fits.
+  static bool is_better(const Costed& a, const Costed& b) {
+    if (a.feasible != b.feasible) return a.feasible;
+    return a.feasible ? a.simulation.iteration < b.simulation.iteration
+                      : a.simulation.memory < b.simulation.memory;
+  }
+
+  void consider(const Costed& costed) {
+    if (result_.smallest.name.empty() ||
+        costed.simulation.memory < result_.smallest.simulation.memory) {
+      result_.smallest = costed;
+    }
+    if (costed.feasible && (!result_.best || is_better(costed, *result_.best))) result_.best = costed;
+  }
+
+  // Returns the network's cost; considers the solution.
+  double solve(const LayoutNetwork& network, const Prices& prices) {
+    auto solution = network.solve(prices);
+    result_.products += solution.products;
+    if (!solution.exact) result_.stop_reason = "pinned";
+    const auto costed = cost("search", solution.choices);
+    last_fits_ = costed.feasible;
+    fits_without_price_ = fits_without_price_ || (costed.feasible && prices.per_byte == 0);
+    consider(costed);
+    return solution.cost;
+  }
+
+  // Doubles the price of a byte until the solution fits, then halves the gap a few times: the
+  // cheapest price that fits gives up the least time.
+  void raise_memory_price(const LayoutNetwork& network) {
+    const double scale = result_.smallest.simulation.iteration / Seconds{1} / result_.limit.value;
+    double low = 0;
+    double high = scale / 64;
+    constexpr int kDoublings = 24;
+    constexpr int kHalvings = 6;
+    int doublings = 0;
+    while (true) {
+      solve(network, {.async = 0.5, .per_byte = high});
+      if (last_fits_) break;
+      if (++doublings == kDoublings) return;
+      low = high;
+      high *= 2;
+    }
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = (low + high) / 2;
+      solve(network, {.async = 0.5, .per_byte = middle});
+      (last_fits_ ? high : low) = middle;
+    }
+  }
+
+  const graph::Graph& model_;
+  const machine::Machine& machine_;
+  const Options& options_;
+  machine::Digits digits_;
+  std::vector<std::vector<plan::Choice>> seeds_;
+  bool fits_without_price_ = false;
+  bool last_fits_ = false;
+  Result result_;
+};
+
+}  // namespace
+
+Bytes memory_limit(const machine::Machine& machine, const Options& options) {
+  return options.memory.value_or(machine.device.memory - machine.device.reserve);
+}
+
+Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
+                    const machine::Digits& digits, std::string name,
+                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer, Bytes limit) {
+  Costed out{std::move(name), plan::parallelize(model, digits, choices), {}, false};
+  out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer), machine);
+  out.feasible = out.simulation.memory <= limit;
+  return out;
+}
+
+Result search(const graph::Graph& model, const machine::Machine& machine, const Options& options) {
+  return Search(model, machine, options).run();
+}
+
+}  // namespace tandem::search

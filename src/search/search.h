@@ -1,0 +1,57 @@
+// The search: the layouts that make an iteration fastest within memory.
+//
+// Baselines are costed first and seed it. The layout network is then solved for a few prices of
+// asynchronous communication, and of memory when the result does not fit; each solution is lowered
+// and simulated, and the fastest that fits wins. A plan is never worse than the best baseline.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "machine/machine.h"
+#include "plan/parallelize.h"
+#include "search/states.h"
+#include "sim/simulate.h"
+
+namespace tandem::search {
+
+struct Options {
+  plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  std::optional<Bytes> memory;  // per device; default: the device's, less its reserve
+  Dims dims;
+  std::size_t states_per_node = 64;
+};
+
+// A strategy with its predicted step.
+struct Costed {
+  std::string name;
+  plan::MappedGraph mapped;
+  sim::Simulation simulation;
+  bool feasible = false;
+};
+
+struct Result {
+  std::optional<Costed> best;     // nothing if nothing fits
+  std::vector<Costed> baselines;  // dp and the best megatron, where they exist
+  Costed smallest;                // what needs least memory of all that was costed
+  Bytes limit;
+  Seconds lower_bound;            // on search cost, for these layouts; communication that nothing
+                                  // waits for taken as free
+  double search_s = 0;
+  std::size_t candidates = 0;     // lowered and simulated
+  std::size_t products = 0;       // tables made by elimination
+  std::string stop_reason;        // "done", or "pinned" when the graph is not series-parallel
+};
+
+Result search(const graph::Graph& model, const machine::Machine& machine, const Options& options);
+
+// Lowers and simulates one strategy's choices.
+Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
+                    const machine::Digits& digits, std::string name,
+                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer, Bytes limit);
+
+// --memory, or what the device has less its reserve.
+Bytes memory_limit(const machine::Machine& machine, const Options& options);
+
+}  // namespace tandem::search

@@ -1,0 +1,16 @@
+// The memory of a program on the fullest device: what lives on between steps, and the peak of
+// everything when tasks run in list order and a buffer lives from its first writer to its last use.
+#pragma once
+
+#include "lower/program.h"
+
+namespace tandem::sim {
+
+struct Memory {
+  Bytes persistent;  // weights and optimizer state
+  Bytes peak;
+};
+
+Memory memory_of(const lower::Program& program);
+
+}  // namespace tandem::sim

@@ -1,0 +1,81 @@
+#include "strategies/factor_kinds.h"
+
+#include <algorithm>
+
+namespace tandem::strategies {
+
+namespace {
+
+using Kinds = std::vector<std::optional<FactorKind>>;
+
+Kinds kinds_of_input(std::size_t rank) {
+  Kinds out(rank, FactorKind::kSequence);
+  if (rank > 1) out.back() = FactorKind::kModel;
+  if (rank > 0) out.front() = FactorKind::kData;
+  return out;
+}
+
+// The factors' kinds by those of the operands' dimensions; what only weights have is new.
+std::vector<FactorKind> kinds_of_factors(const ops::Signature& s, const std::vector<Kinds>& operands) {
+  Kinds found(s.map.factors.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    for (std::size_t d = 0; d < operands[i].size(); ++d) {
+      auto& kind = found[s.map.inputs[i][d]];
+      if (operands[i][d] && (!kind || *operands[i][d] < *kind)) kind = operands[i][d];
+    }
+  }
+  const auto is_new = [&](ops::FactorId f) { return !found[f]; };
+  const auto& out = s.map.outputs[0];
+  const auto fresh = std::ranges::count_if(out, is_new);
+  std::optional<ops::FactorId> heads;
+  if (fresh > 1) heads = *std::ranges::find_if(out, is_new);
+  std::vector<FactorKind> kinds;
+  for (ops::FactorId f = 0; f < found.size(); ++f) {
+    kinds.push_back(found[f].value_or(heads == f ? FactorKind::kHead : FactorKind::kModel));
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::string_view name(FactorKind kind) {
+  switch (kind) {
+    case FactorKind::kData: return "data";
+    case FactorKind::kSequence: return "sequence";
+    case FactorKind::kHead: return "head";
+    case FactorKind::kModel: return "model";
+  }
+  CHECK(false);
+}
+
+std::optional<ops::FactorId> AnalyzedNode::batch() const {
+  const auto at = std::ranges::find(kinds, FactorKind::kData);
+  if (at == kinds.end()) return std::nullopt;
+  return static_cast<ops::FactorId>(at - kinds.begin());
+}
+
+std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
+  std::vector<AnalyzedNode> out(model.size());
+  std::vector<Kinds> tensors(model.size());
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    auto& dims = tensors[id.index()];
+    if (node.op.role() != ops::Role::kCompute) {
+      dims = is_input(node) ? kinds_of_input(node.type.shape.rank()) : Kinds(node.type.shape.rank());
+      continue;
+    }
+    std::vector<Shape> shapes;
+    std::vector<Kinds> operands;
+    for (auto i : model.inputs(id)) {
+      shapes.push_back(model.node(i).type.shape.sizes);
+      operands.push_back(tensors[i.index()]);
+    }
+    auto& analyzed = out[id.index()];
+    analyzed.signature = ops::signature(node.op, shapes);
+    analyzed.kinds = kinds_of_factors(analyzed.signature, operands);
+    for (auto f : analyzed.signature.map.outputs[0]) dims.push_back(analyzed.kinds[f]);
+  }
+  return out;
+}
+
+}  // namespace tandem::strategies

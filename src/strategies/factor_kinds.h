@@ -1,0 +1,30 @@
+// What the factors of every operator stand for in the model: the batch, a sequence, heads, features.
+// Read off the graph: an input's dimensions are batch, sequence..., features; a weight's are new
+// features (the first of several is the heads); operators hand them on.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/signature.h"
+
+namespace tandem::strategies {
+
+// In order of precedence where operands disagree.
+enum class FactorKind : std::uint8_t { kData, kSequence, kHead, kModel };
+std::string_view name(FactorKind kind);
+
+struct AnalyzedNode {
+  ops::Signature signature;       // empty for sources
+  std::vector<FactorKind> kinds;  // by factor
+
+  // The factor that runs along the batch, if there is one.
+  [[nodiscard]] std::optional<ops::FactorId> batch() const;
+};
+
+// By node.
+std::vector<AnalyzedNode> analyze(const graph::Graph& model);
+
+}  // namespace tandem::strategies

@@ -1,0 +1,102 @@
+#include "term/index_map.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tandem::term {
+namespace {
+
+// "k=4 n=6! | 0 1, 2 1 -> 0 2": the factors with sizes ('!' whole), then every tensor's factors.
+std::string describe(const IndexMap& map) {
+  std::string out;
+  for (const auto& f : map.factors) out += fmt::format("{}={}{} ", f.name, f.size, f.whole ? "!" : "");
+  out += '|';
+  const auto tensors = [&](const std::vector<std::vector<FactorId>>& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i > 0) out += ',';
+      for (auto f : all[i]) out += fmt::format(" {}", map.factors[f].name);
+    }
+  };
+  tensors(map.inputs);
+  out += " ->";
+  tensors(map.outputs);
+  return out;
+}
+
+struct Case {
+  std::string_view text;
+  std::vector<Shape> inputs;
+  std::string_view result;  // of describe, or the error
+};
+
+TEST(IndexMap, Resolves) {
+  const Case cases[] = {
+      {"a b, b c -> a c", {{2, 3}, {3, 4}}, "a=2 b=3 c=4 | a b, b c -> a c"},
+      {"a b -> b a", {{2, 3}}, "a=2 b=3 | a b -> b a"},
+      {"... k, n k -> ... n", {{5, 4}, {6, 4}}, "d0=5 k=4 n=6 | d0 k, n k -> d0 n"},
+      {"... k, n k -> ... n", {{5, 7, 4}, {6, 4}}, "d0=5 d1=7 k=4 n=6 | d0 d1 k, n k -> d0 d1 n"},
+      {"... k, n k -> ... n", {{4}, {6, 4}}, "k=4 n=6 | k, n k -> n"},
+      {"..., ... -> ...", {{}, {}}, "|, ->"},
+      {"..., ... -> ...", {{2, 3}, {2, 3}}, "d0=2 d1=3 | d0 d1, d0 d1 -> d0 d1"},
+      {"... !c -> ... !c", {{2, 3}}, "d0=2 c=3! | d0 c -> d0 c"},
+      {"... c -> ... !c", {{2, 3}}, "d0=2 c=3! | d0 c -> d0 c"},
+      {"... !h, h, h -> ... !h", {{2, 3}, {3}, {3}}, "d0=2 h=3! | d0 h, h, h -> d0 h"},
+      {"a c0, a c1 -> a c=c0+c1", {{2, 3}, {2, 4}}, "a=2 c0=3! c1=4! c=7! | a c0, a c1 -> a c"},
+      {"... c, ... c -> ", {{2, 3}, {2, 3}}, "d0=2 c=3 | d0 c, d0 c ->"},
+      {"a ->", {{2}}, "a=2 | a ->"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(describe(resolve_index(c.text, c.inputs)), c.result) << c.text;
+}
+
+TEST(IndexMap, ErrorsNameTheIndexAndBothValues) {
+  const Case cases[] = {
+      {"... m k, ... k n -> ... m n", {{8, 64}, {63, 8}}, "index 'k' is 64 in input 0 and 63 in input 1"},
+      {"... m k, ... k n -> ... m n", {{2, 8, 4}, {3, 4, 8}}, "index 'd0' is 2 in input 0 and 3 in input 1"},
+      {"a a -> a", {{2, 3}}, "index 'a' is 2 in input 0 and 3 in input 0"},
+      {"a, b, a -> b", {{2}, {5}, {4}}, "index 'a' is 2 in input 0 and 4 in input 2"},
+      {"... k, n k -> ... n", {{5, 4}}, "takes 2 inputs and has 1"},
+      {"... -> ...", {{1}, {1}}, "takes 1 inputs and has 2"},
+      {"a b -> a", {{2}}, "input 0 has 1 dimensions and needs 2"},
+      {"a b -> a", {{2, 3, 4}}, "input 0 has 3 dimensions and needs 2"},
+      {"... k, n k -> ... n", {{}, {6, 4}}, "input 0 has 0 dimensions and needs at least 1"},
+      {"..., ... -> ...", {{2, 3}, {3}}, "input 1 has 1 leading dimensions and an earlier input has 2"},
+  };
+  for (const auto& c : cases) {
+    try {
+      resolve_index(c.text, c.inputs);
+      ADD_FAILURE() << c.text << " was accepted";
+    } catch (const UserError& e) {
+      EXPECT_EQ(e.message, c.result);
+      EXPECT_EQ(e.where, "");  // the caller knows the node
+    }
+  }
+}
+
+TEST(IndexMap, RefusesMoreFactorsThanItHolds) {
+  std::string text;
+  std::vector<Shape> inputs;
+  for (int i = 0; i < 33; ++i) {
+    text += fmt::format("{}f{}", i == 0 ? "" : ", ", i);
+    inputs.push_back({2});
+  }
+  EXPECT_THROW(resolve_index(text + " ->", inputs), UserError);
+}
+
+TEST(IndexMap, LooksUp) {
+  const std::vector<Shape> inputs = {{5, 4}, {6, 4}};
+  const auto map = resolve_index("... k, n k -> ... n", inputs);
+  const auto k = static_cast<FactorId>(map.find("k"));
+  const auto n = static_cast<FactorId>(map.find("n"));
+  EXPECT_EQ(map.find("x"), -1);
+  EXPECT_EQ(map.input_dim(0, k), 1);
+  EXPECT_EQ(map.input_dim(0, n), -1);
+  EXPECT_EQ(map.input_dim(1, n), 0);
+  EXPECT_EQ(map.output_dim(n), 1);
+  EXPECT_EQ(map.output_dim(k), -1);
+  EXPECT_EQ(map.shape_of(map.outputs[0]), (Shape{5, 6}));
+}
+
+}  // namespace
+}  // namespace tandem::term
