@@ -144,7 +144,7 @@ Json simulation_json(const sim::Simulation& s, std::int64_t batch) {
   out["compute_s"] = s.compute.value;
   out["exposed_comm_s"] = s.exposed_comm.value;
   out["bubble_s"] = s.bubble.value;
-  out["memory_bytes"] = s.memory.value;
+  out["memory_bytes"] = static_cast<std::int64_t>(s.memory.value);
   out["mfu"] = s.mfu;
   return out;
 }

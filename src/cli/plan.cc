@@ -40,7 +40,7 @@ int print_infeasible(const search::Result& result, bool json) {
   if (json) {
     print_json({{"feasible", false},
                 {"limit", fmt::format("device memory: {:.0f} bytes", result.limit.value)},
-                {"over_by_bytes", over.value},
+                {"over_by_bytes", static_cast<std::int64_t>(over.value)},
                 {"smallest_change", smallest_change(result)}});
   }
   std::cerr << fmt::format("tandem: nothing fits: the smallest plan found needs {} a device and {} may be used "
@@ -55,7 +55,7 @@ Json baselines_json(const search::Result& result) {
   for (const auto& b : result.baselines) {
     Json row{{"name", b.name}, {"feasible", b.feasible}};
     row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
-    row["memory_bytes"] = b.feasible ? Json(b.simulation.memory.value) : Json();
+    row["memory_bytes"] = b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
     out.push_back(row);
   }
   return out;

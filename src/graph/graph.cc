@@ -40,8 +40,7 @@ std::vector<std::vector<NodeId>> Graph::consumers() const {
 NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std::string name) {
   if (name.empty()) name = fmt::format("{}{}", op.name(), data_.nodes.size());
   const std::string where = fmt::format("{} %{}", op.name(), name);
-  const NodeId id(data_.nodes.size());
-  if (!by_name_.emplace(name, id).second) {
+  if (by_name_.contains(name)) {
     throw UserError("graph", where, "there is already a node of this name");
   }
   Node node{.op = op, .name = std::move(name), .type = {}};
@@ -50,6 +49,8 @@ NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std:
   } catch (const UserError& e) {
     throw UserError(e.kind, where, e.message, e.hint);
   }
+  const NodeId id(data_.nodes.size());
+  by_name_.emplace(node.name, id);
   node.first_input = static_cast<std::uint32_t>(data_.inputs.size());
   node.input_count = static_cast<std::uint32_t>(inputs.size());
   data_.inputs.insert(data_.inputs.end(), inputs.begin(), inputs.end());

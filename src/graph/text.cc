@@ -88,9 +88,9 @@ class Parser {
       inputs.push_back(reference(builder, i));
     }
     const auto op_name = trim(line.substr(equals + 1, open - equals - 1));
+    std::string_view type;
+    const auto attributes = read_attributes(line.substr(close + 1), type);
     try {
-      std::string_view type;
-      const auto attributes = read_attributes(line.substr(close + 1), type);
       const auto id =
           builder.add(ops::parse_op(ops::find_op(op_name), attributes), inputs, std::string(name));
       const auto actual = type_text(builder.node(id).type);

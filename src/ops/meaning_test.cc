@@ -429,6 +429,32 @@ TEST(Signature, LinearityClaimsHoldInTheField) {
   }
 }
 
+// What backward_reads leaves out changes no gradient; what it names changes some.
+TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
+  std::mt19937_64 random(6);
+  for (const auto& e : examples()) {
+    const auto s = signature(make(e), e.inputs);
+    const auto in = random_inputs<Field>(e, random);
+    Dense<Field> seed(s.map.shape_of(s.map.outputs[0]));
+    for (auto& v : seed.data) v = Field(random());
+    const auto gradients = [&](const std::vector<Dense<Field>>& at) {
+      std::vector<Dense<Field>> grads;
+      for (const auto& shape : e.inputs) grads.emplace_back(shape);
+      std::vector<Dense<Field>*> wanted;
+      for (auto& g : grads) wanted.push_back(&g);
+      Evaluation<Field>(s.meaning, whole_ranges(s.map), pointers(at))
+          .backward(s.map.outputs[0], seed, wanted);
+      return grads;
+    };
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      auto changed = in;
+      changed[i] = random_inputs<Field>(e, random)[i];
+      EXPECT_EQ(gradients(changed) != gradients(in), ((s.backward_reads >> i) & 1U) != 0)
+          << name_of(e) << " input " << i;
+    }
+  }
+}
+
 // The half of `value` along `dim`.
 Dense<Field> half(const Dense<Field>& value, std::size_t dim, std::int64_t which) {
   Shape shape = value.shape;

@@ -42,6 +42,7 @@ void check_dim(const DimDegree& a, const ParallelShape& shape) {
 
 // The divisor of `size` nearest to `degree`, for the hint.
 std::int64_t nearest_divisor(std::int64_t size, std::int64_t degree) {
+  if (degree >= size) return size;
   for (std::int64_t step = 0;; ++step) {
     if (degree - step >= 1 && size % (degree - step) == 0) return degree - step;
     if (size % (degree + step) == 0) return degree + step;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
 #include "machine/node_layout.h"
+#include "strategies/factor_kinds.h"
 
 namespace tandem::report {
 
@@ -15,8 +17,17 @@ using machine::Digits;
 using machine::DigitUse;
 using machine::Machine;
 
-std::string use_text(const ops::Signature& s, DigitUse use) {
-  if (use.is_factor()) return s.map.factors[use.factor()].name;
+// Features are told by the factor of the operator's index text: n, k, d.
+std::string use_text(const strategies::AnalyzedNode& node, DigitUse use) {
+  using strategies::FactorKind;
+  if (use.is_factor()) {
+    switch (node.kinds[use.factor()]) {
+      case FactorKind::kData: return "batch";
+      case FactorKind::kSequence: return "sequence";
+      case FactorKind::kHead: return "heads";
+      case FactorKind::kModel: return node.signature.map.factors[use.factor()].name;
+    }
+  }
   if (use.is_through()) return "partial";
   return use == DigitUse::kReplica ? "copies" : "idle";
 }
@@ -31,12 +42,12 @@ std::string levels_text(machine::DigitMask mask, const Machine& machine, const D
   return join(out, " x ");
 }
 
-std::string uses_text(const ops::Signature& s, const machine::NodeLayout& layout,
+std::string uses_text(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
                       const Machine& machine, const Digits& digits) {
   std::vector<std::string> order;
   std::map<std::string, machine::DigitMask> masks;
   for (std::size_t i = 0; i < digits.count(); ++i) {
-    const auto use = use_text(s, layout.uses[i]);
+    const auto use = use_text(node, layout.uses[i]);
     if (!masks.contains(use)) order.push_back(use);
     masks[use] |= machine::DigitMask{1} << i;
   }
@@ -47,11 +58,13 @@ std::string uses_text(const ops::Signature& s, const machine::NodeLayout& layout
   return join(out, ", ");
 }
 
-// "l12.ffn1" -> "l*.ffn1"; other names stay.
+// The first number in a name is taken for that of a layer or table: "l12.ffn1" -> "l*.ffn1".
 std::string folded_name(const std::string& name) {
-  const auto dot = name.find('.');
-  if (dot == std::string::npos || name.find_first_of("0123456789") > dot) return name;
-  return name.substr(0, name.find_first_of("0123456789")) + "*" + name.substr(dot);
+  constexpr std::string_view kDigits = "0123456789";
+  const auto first = name.find_first_of(kDigits);
+  if (first == std::string::npos) return name;
+  const auto after = std::min(name.find_first_not_of(kDigits, first), name.size());
+  return name.substr(0, first) + "*" + name.substr(after);
 }
 
 }  // namespace
@@ -65,28 +78,26 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
   std::vector<Line> lines;
   std::map<std::string, std::size_t> known;
   const auto& pcg = mapped.pcg;
+  const auto nodes = strategies::analyze(pcg);
   for (auto id : pcg.ids()) {
     const auto& node = pcg.node(id);
     if (node.op.role() != ops::Role::kCompute) continue;
-    std::vector<Shape> shapes;
     std::vector<machine::Layout> layouts;
-    for (auto i : pcg.inputs(id)) {
-      shapes.push_back(pcg.node(i).type.shape.sizes);
-      layouts.push_back(mapped.layouts[i.index()]);
-    }
-    const auto s = ops::signature(node.op, shapes);
-    const auto uses = infer_node_layout(s, layouts);
+    for (auto i : pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
+    const auto& analyzed = nodes[id.index()];
+    const auto uses = infer_node_layout(analyzed.signature, layouts);
     CHECK(uses.has_value(), node.name);
     const auto name = folded_name(node.name);
     const auto what = fmt::format("{:<14} {:<22} {}", node.op.name(), to_text(node.type.shape.sizes),
-                                  uses_text(s, *uses, machine, digits));
+                                  uses_text(analyzed, *uses, machine, digits));
     const auto [at, fresh] = known.try_emplace(name + what, lines.size());
-    if (fresh) lines.push_back({name, what});
+    if (fresh) lines.push_back({node.name, what});
     ++lines[at->second].count;
   }
   std::string out;
   for (const auto& line : lines) {
-    const auto name = line.count > 1 ? fmt::format("{} x{}", line.name, line.count) : line.name;
+    const auto name =
+        line.count > 1 ? fmt::format("{} x{}", folded_name(line.name), line.count) : line.name;
     out += fmt::format("  {:<24} {}\n", name, line.what);
   }
   return out;

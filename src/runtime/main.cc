@@ -6,8 +6,10 @@
 #include <ATen/Parallel.h>
 #include <mpi.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -30,7 +32,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kUsage =
     "usage: mpirun -np DEVICES tandem_worker PLAN.json [--steps K] [--seed S] [--lr X] "
-    "[--momentum no]";
+    "[--momentum no] [--deadline SECONDS]";
 
 struct UsageError {
   std::string message;
@@ -40,7 +42,8 @@ struct Arguments {
   std::string plan;
   std::int64_t steps = 10;
   std::int64_t seed = 0;
-  std::optional<double> rate;  // default: by optimizer
+  std::optional<double> rate;   // default: by optimizer
+  std::int64_t deadline = 600;  // seconds for loading, and for each step
 };
 
 Arguments parse_arguments(std::span<char*> argv) {
@@ -54,15 +57,20 @@ Arguments parse_arguments(std::span<char*> argv) {
     }
     if (i + 1 == argv.size()) throw UsageError{fmt::format("{} needs a value", flag)};
     const std::string value = argv[++i];
-    const auto bad = [&](const char* wanted) {
+    const auto bad = [&](const std::string& wanted) {
       return UsageError{fmt::format("{} cannot be '{}': {}", flag, value, wanted)};
     };
-    if (flag == "--steps" || flag == "--seed") {
+    const auto integer = [&](std::int64_t least) {
       const auto number = parse_int(value);
-      const std::int64_t least = flag == "--steps" ? 1 : 0;
-      if (!number || *number < least)
-        throw bad(least == 1 ? "it is at least 1" : "it is at least 0");
-      (flag == "--steps" ? out.steps : out.seed) = *number;
+      if (!number || *number < least) throw bad(fmt::format("it is at least {}", least));
+      return *number;
+    };
+    if (flag == "--steps") {
+      out.steps = integer(1);
+    } else if (flag == "--seed") {
+      out.seed = integer(0);
+    } else if (flag == "--deadline") {
+      out.deadline = integer(1);
     } else if (flag == "--lr") {
       out.rate = parse_double(value);
       if (!out.rate || !(*out.rate >= 0)) throw bad("it is a number of at least 0");
@@ -95,6 +103,32 @@ void print_error(const std::string& kind, const std::string& where, const std::s
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
 }
+
+// A process that waits for one that is lost would wait for ever: MPI knows no deadlines. An alarm
+// ends this process, and mpirun then the others.
+extern "C" void deadline_passed(int) {
+  constexpr std::string_view kText =
+      R"({"error":{"hint":"give it more time by --deadline","kind":"runtime",)"
+      R"("message":"a step did not end in time","where":"tandem_worker"}})"
+      "\n";
+  if (write(STDERR_FILENO, kText.data(), kText.size()) < 0) _exit(3);
+  _exit(1);
+}
+
+class Deadline {
+ public:
+  explicit Deadline(std::int64_t seconds) : seconds_(static_cast<unsigned>(seconds)) {
+    std::signal(SIGALRM, deadline_passed);
+    renew();
+  }
+  ~Deadline() { alarm(0); }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+  void renew() const { alarm(seconds_); }
+
+ private:
+  unsigned seconds_;
+};
 
 // Runs `work` on all ranks. True if all succeeded; if not, the first rank that failed has said why.
 template <class Work>
@@ -138,9 +172,10 @@ struct Measurements {
   std::vector<double> loss;
 };
 
-Measurements train(Executor& executor, std::int64_t steps) {
+Measurements train(Executor& executor, std::int64_t steps, const Deadline& deadline) {
   Measurements out;
   for (std::int64_t step = 0; step < steps; ++step) {
+    deadline.renew();
     executor.feed(step);
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = MPI_Wtime();
@@ -180,6 +215,7 @@ Json report(const plan::Plan& plan, const World& world, const Measurements& meas
 }
 
 int run(const Arguments& arguments, const World& world) {
+  const Deadline deadline(arguments.deadline);
   plan::Plan plan;
   std::optional<lower::Program> program;
   const bool loaded = all_succeed(world, [&] {
@@ -194,7 +230,7 @@ int run(const Arguments& arguments, const World& world) {
   const Training training{.seed = static_cast<std::uint64_t>(arguments.seed),
                           .rate = arguments.rate.value_or(default_rate)};
   Executor executor(*program, world.rank, training);
-  const auto measured = train(executor, arguments.steps);
+  const auto measured = train(executor, arguments.steps, deadline);
   const auto memory = peak_memory(world);
   if (world.rank == 0) std::cout << report(plan, world, measured, memory).dump(1) << std::endl;
   return 0;

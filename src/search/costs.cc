@@ -37,13 +37,17 @@ const CostModel::Affine& CostModel::transition(const Layout& from, const Layout&
 }
 
 Cost CostModel::reshard(const Shape& sizes, DType dtype, const Layout& from, const Layout& to,
-                        bool gradient) {
+                        bool gradient, bool blocks) {
   if (from == to) return {};
   const double bytes = static_cast<double>(sizes.count()) * size_of(dtype).value;
   const auto cost_of = [&](const Affine& a) { return a.latency + Seconds{a.per_byte * bytes}; };
   const auto& there = transition(from, to);
-  Cost out{.blocking = cost_of(there), .async = {}, .memory = Bytes{there.memory * bytes}};
-  if (gradient) out.blocking += cost_of(transition(dual(to), dual(from)));
+  const Bytes memory{there.memory * bytes};
+  Seconds time = cost_of(there);
+  if (gradient) time += cost_of(transition(dual(to), dual(from)));
+  Cost out;
+  (blocks ? out.blocking : out.async) = time;
+  out.memory = memory;
   return out;
 }
 
@@ -54,9 +58,11 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout) {
   const auto states = static_cast<double>(plan::states(optimizer_));
   // Weight and state are read and written, the gradient read; what is held is one of each.
   const cost::Work update{.flops = {}, .bytes = shard * (3 + 2 * states)};
-  return {.blocking = cost::task_time(machine_.device, update, dtype),
-          .async = sync.latency + Seconds{sync.per_byte * bytes},
-          .memory = shard * (2 + states)};
+  Cost out;
+  out.update = cost::task_time(machine_.device, update, dtype);
+  out.async = sync.latency + Seconds{sync.per_byte * bytes};
+  out.memory = shard * (2 + states);
+  return out;
 }
 
 Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
@@ -75,10 +81,10 @@ Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
   const auto output = shard_type(s.map.shape_of(s.map.outputs[0]),
                                  output_layout(s, layout, digits_.count()), result_type);
   Cost out;
-  out.blocking = cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result_type);
+  out.compute = cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result_type);
   if (differentiated > 0) {
     const auto work = cost::backward_work(op, inputs, output, differentiated);
-    out.blocking += cost::task_time(machine_.device, work, result_type);
+    out.compute += cost::task_time(machine_.device, work, result_type);
   }
   out.memory = output.shard_bytes();
   return out;

@@ -1,5 +1,5 @@
-// What a state or a transition costs in the search: seconds that block, seconds of communication
-// that nothing waits for, and bytes held. All of forward and backward together, on one device.
+// What a state or a transition costs in the search, in kinds that are priced apart (Prices).
+// All of forward and backward together, on one device.
 #pragma once
 
 #include <unordered_map>
@@ -14,15 +14,32 @@
 namespace tandem::search {
 
 struct Cost {
-  Seconds blocking;
-  Seconds async;
+  Seconds compute;   // operators, forward and backward
+  Seconds update;    // optimizer: compute that can run while something else is sent
+  Seconds blocking;  // communication that nothing can run beside
+  Seconds async;     // other communication: gradients, resharding beside a parallel branch
   Bytes memory;
 
   Cost& operator+=(const Cost& other) {
+    compute += other.compute;
+    update += other.update;
     blocking += other.blocking;
     async += other.async;
     memory += other.memory;
     return *this;
+  }
+};
+
+// What a second or a byte of each kind counts for; a second of compute counts 1.
+struct Prices {
+  double update = 1;
+  double blocking = 1;
+  double async = 0.5;
+  double per_byte = 0;
+
+  [[nodiscard]] double of(const Cost& c) const {
+    return c.compute.value + update * c.update.value + blocking * c.blocking.value +
+           async * c.async.value + per_byte * c.memory.value;
   }
 };
 
@@ -40,9 +57,10 @@ class CostModel {
   // A weight stored in this layout: memory, gradient synchronisation, update.
   Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout);
 
-  // A tensor brought from one layout to another, and its gradient brought back.
+  // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
+  // can run beside it.
   Cost reshard(const Shape& sizes, DType dtype, const machine::Layout& from,
-               const machine::Layout& to, bool gradient);
+               const machine::Layout& to, bool gradient, bool blocks);
 
  private:
   // Time = latency + per_byte * (global bytes): collectives are affine in their size.

@@ -32,6 +32,7 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       nodes_(strategies::analyze(model)),
       consumers_(model.consumers()),
       gradient_(graph::needs_gradient(model)),
+      precedence_(model),
       operator_variable_(model.size(), kNoVariable),
       tensor_variable_(model.size(), kNoVariable) {
   for (auto id : model.ids()) {
@@ -49,7 +50,12 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
     const auto inputs = model.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto producer = tensor_variable_[inputs[i].index()];
-      if (producer != kNoVariable) add_edge(producer, operator_variable_[id.index()], i, inputs[i]);
+      if (producer == kNoVariable) continue;
+      // Where a tensor is shared, what blocks all its users is paid on the way to the shared layout.
+      const bool shared = consumers_[inputs[i].index()].size() > 1;
+      const bool blocks =
+          shared ? precedence_.blocks(inputs[i], id) : precedence_.blocks(inputs[i]);
+      add_edge(producer, operator_variable_[id.index()], i, inputs[i], blocks);
     }
   }
 }
@@ -104,7 +110,7 @@ std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep,
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto is_seed = [&](std::size_t i) { return std::ranges::find(seeds, all[i]) != seeds.end(); };
   const auto rank = [&](std::size_t i) {
-    return is_seed(i) ? -1.0 : (cost[i].blocking + cost[i].async * 0.5).value;
+    return is_seed(i) ? -1.0 : Prices{}.of(cost[i]);
   };
   std::ranges::stable_sort(order, {}, rank);
   order.resize(std::min(order.size(), keep));
@@ -187,17 +193,18 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
   const auto variable = states_.size();
   states_.push_back(states);
   unary_.push_back(unary);
-  if (producer != kNoVariable) add_edge(producer, variable, 0, id);
+  if (producer != kNoVariable) add_edge(producer, variable, 0, id, precedence_.blocks(id));
   tensor_variable_[id.index()] = variable;
 }
 
-void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t operand, NodeId tensor) {
+void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t operand, NodeId tensor,
+                             bool blocks) {
   const auto& a = *states_[from];
   const auto& b = *states_[to];
   const auto& type = model_.node(tensor).type;
   const bool gradient = gradient_[tensor.index()];
   Hash key = hash_combine(hash_combine(a.id, b.id), operand);
-  key = hash_combine(hash_combine(key, hash_type(type)), gradient ? 1 : 0);
+  key = hash_combine(hash_combine(key, hash_type(type)), (gradient ? 1U : 0U) | (blocks ? 2U : 0U));
   auto& table = edge_tables_[key];
   if (!table) {
     auto made = std::make_shared<CostTable>();
@@ -206,7 +213,7 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     made->cols = b.in[operand].size();
     for (const auto& has : a.out) {
       for (const auto& wants : b.in[operand]) {
-        made->cost.push_back(costs_.reshard(type.shape.sizes, type.dtype, has, wants, gradient));
+        made->cost.push_back(costs_.reshard(type.shape.sizes, type.dtype, has, wants, gradient, blocks));
       }
     }
     table = std::move(made);
@@ -230,8 +237,7 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
     out->rows = table->rows;
     out->cols = table->cols;
     for (const auto& c : table->cost) {
-      out->cost.push_back(static_cast<float>(c.blocking.value + prices.async * c.async.value +
-                                             prices.per_byte * c.memory.value));
+      out->cost.push_back(static_cast<float>(prices.of(c)));
     }
     return slot = std::move(out);
   };

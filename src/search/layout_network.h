@@ -10,15 +10,10 @@
 #include "plan/parallelize.h"
 #include "search/costs.h"
 #include "search/elimination.h"
+#include "search/precedence.h"
 #include "search/states.h"
 
 namespace tandem::search {
-
-// What asynchronous communication and memory count for, beside blocking time.
-struct Prices {
-  double async = 0.5;       // of a second
-  double per_byte = 0;      // seconds
-};
 
 class LayoutNetwork {
  public:
@@ -64,7 +59,8 @@ class LayoutNetwork {
   Hash class_of(graph::NodeId id) const;
   void add_operator(graph::NodeId id, std::size_t keep, const Dims& dims);
   void add_shared_tensor(graph::NodeId id);
-  void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor);
+  void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
+                bool blocks);
   Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout);
   std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep, const Dims& dims,
                                                 std::vector<Cost>& cost);
@@ -77,6 +73,7 @@ class LayoutNetwork {
   std::vector<strategies::AnalyzedNode> nodes_;
   std::vector<std::vector<graph::NodeId>> consumers_;
   std::vector<bool> gradient_;
+  Precedence precedence_;
   std::map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
 
   std::vector<StatesPtr> states_;     // by variable

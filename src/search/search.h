@@ -36,8 +36,7 @@ struct Result {
   std::vector<Costed> baselines;  // dp and the best megatron, where they exist
   Costed smallest;                // what needs least memory of all that was costed
   Bytes limit;
-  Seconds lower_bound;            // on search cost, for these layouts; communication that nothing
-                                  // waits for taken as free
+  Seconds lower_bound;            // for these layouts, with all that may overlap taken as free
   double search_s = 0;
   std::size_t candidates = 0;     // lowered and simulated
   std::size_t products = 0;       // tables made by elimination

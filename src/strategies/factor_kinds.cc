@@ -60,6 +60,10 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     auto& dims = tensors[id.index()];
+    if (is_parallel(node)) {
+      dims = tensors[model.inputs(id)[0].index()];
+      continue;
+    }
     if (node.op.role() != ops::Role::kCompute) {
       dims = is_input(node) ? kinds_of_input(node.type.shape.rank()) : Kinds(node.type.shape.rank());
       continue;

@@ -24,7 +24,7 @@ struct AnalyzedNode {
   [[nodiscard]] std::optional<ops::FactorId> batch() const;
 };
 
-// By node.
+// By node; of a model or a PCG.
 std::vector<AnalyzedNode> analyze(const graph::Graph& model);
 
 }  // namespace tandem::strategies

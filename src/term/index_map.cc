@@ -95,6 +95,12 @@ class Resolver {
 
   void read_output(const std::vector<std::string_view>& names) {
     auto& dims = map_.outputs.emplace_back();
+    const std::size_t rank = std::ranges::count(names, kSpread) == 0
+                                 ? names.size()
+                                 : names.size() - 1 + static_cast<std::size_t>(spread_);
+    if (rank > Shape::kMaxRank) {
+      mismatch(fmt::format("the result has {} dimensions and can have {}", rank, Shape::kMaxRank));
+    }
     for (auto name : names) {
       if (name == kSpread) {
         for (int d = 0; d < spread_; ++d) dims.push_back(existing(fmt::format("d{}", d)));

@@ -65,7 +65,8 @@ bool distributes(const BoundTerm& term, std::uint32_t id, FactorId f) {
   const BoundNode& node = term.nodes[id];
   switch (node.kind) {
     case Kind::kSum:
-      return (node.over & bit(f)) != 0 || distributes(term, node.a, f);
+      return (node.over & bit(f)) != 0 ? !reduces_over(term, node.a, f)
+                                       : distributes(term, node.a, f);
     case Kind::kAdd:
       return distributes(term, node.a, f) && distributes(term, node.b, f);
     case Kind::kMul:

@@ -1,0 +1,509 @@
+// The proof by execution: every legal way to spread every operator over devices computes what one
+// device computes, forward and backward. In the prime field, so "equal" means equal.
+#include "graph/virtual_devices.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/text.h"
+#include "graph/random_graph_test_support.h"
+#include "graph/text.h"
+#include "ops/task_grid.h"
+
+namespace tandem::graph {
+namespace {
+
+using term::Field;
+
+template <class T>
+T random_value(std::mt19937_64& random);
+template <>
+double random_value<double>(std::mt19937_64& random) {
+  return std::uniform_real_distribution<double>(-1, 1)(random);
+}
+template <>
+Field random_value<Field>(std::mt19937_64& random) {
+  return Field(random());
+}
+
+template <class T>
+Dense<T> random_dense(const Shape& shape, std::mt19937_64& random) {
+  Dense<T> out(shape);
+  for (auto& v : out.data) v = random_value<T>(random);
+  return out;
+}
+
+bool same(const Dense<Field>& a, const Dense<Field>& b) { return a == b; }
+bool same(const Dense<double>& a, const Dense<double>& b) {
+  if (a.shape != b.shape) return false;
+  for (std::size_t i = 0; i < a.data.size(); ++i) {
+    if (!(std::abs(a.data[i] - b.data[i]) <= 1e-12 * std::max(1.0, std::abs(a.data[i])))) return false;
+  }
+  return true;
+}
+
+// Runs `pcg` and its erasure on the same values and the same random gradient of the last node, and
+// compares that node's value and every source's gradient.
+template <class T>
+void expect_equals_one_device(const Graph& pcg, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto erased = erase_parallelism(pcg);
+  std::map<std::string, NodeId> serial_id;
+  for (auto id : erased.ids()) serial_id[erased.node(id).name] = id;
+
+  const auto serial = run_forward<T>(erased, feed_values<T>(erased, seed));
+  const auto sharded = run_sharded_forward<T>(pcg, feed_values<T>(pcg, seed));
+  const NodeId out = pcg.outputs()[0];
+  const NodeId serial_out = erased.outputs()[0];
+  bool agree = false;
+  EXPECT_TRUE(same(assemble(sharded[out.index()], &agree), serial[serial_out.index()]));
+  EXPECT_TRUE(agree) << "replicas of the output differ";
+  EXPECT_EQ(sharded[out.index()].shape, pcg.node(out).type.shape);
+
+  const auto gradient = random_dense<T>(serial[serial_out.index()].shape, random);
+  Values<T> seeds(erased.size());
+  seeds[serial_out.index()] = gradient;
+  ShardedValues<T> sharded_seeds(pcg.size());
+  sharded_seeds[out.index()] = distribute(gradient, dual(pcg.node(out).type.shape), seed);
+  const auto expected = run_backward<T>(erased, serial, std::move(seeds));
+  const auto actual = run_sharded_backward<T>(pcg, sharded, std::move(sharded_seeds));
+  for (auto id : pcg.ids()) {
+    const Node& node = pcg.node(id);
+    if (node.op.role() != ops::Role::kSource) continue;
+    const auto& wanted = expected[serial_id.at(node.name).index()];
+    const auto& got = actual[id.index()];
+    ASSERT_EQ(got.shards.empty(), wanted.data.empty()) << node.name;
+    if (wanted.data.empty()) continue;
+    EXPECT_EQ(got.shape, dual(node.type.shape));
+    EXPECT_TRUE(same(assemble(got, &agree), wanted)) << "gradient of " << node.name;
+    EXPECT_TRUE(agree) << "replicas of the gradient of " << node.name << " differ";
+  }
+}
+
+// --- distribute and assemble ----------------------------------------------------------------------
+
+TEST(Sharded, AssembleUndoesDistribute) {
+  std::mt19937_64 random(1);
+  const auto whole = random_dense<Field>({12, 6}, random);
+  for (const auto* text : {"[12, 6]", "[12/2, 6/3]", "[12/3, 6]*2", "[12, 6/2]+3", "[12/2, 6]*2+3", "[12/12, 6/6]"}) {
+    const auto shape = parse_parallel_shape(text).value();
+    const auto value = distribute(whole, shape, 7);
+    EXPECT_EQ(value.shards.size(), static_cast<std::size_t>(shape.devices()));
+    bool agree = false;
+    EXPECT_EQ(assemble(value, &agree), whole) << text;
+    EXPECT_TRUE(agree) << text;
+  }
+}
+
+TEST(Sharded, ShardsAreWhatTheTypeMeans) {
+  const Dense<double> whole({4}, {1, 2, 3, 4});
+  const auto cut = distribute(whole, parse_parallel_shape("[4/2]*2").value(), 1);
+  EXPECT_EQ(cut.at({{0}, 0, 0}).data, (std::vector<double>{1, 2}));
+  EXPECT_EQ(cut.at({{0}, 1, 0}).data, (std::vector<double>{1, 2}));
+  EXPECT_EQ(cut.at({{1}, 1, 0}).data, (std::vector<double>{3, 4}));
+  // Summands are not the value and zeros: a program that forgets to add them is found out.
+  const auto summed = distribute(whole, parse_parallel_shape("[4]+2").value(), 1);
+  EXPECT_NE(summed.at({{0}, 0, 0}), whole);
+  EXPECT_EQ(assemble(summed), whole);
+}
+
+TEST(Sharded, AssembleNoticesReplicasThatDiffer) {
+  auto value = distribute(Dense<double>({2}, {1, 2}), parse_parallel_shape("[2]*3").value(), 1);
+  bool agree = false;
+  assemble(value, &agree);
+  EXPECT_TRUE(agree);
+  value.at({{0}, 2, 0}).data[1] = 5;
+  assemble(value, &agree);
+  EXPECT_FALSE(agree);
+}
+
+// --- Every compute operator, every legal grid -----------------------------------------------------
+
+// Operands by factors: sizes are chosen for each grid.
+struct Family {
+  std::string op;
+  ops::AttributeList attributes;
+  std::vector<std::string> operands;  // "b k"
+};
+
+std::vector<Family> families() {
+  const ops::AttributeList relu = {{"act", "relu"}};
+  const auto contract = [](const std::string& index) {
+    return ops::AttributeList{{"index", "\"" + index + "\""}};
+  };
+  return {
+      {"add", {}, {"a b", "a b"}},
+      {"concat", {{"axis", "0"}}, {"x b", "y b"}},
+      {"concat", {{"axis", "1"}}, {"a x b", "a y b", "a z b"}},
+      {"concat", {{"axis", "1"}}, {"a x"}},
+      {"contract", contract("b s i, h d i -> b h s d"), {"b s i", "h d i"}},
+      {"contract", contract("b h s d, b h t d -> b h s t"), {"b h s d", "b h t d"}},
+      {"contract", {{"index", "\"a b, c -> c a\""}, {"scale", "0.5"}}, {"a b", "c"}},
+      {"contract", contract("a b, b a ->"), {"a b", "b a"}},
+      {"embedding_bag", {}, {"b l", "v d"}},
+      {"embedding_bag", {}, {"a b l", "v d"}},
+      {"layer_norm", {}, {"a b h", "h", "h"}},
+      {"linear", {}, {"b k", "n k"}},
+      {"linear", {}, {"a b k", "n k"}},
+      {"linear", relu, {"b k", "n k"}},
+      {"linear", {}, {"b k", "n k", "n"}},
+      {"linear", relu, {"a b k", "n k", "n"}},
+      {"matmul", {}, {"m k", "k n"}},
+      {"matmul", {}, {"a m k", "a k n"}},
+      {"mse", {}, {"a c", "a c"}},
+      {"mse", {}, {"c", "c"}},
+      {"relu", {}, {"a b"}},
+      {"softmax", {}, {"a c"}},
+  };
+}
+
+// Shapes with each factor as long as `size_of` says.
+template <class SizeOf>
+std::vector<Shape> shapes_of(const Family& family, const SizeOf& size_of) {
+  std::vector<Shape> out;
+  for (const auto& operand : family.operands) {
+    auto& shape = out.emplace_back();
+    for (auto factor : words(operand)) shape.push_back(size_of(std::string(factor)));
+  }
+  return out;
+}
+
+struct Spread {
+  std::vector<Shape> shapes;
+  ops::Signature signature;
+  ops::TaskGrid grid;
+};
+
+ops::Op op_of(const Family& family) { return ops::parse_op(ops::find_op(family.op), family.attributes); }
+
+// The factors of the operands in task-grid order, and which may be partitioned.
+struct Factors {
+  std::vector<std::string> names;
+  std::vector<bool> whole;
+};
+Factors factors_of(const Family& family) {
+  Factors out;
+  for (const auto& operand : family.operands) {
+    for (auto f : words(operand)) {
+      if (std::ranges::find(out.names, f) == out.names.end()) out.names.emplace_back(f);
+    }
+  }
+  const auto op = op_of(family);
+  const auto shapes = shapes_of(family, [](const std::string&) { return 2; });
+  const auto s = ops::signature(op, shapes);
+  out.whole.resize(out.names.size());
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const auto names = words(family.operands[i]);
+    for (std::size_t d = 0; d < names.size(); ++d) {
+      const auto f = static_cast<std::size_t>(std::ranges::find(out.names, names[d]) - out.names.begin());
+      out.whole[f] = s.use[s.map.inputs[i][d]] == ops::FactorUse::kWhole;
+    }
+  }
+  return out;
+}
+
+// Distinct sizes, each a multiple of its degree with at least two elements a shard.
+std::vector<std::int64_t> distinct_sizes(const std::vector<std::int64_t>& degrees) {
+  std::vector<std::int64_t> out;
+  for (auto degree : degrees) {
+    std::int64_t size = 2 * degree;
+    while (std::ranges::find(out, size) != out.end()) size += degree;
+    out.push_back(size);
+  }
+  return out;
+}
+
+// The operator with these degrees (in the order of `factors`), as signature and grid.
+Spread spread_over(const Family& family, const Factors& factors, const std::vector<std::int64_t>& degrees) {
+  const auto sizes = distinct_sizes(degrees);
+  const auto of = [&](const std::vector<std::int64_t>& values) {
+    return [&factors, &values](const std::string& f) {
+      return values[static_cast<std::size_t>(std::ranges::find(factors.names, f) - factors.names.begin())];
+    };
+  };
+  Spread out{.shapes = shapes_of(family, of(sizes)), .signature = {}, .grid = {}};
+  out.signature = ops::signature(op_of(family), out.shapes);
+  out.grid.degrees.assign(out.signature.map.factors.size(), 1);
+  for (std::size_t i = 0; i < out.shapes.size(); ++i) {
+    const auto names = words(family.operands[i]);
+    for (std::size_t d = 0; d < names.size(); ++d) {
+      out.grid.degrees[out.signature.map.inputs[i][d]] = of(degrees)(std::string(names[d]));
+    }
+  }
+  return out;
+}
+
+// One node of this family with fresh sources of the types that the grid asks for; `change` may
+// alter them.
+template <class Change>
+Graph graph_of(const Family& family, const Spread& spread, const Change& change) {
+  const auto op = op_of(family);
+  GraphBuilder builder(family.op);
+  std::vector<NodeId> inputs;
+  for (std::size_t i = 0; i < spread.shapes.size(); ++i) {
+    auto shape = ops::input_shape(spread.signature, spread.grid, i);
+    change(i, shape);
+    const bool index = ((op.spec().index_inputs >> i) & 1U) != 0;
+    const auto name = fmt::format("x{}", i);
+    inputs.push_back(index ? builder.input(name, shape, DType::kInt64, spread.shapes.back()[0])
+                           : builder.weight(name, shape, DType::kFp64));
+  }
+  return builder.finish({builder.add(op, inputs, "y")});
+}
+Graph graph_of(const Family& family, const Spread& spread) {
+  return graph_of(family, spread, [](std::size_t, ParallelShape&) {});
+}
+
+constexpr std::int64_t kMaxDevices = 72;
+
+// Visits every list of degrees in {1, 2, 3}, whole factors kept at 1.
+template <class Visit>
+void for_each_degrees(const Factors& factors, Visit&& visit) {
+  Shape choices;
+  for (bool whole : factors.whole) choices.push_back(whole ? 1 : 3);
+  for_each_index(choices, [&](const Shape& index) {
+    std::vector<std::int64_t> degrees;
+    for (auto i : index) degrees.push_back(i + 1);
+    visit(degrees);
+  });
+}
+
+// Visits every legal way to spread the family's operator over at most kMaxDevices.
+template <class Visit>
+void for_each_spread(const Family& family, Visit&& visit) {
+  const auto factors = factors_of(family);
+  for_each_degrees(factors, [&](const std::vector<std::int64_t>& degrees) {
+    Spread spread = spread_over(family, factors, degrees);
+    std::vector<std::pair<std::int64_t, ops::InputMask>> through = {{1, 0}};
+    for (auto set : spread.signature.partial_inputs) {
+      through.emplace_back(2, set);
+      through.emplace_back(3, set);
+    }
+    for (const auto& [count, set] : through) {
+      for (std::int64_t replicas = 1; replicas <= 2; ++replicas) {
+        spread.grid.through = count;
+        spread.grid.through_inputs = set;
+        spread.grid.replicas = replicas;
+        if (spread.grid.tasks() <= kMaxDevices) visit(std::as_const(spread));
+      }
+    }
+  });
+}
+
+TEST(ProofByExecution, FamiliesCoverEveryComputeOperator) {
+  std::set<std::string> covered;
+  for (const auto& family : families()) covered.insert(family.op);
+  for (const auto* spec : ops::all_ops()) {
+    EXPECT_EQ(covered.contains(spec->name), spec->role == ops::Role::kCompute) << spec->name;
+  }
+}
+
+TEST(ProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
+  std::uint64_t cases = 0;
+  for (const auto& family : families()) {
+    for_each_spread(family, [&](const Spread& spread) {
+      const auto graph = graph_of(family, spread);
+      SCOPED_TRACE(fmt::format("seed {}\n{}", ++cases, to_text(graph)));
+      // The builder infers the very grid that was meant.
+      std::vector<ParallelShape> types;
+      for (const auto& t : graph.input_types(graph.outputs()[0])) types.push_back(t.shape);
+      EXPECT_EQ(ops::infer_grid(spread.signature, types), spread.grid);
+      expect_equals_one_device<Field>(graph, cases);
+    });
+    if (HasFailure()) return;  // one operator's failures are enough to read
+  }
+  RecordProperty("cases", std::to_string(cases));
+  EXPECT_GT(cases, 4000U);
+}
+
+TEST(ProofByExecution, ASampleInDouble) {
+  std::uint64_t cases = 0;
+  for (const auto& family : families()) {
+    for_each_spread(family, [&](const Spread& spread) {
+      if (++cases % 17 != 0) return;
+      const auto graph = graph_of(family, spread);
+      SCOPED_TRACE(fmt::format("seed {}\n{}", cases, to_text(graph)));
+      expect_equals_one_device<double>(graph, cases);
+    });
+  }
+}
+
+// Every operand's type but the right one is refused: a whole factor split, a partial sum where the
+// operator is not linear, replicas that do not fit the other operands.
+TEST(ProofByExecution, IllegalCombinationsAreRefused) {
+  int cases = 0;
+  const auto refused = [&cases](const Family& family, const Spread& spread, const auto& change) {
+    ++cases;
+    try {
+      ADD_FAILURE() << "accepted:\n" << to_text(graph_of(family, spread, change));
+    } catch (const UserError& e) {
+      EXPECT_EQ(e.where, fmt::format("{} %y", family.op)) << e.what();
+    }
+  };
+  for (const auto& family : families()) {
+    const auto factors = factors_of(family);
+    const auto keep = [](std::size_t, ParallelShape&) {};
+    for (std::size_t f = 0; f < factors.names.size(); ++f) {
+      if (!factors.whole[f]) continue;
+      std::vector<std::int64_t> degrees(factors.names.size(), 1);
+      degrees[f] = 2;
+      refused(family, spread_over(family, factors, degrees), keep);
+    }
+    auto spread = spread_over(family, factors, std::vector<std::int64_t>(factors.names.size(), 1));
+    const auto& sets = spread.signature.partial_inputs;
+    for (ops::InputMask set = 1; set < ops::InputMask{1} << family.operands.size(); ++set) {
+      if (std::ranges::find(sets, set) != sets.end()) continue;
+      spread.grid.through = 2;
+      spread.grid.through_inputs = set;
+      refused(family, spread, keep);
+    }
+    if (family.operands.size() == 1) continue;  // any number of replicas is right
+    spread.grid.through = 1;
+    spread.grid.through_inputs = 0;
+    for (std::size_t i = 0; i < family.operands.size(); ++i) {
+      refused(family, spread, [i](std::size_t n, ParallelShape& shape) { shape.replicas *= n == i ? 2 : 1; });
+    }
+  }
+  EXPECT_GT(cases, 100);
+}
+
+// --- The parallelization operators ----------------------------------------------------------------
+
+TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
+  std::uint64_t cases = 0;
+  for_each_index(Shape{4, 3, 3, 3}, [&](const Shape& pick) {
+    constexpr std::array<std::int64_t, 4> kDegrees = {1, 2, 3, 6};
+    ParallelShape type({12, 18});
+    type.degrees = {kDegrees[static_cast<std::size_t>(pick[0])], kDegrees[static_cast<std::size_t>(pick[1])]};
+    type.replicas = kDegrees[static_cast<std::size_t>(pick[2])];
+    type.partial = pick[3] == 2 ? 6 : pick[3] + 1;
+    for (std::int64_t degree = 2; degree <= 3; ++degree) {
+      std::vector<ops::Op> all = {ops::make_op(ops::kReplicate, ops::Degree{degree})};
+      if (type.partial % degree == 0) all.push_back(ops::make_op(ops::kReduce, ops::Degree{degree}));
+      if (type.replicas % degree == 0) all.push_back(ops::make_op(ops::kUnreplicate, ops::Degree{degree}));
+      for (std::int64_t dim = 0; dim < 2; ++dim) {
+        const auto d = static_cast<std::size_t>(dim);
+        const ops::DimDegree a{dim, degree};
+        if (type.shard()[d] % degree == 0) all.push_back(ops::make_op(ops::kPartition, a));
+        if (type.degrees[d] % degree == 0) all.push_back(ops::make_op(ops::kCombine, a));
+      }
+      for (const auto& op : all) {
+        GraphBuilder builder("g");
+        const auto x = builder.weight("x", type, DType::kFp32);
+        const auto graph = builder.finish({builder.add(op, {x}, "y")});
+        SCOPED_TRACE(fmt::format("seed {}\n{}", ++cases, to_text(graph)));
+        expect_equals_one_device<Field>(graph, cases);
+      }
+    }
+  });
+  EXPECT_GT(cases, 500U);
+}
+
+// --- Small programs -------------------------------------------------------------------------------
+
+TEST(ProofByExecution, SmallPrograms) {
+  const std::string_view programs[] = {
+      // (A x B) x C: A in rows and columns, B in rows, a partial sum carried on to C and reduced.
+      R"(graph chain
+%a = weight() shape=[6, 12]
+%b = weight() shape=[12, 18]
+%c = weight() shape=[18, 4]
+%a1 = partition(%a) dim=1 degree=2
+%a2 = partition(%a1) dim=0 degree=3
+%b1 = partition(%b) degree=2
+%b2 = replicate(%b1) degree=3
+%ab = matmul(%a2, %b2) : [6/3, 18]+2 fp32
+%c1 = replicate(%c) degree=6
+%abc = matmul(%ab, %c1) : [6/3, 4]+2 fp32
+%r = reduce(%abc) degree=2
+%out = combine(%r) degree=3 : [6, 4] fp32
+return %out
+)",
+      // The same, re-partitioned between the products: reduce + partition, combine + replicate.
+      R"(graph chain_2
+%a = weight() shape=[6, 12/2]
+%b = weight() shape=[12/2, 18]
+%c = weight() shape=[18, 4/2]
+%ab = matmul(%a, %b) : [6, 18]+2 fp32
+%s = reduce(%ab) degree=2
+%p = partition(%s) dim=0 degree=2
+%g = combine(%p) dim=0 degree=2
+%h = replicate(%g) degree=2
+%abc = matmul(%h, %c) : [6, 4/2] fp32
+return %abc
+)",
+      // Megatron: column-parallel, then row-parallel, all-reduce, residual; data parallel outside.
+      R"(graph megatron
+%x = input() shape=[6/2, 4, 8]*3
+%w1 = weight() shape=[12, 8]
+%w1p = partition(%w1) degree=3
+%w1r = replicate(%w1p) degree=2
+%b1 = weight() shape=[12]
+%b1p = partition(%b1) degree=3
+%b1r = replicate(%b1p) degree=2
+%h = linear(%x, %w1r, %b1r) act=relu : [6/2, 4, 12/3] fp32
+%w2 = weight() shape=[8, 12]
+%w2p = partition(%w2) dim=1 degree=3
+%w2r = replicate(%w2p) degree=2
+%y = linear(%h, %w2r) : [6/2, 4, 8]+3 fp32
+%s = reduce(%y) degree=3
+%r = replicate(%s) degree=3 : [6/2, 4, 8]*3 fp32
+%z = add(%x, %r) : [6/2, 4, 8]*3 fp32
+return %z
+)",
+      // A weight used twice, once partial through an addition.
+      R"(graph tied
+%x = input() shape=[6, 8/2]
+%w = weight() shape=[8, 8/2]
+%y = linear(%x, %w) : [6, 8]+2 fp32
+%z = linear(%x, %w) : [6, 8]+2 fp32
+%s = add(%y, %z) : [6, 8]+2 fp32
+%r = reduce(%s) degree=2
+%o = softmax(%r)
+return %o
+)",
+  };
+  for (auto text : programs) {
+    SCOPED_TRACE(text);
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      expect_equals_one_device<Field>(parse_graph(text), seed);
+      expect_equals_one_device<double>(parse_graph(text), seed);
+    }
+  }
+}
+
+TEST(ProofByExecution, RandomGraphs) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const auto graph = random_graph(seed, {.operators = 10});
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, to_text(graph)));
+    expect_equals_one_device<Field>(graph, seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ProofByExecution, ALossIsSeededOncePerSummandAndNotPerReplica) {
+  const auto pcg = parse_graph(R"(graph loss
+%x = input() shape=[6/2, 4/2]*3
+%w = weight() shape=[4/2, 4/2]*6
+%t = input() shape=[6/2, 4/2]*3
+%x2 = replicate(%x) degree=2
+%y = linear(%x2, %w)
+%r = reduce(%y) degree=2
+%loss = mse(%r, %t) : []*3+4 fp32
+return %loss
+)");
+  const auto erased = erase_parallelism(pcg);
+  const auto serial = run_forward<Field>(erased, feed_values<Field>(erased));
+  const auto expected = run_backward<Field>(erased, serial, loss_seed<Field>(erased));
+  const auto sharded = run_sharded_forward<Field>(pcg, feed_values<Field>(pcg));
+  const auto actual = run_sharded_backward<Field>(pcg, sharded, sharded_loss_seed<Field>(pcg));
+  EXPECT_EQ(assemble(sharded.back()), serial.back());
+  EXPECT_EQ(assemble(actual[1]), expected[1]);
+}
+
+}  // namespace
+}  // namespace tandem::graph
