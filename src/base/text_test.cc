@@ -81,9 +81,9 @@ TEST(Text, SiHasThreeDigitsAndAPrefix) {
     std::string_view text;
   };
   const Case cases[] = {
-      {0, "0"},         {1, "1"},           {999, "999"},       {999.4, "999"}, {999.6, "1k"},
-      {1000, "1k"},     {1234567, "1.23M"}, {-2500, "-2.5k"},   {0.5, "0.5"},   {1.5e9, "1.5G"},
-      {2e12, "2T"},     {3e15, "3P"},       {999999, "1M"},
+      {0, "0"},     {1, "1"},           {999, "999"},     {999.4, "999"}, {999.6, "1k"},
+      {1000, "1k"}, {1234567, "1.23M"}, {-2500, "-2.5k"}, {0.5, "0.5"},   {1.5e9, "1.5G"},
+      {2e12, "2T"}, {3e15, "3P"},       {999999, "1M"},
   };
   for (const auto& c : cases) EXPECT_EQ(si(c.value), c.text) << c.value;
 }
@@ -94,8 +94,9 @@ TEST(Text, Seconds) {
     std::string_view text;
   };
   const Case cases[] = {
-      {0, "0 s"},         {4.56e-5, "45.6 us"},   {1e-6, "1 us"},     {9.996e-4, "1 ms"},
-      {1.2345e-3, "1.23 ms"}, {0.5, "500 ms"}, {0.9997, "1 s"}, {12.34, "12.3 s"},
+      {0, "0 s"},         {4.56e-5, "45.6 us"},   {1e-6, "1 us"},
+      {9.996e-4, "1 ms"}, {1.2345e-3, "1.23 ms"}, {0.5, "500 ms"},
+      {0.9997, "1 s"},    {12.34, "12.3 s"},
   };
   for (const auto& c : cases) EXPECT_EQ(seconds_text(c.seconds), c.text) << c.seconds;
 }

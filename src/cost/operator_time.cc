@@ -40,13 +40,9 @@ Forward forward(const ops::Op& op, std::span<const TensorType> inputs, const Ten
   CHECK(op.role() == ops::Role::kCompute, op.name());
   const auto shapes = shard_shapes(inputs);
   Forward out;
-  if (const auto flops = op.spec().flops(op.raw(), shapes)) {
-    out.work.flops = *flops;
-  } else {
-    const auto signature = ops::signature(op, shapes);
-    out.work.flops = term::count_operations(signature.meaning, signature.map);
-    out.products = contracted_inputs(signature.map);
-  }
+  const auto& signature = ops::signature(op, shapes);
+  out.work.flops = signature.flops;
+  if (!op.spec().flops(op.raw(), shapes)) out.products = contracted_inputs(signature.map);
   const auto bytes = op.spec().bytes(op.raw(), inputs);
   out.own_bytes = bytes.has_value();
   out.work.bytes = bytes ? *bytes : operand_bytes(inputs) + output.shard_bytes();

@@ -38,8 +38,15 @@ std::vector<std::vector<NodeId>> Graph::consumers() const {
 }
 
 NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std::string name) {
-  if (name.empty()) name = fmt::format("{}{}", op.name(), data_.nodes.size());
+  if (name.empty()) {
+    auto number = data_.nodes.size();
+    do name = fmt::format("{}{}", op.name(), number++);
+    while (by_name_.contains(name));
+  }
   const std::string where = fmt::format("{} %{}", op.name(), name);
+  if (name.find_first_of(" \t\r\n%,()#:=\"") != std::string::npos) {
+    throw UserError("graph", where, "a node's name has no blanks and none of % , ( ) # : = \"");
+  }
   if (by_name_.contains(name)) {
     throw UserError("graph", where, "there is already a node of this name");
   }
@@ -113,7 +120,25 @@ DType common_dtype(const ops::Op& op, std::span<const TensorType> inputs) {
 
 }  // namespace
 
-TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
+namespace {
+
+// Keeps products of sizes and of degrees far from overflow.
+void check_size(const TensorType& type) {
+  double elements = 1;
+  double devices = static_cast<double>(type.shape.replicas) * static_cast<double>(type.shape.partial);
+  for (std::size_t d = 0; d < type.shape.rank(); ++d) {
+    elements *= static_cast<double>(type.shape.sizes[d]);
+    devices *= static_cast<double>(type.shape.degrees[d]);
+  }
+  if (elements > 0x1p50) {
+    throw UserError("graph", "", fmt::format("{} has more than 2^50 elements", to_text(type.shape)));
+  }
+  if (devices > 0x1p30) {
+    throw UserError("graph", "", fmt::format("{} needs more than 2^30 devices", to_text(type.shape)));
+  }
+}
+
+TensorType unchecked_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
   if (op.role() == ops::Role::kSource && !inputs.empty()) {
     throw UserError("graph", "", fmt::format("takes 0 inputs and has {}", inputs.size()));
   }
@@ -124,8 +149,16 @@ TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
     sizes.push_back(t.shape.sizes);
     shapes.push_back(t.shape);
   }
-  const auto s = ops::signature(op, sizes);
+  const auto& s = ops::signature(op, sizes);
   return {ops::output_shape(s, ops::infer_grid(s, shapes)), common_dtype(op, inputs)};
+}
+
+}  // namespace
+
+TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
+  auto type = unchecked_result_type(op, inputs);
+  check_size(type);
+  return type;
 }
 
 std::vector<bool> needs_gradient(const Graph& graph) {

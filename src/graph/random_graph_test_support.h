@@ -74,14 +74,22 @@ class RandomGraph {
     const ParallelShape type = builder_.node(x).type.shape;
     if (options_.parallel && chance(0.5)) return grow_parallel(x, type);
     switch (draw(8)) {
-      case 0: return grow_linear(x, type);
-      case 1: return grow_contract(x, type);
-      case 2: return grow_normal(x, type);
-      case 3: return grow_concat(x, type);
-      case 4: return grow_embedding();
-      case 5: return grow_matmul(x, type);
-      case 6: return grow_relu(x, type);
-      default: return add(ops::kAdd, {x, grow_twin(x, type)});
+      case 0:
+        return grow_linear(x, type);
+      case 1:
+        return grow_contract(x, type);
+      case 2:
+        return grow_normal(x, type);
+      case 3:
+        return grow_concat(x, type);
+      case 4:
+        return grow_embedding();
+      case 5:
+        return grow_matmul(x, type);
+      case 6:
+        return grow_relu(x, type);
+      default:
+        return add(ops::kAdd, {x, grow_twin(x, type)});
     }
   }
 
@@ -137,7 +145,8 @@ class RandomGraph {
     const auto w = weight({6, type.sizes[last]}, {n, type.degrees[last]},
                           leading(type, 1) * type.replicas / n * type.partial);
     add(ops::kContract,
-        ops::Contract{fmt::format("{}k, n k -> n {}", kept, kept.substr(0, kept.size() - (kept.empty() ? 0 : 1))),
+        ops::Contract{fmt::format("{}k, n k -> n {}", kept,
+                                  kept.substr(0, kept.size() - (kept.empty() ? 0 : 1))),
                       chance(0.5) ? 1 : 0.125},
         {x, w});
   }
@@ -179,7 +188,8 @@ class RandomGraph {
     indices.replicas = degree;
     const auto x = builder_.input(name("i"), indices, DType::kInt64, 6);
     // Rows or columns of the table.
-    add(ops::kEmbeddingBag, {x, weight({6, 4}, chance(0.5) ? Shape{degree, 1} : Shape{1, degree}, 1)});
+    add(ops::kEmbeddingBag,
+        {x, weight({6, 4}, chance(0.5) ? Shape{degree, 1} : Shape{1, degree}, 1)});
   }
 
   void grow_parallel(NodeId x, const ParallelShape& type) {
@@ -190,10 +200,12 @@ class RandomGraph {
     const auto d = static_cast<std::size_t>(dim);
     switch (draw(5)) {
       case 0:
-        if (room && rank > 0 && type.shard()[d] % degree == 0) add(ops::kPartition, ops::DimDegree{dim, degree}, {x});
+        if (room && rank > 0 && type.shard()[d] % degree == 0)
+          add(ops::kPartition, ops::DimDegree{dim, degree}, {x});
         return;
       case 1:
-        if (rank > 0 && type.degrees[d] % degree == 0) add(ops::kCombine, ops::DimDegree{dim, degree}, {x});
+        if (rank > 0 && type.degrees[d] % degree == 0)
+          add(ops::kCombine, ops::DimDegree{dim, degree}, {x});
         return;
       case 2:
         if (room) add(ops::kReplicate, ops::Degree{degree}, {x});

@@ -8,7 +8,7 @@ namespace tandem::graph {
 
 namespace {
 
-ops::Signature signature_of(const Graph& graph, NodeId id) {
+const ops::Signature& signature_of(const Graph& graph, NodeId id) {
   std::vector<Shape> shapes;
   for (auto i : graph.inputs(id)) shapes.push_back(graph.node(i).type.shape.sizes);
   return ops::signature(graph.node(id).op, shapes);
@@ -46,7 +46,7 @@ Values<T> run_forward(const Graph& graph, const SourceValues<T>& sources) {
     if (node.op.role() == ops::Role::kSource) {
       values[id.index()] = sources(id);
     } else {
-      const auto s = signature_of(graph, id);
+      const auto& s = signature_of(graph, id);
       values[id.index()] = evaluation(graph, id, s, values).forward(s.map.outputs[0]);
     }
   }
@@ -69,7 +69,7 @@ Values<T> run_backward(const Graph& graph, const Values<T>& values, Values<T> gr
       if (g.data.empty()) g = Dense<T>(graph.node(i).type.shape.sizes);
       wanted.push_back(&g);
     }
-    const auto s = signature_of(graph, id);
+    const auto& s = signature_of(graph, id);
     evaluation(graph, id, s, values).backward(s.map.outputs[0], gradients[n], std::move(wanted));
   }
   return gradients;

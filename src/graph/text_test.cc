@@ -84,7 +84,8 @@ TEST(GraphText, RandomGraphsRoundTrip) {
 TEST(GraphText, CommentsBlanksAndTypesAreOptional) {
   const auto graph = parse_graph(
       "\n# a comment\n  graph g # the name\r\n\n%x=input()  shape=[4/2,6]\n"
-      "%w = weight() shape=[8, 6]*2 dtype=fp32\n %y = linear( %x , %w )   act=relu\nreturn %y\n\n# end");
+      "%w = weight() shape=[8, 6]*2 dtype=fp32\n %y = linear( %x , %w )   act=relu\nreturn %y\n\n# "
+      "end");
   EXPECT_EQ(to_text(graph),
             "graph g\n%x = input() shape=[4/2, 6]\n%w = weight() shape=[8, 6]*2\n"
             "%y = linear(%x, %w) act=relu : [4/2, 8] fp32\nreturn %y\n");
@@ -99,8 +100,10 @@ TEST(GraphText, ErrorsSayWhereAndWhat) {
       {"", "m.graph:0: the text ends without 'return'"},
       {"grap g\n", "m.graph:1: expected 'graph NAME' at 'grap g'"},
       {"\ngraph a b\n", "m.graph:2: expected 'graph NAME' at 'graph a b'"},
-      {"x = input()", "m.graph:4: expected '%name = operator(%input, ...) attribute=value' at 'x = input()'"},
-      {"%y = relu %x", "m.graph:4: expected '%name = operator(%input, ...) attribute=value' at '%y = relu %x'"},
+      {"x = input()",
+       "m.graph:4: expected '%name = operator(%input, ...) attribute=value' at 'x = input()'"},
+      {"%y = relu %x",
+       "m.graph:4: expected '%name = operator(%input, ...) attribute=value' at '%y = relu %x'"},
       {"% = relu(%x)", "m.graph:4: expected a name without blanks"},
       {"%y z = relu(%x)", "m.graph:4: expected a name without blanks at 'y z'"},
       {"%y = relu(x)", "m.graph:4: expected a node like %x at 'x'"},
@@ -111,11 +114,13 @@ TEST(GraphText, ErrorsSayWhereAndWhat) {
       {"%y = linear(%x, %w) bias=true", "m.graph:4: linear has no attribute 'bias' (it has: act)"},
       {"%7 = matmul(%x, %w)", "m.graph:4: matmul %7: index 'k' is 64 in input 0 and 63 in input 1"},
       {"%x = relu(%w)", "m.graph:4: relu %x: there is already a node of this name"},
-      {"%y = relu(%x) : [8, 63] fp32", "m.graph:4: relu %y: is written as [8, 63] fp32 and is [8, 64] fp32"},
+      {"%y = relu(%x) : [8, 63] fp32",
+       "m.graph:4: relu %y: is written as [8, 63] fp32 and is [8, 64] fp32"},
       {"%y = input(%x)", "m.graph:4: input %y: takes 0 inputs and has 1"},
       {"%y = replicate() degree=2", "m.graph:4: replicate %y: takes 1 inputs and has 0"},
       {"%y = input() shape=[8/3]", "m.graph:4: input: attribute 'shape' cannot be '[8/3]'"},
-      {"%y = embedding_bag(%x, %w)", "m.graph:4: embedding_bag %y: input 0 is fp32 and must be int32 or int64"},
+      {"%y = embedding_bag(%x, %w)",
+       "m.graph:4: embedding_bag %y: input 0 is fp32 and must be int32 or int64"},
       {"%y = input() shape=[8, 64] dtype=bf16\n%z = add(%x, %y)",
        "m.graph:5: add %z: input 1 is bf16 and an earlier input is fp32"},
       {"%y = input() shape=[8, 64] dtype=int32\n%z = relu(%y)",
@@ -146,10 +151,17 @@ TEST(GraphText, RandomDamageParsesOrIsTheUsersError) {
       for (std::uint64_t damage = 1 + random() % 3; damage > 0; --damage) {
         const auto at = random() % text.size();
         switch (random() % 4) {
-          case 0: text[at] = static_cast<char>(random() % 256); break;
-          case 1: text.erase(at, 1 + random() % 5); break;
-          case 2: text.insert(at, 1, text[random() % text.size()]); break;
-          default: text[at] = static_cast<char>(text[at] ^ (1 << (random() % 8)));
+          case 0:
+            text[at] = static_cast<char>(random() % 256);
+            break;
+          case 1:
+            text.erase(at, 1 + random() % 5);
+            break;
+          case 2:
+            text.insert(at, 1, text[random() % text.size()]);
+            break;
+          default:
+            text[at] = static_cast<char>(text[at] ^ (1 << (random() % 8)));
         }
       }
       SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, text));
@@ -175,7 +187,8 @@ TEST(GraphBuilder, ARefusedNodeLeavesNoTrace) {
   EXPECT_EQ(builder.find("y"), y);
 }
 
-// --- Hashes ---------------------------------------------------------------------------------------
+// --- Hashes
+// ---------------------------------------------------------------------------------------
 
 Graph replaced(std::string text, const std::map<std::string, std::string>& changes) {
   for (const auto& [from, to] : changes) {
@@ -189,7 +202,8 @@ Graph replaced(std::string text, const std::map<std::string, std::string>& chang
 
 TEST(GraphHash, RenamingNodesChangesNothing) {
   const auto graph = parse_graph(kMlp);
-  const auto renamed = replaced(std::string(kMlp), {{"%h", "%hidden"}, {"%y", "%z"}, {"graph mlp", "graph net"}});
+  const auto renamed =
+      replaced(std::string(kMlp), {{"%h", "%hidden"}, {"%y", "%z"}, {"graph mlp", "graph net"}});
   EXPECT_EQ(renamed.identity_hash(), graph.identity_hash());
   EXPECT_EQ(renamed.shape_hash(), graph.shape_hash());
 }
@@ -233,13 +247,15 @@ TEST(GraphHash, AnAttributeOrTypeChangesBoth) {
 TEST(GraphHash, TwoWeightsAreNotOneWeightTwice) {
   const auto text = [](std::string_view second) {
     return fmt::format(
-        "graph g\n%a = weight() shape=[4]\n%b = weight() shape=[4]\n%y = add(%a, {})\nreturn %y\n", second);
+        "graph g\n%a = weight() shape=[4]\n%b = weight() shape=[4]\n%y = add(%a, {})\nreturn %y\n",
+        second);
   };
   EXPECT_NE(parse_graph(text("%a")).shape_hash(), parse_graph(text("%b")).shape_hash());
 }
 
 TEST(GraphHash, UnusedNodesDoNotCount) {
-  const auto graph = replaced(std::string(kMlp), {{"return", "%dead = relu(%h)\n%unused = weight() shape=[3]\nreturn"}});
+  const auto graph = replaced(
+      std::string(kMlp), {{"return", "%dead = relu(%h)\n%unused = weight() shape=[3]\nreturn"}});
   EXPECT_EQ(graph.identity_hash(), parse_graph(kMlp).identity_hash());
   EXPECT_EQ(graph.shape_hash(), parse_graph(kMlp).shape_hash());
 }
@@ -258,7 +274,8 @@ Graph shuffled(const Graph& graph, std::uint64_t seed) {
     if (image[id.index()] || inputs.size() != graph.inputs(id).size()) continue;
     const auto& node = graph.node(id);
     const bool source = node.op.role() == ops::Role::kSource;
-    image[id.index()] = builder.add(node.op, inputs, source ? node.name : fmt::format("fresh{}", done));
+    image[id.index()] =
+        builder.add(node.op, inputs, source ? node.name : fmt::format("fresh{}", done));
     ++done;
   }
   std::vector<NodeId> outputs;

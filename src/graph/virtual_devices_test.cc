@@ -41,7 +41,8 @@ bool same(const Dense<Field>& a, const Dense<Field>& b) { return a == b; }
 bool same(const Dense<double>& a, const Dense<double>& b) {
   if (a.shape != b.shape) return false;
   for (std::size_t i = 0; i < a.data.size(); ++i) {
-    if (!(std::abs(a.data[i] - b.data[i]) <= 1e-12 * std::max(1.0, std::abs(a.data[i])))) return false;
+    if (!(std::abs(a.data[i] - b.data[i]) <= 1e-12 * std::max(1.0, std::abs(a.data[i]))))
+      return false;
   }
   return true;
 }
@@ -84,12 +85,14 @@ void expect_equals_one_device(const Graph& pcg, std::uint64_t seed) {
   }
 }
 
-// --- distribute and assemble ----------------------------------------------------------------------
+// --- distribute and assemble
+// ----------------------------------------------------------------------
 
 TEST(Sharded, AssembleUndoesDistribute) {
   std::mt19937_64 random(1);
   const auto whole = random_dense<Field>({12, 6}, random);
-  for (const auto* text : {"[12, 6]", "[12/2, 6/3]", "[12/3, 6]*2", "[12, 6/2]+3", "[12/2, 6]*2+3", "[12/12, 6/6]"}) {
+  for (const auto* text :
+       {"[12, 6]", "[12/2, 6/3]", "[12/3, 6]*2", "[12, 6/2]+3", "[12/2, 6]*2+3", "[12/12, 6/6]"}) {
     const auto shape = parse_parallel_shape(text).value();
     const auto value = distribute(whole, shape, 7);
     EXPECT_EQ(value.shards.size(), static_cast<std::size_t>(shape.devices()));
@@ -121,7 +124,8 @@ TEST(Sharded, AssembleNoticesReplicasThatDiffer) {
   EXPECT_FALSE(agree);
 }
 
-// --- Every compute operator, every legal grid -----------------------------------------------------
+// --- Every compute operator, every legal grid
+// -----------------------------------------------------
 
 // Operands by factors: sizes are chosen for each grid.
 struct Family {
@@ -178,7 +182,9 @@ struct Spread {
   ops::TaskGrid grid;
 };
 
-ops::Op op_of(const Family& family) { return ops::parse_op(ops::find_op(family.op), family.attributes); }
+ops::Op op_of(const Family& family) {
+  return ops::parse_op(ops::find_op(family.op), family.attributes);
+}
 
 // The factors of the operands in task-grid order, and which may be partitioned.
 struct Factors {
@@ -199,7 +205,8 @@ Factors factors_of(const Family& family) {
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const auto names = words(family.operands[i]);
     for (std::size_t d = 0; d < names.size(); ++d) {
-      const auto f = static_cast<std::size_t>(std::ranges::find(out.names, names[d]) - out.names.begin());
+      const auto f =
+          static_cast<std::size_t>(std::ranges::find(out.names, names[d]) - out.names.begin());
       out.whole[f] = s.use[s.map.inputs[i][d]] == ops::FactorUse::kWhole;
     }
   }
@@ -218,11 +225,13 @@ std::vector<std::int64_t> distinct_sizes(const std::vector<std::int64_t>& degree
 }
 
 // The operator with these degrees (in the order of `factors`), as signature and grid.
-Spread spread_over(const Family& family, const Factors& factors, const std::vector<std::int64_t>& degrees) {
+Spread spread_over(const Family& family, const Factors& factors,
+                   const std::vector<std::int64_t>& degrees) {
   const auto sizes = distinct_sizes(degrees);
   const auto of = [&](const std::vector<std::int64_t>& values) {
     return [&factors, &values](const std::string& f) {
-      return values[static_cast<std::size_t>(std::ranges::find(factors.names, f) - factors.names.begin())];
+      return values[static_cast<std::size_t>(std::ranges::find(factors.names, f) -
+                                             factors.names.begin())];
     };
   };
   Spread out{.shapes = shapes_of(family, of(sizes)), .signature = {}, .grid = {}};
@@ -365,26 +374,31 @@ TEST(ProofByExecution, IllegalCombinationsAreRefused) {
     spread.grid.through = 1;
     spread.grid.through_inputs = 0;
     for (std::size_t i = 0; i < family.operands.size(); ++i) {
-      refused(family, spread, [i](std::size_t n, ParallelShape& shape) { shape.replicas *= n == i ? 2 : 1; });
+      refused(family, spread,
+              [i](std::size_t n, ParallelShape& shape) { shape.replicas *= n == i ? 2 : 1; });
     }
   }
   EXPECT_GT(cases, 100);
 }
 
-// --- The parallelization operators ----------------------------------------------------------------
+// --- The parallelization operators
+// ----------------------------------------------------------------
 
 TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
   std::uint64_t cases = 0;
   for_each_index(Shape{4, 3, 3, 3}, [&](const Shape& pick) {
     constexpr std::array<std::int64_t, 4> kDegrees = {1, 2, 3, 6};
     ParallelShape type({12, 18});
-    type.degrees = {kDegrees[static_cast<std::size_t>(pick[0])], kDegrees[static_cast<std::size_t>(pick[1])]};
+    type.degrees = {kDegrees[static_cast<std::size_t>(pick[0])],
+                    kDegrees[static_cast<std::size_t>(pick[1])]};
     type.replicas = kDegrees[static_cast<std::size_t>(pick[2])];
     type.partial = pick[3] == 2 ? 6 : pick[3] + 1;
     for (std::int64_t degree = 2; degree <= 3; ++degree) {
       std::vector<ops::Op> all = {ops::make_op(ops::kReplicate, ops::Degree{degree})};
-      if (type.partial % degree == 0) all.push_back(ops::make_op(ops::kReduce, ops::Degree{degree}));
-      if (type.replicas % degree == 0) all.push_back(ops::make_op(ops::kUnreplicate, ops::Degree{degree}));
+      if (type.partial % degree == 0)
+        all.push_back(ops::make_op(ops::kReduce, ops::Degree{degree}));
+      if (type.replicas % degree == 0)
+        all.push_back(ops::make_op(ops::kUnreplicate, ops::Degree{degree}));
       for (std::int64_t dim = 0; dim < 2; ++dim) {
         const auto d = static_cast<std::size_t>(dim);
         const ops::DimDegree a{dim, degree};
@@ -403,7 +417,8 @@ TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
   EXPECT_GT(cases, 500U);
 }
 
-// --- Small programs -------------------------------------------------------------------------------
+// --- Small programs
+// -------------------------------------------------------------------------------
 
 TEST(ProofByExecution, SmallPrograms) {
   const std::string_view programs[] = {

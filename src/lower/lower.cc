@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "ops/signature.h"
 
@@ -41,6 +42,7 @@ class Lowering {
       gradient_.assign(pcg_.size(), Program::kNone);
       seed(loss);
       for (std::size_t n = pcg_.size(); n-- > 0;) backward(NodeId(n));
+      std::ranges::move(updates_, std::back_inserter(program_.tasks));
     }
     return std::move(program_);
   }
@@ -154,6 +156,7 @@ class Lowering {
   }
 
   // The gradient is wanted where the weight is: what was partial becomes whole on every replica.
+  // Updates come after the whole backward pass, so that none of it waits for a gradient's all-reduce.
   void update(NodeId id, BufferId g) {
     const auto weight = program_.tensor[id.index()];
     Task task{.kind = TaskKind::kUpdate, .node = id, .backward = true, .reads = {weight}, .writes = {weight}};
@@ -163,7 +166,7 @@ class Lowering {
       task.reads.push_back(state);
       task.writes.push_back(state);
     }
-    program_.tasks.push_back(std::move(task));
+    updates_.push_back(std::move(task));
   }
 
   // --- Both ------------------------------------------------------------------------------------
@@ -199,6 +202,7 @@ class Lowering {
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<bool> wants_gradient_;
   std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
+  std::vector<Task> updates_;
   Program program_;
 };
 

@@ -99,12 +99,7 @@ Flops count_forward_flops(const graph::Graph& graph) {
     if (op.role() != ops::Role::kCompute) continue;
     std::vector<Shape> shapes;
     for (const auto& t : graph.input_types(id)) shapes.push_back(t.shape.sizes);
-    if (const auto stated = op.spec().flops(op.raw(), shapes)) {
-      total += *stated;
-    } else {
-      const auto s = ops::signature(op, shapes);
-      total += term::count_operations(s.meaning, s.map);
-    }
+    total += ops::signature(op, shapes).flops;
   }
   return total;
 }

@@ -52,7 +52,9 @@ std::string name_of(const Example& e) {
   return out;
 }
 
-bool is_index(const Example& e, std::size_t i) { return ((find_op(e.op).index_inputs >> i) & 1U) != 0; }
+bool is_index(const Example& e, std::size_t i) {
+  return ((find_op(e.op).index_inputs >> i) & 1U) != 0;
+}
 
 template <class T>
 T random_value(std::mt19937_64& random);
@@ -101,7 +103,8 @@ TEST(Meaning, ExamplesCoverEveryComputeOperator) {
   }
 }
 
-// --- Forward, against loops -----------------------------------------------------------------------
+// --- Forward, against loops
+// -----------------------------------------------------------------------
 
 using Values = std::vector<Dense<double>>;
 using Loops = Dense<double> (*)(const Values& in);
@@ -135,7 +138,8 @@ Dense<double> loops_matmul(const Values& in) {
     for (std::int64_t r = 0; r < m; ++r) {
       for (std::int64_t c = 0; c < n; ++c) {
         for (std::int64_t i = 0; i < k; ++i) {
-          out.data[(b * m + r) * n + c] += in[0].data[(b * m + r) * k + i] * in[1].data[(b * k + i) * n + c];
+          out.data[(b * m + r) * n + c] +=
+              in[0].data[(b * m + r) * k + i] * in[1].data[(b * k + i) * n + c];
         }
       }
     }
@@ -153,7 +157,8 @@ Dense<double> loops_project(const Values& in) {  // b s i, h d i -> b h s d
       for (std::int64_t s = 0; s < x[1]; ++s) {
         for (std::int64_t d = 0; d < w[1]; ++d, ++at) {
           for (std::int64_t i = 0; i < x[2]; ++i) {
-            out.data[at] += in[0].data[(b * x[1] + s) * x[2] + i] * in[1].data[(h * w[1] + d) * x[2] + i];
+            out.data[at] +=
+                in[0].data[(b * x[1] + s) * x[2] + i] * in[1].data[(h * w[1] + d) * x[2] + i];
           }
         }
       }
@@ -169,7 +174,8 @@ Dense<double> loops_outer_half(const Values& in) {  // 0.5 * (a b, c -> c a)
   Dense<double> out(Shape{c, a});
   for (std::int64_t i = 0; i < c; ++i) {
     for (std::int64_t j = 0; j < a; ++j) {
-      for (std::int64_t l = 0; l < b; ++l) out.data[i * a + j] += 0.5 * in[0].data[j * b + l] * in[1].data[i];
+      for (std::int64_t l = 0; l < b; ++l)
+        out.data[i * a + j] += 0.5 * in[0].data[j * b + l] * in[1].data[i];
     }
   }
   return out;
@@ -181,7 +187,8 @@ Dense<double> loops_softmax(const Values& in) {
   for (std::int64_t r = 0; r < in[0].shape.count() / c; ++r) {
     double total = 0;
     for (std::int64_t i = 0; i < c; ++i) total += std::exp(in[0].data[r * c + i]);
-    for (std::int64_t i = 0; i < c; ++i) out.data[r * c + i] = std::exp(in[0].data[r * c + i]) / total;
+    for (std::int64_t i = 0; i < c; ++i)
+      out.data[r * c + i] = std::exp(in[0].data[r * c + i]) / total;
   }
   return out;
 }
@@ -198,7 +205,8 @@ Dense<double> loops_layer_norm(const Values& in) {
     }
     for (std::int64_t i = 0; i < h; ++i) {
       out.data[r * h + i] =
-          (in[0].data[r * h + i] - mean) / std::sqrt(variance + 1e-5) * in[1].data[i] + in[2].data[i];
+          (in[0].data[r * h + i] - mean) / std::sqrt(variance + 1e-5) * in[1].data[i] +
+          in[2].data[i];
     }
   }
   return out;
@@ -238,7 +246,8 @@ Dense<double> loops_embedding_bag(const Values& in) {
 
 Dense<double> loops_mse(const Values& in) {
   double total = 0;
-  for (std::size_t i = 0; i < in[0].data.size(); ++i) total += std::pow(in[0].data[i] - in[1].data[i], 2);
+  for (std::size_t i = 0; i < in[0].data.size(); ++i)
+    total += std::pow(in[0].data[i] - in[1].data[i], 2);
   return {Shape{}, {total / static_cast<double>(in[0].data.size())}};
 }
 
@@ -270,8 +279,10 @@ TEST(Meaning, ForwardEqualsLoops) {
       {{"concat", {{"axis", "0"}}, {{1, 3}, {4, 3}, {2, 3}}}, concat_0},
       {{"concat", {{"axis", "1"}}, {{2, 3}, {2, 1}, {2, 4}}}, concat_1},
       {{"concat", {{"axis", "1"}}, {{2, 3}}}, concat_1},
-      {{"contract", {{"index", "\"b s i, h d i -> b h s d\""}}, {{2, 3, 4}, {5, 6, 4}}}, loops_project},
-      {{"contract", {{"index", "\"a b, c -> c a\""}, {"scale", "0.5"}}, {{2, 3}, {4}}}, loops_outer_half},
+      {{"contract", {{"index", "\"b s i, h d i -> b h s d\""}}, {{2, 3, 4}, {5, 6, 4}}},
+       loops_project},
+      {{"contract", {{"index", "\"a b, c -> c a\""}, {"scale", "0.5"}}, {{2, 3}, {4}}},
+       loops_outer_half},
       {{"embedding_bag", {}, {{3, 4}, {5, 2}}}, loops_embedding_bag},
       {{"embedding_bag", {}, {{2, 3, 4}, {5, 2}}}, loops_embedding_bag},
       {{"layer_norm", {}, {{2, 3, 5}, {5}, {5}}}, loops_layer_norm},
@@ -298,7 +309,8 @@ TEST(Meaning, ForwardEqualsLoops) {
   }
 }
 
-// --- Backward, against central differences --------------------------------------------------------
+// --- Backward, against central differences
+// --------------------------------------------------------
 
 TEST(Meaning, BackwardEqualsFiniteDifferences) {
   std::mt19937_64 random(2);
@@ -330,13 +342,15 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
         in[i].data[j] = at - kStep;
         const double below = scalar();
         in[i].data[j] = at;
-        EXPECT_NEAR(grads[i].data[j], (above - below) / (2 * kStep), 1e-7) << "input " << i << " at " << j;
+        EXPECT_NEAR(grads[i].data[j], (above - below) / (2 * kStep), 1e-7)
+            << "input " << i << " at " << j;
       }
     }
   }
 }
 
-// --- What is derived from it ----------------------------------------------------------------------
+// --- What is derived from it
+// ----------------------------------------------------------------------
 
 // "d0:parallel k:reducing c:whole | {0} {0,1}"
 std::string describe(const Signature& s) {
@@ -364,24 +378,29 @@ TEST(Signature, FactorUsesAndPartialInputs) {
   const AttributeList relu = {{"act", "relu"}};
   const Case cases[] = {
       {{"add", {}, {{2, 4}, {2, 4}}}, "d0:parallel d1:parallel | {0,1}"},
-      {{"concat", {{"axis", "1"}}, {{2, 4}, {2, 6}}}, "a0:parallel c0:whole c1:whole c:whole | {0,1}"},
+      {{"concat", {{"axis", "1"}}, {{2, 4}, {2, 6}}},
+       "a0:parallel c0:whole c1:whole c:whole | {0,1}"},
       {{"concat", {}, {{2, 4}}}, "c0:whole a1:parallel c:whole | {0}"},
       {{"contract", {{"index", "\"b s i, h d i -> b h s d\""}}, {{2, 4, 6}, {2, 4, 6}}},
        "b:parallel s:parallel i:reducing h:parallel d:parallel | {0} {1}"},
       {{"contract", {{"index", "\"a, b -> a b\""}}, {{2}, {4}}}, "a:parallel b:parallel | {0} {1}"},
-      {{"contract", {{"index", "\"a, a -> \""}, {"scale", "0.5"}}, {{2}, {2}}}, "a:reducing | {0} {1}"},
-      {{"embedding_bag", {}, {{2, 4}, {6, 4}}}, "d0:parallel l:reducing v:reducing d:parallel | {1}"},
+      {{"contract", {{"index", "\"a, a -> \""}, {"scale", "0.5"}}, {{2}, {2}}},
+       "a:reducing | {0} {1}"},
+      {{"embedding_bag", {}, {{2, 4}, {6, 4}}},
+       "d0:parallel l:reducing v:reducing d:parallel | {1}"},
       {{"layer_norm", {}, {{2, 4}, {4}, {4}}}, "d0:parallel h:whole |"},
       {{"linear", {}, {{2, 4}, {6, 4}}}, "d0:parallel k:reducing n:parallel | {0} {1}"},
       {{"linear", relu, {{2, 4}, {6, 4}}}, "d0:parallel k:whole n:parallel |"},
       {{"linear", {}, {{2, 4}, {6, 4}, {6}}}, "d0:parallel k:whole n:parallel |"},
-      {{"matmul", {}, {{2, 2, 4}, {2, 4, 6}}}, "d0:parallel m:parallel k:reducing n:parallel | {0} {1}"},
+      {{"matmul", {}, {{2, 2, 4}, {2, 4, 6}}},
+       "d0:parallel m:parallel k:reducing n:parallel | {0} {1}"},
       {{"mse", {}, {{2, 4}, {2, 4}}}, "d0:reducing c:reducing |"},
       {{"relu", {}, {{2}}}, "d0:parallel |"},
       {{"softmax", {}, {{2, 4}}}, "d0:parallel c:whole |"},
   };
   for (const auto& c : cases) {
-    EXPECT_EQ(describe(signature(make(c.example), c.example.inputs)), c.signature) << name_of(c.example);
+    EXPECT_EQ(describe(signature(make(c.example), c.example.inputs)), c.signature)
+        << name_of(c.example);
   }
 }
 
@@ -482,7 +501,8 @@ bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<
     }
     auto ranges = whole_ranges(s.map);
     ranges[f] = {size / 2, size, which * (size / 2)};
-    const auto out = Evaluation<Field>(s.meaning, ranges, pointers(parts)).forward(s.map.outputs[0]);
+    const auto out =
+        Evaluation<Field>(s.meaning, ranges, pointers(parts)).forward(s.map.outputs[0]);
     if (dim >= 0 && out != half(whole, static_cast<std::size_t>(dim), which)) return false;
     if (dim < 0) {
       for (std::size_t j = 0; j < sum.data.size(); ++j) sum.data[j] += out.data[j];
@@ -509,12 +529,15 @@ TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
 TEST(Signature, EveryFactorOfConcatsAxisIsWhole) {
   const Example e = {"concat", {{"axis", "1"}}, {{2, 2}, {2, 4}}};
   const auto s = signature(make(e), e.inputs);
-  for (const auto* name : {"c0", "c1", "c"}) EXPECT_EQ(s.use[s.map.find(name)], FactorUse::kWhole) << name;
+  for (const auto* name : {"c0", "c1", "c"})
+    EXPECT_EQ(s.use[s.map.find(name)], FactorUse::kWhole) << name;
   std::mt19937_64 random(5);
-  EXPECT_TRUE(splits(e, s, static_cast<FactorId>(s.map.find("a0")), random_inputs<Field>(e, random)));
+  EXPECT_TRUE(
+      splits(e, s, static_cast<FactorId>(s.map.find("a0")), random_inputs<Field>(e, random)));
 }
 
-// --- Errors ---------------------------------------------------------------------------------------
+// --- Errors
+// ---------------------------------------------------------------------------------------
 
 TEST(Operators, ErrorsAreWordedForTheUser) {
   struct Case {
@@ -539,12 +562,14 @@ TEST(Operators, ErrorsAreWordedForTheUser) {
       {{"contract", {}, {{2}, {2}}},
        "contract: index \"\": has no '->' (write it like index=\"b s i, h d i -> b h s d\")"},
       {{"contract", {{"index", "\"a -> a\""}}, {{2}}},
-       "contract: index \"a -> a\": needs two inputs (write it like index=\"b s i, h d i -> b h s d\")"},
+       "contract: index \"a -> a\": needs two inputs (write it like index=\"b s i, h d i -> b h s "
+       "d\")"},
       {{"contract", {{"index", "\"a a, b -> b\""}}, {{2, 2}, {2}}},
        "contract: index \"a a, b -> b\": 'a' stands twice in one tensor "
        "(write it like index=\"b s i, h d i -> b h s d\")"},
       {{"contract", {{"index", "\"a, b -> c\""}}, {{2}, {2}}},
-       "contract: index \"a, b -> c\": 'c' is in no input (write it like index=\"b s i, h d i -> b h s d\")"},
+       "contract: index \"a, b -> c\": 'c' is in no input (write it like index=\"b s i, h d i -> b "
+       "h s d\")"},
       {{"contract", {{"index", "\"... a, !b -> b\""}}, {{2}, {2}}},
        "contract: index \"... a, !b -> b\": '...' is not a factor's name "
        "(write it like index=\"b s i, h d i -> b h s d\")"},
@@ -560,7 +585,8 @@ TEST(Operators, ErrorsAreWordedForTheUser) {
 }
 
 TEST(Operators, AnOuterProductOfTooManyDimensionsIsTheUsersError) {
-  const Example e = {"contract", {{"index", "\"a b c d e, f g h i -> a b c d e f g h i\""}},
+  const Example e = {"contract",
+                     {{"index", "\"a b c d e, f g h i -> a b c d e f g h i\""}},
                      {{1, 1, 1, 1, 1}, {1, 1, 1, 1}}};
   try {
     signature(make(e), e.inputs);

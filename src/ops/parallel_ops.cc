@@ -26,8 +26,9 @@ OpDefinition<Attributes> parallel(std::string name, std::string doc,
             if (in.size() != 1) {
               throw UserError("graph", "", fmt::format("takes 1 inputs and has {}", in.size()));
             }
-            if (a.degree < 1) {
-              throw UserError("graph", "", fmt::format("degree {} is not positive", a.degree));
+            if (constexpr std::int64_t kLargest = std::int64_t{1} << 30U;
+                a.degree < 1 || a.degree > kLargest) {
+              throw UserError("graph", "", fmt::format("degree {} is not in 1..2^30", a.degree));
             }
             return TensorType{change(a, in[0].shape), in[0].dtype};
           },

@@ -29,9 +29,11 @@ struct Signature {
   std::vector<FactorUse> use;             // by factor
   std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
   InputMask backward_reads = 0;           // operands whose values the backward pass needs
+  Flops flops;                            // of one forward evaluation
 };
 
 // Of a compute operator. Throws UserError (without a place) when the operands do not fit.
-Signature signature(const Op& op, std::span<const Shape> inputs);
+// Interned: made once for an operator and operand sizes, and kept. Thread-safe.
+const Signature& signature(const Op& op, std::span<const Shape> inputs);
 
 }  // namespace tandem::ops

@@ -65,8 +65,11 @@ void read_degrees(const Signature& s, std::span<const ParallelShape> inputs, Tas
       }
     }
   }
+  double tasks = 1;
   for (FactorId f = 0; f < grid.degrees.size(); ++f) {
     if (grid.degrees[f] == 0) grid.degrees[f] = 1;  // made by the operator itself (concat's axis)
+    tasks *= static_cast<double>(grid.degrees[f]);
+    if (tasks > 0x1p30) illegal("the degrees of its factors need more than 2^30 devices");
     if (grid.degrees[f] != 1 && s.use[f] == FactorUse::kWhole) {
       illegal(fmt::format("factor '{}' must be whole and has degree {}", s.map.factors[f].name,
                           grid.degrees[f]),

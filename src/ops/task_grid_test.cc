@@ -49,18 +49,18 @@ TEST(TaskGrid, TypesOfLegalOperands) {
   const Case cases[] = {
       // linear [b k],[n k]
       {"linear", {}, {"[8, 4]", "[6, 4]"}, "[8, 6]"},
-      {"linear", {}, {"[8/2, 4]", "[6, 4]*2"}, "[8/2, 6]"},                 // data parallel
-      {"linear", {}, {"[8, 4]*3", "[6/3, 4]"}, "[8, 6/3]"},                 // out features
-      {"linear", {}, {"[8, 4/2]", "[6, 4/2]"}, "[8, 6]+2"},                 // reduction
-      {"linear", {}, {"[8/2, 4]*3", "[6/3, 4]*2"}, "[8/2, 6/3]"},           // two ways
-      {"linear", {}, {"[8/2, 4/2]*3", "[6/3, 4/2]*2"}, "[8/2, 6/3]+2"},     // three ways
-      {"linear", {}, {"[8, 4]*2", "[6, 4]*2"}, "[8, 6]*2"},                 // redundant
-      {"linear", {}, {"[8/2, 4]*2", "[6, 4]*4"}, "[8/2, 6]*2"},             // and data parallel
-      {"linear", {}, {"[8, 4]+2", "[6, 4]*2"}, "[8, 6]+2"},                 // partial input
-      {"linear", {}, {"[8, 4]*2", "[6, 4]+2"}, "[8, 6]+2"},                 // partial weight
-      {"linear", {}, {"[8, 4/2]+3", "[6, 4/2]*3"}, "[8, 6]+6"},             // both kinds of partial
-      {"linear", {}, {"[8/2, 3/3, 4]", "[6, 4]*6"}, "[8/2, 3/3, 6]"},       // leading dimensions
-      {"linear", {}, {"[8/2, 4]", "[6, 4]*2", "[6]*2"}, "[8/2, 6]"},        // with bias
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*2"}, "[8/2, 6]"},              // data parallel
+      {"linear", {}, {"[8, 4]*3", "[6/3, 4]"}, "[8, 6/3]"},              // out features
+      {"linear", {}, {"[8, 4/2]", "[6, 4/2]"}, "[8, 6]+2"},              // reduction
+      {"linear", {}, {"[8/2, 4]*3", "[6/3, 4]*2"}, "[8/2, 6/3]"},        // two ways
+      {"linear", {}, {"[8/2, 4/2]*3", "[6/3, 4/2]*2"}, "[8/2, 6/3]+2"},  // three ways
+      {"linear", {}, {"[8, 4]*2", "[6, 4]*2"}, "[8, 6]*2"},              // redundant
+      {"linear", {}, {"[8/2, 4]*2", "[6, 4]*4"}, "[8/2, 6]*2"},          // and data parallel
+      {"linear", {}, {"[8, 4]+2", "[6, 4]*2"}, "[8, 6]+2"},              // partial input
+      {"linear", {}, {"[8, 4]*2", "[6, 4]+2"}, "[8, 6]+2"},              // partial weight
+      {"linear", {}, {"[8, 4/2]+3", "[6, 4/2]*3"}, "[8, 6]+6"},          // both kinds of partial
+      {"linear", {}, {"[8/2, 3/3, 4]", "[6, 4]*6"}, "[8/2, 3/3, 6]"},    // leading dimensions
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*2", "[6]*2"}, "[8/2, 6]"},     // with bias
       {"linear", kRelued, {"[8, 4]*3", "[6/3, 4]", "[6/3]"}, "[8, 6/3]"},
       {"linear", kRelued, {"[8/2, 4]*3", "[6/3, 4]*2", "[6/3]*2"}, "[8/2, 6/3]"},
       {"relu", {}, {"[8/2, 4/2]*3"}, "[8/2, 4/2]*3"},
@@ -71,7 +71,10 @@ TEST(TaskGrid, TypesOfLegalOperands) {
       {"matmul", {}, {"[4, 6]+2", "[6, 8]*2"}, "[4, 8]+2"},
       {"matmul", {}, {"[4/2, 6]+2", "[6, 8]*4"}, "[4/2, 8]+2"},
       {"matmul", {}, {"[4, 6/3]+2", "[6/3, 8]*2"}, "[4, 8]+6"},
-      {"contract", kProject, {"[2/2, 4, 6]*2", "[2/2, 3, 6]*2"}, "[2/2, 2/2, 4, 3]"},  // heads and data
+      {"contract",
+       kProject,
+       {"[2/2, 4, 6]*2", "[2/2, 3, 6]*2"},
+       "[2/2, 2/2, 4, 3]"},  // heads and data
       {"contract", kProject, {"[2, 4/4, 6/2]", "[2, 3, 6/2]*4"}, "[2, 2, 4/4, 3]+2"},
       {"embedding_bag", {}, {"[8/2, 5]", "[6, 4]*2"}, "[8/2, 4]"},
       {"embedding_bag", {}, {"[8, 5]*3", "[6/3, 4]"}, "[8, 4]+3"},  // rows: a partial sum
@@ -89,43 +92,91 @@ TEST(TaskGrid, TypesOfLegalOperands) {
 
 TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
   const Case cases[] = {
-      {"linear", {}, {"[8, 4/2]", "[6, 4]*2"}, "factor 'k' has degree 2 in input 0 and 1 in input 1"},
-      {"linear", {}, {"[8, 4]", "[6/3, 4]"},
+      {"linear",
+       {},
+       {"[8, 4/2]", "[6, 4]*2"},
+       "factor 'k' has degree 2 in input 0 and 1 in input 1"},
+      {"linear",
+       {},
+       {"[8, 4]", "[6/3, 4]"},
        "input 0 has 1 replicas and needs a multiple of 3 (the factors it lacks are partitioned)"},
-      {"linear", {}, {"[8/2, 4]", "[6, 4]"},
+      {"linear",
+       {},
+       {"[8/2, 4]", "[6, 4]"},
        "input 1 has 1 replicas and needs a multiple of 2 (the factors it lacks are partitioned)"},
-      {"linear", {}, {"[8/2, 4]", "[6, 4]*3"},
+      {"linear",
+       {},
+       {"[8/2, 4]", "[6, 4]*3"},
        "input 1 has 3 replicas and needs a multiple of 2 (the factors it lacks are partitioned)"},
-      {"linear", {}, {"[8/2, 4]", "[6, 4]*4"}, "input 1 means 2 redundant replicas and input 0 means 1"},
-      {"linear", {}, {"[8, 4]*2", "[6, 4]"}, "input 1 means 1 redundant replicas and input 0 means 2"},
+      {"linear",
+       {},
+       {"[8/2, 4]", "[6, 4]*4"},
+       "input 1 means 2 redundant replicas and input 0 means 1"},
+      {"linear",
+       {},
+       {"[8, 4]*2", "[6, 4]"},
+       "input 1 means 1 redundant replicas and input 0 means 2"},
       // A bias or an activation must see the whole sum.
-      {"linear", {}, {"[8, 4/2]", "[6, 4/2]", "[6]*2"},
+      {"linear",
+       {},
+       {"[8, 4/2]", "[6, 4/2]", "[6]*2"},
        "factor 'k' must be whole and has degree 2 (combine it first)"},
-      {"linear", kRelued, {"[8, 4/2]", "[6, 4/2]"},
+      {"linear",
+       kRelued,
+       {"[8, 4/2]", "[6, 4/2]"},
        "factor 'k' must be whole and has degree 2 (combine it first)"},
-      {"linear", {}, {"[8, 4]+2", "[6, 4]*2", "[6]*2"},
+      {"linear",
+       {},
+       {"[8, 4]+2", "[6, 4]*2", "[6]*2"},
        "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
-      {"linear", {}, {"[8, 4]+2", "[6, 4]+2"},
+      {"linear",
+       {},
+       {"[8, 4]+2", "[6, 4]+2"},
        "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
-      {"linear", {}, {"[8, 4]+2", "[6, 4]+3"}, "3 partial sums in input 1 meet 2 in an earlier input"},
-      {"linear", {}, {"[8, 4]+2", "[6, 4]"},
+      {"linear",
+       {},
+       {"[8, 4]+2", "[6, 4]+3"},
+       "3 partial sums in input 1 meet 2 in an earlier input"},
+      {"linear",
+       {},
+       {"[8, 4]+2", "[6, 4]"},
        "input 1 has 1 replicas and needs a multiple of 2 (the factors it lacks are partitioned)"},
       {"relu", {}, {"[8]+2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
-      {"add", {}, {"[8]+2", "[8]*2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
-      {"add", {}, {"[8]*2", "[8]+2"}, "a partial sum (of 2) cannot pass through input 1 (reduce it first)"},
+      {"add",
+       {},
+       {"[8]+2", "[8]*2"},
+       "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"add",
+       {},
+       {"[8]*2", "[8]+2"},
+       "a partial sum (of 2) cannot pass through input 1 (reduce it first)"},
       {"add", {}, {"[8/2]", "[8]*2"}, "factor 'd0' has degree 2 in input 0 and 1 in input 1"},
       {"add", {}, {"[8]*2", "[8]*3"}, "input 1 means 3 redundant replicas and input 0 means 2"},
       {"softmax", {}, {"[8, 4/2]"}, "factor 'c' must be whole and has degree 2 (combine it first)"},
-      {"layer_norm", {}, {"[8, 4/2]", "[4/2]", "[4/2]"},
+      {"layer_norm",
+       {},
+       {"[8, 4/2]", "[4/2]", "[4/2]"},
        "factor 'h' must be whole and has degree 2 (combine it first)"},
-      {"layer_norm", {}, {"[8, 4]*2", "[4]+2", "[4]*2"},
+      {"layer_norm",
+       {},
+       {"[8, 4]*2", "[4]+2", "[4]*2"},
        "a partial sum (of 2) cannot pass through input 1 (reduce it first)"},
-      {"concat", {{"axis", "1"}}, {"[8, 4/2]", "[8, 6/2]"},
+      {"concat",
+       {{"axis", "1"}},
+       {"[8, 4/2]", "[8, 6/2]"},
        "factor 'c0' must be whole and has degree 2 (combine it first)"},
-      {"concat", {}, {"[8]+2", "[4]*2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
-      {"embedding_bag", {}, {"[8, 5]+2", "[6, 4]*2"},
+      {"concat",
+       {},
+       {"[8]+2", "[4]*2"},
        "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
-      {"mse", {}, {"[8]+2", "[8]*2"}, "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"embedding_bag",
+       {},
+       {"[8, 5]+2", "[6, 4]*2"},
+       "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"mse",
+       {},
+       {"[8]+2", "[8]*2"},
+       "a partial sum (of 2) cannot pass through input 0 (reduce it first)"},
   };
   for (const auto& c : cases) EXPECT_EQ(run(c), c.output) << c.op << " of " << c.inputs[0];
 }
@@ -164,7 +215,8 @@ TEST(TaskGrid, CoordinatesAreMixedRadixInTheDocumentedOrder) {
 }
 
 TEST(ParallelOperators, TypesAndErrors) {
-  const auto run_parallel = [](std::string_view op, const AttributeList& attributes, std::string_view in) {
+  const auto run_parallel = [](std::string_view op, const AttributeList& attributes,
+                               std::string_view in) {
     const TensorType type{shape(in), DType::kBf16};
     try {
       const auto made = parse_op(find_op(op), attributes);
@@ -192,17 +244,19 @@ TEST(ParallelOperators, TypesAndErrors) {
       {"unreplicate", degree("2"), "[8]*6+2", "[8]*3+2"},
       {"partition", {}, "[8]", "[8]"},  // degree 1 changes nothing
       {"partition", dim("0", "4"), "[6]",
-       "dim 0 has 6 elements a shard, which degree 4 does not divide (the nearest degree that does is 3)"},
+       "dim 0 has 6 elements a shard, which degree 4 does not divide (the nearest degree that does "
+       "is 3)"},
       {"partition", dim("0", "2"), "[6/2]",
-       "dim 0 has 3 elements a shard, which degree 2 does not divide (the nearest degree that does is 1)"},
+       "dim 0 has 3 elements a shard, which degree 2 does not divide (the nearest degree that does "
+       "is 1)"},
       {"partition", dim("0", "9000000000000000000"), "[6]",
        "dim 0 has 6 elements a shard, which degree 9000000000000000000 does not divide "
        "(the nearest degree that does is 6)"},
       {"partition", dim("2", "2"), "[6, 4]", "dim 2 is not in a tensor of rank 2"},
       {"combine", dim("-1", "2"), "[6/2]", "dim -1 is not in a tensor of rank 1"},
       {"combine", dim("0", "2"), "[6/3]", "dim 0 has degree 3, which cannot lose 2"},
-      {"replicate", degree("0"), "[6]", "degree 0 is not positive"},
-      {"partition", dim("0", "-2"), "[6]", "degree -2 is not positive"},
+      {"replicate", degree("0"), "[6]", "degree 0 is not in 1..2^30"},
+      {"partition", dim("0", "-2"), "[6]", "degree -2 is not in 1..2^30"},
       {"reduce", degree("2"), "[6]*2", "the tensor has 1 partial sums, which cannot lose 2"},
       {"unreplicate", degree("2"), "[6]*3", "the tensor has 3 replicas, which cannot lose 2"},
   };

@@ -95,7 +95,7 @@ class Scratch {
 // The environment is set here as the worker would set it, which spares it a second start.
 constexpr const char* kTuned =
     "TANDEM_WORKER_ENVIRONMENT=tuned OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 "
-    "OMPI_MCA_btl_vader_single_copy_mechanism=none ";
+    "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 ";
 
 Output start(const Scratch& scratch, int processes, const std::string& arguments,
              const char* environment = "") {

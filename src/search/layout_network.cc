@@ -38,7 +38,10 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
   for (auto id : model.ids()) {
     if (model.node(id).op.role() != ops::Role::kCompute) continue;
     auto& wanted = seeds_[class_of(id)];
-    for (const auto& seed : seeds) wanted.push_back(seed[id.index()].node);
+    for (const auto& seed : seeds) {
+      const auto& layout = seed[id.index()].node;
+      if (std::ranges::find(wanted, layout) == wanted.end()) wanted.push_back(layout);
+    }
   }
   for (auto id : model.ids()) {
     if (model.node(id).op.role() == ops::Role::kCompute) add_operator(id, states_per_node, dims);
@@ -108,11 +111,10 @@ std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep,
   for (const auto& layout : all) cost.push_back(operator_cost(id, layout));
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto is_seed = [&](std::size_t i) { return std::ranges::find(seeds, all[i]) != seeds.end(); };
-  const auto rank = [&](std::size_t i) {
-    return is_seed(i) ? -1.0 : Prices{}.of(cost[i]);
-  };
-  std::ranges::stable_sort(order, {}, rank);
+  std::vector<double> rank;
+  for (const auto& c : cost) rank.push_back(Prices{}.of(c));
+  for (const auto& seed : seeds) rank[static_cast<std::size_t>(std::ranges::find(all, seed) - all.begin())] = -1;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return rank[i]; });
   order.resize(std::min(order.size(), keep));
   std::vector<NodeLayout> layouts;
   std::vector<Cost> kept_cost;

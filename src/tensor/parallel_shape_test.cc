@@ -33,11 +33,34 @@ TEST(ParallelShape, ParsesFields) {
 }
 
 TEST(ParallelShape, BadTexts) {
-  for (const auto* text :
-       {"", "64", "[64", "64]", "[64]2", "[64/3]", "[0]", "[-4]", "[4/0]", "[4/-2]", "[4,]", "[,]",
-        "[4 4]", "[a]", "[4/]", "[/2]", "[4]*", "[4]*0", "[4]+x", "[4]+2*3", "[4]*2+", "[4]*2*2",
-        "[4] *2", " [4]", "[4] ", "[1, 2, 3, 4, 5, 6, 7, 8, 9]", "[9223372036854775808]",
-        "[4]*9223372036854775808"}) {
+  for (const auto* text : {"",
+                           "64",
+                           "[64",
+                           "64]",
+                           "[64]2",
+                           "[64/3]",
+                           "[0]",
+                           "[-4]",
+                           "[4/0]",
+                           "[4/-2]",
+                           "[4,]",
+                           "[,]",
+                           "[4 4]",
+                           "[a]",
+                           "[4/]",
+                           "[/2]",
+                           "[4]*",
+                           "[4]*0",
+                           "[4]+x",
+                           "[4]+2*3",
+                           "[4]*2+",
+                           "[4]*2*2",
+                           "[4] *2",
+                           " [4]",
+                           "[4] ",
+                           "[1, 2, 3, 4, 5, 6, 7, 8, 9]",
+                           "[9223372036854775808]",
+                           "[4]*9223372036854775808"}) {
     EXPECT_FALSE(parse_parallel_shape(text).has_value()) << text;
   }
 }
@@ -46,8 +69,8 @@ TEST(ParallelShape, DualExchangesReplicasAndPartial) {
   struct Case {
     std::string_view shape, dual;
   };
-  for (const auto& c : {Case{"[8/2, 3]", "[8/2, 3]"}, Case{"[8]*2", "[8]+2"}, Case{"[8]+2", "[8]*2"},
-                        Case{"[8/4]*3+2", "[8/4]*2+3"}}) {
+  for (const auto& c : {Case{"[8/2, 3]", "[8/2, 3]"}, Case{"[8]*2", "[8]+2"},
+                        Case{"[8]+2", "[8]*2"}, Case{"[8/4]*3+2", "[8/4]*2+3"}}) {
     EXPECT_EQ(to_text(dual(shape(c.shape))), c.dual);
     EXPECT_EQ(dual(dual(shape(c.shape))), shape(c.shape));
   }
@@ -86,7 +109,8 @@ TEST(Dense, IndicesRunInRowMajorOrder) {
     seen.push_back(to_text(index));
     EXPECT_EQ(flat_index(Shape{2, 3}, index), flat++);
   });
-  EXPECT_EQ(seen, (std::vector<std::string>{"[0, 0]", "[0, 1]", "[0, 2]", "[1, 0]", "[1, 1]", "[1, 2]"}));
+  EXPECT_EQ(seen,
+            (std::vector<std::string>{"[0, 0]", "[0, 1]", "[0, 2]", "[1, 0]", "[1, 1]", "[1, 2]"}));
   int scalars = 0;
   for_each_index(Shape{}, [&](const Shape&) { ++scalars; });
   EXPECT_EQ(scalars, 1);

@@ -10,7 +10,7 @@
 
 namespace tandem::term {
 
-using FactorMask = std::uint32_t;
+using FactorMask = std::uint64_t;
 constexpr FactorMask bit(FactorId f) { return FactorMask{1} << f; }
 
 struct BoundNode {

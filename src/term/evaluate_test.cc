@@ -76,8 +76,10 @@ TEST(Evaluate, ForwardByHand) {
     EXPECT_EQ(Problem<double>(c.index, c.term, c.inputs).forward().data, c.out)
         << c.index << " : " << to_text(c.term);
   }
-  EXPECT_DOUBLE_EQ(Problem<double>("a -> a", exp(input(0)), {{{1}, {2}}}).forward().data[0], std::exp(2));
-  EXPECT_DOUBLE_EQ(Problem<double>("a -> a", sqrt(input(0)), {{{1}, {2}}}).forward().data[0], std::sqrt(2));
+  EXPECT_DOUBLE_EQ(Problem<double>("a -> a", exp(input(0)), {{{1}, {2}}}).forward().data[0],
+                   std::exp(2));
+  EXPECT_DOUBLE_EQ(Problem<double>("a -> a", sqrt(input(0)), {{{1}, {2}}}).forward().data[0],
+                   std::sqrt(2));
 }
 
 TEST(Evaluate, BackwardByHand) {
@@ -91,15 +93,27 @@ TEST(Evaluate, BackwardByHand) {
     std::vector<Doubles> grads;
   };
   const Case cases[] = {
-      {"a b, b -> a", sum("b", input(0) * input(1)), {x, y}, {{2}, {1, 5}}, {{10, -1, 50, -5}, {16, 22}}},
+      {"a b, b -> a",
+       sum("b", input(0) * input(1)),
+       {x, y},
+       {{2}, {1, 5}},
+       {{10, -1, 50, -5}, {16, 22}}},
       {"a, a -> a", input(0) + input(1), {y, y}, {{2}, {3, 4}}, {{3, 4}, {3, 4}}},
       {"a, a -> a", input(0) / input(1), {{{1}, {6}}, {{1}, {2}}}, {{1}, {1}}, {{0.5}, {-1.5}}},
       {"a -> a", relu(input(0)), {y}, {{2}, {3, 4}}, {{3, 0}}},
       {"a -> a", input(0) * input(0), {y}, {{2}, {1, 1}}, {{20, -2}}},
       {"a -> a", sqrt(input(0)), {{{1}, {16}}}, {{1}, {1}}, {{0.125}}},
       // The maximum is a constant in the backward pass.
-      {"a b -> a b", input(0) - max_over("b", input(0)), {x}, {{2, 2}, {1, 2, 3, 4}}, {{1, 2, 3, 4}}},
-      {"a b -> ", sum("a", sum("b", input(0)) * sum("b", input(0))), {x}, {{}, {1}}, {{6, 6, 14, 14}}},
+      {"a b -> a b",
+       input(0) - max_over("b", input(0)),
+       {x},
+       {{2, 2}, {1, 2, 3, 4}},
+       {{1, 2, 3, 4}}},
+      {"a b -> ",
+       sum("a", sum("b", input(0)) * sum("b", input(0))),
+       {x},
+       {{}, {1}},
+       {{6, 6, 14, 14}}},
       {"a, b -> b", input_at(0, "b", 0, {"a"}), {{{1}, {7}}, y}, {{2}, {3, 4}}, {{4}, {0, 0}}},
   };
   for (const auto& c : cases) {
@@ -119,7 +133,8 @@ TEST(Evaluate, BackwardAddsToWhatIsThereAndSkipsWhatIsNotWanted) {
 
 TEST(Evaluate, AShardKnowsItsOffsetAndTheGlobalExtent) {
   // The second half of a: indices 2 and 3 of 4.
-  const Problem<double> s("a -> a", index_of("a") * constant(100) + extent("a") * input(0), {{{2}, {1, 2}}});
+  const Problem<double> s("a -> a", index_of("a") * constant(100) + extent("a") * input(0),
+                          {{{2}, {1, 2}}});
   EXPECT_EQ(s.evaluation({{2, 4, 2}}).forward(s.map.outputs[0]).data, (Doubles{204, 308}));
   const Problem<double> mean("a -> ", sum("a", input(0)) / extent("a"), {{{2}, {1, 2}}});
   EXPECT_EQ(mean.evaluation({{2, 4, 2}}).forward({}).data, (Doubles{0.75}));
@@ -134,15 +149,26 @@ TEST(Structure, LinearOnlyWhereTheFormSaysSo) {
   const auto x = input(0);
   const auto y = input(1);
   const Case cases[] = {
-      {x + y, 0b01, false},         {x + y, 0b11, true},          {x * y, 0b01, true},
-      {x * y, 0b11, false},         {x / y, 0b01, true},          {x / y, 0b10, false},
-      {relu(x), 0b01, false},       {x + constant(1), 0b01, false}, {constant(2) * x, 0b01, true},
-      {sum("a", x * y), 0b10, true}, {max_over("a", x), 0b01, false}, {y, 0b01, false},
-      {equal(x, y), 0b01, false},   {x - relu(y), 0b01, false},   {x * relu(y), 0b01, true},
+      {x + y, 0b01, false},
+      {x + y, 0b11, true},
+      {x * y, 0b01, true},
+      {x * y, 0b11, false},
+      {x / y, 0b01, true},
+      {x / y, 0b10, false},
+      {relu(x), 0b01, false},
+      {x + constant(1), 0b01, false},
+      {constant(2) * x, 0b01, true},
+      {sum("a", x * y), 0b10, true},
+      {max_over("a", x), 0b01, false},
+      {y, 0b01, false},
+      {equal(x, y), 0b01, false},
+      {x - relu(y), 0b01, false},
+      {x * relu(y), 0b01, true},
   };
   const std::vector<Shape> shapes = {{4}, {4}};
   const auto map = resolve_index("a, a -> a", shapes);
-  for (const auto& c : cases) EXPECT_EQ(is_linear(term::bind(c.term, map), c.inputs), c.linear) << to_text(c.term);
+  for (const auto& c : cases)
+    EXPECT_EQ(is_linear(term::bind(c.term, map), c.inputs), c.linear) << to_text(c.term);
 }
 
 TEST(Structure, SumsInPartsOnlyWhereNothingElseNeedsTheWholeSum) {
@@ -165,12 +191,13 @@ TEST(Structure, SumsInPartsOnlyWhereNothingElseNeedsTheWholeSum) {
       {constant(1) / total, false},
       {max_over("a", x), false},
       {constant(1), false},
-      {sum("a", x * total), false},              // the inner sum is not whole
+      {sum("a", x * total), false},  // the inner sum is not whole
       {sum("a", x - max_over("a", x)), false},
   };
   const std::vector<Shape> shapes = {{4}};
   const auto map = resolve_index("a ->", shapes);
-  for (const auto& c : cases) EXPECT_EQ(sums_in_parts(term::bind(c.term, map), 0), c.in_parts) << to_text(c.term);
+  for (const auto& c : cases)
+    EXPECT_EQ(sums_in_parts(term::bind(c.term, map), 0), c.in_parts) << to_text(c.term);
 }
 
 TEST(Structure, CountsAMultiplyAddAsTwo) {
@@ -254,7 +281,8 @@ TEST(Field, OpaqueFunctionsAreUnrelated) {
   const Field y(67890);
   EXPECT_NE(N::apply(Function::kExp, x), N::apply(Function::kSqrt, x));
   EXPECT_NE(N::apply(Function::kExp, x), N::derivative(Function::kExp, x));
-  EXPECT_NE(N::apply(Function::kExp, x + y), N::apply(Function::kExp, x) * N::apply(Function::kExp, y));
+  EXPECT_NE(N::apply(Function::kExp, x + y),
+            N::apply(Function::kExp, x) * N::apply(Function::kExp, y));
   EXPECT_EQ(N::apply(Function::kExp, x), N::apply(Function::kExp, x));
 }
 

@@ -90,7 +90,7 @@ struct Numbers<Field> {
   }
   static Field from_index(std::int64_t i) {
     return i >= 0 ? Field(static_cast<std::uint64_t>(i))
-                  : Field(Field::kPrime - static_cast<std::uint64_t>(-i) % Field::kPrime);
+                  : Field(Field::kPrime - (0 - static_cast<std::uint64_t>(i)) % Field::kPrime);
   }
   static Field divide(Field a, Field b) { return a * b.inverse(); }
   static bool greater(Field a, Field b) { return mix(a.value()) > mix(b.value()); }

@@ -30,6 +30,10 @@ class Resolver {
     const auto arrow = text.find("->");
     CHECK(arrow != std::string_view::npos, text);
     const auto inputs = tensors(text.substr(0, arrow));
+    if (inputs.size() > IndexMap::kMaxInputs) {
+      mismatch(fmt::format("has {} inputs and at most {} are supported", inputs.size(),
+                           IndexMap::kMaxInputs));
+    }
     if (inputs.size() != shapes_.size()) {
       mismatch(fmt::format("takes {} inputs and has {}", inputs.size(), shapes_.size()));
     }

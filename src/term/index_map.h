@@ -27,7 +27,9 @@ struct Factor {
 };
 
 struct IndexMap {
-  static constexpr std::size_t kMaxFactors = 32;
+  // What a 64-bit mask holds; resolve_index refuses more.
+  static constexpr std::size_t kMaxFactors = 64;
+  static constexpr std::size_t kMaxInputs = 63;
 
   std::vector<Factor> factors;  // in order of first appearance: the order of a task grid
   std::vector<std::vector<FactorId>> inputs;

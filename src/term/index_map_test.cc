@@ -11,7 +11,8 @@ namespace {
 // "k=4 n=6! | 0 1, 2 1 -> 0 2": the factors with sizes ('!' whole), then every tensor's factors.
 std::string describe(const IndexMap& map) {
   std::string out;
-  for (const auto& f : map.factors) out += fmt::format("{}={}{} ", f.name, f.size, f.whole ? "!" : "");
+  for (const auto& f : map.factors)
+    out += fmt::format("{}={}{} ", f.name, f.size, f.whole ? "!" : "");
   out += '|';
   const auto tensors = [&](const std::vector<std::vector<FactorId>>& all) {
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -47,13 +48,18 @@ TEST(IndexMap, Resolves) {
       {"... c, ... c -> ", {{2, 3}, {2, 3}}, "d0=2 c=3 | d0 c, d0 c ->"},
       {"a ->", {{2}}, "a=2 | a ->"},
   };
-  for (const auto& c : cases) EXPECT_EQ(describe(resolve_index(c.text, c.inputs)), c.result) << c.text;
+  for (const auto& c : cases)
+    EXPECT_EQ(describe(resolve_index(c.text, c.inputs)), c.result) << c.text;
 }
 
 TEST(IndexMap, ErrorsNameTheIndexAndBothValues) {
   const Case cases[] = {
-      {"... m k, ... k n -> ... m n", {{8, 64}, {63, 8}}, "index 'k' is 64 in input 0 and 63 in input 1"},
-      {"... m k, ... k n -> ... m n", {{2, 8, 4}, {3, 4, 8}}, "index 'd0' is 2 in input 0 and 3 in input 1"},
+      {"... m k, ... k n -> ... m n",
+       {{8, 64}, {63, 8}},
+       "index 'k' is 64 in input 0 and 63 in input 1"},
+      {"... m k, ... k n -> ... m n",
+       {{2, 8, 4}, {3, 4, 8}},
+       "index 'd0' is 2 in input 0 and 3 in input 1"},
       {"a a -> a", {{2, 3}}, "index 'a' is 2 in input 0 and 3 in input 0"},
       {"a, b, a -> b", {{2}, {5}, {4}}, "index 'a' is 2 in input 0 and 4 in input 2"},
       {"... k, n k -> ... n", {{5, 4}}, "takes 2 inputs and has 1"},
@@ -61,7 +67,9 @@ TEST(IndexMap, ErrorsNameTheIndexAndBothValues) {
       {"a b -> a", {{2}}, "input 0 has 1 dimensions and needs 2"},
       {"a b -> a", {{2, 3, 4}}, "input 0 has 3 dimensions and needs 2"},
       {"... k, n k -> ... n", {{}, {6, 4}}, "input 0 has 0 dimensions and needs at least 1"},
-      {"..., ... -> ...", {{2, 3}, {3}}, "input 1 has 1 leading dimensions and an earlier input has 2"},
+      {"..., ... -> ...",
+       {{2, 3}, {3}},
+       "input 1 has 1 leading dimensions and an earlier input has 2"},
   };
   for (const auto& c : cases) {
     try {

@@ -39,7 +39,7 @@ std::string_view name(Function f);
 struct TermNode;
 using Term = std::shared_ptr<const TermNode>;
 
-using InputMask = std::uint32_t;  // a set of operands, a bit each
+using InputMask = std::uint64_t;  // a set of operands, a bit each
 
 struct TermNode {
   Kind kind = Kind::kConstant;

@@ -1,0 +1,312 @@
+// What lowering makes, judged by the task interpreter against the sequential one, by the figures
+// of Unity's Fig 2, and by golden text.
+#include "lower/lower.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/text.h"
+#include "lower/task_interpreter.h"
+#include "models/model.h"
+#include "plan/random_choices_test_support.h"
+
+namespace tandem::lower {
+namespace {
+
+using graph::Graph;
+using machine::Digits;
+using plan::Choice;
+using plan::digits_of;
+using plan::named_choices;
+using plan::Optimizer;
+using plan::parallelize;
+using term::Field;
+
+Program lowered(const Graph& model, const Digits& digits, const std::vector<Choice>& choices,
+                Optimizer optimizer = Optimizer::kSgd, Phase phase = Phase::kTraining) {
+  return lower(parallelize(model, digits, choices), digits, optimizer, phase);
+}
+
+std::string message_of(const auto& attempt) {
+  try {
+    attempt();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+// --- Same loss, gradients and weights as one device ----------------------------------------------
+
+constexpr std::uint64_t kLearningRate = 3;
+
+// Expects the program to do one SGD step of the model, exactly.
+void expect_same_step(const Graph& model, const Program& program, std::uint64_t seed) {
+  const auto values = graph::run_forward(model, graph::feed_values<Field>(model, seed));
+  const auto gradients = graph::run_backward(model, values, graph::loss_seed<Field>(model));
+  const auto execution =
+      run_program(program, graph::feed_values<Field>(program.pcg, seed), Field(kLearningRate));
+  const auto step = step_result(program, execution);
+  EXPECT_TRUE(step.replicas_agree);
+  EXPECT_EQ(step.loss, values[model.outputs()[0].index()]);
+  std::size_t weights = 0;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (!is_weight(node)) continue;
+    ++weights;
+    ASSERT_TRUE(step.gradients.contains(node.name)) << node.name << " is not updated";
+    const auto& gradient = gradients[id.index()];
+    EXPECT_EQ(step.gradients.at(node.name), gradient) << "gradient of " << node.name;
+    auto updated = values[id.index()];
+    for (std::size_t i = 0; i < updated.data.size(); ++i) {
+      updated.data[i] += Field(Field::kPrime - kLearningRate) * gradient.data[i];
+    }
+    EXPECT_EQ(step.weights.at(node.name), updated) << node.name << " after the update";
+  }
+  EXPECT_EQ(step.gradients.size(), weights);
+}
+
+TEST(Lower, RandomPlansTrainLikeOneDevice) {
+  std::map<std::string, int> moves;
+  int through = 0;
+  for (const auto& counts :
+       std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}, {2, 2, 2}}) {
+    const auto digits = digits_of(counts);
+    for (std::uint64_t seed = 0; seed < 150; ++seed) {
+      const auto model = plan::random_model(digits.devices(), seed);
+      plan::Chooser chooser(model, digits, seed, seed % 2 == 1);
+      const auto program = lowered(model, digits, chooser.run());
+      SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}\n{}", digits.devices(), seed,
+                               graph::to_text(program.pcg), to_text(program)));
+      expect_same_step(model, program, seed);
+      if (HasFailure()) return;
+      through += chooser.through_count();
+      for (const auto& task : program.tasks) {
+        if (task.kind == TaskKind::kMove) ++moves[std::string(machine::name(task.step.kind))];
+      }
+    }
+  }
+  EXPECT_GT(through, 100);
+  EXPECT_EQ(moves.size(), 13U) << "a kind of step was never met";
+  for (const auto& [kind, count] : moves) EXPECT_GE(count, 10) << kind;
+}
+
+// Doubles go the same way; here only rounding may differ.
+TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
+  const auto digits = digits_of({2, 2});
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto model = plan::random_model(4, seed);
+    const auto program = lowered(model, digits, plan::random_choices(model, digits, seed));
+    const auto values = graph::run_forward(model, graph::feed_values<double>(model, seed));
+    const auto gradients = graph::run_backward(model, values, graph::loss_seed<double>(model));
+    const auto step = step_result(
+        program, run_program(program, graph::feed_values<double>(program.pcg, seed), 0.1));
+    const double loss = values[model.outputs()[0].index()].data[0];
+    EXPECT_NEAR(step.loss.data[0], loss, 1e-12 * loss);
+    for (auto id : model.ids()) {
+      if (!is_weight(model.node(id))) continue;
+      const auto& expected = gradients[id.index()].data;
+      const auto& actual = step.gradients.at(model.node(id).name).data;
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-11);
+    }
+  }
+}
+
+// The interpreter must notice a wrong program: it is what the tests above rest on.
+TEST(TaskInterpreter, NoticesAWrongCollective) {
+  const auto digits = digits_of({2});
+  const auto model =
+      models::parse_model("mlp:layers=2,inputs=4,hidden=6,outputs=2").build(4, DType::kFp32);
+  const auto good = lowered(
+      model, digits,
+      named_choices(model, digits,
+                    {{"linear1", "d0"}, {"relu1", "d0"}, {"linear2", "d0"}, {"loss", "d0"}}));
+  expect_same_step(model, good, 1);
+  auto bad = good;
+  int changed = 0;
+  for (auto& task : bad.tasks) {
+    if (task.kind != TaskKind::kMove) continue;
+    task.step.kind = machine::Step::kBroadcast;  // the all-reduce becomes rank 0's summand
+    ++changed;
+  }
+  EXPECT_EQ(changed, 2);
+  const auto of = [&](const Program& p) {
+    return step_result(p, run_program(p, graph::feed_values<Field>(p.pcg, 1), Field(3)));
+  };
+  EXPECT_EQ(of(bad).loss, of(good).loss);
+  for (const auto* w : {"w1", "w2"}) EXPECT_NE(of(bad).gradients.at(w), of(good).gradients.at(w));
+}
+
+TEST(TaskInterpreterDeathTest, ReadsOnlyWhatWasWritten) {
+  const auto digits = digits_of({2});
+  const auto model = plan::random_model(2, 0);
+  auto program = lowered(model, digits, plan::random_choices(model, digits, 0));
+  std::ranges::reverse(program.tasks);
+  EXPECT_DEATH(run_program(program, graph::feed_values<Field>(program.pcg), Field(3)),
+               "CHECK|data.empty");
+}
+
+// --- Golden text ---------------------------------------------------------------------------------
+
+Graph small_mlp() {
+  return models::parse_model("mlp:layers=2,inputs=4,hidden=6,outputs=2").build(8, DType::kFp32);
+}
+
+std::vector<Choice> data_parallel(const Graph& model, const Digits& digits) {
+  return named_choices(model, digits,
+                       {{"linear1", "d0"}, {"relu1", "d0"}, {"linear2", "d0"}, {"loss", "d0"}});
+}
+
+// Columns, then rows.
+std::vector<Choice> megatron(const Graph& model, const Digits& digits) {
+  return named_choices(model, digits, {{"linear1", "n"}, {"relu1", "d1"}, {"linear2", "k"}});
+}
+
+TEST(LowerText, DataParallelMlp) {
+  const auto digits = digits_of({2});
+  const auto model = small_mlp();
+  EXPECT_EQ("\n" + to_text(lowered(model, digits, data_parallel(model, digits))), R"(
+-> forward linear %linear1
+-> forward relu %relu1
+-> forward linear %linear2
+-> forward mse %loss
+<- seed mse %loss
+<- backward mse %loss
+<- backward linear %linear2
+<- all_reduce %w2' [2, 6] p -> r (48 B)
+<- backward relu %relu1
+<- backward linear %linear1
+<- all_reduce %w1' [6, 4] p -> r (96 B)
+<- update weight %w2
+<- update weight %w1
+)");
+}
+
+TEST(LowerText, MegatronMlp) {
+  const auto digits = digits_of({2});
+  const auto model = small_mlp();
+  EXPECT_EQ("\n" + to_text(lowered(model, digits, megatron(model, digits))), R"(
+-> forward linear %linear1
+-> forward relu %relu1
+-> forward linear %linear2
+-> all_reduce %linear2 [8, 2] p -> r (64 B)
+-> forward mse %loss
+<- seed mse %loss
+<- backward mse %loss
+<- all_reduce %replicate8' [8, 2] p -> r (64 B)
+<- backward linear %linear2
+<- backward relu %relu1
+<- backward linear %linear1
+<- update weight %w2
+<- update weight %w1
+)");
+}
+
+// --- Unity, Fig 2 --------------------------------------------------------------------------------
+
+Graph figure_2() {
+  return models::parse_model("mlp:layers=2,inputs=784,hidden=512,outputs=10")
+      .build(64, DType::kFp32);
+}
+
+TEST(Figure2, DataParallelismSendsTwiceTheWeights) {
+  const auto digits = digits_of({2});
+  const auto model = figure_2();
+  const auto program = lowered(model, digits, data_parallel(model, digits));
+  EXPECT_EQ(elements_communicated(program), 2 * (784 * 512 + 512 * 10));
+  EXPECT_EQ(elements_communicated(program), 813056);
+}
+
+TEST(Figure2, ReductionSendsTheHiddenLayerFourTimes) {
+  const auto digits = digits_of({2});
+  const auto model = figure_2();
+  const auto program =
+      lowered(model, digits,
+              named_choices(model, digits,
+                            {{"linear1", "k"}, {"relu1", "*"}, {"linear2", "n"}, {"loss", "c"}}));
+  EXPECT_EQ(elements_communicated(program), 4 * 64 * 512);
+  EXPECT_EQ(elements_communicated(program), 131072);
+  expect_same_step(
+      small_mlp(),
+      lowered(small_mlp(), digits,
+              named_choices(small_mlp(), digits,
+                            {{"linear1", "k"}, {"relu1", "*"}, {"linear2", "n"}, {"loss", "c"}})),
+      0);
+}
+
+// --- Buffers and phases --------------------------------------------------------------------------
+
+double bytes_of(const Program& program, BufferKind kind) {
+  Bytes total;
+  for (const auto& buffer : program.buffers) {
+    if (buffer.kind == kind) total += buffer.bytes();
+  }
+  return total.value;
+}
+
+TEST(Lower, AdamKeepsTwoStatesPerWeight) {
+  const auto digits = digits_of({2});
+  const auto model = small_mlp();
+  const auto choices = megatron(model, digits);
+  const auto sgd = lowered(model, digits, choices);
+  const auto adam = lowered(model, digits, choices, Optimizer::kAdam);
+  EXPECT_EQ(bytes_of(sgd, BufferKind::kState), 0);
+  EXPECT_EQ(bytes_of(sgd, BufferKind::kWeight), 4 * (4 * 6 + 6 * 2) / 2);
+  EXPECT_EQ(bytes_of(adam, BufferKind::kWeight), bytes_of(sgd, BufferKind::kWeight));
+  EXPECT_EQ(bytes_of(adam, BufferKind::kState), 2 * bytes_of(sgd, BufferKind::kWeight));
+}
+
+TEST(Lower, InferenceHasOnlyForwardTasks) {
+  const auto digits = digits_of({2});
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
+      "return %y\n");
+  const auto program = lowered(model, digits, named_choices(model, digits, {{"y", "n"}}),
+                               Optimizer::kAdam, Phase::kInference);
+  ASSERT_EQ(program.tasks.size(), 1U);
+  EXPECT_EQ(program.tasks[0].kind, TaskKind::kForward);
+  EXPECT_EQ(program.loss, program.tensor[program.pcg.outputs()[0].index()]);
+  EXPECT_EQ(bytes_of(program, BufferKind::kGradient) + bytes_of(program, BufferKind::kState), 0);
+  const auto execution = run_program(program, graph::feed_values<Field>(program.pcg), Field(3));
+  EXPECT_EQ(assemble(program, execution, program.loss),
+            graph::run_forward(model, graph::feed_values<Field>(model))[2]);
+}
+
+TEST(Lower, UpdatesComeLast) {
+  const auto digits = digits_of({2});
+  const auto model = small_mlp();
+  const auto program = lowered(model, digits, data_parallel(model, digits));
+  const auto is_update = [](const Task& t) { return t.kind == TaskKind::kUpdate; };
+  const auto first = std::ranges::find_if(program.tasks, is_update);
+  EXPECT_EQ(std::count_if(first, program.tasks.end(), is_update), 2);
+  EXPECT_TRUE(std::all_of(first, program.tasks.end(), is_update));
+}
+
+// --- Errors --------------------------------------------------------------------------------------
+
+TEST(LowerErrors, SayWhatIsWrong) {
+  const auto digits = digits_of({2, 2});
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
+      "return %y\n");
+  const auto good = parallelize(model, digits, named_choices(model, digits, {{"y", "d0 *"}}));
+  EXPECT_EQ(message_of([&] { lower(good, digits, Optimizer::kSgd); }),
+            "%y: training needs a scalar loss and this is [4/2, 6]*2");
+
+  const auto error = [&](std::size_t node, std::string_view layout) {
+    auto bad = good;
+    bad.layouts[node] = machine::parse_layout(layout).value();
+    return message_of([&] { lower(bad, digits, Optimizer::kSgd, Phase::kInference); });
+  };
+  EXPECT_EQ(error(0, "0r"), "accepted");
+  EXPECT_EQ(error(0, "0"), "input %x: layout '0' has 1 digits and the machine has 2");
+  EXPECT_EQ(error(1, "0r"), "weight %w: layout '0r' does not mean the type [6, 8]*4");
+  EXPECT_EQ(error(0, "r0"), "linear %y: the layouts of its operands and its result do not agree");
+}
+
+}  // namespace
+}  // namespace tandem::lower

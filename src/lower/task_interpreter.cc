@@ -1,0 +1,411 @@
+#include "lower/task_interpreter.h"
+
+#include <algorithm>
+
+#include "ops/signature.h"
+#include "term/evaluate.h"
+
+namespace tandem::lower {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitRole;
+using machine::Digits;
+using machine::Layout;
+using machine::ReshardStep;
+using machine::Step;
+
+// The part of a tensor that a device holds.
+struct Box {
+  Shape offset;
+  Shape size;
+};
+
+Box box_of(const Layout& layout, const Digits& digits, std::int64_t device, const Shape& sizes) {
+  Box box{sizes, sizes};
+  for (std::size_t d = 0; d < sizes.rank(); ++d) {
+    const auto range = range_of(layout, digits, device, d, sizes[d]);
+    box.offset[d] = range.offset;
+    box.size[d] = range.size;
+  }
+  return box;
+}
+
+// Adds what `from` and `to` have in common of a tensor; returns how many elements that is.
+template <class T>
+std::int64_t add_overlap(const Dense<T>& from, const Box& from_box, Dense<T>& to,
+                         const Box& to_box) {
+  CHECK(from.shape == from_box.size && to.shape == to_box.size);
+  Shape size = from_box.size;
+  Shape from_offset = size;
+  Shape to_offset = size;
+  for (std::size_t d = 0; d < size.rank(); ++d) {
+    const auto begin = std::max(from_box.offset[d], to_box.offset[d]);
+    const auto end =
+        std::min(from_box.offset[d] + from_box.size[d], to_box.offset[d] + to_box.size[d]);
+    if (end <= begin) return 0;
+    size[d] = end - begin;
+    from_offset[d] = begin - from_box.offset[d];
+    to_offset[d] = begin - to_box.offset[d];
+  }
+  const auto at = [](const Dense<T>& t, const Shape& index, const Shape& offset) {
+    Shape moved = index;
+    for (std::size_t d = 0; d < moved.rank(); ++d) moved[d] += offset[d];
+    return static_cast<std::size_t>(flat_index(t.shape, moved));
+  };
+  for_each_index(size, [&](const Shape& index) {
+    to.data[at(to, index, to_offset)] += from.data[at(from, index, from_offset)];
+  });
+  return size.count();
+}
+
+// Which devices of a group send to one of them, by rank.
+enum class Senders : std::uint8_t {
+  kSelf,        // it keeps what it has
+  kSelfIfRoot,  // the same, and the others become zero
+  kRoot,        // rank 0 has what everyone gets, whole or a part
+  kSummands,    // everyone has a summand
+  kPieces,      // everyone has another piece
+};
+
+Senders senders(Step step) {
+  switch (step) {
+    case Step::kSlice:
+    case Step::kDrop:
+    case Step::kPad:
+      return Senders::kSelf;
+    case Step::kMask:
+    case Step::kZero:
+      return Senders::kSelfIfRoot;
+    case Step::kBroadcast:
+    case Step::kScatter:
+      return Senders::kRoot;
+    case Step::kAllReduce:
+    case Step::kReduceScatter:
+    case Step::kReduce:
+      return Senders::kSummands;
+    case Step::kAllGather:
+    case Step::kAllToAll:
+    case Step::kGather:
+      return Senders::kPieces;
+  }
+  CHECK(false);
+}
+
+// A value that a result cannot depend on unnoticed.
+template <class T>
+Dense<T> garbage(const Shape& shape) {
+  Dense<T> out(shape);
+  for (std::size_t i = 0; i < out.data.size(); ++i) {
+    out.data[i] = term::Numbers<T>::from_index(static_cast<std::int64_t>(mix(i + 17) >> 20U));
+  }
+  return out;
+}
+
+template <class T>
+class Interpreter {
+ public:
+  Interpreter(const Program& program, const graph::SourceValues<T>& sources, T learning_rate)
+      : program_(program), digits_(program.digits), learning_rate_(learning_rate) {
+    const auto devices = static_cast<std::size_t>(digits_.devices());
+    out_.buffers.assign(program.buffers.size(), std::vector<Dense<T>>(devices));
+    for (auto id : program.pcg.ids()) {
+      if (program.pcg.node(id).op.role() == ops::Role::kSource) place(id, sources(id));
+    }
+    for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+      if (program.buffers[b].kind == BufferKind::kState) fill_zero(BufferId(b));
+    }
+  }
+
+  Execution<T> run() {
+    for (const auto& task : program_.tasks) {
+      switch (task.kind) {
+        case TaskKind::kForward:
+          forward(task);
+          break;
+        case TaskKind::kSeed:
+          seed(task);
+          break;
+        case TaskKind::kBackward:
+          backward(task);
+          break;
+        case TaskKind::kMove:
+          move(task);
+          break;
+        case TaskKind::kAccumulate:
+          accumulate(task);
+          break;
+        case TaskKind::kUpdate:
+          update(task);
+          break;
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // --- Buffers -----------------------------------------------------------------------------------
+
+  // Calls visit(device) for every device that holds a shard.
+  template <class Visit>
+  void for_each_holder(const Layout& layout, Visit&& visit) const {
+    for (std::int64_t device = 0; device < digits_.devices(); ++device) {
+      if (holds(layout, digits_, device)) visit(device);
+    }
+  }
+
+  Dense<T>& slot(BufferId id, std::int64_t device) {
+    return out_.buffers[id.index()][static_cast<std::size_t>(device)];
+  }
+
+  // A shard that is read: it must be there.
+  const Dense<T>& shard(BufferId id, std::int64_t device) {
+    const auto& out = slot(id, device);
+    const auto& buffer = program_.buffer(id);
+    CHECK(!out.data.empty() && out.shape == buffer.shard, program_.pcg.node(buffer.node).name,
+          to_text(buffer.layout), device);
+    return out;
+  }
+
+  [[nodiscard]] Box box(BufferId id, std::int64_t device) const {
+    const auto& buffer = program_.buffer(id);
+    return box_of(buffer.layout, digits_, device, buffer.sizes);
+  }
+
+  [[nodiscard]] bool is_first(const Layout& layout, DigitRole role, std::int64_t device) const {
+    return digits_.rank_in_group(device, layout.digits(role)) == 0;
+  }
+
+  void place(NodeId source, const Dense<T>& whole) {
+    const auto id = program_.tensor[source.index()];
+    const auto& layout = program_.buffer(id).layout;
+    const Box everything =
+        box_of(Layout(digits_.count(), DigitRole::kReplica), digits_, 0, whole.shape);
+    for_each_holder(layout, [&](std::int64_t device) {
+      auto& into = slot(id, device) = Dense<T>(program_.buffer(id).shard);
+      if (!is_first(layout, DigitRole::kPartial, device)) return;
+      add_overlap(whole, everything, into, box(id, device));
+    });
+  }
+
+  void fill_zero(BufferId id) {
+    const auto& buffer = program_.buffer(id);
+    for_each_holder(buffer.layout,
+                    [&](std::int64_t device) { slot(id, device) = Dense<T>(buffer.shard); });
+  }
+
+  // --- Compute -----------------------------------------------------------------------------------
+
+  struct Operator {
+    const ops::Signature* signature = nullptr;
+    std::vector<Layout> inputs;
+    std::vector<Shape> shards;  // of the inputs
+    Layout output;
+  };
+
+  [[nodiscard]] Operator operator_of(NodeId id) const {
+    Operator out;
+    std::vector<Shape> sizes;
+    for (auto i : program_.pcg.inputs(id)) {
+      const auto& buffer = program_.buffer(program_.tensor[i.index()]);
+      sizes.push_back(buffer.sizes);
+      out.inputs.push_back(buffer.layout);
+      out.shards.push_back(buffer.shard);
+    }
+    out.signature = &ops::signature(program_.pcg.node(id).op, sizes);
+    out.output = program_.buffer(program_.tensor[id.index()]).layout;
+    return out;
+  }
+
+  // The part of every factor that `device` works on: what it holds of some operand along it.
+  [[nodiscard]] std::vector<term::FactorRange> ranges(const Operator& op,
+                                                      std::int64_t device) const {
+    const auto& map = op.signature->map;
+    std::vector<term::FactorRange> out;
+    for (ops::FactorId f = 0; f < map.factors.size(); ++f) {
+      const auto size = map.factors[f].size;
+      const auto range = [&] {
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+          if (const int d = map.input_dim(i, f); d >= 0) {
+            return range_of(op.inputs[i], digits_, device, static_cast<std::size_t>(d), size);
+          }
+        }
+        const int d = map.output_dim(f);
+        CHECK(d >= 0, map.factors[f].name);
+        return range_of(op.output, digits_, device, static_cast<std::size_t>(d), size);
+      }();
+      out.push_back({range.size, size, range.offset});
+    }
+    return out;
+  }
+
+  void forward(const Task& task) {
+    const Operator op = operator_of(task.node);
+    for_each_holder(op.output, [&](std::int64_t device) {
+      std::vector<const Dense<T>*> inputs;
+      for (auto b : task.reads) inputs.push_back(&shard(b, device));
+      term::Evaluation<T> evaluation(op.signature->meaning, ranges(op, device), std::move(inputs));
+      slot(task.writes[0], device) = evaluation.forward(op.signature->map.outputs[0]);
+    });
+  }
+
+  void backward(const Task& task) {
+    const Operator op = operator_of(task.node);
+    std::vector<Dense<T>> unread;
+    for (const auto& shape : op.shards) unread.push_back(garbage<T>(shape));
+    for_each_holder(op.output, [&](std::int64_t device) {
+      std::vector<const Dense<T>*> inputs;
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const auto b = task.reads[i];
+        inputs.push_back(b == Program::kNone ? &unread[i] : &shard(b, device));
+      }
+      std::vector<Dense<T>*> gradients(op.inputs.size(), nullptr);
+      for (std::size_t w = 0; w < task.writes.size(); ++w) {
+        auto& into = slot(task.writes[w], device);
+        into = Dense<T>(program_.buffer(task.writes[w]).shard);
+        gradients[task.operands[w]] = &into;
+      }
+      term::Evaluation<T>(op.signature->meaning, ranges(op, device), std::move(inputs))
+          .backward(op.signature->map.outputs[0], shard(task.reads.back(), device),
+                    std::move(gradients));
+    });
+  }
+
+  // The gradient's layout is the dual: its partial digits are the loss's replicas.
+  void seed(const Task& task) {
+    const auto& buffer = program_.buffer(task.writes[0]);
+    for_each_holder(buffer.layout, [&](std::int64_t device) {
+      const bool first = is_first(buffer.layout, DigitRole::kPartial, device);
+      slot(task.writes[0], device) =
+          Dense<T>(Shape{}, {term::Numbers<T>::from_index(first ? 1 : 0)});
+    });
+  }
+
+  void accumulate(const Task& task) {
+    const auto& layout = program_.buffer(task.reads[0]).layout;
+    CHECK(task.reads[0] == task.writes[0] && layout == program_.buffer(task.reads[1]).layout);
+    for_each_holder(layout, [&](std::int64_t device) {
+      shard(task.reads[0], device);
+      add_overlap(shard(task.reads[1], device), box(task.reads[1], device),
+                  slot(task.writes[0], device), box(task.writes[0], device));
+    });
+  }
+
+  void update(const Task& task) {
+    if (program_.optimizer != plan::Optimizer::kSgd) return;
+    const auto& layout = program_.buffer(task.writes[0]).layout;
+    CHECK(task.reads[0] == task.writes[0] && layout == program_.buffer(task.reads[1]).layout);
+    const T factor = term::Numbers<T>::from_index(-1) * learning_rate_;
+    for_each_holder(layout, [&](std::int64_t device) {
+      const auto& gradient = shard(task.reads[1], device);
+      shard(task.reads[0], device);
+      auto& weight = slot(task.writes[0], device);
+      for (std::size_t i = 0; i < weight.data.size(); ++i) {
+        weight.data[i] += factor * gradient.data[i];
+      }
+    });
+  }
+
+  // --- Moves -------------------------------------------------------------------------------------
+
+  void move(const Task& task) {
+    const auto from = task.reads[0];
+    const auto to = task.writes[0];
+    CHECK(task.step.before == program_.buffer(from).layout);
+    CHECK(task.step.after == program_.buffer(to).layout);
+    for_each_holder(task.step.after, [&](std::int64_t device) {
+      Dense<T> out(program_.buffer(to).shard);
+      receive(task, device, out);
+      slot(to, device) = std::move(out);
+    });
+  }
+
+  void receive(const Task& task, std::int64_t device, Dense<T>& out) {
+    const auto group = digits_.group(device, task.step.digits);
+    const auto kind = senders(task.step.kind);
+    std::int64_t received = 0;
+    const auto from = [&](std::int64_t sender) {
+      received += add_overlap(shard(task.reads[0], sender), box(task.reads[0], sender), out,
+                              box(task.writes[0], device));
+    };
+    if (kind == Senders::kSelf) from(device);
+    if (kind == Senders::kSelfIfRoot && device == group[0]) from(device);
+    if (kind == Senders::kRoot) from(group[0]);
+    if (kind == Senders::kSummands || kind == Senders::kPieces) std::ranges::for_each(group, from);
+
+    // Did the definition make sense for these layouts?
+    const auto all = static_cast<std::int64_t>(out.data.size());
+    const auto members = static_cast<std::int64_t>(group.size());
+    const auto expected = [&] {
+      if (task.step.kind == Step::kPad) return all / members;
+      if (kind == Senders::kSelfIfRoot) return device == group[0] ? all : 0;
+      return kind == Senders::kSummands ? all * members : all;
+    }();
+    CHECK(received == expected, machine::name(task.step.kind), to_text(task.step.before),
+          to_text(task.step.after), received, expected);
+  }
+
+  const Program& program_;
+  const Digits& digits_;
+  T learning_rate_;
+  Execution<T> out_;
+};
+
+}  // namespace
+
+template <class T>
+Execution<T> run_program(const Program& program, const graph::SourceValues<T>& sources,
+                         T learning_rate) {
+  return Interpreter<T>(program, sources, learning_rate).run();
+}
+
+template <class T>
+Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferId id,
+                  bool* replicas_agree) {
+  const auto& buffer = program.buffer(id);
+  const auto& digits = program.digits;
+  const auto& shards = execution.buffers[id.index()];
+  const auto copies = buffer.layout.digits(DigitRole::kReplica);
+  const Box everything =
+      box_of(Layout(digits.count(), DigitRole::kReplica), digits, 0, buffer.sizes);
+  Dense<T> out(buffer.sizes);
+  for (std::int64_t device = 0; device < digits.devices(); ++device) {
+    const auto& shard = shards[static_cast<std::size_t>(device)];
+    CHECK(shard.data.empty() != holds(buffer.layout, digits, device), device);
+    if (shard.data.empty()) continue;
+    const auto first = digits.group(device, copies)[0];
+    if (device == first) {
+      add_overlap(shard, box_of(buffer.layout, digits, device, buffer.sizes), out, everything);
+    } else if (replicas_agree != nullptr && shard != shards[static_cast<std::size_t>(first)]) {
+      *replicas_agree = false;
+    }
+  }
+  return out;
+}
+
+template <class T>
+StepResult<T> step_result(const Program& program, const Execution<T>& execution) {
+  StepResult<T> out;
+  const auto whole = [&](BufferId id) {
+    return assemble(program, execution, id, &out.replicas_agree);
+  };
+  out.loss = whole(program.loss);
+  for (const auto& task : program.tasks) {
+    if (task.kind != TaskKind::kUpdate) continue;
+    const auto& name = program.pcg.node(task.node).name;
+    out.gradients[name] = whole(task.reads[1]);
+    out.weights[name] = whole(task.writes[0]);
+  }
+  return out;
+}
+
+#define TANDEM_INSTANTIATE(T)                                                             \
+  template Execution<T> run_program<T>(const Program&, const graph::SourceValues<T>&, T); \
+  template Dense<T> assemble<T>(const Program&, const Execution<T>&, BufferId, bool*);    \
+  template StepResult<T> step_result<T>(const Program&, const Execution<T>&);
+TANDEM_INSTANTIATE(double)
+TANDEM_INSTANTIATE(term::Field)
+#undef TANDEM_INSTANTIATE
+
+}  // namespace tandem::lower

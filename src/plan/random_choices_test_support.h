@@ -1,0 +1,258 @@
+// For tests: small random models, random legal choices for them, and choices written out by the
+// names of factors.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "graph/graph.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "plan/parallelize.h"
+
+namespace tandem::plan {
+
+// One level for each count, without any figures.
+inline machine::Machine machine_of(const std::vector<std::int64_t>& counts) {
+  machine::Machine out;
+  for (auto count : counts) out.levels.emplace_back().count = count;
+  return out;
+}
+inline machine::Digits digits_of(const std::vector<std::int64_t>& counts) {
+  return machine::Digits(machine_of(counts));
+}
+
+// --- Models: `n` is the number of devices, which divides most sizes ------------------------------
+
+inline graph::Graph random_mlp(std::int64_t n, std::mt19937_64& random) {
+  graph::GraphBuilder b("mlp");
+  auto h = b.input("x", {n, 2 * n}, DType::kFp32);
+  const auto layers = 1 + random() % 3;
+  std::int64_t width = 2 * n;
+  for (std::uint64_t l = 0; l < layers; ++l) {
+    const std::int64_t out = l + 1 == layers || random() % 2 == 0 ? 2 * n : n;
+    const auto w = b.weight(fmt::format("w{}", l), {out, width}, DType::kFp32);
+    const auto skip = h;
+    switch (random() % 3) {
+      case 0:
+        h = b.add(ops::kLinear, {h, w});
+        break;
+      case 1:
+        h = b.add(ops::make_op(ops::kLinear, ops::Linear{ops::Activation::kRelu}), {h, w});
+        break;
+      default:
+        h = b.add(ops::kLinear, {h, w, b.weight(fmt::format("b{}", l), {out}, DType::kFp32)});
+    }
+    if (out == width && random() % 2 == 0) h = b.add(ops::kAdd, {skip, h});
+    width = out;
+  }
+  return b.finish({b.add(ops::kMse, {h, b.input("target", {n, width}, DType::kFp32)}, "loss")});
+}
+
+inline graph::Graph random_attention(std::int64_t n, std::mt19937_64& random) {
+  graph::GraphBuilder b("attention");
+  const std::int64_t d = 2;
+  const std::int64_t e = random() % 2 == 0 ? n : 6;
+  const auto x = b.input("x", {2, n, e}, DType::kFp32);
+  const auto contract = [&](const char* index, graph::NodeId lhs, graph::NodeId rhs,
+                            double scale = 1) {
+    return b.add(ops::make_op(ops::kContract, ops::Contract{index, scale}), {lhs, rhs});
+  };
+  const auto scale = b.weight("scale", {e}, DType::kFp32);
+  const auto shift = b.weight("shift", {e}, DType::kFp32);
+  const auto normal = b.add(ops::kLayerNorm, {x, scale, shift});
+  const auto project = [&](const char* name) {
+    return contract("b s i, h d i -> b h s d", normal, b.weight(name, {n, d, e}, DType::kFp32));
+  };
+  const auto q = project("wq");
+  const auto k = project("wk");
+  const auto v = project("wv");
+  const auto p = b.add(ops::kSoftmax, {contract("b h s d, b h t d -> b h s t", q, k, 0.125)});
+  const auto heads = contract("b h s t, b h t d -> b h s d", p, v);
+  const auto out =
+      contract("b h s d, h d e -> b s e", heads, b.weight("wo", {n, d, e}, DType::kFp32));
+  const auto sum = b.add(ops::kAdd, {x, out});
+  return b.finish({b.add(ops::kMse, {sum, b.input("target", {2, n, e}, DType::kFp32)}, "loss")});
+}
+
+inline graph::Graph random_tables(std::int64_t n, std::mt19937_64& random) {
+  graph::GraphBuilder b("tables");
+  std::vector<graph::NodeId> parts;
+  const auto count = 1 + random() % 3;
+  for (std::uint64_t t = 0; t < count; ++t) {
+    const std::int64_t rows = random() % 2 == 0 ? 2 * n : n;
+    const auto index = b.input(fmt::format("i{}", t), {2 * n, 2}, DType::kInt64, rows);
+    const auto table = b.weight(fmt::format("t{}", t), {rows, n}, DType::kFp32);
+    parts.push_back(b.add(ops::kEmbeddingBag, {index, table}));
+  }
+  const auto all = b.add(ops::make_op(ops::kConcat, ops::Concat{1}), parts);
+  const auto width = static_cast<std::int64_t>(count) * n;
+  const auto h = b.add(ops::kLinear, {all, b.weight("w", {n, width}, DType::kFp32)});
+  const auto y = b.add(ops::kRelu, {h});
+  return b.finish({b.add(ops::kMse, {y, b.input("target", {2 * n, n}, DType::kFp32)}, "loss")});
+}
+
+// One of the three.
+inline graph::Graph random_model(std::int64_t n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  switch (seed % 3) {
+    case 0:
+      return random_mlp(n, random);
+    case 1:
+      return random_attention(n, random);
+    default:
+      return random_tables(n, random);
+  }
+}
+
+// --- Random legal choices ------------------------------------------------------------------------
+
+class Chooser {
+ public:
+  // `partial_weights`: a weight may be stored as a partial sum.
+  Chooser(const graph::Graph& model, const machine::Digits& digits, std::uint64_t seed,
+          bool partial_weights = false)
+      : model_(model), digits_(digits), random_(seed), partial_weights_(partial_weights) {}
+
+  std::vector<Choice> run() {
+    layouts_.resize(model_.size());
+    for (auto id : model_.ids()) {
+      const bool source = model_.node(id).op.role() == ops::Role::kSource;
+      choices_.push_back(source ? choose_source(id) : choose_compute(id));
+    }
+    return choices_;
+  }
+  // How many digits carry partial sums through an operator.
+  [[nodiscard]] int through_count() const { return through_count_; }
+
+ private:
+  bool chance(double p) { return static_cast<double>(random_() >> 11U) * 0x1p-53 < p; }
+  template <class T>
+  const T& pick(const std::vector<T>& from) {
+    return from[random_() % from.size()];
+  }
+
+  Choice choose_source(graph::NodeId id) {
+    Shape left = model_.node(id).type.shape.sizes;
+    machine::Layout layout(digits_.count(), machine::DigitRole::kReplica);
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      std::vector<machine::DigitRole> roles = {machine::DigitRole::kReplica,
+                                               machine::DigitRole::kIdle};
+      for (std::size_t d = 0; d < left.rank(); ++d) {
+        if (left[d] % digits_[i].size == 0)
+          roles.insert(roles.end(), 2, machine::DigitRole::dim(d));
+      }
+      auto role = pick(roles);
+      if (partial_weights_ && is_weight(model_.node(id)) && chance(0.1)) {
+        role = machine::DigitRole::kPartial;
+      }
+      if (role.is_dim()) left[role.dim()] /= digits_[i].size;
+      layout.set(i, role);
+    }
+    layouts_[id.index()] = layout;
+    return {.node = {}, .source = layout};
+  }
+
+  Choice choose_compute(graph::NodeId id) {
+    std::vector<Shape> shapes;
+    for (const auto& t : model_.input_types(id)) shapes.push_back(t.shape.sizes);
+    const auto& s = ops::signature(model_.node(id).op, shapes);
+    std::vector<std::int64_t> left;
+    for (const auto& f : s.map.factors) left.push_back(f.size);
+    // Partial sums pass through one set of operands only.
+    const auto set = s.partial_inputs.empty() ? 0 : random_() % s.partial_inputs.size();
+    Choice out;
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (can_pass(id, s, set, i) && chance(0.6)) {
+        out.node.uses[i] = machine::DigitUse::through(set);
+        ++through_count_;
+        continue;
+      }
+      std::vector<machine::DigitUse> uses = {machine::DigitUse::kReplica};
+      if (chance(0.2)) uses.push_back(machine::DigitUse::kIdle);
+      for (ops::FactorId f = 0; f < left.size(); ++f) {
+        if (s.use[f] != ops::FactorUse::kWhole && left[f] % digits_[i].size == 0) {
+          uses.insert(uses.end(), 2, machine::DigitUse::factor(f));
+        }
+      }
+      out.node.uses[i] = pick(uses);
+      if (out.node.uses[i].is_factor()) left[out.node.uses[i].factor()] /= digits_[i].size;
+    }
+    layouts_[id.index()] = output_layout(s, out.node, digits_.count());
+    return out;
+  }
+
+  // Nothing makes a partial sum of a whole value, so the operands must come with one.
+  [[nodiscard]] bool can_pass(graph::NodeId id, const ops::Signature& s, std::size_t set,
+                              std::size_t digit) const {
+    if (s.partial_inputs.empty()) return false;
+    for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
+      const bool carries = ((s.partial_inputs[set] >> i) & 1U) != 0;
+      const auto& layout = layouts_[model_.inputs(id)[i].index()];
+      if (carries && layout[digit] != machine::DigitRole::kPartial) return false;
+    }
+    return true;
+  }
+
+  const graph::Graph& model_;
+  const machine::Digits& digits_;
+  std::mt19937_64 random_;
+  bool partial_weights_;
+  std::vector<machine::Layout> layouts_;
+  std::vector<Choice> choices_;
+  int through_count_ = 0;
+};
+
+inline std::vector<Choice> random_choices(const graph::Graph& model, const machine::Digits& digits,
+                                          std::uint64_t seed, bool partial_weights = false) {
+  return Chooser(model, digits, seed, partial_weights).run();
+}
+
+// --- Choices written out -------------------------------------------------------------------------
+
+// By node name, a word a digit: a factor of the operator, "*" for redundant, "-" for idle.
+// Operators left out compute redundantly; sources lie as their first user wants them.
+inline std::vector<Choice> named_choices(const graph::Graph& model, const machine::Digits& digits,
+                                         const std::map<std::string, std::string>& words_of) {
+  std::vector<Choice> out(model.size());
+  for (auto id : model.ids()) {
+    out[id.index()].source = machine::Layout(digits.count(), machine::DigitRole::kIdle);
+  }
+  std::vector<bool> placed(model.size());
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (node.op.role() == ops::Role::kSource) continue;
+    std::vector<Shape> shapes;
+    for (const auto& t : model.input_types(id)) shapes.push_back(t.shape.sizes);
+    const auto& s = ops::signature(node.op, shapes);
+    auto& uses = out[id.index()].node.uses;
+    std::fill_n(uses.begin(), digits.count(), machine::DigitUse::kReplica);
+    if (const auto at = words_of.find(node.name); at != words_of.end()) {
+      const auto list = words(at->second);
+      CHECK(list.size() == digits.count(), node.name);
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        if (list[i] == "*") continue;
+        const int f = s.map.find(list[i]);
+        CHECK(f >= 0 || list[i] == "-", node.name, list[i]);
+        uses[i] = f >= 0 ? machine::DigitUse::factor(static_cast<ops::FactorId>(f))
+                         : machine::DigitUse::kIdle;
+      }
+    }
+    for (std::size_t i = 0; i < model.inputs(id).size(); ++i) {
+      const auto source = model.inputs(id)[i].index();
+      if (placed[source]) continue;
+      placed[source] = true;
+      out[source].source = input_layout(s, out[id.index()].node, digits.count(), i);
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::plan

@@ -1,0 +1,205 @@
+#include "search/search.h"
+
+#include <gtest/gtest.h>
+
+#include "machine/machine.h"
+#include "models/model.h"
+#include "plan/json.h"
+#include "search/layout_network.h"
+#include "strategies/factor_kinds.h"
+
+namespace tandem::search {
+namespace {
+
+using machine::DigitUse;
+using machine::Machine;
+
+Machine flat_machine(std::int64_t devices) {
+  Machine m = machine::load_machine("summit:1");
+  m.name = "flat";
+  m.levels = {m.levels.back()};
+  m.levels[0].count = devices;
+  return m;
+}
+
+graph::Graph build(const std::string& model, std::int64_t batch) {
+  return models::parse_model(model).build(batch, DType::kFp32);
+}
+
+// The factor that all digits of the operator called `name` run along, as its index text says it;
+// "copies", "idle" or "mixed".
+std::string use_of(const Costed& plan, const std::string& name) {
+  const auto& pcg = plan.mapped.pcg;
+  const auto nodes = strategies::analyze(pcg);
+  for (auto id : pcg.ids()) {
+    if (pcg.node(id).name != name) continue;
+    std::vector<machine::Layout> layouts;
+    for (auto i : pcg.inputs(id)) layouts.push_back(plan.mapped.layouts[i.index()]);
+    const auto& s = nodes[id.index()].signature;
+    const auto uses = infer_node_layout(s, layouts);
+    if (!uses) return "disagree";
+    for (std::size_t d = 1; d < layouts[0].count(); ++d) {
+      if (uses->uses[d] != uses->uses[0]) return "mixed";
+    }
+    const auto use = uses->uses[0];
+    if (use.is_factor()) return s.map.factors[use.factor()].name;
+    return use == DigitUse::kReplica ? "copies" : "idle";
+  }
+  return "missing";
+}
+
+// One BERT-like layer with a batch of one on six GPUs: no data parallelism to be had, so the search
+// must find Megatron's: attention by heads, the feed-forward block by columns, then by rows.
+TEST(Search, FindsMegatronForABertLayerOnSixDevices) {
+  const auto model = build("bert_large:layers=4,heads=12,hidden=768,ffn=3072", 1);
+  Options options;
+  options.optimizer = plan::Optimizer::kAdam;
+  options.dims.sequence = false;
+  for (const auto& machine : {flat_machine(6), machine::load_machine("summit:1")}) {
+    SCOPED_TRACE(machine.name);
+    const auto result = search(model, machine, options);
+    ASSERT_TRUE(result.best.has_value());
+    for (const std::string layer : {"l1.", "l2."}) {
+      for (const std::string name : {"q", "k", "v", "scores"}) {
+        EXPECT_EQ(use_of(*result.best, layer + name), "h") << layer << name;
+      }
+      EXPECT_EQ(use_of(*result.best, layer + "ffn1"), "n");
+      EXPECT_EQ(use_of(*result.best, layer + "ffn2"), "k");
+    }
+    // On one level its digits move together, and the output projection is Megatron's too. On
+    // Summit's two levels the search splits it: heads over sockets, columns over GPUs.
+    if (machine.name == "flat") {
+      EXPECT_EQ(use_of(*result.best, "l1.attention_out"), "h");
+    }
+    ASSERT_EQ(result.baselines.size(), 1U);
+    EXPECT_LE(result.best->simulation.iteration, result.baselines[0].simulation.iteration);
+  }
+}
+
+struct Case {
+  const char* model;
+  std::int64_t batch;
+  const char* machine;
+};
+
+TEST(Search, IsNeverWorseThanABaselineAndNeverBelowItsBound) {
+  for (const auto& c : {Case{"mlp:layers=4", 96, "summit:8"}, Case{"mlp:layers=4", 64, "local:2"},
+                        Case{"bert_large:layers=3", 192, "summit:8"}, Case{"bert_large:layers=3", 8, "local:2"},
+                        Case{"dlrm:tables=4", 49152, "summit:8"}, Case{"dlrm:tables=4", 2048, "local:2"}}) {
+    SCOPED_TRACE(std::string(c.model) + " on " + c.machine);
+    const auto result = search(build(c.model, c.batch), machine::load_machine(c.machine), {});
+    ASSERT_TRUE(result.best.has_value());
+    EXPECT_GT(result.lower_bound.value, 0);
+    EXPECT_LE(result.lower_bound, result.best->simulation.iteration * 1.000001);
+    for (const auto& b : result.baselines) {
+      EXPECT_GE(b.simulation.iteration * 1.000001, result.lower_bound) << b.name;
+      if (!b.feasible) continue;
+      EXPECT_LE(result.best->simulation.iteration, b.simulation.iteration) << b.name;
+    }
+  }
+}
+
+TEST(Search, ShardsTheTablesOfDlrmAndKeepsItsMlpsDataParallel) {
+  const auto result = search(build("dlrm", 49152), machine::load_machine("summit:8"), {});
+  ASSERT_TRUE(result.best.has_value());
+  EXPECT_EQ(use_of(*result.best, "bottom1"), "d0");
+  EXPECT_EQ(use_of(*result.best, "top1"), "d0");
+  EXPECT_NE(use_of(*result.best, "bag0"), "copies");
+  // A table is 256 MB: far less of it than a copy a device.
+  EXPECT_LT(result.best->simulation.persistent.value, 26 * 256e6 / 10);
+}
+
+TEST(Search, KeepsWithinMemoryAndSaysWhenNothingFits) {
+  const auto model = build("mlp:layers=4", 64);
+  const auto machine = machine::load_machine("local:4");
+  Options options;
+  const auto free = search(model, machine, options);
+  ASSERT_TRUE(free.best.has_value());
+  options.memory = free.best->simulation.memory * 0.9;
+  const auto tight = search(model, machine, options);
+  if (tight.best) {
+    EXPECT_LE(tight.best->simulation.memory, *options.memory);
+    EXPECT_GE(tight.best->simulation.iteration, free.best->simulation.iteration);
+  }
+  options.memory = Bytes{1000};
+  const auto none = search(model, machine, options);
+  EXPECT_FALSE(none.best.has_value());
+  EXPECT_GT(none.smallest.simulation.memory.value, 1000);
+}
+
+TEST(Search, GivesTheSamePlanEveryTime) {
+  const auto model = build("bert_large:layers=2", 48);
+  const auto machine = machine::load_machine("summit:8");
+  const auto text = [&] {
+    const auto result = search(model, machine, {});
+    plan::Plan plan{.model = "bert", .machine = "summit:8", .strategy = "search", .mapped = result.best->mapped,
+                    .iteration = {}, .memory = {}};
+    return plan::to_json(plan);
+  };
+  EXPECT_EQ(text(), text());
+}
+
+TEST(Search, UsesOnlyTheDimensionsItMay) {
+  Options options;
+  options.dims = {.data = true, .model = false, .reduction = false, .head = false, .sequence = false};
+  const auto result = search(build("mlp:layers=4", 96), machine::load_machine("summit:8"), options);
+  ASSERT_TRUE(result.best.has_value());
+  EXPECT_EQ(use_of(*result.best, "linear2"), "d0");
+}
+
+// Every assignment of the states of a chain, costed edge by edge without tables or elimination.
+TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
+  const auto model = build("mlp:layers=2,hidden=64,inputs=32,outputs=16", 8);
+  Machine machine = machine::load_machine("summit:2");
+  machine.levels = {machine.levels[0], machine.levels[1]};  // digits 2 and 2
+  const machine::Digits digits(machine);
+  const Dims dims;
+  CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  const LayoutNetwork network(model, digits, costs, dims, 10000, {});
+  const auto nodes = strategies::analyze(model);
+  std::vector<graph::NodeId> chain;
+  for (auto id : model.ids()) {
+    if (model.node(id).op.role() == ops::Role::kCompute) chain.push_back(id);
+  }
+  const Prices prices{.async = 0.7};
+
+  // best[s]: the cheapest way to have the last operator so far in its state s.
+  const auto has_gradient = graph::needs_gradient(model);
+  std::vector<double> best;
+  std::vector<machine::NodeLayout> before;
+  for (std::size_t c = 0; c < chain.size(); ++c) {
+    const auto& s = nodes[chain[c].index()].signature;
+    const auto inputs = model.inputs(chain[c]);
+    const auto states = node_layouts(nodes[chain[c].index()], digits, dims);
+    std::vector<double> next;
+    for (const auto& state : states) {
+      std::vector<DType> types(inputs.size(), DType::kFp32);
+      std::size_t differentiated = 0;
+      for (auto i : inputs) differentiated += has_gradient[i.index()] ? 1 : 0;
+      double own = prices.of(costs.compute(model.node(chain[c]).op, s, types, DType::kFp32, state, differentiated));
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const auto& source = model.node(inputs[i]);
+        if (is_weight(source)) {
+          own += prices.of(costs.weight(source.type.shape.sizes, DType::kFp32,
+                                        input_layout(s, state, digits.count(), i)));
+        }
+      }
+      double reached = c == 0 ? 0 : 1e30;
+      for (std::size_t p = 0; p < before.size(); ++p) {
+        const auto& producer = nodes[chain[c - 1].index()].signature;
+        const auto move = costs.reshard(model.node(chain[c - 1]).type.shape.sizes, DType::kFp32,
+                                        output_layout(producer, before[p], digits.count()),
+                                        input_layout(s, state, digits.count(), 0), true, true);
+        reached = std::min(reached, best[p] + prices.of(move));
+      }
+      next.push_back(reached + own);
+    }
+    best = next;
+    before = states;
+  }
+  const double expected = *std::ranges::min_element(best);
+  EXPECT_NEAR(network.solve(prices).cost, expected, 1e-5 * expected);
+}
+
+}  // namespace
+}  // namespace tandem::search

@@ -1,0 +1,271 @@
+// The simulator against closed forms. Where compute shall be counted and not priced, every task
+// takes exactly one launch, for the device is infinitely fast otherwise.
+#include "sim/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "graph/text.h"
+#include "lower/lower.h"
+#include "models/model.h"
+#include "plan/random_choices_test_support.h"
+#include "sim/memory.h"
+
+namespace tandem::sim {
+namespace {
+
+using graph::Graph;
+using lower::Phase;
+using lower::Program;
+using machine::Digits;
+using machine::Machine;
+using plan::named_choices;
+using plan::Optimizer;
+
+constexpr double kMicro = 1e-6;
+constexpr double kInfinite = 1e30;
+
+// Launches of 1 us and links of 1 GB/s in each level, nothing else takes time: an all-reduce of two
+// devices then takes 1 us for 1000 bytes.
+Machine counting_machine(const std::vector<std::int64_t>& counts) {
+  Machine m = plan::machine_of(counts);
+  m.device.peak = {{DType::kFp32, FlopsPerSecond{kInfinite}}};
+  m.device.bandwidth = BytesPerSecond{kInfinite};
+  m.device.launch = Seconds{kMicro};
+  for (auto& level : m.levels) level.bandwidth = BytesPerSecond{1e9};
+  return m;
+}
+
+Program lowered(const Graph& model, const Digits& digits, const std::vector<plan::Choice>& choices,
+                Phase phase = Phase::kTraining, Optimizer optimizer = Optimizer::kSgd) {
+  return lower::lower(plan::parallelize(model, digits, choices), digits, optimizer, phase);
+}
+
+Program alone(const Graph& model, Phase phase = Phase::kTraining,
+              Optimizer optimizer = Optimizer::kSgd) {
+  const auto digits = plan::digits_of({1});
+  return lowered(model, digits, named_choices(model, digits, {}), phase, optimizer);
+}
+
+Graph mlp(const std::string& settings, std::int64_t batch) {
+  return models::parse_model("mlp:" + settings).build(batch, DType::kFp32);
+}
+
+// --- Time ----------------------------------------------------------------------------------------
+
+TEST(Simulate, AChainOfComputeIsASum) {
+  auto m = plan::machine_of({1});
+  m.device.peak = {{DType::kFp32, FlopsPerSecond{1e9}}};
+  m.device.compute_utilization = 0.5;
+  m.device.bandwidth = BytesPerSecond{kInfinite};
+  m.device.launch = Seconds{3 * kMicro};
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[8, 16]\n%w1 = weight() shape=[32, 16]\n"
+      "%w2 = weight() shape=[4, 32]\n%y = linear(%x, %w1)\n%z = linear(%y, %w2)\nreturn %z\n");
+  const auto s = simulate(alone(model, Phase::kInference), m);
+  const double flops = 2.0 * 8 * 16 * 32 + 2.0 * 8 * 32 * 4;
+  EXPECT_NEAR(s.iteration.value, flops / 0.5e9 + 6 * kMicro, 1e-15);
+  EXPECT_EQ(s.model_flops, Flops{flops});
+  EXPECT_NEAR(s.mfu, flops / 1e9 / s.iteration.value, 1e-12);
+  EXPECT_EQ(s.compute, s.iteration);
+  EXPECT_EQ(s.exposed_comm, Seconds{});
+  EXPECT_EQ(s.bubble, Seconds{});
+}
+
+TEST(Simulate, OneDeviceLaunchesEveryTaskOnce) {
+  const auto s =
+      simulate(alone(mlp("layers=3,inputs=4,hidden=4,outputs=4", 2)), counting_machine({1}));
+  // Linears, rectifiers and the loss both ways, and three updates.
+  EXPECT_NEAR(s.iteration.value, (2 * (3 + 2 + 1) + 3) * kMicro, 1e-15);
+}
+
+// Three layers, data parallel on two devices. Times in microseconds: forward ends at 6, then the
+// loss, a linear at 8, 10 and 12, each followed by the all-reduce of its gradient; the updates come
+// after all compute, each after its all-reduce.
+TEST(Simulate, DataParallelAllReducesOverlapTheBackwardPass) {
+  struct Case {
+    std::int64_t inputs, hidden, outputs;
+    const char* what;
+  };
+  const Case cases[] = {{100, 10, 25, "the last all-reduce sticks out"},
+                        {25, 10, 25, "all hidden"},
+                        {25, 10, 1000, "the first one delays the others"},
+                        {25, 100, 25, "the middle one does"},
+                        {1000, 1000, 1000, "communication bound"}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.what);
+    const auto model = mlp(
+        fmt::format("layers=3,inputs={},hidden={},outputs={}", c.inputs, c.hidden, c.outputs), 2);
+    const auto m = counting_machine({2});
+    const Digits digits(m);
+    const auto program = lowered(model, digits,
+                                 named_choices(model, digits,
+                                               {{"linear1", "d0"},
+                                                {"relu1", "d0"},
+                                                {"linear2", "d0"},
+                                                {"relu2", "d0"},
+                                                {"linear3", "d0"},
+                                                {"loss", "d0"}}));
+    const auto s = simulate(program, m);
+    const auto time = [](std::int64_t rows, std::int64_t columns) {
+      return static_cast<double>(rows * columns * 4) / 1000;
+    };
+    const double end3 = 8 + time(c.outputs, c.hidden);
+    const double end2 = std::max(10.0, end3) + time(c.hidden, c.hidden);
+    const double end1 = std::max(12.0, end2) + time(c.hidden, c.inputs);
+    const double update3 = std::max(12.0, end3) + 1;
+    const double update2 = std::max(update3, end2) + 1;
+    const double update1 = std::max(update2, end1) + 1;
+    const double tolerance = 1e-9 * update1;
+    EXPECT_NEAR(s.iteration.value / kMicro, update1, tolerance);
+    EXPECT_NEAR(s.compute.value / kMicro, 15, tolerance);
+    // With communication to the end of everything but the last update there is no bubble here.
+    EXPECT_NEAR(s.exposed_comm.value / kMicro, update1 - 15, tolerance);
+    EXPECT_NEAR(s.bubble.value / kMicro, 0, tolerance);
+    EXPECT_NEAR(s.serialized.at("all_reduce").value / kMicro,
+                time(c.outputs, c.hidden) + time(c.hidden, c.hidden) + time(c.hidden, c.inputs),
+                tolerance);
+  }
+}
+
+TEST(Simulate, TensorParallelAllReducesAreFullyExposed) {
+  const auto model = mlp("layers=2,inputs=4,hidden=6,outputs=250", 8);
+  const auto m = counting_machine({2});
+  const Digits digits(m);
+  const auto program =
+      lowered(model, digits,
+              named_choices(model, digits, {{"linear1", "n"}, {"relu1", "d1"}, {"linear2", "k"}}));
+  const auto s = simulate(program, m);
+  // The result of the pair forward, its gradient backward: [8, 250] in 8 us.
+  EXPECT_NEAR(s.serialized.at("all_reduce").value, 2 * 8 * kMicro, 1e-15);
+  EXPECT_NEAR(s.exposed_comm.value, 2 * 8 * kMicro, 1e-15);
+  EXPECT_NEAR(s.compute.value, (2 * 4 + 2) * kMicro, 1e-15);
+  EXPECT_NEAR(s.iteration.value, 26 * kMicro, 1e-15);
+}
+
+// --- Properties of random programs ---------------------------------------------------------------
+
+// All figures finite, none alike.
+Machine ordinary_machine(const std::vector<std::int64_t>& counts, double link_speed = 1) {
+  Machine m = plan::machine_of(counts);
+  m.device.peak = {{DType::kFp32, FlopsPerSecond{2e9}}};
+  m.device.compute_utilization = 0.7;
+  m.device.bandwidth = BytesPerSecond{3e9};
+  m.device.launch = Seconds{0.3 * kMicro};
+  double speed = 0.5e9 * link_speed;
+  for (auto& level : m.levels) {
+    level.bandwidth = BytesPerSecond{speed *= 2};
+    level.latency = Seconds{0.1 * kMicro / link_speed};
+    level.shared = &level == m.levels.data();
+  }
+  return m;
+}
+
+// Calls visit(model, choices, counts).
+template <class Visit>
+void for_each_random_plan(Visit&& visit) {
+  for (const auto& counts :
+       std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}, {2, 2, 2}}) {
+    const auto digits = plan::digits_of(counts);
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      SCOPED_TRACE(fmt::format("{} devices, seed {}", digits.devices(), seed));
+      const auto model = plan::random_model(digits.devices(), seed);
+      visit(model, plan::random_choices(model, digits, seed), counts);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(Simulate, TheIterationIsComputeAndExposedAndBubble) {
+  for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
+    const auto m = ordinary_machine(counts);
+    const auto s = simulate(lowered(model, Digits(m), choices), m);
+    const double whole = s.iteration.value;
+    EXPECT_NEAR((s.compute + s.exposed_comm + s.bubble).value, whole, 1e-12 * whole);
+    EXPECT_GE(s.exposed_comm.value, 0);
+    EXPECT_GE(s.bubble.value, -1e-12 * whole);
+    double serialized = 0;
+    for (const auto& [kind, time] : s.serialized) serialized += time.value;
+    EXPECT_LE(whole, serialized * (1 + 1e-12));
+    EXPECT_GT(s.mfu, 0);
+    EXPECT_LE(s.mfu, 1);
+    // A stream does one thing at a time.
+    std::vector<Seconds> free(1 + m.levels.size());
+    for (const auto& span : s.timeline) {
+      EXPECT_GE(span.start, free[span.stream]);
+      free[span.stream] = span.end;
+    }
+  });
+}
+
+TEST(Simulate, FasterLinksNeverMakeItSlower) {
+  for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
+    const auto m = ordinary_machine(counts);
+    const auto program = lowered(model, Digits(m), choices);
+    double last = simulate(program, m).iteration.value;
+    for (const double speed : {1.5, 4.0, 1000.0}) {
+      const double now = simulate(program, ordinary_machine(counts, speed)).iteration.value;
+      EXPECT_LE(now, last * (1 + 1e-12)) << speed;
+      last = now;
+    }
+  });
+}
+
+TEST(Simulate, NamesDoNotMatter) {
+  for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
+    const auto renamed =
+        graph::parse_graph(std::regex_replace(graph::to_text(model), std::regex("%"), "%other_"));
+    const auto m = ordinary_machine(counts);
+    const auto a = simulate(lowered(model, Digits(m), choices), m);
+    const auto b = simulate(lowered(renamed, Digits(m), choices), m);
+    EXPECT_EQ(a.iteration, b.iteration);
+    EXPECT_EQ(a.serialized, b.serialized);
+    EXPECT_EQ(a.memory, b.memory);
+    EXPECT_EQ(a.timeline.size(), b.timeline.size());
+  });
+}
+
+// --- Memory --------------------------------------------------------------------------------------
+
+// x is [64, 64], every tensor 16 KiB; `op` twice in a chain after a linear, then the loss.
+Memory memory_of_chain(const std::string& op) {
+  const auto text = fmt::format(
+      "graph g\n%x = input() shape=[64, 64]\n%w = weight() shape=[64, 64]\n%t = input() shape=[64, "
+      "64]\n"
+      "%a = linear(%x, %w)\n%b = {}\n%c = {}\n%loss = mse(%c, %t)\nreturn %loss\n",
+      fmt::format(fmt::runtime(op), "%a"), fmt::format(fmt::runtime(op), "%b"));
+  return memory_of(alone(graph::parse_graph(text)));
+}
+
+TEST(Memory, WhatBackwardDoesNotNeedIsFreed) {
+  constexpr double kTensor = 64 * 64 * 4;
+  constexpr double kScalar = 4;
+  // Rectifiers need their operands: x, t, a, b, c, and the gradient of c while the loss's is there.
+  const auto kept = memory_of_chain("relu({})");
+  EXPECT_EQ(kept.persistent, Bytes{kTensor});
+  EXPECT_EQ(kept.peak, Bytes{kTensor + 6 * kTensor + kScalar});
+  // Sums do not: a is freed after b, b after c. Left are x, t, c and the gradient of c ...
+  const auto freed = memory_of_chain("add({0}, {0})");
+  EXPECT_EQ(freed.peak, Bytes{kTensor + 4 * kTensor + kScalar});
+}
+
+TEST(Memory, IsAtLeastWhatPersists) {
+  for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
+    const auto digits = plan::digits_of(counts);
+    const auto memory = memory_of(lowered(model, digits, choices));
+    EXPECT_GE(memory.peak, memory.persistent);
+    const auto inference = memory_of(lowered(model, digits, choices, Phase::kInference));
+    EXPECT_EQ(inference.persistent, memory.persistent);
+    EXPECT_LE(inference.peak, memory.peak);
+    // Adam adds two states a weight.
+    const auto adam =
+        memory_of(lowered(model, digits, choices, Phase::kTraining, Optimizer::kAdam));
+    EXPECT_EQ(adam.persistent, 3 * memory.persistent);
+    EXPECT_EQ(adam.peak - adam.persistent, memory.peak - memory.persistent);
+  });
+}
+
+}  // namespace
+}  // namespace tandem::sim
