@@ -77,7 +77,7 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
     const auto digits = digits_of(counts);
     for (std::uint64_t seed = 0; seed < 150; ++seed) {
       const auto model = plan::random_model(digits.devices(), seed);
-      plan::Chooser chooser(model, digits, seed, seed % 2 == 1);
+      plan::Chooser chooser(model, digits, seed);
       const auto program = lowered(model, digits, chooser.run());
       SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}\n{}", digits.devices(), seed,
                                graph::to_text(program.pcg), to_text(program)));
@@ -90,7 +90,8 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
     }
   }
   EXPECT_GT(through, 100);
-  EXPECT_EQ(moves.size(), 13U) << "a kind of step was never met";
+  // All kinds but mask: no legal plan makes a partial sum of a whole value.
+  EXPECT_EQ(moves.size(), 12U) << "a kind of step was never met";
   for (const auto& [kind, count] : moves) EXPECT_GE(count, 10) << kind;
 }
 

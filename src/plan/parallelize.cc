@@ -142,6 +142,9 @@ void check_mapped(const MappedGraph& mapped, const Digits& digits) {
                       fmt::format("layout '{}' does not mean the type {}", to_text(layout),
                                   to_text(node.type.shape)));
     }
+    if (is_weight(node) && layout.digits(DigitRole::kPartial) != 0) {
+      throw UserError("plan", where, "a weight cannot be stored as partial sums");
+    }
     if (node.op.role() != ops::Role::kCompute) continue;
     std::vector<Shape> shapes;
     std::vector<Layout> layouts;

@@ -116,10 +116,8 @@ inline graph::Graph random_model(std::int64_t n, std::uint64_t seed) {
 
 class Chooser {
  public:
-  // `partial_weights`: a weight may be stored as a partial sum.
-  Chooser(const graph::Graph& model, const machine::Digits& digits, std::uint64_t seed,
-          bool partial_weights = false)
-      : model_(model), digits_(digits), random_(seed), partial_weights_(partial_weights) {}
+  Chooser(const graph::Graph& model, const machine::Digits& digits, std::uint64_t seed)
+      : model_(model), digits_(digits), random_(seed) {}
 
   std::vector<Choice> run() {
     layouts_.resize(model_.size());
@@ -149,10 +147,7 @@ class Chooser {
         if (left[d] % digits_[i].size == 0)
           roles.insert(roles.end(), 2, machine::DigitRole::dim(d));
       }
-      auto role = pick(roles);
-      if (partial_weights_ && is_weight(model_.node(id)) && chance(0.1)) {
-        role = machine::DigitRole::kPartial;
-      }
+      const auto role = pick(roles);
       if (role.is_dim()) left[role.dim()] /= digits_[i].size;
       layout.set(i, role);
     }
@@ -204,15 +199,14 @@ class Chooser {
   const graph::Graph& model_;
   const machine::Digits& digits_;
   std::mt19937_64 random_;
-  bool partial_weights_;
   std::vector<machine::Layout> layouts_;
   std::vector<Choice> choices_;
   int through_count_ = 0;
 };
 
 inline std::vector<Choice> random_choices(const graph::Graph& model, const machine::Digits& digits,
-                                          std::uint64_t seed, bool partial_weights = false) {
-  return Chooser(model, digits, seed, partial_weights).run();
+                                          std::uint64_t seed) {
+  return Chooser(model, digits, seed).run();
 }
 
 // --- Choices written out -------------------------------------------------------------------------

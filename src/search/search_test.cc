@@ -142,7 +142,7 @@ TEST(Search, GivesTheSamePlanEveryTime) {
 TEST(Search, UsesOnlyTheDimensionsItMay) {
   Options options;
   options.dims = {.data = true, .model = false, .reduction = false, .head = false, .sequence = false};
-  const auto result = search(build("mlp:layers=4", 96), machine::load_machine("summit:8"), options);
+  const auto result = search(build("mlp:layers=4", 12288), machine::load_machine("summit:8"), options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_EQ(use_of(*result.best, "linear2"), "d0");
 }

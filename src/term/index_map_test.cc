@@ -86,10 +86,17 @@ TEST(IndexMap, RefusesMoreFactorsThanItHolds) {
   std::string text;
   std::vector<Shape> inputs;
   for (int i = 0; i < 33; ++i) {
-    text += fmt::format("{}f{}", i == 0 ? "" : ", ", i);
-    inputs.push_back({2});
+    text += fmt::format("{}f{} g{}", i == 0 ? "" : ", ", i, i);
+    inputs.push_back({2, 2});
   }
   EXPECT_THROW(resolve_index(text + " ->", inputs), UserError);
+}
+
+TEST(IndexMap, RefusesMoreInputsThanItHolds) {
+  std::string text;
+  for (int i = 0; i < 64; ++i) text += i == 0 ? "a" : ", a";
+  const std::vector<Shape> inputs(64, Shape{2});
+  EXPECT_THROW(resolve_index(text + " -> a", inputs), UserError);
 }
 
 TEST(IndexMap, LooksUp) {
