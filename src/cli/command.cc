@@ -22,7 +22,8 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 void print_json(const Json& json) { std::cout << json.dump(1) << "\n"; }
 
 void Job::add_flags(CLI::App& command) {
-  command.add_option("model", model_text, "NAME or NAME:key=value,... (`tandem models`)")->required();
+  command.add_option("model", model_text, "NAME or NAME:key=value,... (`tandem models`)")
+      ->required();
   command.add_option("--machine", machine_text, "NAME:SIZE or a machine file (`tandem machines`)")
       ->required();
   command.add_option("--batch", batch, "global batch; default: the published one")
@@ -32,7 +33,9 @@ void Job::add_flags(CLI::App& command) {
   command.add_option("--dtype", dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))
       ->capture_default_str();
-  command.add_option("--memory", memory, "bytes a device may use; default: its memory less its reserve")
+  command
+      .add_option("--memory", memory,
+                  "bytes a device may use; default: its memory less its reserve")
       ->check(CLI::PositiveNumber);
 }
 
@@ -43,11 +46,16 @@ search::Dims parse_dims(const std::string& text) {
   if (text.empty()) return dims;
   dims = {false, false, false, false, false};
   for (auto word : split(text, ',')) {
-    if (word == "data") dims.data = true;
-    else if (word == "model") dims.model = true;
-    else if (word == "reduction") dims.reduction = true;
-    else if (word == "head") dims.head = true;
-    else if (word == "sequence") dims.sequence = true;
+    if (word == "data")
+      dims.data = true;
+    else if (word == "model")
+      dims.model = true;
+    else if (word == "reduction")
+      dims.reduction = true;
+    else if (word == "head")
+      dims.head = true;
+    else if (word == "sequence")
+      dims.sequence = true;
     else
       throw UserError("flag", "--dims", fmt::format("there is no dimension '{}'", word),
                       "there are: data, model, reduction, head, sequence");
@@ -55,7 +63,8 @@ search::Dims parse_dims(const std::string& text) {
   return dims;
 }
 
-Setup resolve_with(const Job& job, std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
+Setup resolve_with(const Job& job,
+                   std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
   auto model = models::parse_model(job.model_text);
   auto machine = machine::load_machine(job.machine_text);
   machine::Digits digits(machine);
@@ -68,8 +77,8 @@ Setup resolve_with(const Job& job, std::int64_t default_batch(const models::Mode
   options.optimizer = adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
   if (job.memory > 0) options.memory = Bytes{job.memory};
   options.dims = parse_dims(job.dims);
-  return {std::move(model), std::move(machine), std::move(digits), batch,
-          dtype,            std::move(graph),   options};
+  return {std::move(model), std::move(machine), std::move(digits), batch, dtype, std::move(graph),
+          options};
 }
 
 }  // namespace
@@ -81,7 +90,8 @@ Setup resolve(const Job& job) {
 }
 
 Setup resolve_for_training(const Job& job) {
-  return resolve_with(job, [](const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; });
+  return resolve_with(job,
+                      [](const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; });
 }
 
 plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {

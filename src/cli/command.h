@@ -37,11 +37,11 @@ void print_json(const Json& json);
 struct Job {
   std::string model_text;
   std::string machine_text;
-  std::int64_t batch = 0;     // 0: the published batch
-  std::string optimizer;      // empty: the published optimizer
+  std::int64_t batch = 0;  // 0: the published batch
+  std::string optimizer;   // empty: the published optimizer
   std::string dtype = "fp32";
-  double memory = 0;          // 0: the device's, less its reserve
-  std::string dims;           // empty: all
+  double memory = 0;  // 0: the device's, less its reserve
+  std::string dims;   // empty: all
 
   void add_flags(CLI::App& command);
 };

@@ -32,7 +32,8 @@ int report(const UserError& error, bool json) {
 }
 
 int run(int argc, char** argv) {
-  const bool json = std::any_of(argv, argv + argc, [](const char* a) { return std::string_view(a) == "--json"; });
+  const bool json =
+      std::any_of(argv, argv + argc, [](const char* a) { return std::string_view(a) == "--json"; });
   CLI::App app("Plans and runs distributed training of neural networks.", "tandem");
   app.set_version_flag("--version", "tandem " TANDEM_VERSION);
   app.require_subcommand(1);

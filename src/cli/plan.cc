@@ -23,7 +23,8 @@ struct Flags {
 const search::Costed* best_baseline(const search::Result& result) {
   const search::Costed* best = nullptr;
   for (const auto& b : result.baselines) {
-    if (b.feasible && (best == nullptr || b.simulation.iteration < best->simulation.iteration)) best = &b;
+    if (b.feasible && (best == nullptr || b.simulation.iteration < best->simulation.iteration))
+      best = &b;
   }
   return best;
 }
@@ -43,10 +44,11 @@ int print_infeasible(const search::Result& result, bool json) {
                 {"over_by_bytes", static_cast<std::int64_t>(over.value)},
                 {"smallest_change", smallest_change(result)}});
   }
-  std::cerr << fmt::format("tandem: nothing fits: the smallest plan found needs {} a device and {} may be used "
-                           "({} too much); what would help: {}\n",
-                           bytes_text(needs.value), bytes_text(result.limit.value),
-                           bytes_text(over.value), smallest_change(result));
+  std::cerr << fmt::format(
+      "tandem: nothing fits: the smallest plan found needs {} a device and {} may be used "
+      "({} too much); what would help: {}\n",
+      bytes_text(needs.value), bytes_text(result.limit.value), bytes_text(over.value),
+      smallest_change(result));
   return ExitCode::kCannot;
 }
 
@@ -55,7 +57,8 @@ Json baselines_json(const search::Result& result) {
   for (const auto& b : result.baselines) {
     Json row{{"name", b.name}, {"feasible", b.feasible}};
     row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
-    row["memory_bytes"] = b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
+    row["memory_bytes"] =
+        b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
     out.push_back(row);
   }
   return out;
@@ -72,16 +75,20 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out["baselines"] = baselines_json(result);
   const auto* baseline = best_baseline(result);
   out["speedup_over_best_baseline"] =
-      baseline == nullptr ? Json() : Json(baseline->simulation.iteration / best.simulation.iteration);
+      baseline == nullptr ? Json()
+                          : Json(baseline->simulation.iteration / best.simulation.iteration);
   out["derivation_steps"] = 0;
   return out;
 }
 
 std::string row_text(const search::Costed& row, const Setup& setup, const search::Result& result) {
   const auto& s = row.simulation;
-  const std::string against = row.feasible ? fmt::format("{:.2f} x the plan's time", s.iteration / result.best->simulation.iteration)
-                                           : "does not fit";
-  return fmt::format("  {:<28} {:>9} {:>12}/s {:>9}   {}\n", row.name, seconds_text(s.iteration.value),
+  const std::string against =
+      row.feasible
+          ? fmt::format("{:.2f} x the plan's time", s.iteration / result.best->simulation.iteration)
+          : "does not fit";
+  return fmt::format("  {:<28} {:>9} {:>12}/s {:>9}   {}\n", row.name,
+                     seconds_text(s.iteration.value),
                      si(static_cast<double>(setup.batch) / s.iteration.value),
                      bytes_text(s.memory.value), against);
 }
@@ -107,20 +114,23 @@ void print_plan(const Setup& setup, const search::Result& result) {
   std::cout << "\nWhat communicates, per device and step:\n"
             << report::communication_text(program, setup.machine, s);
   std::cout << fmt::format(
-      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} %.\n",
+      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} "
+      "%.\n",
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(s.memory.value), bytes_text(result.limit.value),
       100 * s.mfu);
-  std::cout << fmt::format("At least {} for these layouts. Searched {:.2f} s, {} candidates simulated: {}.\n",
-                           seconds_text(result.lower_bound.value), result.search_s,
-                           result.candidates, result.stop_reason);
+  std::cout << fmt::format(
+      "At least {} for these layouts. Searched {:.2f} s, {} candidates simulated: {}.\n",
+      seconds_text(result.lower_bound.value), result.search_s, result.candidates,
+      result.stop_reason);
 }
 
 int run_plan(const Flags& flags) {
   const auto setup = resolve(flags.job);
   const auto result = search::search(setup.graph, setup.machine, setup.options);
   if (!result.best) return print_infeasible(result, flags.json);
-  if (!flags.output.empty()) write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
+  if (!flags.output.empty())
+    write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
   if (flags.json) {
     print_json(plan_json(setup, result));
   } else {
@@ -158,9 +168,9 @@ std::shared_ptr<Flags> add_search_command(CLI::App& app, const std::string& name
 
 void add_plan(CLI::App& app, int& exit_code) {
   CLI::App* command = nullptr;
-  auto flags = add_search_command(app, "plan", "find the fastest way to train a network on a machine",
-                                  "plan bert_large --machine summit:8 -o plan.json", exit_code,
-                                  run_plan, &command);
+  auto flags = add_search_command(
+      app, "plan", "find the fastest way to train a network on a machine",
+      "plan bert_large --machine summit:8 -o plan.json", exit_code, run_plan, &command);
   command->add_option("-o,--output", flags->output, "write the plan to this file");
 }
 

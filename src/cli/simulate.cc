@@ -33,20 +33,19 @@ struct Simulated {
 Simulated simulate_plan(const Flags& flags) {
   const auto plan = plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
   if (!flags.job.machine_text.empty() && flags.job.machine_text != plan.machine) {
-    throw UserError("flag", "--machine", fmt::format("is {} and the plan is for {}",
-                                                     flags.job.machine_text, plan.machine));
+    throw UserError(
+        "flag", "--machine",
+        fmt::format("is {} and the plan is for {}", flags.job.machine_text, plan.machine));
   }
   auto machine = machine::load_machine(plan.machine);
   auto program = lower::lower(plan.mapped, machine::Digits(machine), plan.optimizer);
   auto simulation = sim::simulate(program, machine);
-  Json echo{{"model", plan.model},
-            {"machine", plan.machine},
-            {"devices", machine.devices()},
-            {"batch", plan.batch},
-            {"dtype", name(plan.dtype)},
-            {"optimizer", name(plan.optimizer)},
+  Json echo{{"model", plan.model},          {"machine", plan.machine},
+            {"devices", machine.devices()}, {"batch", plan.batch},
+            {"dtype", name(plan.dtype)},    {"optimizer", name(plan.optimizer)},
             {"strategy", plan.strategy}};
-  return {std::move(echo), plan.batch, std::move(machine), std::move(program), std::move(simulation)};
+  return {std::move(echo), plan.batch, std::move(machine), std::move(program),
+          std::move(simulation)};
 }
 
 // The fastest of the strategies that the name stands for.
@@ -107,8 +106,9 @@ void run(const Flags& flags) {
 
 void add_simulate(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<Flags>();
-  auto* command = add_command(app, "simulate", "predict the time and memory of a strategy or a plan",
-                              "simulate bert_large --machine summit:8 --strategy megatron", flags->json);
+  auto* command =
+      add_command(app, "simulate", "predict the time and memory of a strategy or a plan",
+                  "simulate bert_large --machine summit:8 --strategy megatron", flags->json);
   flags->job.add_flags(*command);
   command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
   command->get_option("--machine")->required(false);

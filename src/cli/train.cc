@@ -31,7 +31,8 @@ struct Flags {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() / fmt::format("tandem-plan-{}.json", getpid())) {
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("tandem-plan-{}.json", getpid())) {
     write_file(path_.string(), text);
   }
   TemporaryFile(const TemporaryFile&) = delete;
@@ -47,10 +48,11 @@ class TemporaryFile {
 };
 
 std::filesystem::path worker_path() {
-  const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
+  auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
   if (!std::filesystem::exists(path)) {
-    throw UserError("runtime", "train", "the runtime is not built",
-                    "it needs libtorch-dev, libopenmpi-dev and openmpi-bin; `./tandem train` installs them");
+    throw UserError(
+        "runtime", "train", "the runtime is not built",
+        "it needs libtorch-dev, libopenmpi-dev and openmpi-bin; `./tandem train` installs them");
   }
   return path;
 }
@@ -60,8 +62,9 @@ plan::Plan choose_plan(const Flags& flags) {
     return plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
   }
   Job job = flags.job;
-  const auto devices = flags.devices > 0 ? flags.devices
-                                         : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  const auto devices = flags.devices > 0
+                           ? flags.devices
+                           : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   job.machine_text = fmt::format("local:{}", devices);
   const auto setup = resolve_for_training(job);
   if (flags.strategy.empty()) {
@@ -90,18 +93,24 @@ std::string capture(const std::string& command) {
   if (pipe == nullptr) throw UserError("runtime", "mpirun", "cannot be started");
   std::string out;
   std::array<char, 4096> chunk{};
-  while (const auto n = std::fread(chunk.data(), 1, chunk.size(), pipe)) out.append(chunk.data(), n);
-  if (pclose(pipe) != 0) throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
+  while (const auto n = std::fread(chunk.data(), 1, chunk.size(), pipe))
+    out.append(chunk.data(), n);
+  if (pclose(pipe) != 0)
+    throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
   return out;
 }
 
 Json train(const plan::Plan& plan, const Flags& flags) {
   const auto devices = machine::load_machine(plan.machine).devices();
   const TemporaryFile file(plan::to_json(plan));
-  const auto command = fmt::format(
-      "mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {}",
-      geteuid() == 0 ? "--allow-run-as-root" : "", devices, quoted(worker_path().string()),
-      quoted(file.path()), flags.steps, flags.seed);
+  const auto command =
+      fmt::format("mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {}",
+                  geteuid() == 0 ? "--allow-run-as-root" : "", devices,
+                  quoted(worker_path().string()), quoted(file.path()), flags.steps, flags.seed);
+  if (isatty(STDERR_FILENO) != 0) {
+    std::cerr << fmt::format("training {} for {} steps on {} processes ...\n", plan.model,
+                             flags.steps, devices);
+  }
   Json out = Json::parse(capture(command), nullptr, false);
   if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
   out["predicted_step_s"] = plan.iteration.value;
@@ -114,7 +123,8 @@ Json train(const plan::Plan& plan, const Flags& flags) {
 void print(const Json& result) {
   const auto losses = result["loss"].get<std::vector<double>>();
   std::cout << fmt::format("{} on {}, batch {}, strategy {}\n", result["model"].get<std::string>(),
-                           result["machine"].get<std::string>(), result["batch"].get<std::int64_t>(),
+                           result["machine"].get<std::string>(),
+                           result["batch"].get<std::int64_t>(),
                            result["strategy"].get<std::string>());
   for (std::size_t i = 0; i < losses.size(); ++i) {
     std::cout << fmt::format("step {:>4}  loss {:.6g}\n", i, losses[i]);

@@ -21,8 +21,8 @@ Work forward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
 Work backward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
                    const TensorType& shard_output, std::size_t differentiated_inputs);
 
-// A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of a
-// narrower one.
+// A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of
+// a narrower one.
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
 
 // max(flops / (peak x utilization), bytes / (bandwidth x utilization)) + launch.

@@ -125,16 +125,19 @@ namespace {
 // Keeps products of sizes and of degrees far from overflow.
 void check_size(const TensorType& type) {
   double elements = 1;
-  double devices = static_cast<double>(type.shape.replicas) * static_cast<double>(type.shape.partial);
+  double devices =
+      static_cast<double>(type.shape.replicas) * static_cast<double>(type.shape.partial);
   for (std::size_t d = 0; d < type.shape.rank(); ++d) {
     elements *= static_cast<double>(type.shape.sizes[d]);
     devices *= static_cast<double>(type.shape.degrees[d]);
   }
   if (elements > 0x1p50) {
-    throw UserError("graph", "", fmt::format("{} has more than 2^50 elements", to_text(type.shape)));
+    throw UserError("graph", "",
+                    fmt::format("{} has more than 2^50 elements", to_text(type.shape)));
   }
   if (devices > 0x1p30) {
-    throw UserError("graph", "", fmt::format("{} needs more than 2^30 devices", to_text(type.shape)));
+    throw UserError("graph", "",
+                    fmt::format("{} needs more than 2^30 devices", to_text(type.shape)));
   }
 }
 

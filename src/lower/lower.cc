@@ -16,7 +16,8 @@ using machine::Layout;
 
 class Lowering {
  public:
-  Lowering(const plan::MappedGraph& mapped, const machine::Digits& digits, plan::Optimizer optimizer)
+  Lowering(const plan::MappedGraph& mapped, const machine::Digits& digits,
+           plan::Optimizer optimizer)
       : pcg_(mapped.pcg),
         layouts_(mapped.layouts),
         consumers_(mapped.pcg.consumers()),
@@ -156,10 +157,15 @@ class Lowering {
   }
 
   // The gradient is wanted where the weight is: what was partial becomes whole on every replica.
-  // Updates come after the whole backward pass, so that none of it waits for a gradient's all-reduce.
+  // Updates come after the whole backward pass, so that none of it waits for a gradient's
+  // all-reduce.
   void update(NodeId id, BufferId g) {
     const auto weight = program_.tensor[id.index()];
-    Task task{.kind = TaskKind::kUpdate, .node = id, .backward = true, .reads = {weight}, .writes = {weight}};
+    Task task{.kind = TaskKind::kUpdate,
+              .node = id,
+              .backward = true,
+              .reads = {weight},
+              .writes = {weight}};
     task.reads.push_back(move(g, layouts_[id.index()], id, true));
     for (std::size_t s = 0; s < states(program_.optimizer); ++s) {
       const auto state = add_buffer(BufferKind::kState, id, layouts_[id.index()]);
@@ -175,8 +181,7 @@ class Lowering {
     const auto& type = pcg_.node(node).type;
     const auto shape = parallel_shape(layout, type.shape.sizes, program_.digits);
     CHECK(shape.has_value(), pcg_.node(node).name, to_text(layout));
-    program_.buffers.push_back(
-        {kind, node, layout, type.shape.sizes, shape->shard(), type.dtype});
+    program_.buffers.push_back({kind, node, layout, type.shape.sizes, shape->shard(), type.dtype});
     return BufferId(program_.buffers.size() - 1);
   }
 

@@ -1,6 +1,7 @@
-// Lowering: a mapped parallel computation graph becomes a program of forward, backward and optimizer
-// tasks. A chain of parallelization operators is fused into the steps of machine/reshard.h; its
-// backward is the resharding between the dual layouts, gradients of weights included.
+// Lowering: a mapped parallel computation graph becomes a program of forward, backward and
+// optimizer tasks. A chain of parallelization operators is fused into the steps of
+// machine/reshard.h; its backward is the resharding between the dual layouts, gradients of weights
+// included.
 #pragma once
 
 #include "lower/program.h"

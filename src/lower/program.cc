@@ -11,12 +11,18 @@ namespace {
 
 std::string_view name(TaskKind kind) {
   switch (kind) {
-    case TaskKind::kForward: return "forward";
-    case TaskKind::kSeed: return "seed";
-    case TaskKind::kBackward: return "backward";
-    case TaskKind::kMove: return "move";
-    case TaskKind::kAccumulate: return "accumulate";
-    case TaskKind::kUpdate: return "update";
+    case TaskKind::kForward:
+      return "forward";
+    case TaskKind::kSeed:
+      return "seed";
+    case TaskKind::kBackward:
+      return "backward";
+    case TaskKind::kMove:
+      return "move";
+    case TaskKind::kAccumulate:
+      return "accumulate";
+    case TaskKind::kUpdate:
+      return "update";
   }
   CHECK(false);
 }
@@ -58,9 +64,9 @@ std::string to_text(const Program& program) {
       const auto& moved = program.buffer(task.reads[0]);
       out += fmt::format("{} {} %{}{} {} {} -> {} ({})\n", task.backward ? "<-" : "->",
                          machine::name(task.step.kind), program.pcg.node(moved.node).name,
-                         moved.kind == BufferKind::kGradient ? "'" : "", tandem::to_text(moved.sizes),
-                         to_text(task.step.before), to_text(task.step.after),
-                         bytes_text(moved_bytes(program, task).value));
+                         moved.kind == BufferKind::kGradient ? "'" : "",
+                         tandem::to_text(moved.sizes), to_text(task.step.before),
+                         to_text(task.step.after), bytes_text(moved_bytes(program, task).value));
     } else {
       out += fmt::format("{} {} {} %{}\n", task.backward ? "<-" : "->", name(task.kind),
                          node.op.name(), node.name);

@@ -1,8 +1,9 @@
 // A program: what every device does in one training step, as a list of tasks over buffers.
 //
-// All devices run the same list on their own shards; a task or a shard that an idle digit keeps from
-// a device is skipped there. So a program is as long for 16,384 devices as for two. The simulator
-// times it, the runtime executes it, the task interpreter checks it: one lowering, three readers.
+// All devices run the same list on their own shards; a task or a shard that an idle digit keeps
+// from a device is skipped there. So a program is as long for 16,384 devices as for two. The
+// simulator times it, the runtime executes it, the task interpreter checks it: one lowering, three
+// readers.
 //
 // Tasks stand in an order in which they can run one after another; they need what they read, so
 // anything else may overlap.
@@ -43,11 +44,11 @@ struct Buffer {
 };
 
 enum class TaskKind : std::uint8_t {
-  kForward,     // reads operands; writes the result
-  kSeed,        // writes the loss's gradient: 1 on every summand of replica 0, else 0
-  kBackward,    // reads the operands it needs (kNone for others), then the result's gradient; writes
-                // the gradients of `operands`
-  kMove,        // reads one buffer, writes the same tensor in another layout: one reshard step
+  kForward,   // reads operands; writes the result
+  kSeed,      // writes the loss's gradient: 1 on every summand of replica 0, else 0
+  kBackward,  // reads the operands it needs (kNone for others), then the result's gradient; writes
+              // the gradients of `operands`
+  kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step
   kAccumulate,  // adds the second buffer read to the first, which it writes
   kUpdate,      // reads a weight, its gradient and its state; writes weight and state
 };
@@ -69,7 +70,8 @@ struct Program {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   std::vector<Buffer> buffers;
   std::vector<Task> tasks;
-  // By PCG node, the buffer of its tensor; parallelization operators inside a fused chain have none.
+  // By PCG node, the buffer of its tensor; parallelization operators inside a fused chain have
+  // none.
   std::vector<BufferId> tensor;
   BufferId loss;  // may be partial: the loss is the sum over its partial digits
 

@@ -39,7 +39,6 @@ std::string_view name(Step s) {
 
 namespace {
 
-constexpr auto kIdle = DigitRole::kIdle;
 constexpr auto kReplica = DigitRole::kReplica;
 constexpr auto kPartial = DigitRole::kPartial;
 

@@ -59,7 +59,8 @@ class BertBuilder {
     const auto q = project(x, "q");
     const auto k = project(x, "k");
     const auto v = project(x, "v");
-    const double scale = 1 / std::sqrt(static_cast<double>(hidden_ / heads_));
+    const auto width = hidden_ / heads_;
+    const double scale = 1 / std::sqrt(static_cast<double>(width));
     const auto scores = contract(q, k, "b h s d, b h t d -> b h s t", "scores", scale);
     const auto weights = b_.add(ops::kSoftmax, {scores}, at("probabilities"));
     const auto mixed = b_.add(ops::kMatMul, {weights, v}, at("mixed"));
@@ -70,7 +71,8 @@ class BertBuilder {
   NodeId feed_forward(NodeId x) {
     const auto w1 = b_.weight(at("w_ffn1"), {ffn_, hidden_}, dtype_);
     const auto w2 = b_.weight(at("w_ffn2"), {hidden_, ffn_}, dtype_);
-    const auto inner = b_.add(ops::kRelu, {b_.add(ops::kLinear, {x, w1}, at("ffn1"))}, at("ffn_relu"));
+    const auto inner =
+        b_.add(ops::kRelu, {b_.add(ops::kLinear, {x, w1}, at("ffn1"))}, at("ffn_relu"));
     return b_.add(ops::kLinear, {inner, w2}, at("ffn2"));
   }
 
@@ -100,9 +102,8 @@ const ModelSpec kBertLarge = {
     .batch_per_device = 4,
     .train_batch = 8,
     .adam = true,
-    .build = [](const Settings& s, std::int64_t batch, DType dtype) {
-      return BertBuilder(s, batch, dtype).run();
-    },
+    .build = [](const Settings& s, std::int64_t batch,
+                DType dtype) { return BertBuilder(s, batch, dtype).run(); },
 };
 
 }  // namespace tandem::models

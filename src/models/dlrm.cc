@@ -1,5 +1,5 @@
-// DLRM (Naumov et al., 2019) as Unity evaluates it: embedding tables and a bottom MLP, concatenated,
-// then a top MLP. Criteo Kaggle has 26 categorical and 13 dense features.
+// DLRM (Naumov et al., 2019) as Unity evaluates it: embedding tables and a bottom MLP,
+// concatenated, then a top MLP. Criteo Kaggle has 26 categorical and 13 dense features.
 #include "models/model.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
@@ -38,9 +38,11 @@ class DlrmBuilder {
   graph::NodeId mlp(graph::NodeId x, std::int64_t width, const std::vector<std::int64_t>& sizes,
                     const std::string& name) {
     for (std::size_t layer = 0; layer < sizes.size(); ++layer) {
-      const auto w = b_.weight(fmt::format("w_{}{}", name, layer + 1), {sizes[layer], width}, dtype_);
+      const auto w =
+          b_.weight(fmt::format("w_{}{}", name, layer + 1), {sizes[layer], width}, dtype_);
       x = b_.add(ops::kLinear, {x, w}, fmt::format("{}{}", name, layer + 1));
-      if (layer + 1 < sizes.size()) x = b_.add(ops::kRelu, {x}, fmt::format("{}_relu{}", name, layer + 1));
+      if (layer + 1 < sizes.size())
+        x = b_.add(ops::kRelu, {x}, fmt::format("{}_relu{}", name, layer + 1));
       width = sizes[layer];
     }
     return x;
@@ -66,9 +68,8 @@ const ModelSpec kDlrm = {
                         {"top", "512-256-1", "top MLP's layer widths"}},
     .batch_per_device = 1024,
     .train_batch = 256,
-    .build = [](const Settings& s, std::int64_t batch, DType dtype) {
-      return DlrmBuilder(s, batch, dtype).run();
-    },
+    .build = [](const Settings& s, std::int64_t batch,
+                DType dtype) { return DlrmBuilder(s, batch, dtype).run(); },
 };
 
 }  // namespace tandem::models

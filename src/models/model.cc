@@ -69,8 +69,9 @@ Model parse_model(std::string_view text) {
     std::vector<std::string> names;
     for (const auto* spec : all) names.push_back(spec->name);
     const auto near = nearest(name, names);
-    throw UserError("model", std::string(name), "there is no such model",
-                    near.empty() ? "`tandem models` lists them" : fmt::format("did you mean '{}'?", near));
+    throw UserError(
+        "model", std::string(name), "there is no such model",
+        near.empty() ? "`tandem models` lists them" : fmt::format("did you mean '{}'?", near));
   }
   Model model{*at, std::string(text), Settings(std::string(name), (*at)->hyperparameters)};
   if (colon == std::string_view::npos) return model;

@@ -14,11 +14,11 @@ namespace tandem::ops {
 namespace {
 
 template <class Attributes>
-OpDefinition<Attributes> parallel(std::string name, std::string doc,
+OpDefinition<Attributes> parallel(const std::string& name, const std::string& doc,
                                   ParallelShape (*change)(const Attributes&, ParallelShape)) {
   return {
-      .name = std::move(name),
-      .doc = std::move(doc),
+      .name = name,
+      .doc = doc,
       .index = "... -> ...",
       .role = Role::kParallel,
       .type =

@@ -45,7 +45,8 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   }
   out.backward_reads = term::backward_reads(out.meaning);
   out.partial_inputs = partial_inputs(out.meaning, inputs.size());
-  out.flops = op.spec().flops(op.raw(), inputs).value_or(term::count_operations(out.meaning, out.map));
+  out.flops =
+      op.spec().flops(op.raw(), inputs).value_or(term::count_operations(out.meaning, out.map));
   return out;
 }
 

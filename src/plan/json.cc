@@ -50,7 +50,8 @@ std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Gra
     const auto at = texts.find(name);
     if (at == texts.end()) reader.fail("layouts", fmt::format("has no entry for %{}", name));
     const auto layout = machine::parse_layout(at->second);
-    if (!layout) reader.fail("layouts", fmt::format("gives %{} '{}', which is no layout", name, at->second));
+    if (!layout)
+      reader.fail("layouts", fmt::format("gives %{} '{}', which is no layout", name, at->second));
     out.push_back(*layout);
   }
   return out;
@@ -74,8 +75,7 @@ std::string to_json(const Plan& plan) {
       {"layouts", layouts},
       {"derivation", Json::array()},
       {"hashes", {{"graph", hex(erase_parallelism(pcg).identity_hash())}}},
-      {"predicted",
-       {{"iteration_s", plan.iteration.value}, {"memory_bytes", plan.memory.value}}},
+      {"predicted", {{"iteration_s", plan.iteration.value}, {"memory_bytes", plan.memory.value}}},
   };
   return out.dump(1) + "\n";
 }
@@ -102,7 +102,8 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
   const auto hashes = reader.get<std::unordered_map<std::string, std::string>>("hashes");
   const auto hash = hashes.find("graph");
-  if (hash == hashes.end() || hash->second != hex(erase_parallelism(plan.mapped.pcg).identity_hash())) {
+  if (hash == hashes.end() ||
+      hash->second != hex(erase_parallelism(plan.mapped.pcg).identity_hash())) {
     reader.fail("hashes", "does not have the hash of the plan's own graph");
   }
   check_mapped(plan.mapped, machine::Digits(machine::load_machine(plan.machine)));

@@ -14,8 +14,8 @@ namespace tandem::plan {
 
 std::string to_json(const Plan& plan);
 
-// Throws UserError naming `source` and the key. Loads the machine the plan names and checks the plan
-// against it, so that what it returns can be lowered.
+// Throws UserError naming `source` and the key. Loads the machine the plan names and checks the
+// plan against it, so that what it returns can be lowered.
 Plan parse_plan(std::string_view text, const std::string& source);
 
 }  // namespace tandem::plan

@@ -22,10 +22,14 @@ std::string use_text(const strategies::AnalyzedNode& node, DigitUse use) {
   using strategies::FactorKind;
   if (use.is_factor()) {
     switch (node.kinds[use.factor()]) {
-      case FactorKind::kData: return "batch";
-      case FactorKind::kSequence: return "sequence";
-      case FactorKind::kHead: return "heads";
-      case FactorKind::kModel: return node.signature.map.factors[use.factor()].name;
+      case FactorKind::kData:
+        return "batch";
+      case FactorKind::kSequence:
+        return "sequence";
+      case FactorKind::kHead:
+        return "heads";
+      case FactorKind::kModel:
+        return node.signature.map.factors[use.factor()].name;
     }
   }
   if (use.is_through()) return "partial";
@@ -52,6 +56,7 @@ std::string uses_text(const strategies::AnalyzedNode& node, const machine::NodeL
     masks[use] |= machine::DigitMask{1} << i;
   }
   std::vector<std::string> out;
+  out.reserve(order.size());
   for (const auto& use : order) {
     out.push_back(fmt::format("{} over {}", use, levels_text(masks[use], machine, digits)));
   }
@@ -88,8 +93,9 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
     const auto uses = infer_node_layout(analyzed.signature, layouts);
     CHECK(uses.has_value(), node.name);
     const auto name = folded_name(node.name);
-    const auto what = fmt::format("{:<14} {:<22} {}", node.op.name(), to_text(node.type.shape.sizes),
-                                  uses_text(analyzed, *uses, machine, digits));
+    const auto what =
+        fmt::format("{:<14} {:<22} {}", node.op.name(), to_text(node.type.shape.sizes),
+                    uses_text(analyzed, *uses, machine, digits));
     const auto [at, fresh] = known.try_emplace(name + what, lines.size());
     if (fresh) lines.push_back({node.name, what});
     ++lines[at->second].count;

@@ -1,4 +1,5 @@
-// A plan in words: what every operator's digits do, and what communicates how much over which level.
+// A plan in words: what every operator's digits do, and what communicates how much over which
+// level.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace tandem::report {
 
-// One line per operator; layers that are alike are folded ("l*." x24), all-replicated ones left out.
+// One line per operator; layers that are alike are folded ("l*." x24), all-replicated ones left
+// out.
 //   l*.ffn1 x24    linear [192, 512, 4096]    batch over node 8, n over socket 2
 std::string layouts_text(const plan::MappedGraph& mapped, const machine::Machine& machine,
                          const machine::Digits& digits);

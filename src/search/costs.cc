@@ -81,7 +81,8 @@ Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
   const auto output = shard_type(s.map.shape_of(s.map.outputs[0]),
                                  output_layout(s, layout, digits_.count()), result_type);
   Cost out;
-  out.compute = cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result_type);
+  out.compute =
+      cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result_type);
   if (differentiated > 0) {
     const auto work = cost::backward_work(op, inputs, output, differentiated);
     out.compute += cost::task_time(machine_.device, work, result_type);

@@ -52,7 +52,8 @@ class CostModel {
   // An operator's compute, and the tensor it leaves for the backward pass.
   // `differentiated`: operands that get a gradient.
   Cost compute(const ops::Op& op, const ops::Signature& s, std::span<const DType> operand_types,
-               DType result_type, const machine::NodeLayout& layout, std::size_t differentiated) const;
+               DType result_type, const machine::NodeLayout& layout,
+               std::size_t differentiated) const;
 
   // A weight stored in this layout: memory, gradient synchronisation, update.
   Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout);

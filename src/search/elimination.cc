@@ -40,8 +40,9 @@ TablePtr sum(const Table& a, const Table& b) {
 // cost[c] = min(cost[c], base + row[c]), best[c] = where it came from. Most of a search's time goes
 // here, so it must become vector instructions: no branch, not inlined (which loses __restrict), and
 // CMakeLists.txt tells the compiler that this file's numbers are finite.
-[[gnu::noinline]] void relax(float base, const float* __restrict row, std::uint32_t from, std::size_t count,
-           float* __restrict cost, std::uint32_t* __restrict best) {
+[[gnu::noinline]] void relax(float base, const float* __restrict row, std::uint32_t from,
+                             std::size_t count, float* __restrict cost,
+                             std::uint32_t* __restrict best) {
   for (std::size_t c = 0; c < count; ++c) {
     const float old = cost[c];
     const std::uint32_t old_best = best[c];
@@ -155,7 +156,8 @@ class Eliminator {
     const auto& edges = neighbours_[v];
     const auto left =
         step.neighbours.empty() ? constant_row() : neighbours_[step.neighbours[0]].at(v);
-    const auto right = step.neighbours.size() < 2 ? constant_column() : edges.at(step.neighbours[1]);
+    const auto right =
+        step.neighbours.size() < 2 ? constant_column() : edges.at(step.neighbours[1]);
     step.product = shared_product(left, unary_[v], right);
     remove(v);
     if (step.neighbours.empty()) {

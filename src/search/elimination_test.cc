@@ -45,20 +45,25 @@ Network random_series_parallel(std::mt19937_64& random) {
     return network.unary.size() - 1;
   };
   const auto add_edge = [&](std::size_t a, std::size_t b) {
-    network.edges.push_back({a, b, random_table(random, network.unary[a]->rows, network.unary[b]->rows)});
+    network.edges.push_back(
+        {a, b, random_table(random, network.unary[a]->rows, network.unary[b]->rows)});
   };
   add_edge(add_variable(), add_variable());
   while (network.unary.size() < 7) {
     const auto edge = network.edges[random() % network.edges.size()];
     switch (random() % 3) {
-      case 0: add_edge(edge.a, edge.b); break;  // parallel
-      case 1: {                                 // a second path beside it
+      case 0:
+        add_edge(edge.a, edge.b);
+        break;   // parallel
+      case 1: {  // a second path beside it
         const auto v = add_variable();
         add_edge(edge.a, v);
         add_edge(v, edge.b);
         break;
       }
-      default: add_edge(edge.a, add_variable()); break;  // a leaf
+      default:
+        add_edge(edge.a, add_variable());
+        break;  // a leaf
     }
   }
   return network;
@@ -86,13 +91,15 @@ TEST(Elimination, PinsAndSaysSoWhereTheNetworkIsNotSeriesParallel) {
     Network network;  // the complete graph on four variables
     for (int v = 0; v < 4; ++v) network.unary.push_back(random_table(random, 3, 1));
     for (std::size_t a = 0; a < 4; ++a) {
-      for (std::size_t b = a + 1; b < 4; ++b) network.edges.push_back({a, b, random_table(random, 3, 3)});
+      for (std::size_t b = a + 1; b < 4; ++b)
+        network.edges.push_back({a, b, random_table(random, 3, 3)});
     }
     const std::vector<std::size_t> pins(4, 1);
     const auto found = minimize(network, pins);
     EXPECT_FALSE(found.exact);
     if (found.cost >= kImpossible) continue;
-    EXPECT_FLOAT_EQ(static_cast<float>(found.cost), static_cast<float>(cost_of(network, found.state)));
+    EXPECT_FLOAT_EQ(static_cast<float>(found.cost),
+                    static_cast<float>(cost_of(network, found.state)));
     EXPECT_GE(found.cost, brute_force(network));
   }
 }

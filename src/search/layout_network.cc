@@ -54,7 +54,8 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto producer = tensor_variable_[inputs[i].index()];
       if (producer == kNoVariable) continue;
-      // Where a tensor is shared, what blocks all its users is paid on the way to the shared layout.
+      // Where a tensor is shared, what blocks all its users is paid on the way to the shared
+      // layout.
       const bool shared = consumers_[inputs[i].index()].size() > 1;
       const bool blocks =
           shared ? precedence_.blocks(inputs[i], id) : precedence_.blocks(inputs[i]);
@@ -112,8 +113,10 @@ std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep,
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<double> rank;
+  rank.reserve(cost.size());
   for (const auto& c : cost) rank.push_back(Prices{}.of(c));
-  for (const auto& seed : seeds) rank[static_cast<std::size_t>(std::ranges::find(all, seed) - all.begin())] = -1;
+  for (const auto& seed : seeds)
+    rank[static_cast<std::size_t>(std::ranges::find(all, seed) - all.begin())] = -1;
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return rank[i]; });
   order.resize(std::min(order.size(), keep));
   std::vector<NodeLayout> layouts;
@@ -215,7 +218,8 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     made->cols = b.in[operand].size();
     for (const auto& has : a.out) {
       for (const auto& wants : b.in[operand]) {
-        made->cost.push_back(costs_.reshard(type.shape.sizes, type.dtype, has, wants, gradient, blocks));
+        made->cost.push_back(
+            costs_.reshard(type.shape.sizes, type.dtype, has, wants, gradient, blocks));
       }
     }
     table = std::move(made);
@@ -249,7 +253,8 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
   const std::vector<std::size_t> pins(network.unary.size(), 0);
   const auto minimum = minimize(network, pins);
 
-  Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact, minimum.products};
+  Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact,
+               minimum.products};
   for (auto id : model_.ids()) {
     const auto n = id.index();
     if (operator_variable_[n] == kNoVariable) continue;

@@ -38,7 +38,7 @@ class LayoutNetwork {
   // The states of a variable and the layouts each means at the variable's ends.
   struct States {
     Hash id = 0;
-    std::vector<machine::NodeLayout> nodes;  // of an operator; empty for a tensor
+    std::vector<machine::NodeLayout> nodes;        // of an operator; empty for a tensor
     std::vector<std::vector<machine::Layout>> in;  // by operand, by state
     std::vector<machine::Layout> out;              // by state
   };
@@ -62,8 +62,8 @@ class LayoutNetwork {
   void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
                 bool blocks);
   Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout);
-  std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep, const Dims& dims,
-                                                std::vector<Cost>& cost);
+  std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep,
+                                                const Dims& dims, std::vector<Cost>& cost);
   // A weight or input with one user lies as that user wants it and has no variable.
   bool is_absorbed(graph::NodeId id) const;
 
@@ -76,8 +76,8 @@ class LayoutNetwork {
   Precedence precedence_;
   std::map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
 
-  std::vector<StatesPtr> states_;     // by variable
-  std::vector<CostTablePtr> unary_;   // by variable
+  std::vector<StatesPtr> states_;    // by variable
+  std::vector<CostTablePtr> unary_;  // by variable
   std::vector<Edge> edges_;
   std::vector<std::size_t> operator_variable_;  // by node
   std::vector<std::size_t> tensor_variable_;    // by node, of the tensor its users read

@@ -8,7 +8,8 @@ namespace {
 
 using graph::NodeId;
 
-// For every node the set of operators that `merge` finds related to it, counted. One bit an operator.
+// For every node the set of operators that `merge` finds related to it, counted. One bit an
+// operator.
 class Reach {
  public:
   explicit Reach(std::size_t nodes) : words_((nodes + 63) / 64), bits_(nodes * words_) {}
@@ -37,7 +38,9 @@ class Reach {
 Precedence::Precedence(const graph::Graph& model) : before_(model.size()), after_(model.size()) {
   Reach before(model.size());
   Reach after(model.size());
-  const auto is_operator = [&](NodeId id) { return model.node(id).op.role() != ops::Role::kSource; };
+  const auto is_operator = [&](NodeId id) {
+    return model.node(id).op.role() != ops::Role::kSource;
+  };
   for (auto id : model.ids()) {
     if (!is_operator(id)) continue;
     ++operators_;

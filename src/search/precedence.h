@@ -21,7 +21,8 @@ class Precedence {
  private:
   std::size_t operators_ = 0;
   std::vector<std::size_t> before_;  // by node: operators at or before it
-  std::vector<std::size_t> after_;   // by node: operators at or after it; a source itself not counted
+  std::vector<std::size_t>
+      after_;  // by node: operators at or after it; a source itself not counted
 };
 
 }  // namespace tandem::search

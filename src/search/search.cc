@@ -31,7 +31,8 @@ class Search {
                                            solve(network, {.blocking = 0, .async = 0}))};
     for (const double async : {0.0, 0.5, 1.0}) solve(network, {.async = async});
     if (!fits_without_price_) raise_memory_price(network);
-    result_.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result_.search_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
   }
 
@@ -87,7 +88,8 @@ class Search {
         costed.simulation.memory < result_.smallest.simulation.memory) {
       result_.smallest = costed;
     }
-    if (costed.feasible && (!result_.best || is_better(costed, *result_.best))) result_.best = costed;
+    if (costed.feasible && (!result_.best || is_better(costed, *result_.best)))
+      result_.best = costed;
   }
 
   // Returns the network's cost; considers the solution.
@@ -143,7 +145,8 @@ Bytes memory_limit(const machine::Machine& machine, const Options& options) {
 
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const machine::Digits& digits, std::string name,
-                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer, Bytes limit) {
+                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer,
+                    Bytes limit) {
   Costed out{std::move(name), plan::parallelize(model, digits, choices), {}, false};
   out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer), machine);
   out.feasible = out.simulation.memory <= limit;

@@ -36,11 +36,11 @@ struct Result {
   std::vector<Costed> baselines;  // dp and the best megatron, where they exist
   Costed smallest;                // what needs least memory of all that was costed
   Bytes limit;
-  Seconds lower_bound;            // for these layouts, with all that may overlap taken as free
+  Seconds lower_bound;  // for these layouts, with all that may overlap taken as free
   double search_s = 0;
-  std::size_t candidates = 0;     // lowered and simulated
-  std::size_t products = 0;       // tables made by elimination
-  std::string stop_reason;        // "done", or "pinned" when the graph is not series-parallel
+  std::size_t candidates = 0;  // lowered and simulated
+  std::size_t products = 0;    // tables made by elimination
+  std::string stop_reason;     // "done", or "pinned" when the graph is not series-parallel
 };
 
 Result search(const graph::Graph& model, const machine::Machine& machine, const Options& options);
@@ -48,7 +48,8 @@ Result search(const graph::Graph& model, const machine::Machine& machine, const 
 // Lowers and simulates one strategy's choices.
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const machine::Digits& digits, std::string name,
-                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer, Bytes limit);
+                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer,
+                    Bytes limit);
 
 // --memory, or what the device has less its reserve.
 Bytes memory_limit(const machine::Machine& machine, const Options& options);

@@ -83,9 +83,10 @@ struct Case {
 };
 
 TEST(Search, IsNeverWorseThanABaselineAndNeverBelowItsBound) {
-  for (const auto& c : {Case{"mlp:layers=4", 96, "summit:8"}, Case{"mlp:layers=4", 64, "local:2"},
-                        Case{"bert_large:layers=3", 192, "summit:8"}, Case{"bert_large:layers=3", 8, "local:2"},
-                        Case{"dlrm:tables=4", 49152, "summit:8"}, Case{"dlrm:tables=4", 2048, "local:2"}}) {
+  for (const auto& c :
+       {Case{"mlp:layers=4", 96, "summit:8"}, Case{"mlp:layers=4", 64, "local:2"},
+        Case{"bert_large:layers=3", 192, "summit:8"}, Case{"bert_large:layers=3", 8, "local:2"},
+        Case{"dlrm:tables=4", 49152, "summit:8"}, Case{"dlrm:tables=4", 2048, "local:2"}}) {
     SCOPED_TRACE(std::string(c.model) + " on " + c.machine);
     const auto result = search(build(c.model, c.batch), machine::load_machine(c.machine), {});
     ASSERT_TRUE(result.best.has_value());
@@ -132,8 +133,12 @@ TEST(Search, GivesTheSamePlanEveryTime) {
   const auto machine = machine::load_machine("summit:8");
   const auto text = [&] {
     const auto result = search(model, machine, {});
-    plan::Plan plan{.model = "bert", .machine = "summit:8", .strategy = "search", .mapped = result.best->mapped,
-                    .iteration = {}, .memory = {}};
+    plan::Plan plan{.model = "bert",
+                    .machine = "summit:8",
+                    .strategy = "search",
+                    .mapped = result.best->mapped,
+                    .iteration = {},
+                    .memory = {}};
     return plan::to_json(plan);
   };
   EXPECT_EQ(text(), text());
@@ -141,8 +146,10 @@ TEST(Search, GivesTheSamePlanEveryTime) {
 
 TEST(Search, UsesOnlyTheDimensionsItMay) {
   Options options;
-  options.dims = {.data = true, .model = false, .reduction = false, .head = false, .sequence = false};
-  const auto result = search(build("mlp:layers=4", 12288), machine::load_machine("summit:8"), options);
+  options.dims = {
+      .data = true, .model = false, .reduction = false, .head = false, .sequence = false};
+  const auto result =
+      search(build("mlp:layers=4", 12288), machine::load_machine("summit:8"), options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_EQ(use_of(*result.best, "linear2"), "d0");
 }
@@ -176,7 +183,8 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
       std::vector<DType> types(inputs.size(), DType::kFp32);
       std::size_t differentiated = 0;
       for (auto i : inputs) differentiated += has_gradient[i.index()] ? 1 : 0;
-      double own = prices.of(costs.compute(model.node(chain[c]).op, s, types, DType::kFp32, state, differentiated));
+      double own = prices.of(
+          costs.compute(model.node(chain[c]).op, s, types, DType::kFp32, state, differentiated));
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const auto& source = model.node(inputs[i]);
         if (is_weight(source)) {

@@ -90,10 +90,14 @@ bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dim
   const auto use = node.signature.use[f];
   if (use == ops::FactorUse::kWhole) return false;
   switch (node.kinds[f]) {
-    case FactorKind::kData: return dims.data;
-    case FactorKind::kSequence: return dims.sequence;
-    case FactorKind::kHead: return dims.head;
-    case FactorKind::kModel: return use == ops::FactorUse::kReducing ? dims.reduction : dims.model;
+    case FactorKind::kData:
+      return dims.data;
+    case FactorKind::kSequence:
+      return dims.sequence;
+    case FactorKind::kHead:
+      return dims.head;
+    case FactorKind::kModel:
+      return use == ops::FactorUse::kReducing ? dims.reduction : dims.model;
   }
   CHECK(false);
 }

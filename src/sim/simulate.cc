@@ -65,13 +65,16 @@ class Simulator {
   Seconds duration_of(const Task& task) {
     switch (task.kind) {
       case TaskKind::kForward:
-      case TaskKind::kBackward: return operator_time(task);
+      case TaskKind::kBackward:
+        return operator_time(task);
       case TaskKind::kMove:
         return cost::collective_time(machine_, program_.digits, task.step.kind, task.step.digits,
                                      moved_bytes(program_, task));
-      case TaskKind::kSeed: return Seconds{};
+      case TaskKind::kSeed:
+        return Seconds{};
       case TaskKind::kAccumulate:
-      case TaskKind::kUpdate: return streaming_time(task);
+      case TaskKind::kUpdate:
+        return streaming_time(task);
     }
     CHECK(false);
   }

@@ -1,7 +1,7 @@
 // The simulator: a program on a machine becomes a timeline, times by kind, and memory.
 //
-// One device stands for all of them (the one whose idle digits are 0, which does the most). It has a
-// compute stream and a communication stream for each machine level; a task starts when its inputs
+// One device stands for all of them (the one whose idle digits are 0, which does the most). It has
+// a compute stream and a communication stream for each machine level; a task starts when its inputs
 // are there and its stream is free, so communication that nothing waits for overlaps.
 #pragma once
 

@@ -16,7 +16,8 @@ Kinds kinds_of_input(std::size_t rank) {
 }
 
 // The factors' kinds by those of the operands' dimensions; what only weights have is new.
-std::vector<FactorKind> kinds_of_factors(const ops::Signature& s, const std::vector<Kinds>& operands) {
+std::vector<FactorKind> kinds_of_factors(const ops::Signature& s,
+                                         const std::vector<Kinds>& operands) {
   Kinds found(s.map.factors.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     for (std::size_t d = 0; d < operands[i].size(); ++d) {
@@ -40,10 +41,14 @@ std::vector<FactorKind> kinds_of_factors(const ops::Signature& s, const std::vec
 
 std::string_view name(FactorKind kind) {
   switch (kind) {
-    case FactorKind::kData: return "data";
-    case FactorKind::kSequence: return "sequence";
-    case FactorKind::kHead: return "head";
-    case FactorKind::kModel: return "model";
+    case FactorKind::kData:
+      return "data";
+    case FactorKind::kSequence:
+      return "sequence";
+    case FactorKind::kHead:
+      return "head";
+    case FactorKind::kModel:
+      return "model";
   }
   CHECK(false);
 }
@@ -65,7 +70,8 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
       continue;
     }
     if (node.op.role() != ops::Role::kCompute) {
-      dims = is_input(node) ? kinds_of_input(node.type.shape.rank()) : Kinds(node.type.shape.rank());
+      dims =
+          is_input(node) ? kinds_of_input(node.type.shape.rank()) : Kinds(node.type.shape.rank());
       continue;
     }
     std::vector<Shape> shapes;

@@ -101,8 +101,8 @@ class Builder {
       const auto at = std::ranges::find(inputs, id);
       if (at == inputs.end()) continue;
       out_.choices[id.index()].source =
-          input_layout(nodes_[user.index()].signature, out_.choices[user.index()].node, digits_.count(),
-                       static_cast<std::size_t>(at - inputs.begin()));
+          input_layout(nodes_[user.index()].signature, out_.choices[user.index()].node,
+                       digits_.count(), static_cast<std::size_t>(at - inputs.begin()));
       return;
     }
     out_.choices[id.index()].source = Layout(digits_.count(), DigitRole::kReplica);
@@ -136,7 +136,8 @@ std::vector<DigitMask> tensor_masks(const Digits& digits) {
 
 }  // namespace
 
-std::optional<Strategy> megatron(const graph::Graph& model, const Digits& digits, DigitMask tensor) {
+std::optional<Strategy> megatron(const graph::Graph& model, const Digits& digits,
+                                 DigitMask tensor) {
   auto out = Builder(model, digits, tensor).run();
   if (!out) return out;
   const auto tp = digits.group_size(tensor);
@@ -173,14 +174,17 @@ std::vector<Strategy> named_strategies(const std::string& name, const graph::Gra
     const auto tp = parse_int(std::string_view(name).substr(prefix.size()));
     std::vector<Strategy> out;
     for (auto& s : megatron_grid(model, digits)) {
-      if (tp && s.name.starts_with(fmt::format("megatron:tp={},", *tp))) out.push_back(std::move(s));
+      if (tp && s.name.starts_with(fmt::format("megatron:tp={},", *tp)))
+        out.push_back(std::move(s));
     }
     if (!out.empty()) return out;
-    throw UserError("strategy", name, fmt::format("no digits of the machine make {} devices, or the batch "
-                                                  "does not divide over the others",
-                                                  std::string_view(name).substr(prefix.size())));
+    throw UserError("strategy", name,
+                    fmt::format("no digits of the machine make {} devices, or the batch "
+                                "does not divide over the others",
+                                std::string_view(name).substr(prefix.size())));
   }
-  throw UserError("strategy", name, "there is no such strategy", "there are: dp, megatron, megatron:tp=N");
+  throw UserError("strategy", name, "there is no such strategy",
+                  "there are: dp, megatron, megatron:tp=N");
 }
 
 }  // namespace tandem::strategies

@@ -91,9 +91,12 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
   switch (node.kind) {
     case Kind::kConstant:
     case Kind::kExtent:
-    case Kind::kIndex: return {};
-    case Kind::kInput: return {InputMask{1} << node.input, true};
-    case Kind::kSum: return child(node.a);
+    case Kind::kIndex:
+      return {};
+    case Kind::kInput:
+      return {InputMask{1} << node.input, true};
+    case Kind::kSum:
+      return child(node.a);
     case Kind::kMax:
     case Kind::kFunction: {
       const auto a = child(node.a);
@@ -101,7 +104,8 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
       if (smooth) kept |= a.inputs;
       return {a.inputs, smooth};
     }
-    default: break;
+    default:
+      break;
   }
   const auto a = child(node.a);
   const auto b = child(node.b);
