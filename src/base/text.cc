@@ -115,4 +115,31 @@ std::string seconds_text(double seconds) {
 
 std::string bytes_text(double bytes) { return scaled(bytes, 1000, "B"); }
 
+std::optional<double> parse_bytes(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  constexpr std::array<Unit, 9> kUnits = {{{"kiB", 0x1p10},
+                                           {"MiB", 0x1p20},
+                                           {"GiB", 0x1p30},
+                                           {"TiB", 0x1p40},
+                                           {"kB", 1e3},
+                                           {"MB", 1e6},
+                                           {"GB", 1e9},
+                                           {"TB", 1e12},
+                                           {"B", 1}}};
+  text = trim(text);
+  double scale = 1;
+  for (const auto& unit : kUnits) {
+    if (!text.ends_with(unit.name)) continue;
+    text = trim(text.substr(0, text.size() - unit.name.size()));
+    scale = unit.bytes;
+    break;
+  }
+  const auto value = parse_double(text);
+  if (!value || *value <= 0 || *value * scale > 1e18) return std::nullopt;
+  return *value * scale;
+}
+
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -10,6 +11,17 @@
 #include "base/text.h"
 
 namespace tandem::cli {
+
+const CLI::Validator kPositive(
+    [](const std::string& text) {
+      const auto value = parse_int(text);
+      return value && *value > 0 ? std::string() : "'" + text + "' is not a whole number from 1";
+    },
+    "N");
+
+std::string counted(std::int64_t n, const std::string& what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
                       const std::string& example, bool& json) {
@@ -27,16 +39,25 @@ void Job::add_flags(CLI::App& command) {
   command.add_option("--machine", machine_text, "NAME:SIZE or a machine file (`tandem machines`)")
       ->required();
   command.add_option("--batch", batch, "global batch; default: the published one")
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   command.add_option("--optimizer", optimizer, "default: the published one")
       ->check(CLI::IsMember({"sgd", "adam"}));
   command.add_option("--dtype", dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))
       ->capture_default_str();
+}
+
+void Job::add_search_flags(CLI::App& command) {
   command
       .add_option("--memory", memory,
-                  "bytes a device may use; default: its memory less its reserve")
-      ->check(CLI::PositiveNumber);
+                  "what a device may use, like 16GB; default: its memory less its reserve")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return parse_bytes(text) ? std::string() : "'" + text + "' is not an amount like 16GB";
+          },
+          "BYTES"));
+  command.add_option("--dims", dims,
+                     "what may be partitioned: some of data,model,reduction,head,sequence");
 }
 
 namespace {
@@ -75,7 +96,7 @@ Setup resolve_with(const Job& job,
   search::Options options;
   const bool adam = job.optimizer.empty() ? model.spec->adam : job.optimizer == "adam";
   options.optimizer = adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
-  if (job.memory > 0) options.memory = Bytes{job.memory};
+  if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
   return {std::move(model), std::move(machine), std::move(digits), batch, dtype, std::move(graph),
           options};
@@ -108,7 +129,7 @@ plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError("file", path, "cannot be read");
+  if (!in || std::filesystem::is_directory(path)) throw UserError("file", path, "cannot be read");
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

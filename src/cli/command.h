@@ -32,19 +32,27 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 // Prints the one JSON document of --json.
 void print_json(const Json& json);
 
-// Flags that say what is planned or simulated: MODEL, --machine, --batch, --optimizer, --dtype,
-// --memory.
+// Flags that say what is planned or simulated.
 struct Job {
   std::string model_text;
   std::string machine_text;
   std::int64_t batch = 0;  // 0: the published batch
   std::string optimizer;   // empty: the published optimizer
   std::string dtype = "fp32";
-  double memory = 0;  // 0: the device's, less its reserve
-  std::string dims;   // empty: all
+  std::string memory;  // empty: the device's, less its reserve
+  std::string dims;    // empty: all
 
+  // MODEL, --machine, --batch, --optimizer, --dtype.
   void add_flags(CLI::App& command);
+  // --memory, --dims.
+  void add_search_flags(CLI::App& command);
 };
+
+// For flags that take a whole number from 1.
+extern const CLI::Validator kPositive;
+
+// "1 device", "2 devices".
+std::string counted(std::int64_t n, const std::string& what);
 
 // The job with everything resolved. Throws UserError.
 struct Setup {
@@ -67,7 +75,7 @@ void write_file(const std::string& path, const std::string& text);
 // What was run, echoed in every result.
 Json echo(const Setup& setup, const std::string& strategy);
 
-// Bytes with an optional unit: "16GB", "16e9".
+// A prediction under the keys of every --json result.
 Json simulation_json(const sim::Simulation& simulation, std::int64_t batch);
 
 }  // namespace tandem::cli

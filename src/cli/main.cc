@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 
 namespace {
@@ -12,9 +13,19 @@ namespace {
 using tandem::UserError;
 using tandem::cli::ExitCode;
 
-// Fills in what a missing subcommand or a bad flag cannot say itself.
-int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+// The help that was asked for, or what is wrong with the flags; an unknown command by name.
+int usage_error(const CLI::App& app, const CLI::ParseError& error, const char* first) {
   if (error.get_exit_code() == 0) return app.exit(error);
+  const std::string word = first == nullptr ? "" : first;
+  std::vector<std::string> commands;
+  for (const auto* c : app.get_subcommands({})) commands.push_back(c->get_name());
+  if (!word.empty() && word[0] != '-' && std::ranges::find(commands, word) == commands.end()) {
+    const auto near = tandem::nearest(word, commands);
+    std::cerr << fmt::format("there is no command '{}' ({})\n", word,
+                             near.empty() ? "there are: " + tandem::join(commands, ", ")
+                                          : "did you mean '" + near + "'?");
+    return ExitCode::kWrongUsage;
+  }
   app.exit(error, std::cerr, std::cerr);
   return ExitCode::kWrongUsage;
 }
@@ -49,7 +60,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error);
+    return usage_error(app, error, argc > 1 ? argv[1] : nullptr);
   } catch (const UserError& error) {
     return report(error, json);
   }

@@ -55,7 +55,7 @@ int print_infeasible(const search::Result& result, bool json) {
 Json baselines_json(const search::Result& result) {
   Json out = Json::array();
   for (const auto& b : result.baselines) {
-    Json row{{"name", b.name}, {"feasible", b.feasible}};
+    Json row{{"name", b.family}, {"strategy", b.name}, {"feasible", b.feasible}};
     row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
     row["memory_bytes"] =
         b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
@@ -71,7 +71,7 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out["search_s"] = result.search_s;
   out["candidates"] = result.candidates;
   out["stop_reason"] = result.stop_reason;
-  out["lower_bound_s"] = result.lower_bound.value;
+  out["lower_bound_s"] = result.lower_bound ? Json(result.lower_bound->value) : Json();
   out["baselines"] = baselines_json(result);
   const auto* baseline = best_baseline(result);
   out["speedup_over_best_baseline"] =
@@ -81,26 +81,27 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   return out;
 }
 
-std::string row_text(const search::Costed& row, const Setup& setup, const search::Result& result) {
+std::string row_text(const std::string& label, const search::Costed& row, const Setup& setup,
+                     const search::Result& result) {
   const auto& s = row.simulation;
   const std::string against =
       row.feasible
           ? fmt::format("{:.2f} x the plan's time", s.iteration / result.best->simulation.iteration)
           : "does not fit";
-  return fmt::format("  {:<28} {:>9} {:>12}/s {:>9}   {}\n", row.name,
-                     seconds_text(s.iteration.value),
+  return fmt::format("  {:<28} {:>9} {:>12}/s {:>9}   {}\n", label, seconds_text(s.iteration.value),
                      si(static_cast<double>(setup.batch) / s.iteration.value),
                      bytes_text(s.memory.value), against);
 }
 
 void print_comparison(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
-  std::cout << fmt::format("{} on {} ({} devices), batch {}, {}, {}\n\n", setup.model.text,
-                           setup.machine.name, setup.machine.devices(), setup.batch,
-                           name(setup.dtype), name(setup.options.optimizer));
+  std::cout << fmt::format("{} on {} ({}), batch {}, {}, {}\n\n", setup.model.text,
+                           setup.machine.name, counted(setup.machine.devices(), "device"),
+                           setup.batch, name(setup.dtype), name(setup.options.optimizer));
   std::cout << fmt::format("  {:<28} {:>9} {:>14} {:>9}\n", "", "iteration", "samples", "memory");
-  std::cout << row_text(best, setup, result);
-  for (const auto& b : result.baselines) std::cout << row_text(b, setup, result);
+  std::cout << row_text(best.name == "search" ? "plan" : "plan = " + best.name, best, setup,
+                        result);
+  for (const auto& b : result.baselines) std::cout << row_text(b.name, b, setup, result);
   std::cout << "\n";
 }
 
@@ -119,10 +120,12 @@ void print_plan(const Setup& setup, const search::Result& result) {
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(s.memory.value), bytes_text(result.limit.value),
       100 * s.mfu);
-  std::cout << fmt::format(
-      "At least {} for these layouts. Searched {:.2f} s, {} candidates simulated: {}.\n",
-      seconds_text(result.lower_bound.value), result.search_s, result.candidates,
-      result.stop_reason);
+  if (result.lower_bound) {
+    std::cout << fmt::format("At least {} for these layouts. ",
+                             seconds_text(result.lower_bound->value));
+  }
+  std::cout << fmt::format("Searched {:.2f} s, {} candidates simulated: {}.\n", result.search_s,
+                           result.candidates, result.stop_reason);
 }
 
 int run_plan(const Flags& flags) {
@@ -157,8 +160,7 @@ std::shared_ptr<Flags> add_search_command(CLI::App& app, const std::string& name
   auto flags = std::make_shared<Flags>();
   auto* command = add_command(app, name, doc, example, flags->json);
   flags->job.add_flags(*command);
-  command->add_option("--dims", flags->job.dims,
-                      "what may be partitioned: some of data,model,reduction,head,sequence");
+  flags->job.add_search_flags(*command);
   command->callback([flags, run, &exit_code] { exit_code = run(*flags); });
   *made = command;
   return flags;

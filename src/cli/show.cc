@@ -44,7 +44,7 @@ void add_show(CLI::App& app, int& /*exit_code*/) {
                               "show mlp:layers=4 --batch 64", flags->json);
   command->add_option("model", flags->model, "NAME or NAME:key=value,...")->required();
   command->add_option("--batch", flags->batch, "global batch")
-      ->check(CLI::PositiveNumber)
+      ->check(kPositive)
       ->capture_default_str();
   command->callback([flags] { show(*flags); });
 }

@@ -20,6 +20,7 @@ struct Flags {
   Job job;
   std::string strategy = "dp";
   bool tasks = false;
+  std::vector<std::string> not_with_a_plan;  // those given
 };
 
 struct Simulated {
@@ -31,6 +32,9 @@ struct Simulated {
 };
 
 Simulated simulate_plan(const Flags& flags) {
+  for (const auto& flag : flags.not_with_a_plan) {
+    throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+  }
   const auto plan = plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
   if (!flags.job.machine_text.empty() && flags.job.machine_text != plan.machine) {
     throw UserError(
@@ -69,9 +73,10 @@ Simulated simulate_strategy(const Flags& flags) {
 
 void print(const Simulated& s) {
   const auto& sim = s.simulation;
-  std::cout << fmt::format("{} on {} ({} devices), batch {}, strategy {}\n\n",
-                           s.echo["model"].get<std::string>(), s.machine.name, s.machine.devices(),
-                           s.batch, s.echo["strategy"].get<std::string>());
+  std::cout << fmt::format("{} on {} ({}), batch {}, strategy {}\n\n",
+                           s.echo["model"].get<std::string>(), s.machine.name,
+                           counted(s.machine.devices(), "device"), s.batch,
+                           s.echo["strategy"].get<std::string>());
   std::cout << fmt::format("  iteration   {}\n  throughput  {} samples/s\n  MFU         {:.1f} %\n",
                            seconds_text(sim.iteration.value),
                            si(static_cast<double>(s.batch) / sim.iteration.value), 100 * sim.mfu);
@@ -114,8 +119,14 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   command->get_option("--machine")->required(false);
   command->add_option("--strategy", flags->strategy, "dp, megatron or megatron:tp=N")
       ->capture_default_str();
-  command->add_flag("--tasks", flags->tasks, "print the tasks every device executes");
-  command->callback([flags] { run(*flags); });
+  command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
+      ->excludes("--json");
+  command->callback([flags, command] {
+    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--strategy"}) {
+      if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
+    }
+    run(*flags);
+  });
 }
 
 }  // namespace tandem::cli

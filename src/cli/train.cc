@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "plan/json.h"
 #include "strategies/strategies.h"
@@ -25,6 +26,7 @@ struct Flags {
   std::string strategy;
   std::int64_t steps = 20;
   std::uint64_t seed = 0;
+  std::vector<std::string> not_with_a_plan;  // those given
 };
 
 // A file in the temporary folder that goes when the object does.
@@ -59,6 +61,9 @@ std::filesystem::path worker_path() {
 
 plan::Plan choose_plan(const Flags& flags) {
   if (flags.job.model_text.ends_with(".json")) {
+    for (const auto& flag : flags.not_with_a_plan) {
+      throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+    }
     return plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
   }
   Job job = flags.job;
@@ -77,8 +82,16 @@ plan::Plan choose_plan(const Flags& flags) {
   }
   const auto limit = search::memory_limit(setup.machine, setup.options);
   const auto s = strategies::named_strategies(flags.strategy, setup.graph, setup.digits).front();
-  return make_plan(setup, search::cost_choices(setup.graph, setup.machine, setup.digits, s.name,
-                                               s.choices, setup.options.optimizer, limit));
+  const auto costed = search::cost_choices(setup.graph, setup.machine, setup.digits, s.name,
+                                           s.choices, setup.options.optimizer, limit);
+  if (!costed.feasible) {
+    throw UserError(
+        "plan", s.name,
+        fmt::format("needs {} a process and {} may be used",
+                    bytes_text(costed.simulation.memory.value), bytes_text(limit.value)),
+        "--memory, a smaller batch or more devices");
+  }
+  return make_plan(setup, costed);
 }
 
 std::string quoted(const std::string& text) {
@@ -101,6 +114,10 @@ std::string capture(const std::string& command) {
 }
 
 Json train(const plan::Plan& plan, const Flags& flags) {
+  if (plan.dtype != DType::kFp32 && plan.dtype != DType::kFp64) {
+    throw UserError("runtime", "train", fmt::format("cannot run {}", name(plan.dtype)),
+                    "--dtype fp32 or fp64");
+  }
   const auto devices = machine::load_machine(plan.machine).devices();
   const TemporaryFile file(plan::to_json(plan));
   const auto command =
@@ -154,13 +171,22 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
   command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
   command->remove_option(command->get_option("--machine"));
   command->add_option("--devices", flags->devices, "processes; default: one a core")
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   command->add_option("--strategy", flags->strategy, "dp or megatron instead of the found plan");
   command->add_option("--steps", flags->steps, "steps to run")
-      ->check(CLI::PositiveNumber)
+      ->check(kPositive)
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "of weights and data")->capture_default_str();
-  command->callback([flags] { run(*flags); });
+  flags->job.add_search_flags(*command);
+  command->get_option("--batch")->description(
+      "global batch; default: a small one of the model's own");
+  command->callback([flags, command] {
+    for (const char* flag :
+         {"--batch", "--optimizer", "--dtype", "--strategy", "--devices", "--memory", "--dims"}) {
+      if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
+    }
+    run(*flags);
+  });
 }
 
 }  // namespace tandem::cli

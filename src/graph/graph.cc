@@ -44,6 +44,9 @@ NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std:
     while (by_name_.contains(name));
   }
   const std::string where = fmt::format("{} %{}", op.name(), name);
+  if (data_.nodes.size() == kMaxNodes) {
+    throw UserError("graph", where, fmt::format("a graph has at most {} nodes", kMaxNodes));
+  }
   if (name.find_first_of(" \t\r\n%,()#:=\"") != std::string::npos) {
     throw UserError("graph", where, "a node's name has no blanks and none of % , ( ) # : = \"");
   }

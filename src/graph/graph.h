@@ -68,6 +68,8 @@ class Graph {
 // Builds a graph node by node, checking each one: a graph that exists is legal.
 class GraphBuilder {
  public:
+  static constexpr std::size_t kMaxNodes = std::size_t{1} << 20U;
+
   explicit GraphBuilder(std::string name) { data_.name = std::move(name); }
 
   // Throws UserError naming the node: `matmul %7: index 'k' is 64 in input 0 and 63 in input 1`.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -474,6 +475,27 @@ Machine load_machine(const std::string& name) {
         fmt::format("write it like {}:8", stem));
   }
   return load(stem, *size);
+}
+
+Hash hash_of(const Machine& machine) {
+  Hash h = hash_text(machine.device.name);
+  const auto add = [&h](double value) { h = hash_combine(h, std::bit_cast<Hash>(value)); };
+  const auto& d = machine.device;
+  for (const auto& [dtype, peak] : d.peak) {
+    add(static_cast<double>(dtype));
+    add(peak.value);
+  }
+  for (double v : {d.compute_utilization, d.memory.value, d.reserve.value, d.bandwidth.value,
+                   d.memory_utilization, d.launch.value}) {
+    add(v);
+  }
+  for (const auto& l : machine.levels) {
+    for (double v : {static_cast<double>(l.count), l.bandwidth.value, l.latency.value,
+                     l.shared ? 1.0 : 0.0, l.utilization}) {
+      add(v);
+    }
+  }
+  return h;
 }
 
 std::vector<BuiltinMachine> builtin_machines() {

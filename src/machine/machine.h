@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/units.h"
 #include "tensor/dtype.h"
 
@@ -58,6 +59,9 @@ Machine parse_machine(std::string_view text, const std::string& source, std::int
 
 // "summit:8", "local:2", or the path of a machine file, which may also take a size: "my.machine:4".
 Machine load_machine(const std::string& name);
+
+// Of every number, so that a plan can tell for which machine it was made.
+Hash hash_of(const Machine& machine);
 
 struct BuiltinMachine {
   std::string name;   // "summit"

@@ -57,6 +57,25 @@ std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Gra
   return out;
 }
 
+std::int64_t read_batch(const Reader& reader) {
+  const auto batch = reader.get<Json>("batch");
+  if (!batch.is_number_integer() || batch.get<std::int64_t>() < 1) {
+    reader.fail("batch", "must be a whole number from 1");
+  }
+  return batch.get<std::int64_t>();
+}
+
+void read_prediction(const Reader& reader, Plan& plan) {
+  const auto predicted = reader.get<std::unordered_map<std::string, double>>("predicted");
+  const auto value = [&](const char* key) {
+    const auto at = predicted.find(key);
+    if (at == predicted.end()) reader.fail("predicted", fmt::format("has no '{}'", key));
+    return at->second;
+  };
+  plan.iteration = Seconds{value("iteration_s")};
+  plan.memory = Bytes{value("memory_bytes")};
+}
+
 }  // namespace
 
 std::string to_json(const Plan& plan) {
@@ -74,8 +93,12 @@ std::string to_json(const Plan& plan) {
       {"graph", to_text(pcg)},
       {"layouts", layouts},
       {"derivation", Json::array()},
-      {"hashes", {{"graph", hex(erase_parallelism(pcg).identity_hash())}}},
-      {"predicted", {{"iteration_s", plan.iteration.value}, {"memory_bytes", plan.memory.value}}},
+      {"hashes",
+       {{"graph", hex(erase_parallelism(pcg).identity_hash())},
+        {"machine", hex(hash_of(machine::load_machine(plan.machine)))}}},
+      {"predicted",
+       {{"iteration_s", plan.iteration.value},
+        {"memory_bytes", static_cast<std::int64_t>(plan.memory.value)}}},
   };
   return out.dump(1) + "\n";
 }
@@ -91,11 +114,11 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   plan.model = reader.get<std::string>("model");
   plan.machine = reader.get<std::string>("machine");
   plan.strategy = reader.get<std::string>("strategy");
-  plan.batch = reader.get<std::int64_t>("batch");
+  plan.batch = read_batch(reader);
   const auto optimizer = reader.get<std::string>("optimizer");
   if (optimizer != "sgd" && optimizer != "adam") reader.fail("optimizer", "must be sgd or adam");
   plan.optimizer = optimizer == "sgd" ? Optimizer::kSgd : Optimizer::kAdam;
-  if (!parse_attribute(reader.get<std::string>("dtype"), plan.dtype)) {
+  if (!parse_attribute(reader.get<std::string>("dtype"), plan.dtype) || is_integer(plan.dtype)) {
     reader.fail("dtype", "must be one of fp64 fp32 bf16 fp16");
   }
   plan.mapped.pcg = graph::parse_graph(reader.get<std::string>("graph"), source + ":graph");
@@ -106,7 +129,19 @@ Plan parse_plan(std::string_view text, const std::string& source) {
       hash->second != hex(erase_parallelism(plan.mapped.pcg).identity_hash())) {
     reader.fail("hashes", "does not have the hash of the plan's own graph");
   }
-  check_mapped(plan.mapped, machine::Digits(machine::load_machine(plan.machine)));
+  for (auto id : plan.mapped.pcg.ids()) {
+    const auto& node = plan.mapped.pcg.node(id);
+    if (!is_integer(node.type.dtype) && node.type.dtype != plan.dtype) {
+      reader.fail("dtype", fmt::format("is {} and %{} is {}", name(plan.dtype), node.name,
+                                       name(node.type.dtype)));
+    }
+  }
+  read_prediction(reader, plan);
+  try {
+    check_mapped(plan.mapped, machine::Digits(machine::load_machine(plan.machine)));
+  } catch (const UserError& e) {
+    throw UserError(e.kind, source + ": " + e.where, e.message, e.hint);
+  }
   return plan;
 }
 

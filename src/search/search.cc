@@ -27,8 +27,9 @@ class Search {
     result_.stop_reason = "done";
     // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
     // those two may overlap each other.
-    result_.lower_bound = Seconds{std::max(solve(network, {.update = 0, .async = 0}),
-                                           solve(network, {.blocking = 0, .async = 0}))};
+    const Seconds bound{std::max(solve(network, {.update = 0, .async = 0}),
+                                 solve(network, {.blocking = 0, .async = 0}))};
+    if (result_.stop_reason == "done") result_.lower_bound = bound;
     for (const double async : {0.0, 0.5, 1.0}) solve(network, {.async = async});
     if (!fits_without_price_) raise_memory_price(network);
     result_.search_s =
@@ -54,7 +55,7 @@ class Search {
       if (!best || is_better(costed, *best)) best = std::move(costed);
     }
     if (!best) return;
-    best->name = name == best->name ? name : fmt::format("{} ({})", name, best->name);
+    best->family = name;
     result_.baselines.push_back(std::move(*best));
   }
 
@@ -70,9 +71,9 @@ class Search {
     return true;
   }
 
-  Costed cost(std::string name, const std::vector<plan::Choice>& choices) {
+  Costed cost(const std::string& name, const std::vector<plan::Choice>& choices) {
     ++result_.candidates;
-    return cost_choices(model_, machine_, digits_, std::move(name), choices, options_.optimizer,
+    return cost_choices(model_, machine_, digits_, name, choices, options_.optimizer,
                         result_.limit);
   }
 
@@ -144,10 +145,10 @@ Bytes memory_limit(const machine::Machine& machine, const Options& options) {
 }
 
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
-                    const machine::Digits& digits, std::string name,
+                    const machine::Digits& digits, const std::string& name,
                     const std::vector<plan::Choice>& choices, plan::Optimizer optimizer,
                     Bytes limit) {
-  Costed out{std::move(name), plan::parallelize(model, digits, choices), {}, false};
+  Costed out{name, name, plan::parallelize(model, digits, choices), {}, false};
   out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer), machine);
   out.feasible = out.simulation.memory <= limit;
   return out;

@@ -25,7 +25,8 @@ struct Options {
 
 // A strategy with its predicted step.
 struct Costed {
-  std::string name;
+  std::string name;    // with its settings: "megatron:tp=2,dp=24"
+  std::string family;  // the fixed name of a baseline: "megatron"; else the name itself
   plan::MappedGraph mapped;
   sim::Simulation simulation;
   bool feasible = false;
@@ -36,7 +37,8 @@ struct Result {
   std::vector<Costed> baselines;  // dp and the best megatron, where they exist
   Costed smallest;                // what needs least memory of all that was costed
   Bytes limit;
-  Seconds lower_bound;  // for these layouts, with all that may overlap taken as free
+  // For these layouts, with all that may overlap taken as free; nothing if it could not be found.
+  std::optional<Seconds> lower_bound;
   double search_s = 0;
   std::size_t candidates = 0;  // lowered and simulated
   std::size_t products = 0;    // tables made by elimination
@@ -47,7 +49,7 @@ Result search(const graph::Graph& model, const machine::Machine& machine, const 
 
 // Lowers and simulates one strategy's choices.
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
-                    const machine::Digits& digits, std::string name,
+                    const machine::Digits& digits, const std::string& name,
                     const std::vector<plan::Choice>& choices, plan::Optimizer optimizer,
                     Bytes limit);
 

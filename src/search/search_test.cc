@@ -90,10 +90,11 @@ TEST(Search, IsNeverWorseThanABaselineAndNeverBelowItsBound) {
     SCOPED_TRACE(std::string(c.model) + " on " + c.machine);
     const auto result = search(build(c.model, c.batch), machine::load_machine(c.machine), {});
     ASSERT_TRUE(result.best.has_value());
-    EXPECT_GT(result.lower_bound.value, 0);
-    EXPECT_LE(result.lower_bound, result.best->simulation.iteration * 1.000001);
+    ASSERT_TRUE(result.lower_bound.has_value());
+    EXPECT_GT(result.lower_bound->value, 0);
+    EXPECT_LE(*result.lower_bound, result.best->simulation.iteration * 1.000001);
     for (const auto& b : result.baselines) {
-      EXPECT_GE(b.simulation.iteration * 1.000001, result.lower_bound) << b.name;
+      EXPECT_GE(b.simulation.iteration * 1.000001, *result.lower_bound) << b.name;
       if (!b.feasible) continue;
       EXPECT_LE(result.best->simulation.iteration, b.simulation.iteration) << b.name;
     }

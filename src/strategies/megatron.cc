@@ -26,6 +26,7 @@ class Builder {
         digits_(digits),
         tensor_(tensor),
         nodes_(analyze(model)),
+        consumers_(model.consumers()),
         split_(model.size()),
         out_{"", std::vector<plan::Choice>(model.size())} {}
 
@@ -95,11 +96,10 @@ class Builder {
 
   // Sources lie as their first user wants them.
   void store(NodeId id) {
-    for (auto user : model_.ids()) {
-      if (user < id) continue;
+    if (const auto& users = consumers_[id.index()]; !users.empty()) {
+      const auto user = users[0];
       const auto inputs = model_.inputs(user);
       const auto at = std::ranges::find(inputs, id);
-      if (at == inputs.end()) continue;
       out_.choices[id.index()].source =
           input_layout(nodes_[user.index()].signature, out_.choices[user.index()].node,
                        digits_.count(), static_cast<std::size_t>(at - inputs.begin()));
@@ -112,6 +112,7 @@ class Builder {
   const Digits& digits_;
   DigitMask tensor_;
   std::vector<AnalyzedNode> nodes_;
+  std::vector<std::vector<NodeId>> consumers_;
   std::vector<std::optional<std::size_t>> split_;  // by node: the dimension over the tensor digits
   Strategy out_;
 };
@@ -160,6 +161,49 @@ std::vector<Strategy> megatron_grid(const graph::Graph& model, const Digits& dig
   return out;
 }
 
+namespace {
+
+// "tp=2,dp=24": what the name asks for; 0 where it leaves it open.
+struct MegatronSettings {
+  std::int64_t tp = 0;
+  std::int64_t dp = 0;
+};
+
+MegatronSettings parse_settings(const std::string& name, std::string_view text) {
+  MegatronSettings out;
+  for (auto part : split(text, ',')) {
+    const auto equals = part.find('=');
+    const auto key = trim(part.substr(0, equals));
+    const auto value =
+        equals == std::string_view::npos ? 0 : parse_int(trim(part.substr(equals + 1))).value_or(0);
+    if ((key != "tp" && key != "dp") || value < 1) {
+      throw UserError("strategy", name, fmt::format("'{}' is no setting of megatron", part),
+                      "there are tp=N and dp=N");
+    }
+    (key == "tp" ? out.tp : out.dp) = value;
+  }
+  return out;
+}
+
+std::vector<Strategy> named_megatron(const std::string& name, const MegatronSettings& wanted,
+                                     const graph::Graph& model, const Digits& digits) {
+  std::vector<Strategy> out;
+  for (auto mask : tensor_masks(digits)) {
+    const auto tp = digits.group_size(mask);
+    const bool fits = (wanted.tp == 0 ? mask != 0 : wanted.tp == tp) &&
+                      (wanted.dp == 0 || wanted.dp == digits.devices() / tp);
+    if (!fits) continue;
+    if (auto s = megatron(model, digits, mask)) out.push_back(std::move(*s));
+  }
+  if (!out.empty()) return out;
+  throw UserError("strategy", name,
+                  fmt::format("{} devices cannot be grouped so, or the batch does not divide over "
+                              "the groups",
+                              digits.devices()));
+}
+
+}  // namespace
+
 std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
                                        const Digits& digits) {
   if (name == "dp") {
@@ -168,23 +212,16 @@ std::vector<Strategy> named_strategies(const std::string& name, const graph::Gra
                     fmt::format("the batch does not divide over {} devices", digits.devices()),
                     fmt::format("--batch a multiple of {}", digits.devices()));
   }
-  if (name == "megatron") return megatron_grid(model, digits);
-  const std::string prefix = "megatron:tp=";
-  if (name.starts_with(prefix)) {
-    const auto tp = parse_int(std::string_view(name).substr(prefix.size()));
-    std::vector<Strategy> out;
-    for (auto& s : megatron_grid(model, digits)) {
-      if (tp && s.name.starts_with(fmt::format("megatron:tp={},", *tp)))
-        out.push_back(std::move(s));
+  const std::string_view megatron_name = "megatron";
+  if (name.starts_with(megatron_name)) {
+    const auto rest = std::string_view(name).substr(megatron_name.size());
+    if (rest.empty()) return named_megatron(name, {}, model, digits);
+    if (rest[0] == ':') {
+      return named_megatron(name, parse_settings(name, rest.substr(1)), model, digits);
     }
-    if (!out.empty()) return out;
-    throw UserError("strategy", name,
-                    fmt::format("no digits of the machine make {} devices, or the batch "
-                                "does not divide over the others",
-                                std::string_view(name).substr(prefix.size())));
   }
   throw UserError("strategy", name, "there is no such strategy",
-                  "there are: dp, megatron, megatron:tp=N");
+                  "there are: dp, megatron, megatron:tp=N,dp=N");
 }
 
 }  // namespace tandem::strategies

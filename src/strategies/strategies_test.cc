@@ -242,16 +242,21 @@ TEST(Strategies, ByName) {
   EXPECT_EQ(error("dp", 6),
             "dp: the batch does not divide over 4 devices (--batch a multiple of 4)");
   EXPECT_EQ(error("megatron:tp=2", 3),
-            "megatron:tp=2: no digits of the machine make 2 devices, or the batch does not divide "
-            "over the others");
+            "megatron:tp=2: 4 devices cannot be grouped so, or the batch does not divide over the "
+            "groups");
   EXPECT_EQ(error("megatron:tp=3", 4),
-            "megatron:tp=3: no digits of the machine make 3 devices, or the batch does not divide "
-            "over the others");
+            "megatron:tp=3: 4 devices cannot be grouped so, or the batch does not divide over the "
+            "groups");
   EXPECT_EQ(error("megatron:tp=x", 4),
-            "megatron:tp=x: no digits of the machine make x devices, or the batch does not divide "
-            "over the others");
+            "megatron:tp=x: 'tp=x' is no setting of megatron (there are tp=N and dp=N)");
+  EXPECT_EQ(error("megatron:tp=2,pp=2", 4),
+            "megatron:tp=2,pp=2: 'pp=2' is no setting of megatron (there are tp=N and dp=N)");
   EXPECT_EQ(error("zero", 4),
-            "zero: there is no such strategy (there are: dp, megatron, megatron:tp=N)");
+            "zero: there is no such strategy (there are: dp, megatron, megatron:tp=N,dp=N)");
+  EXPECT_EQ(error("megatron:tp=2,dp=2", 4), "accepted");
+  EXPECT_EQ(error("megatron:tp=2,dp=4", 4),
+            "megatron:tp=2,dp=4: 4 devices cannot be grouped so, or the batch does not divide over "
+            "the groups");
 }
 
 // --- Factor kinds --------------------------------------------------------------------------------
