@@ -31,7 +31,10 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
   return command;
 }
 
-void print_json(const Json& json) { std::cout << json.dump(1) << "\n"; }
+void print_json(const Json& json) {
+  // Names the user gave may be any bytes; JSON is UTF-8.
+  std::cout << json.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
 
 void Job::add_flags(CLI::App& command) {
   command.add_option("model", model_text, "NAME or NAME:key=value,... (`tandem models`)")

@@ -167,6 +167,12 @@ TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
   return type;
 }
 
+const ops::Signature& signature_of(const Graph& graph, NodeId id) {
+  std::vector<Shape> sizes;
+  for (auto i : graph.inputs(id)) sizes.push_back(graph.node(i).type.shape.sizes);
+  return ops::signature(graph.node(id).op, sizes);
+}
+
 std::vector<bool> needs_gradient(const Graph& graph) {
   std::vector<bool> out(graph.size());
   for (auto id : graph.ids()) {

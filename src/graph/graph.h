@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "ops/op.h"
+#include "ops/signature.h"
 #include "tensor/tensor_type.h"
 
 namespace tandem::graph {
@@ -99,6 +100,9 @@ class GraphBuilder {
 
 // The type of an operator's result. Throws UserError without a place.
 TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs);
+
+// Of a compute node, on its operands' global sizes.
+const ops::Signature& signature_of(const Graph& graph, NodeId id);
 
 // Does training need a gradient of this node's tensor? True where a weight feeds it.
 std::vector<bool> needs_gradient(const Graph& graph);

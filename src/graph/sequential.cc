@@ -8,12 +8,6 @@ namespace tandem::graph {
 
 namespace {
 
-const ops::Signature& signature_of(const Graph& graph, NodeId id) {
-  std::vector<Shape> shapes;
-  for (auto i : graph.inputs(id)) shapes.push_back(graph.node(i).type.shape.sizes);
-  return ops::signature(graph.node(id).op, shapes);
-}
-
 template <class T>
 term::Evaluation<T> evaluation(const Graph& graph, NodeId id, const ops::Signature& s,
                                const Values<T>& values) {

@@ -170,17 +170,12 @@ Sharded<T> apply_backward(const ops::Op& op, const Sharded<T>& gradient) {
 
 // A compute node with its grid: everything needed to run one of its tasks.
 struct Compute {
-  ops::Signature signature;
+  const ops::Signature& signature;
   ops::TaskGrid grid;
 
-  Compute(const Graph& pcg, NodeId id) {
-    std::vector<Shape> sizes;
+  Compute(const Graph& pcg, NodeId id) : signature(signature_of(pcg, id)) {
     std::vector<ParallelShape> shapes;
-    for (const auto& t : pcg.input_types(id)) {
-      sizes.push_back(t.shape.sizes);
-      shapes.push_back(t.shape);
-    }
-    signature = ops::signature(pcg.node(id).op, sizes);
+    for (const auto& t : pcg.input_types(id)) shapes.push_back(t.shape);
     grid = ops::infer_grid(signature, shapes);
   }
 

@@ -119,7 +119,7 @@ class Lowering {
               .backward = true,
               .reads = operand_tensors(id),
               .writes = {}};
-    const auto kept = backward_reads(id);
+    const auto kept = signature_of(pcg_, id).backward_reads;
     for (std::size_t i = 0; i < task.reads.size(); ++i) {
       if (((kept >> i) & 1U) == 0) task.reads[i] = Program::kNone;
     }
@@ -135,12 +135,6 @@ class Lowering {
     for (std::size_t w = 0; w < task.writes.size(); ++w) {
       add_gradient(inputs[task.operands[w]], task.writes[w]);
     }
-  }
-
-  ops::InputMask backward_reads(NodeId id) const {
-    std::vector<Shape> shapes;
-    for (const auto& t : pcg_.input_types(id)) shapes.push_back(t.shape.sizes);
-    return ops::signature(pcg_.node(id).op, shapes).backward_reads;
   }
 
   void add_gradient(NodeId id, BufferId g) {

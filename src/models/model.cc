@@ -96,11 +96,8 @@ std::int64_t count_parameters(const graph::Graph& graph) {
 Flops count_forward_flops(const graph::Graph& graph) {
   Flops total;
   for (auto id : graph.ids()) {
-    const auto& op = graph.node(id).op;
-    if (op.role() != ops::Role::kCompute) continue;
-    std::vector<Shape> shapes;
-    for (const auto& t : graph.input_types(id)) shapes.push_back(t.shape.sizes);
-    total += ops::signature(op, shapes).flops;
+    if (graph.node(id).op.role() != ops::Role::kCompute) continue;
+    total += signature_of(graph, id).flops;
   }
   return total;
 }

@@ -52,9 +52,7 @@ class Parallelizer {
 
   NodeId add_operator(NodeId id) {
     const auto& node = model_.node(id);
-    std::vector<Shape> shapes;
-    for (const auto& t : model_.input_types(id)) shapes.push_back(t.shape.sizes);
-    const auto& s = ops::signature(node.op, shapes);
+    const auto& s = signature_of(model_, id);
     const auto& uses = choices_[id.index()].node;
     std::vector<NodeId> inputs;
     for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
@@ -146,13 +144,9 @@ void check_mapped(const MappedGraph& mapped, const Digits& digits) {
       throw UserError("plan", where, "a weight cannot be stored as partial sums");
     }
     if (node.op.role() != ops::Role::kCompute) continue;
-    std::vector<Shape> shapes;
     std::vector<Layout> layouts;
-    for (auto i : pcg.inputs(id)) {
-      shapes.push_back(pcg.node(i).type.shape.sizes);
-      layouts.push_back(mapped.layouts[i.index()]);
-    }
-    const auto& s = ops::signature(node.op, shapes);
+    for (auto i : pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
+    const auto& s = signature_of(pcg, id);
     const auto uses = infer_node_layout(s, layouts);
     if (!uses || output_layout(s, *uses, digits.count()) != layout) {
       throw UserError("plan", where, "the layouts of its operands and its result do not agree");

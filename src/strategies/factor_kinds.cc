@@ -74,14 +74,10 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
           is_input(node) ? kinds_of_input(node.type.shape.rank()) : Kinds(node.type.shape.rank());
       continue;
     }
-    std::vector<Shape> shapes;
     std::vector<Kinds> operands;
-    for (auto i : model.inputs(id)) {
-      shapes.push_back(model.node(i).type.shape.sizes);
-      operands.push_back(tensors[i.index()]);
-    }
+    for (auto i : model.inputs(id)) operands.push_back(tensors[i.index()]);
     auto& analyzed = out[id.index()];
-    analyzed.signature = ops::signature(node.op, shapes);
+    analyzed.signature = signature_of(model, id);
     analyzed.kinds = kinds_of_factors(analyzed.signature, operands);
     for (auto f : analyzed.signature.map.outputs[0]) dims.push_back(analyzed.kinds[f]);
   }
