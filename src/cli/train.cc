@@ -119,15 +119,20 @@ Json train(const plan::Plan& plan, const Flags& flags) {
                     "--dtype fp32 or fp64");
   }
   const auto devices = machine::load_machine(plan.machine).devices();
-  const TemporaryFile file(plan::to_json(plan));
-  const auto command =
-      fmt::format("mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {}",
-                  geteuid() == 0 ? "--allow-run-as-root" : "", devices,
-                  quoted(worker_path().string()), quoted(file.path()), flags.steps, flags.seed);
-  if (isatty(STDERR_FILENO) != 0) {
-    std::cerr << fmt::format("training {} for {} steps on {} processes ...\n", plan.model,
-                             flags.steps, devices);
+  // More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
+  const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  if (devices > 8 * cores) {
+    throw UserError(
+        "runtime", plan.machine,
+        fmt::format("needs {} processes and this computer has {} cores", devices, cores),
+        "plan for local:N");
   }
+  const TemporaryFile file(plan::to_json(plan));
+  const auto command = fmt::format(
+      "mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {} "
+      "--progress {}",
+      geteuid() == 0 ? "--allow-run-as-root" : "", devices, quoted(worker_path().string()),
+      quoted(file.path()), flags.steps, flags.seed, isatty(STDERR_FILENO) != 0 ? "yes" : "no");
   Json out = Json::parse(capture(command), nullptr, false);
   if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
   out["predicted_step_s"] = plan.iteration.value;

@@ -1,6 +1,7 @@
 #include "machine/parse.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -55,6 +56,11 @@ std::string shown(Words line) {
   std::string out;
   for (const auto word : line) out += (out.empty() ? "" : " ") + std::string(word);
   return shown(out);
+}
+
+Bytes memory_of_this_computer() {
+  return Bytes{static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+               static_cast<double>(sysconf(_SC_PAGE_SIZE))};
 }
 
 bool is_name(std::string_view text) {
@@ -286,6 +292,11 @@ class Parser {
       fail(fmt::format("{}: unknown field '{}'", owner_, shown(name)), suggestion(name, known));
     }
     once(name);
+    if (in_device_ && name == "memory" && rest.size() == 1 && rest[0] == "computer") {
+      shares_computer_ = true;
+      machine_.device.memory = memory_of_this_computer();
+      return;
+    }
     field->set(owner, number(name, rest, field->kind, field->may_be_zero));
   }
 
@@ -349,11 +360,23 @@ class Parser {
       fail_at(open_line_, fmt::format("machine '{}' has {:.15g} devices, more than {}",
                                       machine_.name, devices, kMaxDevices));
     }
+    if (shares_computer_) share_computer(devices);
     if (file_.usage.empty()) {
       file_.usage = machine_.name;
       if (open_line_ != 0) file_.usage += ":SIZE";
     }
     if (open_line_ != 0 && size_ != 0) machine_.name += fmt::format(":{}", size_);
+  }
+
+  // `memory computer`: what this computer has, in equal parts.
+  void share_computer(double devices) {
+    auto& device = machine_.device;
+    device.memory = device.memory / devices;
+    if (device.reserve >= device.memory) {
+      fail_at(0, fmt::format(
+                     "{:.0f} processes have {} each, of which the reserve of {} leaves nothing",
+                     devices, bytes_text(device.memory.value), bytes_text(device.reserve.value)));
+    }
   }
 
   std::string_view text_;
@@ -371,6 +394,7 @@ class Parser {
   std::string owner_;
   std::size_t owner_line_ = 0;
   bool in_device_ = false;
+  bool shares_computer_ = false;
   std::set<std::string, std::less<>> seen_;
 };
 

@@ -32,7 +32,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kUsage =
     "usage: mpirun -np DEVICES tandem_worker PLAN.json [--steps K] [--seed S] [--lr X] "
-    "[--momentum no] [--deadline SECONDS]";
+    "[--momentum no] [--deadline SECONDS] [--progress yes|no]";
 
 struct UsageError {
   std::string message;
@@ -44,6 +44,7 @@ struct Arguments {
   std::int64_t seed = 0;
   std::optional<double> rate;   // default: by optimizer
   std::int64_t deadline = 600;  // seconds for loading, and for each step
+  bool progress = false;        // a line on standard error that counts steps
 };
 
 Arguments parse_arguments(std::span<char*> argv) {
@@ -71,6 +72,9 @@ Arguments parse_arguments(std::span<char*> argv) {
       out.seed = integer(0);
     } else if (flag == "--deadline") {
       out.deadline = integer(1);
+    } else if (flag == "--progress") {
+      if (value != "yes" && value != "no") throw bad("say 'yes' or 'no'");
+      out.progress = value == "yes";
     } else if (flag == "--lr") {
       out.rate = parse_double(value);
       if (!out.rate || !(*out.rate >= 0)) throw bad("it is a number of at least 0");
@@ -172,9 +176,11 @@ struct Measurements {
   std::vector<double> loss;
 };
 
-Measurements train(Executor& executor, std::int64_t steps, const Deadline& deadline) {
+Measurements train(Executor& executor, std::int64_t steps, const Deadline& deadline,
+                   bool progress) {
   Measurements out;
   for (std::int64_t step = 0; step < steps; ++step) {
+    if (progress) std::cerr << fmt::format("\rstep {} of {} ", step + 1, steps) << std::flush;
     deadline.renew();
     executor.feed(step);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -183,6 +189,7 @@ Measurements train(Executor& executor, std::int64_t steps, const Deadline& deadl
     out.step_s.push_back(over_ranks(MPI_Wtime() - start, MPI_MAX));
     out.loss.push_back(over_ranks(executor.loss(), MPI_SUM));
   }
+  if (progress) std::cerr << "\r" << std::flush;
   return out;
 }
 
@@ -230,7 +237,8 @@ int run(const Arguments& arguments, const World& world) {
   const Training training{.seed = static_cast<std::uint64_t>(arguments.seed),
                           .rate = arguments.rate.value_or(default_rate)};
   Executor executor(*program, world.rank, training);
-  const auto measured = train(executor, arguments.steps, deadline);
+  const auto measured =
+      train(executor, arguments.steps, deadline, arguments.progress && world.rank == 0);
   const auto memory = peak_memory(world);
   if (world.rank == 0) std::cout << report(plan, world, measured, memory).dump(1) << std::endl;
   return 0;

@@ -109,7 +109,7 @@ Output start(const Scratch& scratch, int processes, const std::string& arguments
 }
 
 plan::Plan make_plan(const Graph& model, const std::string& machine, const Spread& spread,
-                     Optimizer optimizer) {
+                     Optimizer optimizer, DType dtype = DType::kFp64) {
   const machine::Digits digits(machine::load_machine(machine));
   plan::Plan plan;
   plan.model = model.name();
@@ -117,7 +117,7 @@ plan::Plan make_plan(const Graph& model, const std::string& machine, const Sprea
   plan.strategy = "by hand";
   plan.batch = 8;
   plan.optimizer = optimizer;
-  plan.dtype = DType::kFp64;
+  plan.dtype = dtype;
   plan.mapped = plan::parallelize(model, digits, choices(model, digits.count(), spread));
   return plan;
 }
@@ -417,7 +417,7 @@ TEST(Worker, Fp16IsRefused) {
   const auto model = b.finish({b.add(ops::kMse, {x, w}, "loss")});
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json"))
-      << plan::to_json(make_plan(model, "local:2", {}, Optimizer::kSgd));
+      << plan::to_json(make_plan(model, "local:2", {}, Optimizer::kSgd, DType::kFp16));
   const auto run = start(scratch, 2, scratch.file("plan.json"));
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("fp16 cannot be executed"), std::string::npos) << run.err;
