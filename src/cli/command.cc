@@ -1,7 +1,9 @@
 #include "cli/command.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -65,6 +67,18 @@ void Job::add_search_flags(CLI::App& command) {
 
 namespace {
 
+// On a terminal, once a search has run for a second.
+void show_progress(search::Options& options) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  const auto start = std::chrono::steady_clock::now();
+  options.progress = [start](std::size_t candidates, std::optional<Seconds> best) {
+    if (std::chrono::steady_clock::now() - start < std::chrono::seconds(1)) return;
+    std::cerr << fmt::format("\rsearching: {} candidates, best {}   \r", candidates,
+                             best ? seconds_text(best->value) : "none yet")
+              << std::flush;
+  };
+}
+
 search::Dims parse_dims(const std::string& text) {
   search::Dims dims;
   if (text.empty()) return dims;
@@ -101,6 +115,7 @@ Setup resolve_with(const Job& job,
   options.optimizer = adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
+  show_progress(options);
   return {std::move(model), std::move(machine), std::move(digits), batch, dtype, std::move(graph),
           options};
 }

@@ -36,6 +36,8 @@ class Reach {
 }  // namespace
 
 Precedence::Precedence(const graph::Graph& model) : before_(model.size()), after_(model.size()) {
+  known_ = model.size() <= kMostNodes;
+  if (!known_) return;
   Reach before(model.size());
   Reach after(model.size());
   const auto is_operator = [&](NodeId id) {
@@ -58,13 +60,14 @@ Precedence::Precedence(const graph::Graph& model) : before_(model.size()), after
 }
 
 bool Precedence::blocks(NodeId from) const {
+  if (!known_) return false;
   // An operator stands in both of its own sets, a source in neither.
   const std::size_t itself = before_[from.index()] > 0 ? 1 : 0;
   return before_[from.index()] + after_[from.index()] == operators_ + itself;
 }
 
 bool Precedence::blocks(NodeId from, NodeId to) const {
-  return before_[from.index()] + after_[to.index()] == operators_;
+  return known_ && before_[from.index()] + after_[to.index()] == operators_;
 }
 
 }  // namespace tandem::search

@@ -1,5 +1,6 @@
 // Which edges of a graph nothing can overlap: while a tensor moves along one, every operator either
 // has already run or waits for it. Only there is resharding sure to block.
+// Takes a bit for every pair of nodes, so of very large graphs nothing is claimed.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,9 @@ class Precedence {
   [[nodiscard]] bool blocks(graph::NodeId from, graph::NodeId to) const;
 
  private:
+  static constexpr std::size_t kMostNodes = std::size_t{1} << 15U;
+
+  bool known_ = true;
   std::size_t operators_ = 0;
   std::vector<std::size_t> before_;  // by node: operators at or before it
   std::vector<std::size_t>

@@ -89,8 +89,13 @@ class Search {
         costed.simulation.memory < result_.smallest.simulation.memory) {
       result_.smallest = costed;
     }
-    if (costed.feasible && (!result_.best || is_better(costed, *result_.best)))
+    if (costed.feasible && (!result_.best || is_better(costed, *result_.best))) {
       result_.best = costed;
+    }
+    if (!options_.progress) return;
+    options_.progress(result_.candidates, result_.best
+                                              ? std::optional(result_.best->simulation.iteration)
+                                              : std::nullopt);
   }
 
   // Returns the network's cost; considers the solution.

@@ -5,6 +5,7 @@
 // and simulated, and the fastest that fits wins. A plan is never worse than the best baseline.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct Options {
   std::optional<Bytes> memory;  // per device; default: the device's, less its reserve
   Dims dims;
   std::size_t states_per_node = 64;
+  // Called after every candidate with their number and the best time so far, if any fits.
+  std::function<void(std::size_t candidates, std::optional<Seconds> best)> progress;
 };
 
 // A strategy with its predicted step.

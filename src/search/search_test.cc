@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/json.h"
@@ -127,6 +129,19 @@ TEST(Search, KeepsWithinMemoryAndSaysWhenNothingFits) {
   const auto none = search(model, machine, options);
   EXPECT_FALSE(none.best.has_value());
   EXPECT_GT(none.smallest.simulation.memory.value, 1000);
+}
+
+TEST(Search, ReportsItsProgress) {
+  std::vector<double> best;
+  Options options;
+  options.progress = [&](std::size_t candidates, std::optional<Seconds> now) {
+    EXPECT_EQ(candidates, best.size() + 1);
+    best.push_back(now ? now->value : 1e30);
+  };
+  const auto result = search(build("mlp:layers=4", 64), machine::load_machine("local:4"), options);
+  ASSERT_EQ(best.size(), result.candidates);
+  EXPECT_TRUE(std::ranges::is_sorted(best, std::greater{}));
+  EXPECT_EQ(best.back(), result.best->simulation.iteration.value);
 }
 
 TEST(Search, GivesTheSamePlanEveryTime) {
