@@ -12,8 +12,17 @@ using machine::DigitRole;
 using machine::Layout;
 using machine::NodeLayout;
 
-// A shared tensor may be kept in at most this many layouts, the ones most of its ends use.
+// A shared tensor may be kept in at most this many layouts: all that a seed uses at one of its
+// ends, then those that the better states of its ends use.
 constexpr std::size_t kTensorStates = 96;
+
+// Votes of one end's states, best first, for the layouts they want the tensor in.
+void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, std::size_t seeds) {
+  constexpr double kSeed = 1e6;
+  for (std::size_t s = 0; s < layouts.size(); ++s) {
+    votes[layouts[s]] += s < seeds ? kSeed : 1 / static_cast<double>(1 + s);
+  }
+}
 
 Hash hash_type(const TensorType& type) {
   return hash_combine(hash_text(to_text(type.shape.sizes)), static_cast<Hash>(type.dtype));
@@ -138,6 +147,7 @@ void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) 
     const auto& s = nodes_[id.index()].signature;
     made->nodes = kept_layouts(id, keep, dims, table->cost);
     made->id = key;
+    made->seeds = seeds_[key].size();
     made->in.resize(s.map.inputs.size());
     for (const auto& layout : made->nodes) {
       for (std::size_t i = 0; i < made->in.size(); ++i) {
@@ -156,12 +166,12 @@ void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) 
 }
 
 void LayoutNetwork::add_shared_tensor(NodeId id) {
-  std::map<Layout, std::size_t> uses;
+  std::map<Layout, double> votes;
   const auto producer = tensor_variable_[id.index()];
   Hash key = hash_combine(hash_text("tensor"), hash_type(model_.node(id).type));
   if (producer != kNoVariable) {
     key = hash_combine(key, states_[producer]->id);
-    for (const auto& layout : states_[producer]->out) ++uses[layout];
+    vote(votes, states_[producer]->out, states_[producer]->seeds);
   }
   for (auto user : consumers_[id.index()]) {
     const auto& states = *states_[operator_variable_[user.index()]];
@@ -169,7 +179,7 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] != id) continue;
       key = hash_combine(key, hash_combine(states.id, i));
-      for (const auto& layout : states.in[i]) ++uses[layout];
+      vote(votes, states.in[i], states.seeds);
     }
   }
   key = hash_combine(key, is_weight(model_.node(id)) ? 1 : 0);
@@ -177,10 +187,10 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
   if (!states) {
     auto made = std::make_shared<States>();
     auto table = std::make_shared<CostTable>();
-    for (const auto& [layout, count] : uses) {
+    for (const auto& [layout, count] : votes) {
       if (!has_partial(layout)) made->out.push_back(layout);
     }
-    std::ranges::stable_sort(made->out, std::greater{}, [&](const Layout& l) { return uses[l]; });
+    std::ranges::stable_sort(made->out, std::greater{}, [&](const Layout& l) { return votes[l]; });
     made->out.resize(std::min(made->out.size(), kTensorStates));
     made->in = {made->out};
     made->id = key;

@@ -39,6 +39,7 @@ class LayoutNetwork {
   struct States {
     Hash id = 0;
     std::vector<machine::NodeLayout> nodes;        // of an operator; empty for a tensor
+    std::size_t seeds = 0;                         // how many of the first come from seeds
     std::vector<std::vector<machine::Layout>> in;  // by operand, by state
     std::vector<machine::Layout> out;              // by state
   };

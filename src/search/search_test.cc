@@ -103,6 +103,19 @@ TEST(Search, IsNeverWorseThanABaselineAndNeverBelowItsBound) {
   }
 }
 
+// More states can only lower the bound: the layouts that baselines use are never crowded out.
+TEST(Search, MoreStatesNeverRaiseTheBound) {
+  const auto model = build("bert_large:layers=2", 192);
+  const auto machine = machine::load_machine("summit:4");
+  Options options;
+  options.states_per_node = 32;
+  const auto few = search(model, machine, options);
+  options.states_per_node = 200;
+  const auto many = search(model, machine, options);
+  EXPECT_LE(many.lower_bound->value, few.lower_bound->value * 1.0001);
+  for (const auto& b : many.baselines) EXPECT_LE(*many.lower_bound, b.simulation.iteration);
+}
+
 TEST(Search, ShardsTheTablesOfDlrmAndKeepsItsMlpsDataParallel) {
   const auto result = search(build("dlrm", 49152), machine::load_machine("summit:8"), {});
   ASSERT_TRUE(result.best.has_value());
