@@ -160,15 +160,21 @@ void write_file(const std::string& path, const std::string& text) {
   if (!out) throw UserError("file", path, "cannot be written");
 }
 
-Json echo(const Setup& setup, const std::string& strategy) {
+Json echo(const plan::Plan& plan) {
   Json out;
-  out["model"] = setup.model.text;
-  out["machine"] = setup.machine.name;
-  out["devices"] = setup.machine.devices();
-  out["batch"] = setup.batch;
-  out["dtype"] = name(setup.dtype);
-  out["optimizer"] = name(setup.options.optimizer);
-  out["strategy"] = strategy;
+  out["model"] = plan.model;
+  out["machine"] = plan.machine;
+  out["devices"] = machine::load_machine(plan.machine).devices();
+  out["batch"] = plan.batch;
+  try {
+    const auto model = models::parse_model(plan.model);
+    if (model.settings.has("seq")) out["seq"] = model.settings.size("seq");
+  } catch (const UserError&) {
+    // A plan may be of a graph that no built-in model makes; it has no sequence length to tell.
+  }
+  out["dtype"] = name(plan.dtype);
+  out["optimizer"] = name(plan.optimizer);
+  out["strategy"] = plan.strategy;
   return out;
 }
 

@@ -73,7 +73,7 @@ std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
 
 // What was run, echoed in every result.
-Json echo(const Setup& setup, const std::string& strategy);
+Json echo(const plan::Plan& plan);
 
 // A prediction under the keys of every --json result.
 Json simulation_json(const sim::Simulation& simulation, std::int64_t batch);

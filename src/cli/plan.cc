@@ -66,7 +66,7 @@ Json baselines_json(const search::Result& result) {
 
 Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
-  Json out = echo(setup, best.name);
+  Json out = echo(make_plan(setup, best));
   out.update(simulation_json(best.simulation, setup.batch));
   out["search_s"] = result.search_s;
   out["candidates"] = result.candidates;

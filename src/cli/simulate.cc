@@ -44,12 +44,7 @@ Simulated simulate_plan(const Flags& flags) {
   auto machine = machine::load_machine(plan.machine);
   auto program = lower::lower(plan.mapped, machine::Digits(machine), plan.optimizer);
   auto simulation = sim::simulate(program, machine);
-  Json echo{{"model", plan.model},          {"machine", plan.machine},
-            {"devices", machine.devices()}, {"batch", plan.batch},
-            {"dtype", name(plan.dtype)},    {"optimizer", name(plan.optimizer)},
-            {"strategy", plan.strategy}};
-  return {std::move(echo), plan.batch, std::move(machine), std::move(program),
-          std::move(simulation)};
+  return {echo(plan), plan.batch, std::move(machine), std::move(program), std::move(simulation)};
 }
 
 // The fastest of the strategies that the name stands for.
@@ -67,7 +62,7 @@ Simulated simulate_strategy(const Flags& flags) {
   }
   CHECK(best.has_value(), flags.strategy);
   auto program = lower::lower(best->mapped, setup.digits, setup.options.optimizer);
-  return {echo(setup, best->name), setup.batch, setup.machine, std::move(program),
+  return {echo(make_plan(setup, *best)), setup.batch, setup.machine, std::move(program),
           std::move(best->simulation)};
 }
 

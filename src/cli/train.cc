@@ -136,9 +136,7 @@ Json train(const plan::Plan& plan, const Flags& flags) {
   Json out = Json::parse(capture(command), nullptr, false);
   if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
   out["predicted_step_s"] = plan.iteration.value;
-  out["model"] = plan.model;
-  out["machine"] = plan.machine;
-  out["strategy"] = plan.strategy;
+  out.update(echo(plan));
   return out;
 }
 

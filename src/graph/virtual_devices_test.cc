@@ -267,13 +267,16 @@ Graph graph_of(const Family& family, const Spread& spread) {
   return graph_of(family, spread, [](std::size_t, ParallelShape&) {});
 }
 
-constexpr std::int64_t kMaxDevices = 72;
+struct Bounds {
+  std::int64_t degree = 3;
+  std::int64_t devices = 72;
+};
 
-// Visits every list of degrees in {1, 2, 3}, whole factors kept at 1.
+// Visits every list of degrees up to the bound, whole factors kept at 1.
 template <class Visit>
-void for_each_degrees(const Factors& factors, Visit&& visit) {
+void for_each_degrees(const Factors& factors, const Bounds& bounds, Visit&& visit) {
   Shape choices;
-  for (bool whole : factors.whole) choices.push_back(whole ? 1 : 3);
+  for (bool whole : factors.whole) choices.push_back(whole ? 1 : bounds.degree);
   for_each_index(choices, [&](const Shape& index) {
     std::vector<std::int64_t> degrees;
     for (auto i : index) degrees.push_back(i + 1);
@@ -281,23 +284,22 @@ void for_each_degrees(const Factors& factors, Visit&& visit) {
   });
 }
 
-// Visits every legal way to spread the family's operator over at most kMaxDevices.
+// Visits every legal way to spread the family's operator within the bounds.
 template <class Visit>
-void for_each_spread(const Family& family, Visit&& visit) {
+void for_each_spread(const Family& family, const Bounds& bounds, Visit&& visit) {
   const auto factors = factors_of(family);
-  for_each_degrees(factors, [&](const std::vector<std::int64_t>& degrees) {
+  for_each_degrees(factors, bounds, [&](const std::vector<std::int64_t>& degrees) {
     Spread spread = spread_over(family, factors, degrees);
     std::vector<std::pair<std::int64_t, ops::InputMask>> through = {{1, 0}};
     for (auto set : spread.signature.partial_inputs) {
-      through.emplace_back(2, set);
-      through.emplace_back(3, set);
+      for (std::int64_t p = 2; p <= bounds.degree; ++p) through.emplace_back(p, set);
     }
     for (const auto& [count, set] : through) {
       for (std::int64_t replicas = 1; replicas <= 2; ++replicas) {
         spread.grid.through = count;
         spread.grid.through_inputs = set;
         spread.grid.replicas = replicas;
-        if (spread.grid.tasks() <= kMaxDevices) visit(std::as_const(spread));
+        if (spread.grid.tasks() <= bounds.devices) visit(std::as_const(spread));
       }
     }
   });
@@ -311,10 +313,10 @@ TEST(ProofByExecution, FamiliesCoverEveryComputeOperator) {
   }
 }
 
-TEST(ProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
+void expect_every_legal_grid(const Bounds& bounds, std::uint64_t least_cases) {
   std::uint64_t cases = 0;
   for (const auto& family : families()) {
-    for_each_spread(family, [&](const Spread& spread) {
+    for_each_spread(family, bounds, [&](const Spread& spread) {
       const auto graph = graph_of(family, spread);
       SCOPED_TRACE(fmt::format("seed {}\n{}", ++cases, to_text(graph)));
       // The builder infers the very grid that was meant.
@@ -323,16 +325,24 @@ TEST(ProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
       EXPECT_EQ(ops::infer_grid(spread.signature, types), spread.grid);
       expect_equals_one_device<Field>(graph, cases);
     });
-    if (HasFailure()) return;  // one operator's failures are enough to read
+    if (testing::Test::HasFailure()) return;  // one operator's failures are enough to read
   }
-  RecordProperty("cases", std::to_string(cases));
-  EXPECT_GT(cases, 4000U);
+  testing::Test::RecordProperty("cases", std::to_string(cases));
+  EXPECT_GT(cases, least_cases);
+}
+
+TEST(ProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
+  expect_every_legal_grid({}, 4000);
+}
+
+TEST(NightlyProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
+  expect_every_legal_grid({.degree = 4, .devices = 200}, 20000);
 }
 
 TEST(ProofByExecution, ASampleInDouble) {
   std::uint64_t cases = 0;
   for (const auto& family : families()) {
-    for_each_spread(family, [&](const Spread& spread) {
+    for_each_spread(family, {}, [&](const Spread& spread) {
       if (++cases % 17 != 0) return;
       const auto graph = graph_of(family, spread);
       SCOPED_TRACE(fmt::format("seed {}\n{}", cases, to_text(graph)));

@@ -44,6 +44,10 @@ std::vector<std::int64_t> Settings::sizes(std::string_view key) const {
   return out;
 }
 
+bool Settings::has(std::string_view key) const {
+  return std::ranges::find(values_, key, &Hyperparameter::key) != values_.end();
+}
+
 void Settings::set(std::string_view key, std::string_view value) {
   const auto at = std::ranges::find(values_, key, &Hyperparameter::key);
   if (at == values_.end()) {

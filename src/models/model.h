@@ -29,6 +29,7 @@ class Settings {
   [[nodiscard]] std::int64_t size(std::string_view key) const;
   [[nodiscard]] std::vector<std::int64_t> sizes(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
+  [[nodiscard]] bool has(std::string_view key) const;
 
  private:
   [[nodiscard]] const std::string& text(std::string_view key) const;
