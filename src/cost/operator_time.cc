@@ -88,6 +88,15 @@ FlopsPerSecond peak_of(const machine::Device& device, DType dtype) {
   return device.peak.begin()->second;
 }
 
+std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
+  return std::min(indices.count() * table[table.rank() - 1], table.count());
+}
+
+Bytes update_bytes(Bytes weight, Bytes gradient, std::size_t states) {
+  const Bytes touched = std::min(weight, gradient);
+  return touched * (3 + 2 * static_cast<double>(states));
+}
+
 Work forward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
                   const TensorType& shard_output) {
   return forward(op, shard_inputs, shard_output).work;

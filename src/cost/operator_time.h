@@ -21,6 +21,13 @@ Work forward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
 Work backward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
                    const TensorType& shard_output, std::size_t differentiated_inputs);
 
+// The elements of a table's gradient that these indices can touch.
+std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
+
+// A plain update: weight and state read and written, the gradient read. Where the gradient is
+// row-sparse only its rows of the weight are touched.
+Bytes update_bytes(Bytes weight, Bytes gradient, std::size_t states);
+
 // A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of
 // a narrower one.
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype);

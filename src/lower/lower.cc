@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lower/row_sparse.h"
 #include "ops/signature.h"
 
 namespace tandem::lower {
@@ -44,6 +45,7 @@ class Lowering {
       seed(loss);
       for (std::size_t n = pcg_.size(); n-- > 0;) backward(NodeId(n));
       std::ranges::move(updates_, std::back_inserter(program_.tasks));
+      keep_row_sparse_gradients(program_);
     }
     return std::move(program_);
   }

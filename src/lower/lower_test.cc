@@ -277,6 +277,29 @@ TEST(Lower, InferenceHasOnlyForwardTasks) {
             graph::run_forward(model, graph::feed_values<Field>(model))[2]);
 }
 
+// Where nothing else reads a table's gradient, plain SGD needs the looked-up rows only.
+TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
+  const auto digits = digits_of({2});
+  const auto model = models::parse_model("dlrm:tables=1,rows=64,dim=8,dense=4,bottom=8,top=4")
+                         .build(4, DType::kFp32);
+  const auto elements = [&](const char* table, plan::Optimizer optimizer) {
+    const std::map<std::string, std::string> spread = {
+        {"bottom1", "d0"}, {"bag0", table}, {"features", "a0"}, {"top1", "d0"}, {"loss", "d0"}};
+    const auto program = lower(
+        plan::parallelize(model, digits, named_choices(model, digits, spread)), digits, optimizer);
+    for (const auto& task : program.tasks) {
+      if (task.kind == TaskKind::kUpdate && program.pcg.node(task.node).name == "table0") {
+        return program.buffer(task.reads[1]).sparse_elements.value_or(-1);
+      }
+    }
+    return std::int64_t{-2};
+  };
+  EXPECT_EQ(elements("v", plan::Optimizer::kSgd), 4 * 8);  // 4 indices, rows of 8
+  EXPECT_EQ(elements("d", plan::Optimizer::kSgd), 4 * 4);  // half rows
+  EXPECT_EQ(elements("d0", plan::Optimizer::kSgd), -1);    // all-reduced: dense
+  EXPECT_EQ(elements("v", plan::Optimizer::kAdam), -1);    // moves every row
+}
+
 TEST(Lower, UpdatesComeLast) {
   const auto digits = digits_of({2});
   const auto model = small_mlp();

@@ -9,6 +9,7 @@
 // anything else may overlap.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,15 @@ struct Buffer {
   Shape sizes;             // global
   Shape shard;             // on a device that holds it
   DType dtype = DType::kFp32;
+  // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.
+  std::optional<std::int64_t> sparse_elements = {};
 
   [[nodiscard]] bool is_persistent() const {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
   }
-  [[nodiscard]] Bytes bytes() const { return static_cast<double>(shard.count()) * size_of(dtype); }
+  [[nodiscard]] Bytes bytes() const {
+    return static_cast<double>(sparse_elements.value_or(shard.count())) * size_of(dtype);
+  }
 };
 
 enum class TaskKind : std::uint8_t {

@@ -19,6 +19,7 @@ const OpSpec kEmbeddingBag = define_op<NoAttributes>({
     .index = "... l, v d -> ... d",
     .kernel = "embedding_bag",
     .index_inputs = 0b01,
+    .row_sparse_operand = 1,
     .meaning =
         [](const auto&, std::span<const Shape>) {
           const auto hit = term::equal(term::input(0), term::index_of("v"));

@@ -42,6 +42,8 @@ struct OpSpec {
   std::vector<std::string> onnx;
   Role role = Role::kCompute;
   term::InputMask index_inputs = 0;  // operands that hold integer indices; they have no gradient
+  // A table whose gradient is zero but in the rows that the first operand names.
+  std::optional<std::size_t> row_sparse_operand = {};
 
   // Filled in by define_op from the typed definition.
   std::function<AnyAttributes(const AttributeList&)> parse;
@@ -108,6 +110,7 @@ struct OpDefinition {
   std::vector<std::string> onnx = {};
   Role role = Role::kCompute;
   term::InputMask index_inputs = 0;
+  std::optional<std::size_t> row_sparse_operand = {};
   std::function<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
   std::function<Term(const Attributes&, std::span<const Shape>)> meaning = {};
   std::function<TensorType(const Attributes&, std::span<const TensorType>)> type = {};
@@ -149,6 +152,7 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   spec.onnx = d.onnx;
   spec.role = d.role;
   spec.index_inputs = d.index_inputs;
+  spec.row_sparse_operand = d.row_sparse_operand;
   spec.parse = [name = d.name](const AttributeList& list) {
     return parse_attributes<Attributes>(name, list);
   };

@@ -63,17 +63,10 @@ Executor::Ready Executor::prepare(const Task& task) const {
   if (task.kind == TaskKind::kBackward) {
     const auto result = program_.tensor[task.node.index()];
     if (ready.kernel->uses_result(op) && kept_for_backward(result)) ready.kept_result = result;
-    ready.call.row_sparse =
-        program_.optimizer == plan::Optimizer::kSgd &&
-        std::ranges::all_of(task.writes, [&](BufferId id) { return only_updates_read(id); });
+    ready.call.row_sparse = std::ranges::any_of(
+        task.writes, [&](BufferId id) { return program_.buffer(id).sparse_elements.has_value(); });
   }
   return ready;
-}
-
-bool Executor::only_updates_read(BufferId id) const {
-  return std::ranges::all_of(program_.tasks, [&](const Task& task) {
-    return task.kind == TaskKind::kUpdate || std::ranges::find(task.reads, id) == task.reads.end();
-  });
 }
 
 // Does some operator's backward pass need this tensor, so that it is in memory anyway?

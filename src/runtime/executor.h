@@ -40,7 +40,6 @@ class Executor {
   [[nodiscard]] bool holds(lower::BufferId id) const;
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
   [[nodiscard]] Ready prepare(const lower::Task& task) const;
-  [[nodiscard]] bool only_updates_read(lower::BufferId id) const;
   [[nodiscard]] bool kept_for_backward(lower::BufferId id) const;
   void find_last_uses();
   void initialise();

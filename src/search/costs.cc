@@ -51,17 +51,23 @@ Cost CostModel::reshard(const Shape& sizes, DType dtype, const Layout& from, con
   return out;
 }
 
-Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout) {
+Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
+                       const Shape* looked_up) {
   const double bytes = static_cast<double>(sizes.count()) * size_of(dtype).value;
   const auto& sync = transition(dual(layout), layout);
   const Bytes shard{bytes * shard_fraction(layout)};
-  const auto states = static_cast<double>(plan::states(optimizer_));
-  // Weight and state are read and written, the gradient read; what is held is one of each.
-  const cost::Work update{.flops = {}, .bytes = shard * (3 + 2 * states)};
+  Bytes gradient = shard;
+  if (looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd &&
+      layout.digits(DigitRole::kReplica) == 0) {
+    const auto table = parallel_shape(layout, sizes, digits_)->shard();
+    gradient = static_cast<double>(cost::row_sparse_elements(*looked_up, table)) * size_of(dtype);
+  }
+  const auto states = plan::states(optimizer_);
   Cost out;
+  const cost::Work update{.flops = {}, .bytes = cost::update_bytes(shard, gradient, states)};
   out.update = cost::task_time(machine_.device, update, dtype);
   out.async = sync.latency + Seconds{sync.per_byte * bytes};
-  out.memory = shard * (2 + states);
+  out.memory = shard * (1 + static_cast<double>(states)) + gradient;
   return out;
 }
 

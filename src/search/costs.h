@@ -56,7 +56,9 @@ class CostModel {
                std::size_t differentiated) const;
 
   // A weight stored in this layout: memory, gradient synchronisation, update.
-  Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout);
+  // `looked_up`: the shard of indices into a table whose gradient is row-sparse, else null.
+  Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout,
+              const Shape* looked_up = nullptr);
 
   // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
   // can run beside it.

@@ -104,8 +104,15 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& source = model_.node(inputs[i]);
     if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
+    std::optional<Shape> looked_up;
+    if (node.op.spec().row_sparse_operand == i) {
+      looked_up = parallel_shape(input_layout(s, layout, digits_.count(), 0),
+                                 s.map.shape_of(s.map.inputs[0]), digits_)
+                      ->shard();
+    }
     cost += costs_.weight(source.type.shape.sizes, source.type.dtype,
-                          input_layout(s, layout, digits_.count(), i));
+                          input_layout(s, layout, digits_.count(), i),
+                          looked_up ? &*looked_up : nullptr);
   }
   return cost;
 }

@@ -73,8 +73,9 @@ class Simulator {
       case TaskKind::kSeed:
         return Seconds{};
       case TaskKind::kAccumulate:
-      case TaskKind::kUpdate:
         return streaming_time(task);
+      case TaskKind::kUpdate:
+        return update_time(task);
     }
     CHECK(false);
   }
@@ -107,6 +108,14 @@ class Simulator {
     for (auto b : task.reads) work.bytes += program_.buffer(b).bytes();
     for (auto b : task.writes) work.bytes += program_.buffer(b).bytes();
     return cost::task_time(machine_.device, work, program_.buffer(task.writes[0]).dtype);
+  }
+
+  Seconds update_time(const Task& task) const {
+    const auto& weight = program_.buffer(task.reads[0]);
+    const auto& gradient = program_.buffer(task.reads[1]);
+    const auto bytes =
+        cost::update_bytes(weight.bytes(), gradient.bytes(), plan::states(program_.optimizer));
+    return cost::task_time(machine_.device, {.flops = {}, .bytes = bytes}, weight.dtype);
   }
 
   void finish() {
