@@ -13,29 +13,13 @@
 #include "graph/random_graph_test_support.h"
 #include "graph/text.h"
 #include "ops/task_grid.h"
+#include "term/random_values_test_support.h"
 
 namespace tandem::graph {
 namespace {
 
 using term::Field;
-
-template <class T>
-T random_value(std::mt19937_64& random);
-template <>
-double random_value<double>(std::mt19937_64& random) {
-  return std::uniform_real_distribution<double>(-1, 1)(random);
-}
-template <>
-Field random_value<Field>(std::mt19937_64& random) {
-  return Field(random());
-}
-
-template <class T>
-Dense<T> random_dense(const Shape& shape, std::mt19937_64& random) {
-  Dense<T> out(shape);
-  for (auto& v : out.data) v = random_value<T>(random);
-  return out;
-}
+using term::random_dense;
 
 bool same(const Dense<Field>& a, const Dense<Field>& b) { return a == b; }
 bool same(const Dense<double>& a, const Dense<double>& b) {

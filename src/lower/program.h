@@ -20,7 +20,6 @@
 namespace tandem::lower {
 
 using BufferId = Id<struct BufferTag>;
-using TaskId = Id<struct TaskTag>;
 
 enum class BufferKind : std::uint8_t {
   kInput,       // fed every step

@@ -8,12 +8,14 @@
 #include "ops/registry.h"
 #include "ops/signature.h"
 #include "term/evaluate.h"
+#include "term/random_values_test_support.h"
 
 namespace tandem::ops {
 namespace {
 
 using term::Evaluation;
 using term::Field;
+using term::random_value;
 
 // One use of an operator.
 struct Example {
@@ -54,17 +56,6 @@ std::string name_of(const Example& e) {
 
 bool is_index(const Example& e, std::size_t i) {
   return ((find_op(e.op).index_inputs >> i) & 1U) != 0;
-}
-
-template <class T>
-T random_value(std::mt19937_64& random);
-template <>
-double random_value<double>(std::mt19937_64& random) {
-  return std::uniform_real_distribution<double>(-1, 1)(random);
-}
-template <>
-Field random_value<Field>(std::mt19937_64& random) {
-  return Field(random());
 }
 
 // Random operands; indices are in the first dimension of the last operand.

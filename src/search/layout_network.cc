@@ -244,12 +244,6 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   edges_.push_back({from, to, table});
 }
 
-std::size_t LayoutNetwork::total_states() const {
-  std::size_t n = 0;
-  for (const auto& s : states_) n += s->out.size();
-  return n;
-}
-
 LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
   std::map<const CostTable*, TablePtr> priced;
   const auto price = [&](const CostTablePtr& table) {

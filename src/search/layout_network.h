@@ -31,9 +31,6 @@ class LayoutNetwork {
   };
   Solution solve(const Prices& prices) const;
 
-  // How many states all variables have together.
-  [[nodiscard]] std::size_t total_states() const;
-
  private:
   // The states of a variable and the layouts each means at the variable's ends.
   struct States {
