@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/strategies.h"
 
 namespace tandem::cli {
 
@@ -131,6 +132,18 @@ Setup resolve(const Job& job) {
 Setup resolve_for_training(const Job& job) {
   return resolve_with(job,
                       [](const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; });
+}
+
+search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
+  const auto limit = search::memory_limit(setup.machine, setup.options);
+  std::optional<search::Costed> best;
+  for (const auto& s : strategies::named_strategies(name, setup.graph, setup.digits)) {
+    auto costed = search::cost_choices(setup.graph, setup.machine, setup.digits, s.name, s.choices,
+                                       setup.options.optimizer, limit);
+    if (!best || costed.simulation.iteration < best->simulation.iteration) best = std::move(costed);
+  }
+  CHECK(best.has_value(), name);
+  return std::move(*best);
 }
 
 plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {

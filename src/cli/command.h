@@ -68,6 +68,9 @@ Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.
 Setup resolve_for_training(const Job& job);
 
+// The fastest of the strategies that the name stands for, feasible or not.
+search::Costed cost_named_strategy(const Setup& setup, const std::string& name);
+
 plan::Plan make_plan(const Setup& setup, const search::Costed& costed);
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);

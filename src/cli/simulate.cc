@@ -9,7 +9,6 @@
 #include "lower/lower.h"
 #include "plan/json.h"
 #include "report/plan_text.h"
-#include "strategies/strategies.h"
 
 namespace tandem::cli {
 
@@ -47,23 +46,14 @@ Simulated simulate_plan(const Flags& flags) {
   return {echo(plan), plan.batch, std::move(machine), std::move(program), std::move(simulation)};
 }
 
-// The fastest of the strategies that the name stands for.
 Simulated simulate_strategy(const Flags& flags) {
   if (flags.job.machine_text.empty()) {
     throw UserError("flag", "--machine", "is needed with a model", "`tandem machines` lists them");
   }
   const auto setup = resolve(flags.job);
-  const auto limit = search::memory_limit(setup.machine, setup.options);
-  std::optional<search::Costed> best;
-  for (const auto& s : strategies::named_strategies(flags.strategy, setup.graph, setup.digits)) {
-    auto costed = search::cost_choices(setup.graph, setup.machine, setup.digits, s.name, s.choices,
-                                       setup.options.optimizer, limit);
-    if (!best || costed.simulation.iteration < best->simulation.iteration) best = std::move(costed);
-  }
-  CHECK(best.has_value(), flags.strategy);
-  auto program = lower::lower(best->mapped, setup.digits, setup.options.optimizer);
-  return {echo(make_plan(setup, *best)), setup.batch, setup.machine, std::move(program),
-          std::move(best->simulation)};
+  const auto best = cost_named_strategy(setup, flags.strategy);
+  return {echo(make_plan(setup, best)), setup.batch, setup.machine,
+          lower::lower(best.mapped, setup.digits, setup.options.optimizer), best.simulation};
 }
 
 void print(const Simulated& s) {

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "plan/json.h"
-#include "strategies/strategies.h"
 
 namespace tandem::cli {
 
@@ -80,15 +79,13 @@ plan::Plan choose_plan(const Flags& flags) {
     }
     return make_plan(setup, *result.best);
   }
-  const auto limit = search::memory_limit(setup.machine, setup.options);
-  const auto s = strategies::named_strategies(flags.strategy, setup.graph, setup.digits).front();
-  const auto costed = search::cost_choices(setup.graph, setup.machine, setup.digits, s.name,
-                                           s.choices, setup.options.optimizer, limit);
+  const auto costed = cost_named_strategy(setup, flags.strategy);
   if (!costed.feasible) {
     throw UserError(
-        "plan", s.name,
+        "plan", costed.name,
         fmt::format("needs {} a process and {} may be used",
-                    bytes_text(costed.simulation.memory.value), bytes_text(limit.value)),
+                    bytes_text(costed.simulation.memory.value),
+                    bytes_text(search::memory_limit(setup.machine, setup.options).value)),
         "--memory, a smaller batch or more devices");
   }
   return make_plan(setup, costed);
