@@ -2,7 +2,8 @@
 //
 // Baselines are costed first and seed it. The layout network is then solved for a few prices of
 // asynchronous communication, and of memory when the result does not fit; each solution is lowered
-// and simulated, and the fastest that fits wins. A plan is never worse than the best baseline.
+// and simulated, and the fastest that fits wins. A plan is never worse than the best baseline that
+// keeps to the dimensions allowed.
 #pragma once
 
 #include <functional>

@@ -29,7 +29,8 @@ std::optional<Strategy> megatron(const graph::Graph& model, const machine::Digit
 // megatron with every choice of digits that differs in more than symmetry.
 std::vector<Strategy> megatron_grid(const graph::Graph& model, const machine::Digits& digits);
 
-// By name: "dp", "megatron" (with `tp=N` or the innermost level's size). Throws UserError.
+// By name: "dp", "megatron" (all of its grid), "megatron:tp=N,dp=N" (those of that size).
+// At least one, else UserError.
 std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
                                        const machine::Digits& digits);
 
