@@ -110,27 +110,34 @@ std::string capture(const std::string& command) {
   return out;
 }
 
-Json train(const plan::Plan& plan, const Flags& flags) {
+// Throws UserError when this computer cannot run the plan.
+void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
   if (plan.dtype != DType::kFp32 && plan.dtype != DType::kFp64) {
     throw UserError("runtime", "train", fmt::format("cannot run {}", name(plan.dtype)),
                     "--dtype fp32 or fp64");
   }
-  const auto devices = machine::load_machine(plan.machine).devices();
   // More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  if (devices > 8 * cores) {
-    throw UserError(
-        "runtime", plan.machine,
-        fmt::format("needs {} processes and this computer has {} cores", devices, cores),
-        "plan for local:N");
-  }
+  if (devices <= 8 * cores) return;
+  throw UserError("runtime", plan.machine,
+                  fmt::format("needs {} processes and this computer has {} cores", devices, cores),
+                  "plan for local:N");
+}
+
+std::string worker_command(const TemporaryFile& plan, std::int64_t devices, const Flags& flags) {
+  const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
+  const std::string progress = isatty(STDERR_FILENO) != 0 ? "yes" : "no";
+  return fmt::format(
+      "mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {} --progress {}",
+      as_root, devices, quoted(worker_path().string()), quoted(plan.path()), flags.steps,
+      flags.seed, progress);
+}
+
+Json train(const plan::Plan& plan, const Flags& flags) {
+  const auto devices = machine::load_machine(plan.machine).devices();
+  check_runs_here(plan, devices);
   const TemporaryFile file(plan::to_json(plan));
-  const auto command = fmt::format(
-      "mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {} "
-      "--progress {}",
-      geteuid() == 0 ? "--allow-run-as-root" : "", devices, quoted(worker_path().string()),
-      quoted(file.path()), flags.steps, flags.seed, isatty(STDERR_FILENO) != 0 ? "yes" : "no");
-  Json out = Json::parse(capture(command), nullptr, false);
+  Json out = Json::parse(capture(worker_command(file, devices, flags)), nullptr, false);
   if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
   out["predicted_step_s"] = plan.iteration.value;
   out.update(echo(plan));
