@@ -8,6 +8,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <string>
@@ -15,6 +16,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 
@@ -33,6 +35,11 @@ inline std::string attribute_text(double value) { return fmt::format("{}", value
 inline std::string attribute_text(bool value) { return value ? "true" : "false"; }
 inline std::string attribute_text(const std::string& value) { return fmt::format("\"{}\"", value); }
 
+// "[3, 3]"
+inline std::string attribute_text(const std::vector<std::int64_t>& values) {
+  return fmt::format("[{}]", fmt::join(values, ", "));
+}
+
 inline bool parse_attribute(std::string_view text, std::int64_t& out) {
   const auto value = parse_int(text);
   if (value) out = *value;
@@ -50,6 +57,16 @@ inline bool parse_attribute(std::string_view text, bool& out) {
 inline bool parse_attribute(std::string_view text, std::string& out) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"') return false;
   out = std::string(text.substr(1, text.size() - 2));
+  return true;
+}
+inline bool parse_attribute(std::string_view text, std::vector<std::int64_t>& out) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return false;
+  out.clear();
+  for (auto part : split(text.substr(1, text.size() - 2), ',')) {
+    const auto value = parse_int(trim(part));
+    if (!value) return false;
+    out.push_back(*value);
+  }
   return true;
 }
 

@@ -10,10 +10,19 @@ namespace tandem::cost {
 
 namespace {
 
-std::vector<Shape> shard_shapes(std::span<const TensorType> types) {
+std::vector<Shape> whole_shapes(std::span<const TensorType> types) {
   std::vector<Shape> out;
-  for (const auto& type : types) out.push_back(type.shape.shard());
+  for (const auto& type : types) out.push_back(type.shape.sizes);
   return out;
+}
+
+// The part of the operator's points that one task computes: every factor that is cut shows in the
+// result, as a degree or as partial values; those passing through came in with an operand.
+double share_of_task(std::span<const TensorType> inputs, const TensorType& output) {
+  std::int64_t through = 1;
+  for (const auto& type : inputs) through = std::max(through, type.shape.partial);
+  return static_cast<double>(through) /
+         static_cast<double>(output.shape.degrees.count() * output.shape.partial);
 }
 
 Bytes operand_bytes(std::span<const TensorType> types) {
@@ -26,7 +35,10 @@ Bytes operand_bytes(std::span<const TensorType> types) {
 // operators. A fused bias is not one, and an activation after the sum changes nothing here.
 std::size_t contracted_inputs(const ops::IndexMap& map) {
   return static_cast<std::size_t>(std::ranges::count_if(map.inputs, [&](const auto& dims) {
-    return std::ranges::any_of(dims, [&](ops::FactorId f) { return map.output_dim(f) < 0; });
+    return std::ranges::any_of(dims, [&](const term::Dim& dim) {
+      return std::ranges::any_of(dim.at.parts,
+                                 [&](const auto& part) { return map.output_dim(part.factor) < 0; });
+    });
   }));
 }
 
@@ -38,10 +50,10 @@ struct Forward {
 
 Forward forward(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output) {
   CHECK(op.role() == ops::Role::kCompute, op.name());
-  const auto shapes = shard_shapes(inputs);
+  const auto shapes = whole_shapes(inputs);
   Forward out;
   const auto& signature = ops::signature(op, shapes);
-  out.work.flops = signature.flops;
+  out.work.flops = share_of_task(inputs, output) * signature.flops;
   if (!op.spec().flops(op.raw(), shapes)) out.products = contracted_inputs(signature.map);
   const auto bytes = op.spec().bytes(op.raw(), inputs);
   out.own_bytes = bytes.has_value();
@@ -97,25 +109,24 @@ Bytes update_bytes(Bytes weight, Bytes gradient, std::size_t states) {
   return touched * (3 + 2 * static_cast<double>(states));
 }
 
-Work forward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
-                  const TensorType& shard_output) {
-  return forward(op, shard_inputs, shard_output).work;
+Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output) {
+  return forward(op, inputs, output).work;
 }
 
-Work backward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
-                   const TensorType& shard_output, std::size_t differentiated_inputs) {
+Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                   std::size_t differentiated_inputs) {
   if (differentiated_inputs == 0) return {};
-  const auto [work, products, own_bytes] = forward(op, shard_inputs, shard_output);
+  const auto [work, products, own_bytes] = forward(op, inputs, output);
   const auto passes = products > 0 ? std::min(products, differentiated_inputs) : 2;
   const Flops flops = static_cast<double>(passes) * work.flops;
   if (own_bytes) return {flops, 2 * work.bytes};
 
   // Which operands are differentiated is not known here, so each counts as an average one.
   const auto indices = static_cast<std::size_t>(std::popcount(op.spec().index_inputs));
-  const auto floats = std::max(shard_inputs.size() - indices, differentiated_inputs);
+  const auto floats = std::max(inputs.size() - indices, differentiated_inputs);
   const double written = static_cast<double>(differentiated_inputs) / static_cast<double>(floats);
-  const Bytes operands = operand_bytes(shard_inputs);
-  return {flops, shard_output.shard_bytes() + operands + written * operands};
+  const Bytes operands = operand_bytes(inputs);
+  return {flops, output.shard_bytes() + operands + written * operands};
 }
 
 Seconds task_time(const machine::Device& device, const Work& work, DType dtype) {

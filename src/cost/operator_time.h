@@ -12,14 +12,13 @@ struct Work {
   Bytes bytes;  // read and written
 };
 
-// Of one shard: operands and result with their shard shapes (undivided types of shard size).
-Work forward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
-                  const TensorType& shard_output);
+// Of one task of an operator on operands of these parallel types.
+Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output);
 
 // For a contraction one product per differentiated operand that is multiplied (a bias is not), for
 // the rest twice the forward flops. Nothing when no input is differentiated.
-Work backward_work(const ops::Op& op, std::span<const TensorType> shard_inputs,
-                   const TensorType& shard_output, std::size_t differentiated_inputs);
+Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                   std::size_t differentiated_inputs);
 
 // The elements of a table's gradient that these indices can touch.
 std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);

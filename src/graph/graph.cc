@@ -144,6 +144,14 @@ void check_size(const TensorType& type) {
   }
 }
 
+double density_of(const ops::Op& op, const ops::Signature& s, std::span<const TensorType> inputs) {
+  if (const auto stated = op.spec().density(op.raw())) return *stated;
+  if (std::ranges::all_of(inputs, [](const auto& t) { return t.density == 1; })) return 1;
+  std::vector<double> densities;
+  for (const auto& t : inputs) densities.push_back(t.density);
+  return term::density(s.meaning, densities);
+}
+
 TensorType unchecked_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
   if (op.role() == ops::Role::kSource && !inputs.empty()) {
     throw UserError("graph", "", fmt::format("takes 0 inputs and has {}", inputs.size()));
@@ -156,7 +164,8 @@ TensorType unchecked_result_type(const ops::Op& op, std::span<const TensorType> 
     shapes.push_back(t.shape);
   }
   const auto& s = ops::signature(op, sizes);
-  return {ops::output_shape(s, ops::infer_grid(s, shapes)), common_dtype(op, inputs)};
+  return {ops::output_shape(s, ops::infer_grid(s, shapes)),
+          op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs)), density_of(op, s, inputs)};
 }
 
 }  // namespace

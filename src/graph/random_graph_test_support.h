@@ -172,7 +172,7 @@ class RandomGraph {
     const auto replicas = leading(type, 1) * type.replicas;
     const auto scale = weight(h, {1}, replicas);
     const auto shift = weight(h, {1}, replicas);
-    add(ops::kLayerNorm, ops::LayerNorm{chance(0.5) ? 1e-5 : 0.1}, {x, scale, shift});
+    add(ops::kLayerNorm, ops::Norm{chance(0.5) ? 1e-5 : 0.1}, {x, scale, shift});
   }
 
   void grow_concat(NodeId x, const ParallelShape& type) {

@@ -11,8 +11,8 @@ namespace {
 template <class T>
 term::Evaluation<T> evaluation(const Graph& graph, NodeId id, const ops::Signature& s,
                                const Values<T>& values) {
-  std::vector<const Dense<T>*> inputs;
-  for (auto i : graph.inputs(id)) inputs.push_back(&values[i.index()]);
+  std::vector<term::Operand<T>> inputs;
+  for (auto i : graph.inputs(id)) inputs.emplace_back(values[i.index()]);
   return term::Evaluation<T>(s.meaning, term::whole_ranges(s.map), std::move(inputs));
 }
 
@@ -41,7 +41,7 @@ Values<T> run_forward(const Graph& graph, const SourceValues<T>& sources) {
       values[id.index()] = sources(id);
     } else {
       const auto& s = signature_of(graph, id);
-      values[id.index()] = evaluation(graph, id, s, values).forward(s.map.outputs[0]);
+      values[id.index()] = evaluation(graph, id, s, values).forward(s.map.output);
     }
   }
   return values;
@@ -64,7 +64,7 @@ Values<T> run_backward(const Graph& graph, const Values<T>& values, Values<T> gr
       wanted.push_back(&g);
     }
     const auto& s = signature_of(graph, id);
-    evaluation(graph, id, s, values).backward(s.map.outputs[0], gradients[n], std::move(wanted));
+    evaluation(graph, id, s, values).backward(s.map.output, gradients[n], std::move(wanted));
   }
   return gradients;
 }

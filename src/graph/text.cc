@@ -12,7 +12,9 @@ namespace tandem::graph {
 namespace {
 
 std::string type_text(const TensorType& type) {
-  return fmt::format("{} {}", to_text(type.shape), name(type.dtype));
+  auto out = fmt::format("{} {}", to_text(type.shape), name(type.dtype));
+  if (type.density != 1) out += fmt::format(" density {}", type.density);
+  return out;
 }
 
 class Parser {

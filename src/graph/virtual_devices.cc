@@ -49,21 +49,21 @@ Dense<T> slice(const Dense<T>& source, const Shape& offset, const Shape& size) {
   return out;
 }
 
-// Adds `part` into `target` at `offset`.
+// Adds `part` into `target` at `offset`, or keeps what is greater.
 template <class T>
-void add_at(Dense<T>& target, const Dense<T>& part, const Shape& offset) {
+void merge(Dense<T>& target, const Dense<T>& part, const Shape& offset, Monoid monoid) {
   std::size_t n = 0;
   for_each_index(part.shape, [&](const Shape& index) {
     Shape at = index;
     for (std::size_t d = 0; d < at.rank(); ++d) at[d] += offset[d];
-    target.data[static_cast<std::size_t>(flat_index(target.shape, at))] += part.data[n++];
+    auto& into = target.data[static_cast<std::size_t>(flat_index(target.shape, at))];
+    const T value = part.data[n++];
+    if (monoid == Monoid::kSum) {
+      into += value;
+    } else if (term::Numbers<T>::greater(value, into)) {
+      into = value;
+    }
   });
-}
-
-Shape offset_of(const ParallelShape& shape, const Shape& coordinates) {
-  Shape offset = shape.shard();
-  for (std::size_t d = 0; d < offset.rank(); ++d) offset[d] *= coordinates[d];
-  return offset;
 }
 
 template <class T>
@@ -93,7 +93,7 @@ Sharded<T> combine(const Sharded<T>& in, std::size_t dim, std::int64_t degree) {
     Shape offset = in.shape.shard();
     for (auto& o : offset) o = 0;
     offset[dim] = (from.dims[dim] % degree) * in.shape.shard()[dim];
-    add_at(out.at(to), in.at(from), offset);
+    merge(out.at(to), in.at(from), offset, Monoid::kSum);
   });
   return out;
 }
@@ -113,9 +113,15 @@ template <class T>
 Sharded<T> reduce(const Sharded<T>& in, std::int64_t degree) {
   ParallelShape shape = in.shape;
   shape.partial /= degree;
+  if (shape.partial == 1) shape.monoid = Monoid::kSum;
   Sharded<T> out(shape);
   for_each_shard(in.shape, [&](const ShardIndex& from) {
-    accumulate(out.at({from.dims, from.replica, from.partial / degree}), in.at(from));
+    auto& into = out.at({from.dims, from.replica, from.partial / degree});
+    // The first one is added to zeros, whatever the monoid.
+    const bool first = from.partial % degree == 0;
+    Shape origin = in.shape.shard();
+    for (auto& o : origin) o = 0;
+    merge(into, in.at(from), origin, first ? Monoid::kSum : in.shape.monoid);
   });
   return out;
 }
@@ -168,70 +174,131 @@ Sharded<T> apply_backward(const ops::Op& op, const Sharded<T>& gradient) {
   return op.is(ops::kReduce) ? replicate(gradient, degree) : first_of_partial(gradient, degree);
 }
 
-// A compute node with its grid: everything needed to run one of its tasks.
-struct Compute {
-  const ops::Signature& signature;
-  ops::TaskGrid grid;
+bool contains(const term::Box& outer, const term::Box& inner) {
+  for (std::size_t d = 0; d < outer.size.rank(); ++d) {
+    if (inner.offset[d] < outer.offset[d] ||
+        inner.offset[d] + inner.size[d] > outer.offset[d] + outer.size[d]) {
+      return false;
+    }
+  }
+  return true;
+}
 
-  Compute(const Graph& pcg, NodeId id) : signature(signature_of(pcg, id)) {
+// Visits every element of the block at `box` together with the element of the shard that holds it:
+// visit(shard index, place in the shard, place in the block). The shards are those with the
+// replica and partial coordinates of `index`.
+template <class Visit>
+void for_each_in_block(const ParallelShape& shape, const term::Box& box, ShardIndex index,
+                       Visit&& visit) {
+  const Shape shard = shape.shard();
+  std::size_t n = 0;
+  for_each_index(box.size, [&](const Shape& at) {
+    Shape inner = at;
+    for (std::size_t d = 0; d < at.rank(); ++d) {
+      const auto global = box.offset[d] + at[d];
+      index.dims[d] = global / shard[d];
+      inner[d] = global % shard[d];
+    }
+    visit(index, static_cast<std::size_t>(flat_index(shard, inner)), n++);
+  });
+}
+
+// A compute node with its grid: everything needed to run one of its tasks.
+template <class T>
+class Compute {
+ public:
+  Compute(const Graph& pcg, NodeId id, const ShardedValues<T>& values)
+      : inputs_(pcg.inputs(id)), signature_(signature_of(pcg, id)), values_(values) {
     std::vector<ParallelShape> shapes;
     for (const auto& t : pcg.input_types(id)) shapes.push_back(t.shape);
-    grid = ops::infer_grid(signature, shapes);
+    grid_ = ops::infer_grid(signature_, shapes);
   }
 
-  [[nodiscard]] std::vector<term::FactorRange> ranges(const ops::TaskPosition& at) const {
-    std::vector<term::FactorRange> out;
-    for (std::size_t f = 0; f < grid.degrees.size(); ++f) {
-      const auto size = signature.map.factors[f].size;
-      const auto local = size / grid.degrees[f];
-      out.push_back({local, size, at.factors[f] * local});
+  void forward(Sharded<T>& out) {
+    for (std::int64_t task = 0; task < grid_.tasks(); ++task) {
+      const auto at = position_of(grid_, task);
+      out.at(output_shard(signature_, grid_, at)) = evaluation(at).forward(signature_.map.output);
     }
-    return out;
   }
 
-  template <class T>
-  term::Evaluation<T> evaluation(const Graph& pcg, NodeId id, const ShardedValues<T>& values,
-                                 const ops::TaskPosition& at) const {
-    std::vector<const Dense<T>*> inputs;
-    for (std::size_t i = 0; i < pcg.inputs(id).size(); ++i) {
-      inputs.push_back(&values[pcg.inputs(id)[i].index()].at(input_shard(signature, grid, at, i)));
+  void backward(const Sharded<T>& seeds, ShardedValues<T>& gradients) {
+    for (std::int64_t task = 0; task < grid_.tasks(); ++task) {
+      const auto at = position_of(grid_, task);
+      auto run = evaluation(at);
+      std::vector<Dense<T>> blocks(inputs_.size());
+      std::vector<Dense<T>*> wanted;
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        auto& g = gradients[inputs_[i].index()];
+        if (g.shards.empty()) {
+          wanted.push_back(nullptr);
+        } else if (reads_[i].is_window) {
+          blocks[i] = Dense<T>(reads_[i].box.size);
+          wanted.push_back(&blocks[i]);
+        } else {
+          wanted.push_back(&g.at(dual_index(reads_[i].index)));
+        }
+      }
+      const auto& seed = seeds.at(dual_index(output_shard(signature_, grid_, at)));
+      run.backward(signature_.map.output, seed, wanted);
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        if (wanted[i] == &blocks[i]) scatter(i, blocks[i], gradients[inputs_[i].index()]);
+      }
     }
-    return term::Evaluation<T>(signature.meaning, ranges(at), std::move(inputs));
   }
+
+ private:
+  // What a task reads of one operand: its shard, or a window that reaches beyond it.
+  struct Read {
+    ShardIndex index;
+    term::Box box;
+    bool is_window = false;
+    Dense<T> window;
+  };
+
+  term::Evaluation<T> evaluation(const ops::TaskPosition& at) {
+    const auto ranges = ranges_of(signature_, grid_, at);
+    reads_.assign(inputs_.size(), {});
+    std::vector<term::Operand<T>> operands;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const auto& value = values_[inputs_[i].index()];
+      auto& read = reads_[i];
+      read.index = input_shard(signature_, grid_, at, i);
+      read.box = term::box_of(signature_.map.inputs[i], ranges);
+      const auto shard = ops::shard_box(value.shape, read.index.dims);
+      read.is_window = !contains(shard, read.box);
+      if (read.is_window) {
+        gather(value, read);
+      } else {
+        read.box = shard;
+      }
+      operands.emplace_back(read.is_window ? read.window : value.at(read.index), read.box.offset,
+                            value.shape.sizes);
+    }
+    return term::Evaluation<T>(signature_.meaning, ranges, std::move(operands));
+  }
+
+  static void gather(const Sharded<T>& value, Read& read) {
+    read.window = Dense<T>(read.box.size);
+    for_each_in_block(value.shape, read.box, read.index,
+                      [&](const ShardIndex& shard, std::size_t from, std::size_t to) {
+                        read.window.data[to] = value.at(shard).data[from];
+                      });
+  }
+
+  // The gradient of a window goes to all the shards it was read from.
+  void scatter(std::size_t i, const Dense<T>& block, Sharded<T>& gradient) const {
+    for_each_in_block(values_[inputs_[i].index()].shape, reads_[i].box, reads_[i].index,
+                      [&](const ShardIndex& shard, std::size_t to, std::size_t from) {
+                        gradient.at(dual_index(shard)).data[to] += block.data[from];
+                      });
+  }
+
+  std::span<const NodeId> inputs_;
+  const ops::Signature& signature_;
+  const ShardedValues<T>& values_;
+  ops::TaskGrid grid_;
+  std::vector<Read> reads_;  // of the task at hand, by operand
 };
-
-template <class T>
-Sharded<T> compute_forward(const Graph& pcg, NodeId id, const ShardedValues<T>& values) {
-  const Compute compute(pcg, id);
-  Sharded<T> out(pcg.node(id).type.shape);
-  for (std::int64_t task = 0; task < compute.grid.tasks(); ++task) {
-    const auto at = position_of(compute.grid, task);
-    out.at(output_shard(compute.signature, compute.grid, at)) =
-        compute.evaluation(pcg, id, values, at).forward(compute.signature.map.outputs[0]);
-  }
-  return out;
-}
-
-template <class T>
-void compute_backward(const Graph& pcg, NodeId id, const ShardedValues<T>& values,
-                      ShardedValues<T>& gradients) {
-  const Compute compute(pcg, id);
-  const auto inputs = pcg.inputs(id);
-  for (std::int64_t task = 0; task < compute.grid.tasks(); ++task) {
-    const auto at = position_of(compute.grid, task);
-    std::vector<Dense<T>*> wanted;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      auto& g = gradients[inputs[i].index()];
-      wanted.push_back(g.shards.empty() ? nullptr
-                                        : &g.at(dual_index(input_shard(compute.signature,
-                                                                       compute.grid, at, i))));
-    }
-    const auto& seed =
-        gradients[id.index()].at(dual_index(output_shard(compute.signature, compute.grid, at)));
-    compute.evaluation(pcg, id, values, at)
-        .backward(compute.signature.map.outputs[0], seed, std::move(wanted));
-  }
-}
 
 }  // namespace
 
@@ -256,7 +323,13 @@ Sharded<T> distribute(const Dense<T>& whole, const ParallelShape& shape, Hash sa
   for_each_shard(shape, [&](const ShardIndex& index) {
     auto& shard = out.at(index);
     const bool first = index.partial == 0;
-    if (first) accumulate(shard, slice(whole, offset_of(shape, index.dims), shape.shard()));
+    if (first)
+      accumulate(shard, slice(whole, ops::shard_box(shape, index.dims).offset, shape.shard()));
+    // The first partial maximum has the value, the others are below it.
+    if (shape.monoid == Monoid::kMax && !first) {
+      for (auto& v : shard.data) v = term::Numbers<T>::lowest();
+    }
+    if (shape.monoid == Monoid::kMax) return;
     // Summand p adds noise that summand 0 takes away; the same on every replica.
     if (shape.partial == 1) return;
     for (std::int64_t p = first ? 1 : index.partial;
@@ -278,7 +351,8 @@ Dense<T> assemble(const Sharded<T>& value, bool* replicas_agree) {
   if (replicas_agree != nullptr) *replicas_agree = true;
   for_each_shard(value.shape, [&](const ShardIndex& index) {
     if (index.replica == 0) {
-      add_at(out, value.at(index), offset_of(value.shape, index.dims));
+      merge(out, value.at(index), ops::shard_box(value.shape, index.dims).offset,
+            index.partial == 0 ? Monoid::kSum : value.shape.monoid);
     } else if (replicas_agree != nullptr &&
                value.at(index).data != value.at({index.dims, 0, index.partial}).data) {
       *replicas_agree = false;
@@ -301,7 +375,8 @@ ShardedValues<T> run_sharded_forward(const Graph& pcg, const SourceValues<T>& so
         value = apply(node.op, values[pcg.inputs(id)[0].index()]);
         break;
       case ops::Role::kCompute:
-        value = compute_forward(pcg, id, values);
+        value = Sharded<T>(node.type.shape);
+        Compute<T>(pcg, id, values).forward(value);
         break;
     }
   }
@@ -328,7 +403,7 @@ ShardedValues<T> run_sharded_backward(const Graph& pcg, const ShardedValues<T>& 
       for (std::size_t s = 0; s < moved.shards.size(); ++s)
         accumulate(into.shards[s], moved.shards[s]);
     } else {
-      compute_backward(pcg, id, values, gradients);
+      Compute<T>(pcg, id, values).backward(gradients[n], gradients);
     }
   }
   return gradients;

@@ -218,24 +218,44 @@ class Interpreter {
     return out;
   }
 
-  // The part of every factor that `device` works on: what it holds of some operand along it.
+  // The part of every factor that `device` works on: what it holds of some operand along it. A
+  // dimension's first carrier is the only one that layouts cut.
   [[nodiscard]] std::vector<term::FactorRange> ranges(const Operator& op,
                                                       std::int64_t device) const {
     const auto& map = op.signature->map;
     std::vector<term::FactorRange> out;
     for (ops::FactorId f = 0; f < map.factors.size(); ++f) {
       const auto size = map.factors[f].size;
+      const auto along = [&](const term::Dims& dims, const Layout& layout, int d) {
+        const auto& dim = dims[static_cast<std::size_t>(d)];
+        if (dim.carriers[0] != f) return term::FactorRange{size, size, 0};
+        const auto range = range_of(layout, digits_, device, static_cast<std::size_t>(d), size);
+        return term::FactorRange{range.size, size, range.offset};
+      };
       const auto range = [&] {
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
           if (const int d = map.input_dim(i, f); d >= 0) {
-            return range_of(op.inputs[i], digits_, device, static_cast<std::size_t>(d), size);
+            return along(map.inputs[i], op.inputs[i], d);
           }
         }
         const int d = map.output_dim(f);
-        CHECK(d >= 0, map.factors[f].name);
-        return range_of(op.output, digits_, device, static_cast<std::size_t>(d), size);
+        return d >= 0 ? along(map.output, op.output, d) : term::FactorRange{size, size, 0};
       }();
-      out.push_back({range.size, size, range.offset});
+      out.push_back(range);
+    }
+    return out;
+  }
+
+  // Blocks of the operands, by their values on this device.
+  static std::vector<term::Operand<T>> operands(const Operator& op,
+                                                const std::vector<const Dense<T>*>& values,
+                                                std::span<const term::FactorRange> ranges) {
+    std::vector<term::Operand<T>> out;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto& dims = op.signature->map.inputs[i];
+      const auto box = term::box_of(dims, ranges);
+      CHECK(box.size == values[i]->shape, op.signature->map.inputs.size());
+      out.emplace_back(*values[i], box.offset, term::shape_of(dims));
     }
     return out;
   }
@@ -245,8 +265,9 @@ class Interpreter {
     for_each_holder(op.output, [&](std::int64_t device) {
       std::vector<const Dense<T>*> inputs;
       for (auto b : task.reads) inputs.push_back(&shard(b, device));
-      term::Evaluation<T> evaluation(op.signature->meaning, ranges(op, device), std::move(inputs));
-      slot(task.writes[0], device) = evaluation.forward(op.signature->map.outputs[0]);
+      const auto parts = ranges(op, device);
+      term::Evaluation<T> evaluation(op.signature->meaning, parts, operands(op, inputs, parts));
+      slot(task.writes[0], device) = evaluation.forward(op.signature->map.output);
     });
   }
 
@@ -266,8 +287,9 @@ class Interpreter {
         into = Dense<T>(program_.buffer(task.writes[w]).shard);
         gradients[task.operands[w]] = &into;
       }
-      term::Evaluation<T>(op.signature->meaning, ranges(op, device), std::move(inputs))
-          .backward(op.signature->map.outputs[0], shard(task.reads.back(), device),
+      const auto parts = ranges(op, device);
+      term::Evaluation<T>(op.signature->meaning, parts, operands(op, inputs, parts))
+          .backward(op.signature->map.output, shard(task.reads.back(), device),
                     std::move(gradients));
     });
   }

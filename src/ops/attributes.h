@@ -2,21 +2,31 @@
 // An operator whose attributes nobody else needs keeps them in its own file.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "base/fields.h"
 #include "tensor/tensor_type.h"
 
 namespace tandem::ops {
 
-enum class Activation : std::uint8_t { kNone, kRelu };
-inline std::string attribute_text(Activation a) { return a == Activation::kRelu ? "relu" : "none"; }
+using Sizes = std::vector<std::int64_t>;
+
+enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu, kSigmoid, kTanh };
+inline constexpr std::array<std::string_view, 6> kActivationNames = {"none", "relu",    "gelu",
+                                                                     "silu", "sigmoid", "tanh"};
+inline std::string attribute_text(Activation a) {
+  return std::string(kActivationNames[static_cast<std::size_t>(a)]);
+}
 inline bool parse_attribute(std::string_view text, Activation& out) {
-  out = text == "relu" ? Activation::kRelu : Activation::kNone;
-  return text == "relu" || text == "none";
+  const auto at = std::ranges::find(kActivationNames, text);
+  out = static_cast<Activation>(at - kActivationNames.begin());
+  return at != kActivationNames.end();
 }
 
 // input, weight: the tensor they bring in, already laid out as its shape says.
@@ -28,6 +38,22 @@ struct Source {
   static constexpr auto fields =
       std::tuple{Field{"shape", &Source::shape}, Field{"dtype", &Source::dtype},
                  Field{"below", &Source::below}};
+};
+
+// constant: the same tensor every step. `kind` is "fill" (every element is `value`), "iota"
+// (`value` times the index along `axis`) or "eye" (`value` where the last two indices are equal,
+// else 0).
+struct Constant {
+  ParallelShape shape;
+  DType dtype = DType::kFp32;
+  std::string kind = "fill";
+  double value = 0;
+  std::int64_t axis = 0;
+  bool operator==(const Constant&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"shape", &Constant::shape}, Field{"dtype", &Constant::dtype},
+                 Field{"kind", &Constant::kind}, Field{"value", &Constant::value},
+                 Field{"axis", &Constant::axis}};
 };
 
 struct Linear {
@@ -44,16 +70,199 @@ struct Contract {
       std::tuple{Field{"index", &Contract::index}, Field{"scale", &Contract::scale}};
 };
 
+// Sizes are rows, columns; padding is that, or top, left, bottom, right.
+struct Conv2d {
+  Sizes stride = {1, 1};
+  Sizes padding = {0, 0};
+  Sizes dilation = {1, 1};
+  std::int64_t groups = 1;
+  Activation act = Activation::kNone;
+  bool operator==(const Conv2d&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"stride", &Conv2d::stride}, Field{"padding", &Conv2d::padding},
+                 Field{"dilation", &Conv2d::dilation}, Field{"groups", &Conv2d::groups},
+                 Field{"act", &Conv2d::act}};
+};
+
+// max_pool2d, avg_pool2d. `ceil` rounds the result's size up; `count_padding`: an average divides
+// by the whole window, also where it reaches beyond the edge.
+struct Pool2d {
+  Sizes kernel = {1, 1};
+  Sizes stride = {1, 1};
+  Sizes padding = {0, 0};
+  bool ceil = false;
+  bool count_padding = true;
+  bool operator==(const Pool2d&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"kernel", &Pool2d::kernel}, Field{"stride", &Pool2d::stride},
+                 Field{"padding", &Pool2d::padding}, Field{"ceil", &Pool2d::ceil},
+                 Field{"count_padding", &Pool2d::count_padding}};
+};
+
+// Every `group` samples are normalised together; 0 is the whole batch.
+struct BatchNorm {
+  double eps = 1e-5;
+  std::int64_t group = 0;
+  bool operator==(const BatchNorm&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"eps", &BatchNorm::eps}, Field{"group", &BatchNorm::group}};
+};
+
+// layer_norm, rms_norm, batch_normalize
+struct Norm {
+  double eps = 1e-5;
+  bool operator==(const Norm&) const = default;
+  static constexpr auto fields = std::tuple{Field{"eps", &Norm::eps}};
+};
+
+// `causal`: element t of row s counts only where t <= s; rows are the dimension before the last.
+struct Softmax {
+  std::int64_t axis = -1;
+  bool causal = false;
+  bool operator==(const Softmax&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"axis", &Softmax::axis}, Field{"causal", &Softmax::causal}};
+};
+
+struct Attention {
+  double scale = 1;
+  bool causal = false;
+  bool operator==(const Attention&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"scale", &Attention::scale}, Field{"causal", &Attention::causal}};
+};
+
+enum class BagMode : std::uint8_t { kSum, kMean };
+inline std::string attribute_text(BagMode m) { return m == BagMode::kSum ? "sum" : "mean"; }
+inline bool parse_attribute(std::string_view text, BagMode& out) {
+  out = text == "mean" ? BagMode::kMean : BagMode::kSum;
+  return text == "mean" || text == "sum";
+}
+struct EmbeddingBag {
+  BagMode mode = BagMode::kSum;
+  bool operator==(const EmbeddingBag&) const = default;
+  static constexpr auto fields = std::tuple{Field{"mode", &EmbeddingBag::mode}};
+};
+
+// top_k_gate
+struct TopK {
+  std::int64_t k = 1;
+  bool operator==(const TopK&) const = default;
+  static constexpr auto fields = std::tuple{Field{"k", &TopK::k}};
+};
+
+// moe_dispatch: the part of the tokens that an expert gets, k / experts x the stated imbalance.
+struct Dispatch {
+  double density = 1;
+  bool operator==(const Dispatch&) const = default;
+  static constexpr auto fields = std::tuple{Field{"density", &Dispatch::density}};
+};
+
 struct Concat {
   std::int64_t axis = 0;
   bool operator==(const Concat&) const = default;
   static constexpr auto fields = std::tuple{Field{"axis", &Concat::axis}};
 };
 
-struct LayerNorm {
-  double eps = 1e-5;
-  bool operator==(const LayerNorm&) const = default;
-  static constexpr auto fields = std::tuple{Field{"eps", &LayerNorm::eps}};
+// Part number `part` of `parts` equal ones.
+struct Split {
+  std::int64_t axis = 0;
+  std::int64_t parts = 1;
+  std::int64_t part = 0;
+  bool operator==(const Split&) const = default;
+  static constexpr auto fields = std::tuple{
+      Field{"axis", &Split::axis}, Field{"parts", &Split::parts}, Field{"part", &Split::part}};
+};
+
+struct Slice {
+  std::int64_t axis = 0;
+  std::int64_t begin = 0;
+  std::int64_t size = 1;
+  bool operator==(const Slice&) const = default;
+  static constexpr auto fields = std::tuple{
+      Field{"axis", &Slice::axis}, Field{"begin", &Slice::begin}, Field{"size", &Slice::size}};
+};
+
+// With zeros.
+struct Pad {
+  std::int64_t axis = 0;
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+  bool operator==(const Pad&) const = default;
+  static constexpr auto fields = std::tuple{
+      Field{"axis", &Pad::axis}, Field{"before", &Pad::before}, Field{"after", &Pad::after}};
+};
+
+// reshape, expand
+struct Reshape {
+  Sizes shape = {};
+  bool operator==(const Reshape&) const = default;
+  static constexpr auto fields = std::tuple{Field{"shape", &Reshape::shape}};
+};
+
+// All dimensions before `axis` become one, and all others.
+struct Flatten {
+  std::int64_t axis = 1;
+  bool operator==(const Flatten&) const = default;
+  static constexpr auto fields = std::tuple{Field{"axis", &Flatten::axis}};
+};
+
+// Dimension d of the result is dimension perm[d] of the input.
+struct Transpose {
+  Sizes perm = {};
+  bool operator==(const Transpose&) const = default;
+  static constexpr auto fields = std::tuple{Field{"perm", &Transpose::perm}};
+};
+
+// reduce_sum, reduce_mean, reduce_max. `keep` leaves dimensions of size 1.
+struct Reduction {
+  Sizes axes = {};
+  bool keep = false;
+  bool operator==(const Reduction&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"axes", &Reduction::axes}, Field{"keep", &Reduction::keep}};
+};
+
+// `origin` tells this node's random numbers from those of others; rewriting keeps it.
+struct Dropout {
+  double p = 0.5;
+  std::int64_t origin = 0;
+  bool operator==(const Dropout&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"p", &Dropout::p}, Field{"origin", &Dropout::origin}};
+};
+
+struct Cast {
+  DType to = DType::kFp32;
+  bool operator==(const Cast&) const = default;
+  static constexpr auto fields = std::tuple{Field{"to", &Cast::to}};
+};
+
+struct Scale {
+  double factor = 1;
+  bool operator==(const Scale&) const = default;
+  static constexpr auto fields = std::tuple{Field{"factor", &Scale::factor}};
+};
+
+// leaky_relu
+struct Slope {
+  double slope = 0.01;
+  bool operator==(const Slope&) const = default;
+  static constexpr auto fields = std::tuple{Field{"slope", &Slope::slope}};
+};
+
+struct Clip {
+  double min = 0;
+  double max = 1;
+  bool operator==(const Clip&) const = default;
+  static constexpr auto fields = std::tuple{Field{"min", &Clip::min}, Field{"max", &Clip::max}};
+};
+
+// rope: angles are position x base^(-2i / width).
+struct Rope {
+  double base = 10000;
+  bool operator==(const Rope&) const = default;
+  static constexpr auto fields = std::tuple{Field{"base", &Rope::base}};
 };
 
 // partition, combine

@@ -1,5 +1,5 @@
-// Concatenation along one axis: each input read at an index lowered by the sizes before it, zero
-// outside. The axis stays whole on every device.
+// Concatenation along one axis: each input is read at an index lowered by the sizes before it, and
+// is zero outside. A device that makes a part of the axis reads the inputs in windows.
 #include "ops/attributes.h"
 #include "ops/registry.h"
 
@@ -26,28 +26,21 @@ std::size_t checked_axis(const Concat& a, std::span<const Shape> in) {
   return static_cast<std::size_t>(a.axis);
 }
 
-std::string part(std::size_t i) { return fmt::format("c{}", i); }
-
 std::string index_text(const Concat& a, std::span<const Shape> in) {
   const auto axis = checked_axis(a, in);
+  const auto rank = in[0].rank();
   std::vector<std::string> sides;
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    parts.push_back(part(i));
-    sides.push_back(dims(axis, in[0].rank(), part(i)));
+  std::int64_t before = 0;
+  for (const auto& shape : in) {
+    sides.push_back(dims(axis, rank, fmt::format("c-{}", before)));
+    if (shape.rank() == rank) before += shape[axis];
   }
-  return join(sides, ", ") + " -> " + dims(axis, in[0].rank(), "c=" + join(parts, "+"));
+  return fmt::format("{} -> {}", join(sides, ", "), dims(axis, rank, fmt::format("c:{}", before)));
 }
 
-Term meaning(const Concat& a, std::span<const Shape> in) {
-  const auto axis = checked_axis(a, in);
-  Term out;
-  std::vector<std::string> before;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    const auto read = term::input_at(i, dims(axis, in[0].rank(), "c"), axis, before);
-    out = out ? out + read : read;
-    before.push_back(part(i));
-  }
+Term meaning(const Concat&, std::span<const Shape> in) {
+  Term out = term::input(0);
+  for (std::size_t i = 1; i < in.size(); ++i) out = out + term::input(i);
   return out;
 }
 
@@ -56,7 +49,7 @@ Term meaning(const Concat& a, std::span<const Shape> in) {
 const OpSpec kConcat = define_op<Concat>({
     .name = "concat",
     .doc = "the inputs one after another along `axis`",
-    .index = "a c0, a c1, ... -> a c=c0+c1+...",
+    .index = "a c, a c-|c0|, ... -> a c",
     .kernel = "concat",
     .onnx = {"Concat"},
     .index_text = index_text,

@@ -83,7 +83,7 @@ std::vector<const Dense<T>*> pointers(const std::vector<Dense<T>>& values) {
 template <class T>
 Dense<T> forward(const Example& e, const std::vector<Dense<T>>& inputs) {
   const auto s = signature(make(e), e.inputs);
-  return Evaluation<T>(s.meaning, whole_ranges(s.map), pointers(inputs)).forward(s.map.outputs[0]);
+  return Evaluation<T>(s.meaning, whole_ranges(s.map), pointers(inputs)).forward(s.map.output);
 }
 
 TEST(Meaning, ExamplesCoverEveryComputeOperator) {
@@ -309,7 +309,7 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
     SCOPED_TRACE(name_of(e));
     auto in = random_inputs<double>(e, random);
     const auto s = signature(make(e), e.inputs);
-    Dense<double> weights(s.map.shape_of(s.map.outputs[0]));  // the scalar is weights . output
+    Dense<double> weights(term::shape_of(s.map.output));  // the scalar is weights . output
     for (auto& w : weights.data) w = random_value<double>(random);
     const auto scalar = [&] {
       double total = 0;
@@ -322,7 +322,7 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
     std::vector<Dense<double>*> wanted;
     for (auto& g : grads) wanted.push_back(&g);
     Evaluation<double>(s.meaning, whole_ranges(s.map), pointers(in))
-        .backward(s.map.outputs[0], weights, wanted);
+        .backward(s.map.output, weights, wanted);
     constexpr double kStep = 1e-5;
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (is_index(e, i)) continue;
@@ -445,7 +445,7 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
   for (const auto& e : examples()) {
     const auto s = signature(make(e), e.inputs);
     const auto in = random_inputs<Field>(e, random);
-    Dense<Field> seed(s.map.shape_of(s.map.outputs[0]));
+    Dense<Field> seed(term::shape_of(s.map.output));
     for (auto& v : seed.data) v = Field(random());
     const auto gradients = [&](const std::vector<Dense<Field>>& at) {
       std::vector<Dense<Field>> grads;
@@ -453,7 +453,7 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
       std::vector<Dense<Field>*> wanted;
       for (auto& g : grads) wanted.push_back(&g);
       Evaluation<Field>(s.meaning, whole_ranges(s.map), pointers(at))
-          .backward(s.map.outputs[0], seed, wanted);
+          .backward(s.map.output, seed, wanted);
       return grads;
     };
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -492,8 +492,7 @@ bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<
     }
     auto ranges = whole_ranges(s.map);
     ranges[f] = {size / 2, size, which * (size / 2)};
-    const auto out =
-        Evaluation<Field>(s.meaning, ranges, pointers(parts)).forward(s.map.outputs[0]);
+    const auto out = Evaluation<Field>(s.meaning, ranges, pointers(parts)).forward(s.map.output);
     if (dim >= 0 && out != half(whole, static_cast<std::size_t>(dim), which)) return false;
     if (dim < 0) {
       for (std::size_t j = 0; j < sum.data.size(); ++j) sum.data[j] += out.data[j];

@@ -52,6 +52,10 @@ struct OpSpec {
   std::function<Term(const void*, std::span<const Shape>)> meaning;
   // Only sources and parallelization operators say their type themselves.
   std::function<TensorType(const void*, std::span<const TensorType>)> type;
+  // The element type of the result where it is not that of the real operands.
+  std::function<std::optional<DType>(const void*)> dtype;
+  // The part of the result's elements that is stored, where the meaning does not tell.
+  std::function<std::optional<double>(const void*)> density;
   // Real work where it is not what the meaning counts (an embedding reads few of its rows).
   std::function<std::optional<Flops>(const void*, std::span<const Shape>)> flops;
   std::function<std::optional<Bytes>(const void*, std::span<const TensorType>)> bytes;
@@ -114,6 +118,8 @@ struct OpDefinition {
   std::function<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
   std::function<Term(const Attributes&, std::span<const Shape>)> meaning = {};
   std::function<TensorType(const Attributes&, std::span<const TensorType>)> type = {};
+  std::function<DType(const Attributes&)> dtype = {};
+  std::function<double(const Attributes&)> density = {};
   std::function<Flops(const Attributes&, std::span<const Shape>)> flops = {};
   std::function<Bytes(const Attributes&, std::span<const TensorType>)> bytes = {};
 };
@@ -168,6 +174,12 @@ OpSpec define_op(OpDefinition<Attributes> d) {
       return f(as(raw), in);
     };
   }
+  spec.dtype = [as, f = d.dtype](const void* raw) {
+    return f ? std::optional(f(as(raw))) : std::nullopt;
+  };
+  spec.density = [as, f = d.density](const void* raw) {
+    return f ? std::optional(f(as(raw))) : std::nullopt;
+  };
   spec.flops = [as, f = d.flops](const void* raw, std::span<const Shape> in) {
     return f ? std::optional(f(as(raw), in)) : std::nullopt;
   };

@@ -30,7 +30,7 @@ OpDefinition<Attributes> parallel(const std::string& name, const std::string& do
                 a.degree < 1 || a.degree > kLargest) {
               throw UserError("graph", "", fmt::format("degree {} is not in 1..2^30", a.degree));
             }
-            return TensorType{change(a, in[0].shape), in[0].dtype};
+            return TensorType{change(a, in[0].shape), in[0].dtype, in[0].density};
           },
   };
 }
@@ -91,6 +91,7 @@ std::int64_t remove(std::int64_t count, std::int64_t degree, std::string_view wh
 
 ParallelShape reduce(const Degree& a, ParallelShape shape) {
   shape.partial = remove(shape.partial, a.degree, "partial sums");
+  if (shape.partial == 1) shape.monoid = Monoid::kSum;
   return shape;
 }
 

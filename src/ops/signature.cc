@@ -10,10 +10,22 @@ namespace tandem::ops {
 
 namespace {
 
+bool is_read_in_windows(const IndexMap& map, FactorId f) {
+  for (std::size_t i = 0; i < map.inputs.size(); ++i) {
+    const int d = map.input_dim(i, f);
+    if (d >= 0 && !map.inputs[i][static_cast<std::size_t>(d)].exact) return true;
+  }
+  return false;
+}
+
 FactorUse use_of(const IndexMap& map, const term::BoundTerm& meaning, FactorId f) {
   if (map.factors[f].whole) return FactorUse::kWhole;
-  if (map.output_dim(f) >= 0) return FactorUse::kParallel;
-  return term::sums_in_parts(meaning, f) ? FactorUse::kReducing : FactorUse::kWhole;
+  if (map.output_dim(f) >= 0) {
+    return is_read_in_windows(map, f) ? FactorUse::kWindowed : FactorUse::kParallel;
+  }
+  return term::sums_in_parts(meaning, f) || term::maximum_in_parts(meaning, f)
+             ? FactorUse::kReducing
+             : FactorUse::kWhole;
 }
 
 // The minimal sets of operands that the operator is linear in together: singles first, then larger
@@ -42,6 +54,7 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   out.meaning = term::bind(op.spec().meaning(op.raw(), inputs), out.map);
   for (FactorId f = 0; f < out.map.factors.size(); ++f) {
     out.use.push_back(use_of(out.map, out.meaning, f));
+    if (term::maximum_in_parts(out.meaning, f)) out.monoid = Monoid::kMax;
   }
   out.backward_reads = term::backward_reads(out.meaning);
   out.partial_inputs = partial_inputs(out.meaning, inputs.size());

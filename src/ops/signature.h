@@ -20,7 +20,8 @@ using term::InputMask;
 enum class FactorUse : std::uint8_t {
   kWhole,     // every device needs all of it
   kParallel,  // partitions the output
-  kReducing,  // contracted: partitioning it leaves partial sums
+  kWindowed,  // partitions the output; some operand is read in windows beyond the shard (a halo)
+  kReducing,  // contracted: partitioning it leaves partial sums, or partial maxima
 };
 
 struct Signature {
@@ -28,6 +29,7 @@ struct Signature {
   term::BoundTerm meaning;
   std::vector<FactorUse> use;             // by factor
   std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
+  Monoid monoid = Monoid::kSum;           // of what partitioning contracted factors leaves
   InputMask backward_reads = 0;           // operands whose values the backward pass needs
   Flops flops;                            // of one forward evaluation
 };

@@ -6,6 +6,8 @@ namespace tandem::ops {
 
 namespace {
 
+using term::Dims;
+
 [[noreturn]] void illegal(std::string message, std::string hint = "") {
   throw UserError("graph", "", std::move(message), std::move(hint));
 }
@@ -20,69 +22,155 @@ struct MixedRadix {
   void append(std::int64_t digit, std::int64_t radix) { value = value * radix + digit; }
 };
 
+bool is_carrier(const Dims& dims, FactorId f) {
+  return std::ranges::any_of(dims, [&](const term::Dim& dim) {
+    return std::ranges::find(dim.carriers, f) != dim.carriers.end();
+  });
+}
+
 // The factors that a tensor lacks, contracted ones included.
 template <class Visit>
-void for_each_lacking(const Signature& s, const std::vector<FactorId>& dims, Visit&& visit) {
+void for_each_lacking(const Signature& s, const Dims& dims, Visit&& visit) {
   for (FactorId f = 0; f < s.map.factors.size(); ++f) {
-    if (std::ranges::find(dims, f) == dims.end()) visit(f);
+    if (!is_carrier(dims, f)) visit(f);
   }
 }
 
-ParallelShape shape_of(const Signature& s, const TaskGrid& grid,
-                       const std::vector<FactorId>& dims) {
-  ParallelShape out(s.map.shape_of(dims));
-  for (std::size_t d = 0; d < dims.size(); ++d) out.degrees[d] = grid.degrees[dims[d]];
+std::int64_t degree_of(const TaskGrid& grid, const term::Dim& dim) {
+  std::int64_t degree = 1;
+  for (auto f : dim.carriers) degree *= grid.degrees[f];
+  return degree;
+}
+
+ParallelShape shape_of(const TaskGrid& grid, const Dims& dims) {
+  ParallelShape out(term::shape_of(dims));
+  for (std::size_t d = 0; d < dims.size(); ++d) out.degrees[d] = degree_of(grid, dims[d]);
   return out;
 }
 
-Shape coordinates(const std::vector<FactorId>& dims, const TaskPosition& at) {
+Shape coordinates(const TaskGrid& grid, const Dims& dims, const TaskPosition& at) {
   Shape out;
-  for (auto f : dims) out.push_back(at.factors[f]);
+  for (const auto& dim : dims) {
+    MixedRadix coordinate;
+    for (auto f : dim.carriers) coordinate.append(at.factors[f], grid.degrees[f]);
+    out.push_back(coordinate.value);
+  }
   return out;
 }
 
-std::int64_t lacking_degree(const Signature& s, const TaskGrid& grid,
-                            const std::vector<FactorId>& dims) {
+std::int64_t lacking_degree(const Signature& s, const TaskGrid& grid, const Dims& dims) {
   std::int64_t n = 1;
   for_each_lacking(s, dims, [&](FactorId f) { n *= grid.degrees[f]; });
   return n;
 }
 
+std::string names_of(const Signature& s, const term::Dim& dim) {
+  std::vector<std::string> out;
+  for (auto f : dim.carriers) out.push_back(s.map.factors[f].name);
+  return join(out, " ");
+}
+
 // Reads the degree of every factor off the operands; operands that share one must agree.
-void read_degrees(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
-  grid.degrees.assign(s.map.factors.size(), 0);
-  std::vector<std::size_t> seen(s.map.factors.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    for (std::size_t d = 0; d < s.map.inputs[i].size(); ++d) {
-      const auto f = s.map.inputs[i][d];
-      const auto degree = inputs[i].degrees[d];
-      if (grid.degrees[f] == 0) {
-        grid.degrees[f] = degree;
-        seen[f] = i;
-      } else if (grid.degrees[f] != degree) {
-        illegal(fmt::format("factor '{}' has degree {} in input {} and {} in input {}",
-                            s.map.factors[f].name, grid.degrees[f], seen[f], degree, i));
+class DegreeReader {
+ public:
+  DegreeReader(const Signature& s, TaskGrid& grid)
+      : s_(s), degrees_(grid.degrees), seen_(s.map.factors.size()) {
+    degrees_.assign(s.map.factors.size(), 0);
+  }
+
+  void read(std::span<const ParallelShape> inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      for (std::size_t d = 0; d < s_.map.inputs[i].size(); ++d) {
+        read_dim(s_.map.inputs[i][d], inputs[i].degrees[d], i, d);
+      }
+    }
+    for (auto& degree : degrees_) {
+      if (degree == 0) degree = 1;  // made by the operator itself, or inside it
+    }
+    check_factors();
+    check_output();
+  }
+
+ private:
+  void read_dim(const term::Dim& dim, std::int64_t degree, std::size_t input, std::size_t d) {
+    auto left = degree;
+    for (auto f : dim.carriers) {
+      // A window's degree need not divide the factor; that is checked for all factors.
+      const auto size = dim.exact ? s_.map.factors[f].size : left;
+      const auto take = size % left == 0 ? left : size;
+      if (left % take != 0) break;
+      agree(f, take, input);
+      left /= take;
+    }
+    if (left == 1) return;
+    if (dim.carriers.empty()) {
+      illegal(fmt::format("dim {} of input {} must be whole and has degree {}", d, input, degree),
+              "combine it first");
+    }
+    illegal(fmt::format("dim {} of input {} has degree {}, which does not fit its factors ({})", d,
+                        input, degree, names_of(s_, dim)),
+            "it must use up one factor before it divides the next");
+  }
+
+  void agree(FactorId f, std::int64_t degree, std::size_t input) {
+    if (degrees_[f] == 0) {
+      degrees_[f] = degree;
+      seen_[f] = input;
+    } else if (degrees_[f] != degree) {
+      illegal(fmt::format("factor '{}' has degree {} in input {} and {} in input {}",
+                          s_.map.factors[f].name, degrees_[f], seen_[f], degree, input));
+    }
+  }
+
+  void check_factors() const {
+    double tasks = 1;
+    for (FactorId f = 0; f < degrees_.size(); ++f) {
+      const auto& factor = s_.map.factors[f];
+      tasks *= static_cast<double>(degrees_[f]);
+      if (tasks > 0x1p30) illegal("the degrees of its factors need more than 2^30 devices");
+      if (degrees_[f] == 1) continue;
+      if (s_.use[f] == FactorUse::kWhole) {
+        illegal(
+            fmt::format("factor '{}' must be whole and has degree {}", factor.name, degrees_[f]),
+            "combine it first");
+      }
+      if (factor.size % degrees_[f] != 0) {
+        illegal(fmt::format("factor '{}' is {}, which degree {} does not divide", factor.name,
+                            factor.size, degrees_[f]));
       }
     }
   }
-  double tasks = 1;
-  for (FactorId f = 0; f < grid.degrees.size(); ++f) {
-    if (grid.degrees[f] == 0) grid.degrees[f] = 1;  // made by the operator itself (concat's axis)
-    tasks *= static_cast<double>(grid.degrees[f]);
-    if (tasks > 0x1p30) illegal("the degrees of its factors need more than 2^30 devices");
-    if (grid.degrees[f] != 1 && s.use[f] == FactorUse::kWhole) {
-      illegal(fmt::format("factor '{}' must be whole and has degree {}", s.map.factors[f].name,
-                          grid.degrees[f]),
-              "combine it first");
+
+  // A minor factor may be cut only where those before it are used up.
+  void check_output() const {
+    for (const auto& dim : s_.map.output) {
+      for (std::size_t c = 1; c < dim.carriers.size(); ++c) {
+        const auto before = dim.carriers[c - 1];
+        const auto f = dim.carriers[c];
+        const auto& major = s_.map.factors[before];
+        if (degrees_[f] == 1 || degrees_[before] == major.size) continue;
+        illegal(fmt::format(
+            "factor '{}' has degree {} while '{}', which stands before it in the "
+            "result, has {} of {}",
+            s_.map.factors[f].name, degrees_[f], major.name, degrees_[before], major.size));
+      }
     }
   }
-}
+
+  const Signature& s_;
+  std::vector<std::int64_t>& degrees_;
+  std::vector<std::size_t> seen_;
+};
 
 // Which operands are partial, and whether the operator is linear in them together.
 void read_partials(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto partial = inputs[i].partial;
     if (partial == 1) continue;
+    if (inputs[i].monoid == Monoid::kMax) {
+      illegal(fmt::format("a partial maximum (of {}) cannot pass through input {}", partial, i),
+              "reduce it first");
+    }
     if (grid.through_inputs != 0 && grid.through != partial) {
       illegal(fmt::format("{} partial sums in input {} meet {} in an earlier input", partial, i,
                           grid.through));
@@ -128,22 +216,23 @@ std::int64_t TaskGrid::tasks() const {
 
 ParallelShape input_shape(const Signature& s, const TaskGrid& grid, std::size_t input) {
   const auto& dims = s.map.inputs[input];
-  ParallelShape out = shape_of(s, grid, dims);
+  ParallelShape out = shape_of(grid, dims);
   out.replicas = lacking_degree(s, grid, dims) * grid.replicas;
   (carries(grid, input) ? out.partial : out.replicas) *= grid.through;
   return out;
 }
 
 ParallelShape output_shape(const Signature& s, const TaskGrid& grid) {
-  ParallelShape out = shape_of(s, grid, s.map.outputs[0]);
-  out.partial = lacking_degree(s, grid, s.map.outputs[0]) * grid.through;
+  ParallelShape out = shape_of(grid, s.map.output);
+  out.partial = lacking_degree(s, grid, s.map.output) * grid.through;
   out.replicas = grid.replicas;
+  if (out.partial > 1) out.monoid = s.monoid;
   return out;
 }
 
 TaskGrid infer_grid(const Signature& s, std::span<const ParallelShape> inputs) {
   TaskGrid grid;
-  read_degrees(s, inputs, grid);
+  DegreeReader(s, grid).read(inputs);
   read_partials(s, inputs, grid);
   read_replicas(s, inputs, grid);
   return grid;
@@ -163,6 +252,17 @@ TaskPosition position_of(const TaskGrid& grid, std::int64_t task) {
   return at;
 }
 
+std::vector<term::FactorRange> ranges_of(const Signature& s, const TaskGrid& grid,
+                                         const TaskPosition& at) {
+  std::vector<term::FactorRange> out;
+  for (std::size_t f = 0; f < grid.degrees.size(); ++f) {
+    const auto size = s.map.factors[f].size;
+    const auto local = size / grid.degrees[f];
+    out.push_back({local, size, at.factors[f] * local});
+  }
+  return out;
+}
+
 ShardIndex input_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at,
                        std::size_t input) {
   const auto& dims = s.map.inputs[input];
@@ -170,15 +270,21 @@ ShardIndex input_shard(const Signature& s, const TaskGrid& grid, const TaskPosit
   for_each_lacking(s, dims, [&](FactorId f) { replica.append(at.factors[f], grid.degrees[f]); });
   if (!carries(grid, input)) replica.append(at.through, grid.through);
   replica.append(at.replica, grid.replicas);
-  return {coordinates(dims, at), replica.value, carries(grid, input) ? at.through : 0};
+  return {coordinates(grid, dims, at), replica.value, carries(grid, input) ? at.through : 0};
 }
 
 ShardIndex output_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at) {
   MixedRadix partial;
-  for_each_lacking(s, s.map.outputs[0],
+  for_each_lacking(s, s.map.output,
                    [&](FactorId f) { partial.append(at.factors[f], grid.degrees[f]); });
   partial.append(at.through, grid.through);
-  return {coordinates(s.map.outputs[0], at), at.replica, partial.value};
+  return {coordinates(grid, s.map.output, at), at.replica, partial.value};
+}
+
+term::Box shard_box(const ParallelShape& shape, const Shape& coordinates) {
+  term::Box box{shape.shard(), shape.shard()};
+  for (std::size_t d = 0; d < shape.rank(); ++d) box.offset[d] *= coordinates[d];
+  return box;
 }
 
 }  // namespace tandem::ops

@@ -5,6 +5,10 @@
 //   linear [b k],[n k] -> [b n] with degrees b=2, n=3:  6 tasks;
 //   x is [b/2 k]*3 (a copy for each part of n), w is [n/3 k]*2, out is [b/2 n/3].
 //
+// A dimension that runs over several factors, (kv g), is cut along the first until that is used up,
+// then along the next. A window is cut along the factor it moves with; the task then reads beyond
+// its shard, from those that lie beside it.
+//
 // An operand's replica coordinate is the mixed radix of the factors it lacks, in index-text order,
 // then of the partial sums it does not carry, then of the redundant replicas. An output's partial
 // coordinate is that of the contracted factors, then of the partial sums passing through.
@@ -15,6 +19,7 @@
 #include <vector>
 
 #include "ops/signature.h"
+#include "term/evaluate.h"
 
 namespace tandem::ops {
 
@@ -44,6 +49,10 @@ struct TaskPosition {
 };
 TaskPosition position_of(const TaskGrid& grid, std::int64_t task);
 
+// The part of every factor that the task works on.
+std::vector<term::FactorRange> ranges_of(const Signature& s, const TaskGrid& grid,
+                                         const TaskPosition& at);
+
 // A shard of a parallel tensor, by its coordinates.
 struct ShardIndex {
   Shape dims;
@@ -54,5 +63,8 @@ struct ShardIndex {
 ShardIndex input_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at,
                        std::size_t input);
 ShardIndex output_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at);
+
+// Where a shard lies in its tensor.
+term::Box shard_box(const ParallelShape& shape, const Shape& coordinates);
 
 }  // namespace tandem::ops

@@ -72,7 +72,7 @@ Gradients softmax_backward(const Call& call, const BackwardInput& b) {
 
 auto normalised(const Call& call, const at::Tensor& x, const at::Tensor& scale,
                 const at::Tensor& shift) {
-  return at::native_layer_norm(x, {x.size(-1)}, scale, shift, call.op.get<ops::LayerNorm>().eps);
+  return at::native_layer_norm(x, {x.size(-1)}, scale, shift, call.op.get<ops::Norm>().eps);
 }
 
 at::Tensor layer_norm_forward(const Call& call, Operands in) {

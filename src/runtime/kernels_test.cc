@@ -61,7 +61,7 @@ std::vector<Case> cases() {
       {"embedding_bag_one", op(ops::kEmbeddingBag), {{6, 1}, {10, 3}}, {{"v", 5}}},
       {"embedding_bag_batch", op(ops::kEmbeddingBag), {{2, 4, 2}, {8, 2}}, {{"d0", 2}, {"l", 2}}},
       {"layer_norm", op(ops::kLayerNorm), {{6, 5}, {5}, {5}}, {{"d0", 3}}},
-      {"layer_norm_3d", op(ops::kLayerNorm, ops::LayerNorm{0.1}), {{2, 3, 4}, {4}, {4}}},
+      {"layer_norm_3d", op(ops::kLayerNorm, ops::Norm{0.1}), {{2, 3, 4}, {4}, {4}}},
       {"linear", op(ops::kLinear), {{4, 6}, {8, 6}}, {{"k", 3}, {"n", 2}}},
       {"linear_bias", op(ops::kLinear), {{2, 3, 4}, {6, 4}, {6}}, {{"n", 3}, {"d0", 2}}},
       {"linear_relu", fused, {{4, 6}, {8, 6}}, {{"d0", 2}}},
@@ -159,7 +159,7 @@ class KernelTest : public testing::TestWithParam<Case> {
     std::vector<const Values*> inputs;
     for (const auto& s : shards) inputs.push_back(&s);
     term::Evaluation<double> evaluation(signature_.meaning, ranges, inputs);
-    const auto& dims = signature_.map.outputs[0];
+    const auto& dims = signature_.map.output;
 
     const auto& kernel = find_kernel(GetParam().op.spec().kernel);
     const auto result = kernel.forward(call, tensors);

@@ -74,18 +74,18 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
 Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
                         std::span<const DType> operand_types, DType result_type,
                         const machine::NodeLayout& layout, std::size_t differentiated) const {
-  const auto shard_type = [&](const Shape& sizes, const Layout& l, DType dtype) {
+  const auto type_of = [&](const Shape& sizes, const Layout& l, DType dtype) {
     const auto shape = parallel_shape(l, sizes, digits_);
     CHECK(shape.has_value(), to_text(l));
-    return TensorType{ParallelShape(shape->shard()), dtype};
+    return TensorType{*shape, dtype};
   };
   std::vector<TensorType> inputs;
   for (std::size_t i = 0; i < operand_types.size(); ++i) {
-    inputs.push_back(shard_type(s.map.shape_of(s.map.inputs[i]),
-                                input_layout(s, layout, digits_.count(), i), operand_types[i]));
+    inputs.push_back(type_of(term::shape_of(s.map.inputs[i]),
+                             input_layout(s, layout, digits_.count(), i), operand_types[i]));
   }
-  const auto output = shard_type(s.map.shape_of(s.map.outputs[0]),
-                                 output_layout(s, layout, digits_.count()), result_type);
+  const auto output =
+      type_of(term::shape_of(s.map.output), output_layout(s, layout, digits_.count()), result_type);
   Cost out;
   out.compute =
       cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result_type);

@@ -107,7 +107,7 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
     std::optional<Shape> looked_up;
     if (node.op.spec().row_sparse_operand == i) {
       looked_up = parallel_shape(input_layout(s, layout, digits_.count(), 0),
-                                 s.map.shape_of(s.map.inputs[0]), digits_)
+                                 term::shape_of(s.map.inputs[0]), digits_)
                       ->shard();
     }
     cost += costs_.weight(source.type.shape.sizes, source.type.dtype,

@@ -82,17 +82,18 @@ class Simulator {
 
   Seconds operator_time(const Task& task) {
     const auto& node = program_.pcg.node(task.node);
-    out_.model_flops += work_of(task, [](const ParallelShape& s) { return s.sizes; }).flops;
-    const auto work = work_of(task, [](const ParallelShape& s) { return s.shard(); });
+    out_.model_flops +=
+        work_of(task, [](const ParallelShape& s) { return ParallelShape(s.sizes); }).flops;
+    const auto work = work_of(task, [](const ParallelShape& s) { return s; });
     return cost::task_time(machine_.device, work, node.type.dtype);
   }
 
-  // Of the task on operands of the sizes that `part` picks.
+  // Of the task on operands of the types that `part` makes of them.
   template <class Part>
   cost::Work work_of(const Task& task, Part&& part) const {
     const auto type_of = [&](NodeId id) {
       const auto& type = program_.pcg.node(id).type;
-      return TensorType{ParallelShape(part(type.shape)), type.dtype};
+      return TensorType{part(type.shape), type.dtype};
     };
     std::vector<TensorType> inputs;
     for (auto i : program_.pcg.inputs(task.node)) inputs.push_back(type_of(i));

@@ -21,15 +21,18 @@ std::vector<FactorKind> kinds_of_factors(const ops::Signature& s,
   Kinds found(s.map.factors.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     for (std::size_t d = 0; d < operands[i].size(); ++d) {
-      auto& kind = found[s.map.inputs[i][d]];
+      const auto& carriers = s.map.inputs[i][d].carriers;
+      if (carriers.empty()) continue;
+      auto& kind = found[carriers[0]];
       if (operands[i][d] && (!kind || *operands[i][d] < *kind)) kind = operands[i][d];
     }
   }
   const auto is_new = [&](ops::FactorId f) { return !found[f]; };
-  const auto& out = s.map.outputs[0];
-  const auto fresh = std::ranges::count_if(out, is_new);
+  std::vector<ops::FactorId> fresh;
+  for (const auto& dim : s.map.output)
+    std::ranges::copy_if(dim.carriers, std::back_inserter(fresh), is_new);
   std::optional<ops::FactorId> heads;
-  if (fresh > 1) heads = *std::ranges::find_if(out, is_new);
+  if (fresh.size() > 1) heads = fresh[0];
   std::vector<FactorKind> kinds;
   for (ops::FactorId f = 0; f < found.size(); ++f) {
     kinds.push_back(found[f].value_or(heads == f ? FactorKind::kHead : FactorKind::kModel));
@@ -59,6 +62,20 @@ std::optional<ops::FactorId> AnalyzedNode::batch() const {
   return static_cast<ops::FactorId>(at - kinds.begin());
 }
 
+bool may_cut(const ops::Signature& s, ops::FactorId f) {
+  const auto use = s.use[f];
+  if (use == ops::FactorUse::kWhole || use == ops::FactorUse::kWindowed) return false;
+  if (use == ops::FactorUse::kReducing && s.monoid == Monoid::kMax) return false;
+  const auto is_minor = [&](const term::Dim& dim) {
+    const auto at = std::ranges::find(dim.carriers, f);
+    return at != dim.carriers.end() && at != dim.carriers.begin();
+  };
+  return std::ranges::none_of(s.map.output, is_minor) &&
+         std::ranges::none_of(s.map.inputs, [&](const term::Dims& dims) {
+           return std::ranges::any_of(dims, is_minor);
+         });
+}
+
 std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
   std::vector<AnalyzedNode> out(model.size());
   std::vector<Kinds> tensors(model.size());
@@ -79,7 +96,10 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
     auto& analyzed = out[id.index()];
     analyzed.signature = signature_of(model, id);
     analyzed.kinds = kinds_of_factors(analyzed.signature, operands);
-    for (auto f : analyzed.signature.map.outputs[0]) dims.push_back(analyzed.kinds[f]);
+    for (const auto& dim : analyzed.signature.map.output) {
+      dims.push_back(dim.carriers.empty() ? std::nullopt
+                                          : std::optional(analyzed.kinds[dim.carriers[0]]));
+    }
   }
   return out;
 }

@@ -46,7 +46,10 @@ class Builder {
     const auto& s = nodes_[n].signature;
     const auto data = digits_.all() & ~tensor_;
     const auto batch = nodes_[n].batch();
-    if (batch && s.map.factors[*batch].size % digits_.group_size(data) != 0) return false;
+    if (batch && digits_.group_size(data) > 1 &&
+        (!may_cut(s, *batch) || s.map.factors[*batch].size % digits_.group_size(data) != 0)) {
+      return false;
+    }
     const auto feature = tensor_ != 0 ? feature_factor(id) : std::nullopt;
     auto& uses = out_.choices[n].node.uses;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
@@ -75,23 +78,28 @@ class Builder {
         has_weight = true;
         continue;
       }
-      for (auto f : s.map.inputs[i]) from_activation[f] = true;
+      for (const auto& dim : s.map.inputs[i]) {
+        for (auto f : dim.carriers) from_activation[f] = true;
+      }
       if (!split_[inputs[i].index()]) continue;
-      const auto f = s.map.inputs[i][*split_[inputs[i].index()]];
+      const auto& carriers = s.map.inputs[i][*split_[inputs[i].index()]].carriers;
+      if (carriers.empty()) return std::nullopt;
+      const auto f = carriers[0];
       if (factor && *factor != f) return std::nullopt;
       factor = f;
     }
     if (factor) return divides(s, *factor) ? factor : std::nullopt;
     if (!has_weight) return std::nullopt;
-    for (auto f : s.map.outputs[0]) {
+    for (const auto& dim : s.map.output) {
+      if (dim.carriers.empty()) continue;
+      const auto f = dim.carriers[0];
       if (!from_activation[f] && divides(s, f)) return f;
     }
     return std::nullopt;
   }
 
   [[nodiscard]] bool divides(const ops::Signature& s, ops::FactorId f) const {
-    return s.use[f] != ops::FactorUse::kWhole &&
-           s.map.factors[f].size % digits_.group_size(tensor_) == 0;
+    return may_cut(s, f) && s.map.factors[f].size % digits_.group_size(tensor_) == 0;
   }
 
   // Sources lie as their first user wants them.

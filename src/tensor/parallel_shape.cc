@@ -28,6 +28,7 @@ Shape ParallelShape::shard() const {
 ParallelShape dual(const ParallelShape& shape) {
   ParallelShape out = shape;
   std::swap(out.replicas, out.partial);
+  out.monoid = Monoid::kSum;
   return out;
 }
 
@@ -39,7 +40,8 @@ std::string to_text(const ParallelShape& shape) {
   }
   std::string out = "[" + join(dims, ", ") + "]";
   if (shape.replicas != 1) out += fmt::format("*{}", shape.replicas);
-  if (shape.partial != 1) out += fmt::format("+{}", shape.partial);
+  if (shape.partial != 1)
+    out += fmt::format("{}{}", shape.monoid == Monoid::kMax ? '^' : '+', shape.partial);
   return out;
 }
 
@@ -72,8 +74,10 @@ std::optional<ParallelShape> parse_parallel_shape(std::string_view text) {
     out.degrees.push_back(*degree);
   }
   auto rest = text.substr(close + 1);
-  if (!take_count(rest, '*', out.replicas) || !take_count(rest, '+', out.partial))
-    return std::nullopt;
+  if (!take_count(rest, '*', out.replicas)) return std::nullopt;
+  const bool maxima = rest.starts_with('^');
+  if (!take_count(rest, maxima ? '^' : '+', out.partial)) return std::nullopt;
+  if (maxima && out.partial > 1) out.monoid = Monoid::kMax;
   if (!rest.empty()) return std::nullopt;
   return out;
 }

@@ -1,11 +1,10 @@
 // A parallel tensor's shape: every dimension has a size and a degree (equal partitions); beside
 // them, `replicas` devices each hold the same value and `partial` devices hold summands of it.
 // A tensor of degrees d1..dn therefore lives on d1*...*dn*replicas*partial devices, one shard each.
-// Meaning: concatenate over the degrees, sum over partial, any one replica.
+// Meaning: concatenate over the degrees, sum (or take the maximum) over partial, any one replica.
 //
-// Text: "[64/2, 512]" (first dimension in halves), "[64, 512]*3" (3 replicas), "[64]+2" (2
-// partials),
-// "[64]*3+2".
+// Text: "[64/2, 512]" (first dimension in halves), "[64, 512]*3" (3 replicas), "[64]+2" (2 partial
+// sums), "[64]^2" (2 partial maxima), "[64]*3+2".
 #pragma once
 
 #include <array>
@@ -18,11 +17,15 @@
 
 namespace tandem {
 
+// How partial values are put together.
+enum class Monoid : std::uint8_t { kSum, kMax };
+
 struct ParallelShape {
   Shape sizes;
   Shape degrees;  // same rank; all 1 for an undivided tensor
   std::int64_t replicas = 1;
   std::int64_t partial = 1;
+  Monoid monoid = Monoid::kSum;  // of the partial values; kSum where there are none
 
   ParallelShape() = default;
   explicit ParallelShape(const Shape& global);

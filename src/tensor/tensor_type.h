@@ -9,12 +9,15 @@ namespace tandem {
 struct TensorType {
   ParallelShape shape;
   DType dtype = DType::kFp32;
+  // The part of the elements that is stored: the tokens that reach an expert are few of all, the
+  // others' rows are zero and cost nothing.
+  double density = 1;
 
   bool operator==(const TensorType&) const = default;
 
   // Bytes of one shard.
   [[nodiscard]] Bytes shard_bytes() const {
-    return static_cast<double>(shape.shard().count()) * size_of(dtype);
+    return density * static_cast<double>(shape.shard().count()) * size_of(dtype);
   }
 };
 

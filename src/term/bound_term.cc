@@ -19,19 +19,21 @@ class Binder {
     if (const auto known = done_.find(term.get()); known != done_.end()) return known->second;
     BoundNode node{.kind = term->kind,
                    .function = term->function,
+                   .has_gradient = term->has_gradient,
+                   .has_guard = term->kind == Kind::kMax && term->children.size() > 1,
                    .constant = term->constant,
-                   .input = term->input};
-    if (!term->children.empty()) node.a = add(term->children[0]);
-    if (term->children.size() > 1) node.b = add(term->children[1]);
-    for (std::size_t c = 0; c < term->children.size(); ++c) {
-      node.free |= out_.nodes[c == 0 ? node.a : node.b].free;
-    }
+                   .input = term->input,
+                   .origin = term->origin};
+    if (node.has_a()) node.free |= out_.nodes[node.a = add(term->children[0])].free;
+    if (node.has_b()) node.free |= out_.nodes[node.b = add(term->children[1])].free;
     switch (term->kind) {
       case Kind::kIndex:
-        node.factor = factor(term->factors);
-        node.free = bit(node.factor);
+      case Kind::kKeep:
+        node.dims = factors(term->factors);
+        for (auto f : node.dims) node.free |= bit(f);
         break;
       case Kind::kInput:
+      case Kind::kInside:
         bind_read(*term, node);
         break;
       case Kind::kExtent:
@@ -75,10 +77,15 @@ class Binder {
 
   void bind_read(const TermNode& term, BoundNode& node) const {
     CHECK(term.input < map_.inputs.size());
-    node.at = term.factors.empty() ? map_.inputs[term.input] : factors(term.factors);
-    node.shifted = term.shifted;
-    for (const auto& s : term.skip) node.shift += map_.factors[factor(s)].size;
-    for (auto f : node.at) node.free |= bit(f);
+    if (term.factors.empty()) {
+      for (const auto& dim : map_.inputs[term.input]) node.at.push_back(dim.at);
+    } else {
+      node.at = parse_read(term.factors, map_);
+    }
+    CHECK(node.at.size() == map_.inputs[term.input].size(), term.factors);
+    for (const auto& index : node.at) {
+      for (const auto& part : index.parts) node.free |= bit(part.factor);
+    }
   }
 
   const IndexMap& map_;

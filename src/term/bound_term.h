@@ -16,15 +16,22 @@ constexpr FactorMask bit(FactorId f) { return FactorMask{1} << f; }
 struct BoundNode {
   Kind kind = Kind::kConstant;
   Function function = Function::kRelu;
-  FactorId factor = 0;            // kIndex
-  double constant = 0;            // kConstant
-  std::size_t input = 0;          // kInput
-  std::vector<FactorId> at = {};  // kInput: the factor of each dimension
-  std::size_t shifted = 0;        // kInput: the dimension whose index is lowered
-  std::int64_t shift = 0;         // kInput: by how much
-  std::uint32_t a = 0, b = 0;     // children
-  FactorMask over = 0;            // kSum, kMax: the factors bound here; kExtent: those measured
-  FactorMask free = 0;            // factors the value depends on
+  bool has_gradient = false;        // kMax
+  bool has_guard = false;           // kMax: child b
+  double constant = 0;              // kConstant, kKeep
+  std::size_t input = 0;            // kInput, kInside
+  std::int64_t origin = 0;          // kKeep
+  std::vector<Affine> at = {};      // kInput, kInside: the index of each dimension
+  std::vector<FactorId> dims = {};  // kIndex: the factor; kKeep: those of the global index
+  std::uint32_t a = 0, b = 0;       // children
+  FactorMask over = 0;              // kSum, kMax: the factors bound here; kExtent: those measured
+  FactorMask free = 0;              // factors the value depends on
+
+  // Whether the node has children a, and b.
+  [[nodiscard]] bool has_a() const { return kind >= Kind::kAdd; }
+  [[nodiscard]] bool has_b() const {
+    return (kind >= Kind::kAdd && kind <= Kind::kLess) || (kind == Kind::kMax && has_guard);
+  }
 };
 
 struct BoundTerm {

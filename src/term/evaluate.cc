@@ -1,6 +1,9 @@
 #include "term/evaluate.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "base/random.h"
 
 namespace tandem::term {
 
@@ -10,7 +13,28 @@ std::vector<FactorRange> whole_ranges(const IndexMap& map) {
   return ranges;
 }
 
+Box box_of(const Dims& dims, std::span<const FactorRange> ranges) {
+  Box box;
+  for (const auto& dim : dims) {
+    std::int64_t first = dim.at.constant;
+    std::int64_t last = dim.at.constant;
+    for (const auto& part : dim.at.parts) {
+      const auto& r = ranges[part.factor];
+      const auto a = part.coefficient * r.offset;
+      const auto b = part.coefficient * (r.offset + r.local - 1);
+      first += std::min(a, b);
+      last += std::max(a, b);
+    }
+    first = std::clamp(first, std::int64_t{0}, dim.size);
+    last = std::clamp(last + 1, first, dim.size);
+    box.offset.push_back(first);
+    box.size.push_back(last - first);
+  }
+  return box;
+}
+
 namespace {
+
 std::vector<FactorId> factors_in(FactorMask mask) {
   std::vector<FactorId> out;
   for (FactorId f = 0; f < IndexMap::kMaxFactors; ++f) {
@@ -18,14 +42,25 @@ std::vector<FactorId> factors_in(FactorMask mask) {
   }
   return out;
 }
+
+// The factors in the order in which the output's elements stand.
+std::vector<FactorId> factors_of(const Dims& output) {
+  std::vector<FactorId> out;
+  for (const auto& dim : output) {
+    for (const auto& part : dim.at.parts) out.push_back(part.factor);
+  }
+  return out;
+}
+
 }  // namespace
 
 template <class T>
 Evaluation<T>::Evaluation(const BoundTerm& term, std::vector<FactorRange> ranges,
-                          std::vector<const Dense<T>*> inputs)
+                          std::vector<Operand<T>> inputs, Draw draw)
     : term_(term),
       ranges_(std::move(ranges)),
       inputs_(std::move(inputs)),
+      draw_(draw),
       tables_(term.nodes.size()),
       point_(ranges_.size(), 0) {
   for (std::uint32_t n = 0; n < term_.nodes.size(); ++n) {
@@ -34,41 +69,57 @@ Evaluation<T>::Evaluation(const BoundTerm& term, std::vector<FactorRange> ranges
 }
 
 template <class T>
-Shape Evaluation<T>::local_shape(std::span<const FactorId> dims) const {
-  Shape shape;
-  for (auto f : dims) shape.push_back(ranges_[f].local);
-  return shape;
-}
-
-template <class T>
 template <class Visit>
-void Evaluation<T>::for_each_point(std::span<const FactorId> dims, Visit&& visit) {
-  for_each_index(local_shape(dims), [&](const Shape& index) {
-    for (std::size_t d = 0; d < dims.size(); ++d) point_[dims[d]] = index[d];
+void Evaluation<T>::for_each_point(std::span<const FactorId> factors, Visit&& visit) {
+  // Not by for_each_index: a term may run over more factors than a tensor has dimensions.
+  for (auto f : factors) {
+    if (ranges_[f].local == 0) return;
+    point_[f] = 0;
+  }
+  while (true) {
     visit();
-  });
+    std::size_t d = factors.size();
+    while (d > 0 && ++point_[factors[d - 1]] == ranges_[factors[d - 1]].local) {
+      point_[factors[--d]] = 0;
+    }
+    if (d == 0) return;
+  }
 }
 
 template <class T>
 std::size_t Evaluation<T>::position(const Table& table) const {
   std::int64_t flat = 0;
-  for (std::size_t d = 0; d < table.dims.size(); ++d) {
-    flat = flat * table.shape[d] + point_[table.dims[d]];
-  }
+  for (auto f : table.factors) flat = flat * ranges_[f].local + point_[f];
   return static_cast<std::size_t>(flat);
 }
 
 template <class T>
 std::int64_t Evaluation<T>::read_position(const BoundNode& node) const {
-  const Shape& shape = inputs_[node.input]->shape;
+  const auto& in = inputs_[node.input];
   std::int64_t flat = 0;
   for (std::size_t d = 0; d < node.at.size(); ++d) {
-    std::int64_t i = point_[node.at[d]];
-    if (d == node.shifted) i -= node.shift;
-    if (i < 0 || i >= shape[d]) return -1;
-    flat = flat * shape[d] + i;
+    std::int64_t i = node.at[d].constant;
+    for (const auto& part : node.at[d].parts) i += part.coefficient * global_index(part.factor);
+    if (i < 0 || i >= in.whole[d]) return -1;
+    i -= in.offset[d];
+    const auto size = in.values->shape[d];
+    CHECK(i >= 0 && i < size, "a read outside the block of input", node.input);
+    flat = flat * size + i;
   }
   return flat;
+}
+
+template <class T>
+bool Evaluation<T>::is_kept(const BoundNode& node) const {
+  std::int64_t flat = 0;
+  for (auto f : node.dims) flat = flat * ranges_[f].global + global_index(f);
+  return uniform(draw_.seed, draw_.step, static_cast<std::uint64_t>(node.origin),
+                 static_cast<std::uint64_t>(flat)) < node.constant;
+}
+
+template <class T>
+bool Evaluation<T>::is_guarded_out(const BoundNode& node) const {
+  return node.has_guard && at_point(node.b) == T{};
 }
 
 template <class T>
@@ -84,11 +135,15 @@ T Evaluation<T>::at_point(std::uint32_t id) const {
       return N::from_index(n);
     }
     case Kind::kIndex:
-      return N::from_index(ranges_[node.factor].offset + point_[node.factor]);
+      return N::from_index(global_index(node.dims[0]));
     case Kind::kInput: {
       const auto at = read_position(node);
-      return at < 0 ? T{} : inputs_[node.input]->data[static_cast<std::size_t>(at)];
+      return at < 0 ? T{} : inputs_[node.input].values->data[static_cast<std::size_t>(at)];
     }
+    case Kind::kInside:
+      return N::from_index(read_position(node) < 0 ? 0 : 1);
+    case Kind::kKeep:
+      return N::from_index(is_kept(node) ? 1 : 0);
     case Kind::kAdd:
       return at_point(node.a) + at_point(node.b);
     case Kind::kMul:
@@ -97,6 +152,8 @@ T Evaluation<T>::at_point(std::uint32_t id) const {
       return N::divide(at_point(node.a), at_point(node.b));
     case Kind::kEqual:
       return at_point(node.a) == at_point(node.b) ? N::from_index(1) : T{};
+    case Kind::kLess:
+      return N::from_index(N::greater(at_point(node.b), at_point(node.a)) ? 1 : 0);
     case Kind::kFunction:
       return N::apply(node.function, at_point(node.a));
     case Kind::kSum:
@@ -110,31 +167,30 @@ template <class T>
 void Evaluation<T>::fill(std::uint32_t id) {
   const BoundNode& node = term_.nodes[id];
   Table& table = tables_[id];
-  table.dims = factors_in(node.free);
-  table.shape = local_shape(table.dims);
+  table.factors = factors_in(node.free);
   const auto over = factors_in(node.over);
-  for_each_point(table.dims, [&] {
-    T total{};
-    bool first = true;
+  for_each_point(table.factors, [&] {
+    T total = node.kind == Kind::kSum ? T{} : Numbers<T>::lowest();
     for_each_point(over, [&] {
+      if (is_guarded_out(node)) return;
       const T value = at_point(node.a);
       if (node.kind == Kind::kSum) {
         total += value;
-      } else if (first || Numbers<T>::greater(value, total)) {
+      } else if (Numbers<T>::greater(value, total)) {
         total = value;
       }
-      first = false;
     });
     table.values.push_back(total);
   });
 }
 
 template <class T>
-Dense<T> Evaluation<T>::forward(std::span<const FactorId> dims) {
-  Dense<T> out(local_shape(dims));
+Dense<T> Evaluation<T>::forward(const Dims& output) {
+  Dense<T> out(box_of(output, ranges_).size);
   std::size_t at = 0;
   const auto root = static_cast<std::uint32_t>(term_.nodes.size() - 1);
-  for_each_point(dims, [&] { out.data[at++] = at_point(root); });
+  for_each_point(factors_of(output), [&] { out.data[at++] = at_point(root); });
+  CHECK(at == out.data.size());
   return out;
 }
 
@@ -147,8 +203,10 @@ void Evaluation<T>::push(std::uint32_t id, T adjoint) {
     case Kind::kConstant:
     case Kind::kExtent:
     case Kind::kIndex:
+    case Kind::kInside:
+    case Kind::kKeep:
     case Kind::kEqual:
-    case Kind::kMax:
+    case Kind::kLess:
       return;
     case Kind::kInput: {
       const auto at = read_position(node);
@@ -175,6 +233,9 @@ void Evaluation<T>::push(std::uint32_t id, T adjoint) {
     case Kind::kFunction:
       push(node.a, adjoint * N::derivative(node.function, at_point(node.a)));
       return;
+    case Kind::kMax:
+      if (!node.has_gradient) return;
+      [[fallthrough]];
     case Kind::kSum:
       tables_[id].adjoints[position(tables_[id])] += adjoint;
       return;
@@ -185,25 +246,41 @@ template <class T>
 void Evaluation<T>::push_reduction(std::uint32_t id) {
   const BoundNode& node = term_.nodes[id];
   const auto over = factors_in(node.over);
-  for_each_point(tables_[id].dims, [&] {
-    const T adjoint = tables_[id].adjoints[position(tables_[id])];
+  for_each_point(tables_[id].factors, [&] {
+    const auto at = position(tables_[id]);
+    const T adjoint = tables_[id].adjoints[at];
     if (adjoint == T{}) return;
+    if (node.kind == Kind::kMax) return push_to_maximum(id, tables_[id].values[at], adjoint);
     for_each_point(over, [&] { push(node.a, adjoint); });
   });
 }
 
 template <class T>
-void Evaluation<T>::backward(std::span<const FactorId> dims, const Dense<T>& output_gradient,
+void Evaluation<T>::push_to_maximum(std::uint32_t id, T maximum, T adjoint) {
+  const BoundNode& node = term_.nodes[id];
+  bool done = false;
+  for_each_point(factors_in(node.over), [&] {
+    if (done || is_guarded_out(node) || !(at_point(node.a) == maximum)) return;
+    done = true;
+    push(node.a, adjoint);
+  });
+}
+
+template <class T>
+void Evaluation<T>::backward(const Dims& output, const Dense<T>& output_gradient,
                              std::vector<Dense<T>*> grads) {
-  CHECK(output_gradient.shape == local_shape(dims));
+  CHECK(output_gradient.shape == box_of(output, ranges_).size);
   grads_ = std::move(grads);
   for (auto& table : tables_) table.adjoints.assign(table.values.size(), T{});
   std::size_t at = 0;
   const auto root = static_cast<std::uint32_t>(term_.nodes.size() - 1);
-  for_each_point(dims, [&] { push(root, output_gradient.data[at++]); });
+  for_each_point(factors_of(output), [&] { push(root, output_gradient.data[at++]); });
   // Parents come after children, so every adjoint is complete when its reduction is reached.
   for (std::uint32_t n = root + 1; n-- > 0;) {
-    if (term_.nodes[n].kind == Kind::kSum) push_reduction(n);
+    const BoundNode& node = term_.nodes[n];
+    if (node.kind == Kind::kSum || (node.kind == Kind::kMax && node.has_gradient)) {
+      push_reduction(n);
+    }
   }
 }
 

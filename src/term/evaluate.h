@@ -24,44 +24,81 @@ struct FactorRange {
 // The whole of every factor.
 std::vector<FactorRange> whole_ranges(const IndexMap& map);
 
+// A block of a tensor: [offset, offset + size) along every dimension.
+struct Box {
+  Shape offset;
+  Shape size;
+  bool operator==(const Box&) const = default;
+};
+
+// What a device that works on `ranges` reads of a tensor, clipped to it: its shard where the index
+// is exact, a window that may reach into other shards where it is not.
+Box box_of(const Dims& dims, std::span<const FactorRange> ranges);
+
+// A block of an input. Reads are at global indices: beyond the whole tensor they are zero, inside
+// it they must be in the block.
+template <class T>
+struct Operand {
+  const Dense<T>* values = nullptr;
+  Shape offset;
+  Shape whole;
+
+  Operand() = default;
+  explicit Operand(const Dense<T>& all) : values(&all), offset(all.shape), whole(all.shape) {
+    for (auto& o : offset) o = 0;
+  }
+  Operand(const Dense<T>& block, const Shape& at, const Shape& of)
+      : values(&block), offset(at), whole(of) {}
+};
+
+// What random terms depend on beside the index.
+struct Draw {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+};
+
 template <class T>
 class Evaluation {
  public:
-  // `inputs` and `term` must outlive the evaluation. Inputs hold the local shards.
-  Evaluation(const BoundTerm& term, std::vector<FactorRange> ranges,
-             std::vector<const Dense<T>*> inputs);
+  // `term` and the operands' values must outlive the evaluation.
+  Evaluation(const BoundTerm& term, std::vector<FactorRange> ranges, std::vector<Operand<T>> inputs,
+             Draw draw = {});
 
-  // The term at every local index of `dims`.
-  Dense<T> forward(std::span<const FactorId> dims);
+  // The term at every local index of the output.
+  Dense<T> forward(const Dims& output);
 
-  // Adds to *grads[i] the gradient with respect to input i, given that of the output;
+  // Adds to *grads[i] the gradient with respect to the block of input i, given that of the output;
   // a null entry is not wanted.
-  void backward(std::span<const FactorId> dims, const Dense<T>& output_gradient,
-                std::vector<Dense<T>*> grads);
+  void backward(const Dims& output, const Dense<T>& output_gradient, std::vector<Dense<T>*> grads);
 
  private:
   // The values (or adjoints) of one sum or maximum at all its free indices.
   struct Table {
-    std::vector<FactorId> dims;
-    Shape shape;
+    std::vector<FactorId> factors;
     std::vector<T> values;
     std::vector<T> adjoints;
   };
 
-  [[nodiscard]] Shape local_shape(std::span<const FactorId> dims) const;
+  [[nodiscard]] std::int64_t global_index(FactorId f) const {
+    return ranges_[f].offset + point_[f];
+  }
   [[nodiscard]] std::size_t position(const Table& table) const;
-  // The place input node `node` reads at the current point, or -1 outside.
+  // The place in its block that a read at the current point means, or -1 outside the tensor.
   [[nodiscard]] std::int64_t read_position(const BoundNode& node) const;
+  [[nodiscard]] bool is_kept(const BoundNode& node) const;
+  [[nodiscard]] bool is_guarded_out(const BoundNode& node) const;
   T at_point(std::uint32_t node) const;
   void push(std::uint32_t node, T adjoint);
   void fill(std::uint32_t node);
   void push_reduction(std::uint32_t node);
+  void push_to_maximum(std::uint32_t node, T maximum, T adjoint);
   template <class Visit>
-  void for_each_point(std::span<const FactorId> dims, Visit&& visit);
+  void for_each_point(std::span<const FactorId> factors, Visit&& visit);
 
   const BoundTerm& term_;
   std::vector<FactorRange> ranges_;
-  std::vector<const Dense<T>*> inputs_;
+  std::vector<Operand<T>> inputs_;
+  Draw draw_;
   std::vector<Dense<T>*> grads_;
   std::vector<Table> tables_;        // by node; empty but for sums and maxima
   std::vector<std::int64_t> point_;  // the current local index of each factor

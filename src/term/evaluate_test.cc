@@ -30,13 +30,13 @@ struct Problem {
     for (const auto& in : inputs) pointers.push_back(&in);
     return Evaluation<T>(bound, std::move(ranges), std::move(pointers));
   }
-  Dense<T> forward() const { return evaluation().forward(map.outputs[0]); }
+  Dense<T> forward() const { return evaluation().forward(map.output); }
   std::vector<Dense<T>> backward(const Dense<T>& seed) const {
     std::vector<Dense<T>> grads;
     for (const auto& in : inputs) grads.emplace_back(in.shape);
     std::vector<Dense<T>*> pointers;
     for (auto& g : grads) pointers.push_back(&g);
-    evaluation().backward(map.outputs[0], seed, pointers);
+    evaluation().backward(map.output, seed, pointers);
     return grads;
   }
 };
@@ -127,7 +127,7 @@ TEST(Evaluate, BackwardByHand) {
 TEST(Evaluate, BackwardAddsToWhatIsThereAndSkipsWhatIsNotWanted) {
   const Problem<double> s("a, a -> a", input(0) * input(1), {{{2}, {2, 3}}, {{2}, {5, 7}}});
   Dense<double> grad({2}, {100, 200});
-  s.evaluation().backward(s.map.outputs[0], {{2}, {1, 1}}, {&grad, nullptr});
+  s.evaluation().backward(s.map.output, {{2}, {1, 1}}, {&grad, nullptr});
   EXPECT_EQ(grad.data, (Doubles{105, 207}));
 }
 
@@ -135,7 +135,7 @@ TEST(Evaluate, AShardKnowsItsOffsetAndTheGlobalExtent) {
   // The second half of a: indices 2 and 3 of 4.
   const Problem<double> s("a -> a", index_of("a") * constant(100) + extent("a") * input(0),
                           {{{2}, {1, 2}}});
-  EXPECT_EQ(s.evaluation({{2, 4, 2}}).forward(s.map.outputs[0]).data, (Doubles{204, 308}));
+  EXPECT_EQ(s.evaluation({{2, 4, 2}}).forward(s.map.output).data, (Doubles{204, 308}));
   const Problem<double> mean("a -> ", sum("a", input(0)) / extent("a"), {{{2}, {1, 2}}});
   EXPECT_EQ(mean.evaluation({{2, 4, 2}}).forward({}).data, (Doubles{0.75}));
 }

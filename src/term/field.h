@@ -1,14 +1,16 @@
 // Numbers that evaluators compute with: double, and the prime field of 2^61 - 1 elements.
 //
 // In the field addition and multiplication are exact, so two ways of computing the same thing agree
-// to the last bit whatever the order of summation. Scalar functions have no meaning there: exp and
-// sqrt are independent random functions, their derivatives others; relu and max use a fixed random
-// total order of the field, so max(a, max(b, c)) = max(max(a, b), c) still holds.
+// to the last bit whatever the order of summation. Scalar functions have no meaning there: exp,
+// sqrt and the like are independent random functions, their derivatives others; relu and max use a
+// fixed random total order of the field, so max(a, max(b, c)) = max(max(a, b), c) still holds.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <numbers>
 
 #include "base/hash.h"
 #include "term/term.h"
@@ -57,25 +59,55 @@ struct Numbers<double> {
   static double from_index(std::int64_t i) { return static_cast<double>(i); }
   static double divide(double a, double b) { return a / b; }
   static bool greater(double a, double b) { return a > b; }
+  static double lowest() { return -std::numeric_limits<double>::infinity(); }
   static double apply(Function f, double x) {
     switch (f) {
       case Function::kRelu:
         return x > 0 ? x : 0;
       case Function::kExp:
         return std::exp(x);
+      case Function::kLog:
+        return std::log(x);
       case Function::kSqrt:
         return std::sqrt(x);
+      case Function::kTanh:
+        return std::tanh(x);
+      case Function::kSigmoid:
+        return 1 / (1 + std::exp(-x));
+      case Function::kErf:
+        return std::erf(x);
+      case Function::kSin:
+        return std::sin(x);
+      case Function::kCos:
+        return std::cos(x);
+      case Function::kAbs:
+        return std::abs(x);
     }
     return 0;
   }
   static double derivative(Function f, double x) {
+    const double y = apply(f, x);
     switch (f) {
       case Function::kRelu:
         return x > 0 ? 1 : 0;
       case Function::kExp:
-        return std::exp(x);
+        return y;
+      case Function::kLog:
+        return 1 / x;
       case Function::kSqrt:
-        return 0.5 / std::sqrt(x);
+        return 0.5 / y;
+      case Function::kTanh:
+        return 1 - y * y;
+      case Function::kSigmoid:
+        return y * (1 - y);
+      case Function::kErf:
+        return std::numbers::inv_sqrtpi * 2 * std::exp(-x * x);
+      case Function::kSin:
+        return std::cos(x);
+      case Function::kCos:
+        return -std::sin(x);
+      case Function::kAbs:
+        return x > 0 ? 1 : (x < 0 ? -1 : 0);
     }
     return 0;
   }
@@ -93,7 +125,12 @@ struct Numbers<Field> {
                   : Field(Field::kPrime - (0 - static_cast<std::uint64_t>(i)) % Field::kPrime);
   }
   static Field divide(Field a, Field b) { return a * b.inverse(); }
-  static bool greater(Field a, Field b) { return mix(a.value()) > mix(b.value()); }
+  // One element is below all others: the maximum of nothing.
+  static Field lowest() { return Field(Field::kPrime - 1); }
+  static bool greater(Field a, Field b) {
+    if (a == lowest() || b == lowest()) return !(a == lowest());
+    return mix(a.value()) > mix(b.value());
+  }
   static Field apply(Function f, Field x) {
     if (f == Function::kRelu) return greater(x, Field(0)) ? x : Field(0);
     return opaque(1, f, x);

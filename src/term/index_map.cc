@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -12,61 +13,203 @@ namespace tandem::term {
 namespace {
 
 constexpr std::string_view kSpread = "...";
+constexpr std::int64_t kUnknown = -1;
+// The coefficient of a factor in a product, until all sizes are known.
+constexpr std::int64_t kOfProduct = 0;
 
 [[noreturn]] void mismatch(std::string message) {
   throw UserError("graph", "", std::move(message));
 }
 
-// Where a factor's size was first seen, for messages.
-struct Sighting {
-  std::size_t input;
+// "a, b (c d) e" at commas or blanks that stand outside parentheses.
+std::vector<std::string_view> split_outside(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : separator;
+    if (c == '(') ++depth;
+    if (c == ')') --depth;
+    if (c != separator || depth != 0) continue;
+    out.push_back(trim(text.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  return out;
+}
+
+std::vector<std::string_view> dimension_texts(std::string_view tensor) {
+  auto out = split_outside(tensor, ' ');
+  std::erase_if(out, [](std::string_view t) { return t.empty(); });
+  return out;
+}
+
+// A factor as written: "!c:9".
+struct Mention {
+  std::string_view name;
+  std::int64_t size = kUnknown;
+  bool whole = false;
 };
+
+Mention parse_mention(std::string_view text) {
+  Mention out;
+  out.whole = text.starts_with('!');
+  if (out.whole) text.remove_prefix(1);
+  const auto colon = text.find(':');
+  out.name = text.substr(0, colon);
+  if (colon != std::string_view::npos) {
+    const auto size = parse_int(text.substr(colon + 1));
+    CHECK(size.has_value(), text);
+    out.size = *size;
+  }
+  return out;
+}
+
+// One dimension as written.
+struct DimText {
+  enum class Form { kFactors, kAffine } form = Form::kFactors;
+  struct Part {
+    Mention mention;
+    std::int64_t coefficient = 1;
+  };
+  std::vector<Part> parts;  // kFactors: the major one first
+  std::int64_t constant = 0;
+};
+
+// "2y+r-1", "c-4", "0"
+DimText parse_affine(std::string_view text) {
+  DimText out{.form = DimText::Form::kAffine, .parts = {}};
+  for (std::size_t i = 0; i < text.size();) {
+    const std::int64_t sign = text[i] == '-' ? -1 : 1;
+    if (text[i] == '+' || text[i] == '-') ++i;
+    const auto end = std::min(text.find_first_of("+-", i), text.size());
+    auto term = text.substr(i, end - i);
+    const auto digits = std::min(term.find_first_not_of("0123456789"), term.size());
+    const auto number = digits == 0 ? 1 : parse_int(term.substr(0, digits)).value_or(1);
+    term.remove_prefix(digits);
+    if (term.empty()) {
+      out.constant += sign * number;
+    } else {
+      out.parts.push_back({parse_mention(term), sign * number});
+    }
+    i = end;
+  }
+  return out;
+}
+
+DimText parse_dim(std::string_view text) {
+  DimText out;
+  if (text.starts_with('(')) {
+    CHECK(text.ends_with(')'), text);
+    for (auto part : words(text.substr(1, text.size() - 2))) {
+      out.parts.push_back({parse_mention(part)});
+    }
+    return out;
+  }
+  const bool affine =
+      text.find_first_of("+-") != std::string_view::npos || (text[0] >= '0' && text[0] <= '9');
+  if (affine) return parse_affine(text);
+  out.parts.push_back({parse_mention(text)});
+  return out;
+}
+
+// Do the parts count through 0..size-1 one by one, the last the fastest? Factors of size 1 never
+// move and do not matter.
+bool counts_exactly(const Affine& at, std::int64_t size, const IndexMap& map) {
+  if (at.constant != 0) return false;
+  std::int64_t unit = 1;
+  for (std::size_t p = at.parts.size(); p-- > 0;) {
+    if (at.parts[p].coefficient != unit) return false;
+    unit *= map.factors[at.parts[p].factor].size;
+  }
+  return unit == size;
+}
 
 class Resolver {
  public:
   explicit Resolver(std::span<const Shape> inputs) : shapes_(inputs) {}
 
   IndexMap run(std::string_view text) {
+    const auto bar = text.find('|');
+    if (bar != std::string_view::npos) {
+      bound_ = text.substr(bar + 1);
+      text = text.substr(0, bar);
+    }
     const auto arrow = text.find("->");
     CHECK(arrow != std::string_view::npos, text);
     const auto inputs = tensors(text.substr(0, arrow));
-    if (inputs.size() > IndexMap::kMaxInputs) {
-      mismatch(fmt::format("has {} inputs and at most {} are supported", inputs.size(),
-                           IndexMap::kMaxInputs));
-    }
-    if (inputs.size() != shapes_.size()) {
-      mismatch(fmt::format("takes {} inputs and has {}", inputs.size(), shapes_.size()));
-    }
-    for (std::size_t i = 0; i < inputs.size(); ++i) read_input(i, words(inputs[i]));
-    for (auto output : tensors(text.substr(arrow + 2))) read_output(words(output));
+    check_count(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) read_input(i, dimension_texts(inputs[i]));
+    read_output(dimension_texts(text.substr(arrow + 2)));
+    for (auto name : words(bound_)) mention(parse_mention(name)).whole = true;
+    solve_products();
+    finish();
     return std::move(map_);
   }
 
  private:
   // "a b, c -> " and a scalar "" differ from no tensors at all, so an empty side is one scalar.
   static std::vector<std::string_view> tensors(std::string_view side) {
-    auto parts = split(side, ',');
-    if (parts.empty()) parts.emplace_back();
-    return parts;
+    return split_outside(side, ',');
   }
 
-  FactorId factor(std::string_view name, std::int64_t size, std::size_t input) {
-    const bool whole = name.starts_with('!');
-    if (whole) name.remove_prefix(1);
-    const int known = map_.find(name);
-    if (known < 0) {
+  void check_count(std::size_t named) const {
+    if (shapes_.size() > IndexMap::kMaxInputs) {
+      mismatch(fmt::format("has {} inputs and at most {} are supported", shapes_.size(),
+                           IndexMap::kMaxInputs));
+    }
+    if (named != shapes_.size()) {
+      mismatch(fmt::format("takes {} inputs and has {}", named, shapes_.size()));
+    }
+  }
+
+  Factor& mention(const Mention& m) {
+    int id = map_.find(m.name);
+    if (id < 0) {
       if (map_.factors.size() == IndexMap::kMaxFactors) mismatch("runs over too many indices");
-      map_.factors.push_back({std::string(name), size, whole});
-      seen_.push_back({input});
-      return static_cast<FactorId>(map_.factors.size() - 1);
+      id = static_cast<int>(map_.factors.size());
+      map_.factors.push_back({std::string(m.name), kUnknown, false});
+      seen_.push_back(0);
     }
-    auto& f = map_.factors[static_cast<std::size_t>(known)];
-    f.whole = f.whole || whole;
-    if (f.size != size) {
-      mismatch(fmt::format("index '{}' is {} in input {} and {} in input {}", f.name, f.size,
-                           seen_[static_cast<std::size_t>(known)].input, size, input));
+    auto& f = map_.factors[static_cast<std::size_t>(id)];
+    f.whole = f.whole || m.whole;
+    if (m.size == kUnknown) return f;
+    if (f.size != kUnknown && f.size != m.size) {
+      mismatch(fmt::format("index '{}' is {} and {}", f.name, f.size, m.size));
     }
-    return static_cast<FactorId>(known);
+    f.size = m.size;
+    return f;
+  }
+
+  FactorId id_of(const Factor& f) const { return static_cast<FactorId>(&f - map_.factors.data()); }
+
+  // A dimension that is one factor says or confirms the factor's size.
+  void agree(Factor& f, std::int64_t size, std::size_t input) {
+    auto& seen = seen_[id_of(f)];
+    if (f.size == kUnknown) {
+      f.size = size;
+      seen = input;
+    } else if (f.size != size) {
+      mismatch(fmt::format("index '{}' is {} in input {} and {} in input {}", f.name, f.size, seen,
+                           size, input));
+    }
+  }
+
+  void read_dim(Dims& dims, std::string_view text, std::int64_t size, std::size_t input) {
+    const auto dim = parse_dim(text);
+    auto& out = dims.emplace_back();
+    out.size = size;
+    out.at.constant = dim.constant;
+    const bool affine = dim.form == DimText::Form::kAffine;
+    for (const auto& part : dim.parts) {
+      out.at.parts.push_back(
+          {id_of(mention(part.mention)), affine ? part.coefficient : kOfProduct});
+    }
+    if (affine) return;
+    if (dim.parts.size() == 1 && size != kUnknown) {
+      agree(map_.factors[out.at.parts[0].factor], size, input);
+    } else {
+      products_.push_back({out.at.parts, size, input});
+    }
   }
 
   void read_input(std::size_t i, const std::vector<std::string_view>& names) {
@@ -87,73 +230,155 @@ class Resolver {
     }
     auto& dims = map_.inputs.emplace_back();
     for (auto name : names) {
-      if (name == kSpread) {
-        for (std::size_t d = 0; d < leading; ++d) {
-          dims.push_back(factor(fmt::format("d{}", d), shape[dims.size()], i));
-        }
-      } else {
-        dims.push_back(factor(name, shape[dims.size()], i));
+      if (name != kSpread) {
+        read_dim(dims, name, shape[dims.size()], i);
+        continue;
+      }
+      for (std::size_t d = 0; d < leading; ++d) {
+        read_dim(dims, fmt::format("d{}", d), shape[dims.size()], i);
       }
     }
   }
 
   void read_output(const std::vector<std::string_view>& names) {
-    auto& dims = map_.outputs.emplace_back();
-    const std::size_t rank = std::ranges::count(names, kSpread) == 0
-                                 ? names.size()
-                                 : names.size() - 1 + static_cast<std::size_t>(spread_);
+    const bool spread = std::ranges::count(names, kSpread) != 0;
+    const std::size_t rank =
+        spread ? names.size() - 1 + static_cast<std::size_t>(spread_) : names.size();
     if (rank > Shape::kMaxRank) {
       mismatch(fmt::format("the result has {} dimensions and can have {}", rank, Shape::kMaxRank));
     }
     for (auto name : names) {
-      if (name == kSpread) {
-        for (int d = 0; d < spread_; ++d) dims.push_back(existing(fmt::format("d{}", d)));
-      } else if (const auto equals = name.find('='); equals != std::string_view::npos) {
-        dims.push_back(joined(name.substr(0, equals), split(name.substr(equals + 1), '+')));
-      } else {
-        dims.push_back(existing(name));
+      if (name != kSpread) {
+        read_dim(map_.output, name, kUnknown, 0);
+        continue;
+      }
+      for (int d = 0; d < spread_; ++d) {
+        read_dim(map_.output, fmt::format("d{}", d), kUnknown, 0);
       }
     }
   }
 
-  FactorId existing(std::string_view name) {
-    const bool whole = name.starts_with('!');
-    if (whole) name.remove_prefix(1);
-    const int id = map_.find(name);
-    CHECK(id >= 0, name);
-    auto& f = map_.factors[static_cast<std::size_t>(id)];
-    f.whole = f.whole || whole;
-    return static_cast<FactorId>(id);
+  // (g c) of 12 with g = 4 makes c = 3. Repeats, since one product may say another's factor.
+  void solve_products() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& product : products_) changed = solve(product) || changed;
+    }
+    for (const auto& product : products_) check_product(product);
   }
 
-  FactorId joined(std::string_view name, const std::vector<std::string_view>& parts) {
-    std::int64_t size = 0;
-    for (auto part : parts) {
-      auto& f = map_.factors[existing(part)];
-      f.whole = true;
-      size += f.size;
+  struct Product {
+    std::vector<Affine::Part> parts;
+    std::int64_t size;  // kUnknown in the output
+    std::size_t input;
+  };
+
+  bool solve(const Product& product) {
+    std::int64_t known = 1;
+    Factor* unknown = nullptr;
+    for (const auto& part : product.parts) {
+      Factor& f = map_.factors[part.factor];
+      if (f.size != kUnknown) {
+        known *= f.size;
+      } else if (unknown != nullptr) {
+        return false;
+      } else {
+        unknown = &f;
+      }
     }
-    const auto id = factor(name, size, 0);
-    map_.factors[id].whole = true;
-    return id;
+    if (unknown == nullptr || product.size == kUnknown) return false;
+    if (known == 0 || product.size % known != 0) {
+      mismatch(fmt::format("a dimension of input {} is {}, which is not a multiple of {} ({})",
+                           product.input, product.size, known, names(product.parts)));
+    }
+    agree(*unknown, product.size / known, product.input);
+    return true;
+  }
+
+  void check_product(const Product& product) const {
+    std::int64_t size = 1;
+    for (const auto& part : product.parts) {
+      const Factor& f = map_.factors[part.factor];
+      CHECK(f.size != kUnknown, "nothing says the size of", f.name);
+      size *= f.size;
+    }
+    if (product.size != kUnknown && product.size != size) {
+      mismatch(fmt::format("a dimension of input {} is {} and its factors ({}) make {}",
+                           product.input, product.size, names(product.parts), size));
+    }
+  }
+
+  std::string names(const std::vector<Affine::Part>& parts) const {
+    std::vector<std::string> out;
+    for (const auto& part : parts) out.push_back(map_.factors[part.factor].name);
+    return join(out, " ");
+  }
+
+  // With all sizes known: coefficients of products, the output's sizes, and the carriers.
+  void finish() {
+    for (auto& dims : map_.inputs) finish(dims);
+    finish(map_.output);
+    for (auto& dim : map_.output) {
+      CHECK(dim.exact, "the output must be counted through exactly");
+      for (const auto& part : dim.at.parts) dim.carriers.push_back(part.factor);
+    }
+    for (auto& dims : map_.inputs) {
+      for (auto& dim : dims) find_carriers(dim);
+    }
+  }
+
+  void finish(Dims& dims) {
+    for (auto& dim : dims) {
+      auto& parts = dim.at.parts;
+      if (!parts.empty() && parts[0].coefficient == kOfProduct) {
+        std::int64_t unit = 1;
+        for (auto& part : std::views::reverse(parts)) {
+          part.coefficient = unit;
+          unit *= map_.factors[part.factor].size;
+        }
+        if (dim.size == kUnknown) dim.size = unit;
+      } else {
+        // What never moves does not make a window of it: a 1 x 1 convolution reads rows one by one.
+        std::erase_if(parts, [&](const auto& p) { return map_.factors[p.factor].size == 1; });
+        if (dim.size == kUnknown) dim.size = 1;
+      }
+      dim.exact = counts_exactly(dim.at, dim.size, map_);
+    }
+  }
+
+  // A window moves with the one factor of the output that it is read along.
+  void find_carriers(Dim& dim) {
+    std::vector<FactorId> moving;
+    for (const auto& part : dim.at.parts) {
+      if (dim.exact || (map_.output_dim(part.factor) >= 0 && part.coefficient > 0)) {
+        moving.push_back(part.factor);
+      }
+    }
+    if (dim.exact || moving.size() == 1) dim.carriers = std::move(moving);
   }
 
   std::span<const Shape> shapes_;
+  std::string_view bound_;
   IndexMap map_;
-  std::vector<Sighting> seen_;
+  std::vector<std::size_t> seen_;  // by factor: the input that said its size
+  std::vector<Product> products_;
   int spread_ = -1;
 };
 
-int position(const std::vector<FactorId>& dims, FactorId f) {
-  const auto at = std::ranges::find(dims, f);
-  return at == dims.end() ? -1 : static_cast<int>(at - dims.begin());
+int carried_dim(const Dims& dims, FactorId f) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (std::ranges::find(dims[d].carriers, f) != dims[d].carriers.end()) {
+      return static_cast<int>(d);
+    }
+  }
+  return -1;
 }
 
 }  // namespace
 
-Shape IndexMap::shape_of(const std::vector<FactorId>& dims) const {
+Shape shape_of(const Dims& dims) {
   Shape shape;
-  for (auto f : dims) shape.push_back(factors[f].size);
+  for (const auto& dim : dims) shape.push_back(dim.size);
   return shape;
 }
 
@@ -162,11 +387,39 @@ int IndexMap::find(std::string_view name) const {
   return at == factors.end() ? -1 : static_cast<int>(at - factors.begin());
 }
 
-int IndexMap::input_dim(std::size_t i, FactorId f) const { return position(inputs[i], f); }
-int IndexMap::output_dim(FactorId f) const { return position(outputs[0], f); }
+int IndexMap::input_dim(std::size_t i, FactorId f) const { return carried_dim(inputs[i], f); }
+int IndexMap::output_dim(FactorId f) const { return carried_dim(output, f); }
 
 IndexMap resolve_index(std::string_view text, std::span<const Shape> inputs) {
   return Resolver(inputs).run(text);
+}
+
+std::vector<Affine> parse_read(std::string_view text, const IndexMap& map) {
+  std::vector<Affine> out;
+  const auto factor = [&](std::string_view name) {
+    const int id = map.find(name);
+    CHECK(id >= 0, "no factor", name);
+    return static_cast<FactorId>(id);
+  };
+  for (auto written : dimension_texts(text)) {
+    if (written == kSpread) {
+      for (int d = 0, id = 0; (id = map.find(fmt::format("d{}", d))) >= 0; ++d) {
+        out.push_back({{{static_cast<FactorId>(id), 1}}, 0});
+      }
+      continue;
+    }
+    const auto dim = parse_dim(written);
+    Affine at{{}, dim.constant};
+    std::int64_t unit = 1;
+    for (std::size_t p = dim.parts.size(); p-- > 0;) {
+      const auto f = factor(dim.parts[p].mention.name);
+      const bool product = dim.form == DimText::Form::kFactors;
+      at.parts.insert(at.parts.begin(), {f, product ? unit : dim.parts[p].coefficient});
+      unit *= map.factors[f].size;
+    }
+    out.push_back(std::move(at));
+  }
+  return out;
 }
 
 }  // namespace tandem::term

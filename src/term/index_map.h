@@ -1,11 +1,16 @@
 // Index text: one line that says which factors an operator's tensors run over.
 //
-//   "... k, n k -> ... n"        linear: k is contracted, n comes from the weight
-//   "... !c -> ... !c"           softmax: every device needs c whole
-//   "a c0, a c1 -> a c=c0+c1"    concat: c is as long as c0 and c1 together
+//   "... k, n k -> ... n"              linear: k is contracted, n comes from the weight
+//   "... !c -> ... !c"                 softmax: every device needs c whole
+//   "b (kv g) s d, b kv t d -> ..."    a dimension that runs over two factors, g fastest
+//   "a (b:4 c) -> (a b) c"             reshape; a size is given where no tensor shows it
+//   "a c+0, a c-3 -> a c:8"            concat: input 1 is read at c - 3, and is zero outside
+//   "b c 2y+r-1, k c r -> b k y:112"   convolution: stride 2, padding 1
+//   "b 0 d, e d -> b e d"              a dimension of size 1, always read at 0
+//   "t !e -> t !e | f:8"               f: a factor that no tensor has, for sums inside
 //
 // `...` stands for the leading dimensions, whatever their number; they become the factors d0 d1 ...
-// IndexMap is the text resolved against actual shapes: factors with sizes, a factor per dimension.
+// IndexMap is the text resolved against actual shapes.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +28,32 @@ using FactorId = std::uint8_t;
 struct Factor {
   std::string name;
   std::int64_t size = 0;
-  bool whole = false;  // marked '!', or tied to others by a sum: never partitioned
+  bool whole = false;  // marked '!', or bound inside only: never partitioned
 };
+
+// 2y + r - 1: a sum of factors times coefficients, and a constant.
+struct Affine {
+  struct Part {
+    FactorId factor = 0;
+    std::int64_t coefficient = 1;
+  };
+  std::vector<Part> parts;
+  std::int64_t constant = 0;
+};
+
+// One dimension of a tensor and the index at which it is read.
+struct Dim {
+  std::int64_t size = 0;
+  Affine at;
+  // The factors whose partitioning partitions the dimension, the major one first. The tensor lacks
+  // every other factor: where those are partitioned it has replicas.
+  std::vector<FactorId> carriers;
+  // Do the carriers count exactly through the dimension? Else a device reads a window of it that
+  // differs from its shard (a convolution's rows, a concatenation's parts).
+  bool exact = true;
+};
+
+using Dims = std::vector<Dim>;
 
 struct IndexMap {
   // What a 64-bit mask holds; resolve_index refuses more.
@@ -32,19 +61,23 @@ struct IndexMap {
   static constexpr std::size_t kMaxInputs = 63;
 
   std::vector<Factor> factors;  // in order of first appearance: the order of a task grid
-  std::vector<std::vector<FactorId>> inputs;
-  std::vector<std::vector<FactorId>> outputs;
+  std::vector<Dims> inputs;
+  Dims output;
 
-  [[nodiscard]] Shape shape_of(const std::vector<FactorId>& dims) const;
   // -1 when there is no factor of that name.
   [[nodiscard]] int find(std::string_view name) const;
-  // The dimension of input `i` that runs along `f`, or -1.
+  // The dimension of input `i`, or of the output, that `f` is a carrier of; or -1.
   [[nodiscard]] int input_dim(std::size_t i, FactorId f) const;
   [[nodiscard]] int output_dim(FactorId f) const;
 };
 
+Shape shape_of(const Dims& dims);
+
 // Resolves `text` for the given input shapes. Throws UserError (without a place: the caller knows
 // the node) when ranks or sizes disagree: "index 'k' is 64 in input 0 and 63 in input 1".
 IndexMap resolve_index(std::string_view text, std::span<const Shape> inputs);
+
+// An index per dimension in the notation above, its factors those of `map`: "b 2y+r-1 (g c)".
+std::vector<Affine> parse_read(std::string_view text, const IndexMap& map);
 
 }  // namespace tandem::term

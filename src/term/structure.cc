@@ -1,5 +1,7 @@
 #include "term/structure.h"
 
+#include <algorithm>
+
 namespace tandem::term {
 
 namespace {
@@ -14,6 +16,8 @@ Dependence dependence(const BoundTerm& term, std::uint32_t id, InputMask inputs)
     case Kind::kConstant:
     case Kind::kExtent:
     case Kind::kIndex:
+    case Kind::kInside:
+    case Kind::kKeep:
       return Dependence::kNone;
     case Kind::kInput:
       return ((inputs >> node.input) & 1U) != 0 ? Dependence::kLinear : Dependence::kNone;
@@ -33,11 +37,14 @@ Dependence dependence(const BoundTerm& term, std::uint32_t id, InputMask inputs)
     case Kind::kSum:
       return child(node.a);
     case Kind::kEqual:
+    case Kind::kLess:
       return child(node.a) == Dependence::kNone && child(node.b) == Dependence::kNone
                  ? Dependence::kNone
                  : Dependence::kOther;
-    case Kind::kFunction:
     case Kind::kMax:
+      if (node.has_guard && child(node.b) != Dependence::kNone) return Dependence::kOther;
+      [[fallthrough]];
+    case Kind::kFunction:
       return child(node.a) == Dependence::kNone ? Dependence::kNone : Dependence::kOther;
   }
   return Dependence::kOther;
@@ -46,19 +53,8 @@ Dependence dependence(const BoundTerm& term, std::uint32_t id, InputMask inputs)
 bool reduces_over(const BoundTerm& term, std::uint32_t id, FactorId f) {
   const BoundNode& node = term.nodes[id];
   if (node.kind != Kind::kExtent && (node.over & bit(f)) != 0) return true;
-  switch (node.kind) {
-    case Kind::kAdd:
-    case Kind::kMul:
-    case Kind::kDiv:
-    case Kind::kEqual:
-      return reduces_over(term, node.a, f) || reduces_over(term, node.b, f);
-    case Kind::kFunction:
-    case Kind::kSum:
-    case Kind::kMax:
-      return reduces_over(term, node.a, f);
-    default:
-      return false;
-  }
+  return (node.has_a() && reduces_over(term, node.a, f)) ||
+         (node.has_b() && reduces_over(term, node.b, f));
 }
 
 bool distributes(const BoundTerm& term, std::uint32_t id, FactorId f) {
@@ -92,6 +88,8 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
     case Kind::kConstant:
     case Kind::kExtent:
     case Kind::kIndex:
+    case Kind::kInside:
+    case Kind::kKeep:
       return {};
     case Kind::kInput:
       return {InputMask{1} << node.input, true};
@@ -100,9 +98,10 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
     case Kind::kMax:
     case Kind::kFunction: {
       const auto a = child(node.a);
-      const bool smooth = node.kind == Kind::kFunction && a.differentiable;
-      if (smooth) kept |= a.inputs;
-      return {a.inputs, smooth};
+      const auto guard = node.has_b() ? child(node.b).inputs : InputMask{0};
+      const bool smooth = (node.kind == Kind::kFunction || node.has_gradient) && a.differentiable;
+      if (smooth) kept |= a.inputs | guard;
+      return {a.inputs | guard, smooth};
     }
     default:
       break;
@@ -110,7 +109,7 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
   const auto a = child(node.a);
   const auto b = child(node.b);
   const Reads both{a.inputs | b.inputs, a.differentiable || b.differentiable};
-  if (node.kind == Kind::kEqual) return {both.inputs, false};
+  if (node.kind == Kind::kEqual || node.kind == Kind::kLess) return {both.inputs, false};
   // The gradient of a product's factor is the other factor; that of a divisor mentions both.
   if (node.kind == Kind::kMul || node.kind == Kind::kDiv) {
     if (b.differentiable) kept |= a.inputs;
@@ -144,6 +143,46 @@ bool sums_in_parts(const BoundTerm& term, FactorId f) {
   return distributes(term, static_cast<std::uint32_t>(term.nodes.size() - 1), f);
 }
 
+bool maximum_in_parts(const BoundTerm& term, FactorId f) {
+  const auto& root = term.nodes.back();
+  return root.kind == Kind::kMax && !root.has_gradient && (root.over & bit(f)) != 0 &&
+         !reduces_over(term, root.a, f) && !(root.has_guard && reduces_over(term, root.b, f));
+}
+
+namespace {
+
+bool is_zero_at_zero(Function f) {
+  return f == Function::kRelu || f == Function::kSqrt || f == Function::kTanh ||
+         f == Function::kErf || f == Function::kSin || f == Function::kAbs;
+}
+
+double density_of(const BoundTerm& term, std::uint32_t id, std::span<const double> inputs) {
+  const BoundNode& node = term.nodes[id];
+  const auto child = [&](std::uint32_t c) { return density_of(term, c, inputs); };
+  switch (node.kind) {
+    case Kind::kInput:
+      return inputs[node.input];
+    case Kind::kAdd:
+      return std::max(child(node.a), child(node.b));
+    case Kind::kMul:
+      return std::min(child(node.a), child(node.b));
+    case Kind::kDiv:
+    case Kind::kSum:
+    case Kind::kMax:
+      return child(node.a);
+    case Kind::kFunction:
+      return is_zero_at_zero(node.function) ? child(node.a) : 1;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+double density(const BoundTerm& term, std::span<const double> inputs) {
+  return density_of(term, static_cast<std::uint32_t>(term.nodes.size() - 1), inputs);
+}
+
 Flops count_operations(const BoundTerm& term, const IndexMap& map) {
   double total = 0;
   for (const auto& node : term.nodes) {
@@ -152,6 +191,7 @@ Flops count_operations(const BoundTerm& term, const IndexMap& map) {
       case Kind::kMul:
       case Kind::kDiv:
       case Kind::kEqual:
+      case Kind::kLess:
       case Kind::kFunction:
         total += points(node.free, map);
         break;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/units.h"
 #include "term/bound_term.h"
@@ -16,9 +17,16 @@ bool is_linear(const BoundTerm& term, InputMask inputs);
 // whole? True for linear's k; false where something not linear follows the sum.
 bool sums_in_parts(const BoundTerm& term, FactorId f);
 
+// The same for a maximum that is a constant in the backward pass.
+bool maximum_in_parts(const BoundTerm& term, FactorId f);
+
 // The inputs whose values the gradients mention, so that they must be kept for the backward pass.
 // matmul: both; relu: its input; add: none; embedding_bag: the indices, not the table.
 InputMask backward_reads(const BoundTerm& term);
+
+// The part of the result that is not zero by construction, given that of every input: a product is
+// zero where either side is, a sum where both are.
+double density(const BoundTerm& term, std::span<const double> inputs);
 
 // Scalar operations of one evaluation with the sizes in `map`; a multiply-add counts 2.
 Flops count_operations(const BoundTerm& term, const IndexMap& map);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -10,15 +11,9 @@
 namespace tandem::term {
 
 std::string_view name(Function f) {
-  switch (f) {
-    case Function::kRelu:
-      return "relu";
-    case Function::kExp:
-      return "exp";
-    case Function::kSqrt:
-      return "sqrt";
-  }
-  CHECK(false);
+  static constexpr std::array<std::string_view, 10> kNames = {
+      "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "erf", "sin", "cos", "abs"};
+  return kNames[static_cast<std::size_t>(f)];
 }
 
 namespace {
@@ -30,15 +25,9 @@ Term binary(Kind kind, Term a, Term b) {
   return make(std::move(node));
 }
 
-Term apply(Function f, Term a) {
-  TermNode node{.kind = Kind::kFunction, .function = f};
-  node.children = {std::move(a)};
-  return make(std::move(node));
-}
-
-Term reduce(Kind kind, std::string factors, Term body) {
-  TermNode node{.kind = kind, .factors = std::move(factors)};
+Term reduce(TermNode node, Term body, Term guard) {
   node.children = {std::move(body)};
+  if (guard) node.children.push_back(std::move(guard));
   return make(std::move(node));
 }
 }  // namespace
@@ -51,13 +40,15 @@ Term index_of(std::string factor) {
   return make({.kind = Kind::kIndex, .factors = std::move(factor)});
 }
 Term input(std::size_t i) { return make({.kind = Kind::kInput, .input = i}); }
-Term input_at(std::size_t i, std::string factors, std::size_t shifted,
-              std::vector<std::string> skip) {
-  return make({.kind = Kind::kInput,
-               .input = i,
-               .factors = std::move(factors),
-               .shifted = shifted,
-               .skip = std::move(skip)});
+Term input_at(std::size_t i, std::string at) {
+  return make({.kind = Kind::kInput, .input = i, .factors = std::move(at)});
+}
+Term inside(std::size_t i, std::string at) {
+  return make({.kind = Kind::kInside, .input = i, .factors = std::move(at)});
+}
+Term keep(double p, std::int64_t origin, std::string factors) {
+  return make(
+      {.kind = Kind::kKeep, .constant = p, .origin = origin, .factors = std::move(factors)});
 }
 
 Term operator+(Term a, Term b) { return binary(Kind::kAdd, std::move(a), std::move(b)); }
@@ -65,14 +56,28 @@ Term operator-(Term a, Term b) { return std::move(a) + constant(-1) * std::move(
 Term operator*(Term a, Term b) { return binary(Kind::kMul, std::move(a), std::move(b)); }
 Term operator/(Term a, Term b) { return binary(Kind::kDiv, std::move(a), std::move(b)); }
 Term equal(Term a, Term b) { return binary(Kind::kEqual, std::move(a), std::move(b)); }
+Term less(Term a, Term b) { return binary(Kind::kLess, std::move(a), std::move(b)); }
+Term where(const Term& condition, Term a, Term b) {
+  return condition * std::move(a) + (constant(1) - condition) * std::move(b);
+}
+Term apply(Function f, Term a) {
+  TermNode node{.kind = Kind::kFunction, .function = f};
+  node.children = {std::move(a)};
+  return make(std::move(node));
+}
 Term relu(Term a) { return apply(Function::kRelu, std::move(a)); }
 Term exp(Term a) { return apply(Function::kExp, std::move(a)); }
 Term sqrt(Term a) { return apply(Function::kSqrt, std::move(a)); }
 Term sum(std::string factors, Term body) {
-  return reduce(Kind::kSum, std::move(factors), std::move(body));
+  return reduce({.kind = Kind::kSum, .factors = std::move(factors)}, std::move(body), nullptr);
 }
-Term max_over(std::string factors, Term body) {
-  return reduce(Kind::kMax, std::move(factors), std::move(body));
+Term max_over(std::string factors, Term body, Term guard) {
+  return reduce({.kind = Kind::kMax, .factors = std::move(factors)}, std::move(body),
+                std::move(guard));
+}
+Term pick_max(std::string factors, Term body, Term guard) {
+  return reduce({.kind = Kind::kMax, .has_gradient = true, .factors = std::move(factors)},
+                std::move(body), std::move(guard));
 }
 
 std::string to_text(const Term& term) {
@@ -84,13 +89,14 @@ std::string to_text(const Term& term) {
       return fmt::format("|{}|", term->factors);
     case Kind::kIndex:
       return term->factors;
-    case Kind::kInput: {
-      if (term->factors.empty()) return fmt::format("in{}", term->input);
-      std::string at = term->factors;
-      if (!term->skip.empty()) at += fmt::format("; dim {}", term->shifted);
-      for (const auto& s : term->skip) at += fmt::format(" - |{}|", s);
-      return fmt::format("in{}[{}]", term->input, at);
+    case Kind::kInput:
+    case Kind::kInside: {
+      const auto read = term->factors.empty() ? fmt::format("in{}", term->input)
+                                              : fmt::format("in{}[{}]", term->input, term->factors);
+      return term->kind == Kind::kInput ? read : fmt::format("inside({})", read);
     }
+    case Kind::kKeep:
+      return fmt::format("keep({}, {})", term->constant, term->origin);
     case Kind::kAdd:
       return fmt::format("({} + {})", child(0), child(1));
     case Kind::kMul:
@@ -99,12 +105,15 @@ std::string to_text(const Term& term) {
       return fmt::format("{} / ({})", child(0), child(1));
     case Kind::kEqual:
       return fmt::format("[{} = {}]", child(0), child(1));
+    case Kind::kLess:
+      return fmt::format("[{} < {}]", child(0), child(1));
     case Kind::kFunction:
       return fmt::format("{}({})", name(term->function), child(0));
     case Kind::kSum:
       return fmt::format("sum[{}]({})", term->factors, child(0));
     case Kind::kMax:
-      return fmt::format("max[{}]({})", term->factors, child(0));
+      return fmt::format("{}[{}]({}{})", term->has_gradient ? "pick_max" : "max", term->factors,
+                         child(0), term->children.size() > 1 ? " if " + child(1) : "");
   }
   CHECK(false);
 }
