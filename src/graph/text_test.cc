@@ -110,7 +110,7 @@ TEST(GraphText, ErrorsSayWhereAndWhat) {
       {"%y = relu(%z)", "m.graph:4: there is no node %z before this line"},
       {"%y = rely(%x)", "m.graph:4: there is no operator 'rely' (did you mean 'relu'?)"},
       {"%y = relu(%x) 7", "m.graph:4: expected attribute=value at '7'"},
-      {"%y = linear(%x, %w) act=tanh", "m.graph:4: linear: attribute 'act' cannot be 'tanh'"},
+      {"%y = linear(%x, %w) act=swash", "m.graph:4: linear: attribute 'act' cannot be 'swash'"},
       {"%y = linear(%x, %w) bias=true", "m.graph:4: linear has no attribute 'bias' (it has: act)"},
       {"%7 = matmul(%x, %w)", "m.graph:4: matmul %7: index 'k' is 64 in input 0 and 63 in input 1"},
       {"%x = relu(%w)", "m.graph:4: relu %x: there is already a node of this name"},

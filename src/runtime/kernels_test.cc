@@ -156,8 +156,11 @@ class KernelTest : public testing::TestWithParam<Case> {
       shards.push_back(cut(i, call.operands.back()));
       tensors.push_back(to_tensor(shards.back(), is_index(i)));
     }
-    std::vector<const Values*> inputs;
-    for (const auto& s : shards) inputs.push_back(&s);
+    std::vector<term::Operand<double>> inputs;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      const auto& dims = signature_.map.inputs[i];
+      inputs.emplace_back(shards[i], term::box_of(dims, ranges).offset, term::shape_of(dims));
+    }
     term::Evaluation<double> evaluation(signature_.meaning, ranges, inputs);
     const auto& dims = signature_.map.output;
 
