@@ -101,7 +101,9 @@ Flops count_forward_flops(const graph::Graph& graph) {
   Flops total;
   for (auto id : graph.ids()) {
     if (graph.node(id).op.role() != ops::Role::kCompute) continue;
-    total += signature_of(graph, id).flops;
+    double density = graph.node(id).type.density;
+    for (auto i : graph.inputs(id)) density = std::min(density, graph.node(i).type.density);
+    total += density * signature_of(graph, id).flops;
   }
   return total;
 }
