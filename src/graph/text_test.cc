@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "base/text.h"
@@ -308,6 +310,62 @@ TEST(Graph, ErasureRemovesParallelismOnly) {
     const auto serial = random_graph(seed, {.parallel = false});
     EXPECT_EQ(erase_parallelism(serial).identity_hash(), serial.identity_hash());
   }
+}
+
+TEST(Graph, ErasureSharesWhatItKeeps) {
+  constexpr std::string_view kHalf = R"(graph half
+%x = input() shape=[8, 64]
+%w = weight() shape=[64, 64]
+%h = linear(%x, %w) : [8, 64] fp32
+%p = partition(%h) degree=2 : [8/2, 64] fp32
+%y = relu(%p) : [8/2, 64] fp32
+%v = weight() shape=[8/2, 64]
+%z = add(%y, %v) : [8/2, 64] fp32
+return %z
+)";
+  const auto pcg = parse_graph(kHalf);
+  const auto erased = erase_parallelism(pcg);
+  std::map<std::string, const Node*> before;
+  for (auto id : pcg.ids()) before[pcg.node(id).name] = &pcg.node(id);
+  std::string shared;
+  for (auto id : erased.ids()) {
+    const Node& node = erased.node(id);
+    if (before.at(node.name) == &node) shared += node.name;
+  }
+  EXPECT_EQ(shared, "xwh");  // the others' types are new
+  EXPECT_EQ(to_text(pcg), kHalf);
+  EXPECT_EQ(to_text(erased),
+            "graph half\n%x = input() shape=[8, 64]\n%w = weight() shape=[64, 64]\n"
+            "%h = linear(%x, %w) : [8, 64] fp32\n%y = relu(%h) : [8, 64] fp32\n"
+            "%v = weight() shape=[8, 64]\n%z = add(%y, %v) : [8, 64] fp32\nreturn %z\n");
+}
+
+TEST(GraphBuilder, KeepsNodesOfAnotherGraphAndChecksThemWhereTypesChange) {
+  const auto from = parse_graph(kSmall);
+  const NodeId relu(1);
+  std::string text;
+  {
+    GraphBuilder builder("g");
+    const auto x = builder.keep(from, NodeId(0), {});
+    const auto y = builder.keep(from, relu, std::array{x});
+    EXPECT_EQ(&builder.node(y), &from.node(relu));
+    EXPECT_EQ(builder.find("y"), y);
+    EXPECT_THROW(builder.keep(from, relu, std::array{x}), UserError);  // the name is taken
+    text = to_text(builder.finish({y}));
+  }
+  EXPECT_EQ(text, to_text(from));
+  GraphBuilder wider("g");
+  const auto x = wider.input("x", {8, 64}, DType::kFp32);
+  const auto y = wider.keep(from, relu, std::array{x});
+  EXPECT_NE(&wider.node(y), &from.node(relu));
+  EXPECT_EQ(wider.node(y).type, wider.node(x).type);
+}
+
+TEST(Graph, OutlivesTheGraphThatItSharesNodesWith) {
+  auto first = std::make_unique<Graph>(parse_graph(kSmall));
+  const auto second = erase_parallelism(*first);
+  first.reset();
+  expect_round_trip(second);
 }
 
 TEST(Graph, ConsumersAndGradients) {
