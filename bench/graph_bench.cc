@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include "graph/fold.h"
 #include "graph/hashes.h"
 #include "graph/text.h"
 #include "ops/registry.h"
@@ -75,6 +76,13 @@ void BM_ParseLargeGraph(benchmark::State& state) {
   report(state, graph);
 }
 
+void BM_FoldLargeGraph(benchmark::State& state) {
+  const auto graph = make(state);
+  for (auto _ : state) benchmark::DoNotOptimize(graph::to_folded_text(graph));
+  report(state, graph);
+  state.counters["lines"] = static_cast<double>(graph::fold(graph).size());
+}
+
 // All that the requirement asks for at once.
 void BM_BuildHashPrintLargeGraph(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(graph::to_text(make(state)));
@@ -89,6 +97,7 @@ BENCHMARK(BM_BuildHashPrintLargeGraph)
 BENCHMARK(BM_BuildLargeGraph)->ArgName("wide")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_HashLargeGraph)->ArgName("wide")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_PrintLargeGraph)->ArgName("wide")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_FoldLargeGraph)->ArgName("wide")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ParseLargeGraph)->ArgName("wide")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -71,9 +71,9 @@ void GraphBuilder::check_new(const ops::Op& op, std::string_view name) const {
     throw UserError("graph", place(op, name),
                     fmt::format("a graph has at most {} nodes", kMaxNodes));
   }
-  if (name.find_first_of(" \t\r\n%,()#:=\"") != std::string_view::npos) {
+  if (name.find_first_of(" \t\r\n%,()#:=\"{}") != std::string_view::npos) {
     throw UserError("graph", place(op, name),
-                    "a node's name has no blanks and none of % , ( ) # : = \"");
+                    "a node's name has no blanks and none of % , ( ) # : = \" { }");
   }
   if (by_name_.contains(name)) {
     throw UserError("graph", place(op, name), "there is already a node of this name");
