@@ -330,6 +330,7 @@ std::vector<FoldedLine> fold(const Graph& graph) { return Folder(graph).run(); }
 std::string to_folded_text(const Graph& graph, const FoldedTextOptions& options) {
   const auto lines = fold(graph);
   std::vector<std::string> comments;
+  comments.reserve(lines.size());
   for (const auto& line : lines) {
     comments.push_back(options.comment ? options.comment(line) : std::string());
   }
