@@ -124,12 +124,8 @@ class KernelTest : public testing::TestWithParam<Case> {
 
   // The shard of operand `i` that a device with these factor ranges has.
   Shard place(std::size_t i, const std::vector<term::FactorRange>& ranges) const {
-    Shard out{.sizes = GetParam().operands[i], .local = {}, .offset = {}};
-    for (auto f : signature_.map.inputs[i]) {
-      out.local.push_back(ranges[f].local);
-      out.offset.push_back(ranges[f].offset);
-    }
-    return out;
+    const auto box = term::box_of(signature_.map.inputs[i], ranges);
+    return {.sizes = GetParam().operands[i], .local = box.size, .offset = box.offset};
   }
 
   Values cut(std::size_t i, const Shard& shard) const {
