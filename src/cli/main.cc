@@ -49,7 +49,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version",
                        json ? "{\n \"name\": \"tandem\",\n \"version\": \"" TANDEM_VERSION "\"\n}"
                             : "tandem " TANDEM_VERSION);
-  app.add_flag("--json", std::string("with --version: as one JSON document"));
+  app.add_flag("--json")->description("with --version: as one JSON document");
   app.require_subcommand(1);
   int exit_code = ExitCode::kDone;
   tandem::cli::add_models(app, exit_code);
