@@ -6,7 +6,7 @@
 build=$root/build
 planner_packages=(g++ cmake ninja-build nlohmann-json3-dev libfmt-dev libcli11-dev)
 runtime_packages=(libtorch-dev libopenmpi-dev openmpi-bin libdnnl-dev libopenblas-dev)
-test_packages=(libgtest-dev libbenchmark-dev libz3-dev python3)
+test_packages=(libgtest-dev libbenchmark-dev libz3-dev python3 python3-torch)
 lint_packages=(clang clang-format clang-tidy libclang-rt-dev)
 
 # install PACKAGE...: installs those that are missing. True if it installed any; leaves the program
@@ -39,7 +39,7 @@ install() {
 
 # configure: configures build/. What an earlier run looked for in vain is looked for again.
 configure() {
-  local fresh=(-U '*_DIR' -U 'MPI*' -U 'Z3_*')
+  local fresh=(-U '*_DIR' -U 'MPI*' -U 'Z3_*' -U PYTHON_TORCH)
   # A build folder that was copied from another place refers to the sources there.
   grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || fresh=(--fresh)
   cmake "${fresh[@]}" -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >&2

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 
 namespace tandem {
@@ -17,6 +18,42 @@ struct Id {
 
   constexpr auto operator<=>(const Id&) const = default;
   [[nodiscard]] constexpr std::size_t index() const { return value; }
+};
+
+// The ids 0 ... count - 1 in order, for range-for; nothing is stored.
+template <class Id>
+class IdRange {
+ public:
+  class Iterator {
+   public:
+    using value_type = Id;
+    using difference_type = std::ptrdiff_t;
+
+    constexpr Iterator() = default;
+    constexpr explicit Iterator(std::size_t index) : id_(index) {}
+    constexpr Id operator*() const { return id_; }
+    constexpr Iterator& operator++() {
+      ++id_.value;
+      return *this;
+    }
+    constexpr Iterator operator++(int) {
+      const auto before = *this;
+      ++*this;
+      return before;
+    }
+    constexpr bool operator==(const Iterator&) const = default;
+
+   private:
+    Id id_;
+  };
+
+  constexpr explicit IdRange(std::size_t count) : count_(count) {}
+  [[nodiscard]] constexpr Iterator begin() const { return Iterator(0); }
+  [[nodiscard]] constexpr Iterator end() const { return Iterator(count_); }
+  [[nodiscard]] constexpr std::size_t size() const { return count_; }
+
+ private:
+  std::size_t count_;
 };
 
 }  // namespace tandem

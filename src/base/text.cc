@@ -115,6 +115,8 @@ std::string seconds_text(double seconds) {
 
 std::string bytes_text(double bytes) { return scaled(bytes, 1000, "B"); }
 
+std::string flops_text(double flops) { return scaled(flops, 1000, "FLOP"); }
+
 std::optional<double> parse_bytes(std::string_view text) {
   struct Unit {
     std::string_view name;

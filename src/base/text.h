@@ -31,6 +31,7 @@ std::string si(double value);
 // "1.23 ms", "45.6 us"; "12.3 GB" (decimal, as vendors count).
 std::string seconds_text(double seconds);
 std::string bytes_text(double bytes);
+std::string flops_text(double flops);  // "2.15 GFLOP"
 // "16GB", "1.5 GiB", "16e9": a positive amount, decimal or binary units.
 std::optional<double> parse_bytes(std::string_view text);
 

@@ -107,6 +107,7 @@ TEST(Text, BytesAreDecimal) {
   EXPECT_EQ(bytes_text(1024), "1.02 kB");
   EXPECT_EQ(bytes_text(12.3e9), "12.3 GB");
   EXPECT_EQ(bytes_text(80e9), "80 GB");
+  EXPECT_EQ(flops_text(2.147e9), "2.15 GFLOP");
 }
 
 }  // namespace

@@ -25,6 +25,13 @@ double share_of_task(std::span<const TensorType> inputs, const TensorType& outpu
          static_cast<double>(output.shape.degrees.count() * output.shape.partial);
 }
 
+// Rows that are zero by construction are not computed.
+double density_of(std::span<const TensorType> inputs, const TensorType& output) {
+  double least = output.density;
+  for (const auto& type : inputs) least = std::min(least, type.density);
+  return least;
+}
+
 Bytes operand_bytes(std::span<const TensorType> types) {
   Bytes total;
   for (const auto& type : types) total += type.shard_bytes();
@@ -53,7 +60,7 @@ Forward forward(const ops::Op& op, std::span<const TensorType> inputs, const Ten
   const auto shapes = whole_shapes(inputs);
   Forward out;
   const auto& signature = ops::signature(op, shapes);
-  out.work.flops = share_of_task(inputs, output) * signature.flops;
+  out.work.flops = share_of_task(inputs, output) * density_of(inputs, output) * signature.flops;
   if (!op.spec().flops(op.raw(), shapes)) out.products = contracted_inputs(signature.map);
   const auto bytes = op.spec().bytes(op.raw(), inputs);
   out.own_bytes = bytes.has_value();

@@ -11,22 +11,24 @@
 
 namespace tandem::graph {
 
+namespace {
+
+std::string place(const ops::Op& op, std::string_view name) {
+  return fmt::format("{} %{}", op.name(), name);
+}
+
+}  // namespace
+
 std::span<const NodeId> Graph::inputs(NodeId id) const {
-  const Node& n = node(id);
-  return std::span(data_->inputs).subspan(n.first_input, n.input_count);
+  const auto& end = data_->inputs_end;
+  const std::size_t begin = id.index() == 0 ? 0 : end[id.index() - 1];
+  return std::span(data_->inputs).subspan(begin, end[id.index()] - begin);
 }
 
 std::vector<TensorType> Graph::input_types(NodeId id) const {
   std::vector<TensorType> types;
   for (auto i : inputs(id)) types.push_back(node(i).type);
   return types;
-}
-
-std::vector<NodeId> Graph::ids() const {
-  std::vector<NodeId> out;
-  out.reserve(size());
-  for (std::size_t i = 0; i < size(); ++i) out.emplace_back(i);
-  return out;
 }
 
 std::vector<std::vector<NodeId>> Graph::consumers() const {
@@ -43,27 +45,46 @@ NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std:
     do name = fmt::format("{}{}", op.name(), number++);
     while (by_name_.contains(name));
   }
-  const std::string where = fmt::format("{} %{}", op.name(), name);
-  if (data_.nodes.size() == kMaxNodes) {
-    throw UserError("graph", where, fmt::format("a graph has at most {} nodes", kMaxNodes));
+  check_new(op, name);
+  try {
+    auto type = infer_type(op, inputs);
+    return append(std::make_shared<const Node>(Node{op, std::move(name), type}), inputs);
+  } catch (const UserError& e) {
+    throw UserError(e.kind, place(op, name), e.message, e.hint);
   }
-  if (name.find_first_of(" \t\r\n%,()#:=\"") != std::string::npos) {
-    throw UserError("graph", where, "a node's name has no blanks and none of % , ( ) # : = \"");
+}
+
+NodeId GraphBuilder::keep(const Graph& from, NodeId id, std::span<const NodeId> inputs) {
+  const auto same_type = [&](NodeId here, NodeId there) {
+    return node(here).type == from.node(there).type;
+  };
+  const Node& kept = from.node(id);
+  if (!std::ranges::equal(inputs, from.inputs(id), same_type)) {
+    return add(kept.op, inputs, kept.name);
+  }
+  check_new(kept.op, kept.name);
+  return append(from.data_->nodes[id.index()], inputs);
+}
+
+void GraphBuilder::check_new(const ops::Op& op, std::string_view name) const {
+  if (data_.nodes.size() == kMaxNodes) {
+    throw UserError("graph", place(op, name),
+                    fmt::format("a graph has at most {} nodes", kMaxNodes));
+  }
+  if (name.find_first_of(" \t\r\n%,()#:=\"{}") != std::string_view::npos) {
+    throw UserError("graph", place(op, name),
+                    "a node's name has no blanks and none of % , ( ) # : = \" { }");
   }
   if (by_name_.contains(name)) {
-    throw UserError("graph", where, "there is already a node of this name");
+    throw UserError("graph", place(op, name), "there is already a node of this name");
   }
-  Node node{.op = op, .name = std::move(name), .type = {}};
-  try {
-    node.type = infer_type(op, inputs);
-  } catch (const UserError& e) {
-    throw UserError(e.kind, where, e.message, e.hint);
-  }
+}
+
+NodeId GraphBuilder::append(std::shared_ptr<const Node> node, std::span<const NodeId> inputs) {
   const NodeId id(data_.nodes.size());
-  by_name_.emplace(node.name, id);
-  node.first_input = static_cast<std::uint32_t>(data_.inputs.size());
-  node.input_count = static_cast<std::uint32_t>(inputs.size());
+  by_name_.emplace(node->name, id);
   data_.inputs.insert(data_.inputs.end(), inputs.begin(), inputs.end());
+  data_.inputs_end.push_back(static_cast<std::uint32_t>(data_.inputs.size()));
   data_.nodes.push_back(std::move(node));
   return id;
 }
@@ -78,22 +99,23 @@ NodeId GraphBuilder::weight(std::string name, const ParallelShape& shape, DType 
 }
 
 std::optional<NodeId> GraphBuilder::find(std::string_view name) const {
-  const auto at = by_name_.find(std::string(name));
+  const auto at = by_name_.find(name);
   if (at == by_name_.end()) return std::nullopt;
   return at->second;
 }
 
 Graph GraphBuilder::finish(std::vector<NodeId> outputs) {
   data_.outputs = std::move(outputs);
+  by_name_.clear();
   auto data = std::make_shared<Graph::Data>(std::move(data_));
   data->identity = hash_graph(Graph(data), HashKind::kIdentity);
   data->shape = hash_graph(Graph(data), HashKind::kShape);
   return Graph(std::move(data));
 }
 
-TensorType GraphBuilder::infer_type(const ops::Op& op, std::span<const NodeId> inputs) {
+TensorType GraphBuilder::infer_type(const ops::Op& op, std::span<const NodeId> inputs) const {
   std::vector<TensorType> types;
-  for (auto i : inputs) types.push_back(data_.nodes[i.index()].type);
+  for (auto i : inputs) types.push_back(node(i).type);
   return result_type(op, types);
 }
 
@@ -205,12 +227,12 @@ Graph erase_parallelism(const Graph& pcg) {
     for (auto i : pcg.inputs(id)) inputs.push_back(image[i.index()]);
     if (is_parallel(node)) {
       image[id.index()] = inputs[0];
-    } else if (node.op.role() == ops::Role::kSource) {
+    } else if (node.op.role() == ops::Role::kSource && !node.type.shape.is_undivided()) {
       auto source = node.op.get<ops::Source>();
       source.shape = ParallelShape(source.shape.sizes);
       image[id.index()] = builder.add(ops::make_op(node.op.spec(), source), {}, node.name);
     } else {
-      image[id.index()] = builder.add(node.op, inputs, node.name);
+      image[id.index()] = builder.keep(pcg, id, inputs);
     }
   }
   std::vector<NodeId> outputs;

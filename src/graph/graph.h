@@ -1,6 +1,9 @@
 // Graphs: immutable values, cheap to copy. A node applies an operator to earlier nodes and has one
 // tensor; inputs and weights are nodes too. Nodes stand in topological order.
 //
+// A graph that is made from another one shares the nodes that it keeps (GraphBuilder::keep): what
+// differs between the two is stored twice, and who uses whom.
+//
 // A graph in which tensors have degrees, replicas or partial sums is a parallel computation graph
 // (PCG); it is the same type, and legal by the same check. Text form: graph/text.h.
 #pragma once
@@ -26,8 +29,6 @@ struct Node {
   ops::Op op;
   std::string name;
   TensorType type;
-  std::uint32_t first_input = 0;
-  std::uint32_t input_count = 0;
 };
 
 class Graph {
@@ -36,13 +37,13 @@ class Graph {
 
   [[nodiscard]] const std::string& name() const { return data_->name; }
   [[nodiscard]] std::size_t size() const { return data_->nodes.size(); }
-  [[nodiscard]] const Node& node(NodeId id) const { return data_->nodes[id.index()]; }
+  [[nodiscard]] const Node& node(NodeId id) const { return *data_->nodes[id.index()]; }
   [[nodiscard]] std::span<const NodeId> inputs(NodeId id) const;
   [[nodiscard]] const std::vector<NodeId>& outputs() const { return data_->outputs; }
   [[nodiscard]] std::vector<TensorType> input_types(NodeId id) const;
 
   // Every node id in topological order, for range-for.
-  [[nodiscard]] std::vector<NodeId> ids() const;
+  [[nodiscard]] IdRange<NodeId> ids() const { return IdRange<NodeId>(size()); }
   // By node, the nodes that use it, in order.
   [[nodiscard]] std::vector<std::vector<NodeId>> consumers() const;
 
@@ -56,8 +57,9 @@ class Graph {
   friend class GraphBuilder;
   struct Data {
     std::string name;
-    std::vector<Node> nodes;
-    std::vector<NodeId> inputs;  // of all nodes, one after another
+    std::vector<std::shared_ptr<const Node>> nodes;  // shared between graphs
+    std::vector<NodeId> inputs;                      // of all nodes, one after another
+    std::vector<std::uint32_t> inputs_end;           // by node, where its inputs end
     std::vector<NodeId> outputs;
     Hash identity = 0;
     Hash shape = 0;
@@ -85,17 +87,23 @@ class GraphBuilder {
   }
   NodeId input(std::string name, const ParallelShape& shape, DType dtype, std::int64_t below = 0);
   NodeId weight(std::string name, const ParallelShape& shape, DType dtype);
+  // Node `id` of another graph, applied to `inputs` of this one. It is shared, and not checked
+  // again, where their types are those it has there; else it is as if added anew.
+  NodeId keep(const Graph& from, NodeId id, std::span<const NodeId> inputs);
 
-  [[nodiscard]] const Node& node(NodeId id) const { return data_.nodes[id.index()]; }
+  [[nodiscard]] const Node& node(NodeId id) const { return *data_.nodes[id.index()]; }
+  [[nodiscard]] std::size_t size() const { return data_.nodes.size(); }
   [[nodiscard]] std::optional<NodeId> find(std::string_view name) const;
 
   Graph finish(std::vector<NodeId> outputs);
 
  private:
-  TensorType infer_type(const ops::Op& op, std::span<const NodeId> inputs);
+  void check_new(const ops::Op& op, std::string_view name) const;
+  TensorType infer_type(const ops::Op& op, std::span<const NodeId> inputs) const;
+  NodeId append(std::shared_ptr<const Node> node, std::span<const NodeId> inputs);
 
   Graph::Data data_;
-  std::unordered_map<std::string, NodeId> by_name_;
+  std::unordered_map<std::string_view, NodeId> by_name_;  // the keys are the nodes' own names
 };
 
 // The type of an operator's result. Throws UserError without a place.

@@ -25,13 +25,14 @@ std::vector<std::uint32_t> number_sources(const Graph& graph) {
 }  // namespace
 
 Hash hash_graph(const Graph& graph, HashKind kind) {
-  const auto numbers = number_sources(graph);
+  const bool by_name = kind == HashKind::kIdentity;
+  const auto numbers = by_name ? std::vector<std::uint32_t>() : number_sources(graph);
   std::vector<Hash> hashes(graph.size());
   for (auto id : graph.ids()) {
     const Node& node = graph.node(id);
     Hash h = node.op.hash();
     if (node.op.role() == ops::Role::kSource) {
-      h = hash_combine(h, kind == HashKind::kIdentity ? hash_text(node.name) : numbers[id.index()]);
+      h = hash_combine(h, by_name ? hash_text(node.name) : numbers[id.index()]);
     }
     for (auto i : graph.inputs(id)) h = hash_combine(h, hashes[i.index()]);
     hashes[id.index()] = h;

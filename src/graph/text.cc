@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <variant>
 
 #include "base/text.h"
 #include "ops/registry.h"
@@ -11,37 +13,93 @@ namespace tandem::graph {
 
 namespace {
 
+constexpr std::int64_t kLargestNumber = 1'000'000'000'000;
+constexpr auto kMaxNodes = static_cast<std::int64_t>(GraphBuilder::kMaxNodes);
+
 std::string type_text(const TensorType& type) {
   auto out = fmt::format("{} {}", to_text(type.shape), name(type.dtype));
   if (type.density != 1) out += fmt::format(" density {}", type.density);
   return out;
 }
 
+std::string_view first_word(std::string_view line) {
+  return line.substr(0, line.find_first_of(" \t"));
+}
+
+// What a line says; names may hold the numbers of the repeats around it: "l{i}.q".
+struct NodeLine {
+  std::string_view name;
+  ops::Op op;
+  std::vector<std::string_view> inputs;
+  std::string_view type;
+};
+
+struct CarryLine {
+  int number = 0;
+  std::string_view name, first, then;
+};
+
+struct Line;
+
+struct Repeat {
+  std::int64_t count = 1;
+  std::string_view variable;
+  std::int64_t from = 0;
+  std::vector<CarryLine> carries;
+  std::vector<Line> body;
+};
+
+struct Line {
+  int number = 0;
+  std::variant<NodeLine, Repeat> content;
+};
+
+// How many nodes the lines make; stops counting above kMaxNodes.
+std::int64_t count_nodes(const std::vector<Line>& lines) {
+  std::int64_t nodes = 0;
+  for (const auto& line : lines) {
+    const auto* repeat = std::get_if<Repeat>(&line.content);
+    nodes += repeat == nullptr ? 1 : repeat->count * count_nodes(repeat->body);
+    nodes = std::min(nodes, kMaxNodes + 1);
+  }
+  return nodes;
+}
+
+// One round of a repeat while it runs.
+struct Round {
+  const Repeat& repeat;
+  std::int64_t number;
+  std::vector<NodeId> carried;
+  const Round* around;
+};
+
+// Lines are read one by one and run at once, those of a repeat when its `end` is read.
 class Parser {
  public:
   Parser(std::string_view text, const std::string& source) : rest_(text), source_(source) {}
 
   Graph run() {
-    std::optional<GraphBuilder> builder;
     while (!rest_.empty()) {
       const auto line = next_line();
       if (line.empty()) continue;
-      const auto first = words(line)[0];
-      if (!builder) {
+      const auto first = first_word(line);
+      if (!builder_) {
         if (first != "graph" || words(line).size() != 2) fail("expected 'graph NAME'", line);
-        builder.emplace(std::string(words(line)[1]));
+        builder_.emplace(std::string(words(line)[1]));
       } else if (first == "return") {
-        return finish(*builder, line.substr(first.size()));
+        return finish(line.substr(first.size()));
       } else {
-        add_node(*builder, line);
+        run_line(read_line(line, 0), nullptr);
       }
     }
     fail("the text ends without 'return'", "");
   }
 
  private:
+  static constexpr int kMaxDepth = 8;  // of repeats in repeats
+
   std::string_view next_line() {
-    ++line_;
+    line_ = ++lines_read_;
     const auto end = std::min(rest_.find('\n'), rest_.size());
     auto line = rest_.substr(0, end);
     rest_.remove_prefix(std::min(end + 1, rest_.size()));
@@ -54,25 +112,79 @@ class Parser {
                     at.empty() ? message : fmt::format("{} at '{}'", message, at), hint);
   }
 
-  NodeId reference(const GraphBuilder& builder, std::string_view text) const {
-    if (!text.starts_with('%')) fail("expected a node like %x", text);
-    const auto id = builder.find(text.substr(1));
-    if (!id) fail(fmt::format("there is no node {} before this line", text), "");
-    return *id;
+  // Says at which line.
+  [[noreturn]] void fail(const UserError& e) const {
+    throw UserError(e.kind, fmt::format("{}:{}", source_, line_),
+                    e.where.empty() ? e.message : e.where + ": " + e.message, e.hint);
   }
 
-  Graph finish(GraphBuilder& builder, std::string_view rest) {
-    std::vector<NodeId> outputs;
-    for (auto name : split(rest, ',')) outputs.push_back(reference(builder, name));
-    if (outputs.empty()) fail("'return' needs at least one node", "");
+  // --- Reading ----------------------------------------------------------------------------------
+
+  Line read_line(std::string_view line, int depth) {
+    const int number = line_;
+    const auto first = first_word(line);
+    if (first == "repeat") return {number, read_repeat(line, depth)};
+    if (first == "end") fail("'end' without 'repeat'", "");
+    if (first == "carry") fail("'carry' stands only at the start of a repeat", "");
+    return {number, read_node(line)};
+  }
+
+  // repeat COUNT as VARIABLE from NUMBER, carries, nodes, end
+  Repeat read_repeat(std::string_view header, int depth) {
+    const int start = line_;
+    if (depth == kMaxDepth) fail(fmt::format("repeats nested deeper than {}", kMaxDepth), "");
+    auto repeat = read_header(header);
     while (!rest_.empty()) {
-      if (const auto line = next_line(); !line.empty()) fail("text after 'return'", line);
+      const auto line = next_line();
+      if (line.empty()) continue;
+      const auto first = first_word(line);
+      if (first == "end") {
+        if (line != "end") fail("text after 'end'", line);
+        if (repeat.body.empty()) fail("a repeat needs at least one node", "");
+        return repeat;
+      }
+      if (first == "return") break;
+      if (first == "carry" && repeat.body.empty()) {
+        repeat.carries.push_back(read_carry(line.substr(first.size())));
+      } else {
+        repeat.body.push_back(read_line(line, depth + 1));
+      }
     }
-    return builder.finish(std::move(outputs));
+    fail(fmt::format("the repeat of line {} has no 'end'", start), "");
+  }
+
+  [[nodiscard]] Repeat read_header(std::string_view line) const {
+    const auto w = words(line);
+    if (w.size() != 6 || w[2] != "as" || w[4] != "from") {
+      fail("expected 'repeat COUNT as VARIABLE from NUMBER'", line);
+    }
+    const auto count = parse_int(w[1]);
+    if (!count || *count < 1) fail("expected a count of at least 1", w[1]);
+    if (w[3].find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string_view::npos) {
+      fail("expected a variable of small letters", w[3]);
+    }
+    const auto from = parse_int(w[5]);
+    if (!from || *from < 0 || *from > kLargestNumber) {
+      fail("expected a first number of at least 0", w[5]);
+    }
+    // A larger count is refused once the block's nodes are known.
+    return {std::min(*count, kMaxNodes + 1), w[3], *from, {}, {}};
+  }
+
+  // %name = %first then %later
+  [[nodiscard]] CarryLine read_carry(std::string_view text) const {
+    const auto equals = text.find('=');
+    const auto right = words(equals == std::string_view::npos ? "" : text.substr(equals + 1));
+    const auto name = trim(text.substr(0, equals));
+    if (!name.starts_with('%') || words(name).size() != 1 || right.size() != 3 ||
+        right[1] != "then") {
+      fail("expected 'carry %name = %first then %later'", trim(text));
+    }
+    return {line_, name, right[0], right[2]};
   }
 
   // %name = op(%a, %b) key=value ... : type
-  void add_node(GraphBuilder& builder, std::string_view line) const {
+  [[nodiscard]] NodeLine read_node(std::string_view line) const {
     const auto equals = line.find('=');
     const auto open = line.find('(');
     const auto close = line.find(')');
@@ -85,25 +197,16 @@ class Parser {
     if (name.empty() || name.find_first_of(" \t%,") != std::string_view::npos) {
       fail("expected a name without blanks", name);
     }
-    std::vector<NodeId> inputs;
-    for (auto i : split(line.substr(open + 1, close - open - 1), ',')) {
-      inputs.push_back(reference(builder, i));
-    }
+    NodeLine out{.name = name, .op = {}, .inputs = {}, .type = {}};
+    out.inputs = split(line.substr(open + 1, close - open - 1), ',');
     const auto op_name = trim(line.substr(equals + 1, open - equals - 1));
-    std::string_view type;
-    const auto attributes = read_attributes(line.substr(close + 1), type);
+    const auto attributes = read_attributes(line.substr(close + 1), out.type);
     try {
-      const auto id =
-          builder.add(ops::parse_op(ops::find_op(op_name), attributes), inputs, std::string(name));
-      const auto actual = type_text(builder.node(id).type);
-      if (!type.empty() && type != actual) {
-        throw UserError("graph", fmt::format("{} %{}", op_name, name),
-                        fmt::format("is written as {} and is {}", type, actual));
-      }
+      out.op = ops::parse_op(ops::find_op(op_name), attributes);
     } catch (const UserError& e) {
-      throw UserError(e.kind, fmt::format("{}:{}", source_, line_),
-                      e.where.empty() ? e.message : e.where + ": " + e.message, e.hint);
+      fail(e);
     }
+    return out;
   }
 
   // Reads "key=value key=[a, b] key="c d" : type"; blanks count only outside brackets and quotes.
@@ -130,37 +233,158 @@ class Parser {
     return out;
   }
 
+  // --- Running ----------------------------------------------------------------------------------
+
+  void run_line(const Line& line, const Round* round) {
+    line_ = line.number;
+    if (const auto* node = std::get_if<NodeLine>(&line.content)) {
+      add_node(*node, round);
+    } else {
+      run_repeat(std::get<Repeat>(line.content), round);
+    }
+  }
+
+  void run_repeat(const Repeat& repeat, const Round* around) {
+    const auto body = count_nodes(repeat.body);
+    const auto room = kMaxNodes - static_cast<std::int64_t>(builder_->size());
+    if (repeat.count * body > room) {
+      fail(fmt::format("the repeat makes too many nodes: a graph has at most {}", kMaxNodes), "");
+    }
+    for (const auto* r = around; r != nullptr; r = r->around) {
+      if (r->repeat.variable == repeat.variable) {
+        fail(fmt::format("'{}' is the variable of a repeat around this one", repeat.variable), "");
+      }
+    }
+    Round round{.repeat = repeat, .number = repeat.from, .carried = {}, .around = around};
+    for (const auto& carry : repeat.carries) {
+      line_ = carry.number;
+      check_carry_name(carry.name.substr(1), around);
+      round.carried.push_back(reference(carry.first, around));
+    }
+    for (; round.number < repeat.from + repeat.count; ++round.number) {
+      for (const auto& line : repeat.body) run_line(line, &round);
+      carry_over(round);
+    }
+  }
+
+  void check_carry_name(std::string_view name, const Round* around) const {
+    if (builder_->find(name) || find_carried(name, around)) {
+      fail(fmt::format("there is already a %{}", name), "");
+    }
+  }
+
+  // What the round just run leaves for the next one.
+  void carry_over(Round& round) {
+    for (std::size_t c = 0; c < round.carried.size(); ++c) {
+      const auto& carry = round.repeat.carries[c];
+      line_ = carry.number;
+      const auto name = expand(carry.then, &round);
+      const auto id = builder_->find(std::string_view(name).substr(1));
+      if (!name.starts_with('%') || !id) {
+        fail(fmt::format("there is no node {} at the end of the round", name), "");
+      }
+      round.carried[c] = *id;
+    }
+  }
+
+  // Puts the numbers of the rounds into a name: "l{i}.q" is "l3.q".
+  [[nodiscard]] std::string expand(std::string_view text, const Round* round) const {
+    std::string out;
+    while (true) {
+      const auto open = text.find('{');
+      const auto close = text.find('}', std::min(open, text.size()));
+      if (close == std::string_view::npos) return out.append(text);
+      const auto variable = text.substr(open + 1, close - open - 1);
+      const auto* r = round;
+      while (r != nullptr && r->repeat.variable != variable) r = r->around;
+      if (r == nullptr) fail(fmt::format("there is no repeat as '{}' here", variable), text);
+      out += fmt::format("{}{}", text.substr(0, open), r->number);
+      text.remove_prefix(close + 1);
+    }
+  }
+
+  static std::optional<NodeId> find_carried(std::string_view name, const Round* round) {
+    for (; round != nullptr; round = round->around) {
+      const auto& carries = round->repeat.carries;
+      for (std::size_t c = 0; c < round->carried.size(); ++c) {
+        if (carries[c].name.substr(1) == name) return round->carried[c];
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] NodeId reference(std::string_view text, const Round* round) const {
+    if (!text.starts_with('%')) fail("expected a node like %x", text);
+    if (const auto carried = find_carried(text.substr(1), round)) return *carried;
+    const auto name = expand(text.substr(1), round);
+    const auto id = builder_->find(name);
+    if (!id) fail(fmt::format("there is no node %{} before this line", name), "");
+    return *id;
+  }
+
+  void add_node(const NodeLine& line, const Round* round) {
+    std::vector<NodeId> inputs;
+    inputs.reserve(line.inputs.size());
+    for (auto i : line.inputs) inputs.push_back(reference(i, round));
+    auto name = expand(line.name, round);
+    if (find_carried(name, round)) fail(fmt::format("%{} is carried here", name), "");
+    try {
+      const Node& node = builder_->node(builder_->add(line.op, inputs, std::move(name)));
+      if (line.type.empty() || line.type == type_text(node.type)) return;
+      throw UserError("graph", fmt::format("{} %{}", node.op.name(), node.name),
+                      fmt::format("is written as {} and is {}", line.type, type_text(node.type)));
+    } catch (const UserError& e) {
+      fail(e);
+    }
+  }
+
+  Graph finish(std::string_view rest) {
+    std::vector<NodeId> outputs;
+    for (auto name : split(rest, ',')) outputs.push_back(reference(name, nullptr));
+    if (outputs.empty()) fail("'return' needs at least one node", "");
+    while (!rest_.empty()) {
+      if (const auto line = next_line(); !line.empty()) fail("text after 'return'", line);
+    }
+    return builder_->finish(std::move(outputs));
+  }
+
   std::string_view rest_;
   const std::string& source_;
-  int line_ = 0;
+  std::optional<GraphBuilder> builder_;
+  int lines_read_ = 0;
+  int line_ = 0;  // that messages name
 };
 
 }  // namespace
 
-std::string to_text(const Graph& graph) {
+std::string node_text(const Node& node, std::string_view name,
+                      std::span<const std::string_view> inputs) {
   fmt::memory_buffer out;
-  const auto write = [&](const auto&... parts) {
-    (fmt::format_to(std::back_inserter(out), "{}", parts), ...);
-  };
-  write("graph ", graph.name(), "\n");
-  for (auto id : graph.ids()) {
-    const Node& node = graph.node(id);
-    write("%", node.name, " = ", node.op.name(), "(");
-    const auto inputs = graph.inputs(id);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      write(i == 0 ? "%" : ", %", graph.node(inputs[i]).name);
-    }
-    write(")");
-    if (!node.op.attribute_text().empty()) write(" ", node.op.attribute_text());
-    if (node.op.role() != ops::Role::kSource) write(" : ", type_text(node.type));
-    write("\n");
-  }
-  write("return ");
-  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
-    write(i == 0 ? "%" : ", %", graph.node(graph.outputs()[i]).name);
-  }
-  write("\n");
+  const auto write = [&](const auto&... parts) { (out.append(std::string_view(parts)), ...); };
+  write("%", name, " = ", node.op.name(), "(");
+  for (std::size_t i = 0; i < inputs.size(); ++i) write(i == 0 ? "%" : ", %", inputs[i]);
+  write(")");
+  if (!node.op.attribute_text().empty()) write(" ", node.op.attribute_text());
+  if (node.op.role() != ops::Role::kSource) write(" : ", type_text(node.type));
   return fmt::to_string(out);
+}
+
+std::string return_text(const Graph& graph) {
+  std::vector<std::string> names;
+  for (auto o : graph.outputs()) names.push_back("%" + graph.node(o).name);
+  return "return " + join(names, ", ");
+}
+
+std::string to_text(const Graph& graph) {
+  std::string out = fmt::format("graph {}\n", graph.name());
+  std::vector<std::string_view> inputs;
+  for (auto id : graph.ids()) {
+    inputs.clear();
+    for (auto i : graph.inputs(id)) inputs.emplace_back(graph.node(i).name);
+    const Node& node = graph.node(id);
+    out.append(node_text(node, node.name, inputs)).append("\n");
+  }
+  return out.append(return_text(graph)).append("\n");
 }
 
 Graph parse_graph(std::string_view text, const std::string& source) {

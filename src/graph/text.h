@@ -7,8 +7,20 @@
 //   return %h1
 //
 // A '#' starts a comment. The type after ':' may be left out; where given it is checked.
+//
+// Blocks that repeat may be written once; graph/fold.h finds and prints them:
+//
+//   repeat 24 as i from 0
+//     carry %in = %x then %l{i}.out
+//     %l{i}.w = weight() shape=[64, 64]
+//     %l{i}.out = linear(%in, %l{i}.w)
+//   end
+//
+// Names hold the number of the round in braces. `carry` names a value that is %x in the first round
+// and in every later one the %l{i}.out of the round before.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,5 +32,11 @@ std::string to_text(const Graph& graph);
 
 // `source` is how messages call the text ("model.graph"). Throws UserError with "source:line".
 Graph parse_graph(std::string_view text, const std::string& source = "graph");
+
+// The line of a node, under the name and with the inputs' names given.
+std::string node_text(const Node& node, std::string_view name,
+                      std::span<const std::string_view> inputs);
+// The last line: "return %loss".
+std::string return_text(const Graph& graph);
 
 }  // namespace tandem::graph

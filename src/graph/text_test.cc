@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "base/text.h"
@@ -110,7 +112,7 @@ TEST(GraphText, ErrorsSayWhereAndWhat) {
       {"%y = relu(%z)", "m.graph:4: there is no node %z before this line"},
       {"%y = rely(%x)", "m.graph:4: there is no operator 'rely' (did you mean 'relu'?)"},
       {"%y = relu(%x) 7", "m.graph:4: expected attribute=value at '7'"},
-      {"%y = linear(%x, %w) act=tanh", "m.graph:4: linear: attribute 'act' cannot be 'tanh'"},
+      {"%y = linear(%x, %w) act=swash", "m.graph:4: linear: attribute 'act' cannot be 'swash'"},
       {"%y = linear(%x, %w) bias=true", "m.graph:4: linear has no attribute 'bias' (it has: act)"},
       {"%7 = matmul(%x, %w)", "m.graph:4: matmul %7: index 'k' is 64 in input 0 and 63 in input 1"},
       {"%x = relu(%w)", "m.graph:4: relu %x: there is already a node of this name"},
@@ -141,10 +143,127 @@ TEST(GraphText, ErrorsSayWhereAndWhat) {
   }
 }
 
+// --- Repeats
+
+constexpr std::string_view kRepeats = R"(graph repeats
+%x = input() shape=[4, 4]
+repeat 2 as i from 9   # comments and blanks as elsewhere
+
+  carry %in = %x then %l{i}.out
+  carry %first=%x  then  %l{i}.0
+  repeat 3 as j from 0
+    carry %h = %in then %l{i}.{j}
+    %l{i}.{j} = relu(%h) : [4, 4] fp32
+  end
+  %l{i}.out = add(%l{i}.2, %first)
+end
+return %l10.out, %l9.1
+)";
+
+TEST(GraphText, RepeatsAreWhatTheyStandFor) {
+  EXPECT_EQ(to_text(parse_graph(kRepeats)), R"(graph repeats
+%x = input() shape=[4, 4]
+%l9.0 = relu(%x) : [4, 4] fp32
+%l9.1 = relu(%l9.0) : [4, 4] fp32
+%l9.2 = relu(%l9.1) : [4, 4] fp32
+%l9.out = add(%l9.2, %x) : [4, 4] fp32
+%l10.0 = relu(%l9.out) : [4, 4] fp32
+%l10.1 = relu(%l10.0) : [4, 4] fp32
+%l10.2 = relu(%l10.1) : [4, 4] fp32
+%l10.out = add(%l10.2, %l9.0) : [4, 4] fp32
+return %l10.out, %l9.1
+)");
+}
+
+TEST(GraphText, ErrorsInRepeatsSayWhereAndWhat) {
+  struct Case {
+    std::string_view text, error;
+  };
+  const Case cases[] = {
+      {"repeat", "g:3: expected 'repeat COUNT as VARIABLE from NUMBER' at 'repeat'"},
+      {"repeat 2 as i", "g:3: expected 'repeat COUNT as VARIABLE from NUMBER' at 'repeat 2 as i'"},
+      {"repeat 0 as i from 0", "g:3: expected a count of at least 1 at '0'"},
+      {"repeat two as i from 0", "g:3: expected a count of at least 1 at 'two'"},
+      {"repeat 2 as I from 0", "g:3: expected a variable of small letters at 'I'"},
+      {"repeat 2 as i from -1", "g:3: expected a first number of at least 0 at '-1'"},
+      {"repeat 2 as i from 0\n%y{i} = relu(%x)\n", "g:4: the repeat of line 3 has no 'end'"},
+      {"repeat 2 as i from 0\n%y{i} = relu(%x)\nreturn %x",
+       "g:5: the repeat of line 3 has no 'end'"},
+      {"repeat 2 as i from 0\nend", "g:4: a repeat needs at least one node"},
+      {"repeat 2 as i from 0\n%y{i} = relu(%x)\nend i", "g:5: text after 'end' at 'end i'"},
+      {"end", "g:3: 'end' without 'repeat'"},
+      {"carry %a = %x then %x", "g:3: 'carry' stands only at the start of a repeat"},
+      {"repeat 2 as i from 0\n%y{i} = relu(%x)\ncarry %a = %x then %x\nend",
+       "g:5: 'carry' stands only at the start of a repeat"},
+      {"repeat 2 as i from 0\ncarry %a = %x\n%y{i} = relu(%a)\nend",
+       "g:4: expected 'carry %name = %first then %later' at '%a = %x'"},
+      {"repeat 2 as i from 0\ncarry %a = %z then %y{i}\n%y{i} = relu(%a)\nend",
+       "g:4: there is no node %z before this line"},
+      {"repeat 2 as i from 0\ncarry %x = %x then %y{i}\n%y{i} = relu(%x)\nend",
+       "g:4: there is already a %x"},
+      {"repeat 2 as i from 0\ncarry %a = %x then %z{i}\n%y{i} = relu(%a)\nend",
+       "g:4: there is no node %z0 at the end of the round"},
+      {"repeat 2 as i from 0\ncarry %a = %x then %y{i}\n%y{i} = relu(%b)\nend",
+       "g:5: there is no node %b before this line"},
+      {"repeat 2 as i from 0\ncarry %a = %x then %a\n%y{i} = relu(%a)\nend",
+       "g:4: there is no node %a at the end of the round"},
+      {"repeat 2 as i from 0\ncarry %a = %x then %y{i}\n%y{i} = relu(%a)\n%a = relu(%x)\nend",
+       "g:6: %a is carried here"},
+      {"repeat 2 as i from 0\n%y = relu(%x)\nend",
+       "g:4: relu %y: there is already a node of this name"},
+      {"repeat 2 as i from 0\n%y{j} = relu(%x)\nend",
+       "g:4: there is no repeat as 'j' here at 'y{j}'"},
+      {"%y{i} = relu(%x)", "g:3: there is no repeat as 'i' here at 'y{i}'"},
+      {"%y{ = relu(%x)",
+       "g:3: relu %y{: a node's name has no blanks and none of % , ( ) # : = \" { }"},
+      {"repeat 2 as i from 0\nrepeat 2 as i from 0\n%y{i} = relu(%x)\nend\nend",
+       "g:4: 'i' is the variable of a repeat around this one"},
+      {"repeat 2 as i from 0\ncarry %a = %x then %y{i}\n%y{i} = concat(%a, %x) : [16, 4] fp32\nend",
+       "g:5: concat %y1: is written as [16, 4] fp32 and is [24, 4] fp32"},
+      {"repeat 1048576 as i from 0\n%y{i} = relu(%x)\nend",
+       "g:3: the repeat makes too many nodes: a graph has at most 1048576"},
+      {"repeat 9000000000000000000 as i from 0\n%y{i} = relu(%x)\nend",
+       "g:3: the repeat makes too many nodes: a graph has at most 1048576"},
+      {"repeat 2000 as i from 0\nrepeat 2000 as j from 0\n%y{i}.{j} = relu(%x)\nend\nend",
+       "g:3: the repeat makes too many nodes: a graph has at most 1048576"},
+  };
+  for (const auto& c : cases) {
+    const auto text = fmt::format("graph g\n%x = input() shape=[8, 4]\n{}", c.text);
+    try {
+      parse_graph(text, "g");
+      ADD_FAILURE() << c.text << " was accepted";
+    } catch (const UserError& e) {
+      EXPECT_EQ(std::string_view(e.what()), c.error) << c.text;
+    }
+  }
+}
+
+TEST(GraphText, RepeatsNestEightDeep) {
+  const auto nested = [](int depth) {
+    std::string text = "graph g\n%x = input() shape=[4]\n";
+    std::string name = "%y";
+    for (int d = 0; d < depth; ++d) {
+      const auto variable = static_cast<char>('a' + d);
+      text += fmt::format("repeat 2 as {} from 0\n", variable);
+      name += fmt::format("{{{}}}", variable);
+    }
+    text += name + " = relu(%x)\n";
+    for (int d = 0; d < depth; ++d) text += "end\n";
+    return text + "return %x\n";
+  };
+  EXPECT_EQ(parse_graph(nested(8)).size(), 257U);
+  try {
+    parse_graph(nested(9));
+    ADD_FAILURE() << "was accepted";
+  } catch (const UserError& e) {
+    EXPECT_EQ(std::string_view(e.what()), "graph:11: repeats nested deeper than 8");
+  }
+}
+
 TEST(GraphText, RandomDamageParsesOrIsTheUsersError) {
   int parsed = 0;
   int refused = 0;
-  for (const auto original : {kMlp, kAttention, kTables}) {
+  for (const auto original : {kMlp, kAttention, kTables, kRepeats}) {
     for (std::uint64_t seed = 0; seed < 700; ++seed) {
       std::mt19937_64 random(seed);
       std::string text(original);
@@ -308,6 +427,62 @@ TEST(Graph, ErasureRemovesParallelismOnly) {
     const auto serial = random_graph(seed, {.parallel = false});
     EXPECT_EQ(erase_parallelism(serial).identity_hash(), serial.identity_hash());
   }
+}
+
+TEST(Graph, ErasureSharesWhatItKeeps) {
+  constexpr std::string_view kHalf = R"(graph half
+%x = input() shape=[8, 64]
+%w = weight() shape=[64, 64]
+%h = linear(%x, %w) : [8, 64] fp32
+%p = partition(%h) degree=2 : [8/2, 64] fp32
+%y = relu(%p) : [8/2, 64] fp32
+%v = weight() shape=[8/2, 64]
+%z = add(%y, %v) : [8/2, 64] fp32
+return %z
+)";
+  const auto pcg = parse_graph(kHalf);
+  const auto erased = erase_parallelism(pcg);
+  std::map<std::string, const Node*> before;
+  for (auto id : pcg.ids()) before[pcg.node(id).name] = &pcg.node(id);
+  std::string shared;
+  for (auto id : erased.ids()) {
+    const Node& node = erased.node(id);
+    if (before.at(node.name) == &node) shared += node.name;
+  }
+  EXPECT_EQ(shared, "xwh");  // the others' types are new
+  EXPECT_EQ(to_text(pcg), kHalf);
+  EXPECT_EQ(to_text(erased),
+            "graph half\n%x = input() shape=[8, 64]\n%w = weight() shape=[64, 64]\n"
+            "%h = linear(%x, %w) : [8, 64] fp32\n%y = relu(%h) : [8, 64] fp32\n"
+            "%v = weight() shape=[8, 64]\n%z = add(%y, %v) : [8, 64] fp32\nreturn %z\n");
+}
+
+TEST(GraphBuilder, KeepsNodesOfAnotherGraphAndChecksThemWhereTypesChange) {
+  const auto from = parse_graph(kSmall);
+  const NodeId relu(1);
+  std::string text;
+  {
+    GraphBuilder builder("g");
+    const auto x = builder.keep(from, NodeId(0), {});
+    const auto y = builder.keep(from, relu, std::array{x});
+    EXPECT_EQ(&builder.node(y), &from.node(relu));
+    EXPECT_EQ(builder.find("y"), y);
+    EXPECT_THROW(builder.keep(from, relu, std::array{x}), UserError);  // the name is taken
+    text = to_text(builder.finish({y}));
+  }
+  EXPECT_EQ(text, to_text(from));
+  GraphBuilder wider("g");
+  const auto x = wider.input("x", {8, 64}, DType::kFp32);
+  const auto y = wider.keep(from, relu, std::array{x});
+  EXPECT_NE(&wider.node(y), &from.node(relu));
+  EXPECT_EQ(wider.node(y).type, wider.node(x).type);
+}
+
+TEST(Graph, OutlivesTheGraphThatItSharesNodesWith) {
+  auto first = std::make_unique<Graph>(parse_graph(kSmall));
+  const auto second = erase_parallelism(*first);
+  first.reset();
+  expect_round_trip(second);
 }
 
 TEST(Graph, ConsumersAndGradients) {

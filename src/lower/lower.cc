@@ -177,7 +177,8 @@ class Lowering {
     const auto& type = pcg_.node(node).type;
     const auto shape = parallel_shape(layout, type.shape.sizes, program_.digits);
     CHECK(shape.has_value(), pcg_.node(node).name, to_text(layout));
-    program_.buffers.push_back({kind, node, layout, type.shape.sizes, shape->shard(), type.dtype});
+    program_.buffers.push_back(
+        {kind, node, layout, type.shape.sizes, shape->shard(), type.dtype, type.density});
     return BufferId(program_.buffers.size() - 1);
   }
 

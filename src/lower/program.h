@@ -36,6 +36,7 @@ struct Buffer {
   Shape sizes;             // global
   Shape shard;             // on a device that holds it
   DType dtype = DType::kFp32;
+  double density = 1;  // TensorType's
   // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.
   std::optional<std::int64_t> sparse_elements = {};
 
@@ -43,7 +44,7 @@ struct Buffer {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
   }
   [[nodiscard]] Bytes bytes() const {
-    return static_cast<double>(sparse_elements.value_or(shard.count())) * size_of(dtype);
+    return density * static_cast<double>(sparse_elements.value_or(shard.count())) * size_of(dtype);
   }
 };
 

@@ -254,7 +254,7 @@ class Interpreter {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto& dims = op.signature->map.inputs[i];
       const auto box = term::box_of(dims, ranges);
-      CHECK(box.size == values[i]->shape, op.signature->map.inputs.size());
+      CHECK(box.size == values[i]->shape, i, to_text(box.size), to_text(values[i]->shape));
       out.emplace_back(*values[i], box.offset, term::shape_of(dims));
     }
     return out;

@@ -1,5 +1,7 @@
 #include "machine/node_layout.h"
 
+#include <algorithm>
+
 namespace tandem::machine {
 
 namespace {
@@ -43,12 +45,26 @@ std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout>
     if (fits(DigitUse::through(set))) return DigitUse::through(set);
   }
   for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
-    if (s.use[f] != ops::FactorUse::kWhole && fits(DigitUse::factor(f))) return DigitUse::factor(f);
+    if (may_cut(s, f) && fits(DigitUse::factor(f))) return DigitUse::factor(f);
   }
   return std::nullopt;
 }
 
 }  // namespace
+
+bool may_cut(const ops::Signature& s, ops::FactorId f) {
+  const auto use = s.use[f];
+  if (use == ops::FactorUse::kWhole || use == ops::FactorUse::kWindowed) return false;
+  if (use == ops::FactorUse::kReducing && s.monoid == Monoid::kMax) return false;
+  const auto is_minor = [&](const term::Dim& dim) {
+    const auto at = std::ranges::find(dim.carriers, f);
+    return at != dim.carriers.end() && at != dim.carriers.begin();
+  };
+  return std::ranges::none_of(s.map.output, is_minor) &&
+         std::ranges::none_of(s.map.inputs, [&](const term::Dims& dims) {
+           return std::ranges::any_of(dims, is_minor);
+         });
+}
 
 Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
                     std::size_t input) {

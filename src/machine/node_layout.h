@@ -46,6 +46,11 @@ struct NodeLayout {
   auto operator<=>(const NodeLayout&) const = default;
 };
 
+// May a layout cut this factor? Beside what must be whole: windows and partial maxima need
+// movements that lowering does not make, and a factor inside a product needs those before it used
+// up.
+bool may_cut(const ops::Signature& s, ops::FactorId f);
+
 Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
                     std::size_t input);
 Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits);

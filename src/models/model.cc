@@ -136,11 +136,23 @@ std::int64_t count_parameters(const graph::Graph& graph) {
   return total;
 }
 
+Bytes weights_bytes(const graph::Graph& graph) {
+  Bytes total;
+  for (auto id : graph.ids()) {
+    const auto& type = graph.node(id).type;
+    if (!is_weight(graph.node(id))) continue;
+    total += static_cast<double>(type.shape.sizes.count()) * size_of(type.dtype);
+  }
+  return total;
+}
+
 Flops count_forward_flops(const graph::Graph& graph) {
   Flops total;
   for (auto id : graph.ids()) {
     if (graph.node(id).op.role() != ops::Role::kCompute) continue;
-    total += signature_of(graph, id).flops;
+    double density = graph.node(id).type.density;
+    for (auto i : graph.inputs(id)) density = std::min(density, graph.node(i).type.density);
+    total += density * signature_of(graph, id).flops;
   }
   return total;
 }

@@ -111,6 +111,8 @@ Model parse_model(std::string_view text);
 
 // The number of weights' elements.
 std::int64_t count_parameters(const graph::Graph& graph);
+// What they take, each stored once.
+Bytes weights_bytes(const graph::Graph& graph);
 // Operations of one forward pass.
 Flops count_forward_flops(const graph::Graph& graph);
 

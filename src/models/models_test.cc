@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "graph/fold.h"
 #include "graph/text.h"
 #include "models/model.h"
 
@@ -23,6 +24,8 @@ TEST(Models, BertLargeEncoderParameters) {
   EXPECT_EQ(parameters("bert_large:layers=1"), layer);
   // 302 M of the 340 M published; the rest are embeddings, biases and the head.
   EXPECT_EQ(parameters("bert_large"), 302088192);
+  EXPECT_EQ(weights_bytes(parse_model("bert_large").build(8, DType::kBf16)).value,
+            2.0 * 24 * layer);
   // Head count and sequence length change none.
   EXPECT_EQ(parameters("bert_large:layers=1,heads=8,seq=64"), layer);
 }
@@ -75,6 +78,31 @@ TEST(Models, TextParsesBack) {
     EXPECT_EQ(again.identity_hash(), graph.identity_hash());
     EXPECT_EQ(again.shape_hash(), graph.shape_hash());
   }
+}
+
+TEST(Models, FoldedTextParsesBack) {
+  std::vector<std::string> texts = {"mlp:layers=1",           "mlp:layers=3",
+                                    "mlp:layers=5,hidden=64", "bert_large:layers=1",
+                                    "bert_large:layers=2",    "dlrm:tables=2"};
+  for (const auto* spec : all_models()) texts.push_back(spec->name);
+  for (const auto& text : texts) {
+    SCOPED_TRACE(text);
+    const auto graph = parse_model(text).build(8, DType::kFp32);
+    const auto again = graph::parse_graph(graph::to_folded_text(graph));
+    EXPECT_EQ(graph::to_text(again), graph::to_text(graph));
+    EXPECT_EQ(again.identity_hash(), graph.identity_hash());
+    EXPECT_EQ(again.shape_hash(), graph.shape_hash());
+  }
+}
+
+TEST(Models, LayersFold) {
+  const auto lines = [](std::string_view text) {
+    return graph::fold(parse_model(text).build(8, DType::kFp32)).size();
+  };
+  EXPECT_EQ(lines("bert_large"), lines("bert_large:layers=1") + 3);
+  EXPECT_EQ(lines("bert_large:layers=96"), lines("bert_large"));
+  EXPECT_EQ(lines("mlp:layers=100"), lines("mlp:layers=10"));
+  EXPECT_EQ(lines("dlrm:tables=26"), lines("dlrm:tables=10"));
 }
 
 TEST(Models, AreInAlphabeticalOrderAndDocumented) {

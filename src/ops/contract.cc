@@ -1,74 +1,189 @@
-// General contraction of two tensors: every factor that the output lacks is summed over.
-// Attention is written with it, so that heads are a factor of their own.
+// General contraction: the inputs' product, with every factor that the output lacks summed over.
+// Attention is written with it, so that heads are a factor of their own; a dimension may run over
+// several factors: "b (kv g) s d, b kv t d -> b kv g s t".
 #include <set>
 
 #include "ops/attributes.h"
+#include "ops/index_text.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
 
 namespace {
 
-// "b s i, h d i -> b h s d": the factors of the inputs that the output lacks, here "i".
-std::string contracted(const std::string& index) {
+constexpr std::size_t kMostInputs = 8;
+
+// A factor as written: "g" or "g:4".
+std::string_view factor_name(std::string_view written) {
+  return written.substr(0, written.find(':'));
+}
+
+bool has_size(std::string_view written) { return written.find(':') != std::string_view::npos; }
+
+// "(kv g) s" = {{kv, g}, {s}}. Parentheses are known to match.
+std::vector<std::vector<std::string_view>> dims_of(std::string_view tensor) {
+  std::vector<std::vector<std::string_view>> out;
+  bool inside = false;
+  for (auto word : words(tensor)) {
+    const bool opens = word.starts_with('(');
+    const bool closes = word.ends_with(')');
+    if (opens) word.remove_prefix(1);
+    if (closes) word.remove_suffix(1);
+    if (!inside) out.emplace_back();
+    out.back().push_back(word);
+    inside = closes ? false : inside || opens;
+  }
+  return out;
+}
+
+struct Sides {
+  std::vector<std::string_view> inputs;
+  std::string_view output;
+};
+
+Sides sides_of(std::string_view index) {
   const auto arrow = index.find("->");
+  return {split(index.substr(0, arrow), ','), index.substr(arrow + 2)};
+}
+
+// The factors of the inputs that the output lacks: "b s i, h d i -> b h s d" contracts i.
+std::string contracted(const std::string& index) {
+  const auto sides = sides_of(index);
   std::set<std::string_view> kept;
-  for (auto f : words(std::string_view(index).substr(arrow + 2))) kept.insert(f);
+  for (const auto& dim : dims_of(sides.output)) {
+    for (auto f : dim) kept.insert(factor_name(f));
+  }
   std::set<std::string_view> out;
-  for (auto side : split(std::string_view(index).substr(0, arrow), ',')) {
-    for (auto f : words(side)) {
-      if (!kept.contains(f)) out.insert(f);
+  for (auto side : sides.inputs) {
+    for (const auto& dim : dims_of(side)) {
+      for (auto f : dim) {
+        if (!kept.contains(factor_name(f))) out.insert(factor_name(f));
+      }
     }
   }
   return fmt::format("{}", fmt::join(out, " "));
 }
 
 // What a user writes is checked here, once: resolve_index takes correct text for granted.
-void check_index(const std::string& index) {
-  const auto bad = [&](const std::string& why) {
-    throw UserError("graph", "", fmt::format("contract: index \"{}\": {}", index, why),
-                    "write it like index=\"b s i, h d i -> b h s d\"");
-  };
-  const auto arrow = index.find("->");
-  if (arrow == std::string::npos) bad("has no '->'");
-  const auto inputs = split(std::string_view(index).substr(0, arrow), ',');
-  if (inputs.size() != 2) bad("needs two inputs");
-  std::set<std::string_view> known;
-  const auto read = [&](std::string_view side, bool output) {
-    std::set<std::string_view> here;
-    for (auto f : words(side)) {
-      if (f.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") != std::string_view::npos) {
-        bad(fmt::format("'{}' is not a factor's name", f));
-      }
-      if (!here.insert(f).second) bad(fmt::format("'{}' stands twice in one tensor", f));
-      if (output && !known.contains(f)) bad(fmt::format("'{}' is in no input", f));
+class Checker {
+ public:
+  explicit Checker(const std::string& index) : index_(index) {}
+
+  void run() {
+    if (index_.find("->") == std::string::npos) bad("has no '->'");
+    const auto sides = sides_of(index_);
+    if (sides.inputs.empty() || sides.inputs.size() > kMostInputs) {
+      bad(fmt::format("has {} inputs and can have 1 to {}", sides.inputs.size(), kMostInputs));
     }
-    known.merge(here);
-  };
-  for (auto side : inputs) read(side, false);
-  read(std::string_view(index).substr(arrow + 2), true);
+    for (auto side : sides.inputs) read(side, false);
+    read(sides.output, true);
+    find_sizes(sides);
+  }
+
+ private:
+  [[noreturn]] void bad(const std::string& why) const {
+    reject(fmt::format("contract: index \"{}\": {}", index_, why),
+           "write it like index=\"b s i, h d i -> b h s d\"");
+  }
+
+  // "(a b)" with at least one factor, not nested, blanks outside.
+  void check_parentheses(std::string_view side) const {
+    bool inside = false;
+    for (std::size_t i = 0; i < side.size(); ++i) {
+      if (side[i] != '(' && side[i] != ')') continue;
+      const bool opens = side[i] == '(';
+      const char beyond =
+          opens ? (i == 0 ? ' ' : side[i - 1]) : (i + 1 == side.size() ? ' ' : side[i + 1]);
+      const char within = opens ? (i + 1 == side.size() ? ' ' : side[i + 1]) : side[i - 1];
+      if (opens == inside || beyond != ' ' || within == ' ') {
+        bad("a dimension of several factors is written like (a b)");
+      }
+      inside = opens;
+    }
+    if (inside) bad("a dimension of several factors is written like (a b)");
+  }
+
+  void check_factor(std::string_view written) const {
+    const auto name = factor_name(written);
+    constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
+    if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") != std::string_view::npos ||
+        name.empty() || kLetters.find(name[0]) == std::string_view::npos) {
+      bad(fmt::format("'{}' is not a factor's name", written));
+    }
+    if (!has_size(written)) return;
+    const auto size = parse_int(written.substr(name.size() + 1));
+    if (!size || *size < 1 || *size > kLargestSize) {
+      bad(fmt::format("'{}' does not say a size", written));
+    }
+  }
+
+  void read(std::string_view side, bool output) {
+    check_parentheses(side);
+    std::set<std::string_view> here;
+    for (const auto& dim : dims_of(side)) {
+      for (auto written : dim) {
+        check_factor(written);
+        const auto name = factor_name(written);
+        if (!here.insert(name).second) bad(fmt::format("'{}' stands twice in one tensor", name));
+        if (output && !known_.contains(name)) bad(fmt::format("'{}' is in no input", name));
+        if (has_size(written)) sized_.insert(name);
+      }
+    }
+    known_.merge(here);
+  }
+
+  // A dimension says the size of one factor, once those of the others are known.
+  void find_sizes(const Sides& sides) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto side : sides.inputs) {
+        for (const auto& dim : dims_of(side)) changed = say_size(dim) || changed;
+      }
+    }
+    for (auto name : known_) {
+      if (!sized_.contains(name)) bad(fmt::format("nothing says the size of '{}'", name));
+    }
+  }
+
+  bool say_size(const std::vector<std::string_view>& dim) {
+    std::string_view unknown;
+    for (auto written : dim) {
+      if (sized_.contains(factor_name(written))) continue;
+      if (!unknown.empty()) return false;
+      unknown = factor_name(written);
+    }
+    return !unknown.empty() && sized_.insert(unknown).second;
+  }
+
+  const std::string& index_;
+  std::set<std::string_view> known_;
+  std::set<std::string_view> sized_;
+};
+
+Term meaning(const Contract& a, std::span<const Shape> in) {
+  Term product = term::input(0);
+  for (std::size_t i = 1; i < in.size(); ++i) product = product * term::input(i);
+  const auto over = contracted(a.index);
+  const auto total = over.empty() ? product : term::sum(over, product);
+  return a.scale == 1 ? total : term::constant(a.scale) * total;
 }
 
 }  // namespace
 
 const OpSpec kContract = define_op<Contract>({
     .name = "contract",
-    .doc = "out = scale * the sum over every factor of `index` that the output lacks of lhs * rhs",
+    .doc = "out = scale * the sum over every factor of `index` that the output lacks of the "
+           "product of the inputs",
     .index = "(given by the attribute `index`)",
     .kernel = "contract",
     .onnx = {"Einsum"},
     .index_text =
         [](const Contract& a, std::span<const Shape>) {
-          check_index(a.index);
+          Checker(a.index).run();
+          check_finite("scale", a.scale);
           return a.index;
         },
-    .meaning =
-        [](const Contract& a, std::span<const Shape>) {
-          const auto product = term::input(0) * term::input(1);
-          const auto over = contracted(a.index);
-          const auto total = over.empty() ? product : term::sum(over, product);
-          return a.scale == 1 ? total : term::constant(a.scale) * total;
-        },
+    .meaning = meaning,
 });
 
 }  // namespace tandem::ops

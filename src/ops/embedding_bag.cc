@@ -1,41 +1,56 @@
-// Embedding lookup: the sum of the rows a bag of indices names. A device that holds only some rows
-// adds up those and leaves a partial sum; the row offset is known to the kernel.
+// Embedding lookup: the sum or the mean of the rows a bag of indices names, in one table
+// (embedding_bag) or in one of several equal tables for each bag (embedding_bags). A device that
+// holds only some rows adds up those and leaves a partial sum; the kernel knows the row offset.
+#include "ops/attributes.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
 
 namespace {
 
-// What is really read: one row per index, and the indices.
-double looked_up(std::span<const Shape> in) {
-  return static_cast<double>(in[0].count()) * static_cast<double>(in[1][in[1].rank() - 1]);
+// What is really read: one row per index.
+double elements_read(const Shape& indices, const Shape& table) {
+  return static_cast<double>(indices.count()) * static_cast<double>(table[table.rank() - 1]);
+}
+
+Term bag_meaning(const EmbeddingBag& a, std::span<const Shape>) {
+  const auto hit = term::equal(term::input(0), term::index_of("v"));
+  const auto total = term::sum("l v", hit * term::input(1));
+  return a.mode == BagMode::kMean ? total / term::extent("l") : total;
+}
+
+Flops bag_flops(const EmbeddingBag&, std::span<const Shape> in) {
+  return Flops{elements_read(in[0], in[1])};
+}
+
+// The indices, the rows they name, and the result.
+Bytes bag_bytes(const EmbeddingBag&, std::span<const TensorType> in) {
+  const Shape indices = in[0].shape.shard();
+  const double read = elements_read(indices, in[1].shape.shard());
+  const double written = read / static_cast<double>(indices[indices.rank() - 1]);
+  return static_cast<double>(indices.count()) * size_of(in[0].dtype) +
+         (read + written) * size_of(in[1].dtype);
+}
+
+OpSpec bag(const std::string& name, const std::string& formula, const std::string& index) {
+  return define_op<EmbeddingBag>({
+      .name = name,
+      .doc = formula + "; mode=mean divides by the number of l",
+      .index = index,
+      .kernel = name,
+      .index_inputs = 0b01,
+      .row_sparse_operand = 1,
+      .meaning = bag_meaning,
+      .flops = bag_flops,
+      .bytes = bag_bytes,
+  });
 }
 
 }  // namespace
 
-const OpSpec kEmbeddingBag = define_op<NoAttributes>({
-    .name = "embedding_bag",
-    .doc = "out[...,d] = sum_l w[index[...,l], d]",
-    .index = "... l, v d -> ... d",
-    .kernel = "embedding_bag",
-    .index_inputs = 0b01,
-    .row_sparse_operand = 1,
-    .meaning =
-        [](const auto&, std::span<const Shape>) {
-          const auto hit = term::equal(term::input(0), term::index_of("v"));
-          return term::sum("l v", hit * term::input(1));
-        },
-    .flops = [](const auto&, std::span<const Shape> in) { return Flops{looked_up(in)}; },
-    .bytes =
-        [](const auto&, std::span<const TensorType> in) {
-          const Shape indices = in[0].shape.shard();
-          const Shape table = in[1].shape.shard();
-          const double bags = static_cast<double>(indices.count()) /
-                              static_cast<double>(indices[indices.rank() - 1]);
-          const double width = static_cast<double>(table[table.rank() - 1]);
-          return static_cast<double>(indices.count()) * size_of(in[0].dtype) +
-                 (static_cast<double>(indices.count()) + bags) * width * size_of(in[1].dtype);
-        },
-});
+const OpSpec kEmbeddingBag =
+    bag("embedding_bag", "out[...,d] = sum_l w[index[...,l], d]", "... l, v d -> ... d");
+const OpSpec kEmbeddingBags =
+    bag("embedding_bags", "out[b,t,d] = sum_l w[t, index[b,t,l], d]", "b t l, t v d -> b t d");
 
 }  // namespace tandem::ops

@@ -1,6 +1,6 @@
 // Fully connected layer. A bias or an activation must see the whole sum, so with either of them the
 // contracted factor k cannot be partitioned; that follows from the meaning below.
-#include "ops/attributes.h"
+#include "ops/activation.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -18,7 +18,7 @@ const OpSpec kLinear = define_op<Linear>({
         [](const Linear& a, std::span<const Shape> in) {
           auto out = term::sum("k", term::input(0) * term::input(1));
           if (in.size() == 3) out = out + term::input(2);
-          return a.act == Activation::kRelu ? term::relu(out) : out;
+          return activate(a.act, out);
         },
 });
 

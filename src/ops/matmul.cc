@@ -1,14 +1,36 @@
-// Matrix product, batched over the leading dimensions.
+// Matrix product, batched over the leading dimensions, which are matched as in binary.cc.
+#include "ops/index_text.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
 
+namespace {
+
+Shape leading(const Shape& shape) { return Shape(std::span(shape.begin(), shape.rank() - 2)); }
+
+std::string index_text(const NoAttributes&, std::span<const Shape> in) {
+  check_inputs(in, 2, 2);
+  for (std::size_t i = 0; i < 2; ++i) check_rank(in, i, 2, Shape::kMaxRank);
+  const auto a = leading(in[0]);
+  const auto b = leading(in[1]);
+  auto lhs = broadcast_dims(a, b);
+  auto rhs = broadcast_dims(b, a);
+  auto out = dim_names(std::max(a.rank(), b.rank()));
+  lhs.insert(lhs.end(), {"m", "k"});
+  rhs.insert(rhs.end(), {"k", "n"});
+  out.insert(out.end(), {"m", "n"});
+  return fmt::format("{}, {} -> {}", join(lhs, " "), join(rhs, " "), join(out, " "));
+}
+
+}  // namespace
+
 const OpSpec kMatMul = define_op<NoAttributes>({
     .name = "matmul",
-    .doc = "out[...,m,n] = sum_k lhs[...,m,k] * rhs[...,k,n]",
+    .doc = "out[...,m,n] = sum_k lhs[...,m,k] * rhs[...,k,n]; leading sizes of 1 are stretched",
     .index = "... m k, ... k n -> ... m n",
     .kernel = "matmul",
     .onnx = {"MatMul"},
+    .index_text = index_text,
     .meaning =
         [](const auto&, std::span<const Shape>) {
           return term::sum("k", term::input(0) * term::input(1));

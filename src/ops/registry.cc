@@ -5,10 +5,25 @@
 namespace tandem::ops {
 
 std::span<const OpSpec* const> all_ops() {
-  static constexpr std::array<const OpSpec*, 17> kAll = {
-      &kAdd,       &kCombine,   &kConcat,  &kContract,    &kEmbeddingBag, &kInput,
-      &kLayerNorm, &kLinear,    &kMatMul,  &kMse,         &kPartition,    &kReduce,
-      &kRelu,      &kReplicate, &kSoftmax, &kUnreplicate, &kWeight,
+  static constexpr std::array kAll = {
+      &kAbs,         &kAdd,           &kAttention,     &kAvgPool2d,
+      &kBatchMatMul, &kBatchMoments,  &kBatchNorm,     &kBatchNormalize,
+      &kClip,        &kCombine,       &kConcat,        &kContract,
+      &kConv2d,      &kCos,           &kCrossEntropy,  &kDiv,
+      &kEmbedding,   &kEmbeddingBag,  &kEmbeddingBags, &kErf,
+      &kExp,         &kExpand,        &kFlatten,       &kGelu,
+      &kGeluTanh,    &kGlobalAvgPool, &kIdentity,      &kInput,
+      &kInteraction, &kLayerNorm,     &kLeakyRelu,     &kLinear,
+      &kLog,         &kMatMul,        &kMax,           &kMaxPool2d,
+      &kMin,         &kMoeCombine,    &kMoeDispatch,   &kMse,
+      &kMul,         &kNeg,           &kPad,           &kPartition,
+      &kPick,        &kReciprocal,    &kReduce,        &kReduceMax,
+      &kReduceMean,  &kReduceSum,     &kRelu,          &kReplicate,
+      &kReshape,     &kRmsNorm,       &kRope,          &kRowMax,
+      &kRsqrt,       &kScale,         &kSigmoid,       &kSilu,
+      &kSin,         &kSlice,         &kSoftmax,       &kSplit,
+      &kSqrt,        &kSquare,        &kSub,           &kTanh,
+      &kTopKGate,    &kTranspose,     &kUnreplicate,   &kWeight,
   };
   return kAll;
 }

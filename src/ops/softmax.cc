@@ -1,19 +1,52 @@
-// Softmax over the last dimension, shifted by its maximum so that exp stays in range.
+// Softmax along one dimension, shifted by its maximum so that exp stays in range.
+#include "ops/attributes.h"
+#include "ops/index_text.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
 
-const OpSpec kSoftmax = define_op<NoAttributes>({
+namespace {
+
+std::string index_text(const Softmax& a, std::span<const Shape> in) {
+  check_inputs(in, 1, 1);
+  const auto rank = in[0].rank();
+  const auto axis = checked_axis(a.axis, rank);
+  if (a.causal) {
+    if (rank < 2 || axis + 1 != rank) {
+      reject(fmt::format("causal=true with axis {} of a tensor of rank {}", a.axis, rank),
+             "rows are the dimension before the last, and the axis is the last");
+    }
+    return "... s !c -> ... s !c";
+  }
+  if (axis + 1 == rank) return "... !c -> ... !c";
+  auto dims = dim_names(rank);
+  dims[axis] = "!c";
+  return fmt::format("{} -> {}", join(dims, " "), join(dims, " "));
+}
+
+Term meaning(const Softmax& a, std::span<const Shape>) {
+  const auto x = term::input(0);
+  if (!a.causal) {
+    const auto e = term::exp(x - term::max_over("c", x));
+    return e / term::sum("c", e);
+  }
+  const auto seen = term::less(term::index_of("c"), term::index_of("s") + term::constant(1));
+  // What is not seen may be larger than the maximum of the rest: the exponent is masked, too.
+  const auto e = seen * term::exp(seen * (x - term::max_over("c", x, seen)));
+  return e / term::sum("c", e);
+}
+
+}  // namespace
+
+const OpSpec kSoftmax = define_op<Softmax>({
     .name = "softmax",
-    .doc = "out[...,c] = exp(x[...,c]) / sum_c exp(x[...,c])",
+    .doc = "out[...,c] = exp(x[...,c]) / sum_c exp(x[...,c]); causal=true: over c <= s alone, 0 "
+           "elsewhere",
     .index = "... !c -> ... !c",
     .kernel = "softmax",
     .onnx = {"Softmax"},
-    .meaning =
-        [](const auto&, std::span<const Shape>) {
-          const auto e = term::exp(term::input(0) - term::max_over("c", term::input(0)));
-          return e / term::sum("c", e);
-        },
+    .index_text = index_text,
+    .meaning = meaning,
 });
 
 }  // namespace tandem::ops

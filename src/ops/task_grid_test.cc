@@ -43,6 +43,8 @@ std::string run(const Case& c) {
 }
 
 const AttributeList kRelued = {{"act", "relu"}};
+const AttributeList kGrouped = {{"index", "\"b (kv g) s, b kv t -> b (kv g) s t\""}};
+const AttributeList kPadded = {{"padding", "[1, 0]"}};
 const AttributeList kProject = {{"index", "\"b s i, h d i -> b h s d\""}};
 
 TEST(TaskGrid, TypesOfLegalOperands) {
@@ -84,6 +86,17 @@ TEST(TaskGrid, TypesOfLegalOperands) {
       {"layer_norm", {}, {"[8/2, 4]", "[4]*2", "[4]*2"}, "[8/2, 4]"},
       {"concat", {{"axis", "1"}}, {"[8/2, 4]", "[8/2, 6]"}, "[8/2, 10]"},
       {"concat", {{"axis", "1"}}, {"[8/2, 4]+3", "[8/2, 6]+3"}, "[8/2, 10]+3"},
+      // Along the axis: the devices read windows of the operands.
+      {"concat", {{"axis", "1"}}, {"[8, 4/2]", "[8, 6/2]"}, "[8, 10/2]"},
+      // A product is cut along its first factor, then along the next, whose other users copy.
+      {"contract", kGrouped, {"[2, 12/4, 5]", "[2, 4/4, 6]"}, "[2, 12/4, 5, 6]"},
+      {"contract", kGrouped, {"[2, 12/12, 5]", "[2, 4/4, 6]*3"}, "[2, 12/12, 5, 6]"},
+      // A convolution: rows of the image, channels in and out, the rows of the kernel.
+      {"conv2d", kPadded, {"[2, 3, 8/2, 4]", "[5, 3, 3, 1]*2"}, "[2, 5, 8/2, 4]"},
+      {"conv2d", kPadded, {"[2, 3/3, 8, 4]", "[5, 3/3, 3, 1]"}, "[2, 5, 8, 4]+3"},
+      {"conv2d", kPadded, {"[2, 3, 8, 4]*5", "[5/5, 3, 3, 1]"}, "[2, 5/5, 8, 4]"},
+      {"conv2d", kPadded, {"[2, 3, 8, 4]*3", "[5, 3, 3/3, 1]"}, "[2, 5, 8, 4]+3"},
+      {"row_max", {}, {"[4/2, 6/3]"}, "[4/2]^3"},
       {"mse", {}, {"[8/2, 4]", "[8/2, 4]"}, "[]+2"},
       {"mse", {}, {"[8/2, 4/2]*3", "[8/2, 4/2]*3"}, "[]*3+4"},
   };
@@ -163,8 +176,33 @@ TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
        "a partial sum (of 2) cannot pass through input 1 (reduce it first)"},
       {"concat",
        {{"axis", "1"}},
-       {"[8, 4/2]", "[8, 6/2]"},
-       "factor 'c0' must be whole and has degree 2 (combine it first)"},
+       {"[8, 6/3]", "[8, 4/2]"},
+       "factor 'c' has degree 3 in input 0 and 2 in input 1"},
+      {"concat",
+       {{"axis", "1"}},
+       {"[8, 2/2]", "[8, 3]"},
+       "factor 'c' has degree 2 in input 0 and 1 in input 1"},
+      {"contract",
+       kGrouped,
+       {"[2, 12/6, 5]", "[2, 4, 6]*6"},
+       "dim 1 of input 0 has degree 6, which does not fit its factors (kv g) (it must use up one "
+       "factor before it divides the next)"},
+      {"contract",
+       kGrouped,
+       {"[2, 12/4, 5]", "[2, 4/2, 6]*2"},
+       "factor 'kv' has degree 4 in input 0 and 2 in input 1"},
+      {"contract",
+       {{"index", "\"a b c -> b (a c)\""}},
+       {"[2, 3, 4/2]"},
+       "factor 'c' has degree 2 while 'a', which stands before it in the result, has 1 of 2"},
+      {"row_max",
+       {},
+       {"[4, 6]^2"},
+       "a partial maximum (of 2) cannot pass through input 0 (reduce it first)"},
+      {"conv2d",
+       {},
+       {"[2, 3, 8/2, 4]", "[5, 3, 2, 1]*2"},
+       "factor 'y' is 7, which degree 2 does not divide"},
       {"concat",
        {},
        {"[8]+2", "[4]*2"},

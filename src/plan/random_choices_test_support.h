@@ -173,7 +173,7 @@ class Chooser {
       std::vector<machine::DigitUse> uses = {machine::DigitUse::kReplica};
       if (chance(0.2)) uses.push_back(machine::DigitUse::kIdle);
       for (ops::FactorId f = 0; f < left.size(); ++f) {
-        if (s.use[f] != ops::FactorUse::kWhole && left[f] % digits_[i].size == 0) {
+        if (machine::may_cut(s, f) && left[f] % digits_[i].size == 0) {
           uses.insert(uses.end(), 2, machine::DigitUse::factor(f));
         }
       }

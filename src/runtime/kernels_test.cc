@@ -124,12 +124,8 @@ class KernelTest : public testing::TestWithParam<Case> {
 
   // The shard of operand `i` that a device with these factor ranges has.
   Shard place(std::size_t i, const std::vector<term::FactorRange>& ranges) const {
-    Shard out{.sizes = GetParam().operands[i], .local = {}, .offset = {}};
-    for (auto f : signature_.map.inputs[i]) {
-      out.local.push_back(ranges[f].local);
-      out.offset.push_back(ranges[f].offset);
-    }
-    return out;
+    const auto box = term::box_of(signature_.map.inputs[i], ranges);
+    return {.sizes = GetParam().operands[i], .local = box.size, .offset = box.offset};
   }
 
   Values cut(std::size_t i, const Shard& shard) const {
@@ -156,8 +152,11 @@ class KernelTest : public testing::TestWithParam<Case> {
       shards.push_back(cut(i, call.operands.back()));
       tensors.push_back(to_tensor(shards.back(), is_index(i)));
     }
-    std::vector<const Values*> inputs;
-    for (const auto& s : shards) inputs.push_back(&s);
+    std::vector<term::Operand<double>> inputs;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      const auto& dims = signature_.map.inputs[i];
+      inputs.emplace_back(shards[i], term::box_of(dims, ranges).offset, term::shape_of(dims));
+    }
     term::Evaluation<double> evaluation(signature_.meaning, ranges, inputs);
     const auto& dims = signature_.map.output;
 

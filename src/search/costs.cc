@@ -36,10 +36,10 @@ const CostModel::Affine& CostModel::transition(const Layout& from, const Layout&
   return out;
 }
 
-Cost CostModel::reshard(const Shape& sizes, DType dtype, const Layout& from, const Layout& to,
+Cost CostModel::reshard(const TensorType& tensor, const Layout& from, const Layout& to,
                         bool gradient, bool blocks) {
   if (from == to) return {};
-  const double bytes = static_cast<double>(sizes.count()) * size_of(dtype).value;
+  const double bytes = tensor.whole_bytes().value;
   const auto cost_of = [&](const Affine& a) { return a.latency + Seconds{a.per_byte * bytes}; };
   const auto& there = transition(from, to);
   const Bytes memory{there.memory * bytes};
@@ -72,26 +72,24 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
 }
 
 Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
-                        std::span<const DType> operand_types, DType result_type,
+                        std::span<const TensorType> operands, const TensorType& result,
                         const machine::NodeLayout& layout, std::size_t differentiated) const {
-  const auto type_of = [&](const Shape& sizes, const Layout& l, DType dtype) {
-    const auto shape = parallel_shape(l, sizes, digits_);
+  const auto type_of = [&](const TensorType& whole, const Layout& l) {
+    const auto shape = parallel_shape(l, whole.shape.sizes, digits_);
     CHECK(shape.has_value(), to_text(l));
-    return TensorType{*shape, dtype};
+    return TensorType{*shape, whole.dtype, whole.density};
   };
   std::vector<TensorType> inputs;
-  for (std::size_t i = 0; i < operand_types.size(); ++i) {
-    inputs.push_back(type_of(term::shape_of(s.map.inputs[i]),
-                             input_layout(s, layout, digits_.count(), i), operand_types[i]));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    inputs.push_back(type_of(operands[i], input_layout(s, layout, digits_.count(), i)));
   }
-  const auto output =
-      type_of(term::shape_of(s.map.output), output_layout(s, layout, digits_.count()), result_type);
+  const auto output = type_of(result, output_layout(s, layout, digits_.count()));
   Cost out;
   out.compute =
-      cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result_type);
+      cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result.dtype);
   if (differentiated > 0) {
     const auto work = cost::backward_work(op, inputs, output, differentiated);
-    out.compute += cost::task_time(machine_.device, work, result_type);
+    out.compute += cost::task_time(machine_.device, work, result.dtype);
   }
   out.memory = output.shard_bytes();
   return out;

@@ -51,8 +51,8 @@ class CostModel {
 
   // An operator's compute, and the tensor it leaves for the backward pass.
   // `differentiated`: operands that get a gradient.
-  Cost compute(const ops::Op& op, const ops::Signature& s, std::span<const DType> operand_types,
-               DType result_type, const machine::NodeLayout& layout,
+  Cost compute(const ops::Op& op, const ops::Signature& s, std::span<const TensorType> operands,
+               const TensorType& result, const machine::NodeLayout& layout,
                std::size_t differentiated) const;
 
   // A weight stored in this layout: memory, gradient synchronisation, update.
@@ -62,8 +62,8 @@ class CostModel {
 
   // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
   // can run beside it.
-  Cost reshard(const Shape& sizes, DType dtype, const machine::Layout& from,
-               const machine::Layout& to, bool gradient, bool blocks);
+  Cost reshard(const TensorType& tensor, const machine::Layout& from, const machine::Layout& to,
+               bool gradient, bool blocks);
 
  private:
   // Time = latency + per_byte * (global bytes): collectives are affine in their size.

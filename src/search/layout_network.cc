@@ -1,6 +1,7 @@
 #include "search/layout_network.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace tandem::search {
@@ -25,7 +26,9 @@ void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, s
 }
 
 Hash hash_type(const TensorType& type) {
-  return hash_combine(hash_text(to_text(type.shape.sizes)), static_cast<Hash>(type.dtype));
+  return hash_combine(
+      hash_combine(hash_text(to_text(type.shape.sizes)), static_cast<Hash>(type.dtype)),
+      std::bit_cast<Hash>(type.density));
 }
 
 bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
@@ -94,13 +97,13 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
   const auto& node = model_.node(id);
   const auto& s = nodes_[id.index()].signature;
   const auto inputs = model_.inputs(id);
-  std::vector<DType> types;
+  std::vector<TensorType> types;
   std::size_t differentiated = 0;
   for (auto i : inputs) {
-    types.push_back(model_.node(i).type.dtype);
+    types.push_back(model_.node(i).type);
     differentiated += gradient_[i.index()] ? 1 : 0;
   }
-  Cost cost = costs_.compute(node.op, s, types, node.type.dtype, layout, differentiated);
+  Cost cost = costs_.compute(node.op, s, types, node.type, layout, differentiated);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& source = model_.node(inputs[i]);
     if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
@@ -235,8 +238,7 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     made->cols = b.in[operand].size();
     for (const auto& has : a.out) {
       for (const auto& wants : b.in[operand]) {
-        made->cost.push_back(
-            costs_.reshard(type.shape.sizes, type.dtype, has, wants, gradient, blocks));
+        made->cost.push_back(costs_.reshard(type, has, wants, gradient, blocks));
       }
     }
     table = std::move(made);

@@ -231,11 +231,11 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
     const auto states = node_layouts(nodes[chain[c].index()], digits, dims);
     std::vector<double> next;
     for (const auto& state : states) {
-      std::vector<DType> types(inputs.size(), DType::kFp32);
+      const auto types = model.input_types(chain[c]);
       std::size_t differentiated = 0;
       for (auto i : inputs) differentiated += has_gradient[i.index()] ? 1 : 0;
-      double own = prices.of(
-          costs.compute(model.node(chain[c]).op, s, types, DType::kFp32, state, differentiated));
+      double own = prices.of(costs.compute(model.node(chain[c]).op, s, types,
+                                           model.node(chain[c]).type, state, differentiated));
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const auto& source = model.node(inputs[i]);
         if (is_weight(source)) {
@@ -246,7 +246,7 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
       double reached = c == 0 ? 0 : 1e30;
       for (std::size_t p = 0; p < before.size(); ++p) {
         const auto& producer = nodes[chain[c - 1].index()].signature;
-        const auto move = costs.reshard(model.node(chain[c - 1]).type.shape.sizes, DType::kFp32,
+        const auto move = costs.reshard(model.node(chain[c - 1]).type,
                                         output_layout(producer, before[p], digits.count()),
                                         input_layout(s, state, digits.count(), 0), true, true);
         reached = std::min(reached, best[p] + prices.of(move));

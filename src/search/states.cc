@@ -88,7 +88,7 @@ class Enumerator {
 
 bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dims& dims) {
   const auto use = node.signature.use[f];
-  if (!strategies::may_cut(node.signature, f)) return false;
+  if (!machine::may_cut(node.signature, f)) return false;
   switch (node.kinds[f]) {
     case FactorKind::kData:
       return dims.data;

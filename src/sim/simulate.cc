@@ -93,7 +93,7 @@ class Simulator {
   cost::Work work_of(const Task& task, Part&& part) const {
     const auto type_of = [&](NodeId id) {
       const auto& type = program_.pcg.node(id).type;
-      return TensorType{part(type.shape), type.dtype};
+      return TensorType{part(type.shape), type.dtype, type.density};
     };
     std::vector<TensorType> inputs;
     for (auto i : program_.pcg.inputs(task.node)) inputs.push_back(type_of(i));

@@ -62,20 +62,6 @@ std::optional<ops::FactorId> AnalyzedNode::batch() const {
   return static_cast<ops::FactorId>(at - kinds.begin());
 }
 
-bool may_cut(const ops::Signature& s, ops::FactorId f) {
-  const auto use = s.use[f];
-  if (use == ops::FactorUse::kWhole || use == ops::FactorUse::kWindowed) return false;
-  if (use == ops::FactorUse::kReducing && s.monoid == Monoid::kMax) return false;
-  const auto is_minor = [&](const term::Dim& dim) {
-    const auto at = std::ranges::find(dim.carriers, f);
-    return at != dim.carriers.end() && at != dim.carriers.begin();
-  };
-  return std::ranges::none_of(s.map.output, is_minor) &&
-         std::ranges::none_of(s.map.inputs, [&](const term::Dims& dims) {
-           return std::ranges::any_of(dims, is_minor);
-         });
-}
-
 std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
   std::vector<AnalyzedNode> out(model.size());
   std::vector<Kinds> tensors(model.size());

@@ -24,11 +24,6 @@ struct AnalyzedNode {
   [[nodiscard]] std::optional<ops::FactorId> batch() const;
 };
 
-// May a layout cut this factor? Beside what must be whole: windows and partial maxima need
-// movements that lowering does not make, and a factor inside a product needs those before it used
-// up.
-bool may_cut(const ops::Signature& s, ops::FactorId f);
-
 // By node; of a model or a PCG.
 std::vector<AnalyzedNode> analyze(const graph::Graph& model);
 

@@ -47,7 +47,8 @@ class Builder {
     const auto data = digits_.all() & ~tensor_;
     const auto batch = nodes_[n].batch();
     if (batch && digits_.group_size(data) > 1 &&
-        (!may_cut(s, *batch) || s.map.factors[*batch].size % digits_.group_size(data) != 0)) {
+        (!machine::may_cut(s, *batch) ||
+         s.map.factors[*batch].size % digits_.group_size(data) != 0)) {
       return false;
     }
     const auto feature = tensor_ != 0 ? feature_factor(id) : std::nullopt;
@@ -99,7 +100,7 @@ class Builder {
   }
 
   [[nodiscard]] bool divides(const ops::Signature& s, ops::FactorId f) const {
-    return may_cut(s, f) && s.map.factors[f].size % digits_.group_size(tensor_) == 0;
+    return machine::may_cut(s, f) && s.map.factors[f].size % digits_.group_size(tensor_) == 0;
   }
 
   // Sources lie as their first user wants them.

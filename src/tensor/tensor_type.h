@@ -15,6 +15,9 @@ struct TensorType {
 
   bool operator==(const TensorType&) const = default;
 
+  [[nodiscard]] Bytes whole_bytes() const {
+    return density * static_cast<double>(shape.sizes.count()) * size_of(dtype);
+  }
   // Bytes of one shard.
   [[nodiscard]] Bytes shard_bytes() const {
     return density * static_cast<double>(shape.shard().count()) * size_of(dtype);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 
 #include "term/structure.h"
@@ -26,9 +27,9 @@ struct Problem {
   }
   Evaluation<T> evaluation() const { return evaluation(whole_ranges(map)); }
   Evaluation<T> evaluation(std::vector<FactorRange> ranges) const {
-    std::vector<const Dense<T>*> pointers;
-    for (const auto& in : inputs) pointers.push_back(&in);
-    return Evaluation<T>(bound, std::move(ranges), std::move(pointers));
+    std::vector<Operand<T>> operands;
+    for (const auto& in : inputs) operands.emplace_back(in);
+    return Evaluation<T>(bound, std::move(ranges), std::move(operands));
   }
   Dense<T> forward() const { return evaluation().forward(map.output); }
   std::vector<Dense<T>> backward(const Dense<T>& seed) const {
@@ -68,9 +69,26 @@ TEST(Evaluate, ForwardByHand) {
       // The sum of a sum: children before parents.
       {"a b -> ", sum("a", relu(sum("b", input(0)) - constant(10))), {x}, {5}},
       // Reads before the start and past the end are zero: y[a - 2] for a in [0, 2).
-      {"a b, c -> a", input_at(1, "a", 0, {"a"}), {x, y}, {0, 0}},
-      {"a, b -> b", input_at(0, "b", 0, {}), {Dense<double>({2}, {8, 9}), y}, {8, 9, 0}},
-      {"a, b -> b", input_at(0, "b", 0, {"a"}), {Dense<double>({2}, {8, 9}), y}, {0, 0, 8}},
+      {"a b, c -> a", input_at(1, "a-2"), {x, y}, {0, 0}},
+      {"a, b -> b", input_at(0, "b"), {Dense<double>({2}, {8, 9}), y}, {8, 9, 0}},
+      {"a, b -> b", input_at(0, "b-2"), {Dense<double>({2}, {8, 9}), y}, {0, 0, 8}},
+      {"a b -> a", inside(0, "a b-2") * constant(1), {x}, {0, 0}},
+      // Strides, reversal, windows and products.
+      {"2i+r -> i:2 | r:2", sum("r", input(0)), {Dense<double>({4}, {1, 2, 3, 4})}, {3, 7}},
+      {"a, b -> b", input_at(0, "-b+1"), {Dense<double>({2}, {8, 9}), y}, {9, 8, 0}},
+      {"i+r-1 -> i:3 | r:3", sum("r", input(0)), {y}, {10, 9, -1}},
+      {"i+r-1 -> i:3 | r:3", sum("r", inside(0)), {y}, {2, 3, 2}},
+      {"i+r-1 -> i:3 | r:3",
+       max_over("r", input(0) - constant(20), inside(0)),
+       {y},
+       {-10, -10, -20}},
+      {"(a:2 b) -> b a", input(0), {Dense<double>({4}, {1, 2, 3, 4})}, {1, 3, 2, 4}},
+      {"a b -> (b a)", input(0), {x}, {1, 4, 2, 5, 3, 6}},
+      {"0 b -> b", input(0), {Dense<double>({1, 2}, {8, 9})}, {8, 9}},
+      // Order.
+      {"b -> b", less(input(0), constant(0)), {y}, {0, 0, 1}},
+      {"b -> b", where(less(input(0), constant(0)), constant(5), input(0)), {y}, {10, 0, 5}},
+      {"b -> b | f:3", sum("f", less(input_at(0, "f"), input(0))), {y}, {2, 1, 0}},
   };
   for (const auto& c : cases) {
     EXPECT_EQ(Problem<double>(c.index, c.term, c.inputs).forward().data, c.out)
@@ -114,7 +132,15 @@ TEST(Evaluate, BackwardByHand) {
        {x},
        {{}, {1}},
        {{6, 6, 14, 14}}},
-      {"a, b -> b", input_at(0, "b", 0, {"a"}), {{{1}, {7}}, y}, {{2}, {3, 4}}, {{4}, {0, 0}}},
+      {"a, b -> b", input_at(0, "b-1"), {{{1}, {7}}, y}, {{2}, {3, 4}}, {{4}, {0, 0}}},
+      // Unless it picks: then the first largest element has it all.
+      {"a b -> a", pick_max("b", input(0)), {x}, {{2}, {3, 4}}, {{0, 3, 0, 4}}},
+      {"a b -> ",
+       pick_max("a b", constant(0) * input(0) + constant(1)),
+       {x},
+       {{}, {1}},
+       {{0, 0, 0, 0}}},
+      {"i+r-1 -> i:2 | r:2", sum("r", input(0)), {y}, {{2}, {1, 5}}, {{6, 5}}},
   };
   for (const auto& c : cases) {
     const auto grads = Problem<double>(c.index, c.term, c.inputs).backward(c.seed);
@@ -131,12 +157,48 @@ TEST(Evaluate, BackwardAddsToWhatIsThereAndSkipsWhatIsNotWanted) {
   EXPECT_EQ(grad.data, (Doubles{105, 207}));
 }
 
+TEST(Evaluate, ABlockIsReadAtGlobalIndices) {
+  // Elements 1 to 3 of 6, and what makes elements 2 and 3 of a sum of neighbours.
+  const Problem<double> s("i+r-1 -> i:6 | r:2", sum("r", input(0)), {{{6}, {1, 2, 3, 4, 5, 6}}});
+  const std::vector<FactorRange> ranges = {{2, 6, 2}, {2, 2, 0}};
+  EXPECT_EQ(box_of(s.map.inputs[0], ranges), (Box{{1}, {3}}));
+  const Dense<double> block({3}, {2, 3, 4});
+  Evaluation<double> evaluation(s.bound, ranges, {Operand<double>(block, {1}, {6})});
+  EXPECT_EQ(evaluation.forward(s.map.output).data, (Doubles{5, 7}));
+  Dense<double> gradient({3});
+  evaluation.backward(s.map.output, {{2}, {1, 10}}, {&gradient});
+  EXPECT_EQ(gradient.data, (Doubles{1, 11, 10}));
+}
+
+TEST(Evaluate, RandomNumbersAreFunctionsOfTheGlobalIndex) {
+  const Problem<double> s("a b -> a b", keep(0.5, 3, "a b"), {Dense<double>({4, 5})});
+  const auto whole = s.forward();
+  for (std::int64_t half = 0; half < 2; ++half) {
+    const auto part = s.evaluation({{2, 4, 2 * half}, {5, 5, 0}}).forward(s.map.output);
+    for (std::size_t i = 0; i < 10; ++i) {
+      EXPECT_EQ(part.data[i], whole.data[static_cast<std::size_t>(half) * 10 + i]);
+    }
+  }
+  // Another step or origin draws others; the share is the probability.
+  const Problem<double> big("a -> a", keep(0.25, 3, "a"), {Dense<double>({4000})});
+  const auto count = [](const Dense<double>& d) {
+    return std::accumulate(d.data.begin(), d.data.end(), 0.0);
+  };
+  EXPECT_NEAR(count(big.forward()), 1000, 90);
+  const auto later = Evaluation<double>(big.bound, whole_ranges(big.map),
+                                        {Operand<double>(big.inputs[0])}, {.seed = 0, .step = 1})
+                         .forward(big.map.output);
+  EXPECT_NE(later, big.forward());
+  EXPECT_NE(Problem<double>("a -> a", keep(0.25, 4, "a"), {Dense<double>({4000})}).forward(),
+            big.forward());
+}
+
 TEST(Evaluate, AShardKnowsItsOffsetAndTheGlobalExtent) {
   // The second half of a: indices 2 and 3 of 4.
   const Problem<double> s("a -> a", index_of("a") * constant(100) + extent("a") * input(0),
-                          {{{2}, {1, 2}}});
+                          {{{4}, {8, 9, 1, 2}}});
   EXPECT_EQ(s.evaluation({{2, 4, 2}}).forward(s.map.output).data, (Doubles{204, 308}));
-  const Problem<double> mean("a -> ", sum("a", input(0)) / extent("a"), {{{2}, {1, 2}}});
+  const Problem<double> mean("a -> ", sum("a", input(0)) / extent("a"), {{{4}, {8, 9, 1, 2}}});
   EXPECT_EQ(mean.evaluation({{2, 4, 2}}).forward({}).data, (Doubles{0.75}));
 }
 

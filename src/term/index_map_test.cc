@@ -8,21 +8,26 @@
 namespace tandem::term {
 namespace {
 
-// "k=4 n=6! | 0 1, 2 1 -> 0 2": the factors with sizes ('!' whole), then every tensor's factors.
+// "k=4 n=6! | d0 k, n k -> d0 n": the factors with sizes ('!' whole), then every tensor's
+// dimensions: its carriers, '~' where they do not count through it exactly, '.' if there are none.
 std::string describe(const IndexMap& map) {
   std::string out;
   for (const auto& f : map.factors)
     out += fmt::format("{}={}{} ", f.name, f.size, f.whole ? "!" : "");
   out += '|';
-  const auto tensors = [&](const std::vector<std::vector<FactorId>>& all) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i > 0) out += ',';
-      for (auto f : all[i]) out += fmt::format(" {}", map.factors[f].name);
+  const auto tensor = [&](const Dims& dims) {
+    for (const auto& dim : dims) {
+      out += dim.carriers.empty() ? " ." : " ";
+      for (auto f : dim.carriers) out += map.factors[f].name;
+      if (!dim.exact) out += '~';
     }
   };
-  tensors(map.inputs);
+  for (std::size_t i = 0; i < map.inputs.size(); ++i) {
+    if (i > 0) out += ',';
+    tensor(map.inputs[i]);
+  }
   out += " ->";
-  tensors(map.outputs);
+  tensor(map.output);
   return out;
 }
 
@@ -44,7 +49,21 @@ TEST(IndexMap, Resolves) {
       {"... !c -> ... !c", {{2, 3}}, "d0=2 c=3! | d0 c -> d0 c"},
       {"... c -> ... !c", {{2, 3}}, "d0=2 c=3! | d0 c -> d0 c"},
       {"... !h, h, h -> ... !h", {{2, 3}, {3}, {3}}, "d0=2 h=3! | d0 h, h, h -> d0 h"},
-      {"a c0, a c1 -> a c=c0+c1", {{2, 3}, {2, 4}}, "a=2 c0=3! c1=4! c=7! | a c0, a c1 -> a c"},
+      // Windows: concatenation, convolution; and windows that are none after all.
+      {"a c-0, a c-3 -> a c:7", {{2, 3}, {2, 4}}, "a=2 c=7 | a c~, a c~ -> a c"},
+      {"a c-0 -> a c:7", {{2, 7}}, "a=2 c=7 | a c -> a c"},
+      {"2y+r-1, r -> y:4", {{8}, {3}}, "y=4 r=3 | y~, r -> y"},
+      {"y+r, r -> y:8", {{8}, {1}}, "y=8 r=1 | y, r -> y"},
+      {"2y+r, r -> y:4", {{8}, {2}}, "y=4 r=2 | yr, r -> y"},
+      {"y+z, y z -> y z", {{8}, {3, 4}}, "y=3 z=4 | .~, y z -> y z"},
+      // Products, in operands and results.
+      {"b (kv g) s, b kv t -> b (kv g) s t",
+       {{2, 12, 5}, {2, 4, 6}},
+       "b=2 kv=4 g=3 s=5 t=6 | b kvg s, b kv t -> b kvg s t"},
+      {"a (b:4 c) -> (a b) c", {{2, 12}}, "a=2 b=4 c=3 | a bc -> ab c"},
+      {"(a b) (b c:5) -> a", {{6, 10}}, "a=3 b=2 c=5 | ab bc -> a"},
+      {"0 b -> b 0", {{1, 3}}, "b=3 | . b -> b ."},
+      {"t !e -> t !e | f:8", {{2, 3}}, "t=2 e=3! f=8! | t e -> t e"},
       {"... c, ... c -> ", {{2, 3}, {2, 3}}, "d0=2 c=3 | d0 c, d0 c ->"},
       {"a ->", {{2}}, "a=2 | a ->"},
   };
@@ -67,6 +86,13 @@ TEST(IndexMap, ErrorsNameTheIndexAndBothValues) {
       {"a b -> a", {{2}}, "input 0 has 1 dimensions and needs 2"},
       {"a b -> a", {{2, 3, 4}}, "input 0 has 3 dimensions and needs 2"},
       {"... k, n k -> ... n", {{}, {6, 4}}, "input 0 has 0 dimensions and needs at least 1"},
+      {"a (g:4 c) -> a",
+       {{2, 6}},
+       "a dimension of input 0 is 6, which is not a multiple of 4 (g c)"},
+      {"(a b), a, b ->",
+       {{6}, {2}, {2}},
+       "a dimension of input 0 is 6 and its factors (a b) make 4"},
+      {"a:3 -> a", {{2}}, "index 'a' is 3 in input 0 and 2 in input 0"},
       {"..., ... -> ...",
        {{2, 3}, {3}},
        "input 1 has 1 leading dimensions and an earlier input has 2"},
@@ -110,7 +136,7 @@ TEST(IndexMap, LooksUp) {
   EXPECT_EQ(map.input_dim(1, n), 0);
   EXPECT_EQ(map.output_dim(n), 1);
   EXPECT_EQ(map.output_dim(k), -1);
-  EXPECT_EQ(map.shape_of(map.outputs[0]), (Shape{5, 6}));
+  EXPECT_EQ(shape_of(map.output), (Shape{5, 6}));
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+// Functions of two tensors, element by element. Shapes are matched from the last dimension on, as
+// in numpy: an operand is read at 0 along a dimension of size 1, and need not have the leading
+// ones.
+#include "ops/index_text.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+std::string broadcast_index(std::span<const Shape> in) {
+  check_inputs(in, 2, 2);
+  const auto rank = std::max(in[0].rank(), in[1].rank());
+  return fmt::format("{}, {} -> {}", join(broadcast_dims(in[0], in[1]), " "),
+                     join(broadcast_dims(in[1], in[0]), " "), join(dim_names(rank), " "));
+}
+
+OpSpec binary(const std::string& name, const std::string& formula, std::string onnx,
+              Term (*f)(Term, Term)) {
+  return define_op<NoAttributes>({
+      .name = name,
+      .doc = fmt::format("out = {}, element by element; sizes of 1 are stretched", formula),
+      .index = "..., ... -> ...",
+      .kernel = name,
+      .onnx = {std::move(onnx)},
+      .index_text = [](const auto&, std::span<const Shape> in) { return broadcast_index(in); },
+      .meaning = [f](const auto&,
+                     std::span<const Shape>) { return f(term::input(0), term::input(1)); },
+  });
+}
+
+}  // namespace
+
+const OpSpec kAdd = binary("add", "a + b", "Add", term::operator+);
+const OpSpec kDiv = binary("div", "a / b", "Div", term::operator/);
+const OpSpec kMax = binary("max", "max(a, b)", "Max",
+                           [](Term a, Term b) { return term::where(term::less(a, b), b, a); });
+const OpSpec kMin = binary("min", "min(a, b)", "Min",
+                           [](Term a, Term b) { return term::where(term::less(b, a), b, a); });
+const OpSpec kMul = binary("mul", "a * b", "Mul", term::operator*);
+const OpSpec kSub = binary("sub", "a - b", "Sub", term::operator-);
+
+}  // namespace tandem::ops

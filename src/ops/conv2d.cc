@@ -1,0 +1,59 @@
+// Convolution of an image, in groups of channels. A device that makes a part of the rows or columns
+// reads a window that reaches into the shards beside it. As in linear, a bias or an activation
+// keeps the contracted channels whole.
+#include "ops/activation.h"
+#include "ops/index_text.h"
+#include "ops/registry.h"
+#include "ops/windows.h"
+
+namespace tandem::ops {
+
+namespace {
+
+void check_channels(std::int64_t groups, const Shape& x, const Shape& weight) {
+  if (groups < 1 || x[1] % groups != 0 || weight[0] % groups != 0) {
+    reject(fmt::format("groups {} does not divide {} channels of the image and {} of the result",
+                       groups, x[1], weight[0]));
+  }
+  if (weight[1] != x[1] / groups) {
+    reject(fmt::format("the weight has {} channels and each of {} groups of the image {}",
+                       weight[1], groups, x[1] / groups),
+           "the weight is [channels of the result, channels of a group, rows, columns]");
+  }
+}
+
+std::string index_text(const Conv2d& a, std::span<const Shape> in) {
+  check_inputs(in, 2, 3);
+  for (std::size_t i = 0; i < 2; ++i) check_rank(in, i, 4, 4);
+  check_channels(a.groups, in[0], in[1]);
+  const auto [rows, columns] = windows_of({.image = in[0],
+                                           .kernel = {in[1][2], in[1][3]},
+                                           .stride = a.stride,
+                                           .padding = a.padding,
+                                           .dilation = a.dilation});
+  const std::string c = a.groups == 1 ? "c" : fmt::format("(g:{} c)", a.groups);
+  const std::string k = a.groups == 1 ? "k" : "(g k)";
+  return fmt::format("b {} {} {}, {} c r s{} -> b {} y:{} x:{}", c, rows.read("y", "r"),
+                     columns.read("x", "s"), k, in.size() == 3 ? ", " + k : "", k, rows.count,
+                     columns.count);
+}
+
+}  // namespace
+
+const OpSpec kConv2d = define_op<Conv2d>({
+    .name = "conv2d",
+    .doc = "out[b,k,y,x] = act(sum_c,r,s image[b,c,stride*y+dilation*r-padding,...] * w[k,c,r,s] + "
+           "bias[k]); the bias is optional",
+    .index = "b (g c) 2y+r-1 2x+s-1, (g k) c r s -> b (g k) y x",
+    .kernel = "conv2d",
+    .onnx = {"Conv"},
+    .index_text = index_text,
+    .meaning =
+        [](const Conv2d& a, std::span<const Shape> in) {
+          auto out = term::sum("c r s", term::input(0) * term::input(1));
+          if (in.size() == 3) out = out + term::input(2);
+          return activate(a.act, out);
+        },
+});
+
+}  // namespace tandem::ops

@@ -1,0 +1,38 @@
+// Embedding lookup: the row of a table that each index names. A device that holds only some rows
+// makes those and leaves a partial sum; the row offset is known to the kernel.
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+double looked_up(std::int64_t indices, const Shape& table) {
+  return static_cast<double>(indices) * static_cast<double>(table[1]);
+}
+
+}  // namespace
+
+const OpSpec kEmbedding = define_op<NoAttributes>({
+    .name = "embedding",
+    .doc = "out[...,d] = w[index[...], d]",
+    .index = "..., v d -> ... d",
+    .kernel = "embedding",
+    .onnx = {"Gather"},
+    .index_inputs = 0b01,
+    .row_sparse_operand = 1,
+    .meaning =
+        [](const auto&, std::span<const Shape>) {
+          const auto hit = term::equal(term::input(0), term::index_of("v"));
+          return term::sum("v", hit * term::input(1));
+        },
+    // The rows that are named are read and written; the others are not touched.
+    .flops = [](const auto&,
+                std::span<const Shape> in) { return Flops{looked_up(in[0].count(), in[1])}; },
+    .bytes =
+        [](const auto&, std::span<const TensorType> in) {
+          const auto rows = looked_up(in[0].shape.shard().count(), in[1].shape.shard());
+          return in[0].shard_bytes() + 2 * rows * size_of(in[1].dtype);
+        },
+});
+
+}  // namespace tandem::ops

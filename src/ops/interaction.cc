@@ -1,0 +1,47 @@
+// Dot products of all pairs of a sample's vectors, as DLRM takes them: pair number i(i-1)/2 + j is
+// (i, j), j < i.
+#include "ops/index_text.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+std::int64_t pairs(std::int64_t vectors) { return vectors * (vectors - 1) / 2; }
+
+std::string index_text(const NoAttributes&, std::span<const Shape> in) {
+  check_inputs(in, 1, 1);
+  check_rank(in, 0, 3, 3);
+  const auto n = in[0][1];
+  // 2^20 vectors make fewer than 2^40 pairs.
+  if (n < 2 || n > std::int64_t{1} << 20U) {
+    reject(fmt::format("dim 1 is {} and must be 2 to 2^20: the vectors to pair", n));
+  }
+  return fmt::format("b !i d -> b p:{} | j:{}", pairs(n), n);
+}
+
+Term meaning(const NoAttributes&, std::span<const Shape>) {
+  const auto i = term::index_of("i");
+  const auto j = term::index_of("j");
+  const auto number = i * (i - term::constant(1)) / term::constant(2) + j;
+  const auto hit = term::equal(number, term::index_of("p")) * term::less(j, i);
+  return term::sum("i j d", hit * term::input(0) * term::input_at(0, "b j d"));
+}
+
+}  // namespace
+
+const OpSpec kInteraction = define_op<NoAttributes>({
+    .name = "interaction",
+    .doc = "out[b,p] = sum_d x[b,i,d] * x[b,j,d] for pair p = (i, j): (1,0) (2,0) (2,1) (3,0) ...",
+    .index = "b !i d -> b p | j",
+    .kernel = "interaction",
+    .index_text = index_text,
+    .meaning = meaning,
+    .flops =
+        [](const auto&, std::span<const Shape> in) {
+          return Flops{2 * static_cast<double>(in[0][0]) * static_cast<double>(pairs(in[0][1])) *
+                       static_cast<double>(in[0][2])};
+        },
+});
+
+}  // namespace tandem::ops

@@ -1,0 +1,89 @@
+// Pooling of an image's rows and columns. Devices may make parts of them, reading windows.
+#include "ops/attributes.h"
+#include "ops/index_text.h"
+#include "ops/registry.h"
+#include "ops/windows.h"
+
+namespace tandem::ops {
+
+namespace {
+
+using term::constant;
+using term::input;
+
+std::array<Windows, 2> pool_windows(const Pool2d& a, const Shape& x) {
+  const auto out = windows_of(
+      {.image = x, .kernel = a.kernel, .stride = a.stride, .padding = a.padding, .ceil = a.ceil});
+  for (const auto& w : out) {
+    // Then every window has an element of the image.
+    if (std::max(w.before, w.after) >= w.kernel) {
+      reject(fmt::format("padding {} must be less than the kernel, which is {}",
+                         std::max(w.before, w.after), w.kernel));
+    }
+  }
+  return out;
+}
+
+std::string pool_index(const Pool2d& a, std::span<const Shape> in) {
+  check_inputs(in, 1, 1);
+  check_rank(in, 0, 4, 4);
+  const auto [rows, columns] = pool_windows(a, in[0]);
+  return fmt::format("b c {} {} -> b c y:{} x:{} | r:{} s:{}", rows.read("y", "r"),
+                     columns.read("x", "s"), rows.count, columns.count, rows.kernel,
+                     columns.kernel);
+}
+
+OpSpec pool(const std::string& name, const std::string& doc, const std::string& onnx,
+            Term (*meaning)(const Pool2d&, std::span<const Shape>)) {
+  return define_op<Pool2d>({
+      .name = name,
+      .doc = doc,
+      .index = "b c 2y+r-1 2x+s-1 -> b c y x | r s",
+      .kernel = name,
+      .onnx = {onnx},
+      .index_text = pool_index,
+      .meaning = meaning,
+  });
+}
+
+// 1 where the window reads the image or its padding, as opposed to beyond both.
+Term in_padding(const Windows& w, const std::string& window, const std::string& element) {
+  if (!w.overhangs()) return constant(1);
+  const auto at =
+      constant(static_cast<double>(w.stride)) * term::index_of(window) + term::index_of(element);
+  return term::less(at, constant(static_cast<double>(w.image + w.before + w.after)));
+}
+
+Term average(const Pool2d& a, std::span<const Shape> in) {
+  const auto total = term::sum("r s", input(0));
+  if (!a.count_padding) return total / term::sum("r s", term::inside(0));
+  const auto [rows, columns] = pool_windows(a, in[0]);
+  if (!rows.overhangs() && !columns.overhangs()) return total / term::extent("r s");
+  return total / term::sum("r s", in_padding(rows, "y", "r") * in_padding(columns, "x", "s"));
+}
+
+}  // namespace
+
+const OpSpec kAvgPool2d =
+    pool("avg_pool2d",
+         "the average of each window; zeros of the padding count unless count_padding=false",
+         "AveragePool", average);
+
+const OpSpec kMaxPool2d = pool("max_pool2d", "the maximum of each window; padding does not count",
+                               "MaxPool", [](const Pool2d&, std::span<const Shape>) {
+                                 return term::pick_max("r s", input(0), term::inside(0));
+                               });
+
+const OpSpec kGlobalAvgPool = define_op<NoAttributes>({
+    .name = "global_avg_pool",
+    .doc = "out[b,c] = mean_h,w x[b,c,h,w]",
+    .index = "b c h w -> b c",
+    .kernel = "global_avg_pool",
+    .onnx = {"GlobalAveragePool"},
+    .meaning =
+        [](const auto&, std::span<const Shape>) {
+          return term::sum("h w", input(0)) / term::extent("h w");
+        },
+});
+
+}  // namespace tandem::ops

@@ -1,0 +1,136 @@
+// Other shapes of the same elements, in the same order. Both shapes are cut where either has a
+// boundary between dimensions; the pieces are the factors: [6, 4] -> [2, 3, 4] is "(a:2 b) c -> a b
+// c".
+#include "ops/attributes.h"
+#include "ops/index_text.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+// How many elements stand behind each boundary of a shape, from the end on: [2, 3, 4] has 4,
+// 12, 24.
+std::vector<std::int64_t> boundaries(const Shape& shape) {
+  std::vector<std::int64_t> out = {1};
+  for (std::size_t d = shape.rank(); d-- > 0;) out.push_back(out.back() * shape[d]);
+  return out;
+}
+
+struct Piece {
+  std::string name;
+  std::int64_t size = 1;
+  std::int64_t behind = 1;  // elements behind the piece
+};
+
+// The major one first.
+std::vector<Piece> common_pieces(const Shape& from, const Shape& to) {
+  auto cuts = boundaries(from);
+  const auto others = boundaries(to);
+  cuts.insert(cuts.end(), others.begin(), others.end());
+  std::ranges::sort(cuts);
+  const auto repeated = std::ranges::unique(cuts);
+  cuts.erase(repeated.begin(), repeated.end());
+  std::vector<Piece> out;
+  for (std::size_t i = cuts.size() - 1; i > 0; --i) {
+    if (cuts[i] % cuts[i - 1] != 0) {
+      reject(fmt::format("{} cannot become {}: the dimensions of one do not fit into those of the "
+                         "other",
+                         to_text(from), to_text(to)),
+             fmt::format("go through one dimension first: reshape shape=[{}]", from.count()));
+    }
+    out.push_back(
+        {std::string(1, static_cast<char>('a' + out.size())), cuts[i] / cuts[i - 1], cuts[i - 1]});
+  }
+  return out;
+}
+
+// "(a:2 b) c"; sizes are said where the other shape's dimensions would not tell.
+std::string dims_text(const Shape& shape, const std::vector<Piece>& pieces, bool with_sizes) {
+  Names out;
+  std::int64_t behind = shape.count();
+  for (auto size : shape) {
+    const auto end = behind;
+    behind /= size;
+    Names own;
+    for (const auto& p : pieces) {
+      if (p.behind < behind || p.behind >= end) continue;
+      const bool last = p.behind == behind;
+      own.push_back(with_sizes && !last ? fmt::format("{}:{}", p.name, p.size) : p.name);
+    }
+    if (own.empty()) {
+      out.emplace_back("0");
+    } else {
+      out.push_back(own.size() == 1 ? own[0] : fmt::format("({})", join(own, " ")));
+    }
+  }
+  return join(out, " ");
+}
+
+std::string regroup(const Shape& from, const Shape& to) {
+  const auto pieces = common_pieces(from, to);
+  return fmt::format("{} -> {}", dims_text(from, pieces, true), dims_text(to, pieces, false));
+}
+
+// `sizes` with a -1 replaced by what is left of `from`.
+Shape wanted_shape(const Sizes& sizes, const Shape& from) {
+  const auto count = from.count();
+  const auto text = tandem::attribute_text(sizes);
+  const auto bad = [&](const std::string& why) { reject(fmt::format("shape {} {}", text, why)); };
+  if (sizes.size() > Shape::kMaxRank) {
+    bad(fmt::format("has {} dimensions and can have {}", sizes.size(), Shape::kMaxRank));
+  }
+  if (std::ranges::count(sizes, -1) > 1) bad("leaves more than one size open");
+  std::int64_t known = 1;
+  for (auto size : sizes) {
+    if (size == -1) continue;
+    if (size < 1) bad(fmt::format("has a size of {}", size));
+    if (known > count / size) known = 0;  // 0: too many elements
+    known *= size;
+  }
+  const bool open = std::ranges::count(sizes, -1) == 1;
+  if (known == 0 || (open ? count % known != 0 : known != count)) {
+    bad(fmt::format("does not have the {} elements of {}", count, to_text(from)));
+  }
+  Shape out;
+  for (auto size : sizes) out.push_back(size == -1 ? count / known : size);
+  return out;
+}
+
+std::string flatten_index(const Flatten& a, std::span<const Shape> in) {
+  check_inputs(in, 1, 1);
+  check_between("axis", a.axis, 0, static_cast<std::int64_t>(in[0].rank()));
+  Shape to = {1, 1};
+  for (std::size_t d = 0; d < in[0].rank(); ++d) {
+    to[static_cast<std::int64_t>(d) < a.axis ? 0 : 1] *= in[0][d];
+  }
+  return regroup(in[0], to);
+}
+
+}  // namespace
+
+const OpSpec kReshape = define_op<Reshape>({
+    .name = "reshape",
+    .doc = "the same elements in the same order as `shape` says; a size of -1 is what is left",
+    .index = "a (b:4 c) -> (a b) c",
+    .kernel = "reshape",
+    .onnx = {"Reshape"},
+    .index_text =
+        [](const Reshape& a, std::span<const Shape> in) {
+          check_inputs(in, 1, 1);
+          return regroup(in[0], wanted_shape(a.shape, in[0]));
+        },
+    .meaning = [](const auto&, std::span<const Shape>) { return term::input(0); },
+});
+
+const OpSpec kFlatten = define_op<Flatten>({
+    .name = "flatten",
+    .doc = "all dimensions before `axis` become one, and all others",
+    .index = "a b c -> a (b c)",
+    .kernel = "reshape",
+    .onnx = {"Flatten"},
+    .index_text = flatten_index,
+    .meaning = [](const auto&, std::span<const Shape>) { return term::input(0); },
+});
+
+}  // namespace tandem::ops

@@ -1,0 +1,16 @@
+// The maximum over the last dimension that softmax and cross entropy shift exponents by. It counts
+// as a constant in the backward pass, so devices may each take the maximum of their part.
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+const OpSpec kRowMax = define_op<NoAttributes>({
+    .name = "row_max",
+    .doc = "out[...] = max_v x[...,v]; a constant in the backward pass",
+    .index = "... v -> ...",
+    .kernel = "row_max",
+    .meaning = [](const auto&,
+                  std::span<const Shape>) { return term::max_over("v", term::input(0)); },
+});
+
+}  // namespace tandem::ops

@@ -1,0 +1,231 @@
+// What is derived from an operator's meaning, against numbers in the prime field.
+#include "ops/signature.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "ops/examples_test_support.h"
+
+namespace tandem::ops {
+namespace {
+
+using term::Evaluation;
+using term::Field;
+
+TEST(Signature, ExamplesCoverEveryComputeOperator) {
+  std::set<std::string> covered;
+  for (const auto& e : examples()) covered.insert(e.op);
+  for (const auto* spec : all_ops()) {
+    EXPECT_EQ(covered.contains(spec->name), spec->role == Role::kCompute) << spec->name;
+  }
+}
+
+// "d0:parallel k:reducing c:whole | {0} {0,1}"
+std::string describe(const Signature& s) {
+  std::string out;
+  constexpr const char* kUse[] = {"whole", "parallel", "windowed", "reducing"};
+  for (FactorId f = 0; f < s.use.size(); ++f) {
+    out += fmt::format("{}:{} ", s.map.factors[f].name, kUse[static_cast<std::size_t>(s.use[f])]);
+  }
+  out += "|";
+  for (const auto set : s.partial_inputs) {
+    std::vector<std::string> inputs;
+    for (int i = 0; i < 32; ++i) {
+      if (((set >> i) & 1U) != 0) inputs.push_back(fmt::format("{}", i));
+    }
+    out += " {" + join(inputs, ",") + "}";
+  }
+  return out;
+}
+
+TEST(Signature, FactorUsesAndPartialInputs) {
+  struct Case {
+    Example example;
+    std::string_view signature;
+  };
+  const AttributeList relu = {{"act", "relu"}};
+  const Case cases[] = {
+      {{"add", {}, {{2, 4}, {2, 4}}}, "d0:parallel d1:parallel | {0,1}"},
+      {{"concat", {{"axis", "1"}}, {{2, 4}, {2, 6}}}, "a0:parallel c:windowed | {0,1}"},
+      {{"concat", {}, {{2, 4}}}, "c:parallel a1:parallel | {0}"},
+      {{"contract", {{"index", "\"b s i, h d i -> b h s d\""}}, {{2, 4, 6}, {2, 4, 6}}},
+       "b:parallel s:parallel i:reducing h:parallel d:parallel | {0} {1}"},
+      {{"contract", {{"index", "\"a, b -> a b\""}}, {{2}, {4}}}, "a:parallel b:parallel | {0} {1}"},
+      {{"contract", {{"index", "\"a, a -> \""}, {"scale", "0.5"}}, {{2}, {2}}},
+       "a:reducing | {0} {1}"},
+      {{"embedding_bag", {}, {{2, 4}, {6, 4}}},
+       "d0:parallel l:reducing v:reducing d:parallel | {1}"},
+      {{"layer_norm", {}, {{2, 4}, {4}, {4}}}, "d0:parallel h:whole | {1,2}"},
+      {{"linear", {}, {{2, 4}, {6, 4}}}, "d0:parallel k:reducing n:parallel | {0} {1}"},
+      {{"linear", relu, {{2, 4}, {6, 4}}}, "d0:parallel k:whole n:parallel |"},
+      {{"linear", {}, {{2, 4}, {6, 4}, {6}}}, "d0:parallel k:whole n:parallel | {0,2} {1,2}"},
+      {{"matmul", {}, {{2, 2, 4}, {2, 4, 6}}},
+       "d0:parallel m:parallel k:reducing n:parallel | {0} {1}"},
+      {{"mse", {}, {{2, 4}, {2, 4}}}, "d0:reducing c:reducing |"},
+      {{"relu", {}, {{2}}}, "d0:parallel |"},
+      {{"softmax", {}, {{2, 4}}}, "d0:parallel c:whole |"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(describe(signature(make(c.example), c.example.inputs)), c.signature)
+        << name_of(c.example);
+  }
+}
+
+// Is the operator linear, jointly, in these inputs? By trying random values.
+bool seems_linear(const Example& e, InputMask set, std::mt19937_64& random) {
+  const auto a = random_inputs<Field>(e, random);
+  auto b = a;
+  auto sum = a;
+  auto zero = a;
+  const auto other = random_inputs<Field>(e, random);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (((set >> i) & 1U) == 0) continue;
+    b[i] = other[i];
+    for (std::size_t j = 0; j < a[i].data.size(); ++j) {
+      sum[i].data[j] = a[i].data[j] + b[i].data[j];
+      zero[i].data[j] = Field(0);
+    }
+  }
+  auto expected = forward(e, a);
+  const auto of_b = forward(e, b);
+  for (std::size_t j = 0; j < expected.data.size(); ++j) expected.data[j] += of_b.data[j];
+  return forward(e, sum) == expected && forward(e, zero) == Dense<Field>(expected.shape);
+}
+
+TEST(Signature, LinearityClaimsHoldInTheField) {
+  std::mt19937_64 random(3);
+  for (const auto& e : examples()) {
+    const auto& s = signature(make(e), e.inputs);
+    InputMask covered = 0;
+    for (const auto set : s.partial_inputs) {
+      covered |= set;
+      for (int trial = 0; trial < 3; ++trial) {
+        EXPECT_TRUE(seems_linear(e, set, random)) << name_of(e) << " in inputs " << set;
+      }
+      // Minimal: no smaller set will do.
+      for (InputMask part = (set - 1) & set; part != 0; part = (part - 1) & set) {
+        EXPECT_FALSE(seems_linear(e, part, random)) << name_of(e) << " in inputs " << part;
+      }
+    }
+    for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+      const InputMask one = InputMask{1} << i;
+      if ((covered & one) != 0) continue;
+      EXPECT_FALSE(seems_linear(e, one, random)) << name_of(e) << " in input " << i;
+    }
+  }
+}
+
+// What backward_reads leaves out changes no gradient; what it names changes some.
+TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
+  std::mt19937_64 random(6);
+  for (const auto& e : examples()) {
+    const auto& s = signature(make(e), e.inputs);
+    const auto in = random_inputs<Field>(e, random);
+    Dense<Field> seed(term::shape_of(s.map.output));
+    for (auto& v : seed.data) v = Field(random());
+    const auto gradients = [&](const std::vector<Dense<Field>>& at) {
+      std::vector<Dense<Field>> grads;
+      for (const auto& shape : e.inputs) grads.emplace_back(shape);
+      std::vector<Dense<Field>*> wanted;
+      for (auto& g : grads) wanted.push_back(&g);
+      Evaluation<Field>(s.meaning, whole_ranges(s.map), operands(at))
+          .backward(s.map.output, seed, wanted);
+      return grads;
+    };
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      auto changed = in;
+      changed[i] = random_inputs<Field>(e, random)[i];
+      EXPECT_EQ(gradients(changed) != gradients(in), ((s.backward_reads >> i) & 1U) != 0)
+          << name_of(e) << " input " << i;
+    }
+  }
+}
+
+// The block of `value` at `box`.
+Dense<Field> block(const Dense<Field>& value, const term::Box& box) {
+  Dense<Field> out(box.size);
+  std::size_t n = 0;
+  for_each_index(box.size, [&](Shape at) {
+    for (std::size_t d = 0; d < at.rank(); ++d) at[d] += box.offset[d];
+    out.data[n++] = value.data[static_cast<std::size_t>(flat_index(value.shape, at))];
+  });
+  return out;
+}
+
+std::int64_t smallest_divisor(std::int64_t n) {
+  std::int64_t d = 2;
+  while (n % d != 0) ++d;
+  return d;
+}
+
+// Do devices that each have one part of factor `f` compute the parts of the whole, or what makes it
+// up? Each reads no more of its operands than its ranges mean.
+bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<Dense<Field>>& in) {
+  const auto whole = forward(e, in);
+  const auto size = s.map.factors[f].size;
+  const auto parts = smallest_divisor(size);
+  const bool shows = s.map.output_dim(f) >= 0;
+  Dense<Field> total;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    auto ranges = whole_ranges(s.map);
+    ranges[f] = {size / parts, size, part * (size / parts)};
+    std::vector<Dense<Field>> blocks;
+    std::vector<term::Box> boxes;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      boxes.push_back(term::box_of(s.map.inputs[i], ranges));
+      blocks.push_back(block(in[i], boxes[i]));
+    }
+    std::vector<term::Operand<Field>> read;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      read.emplace_back(blocks[i], boxes[i].offset, in[i].shape);
+    }
+    const auto out = Evaluation<Field>(s.meaning, ranges, read).forward(s.map.output);
+    if (shows && out != block(whole, term::box_of(s.map.output, ranges))) return false;
+    if (part == 0) total = out;
+    for (std::size_t j = 0; part > 0 && j < total.data.size() && !shows; ++j) {
+      auto& into = total.data[j];
+      if (s.monoid == Monoid::kSum) {
+        into += out.data[j];
+      } else if (term::Numbers<Field>::greater(out.data[j], into)) {
+        into = out.data[j];
+      }
+    }
+  }
+  return shows || total == whole;
+}
+
+// A factor that no tensor has cannot be cut, and one inside a product only with those before it.
+bool stands_alone(const Signature& s, FactorId f) {
+  bool found = false;
+  bool inside = false;
+  const auto look = [&](const term::Dims& dims) {
+    for (const auto& dim : dims) {
+      for (const auto& part : dim.at.parts) found = found || part.factor == f;
+      const auto at = std::ranges::find(dim.carriers, f);
+      inside = inside || (at != dim.carriers.end() && at != dim.carriers.begin());
+    }
+  };
+  for (const auto& dims : s.map.inputs) look(dims);
+  look(s.map.output);
+  return found && !inside;
+}
+
+// Both ways: what may be split gives the right values, and what is called whole (by '!' or by
+// derivation) could not be split.
+TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
+  std::mt19937_64 random(4);
+  for (const auto& e : examples()) {
+    const auto& s = signature(make(e), e.inputs);
+    const auto in = random_inputs<Field>(e, random);
+    for (FactorId f = 0; f < s.use.size(); ++f) {
+      if (s.map.factors[f].size == 1 || !stands_alone(s, f)) continue;
+      EXPECT_EQ(splits(e, s, f, in), s.use[f] != FactorUse::kWhole)
+          << name_of(e) << " factor " << s.map.factors[f].name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::ops

@@ -1,0 +1,109 @@
+// Functions of one tensor, element by element.
+#include <cmath>
+#include <numbers>
+
+#include "ops/activation.h"
+#include "ops/attributes.h"
+#include "ops/index_text.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+using term::constant;
+using term::Function;
+
+OpSpec unary(const std::string& name, const std::string& formula, std::vector<std::string> onnx,
+             Term (*f)(const Term&)) {
+  return define_op<NoAttributes>({
+      .name = name,
+      .doc = fmt::format("out = {}, element by element", formula),
+      .index = "... -> ...",
+      .kernel = name,
+      .onnx = std::move(onnx),
+      .meaning = [f](const auto&, std::span<const Shape>) { return f(term::input(0)); },
+  });
+}
+
+template <Function kFunction>
+OpSpec function(const std::string& onnx) {
+  const std::string name(term::name(kFunction));
+  return unary(name, name + "(x)", {onnx}, [](const Term& x) { return term::apply(kFunction, x); });
+}
+
+// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as GPT-2 has it.
+Term gelu_tanh(const Term& x) {
+  const auto inner = x + constant(0.044715) * x * x * x;
+  const auto tanh = term::apply(Function::kTanh,
+                                constant(std::numbers::sqrt2 * std::numbers::inv_sqrtpi) * inner);
+  return constant(0.5) * x * (constant(1) + tanh);
+}
+
+template <class Attributes>
+OpSpec with_attributes(const std::string& name, const std::string& formula,
+                       std::vector<std::string> onnx, void (*check)(const Attributes&),
+                       Term (*f)(const Attributes&, const Term&)) {
+  return define_op<Attributes>({
+      .name = name,
+      .doc = fmt::format("out = {}, element by element", formula),
+      .index = "... -> ...",
+      .kernel = name,
+      .onnx = std::move(onnx),
+      .index_text = [check](const Attributes& a, std::span<const Shape>) -> std::string {
+        check(a);
+        return "... -> ...";
+      },
+      .meaning = [f](const Attributes& a, std::span<const Shape>) { return f(a, term::input(0)); },
+  });
+}
+
+void check_clip(const Clip& a) {
+  check_finite("min", a.min);
+  check_finite("max", a.max);
+  if (a.min > a.max) reject(fmt::format("min {} is more than max {}", a.min, a.max));
+}
+
+Term clip(const Clip& a, const Term& x) {
+  const auto below = term::less(x, constant(a.min));
+  const auto above = term::less(constant(a.max), x);
+  return term::where(below, constant(a.min), term::where(above, constant(a.max), x));
+}
+
+}  // namespace
+
+const OpSpec kAbs = function<Function::kAbs>("Abs");
+const OpSpec kCos = function<Function::kCos>("Cos");
+const OpSpec kErf = function<Function::kErf>("Erf");
+const OpSpec kExp = function<Function::kExp>("Exp");
+const OpSpec kLog = function<Function::kLog>("Log");
+const OpSpec kSigmoid = function<Function::kSigmoid>("Sigmoid");
+const OpSpec kSin = function<Function::kSin>("Sin");
+const OpSpec kSqrt = function<Function::kSqrt>("Sqrt");
+const OpSpec kTanh = function<Function::kTanh>("Tanh");
+
+const OpSpec kGelu = unary("gelu", "x * (1 + erf(x / sqrt(2))) / 2", {"Gelu"}, gelu);
+const OpSpec kGeluTanh = unary("gelu_tanh", "gelu(x), approximated with tanh", {}, gelu_tanh);
+const OpSpec kIdentity = unary("identity", "x", {"Identity"}, [](const Term& x) { return x; });
+const OpSpec kNeg = unary("neg", "-x", {"Neg"}, [](const Term& x) { return constant(-1) * x; });
+const OpSpec kReciprocal =
+    unary("reciprocal", "1 / x", {"Reciprocal"}, [](const Term& x) { return constant(1) / x; });
+const OpSpec kRelu = unary("relu", "max(x, 0)", {"Relu"}, [](const Term& x) { return relu(x); });
+const OpSpec kRsqrt =
+    unary("rsqrt", "1 / sqrt(x)", {}, [](const Term& x) { return constant(1) / term::sqrt(x); });
+const OpSpec kSilu = unary("silu", "x * sigmoid(x)", {}, silu);
+const OpSpec kSquare = unary("square", "x * x", {}, [](const Term& x) { return x * x; });
+
+const OpSpec kClip =
+    with_attributes<Clip>("clip", "min(max(x, `min`), `max`)", {"Clip"}, check_clip, clip);
+const OpSpec kLeakyRelu = with_attributes<Slope>(
+    "leaky_relu", "x where it is positive, else `slope` * x", {"LeakyRelu"},
+    [](const Slope& a) { check_finite("slope", a.slope); },
+    [](const Slope& a, const Term& x) {
+      return term::where(term::less(constant(0), x), x, constant(a.slope) * x);
+    });
+const OpSpec kScale = with_attributes<Scale>(
+    "scale", "`factor` * x", {}, [](const Scale& a) { check_finite("factor", a.factor); },
+    [](const Scale& a, const Term& x) { return constant(a.factor) * x; });
+
+}  // namespace tandem::ops

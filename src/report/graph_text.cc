@@ -1,0 +1,57 @@
+#include "report/graph_text.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "graph/fold.h"
+#include "models/model.h"
+
+namespace tandem::report {
+
+namespace {
+
+using graph::FoldedLine;
+using graph::Graph;
+using graph::NodeId;
+
+struct Totals {
+  double parameters = 0;
+  double flops = 0;
+};
+
+Totals totals_of(const Graph& graph, NodeId first, std::size_t nodes) {
+  Totals out;
+  for (std::size_t i = first.index(); i < first.index() + nodes; ++i) {
+    const NodeId id(i);
+    const auto& node = graph.node(id);
+    if (is_weight(node)) out.parameters += static_cast<double>(node.type.shape.sizes.count());
+    if (node.op.role() == ops::Role::kCompute) out.flops += signature_of(graph, id).flops.value;
+  }
+  return out;
+}
+
+// Of a weight its parameters, of a compute node its operations, of a repeat what a round has.
+std::string comment(const Graph& graph, const FoldedLine& line) {
+  const auto totals = totals_of(graph, line.first, line.nodes);
+  if (line.kind == FoldedLine::Kind::kRepeat) {
+    return fmt::format("{} x ({} parameters, {})", line.count, si(totals.parameters),
+                       flops_text(totals.flops));
+  }
+  if (totals.parameters > 0) return fmt::format("{} parameters", si(totals.parameters));
+  return totals.flops > 0 ? flops_text(totals.flops) : std::string();
+}
+
+}  // namespace
+
+std::string graph_text(const Graph& graph, const std::string& title) {
+  const auto parameters = models::count_parameters(graph);
+  graph::FoldedTextOptions options;
+  options.header = {fmt::format(
+      "{}: {} parameters ({}), {} forward, {} nodes", title, si(static_cast<double>(parameters)),
+      bytes_text(models::weights_bytes(graph).value),
+      flops_text(models::count_forward_flops(graph).value), graph.size())};
+  options.comment = [&](const FoldedLine& line) { return comment(graph, line); };
+  return to_folded_text(graph, options);
+}
+
+}  // namespace tandem::report
