@@ -89,19 +89,17 @@ class Nasnet {
   }
 
   static NodeId separable(const Convolutions& c, NodeId x, std::int64_t filters,
-                          std::int64_t kernel, std::int64_t stride, std::string_view name) {
-    const auto& b = c.block();
+                          std::int64_t kernel, std::int64_t stride) {
     for (std::int64_t i = 1; i <= 2; ++i) {
-      const auto at = [&](std::string_view part) { return fmt::format("{}.{}{}", name, part, i); };
       ConvOptions depthwise{
           .kernel = {kernel, kernel}, .padding = {kernel / 2, kernel / 2}, .groups = c.channels(x)};
       if (i == 1 && stride == 2) {
         depthwise.stride = {2, 2};
         depthwise.padding = halving(c.rows(x), kernel);
       }
-      x = c.relu(x, at("relu"));
-      x = b.conv(x, c.channels(x), depthwise, at("depthwise"));
-      x = c.conv(x, filters, {}, at("pointwise"), false);
+      x = c.relu(x, fmt::format("relu{}", i));
+      x = c.block().conv(x, c.channels(x), depthwise, fmt::format("depthwise{}", i));
+      x = c.conv(x, filters, {}, fmt::format("pointwise{}", i), false);
     }
     return x;
   }
@@ -114,15 +112,15 @@ class Nasnet {
   static NodeId normal_cell(const Convolutions& c, const History& seen, std::int64_t filters) {
     const auto p = adjust(c, seen.before, seen.last, filters);
     const auto h = squeeze(c, seen.last, filters, "now");
-    const auto x1 =
-        c.sum({separable(c, h, filters, 5, 1, "left1"), separable(c, p, filters, 3, 1, "right1")},
-              "sum1");
-    const auto x2 =
-        c.sum({separable(c, p, filters, 5, 1, "left2"), separable(c, p, filters, 3, 1, "right2")},
-              "sum2");
+    const auto x1 = c.sum(
+        {separable(c.in("left1"), h, filters, 5, 1), separable(c.in("right1"), p, filters, 3, 1)},
+        "sum1");
+    const auto x2 = c.sum(
+        {separable(c.in("left2"), p, filters, 5, 1), separable(c.in("right2"), p, filters, 3, 1)},
+        "sum2");
     const auto x3 = c.sum({average(c, h, "left3"), p}, "sum3");
     const auto x4 = c.sum({average(c, p, "left4"), average(c, p, "right4")}, "sum4");
-    const auto x5 = c.sum({separable(c, h, filters, 3, 1, "left5"), h}, "sum5");
+    const auto x5 = c.sum({separable(c.in("left5"), h, filters, 3, 1), h}, "sum5");
     return c.block().concat({p, x1, x2, x3, x4, x5}, 1, "concat");
   }
 
@@ -131,16 +129,16 @@ class Nasnet {
     const auto p = first ? seen.before : adjust(c, seen.before, seen.last, filters);
     const auto h = squeeze(c, seen.last, filters, "now");
     const ops::Pool2d half{.kernel = {3, 3}, .stride = {2, 2}, .padding = halving(c.rows(h), 3)};
-    const auto x1 =
-        c.sum({separable(c, h, filters, 5, 2, "left1"), separable(c, p, filters, 7, 2, "right1")},
-              "sum1");
+    const auto x1 = c.sum(
+        {separable(c.in("left1"), h, filters, 5, 2), separable(c.in("right1"), p, filters, 7, 2)},
+        "sum1");
     const auto x2 =
-        c.sum({c.max_pool(h, half, "left2"), separable(c, p, filters, 7, 2, "right2")}, "sum2");
-    const auto x3 =
-        c.sum({c.average_pool(h, half, "left3"), separable(c, p, filters, 5, 2, "right3")}, "sum3");
+        c.sum({c.max_pool(h, half, "left2"), separable(c.in("right2"), p, filters, 7, 2)}, "sum2");
+    const auto x3 = c.sum(
+        {c.average_pool(h, half, "left3"), separable(c.in("right3"), p, filters, 5, 2)}, "sum3");
     const auto x4 = c.sum({x2, average(c, x1, "left4")}, "sum4");
     const auto x5 =
-        c.sum({separable(c, x1, filters, 3, 1, "left5"), c.max_pool(h, half, "right5")}, "sum5");
+        c.sum({separable(c.in("left5"), x1, filters, 3, 1), c.max_pool(h, half, "right5")}, "sum5");
     return c.block().concat({x2, x3, x4, x5}, 1, "concat");
   }
 
