@@ -95,6 +95,16 @@ constexpr void for_each_field(Visit&& visit) {
   std::apply([&](const auto&... field) { (visit(field), ...); }, Struct::fields);
 }
 
+// Every field's name and the text of its value.
+template <class Struct>
+std::vector<std::pair<std::string, std::string>> field_values(const Struct& value) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for_each_field<Struct>([&](const auto& field) {
+    out.emplace_back(field.name, attribute_text(value.*field.member));
+  });
+  return out;
+}
+
 // "act=relu axis=1": only what differs from the default, in the list's order.
 template <class Struct>
 std::string fields_text(const Struct& value) {

@@ -47,22 +47,61 @@ void list_machines(bool json) {
   }
 }
 
+Json attributes_json(const ops::OpSpec& op) {
+  Json out = Json::object();
+  for (const auto& [name, value] : op.attributes) out[name] = value;
+  return out;
+}
+
+std::string_view role_name(ops::Role role) {
+  switch (role) {
+    case ops::Role::kSource:
+      return "source";
+    case ops::Role::kCompute:
+      return "compute";
+    case ops::Role::kParallel:
+      return "parallel";
+  }
+  CHECK(false);
+}
+
+Json op_json(const ops::OpSpec& op) {
+  return {{"name", op.name}, {"role", role_name(op.role)},        {"index", op.index},
+          {"doc", op.doc},   {"attributes", attributes_json(op)}, {"kernel", op.kernel},
+          {"onnx", op.onnx}};
+}
+
+void print_op(const ops::OpSpec& op) {
+  std::cout << fmt::format("{}: {}\n  index       {}\n", op.name, op.doc, op.index);
+  for (std::size_t i = 0; i < op.attributes.size(); ++i) {
+    const auto& [name, value] = op.attributes[i];
+    std::cout << fmt::format("  {:<11} {}={}\n", i == 0 ? "attributes" : "", name, value);
+  }
+  if (!op.kernel.empty()) std::cout << fmt::format("  kernel      {}\n", op.kernel);
+  if (!op.onnx.empty()) std::cout << fmt::format("  ONNX        {}\n", join(op.onnx, ", "));
+}
+
 void list_ops(bool json) {
-  if (!json) {
-    for (const auto* op : ops::all_ops()) {
-      std::cout << fmt::format("{:<14} {:<40} {}\n", op->name, op->index, op->doc);
-    }
-    return;
-  }
   Json out = Json::array();
+  for (const auto* op : ops::all_ops()) out.push_back(op_json(*op));
+  if (json) return print_json(out);
   for (const auto* op : ops::all_ops()) {
-    out.push_back({{"name", op->name},
-                   {"index", op->index},
-                   {"doc", op->doc},
-                   {"kernel", op->kernel},
-                   {"onnx", op->onnx}});
+    std::cout << fmt::format("{:<16} {:<44} {}\n", op->name, op->index, op->doc);
   }
-  print_json(out);
+  std::cout << fmt::format("{} operators; `tandem ops NAME` shows one with its attributes\n",
+                           ops::all_ops().size());
+}
+
+struct OpsFlags {
+  bool json = false;
+  std::string name;
+};
+
+void show_ops(const OpsFlags& flags) {
+  if (flags.name.empty()) return list_ops(flags.json);
+  const auto& op = ops::find_op(flags.name);
+  if (flags.json) return print_json(Json::array({op_json(op)}));
+  print_op(op);
 }
 
 void add_list(CLI::App& app, const std::string& name, const std::string& doc, void list(bool)) {
@@ -79,7 +118,11 @@ void add_machines(CLI::App& app, int& /*exit_code*/) {
   add_list(app, "machines", "list the built-in machines", list_machines);
 }
 void add_ops(CLI::App& app, int& /*exit_code*/) {
-  add_list(app, "ops", "list the operators with their index text", list_ops);
+  auto flags = std::make_shared<OpsFlags>();
+  auto* command = add_command(app, "ops", "list the operators with their index text", "ops conv2d",
+                              flags->json);
+  command->add_option("name", flags->name, "show this one with its attributes");
+  command->callback([flags] { show_ops(*flags); });
 }
 
 }  // namespace tandem::cli

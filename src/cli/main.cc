@@ -46,7 +46,10 @@ int run(int argc, char** argv) {
   const bool json =
       std::any_of(argv, argv + argc, [](const char* a) { return std::string_view(a) == "--json"; });
   CLI::App app("Plans and runs distributed training of neural networks.", "tandem");
-  app.set_version_flag("--version", "tandem " TANDEM_VERSION);
+  app.set_version_flag("--version",
+                       json ? "{\n \"name\": \"tandem\",\n \"version\": \"" TANDEM_VERSION "\"\n}"
+                            : "tandem " TANDEM_VERSION);
+  app.add_flag("--json")->description("with --version: as one JSON document");
   app.require_subcommand(1);
   int exit_code = ExitCode::kDone;
   tandem::cli::add_models(app, exit_code);

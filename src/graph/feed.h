@@ -1,11 +1,13 @@
-// The numbers that inputs and weights start with: a function of name, seed and global index alone,
-// so every plan of a model draws the same ones wherever its shards are.
+// The numbers that sources start with. Of inputs and weights they are a function of name, seed and
+// global index alone, so every plan of a model draws the same ones wherever its shards are; of
+// constants they are what the attributes say.
 #pragma once
 
 #include <cmath>
 
 #include "graph/graph.h"
-#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "ops/sources.h"
 #include "term/field.h"
 
 namespace tandem::graph {
@@ -16,12 +18,14 @@ class Feed {
   Feed(const Node& source, std::uint64_t seed, std::uint64_t step)
       : key_(hash_combine(hash_combine(hash_text(source.name), seed),
                           is_weight(source) ? 0 : step + 1)),
-        below_(source.op.get<ops::Source>().below),
+        constant_(source.op.is(ops::kConstant) ? &source.op.get<ops::Constant>() : nullptr),
+        below_(constant_ != nullptr ? 0 : source.op.get<ops::Source>().below),
         scale_(is_weight(source) ? weight_scale(source.type.shape.sizes) : 1) {}
 
   // Element at the global row-major index: an integer in [0, below), or uniform in
-  // [-scale, scale) with scale 1 for inputs and 1/sqrt(last dimension) for weights.
+  // [-scale, scale) with scale 1 for inputs and 1/sqrt(last dimension) for weights; a constant's.
   [[nodiscard]] double element(std::int64_t index) const {
+    if (constant_ != nullptr) return ops::constant_element(*constant_, index);
     const Hash h = bits(index);
     if (below_ > 0) return static_cast<double>(h % static_cast<Hash>(below_));
     return scale_ * (static_cast<double>(h >> 11U) * 0x1p-52 - 1);
@@ -39,6 +43,7 @@ class Feed {
   }
 
   Hash key_;
+  const ops::Constant* constant_;  // of an interned operator; null for inputs and weights
   std::int64_t below_;
   double scale_;
 };
@@ -49,7 +54,8 @@ inline double Feed::element_as<double>(std::int64_t index) const {
 }
 template <>
 inline term::Field Feed::element_as<term::Field>(std::int64_t index) const {
-  return below_ > 0 ? term::Numbers<term::Field>::from(element(index)) : term::Field(bits(index));
+  const bool known = constant_ != nullptr || below_ > 0;
+  return known ? term::Numbers<term::Field>::from(element(index)) : term::Field(bits(index));
 }
 
 }  // namespace tandem::graph

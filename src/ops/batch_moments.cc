@@ -13,7 +13,7 @@ std::string index_text(const BatchNorm& a, std::span<const Shape> in) {
   const auto groups = batch_groups(a.group, in);
   std::string space;
   for (const auto& name : groups.space) space += " " + name;
-  return fmt::format("(n:{} g) c{} -> n c !m:2", groups.count, space);
+  return fmt::format("(n:{} g) c{} -> n c m:2", groups.count, space);
 }
 
 Term meaning(const BatchNorm& a, std::span<const Shape> in) {
@@ -29,7 +29,7 @@ const OpSpec kBatchMoments = define_op<BatchNorm>({
     .name = "batch_moments",
     .doc = "out[n,c,0] = mean x and out[n,c,1] = mean x^2 over the samples of group n and all "
            "dimensions after the channels",
-    .index = "(n g) c h w -> n c !m:2",
+    .index = "(n g) c h w -> n c m:2",
     .kernel = "batch_moments",
     .index_text = index_text,
     .meaning = meaning,

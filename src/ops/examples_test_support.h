@@ -24,7 +24,7 @@ struct Example {
   bool positive = false;   // real operands are in [0.5, 1.5): for logarithms, roots and divisors
 };
 
-inline std::vector<Example> all_examples() {
+inline std::vector<Example> examples() {
   const auto text = [](const std::string& s) { return "\"" + s + "\""; };
   return {
       {"abs", {}, {{2, 3}}},
@@ -44,7 +44,7 @@ inline std::vector<Example> all_examples() {
       {"batch_norm", {}, {{4, 2, 3}, {2}, {2}}},
       {"batch_norm", {{"group", "2"}}, {{6, 2, 2, 2}, {2}, {2}}},
       {"batch_normalize", {{"eps", "4"}}, {{6, 2, 3}, {3, 2, 2}, {2}, {2}}},
-      {"cast", {{"to", "fp64"}}, {{2, 3}}},
+      //{"cast", {{"to", "fp64"}}, {{2, 3}}},
       {"clip", {{"min", "-0.5"}, {"max", "0.5"}}, {{2, 3}}},
       {"concat", {{"axis", "0"}}, {{2, 3}, {4, 3}}},
       {"concat", {{"axis", "1"}}, {{2, 2, 3}, {2, 4, 3}, {2, 6, 3}}},
@@ -66,7 +66,7 @@ inline std::vector<Example> all_examples() {
       {"cos", {}, {{2, 3}}},
       {"cross_entropy", {}, {{2, 3, 4}, {2, 3}}, 4},
       {"div", {}, {{2, 3}, {2, 3}}, 0, true},
-      {"dropout", {{"p", "0.25"}, {"origin", "7"}}, {{4, 6}}},
+      //{"dropout", {{"p", "0.25"}, {"origin", "7"}}, {{4, 6}}},
       {"embedding", {}, {{2, 4}, {6, 3}}, 6},
       {"embedding_bag", {}, {{2, 4}, {6, 3}}, 6},
       {"embedding_bag", {{"mode", "mean"}}, {{2, 3, 4}, {6, 2}}, 6},
@@ -134,20 +134,6 @@ inline std::vector<Example> all_examples() {
       {"top_k_gate", {{"k", "2"}}, {{2, 3, 4}}},
       {"transpose", {{"perm", "[2, 0, 1]"}}, {{2, 3, 4}}},
   };
-}
-
-// TEMPORARY
-inline std::vector<Example> examples() {
-  auto out = all_examples();
-  std::erase_if(out, [](const auto& e) {
-    return std::ranges::find(all_ops(), e.op, &OpSpec::name) == all_ops().end() ||
-           (e.op == "add" && e.inputs[0] != e.inputs[1]) ||
-           (e.op == "matmul" && e.inputs[0].rank() != e.inputs[1].rank()) ||
-           e.op == "embedding_bag" || (e.op == "softmax" && !e.attributes.empty()) ||
-           (e.op == "layer_norm" && e.inputs.size() == 2) || e.op == "contract" ||
-           (e.op == "linear" && e.attributes.size());
-  });
-  return out;
 }
 
 inline Op make(const Example& e) { return parse_op(find_op(e.op), e.attributes); }

@@ -46,6 +46,7 @@ struct OpSpec {
   std::optional<std::size_t> row_sparse_operand = {};
 
   // Filled in by define_op from the typed definition.
+  AttributeList attributes;  // all of them, with their defaults
   std::function<AnyAttributes(const AttributeList&)> parse;
   std::function<std::string(const void*)> print;
   std::function<std::string(const void*, std::span<const Shape>)> index_text;
@@ -159,6 +160,7 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   spec.role = d.role;
   spec.index_inputs = d.index_inputs;
   spec.row_sparse_operand = d.row_sparse_operand;
+  spec.attributes = field_values(Attributes{});
   spec.parse = [name = d.name](const AttributeList& list) {
     return parse_attributes<Attributes>(name, list);
   };

@@ -10,6 +10,14 @@ namespace tandem::ops {
 
 namespace {
 
+// A degree is read off the operands: what none of them shows cannot have one.
+bool is_carried(const IndexMap& map, FactorId f) {
+  for (std::size_t i = 0; i < map.inputs.size(); ++i) {
+    if (map.input_dim(i, f) >= 0) return true;
+  }
+  return false;
+}
+
 bool is_read_in_windows(const IndexMap& map, FactorId f) {
   for (std::size_t i = 0; i < map.inputs.size(); ++i) {
     const int d = map.input_dim(i, f);
@@ -19,7 +27,7 @@ bool is_read_in_windows(const IndexMap& map, FactorId f) {
 }
 
 FactorUse use_of(const IndexMap& map, const term::BoundTerm& meaning, FactorId f) {
-  if (map.factors[f].whole) return FactorUse::kWhole;
+  if (map.factors[f].whole || !is_carried(map, f)) return FactorUse::kWhole;
   if (map.output_dim(f) >= 0) {
     return is_read_in_windows(map, f) ? FactorUse::kWindowed : FactorUse::kParallel;
   }

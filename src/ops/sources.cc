@@ -1,6 +1,10 @@
-// Inputs and weights: tensors that come from outside, already laid out as their shape attribute
-// says. A weight is trained; an input is fed.
-#include "ops/attributes.h"
+// Inputs, weights and constants: tensors that come from outside, already laid out as their shape
+// attribute says. A weight is trained; an input is fed; a constant is written down.
+#include "ops/sources.h"
+
+#include <cmath>
+
+#include "ops/index_text.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -20,9 +24,57 @@ OpDefinition<Source> source(std::string name, std::string doc) {
   };
 }
 
+TensorType constant_type(const Constant& a, std::span<const TensorType>) {
+  const auto rank = a.shape.rank();
+  if (a.kind != "fill" && a.kind != "iota" && a.kind != "eye") {
+    reject(fmt::format("there is no kind \"{}\" of constant", a.kind),
+           "it is \"fill\", \"iota\" or \"eye\"");
+  }
+  if (a.kind == "iota") checked_axis(a.axis, rank);
+  if (a.kind == "eye" && rank < 2) {
+    reject(fmt::format("kind \"eye\" needs at least 2 dimensions and has {}", rank));
+  }
+  check_finite("value", a.value);
+  if (is_integer(a.dtype) && a.value != std::floor(a.value)) {
+    reject(fmt::format("value {} is not a whole number, as {} needs", a.value, name(a.dtype)));
+  }
+  return {a.shape, a.dtype};
+}
+
 }  // namespace
 
+const OpSpec kConstant = define_op<Constant>({
+    .name = "constant",
+    .doc = "the same tensor every step: `value` everywhere (kind=\"fill\"), times the index along "
+           "`axis` (\"iota\"), or where the last two indices are equal, else 0 (\"eye\")",
+    .index = "-> (given by the attribute `shape`)",
+    .onnx = {"Constant", "ConstantOfShape", "EyeLike"},
+    .role = Role::kSource,
+    .type = constant_type,
+});
 const OpSpec kInput = define_op(source("input", "a tensor that is fed every step"));
 const OpSpec kWeight = define_op(source("weight", "a tensor that is trained"));
+
+Op with_shape(const Op& source, const ParallelShape& shape) {
+  const auto changed = [&](auto attributes) {
+    attributes.shape = shape;
+    return make_op(source.spec(), std::move(attributes));
+  };
+  return source.is(kConstant) ? changed(source.get<Constant>()) : changed(source.get<Source>());
+}
+
+double constant_element(const Constant& a, std::int64_t index) {
+  if (a.kind == "fill") return a.value;
+  const Shape& sizes = a.shape.sizes;
+  const auto rank = sizes.rank();
+  if (a.kind == "eye") {
+    const auto columns = sizes[rank - 1];
+    return index / columns % sizes[rank - 2] == index % columns ? a.value : 0;
+  }
+  const auto axis = checked_axis(a.axis, rank);
+  std::int64_t behind = 1;
+  for (std::size_t d = axis + 1; d < rank; ++d) behind *= sizes[d];
+  return a.value * static_cast<double>(index / behind % sizes[axis]);
+}
 
 }  // namespace tandem::ops

@@ -1,0 +1,26 @@
+// Dropout: which elements stay is a function of seed, step, origin and global index alone, so every
+// plan drops the same ones.
+#include "ops/attributes.h"
+#include "ops/index_text.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+const OpSpec kDropout = define_op<Dropout>({
+    .name = "dropout",
+    .doc = "out = x / (1 - p) with probability 1 - p, else 0, element by element",
+    .index = "... -> ...",
+    .kernel = "dropout",
+    .onnx = {"Dropout"},
+    .index_text = [](const Dropout& a, std::span<const Shape>) -> std::string {
+      if (!(a.p >= 0 && a.p < 1)) reject(fmt::format("p is {} and must be in [0, 1)", a.p));
+      return "... -> ...";
+    },
+    .meaning =
+        [](const Dropout& a, std::span<const Shape>) {
+          const auto kept = term::keep(1 - a.p, a.origin, "...");
+          return term::constant(1 / (1 - a.p)) * (kept * term::input(0));
+        },
+});
+
+}  // namespace tandem::ops
