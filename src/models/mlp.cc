@@ -1,4 +1,8 @@
-// Unity's MLP (OSDI'22): 16 dense layers of 8192, a rectifier between them.
+// Unity's MLP (OSDI'22): 16 dense layers of 8192, a rectifier between them. Its artifact has two
+// towers of 8 on inputs of 1024 features, added up and taken for 8192 classes.
+#include <fmt/format.h>
+
+#include "models/blocks.h"
 #include "models/model.h"
 #include "ops/registry.h"
 
@@ -6,21 +10,28 @@ namespace tandem::models {
 
 namespace {
 
-graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+NodeId tower(const Block& b, const Settings& settings, std::int64_t batch) {
   const auto layers = settings.size("layers");
-  graph::GraphBuilder b("mlp");
-  auto width = settings.size("inputs");
-  auto x = b.input("x", {batch, width}, dtype);
+  auto x = b.input("x", {batch, settings.size("inputs")});
   for (std::int64_t layer = 1; layer <= layers; ++layer) {
     const bool last = layer == layers;
     const auto next = last ? settings.size("outputs") : settings.size("hidden");
-    const auto w = b.weight(fmt::format("w{}", layer), {next, width}, dtype);
+    const auto w = b.weight(fmt::format("w{}", layer), {next, b.width(x)});
     x = b.add(ops::kLinear, {x, w}, fmt::format("linear{}", layer));
     if (!last) x = b.add(ops::kRelu, {x}, fmt::format("relu{}", layer));
-    width = next;
   }
-  const auto target = b.input("target", {batch, width}, dtype);
-  return b.finish({b.add(ops::kMse, {x, target}, "loss")});
+  return x;
+}
+
+graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+  graph::GraphBuilder graph(settings.model());
+  const Block b(graph, dtype);
+  if (!settings.is_artifact()) {
+    return graph.finish({b.regression_loss(tower(b, settings, batch))});
+  }
+  const auto left = tower(b.in("tower1"), settings, batch);
+  const auto right = tower(b.in("tower2"), settings, batch);
+  return graph.finish({b.classification_loss(b.add(ops::kAdd, {left, right}, "logits"))});
 }
 
 }  // namespace
@@ -28,10 +39,11 @@ graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
 const ModelSpec kMlp = {
     .name = "mlp",
     .doc = "multi-layer perceptron of Unity's evaluation (OSDI'22)",
-    .hyperparameters = {{"layers", "16", "dense layers"},
+    .hyperparameters = {{"layers", "16", "dense layers", "8"},
                         {"hidden", "8192", "width between layers"},
-                        {"inputs", "8192", "input features"},
-                        {"outputs", "8192", "output features"}},
+                        {"inputs", "8192", "input features", "1024"},
+                        {"outputs", "8192", "output features"},
+                        variant_hyperparameter("two towers of 8 layers on 1024 inputs, added up")},
     .batch_per_device = 256,
     .train_batch = 64,
     .build = build,

@@ -18,19 +18,48 @@ UserError bad_value(const std::string& model, std::string_view key, std::string_
 }
 }  // namespace
 
+Hyperparameter variant_hyperparameter(const std::string& artifact) {
+  return {"variant", "published", "published, or artifact: " + artifact};
+}
+
 const std::string& Settings::text(std::string_view key) const {
   const auto at = std::ranges::find(values_, key, &Hyperparameter::key);
   CHECK(at != values_.end(), key);
-  return at->value;
+  const bool default_of_artifact =
+      !at->artifact.empty() && std::ranges::find(set_, key) == set_.end() && is_artifact();
+  return default_of_artifact ? at->artifact : at->value;
 }
 
-std::int64_t Settings::size(std::string_view key) const {
+std::int64_t Settings::size(std::string_view key, std::int64_t least) const {
   const auto value = parse_int(text(key));
-  if (!value || *value < 1 || *value > kLargestSize) {
-    throw bad_value(model_, key, text(key), "a whole number from 1");
+  if (!value || *value < least || *value > kLargestSize) {
+    throw bad_value(model_, key, text(key), fmt::format("a whole number from {}", least));
   }
   return *value;
 }
+
+double Settings::real(std::string_view key) const {
+  const auto value = parse_double(text(key));
+  if (!value || !(*value > 0) || *value > 1e9) {
+    throw bad_value(model_, key, text(key), "a number above 0");
+  }
+  return *value;
+}
+
+const std::string& Settings::choice(std::string_view key,
+                                    std::initializer_list<std::string_view> allowed) const {
+  const auto& value = text(key);
+  if (std::ranges::find(allowed, value) == allowed.end()) {
+    throw bad_value(model_, key, value, fmt::format("{}", fmt::join(allowed, " or ")));
+  }
+  return value;
+}
+
+std::int64_t Settings::size_or_same(std::string_view key, std::string_view name) const {
+  return text(key) == name ? size(name) : size(key);
+}
+
+void Settings::fail(const std::string& message) const { throw UserError("model", model_, message); }
 
 std::vector<std::int64_t> Settings::sizes(std::string_view key) const {
   std::vector<std::int64_t> out;
@@ -57,10 +86,20 @@ void Settings::set(std::string_view key, std::string_view value) {
                     "it has: " + join(keys, ", "));
   }
   at->value = std::string(value);
+  set_.emplace_back(key);
 }
 
 std::span<const ModelSpec* const> all_models() {
-  static constexpr std::array<const ModelSpec*, 3> kAll = {&kBertLarge, &kDlrm, &kMlp};
+  static constexpr auto kAll = std::to_array<const ModelSpec*>({
+      &kBertLarge,   &kCandleUno,   &kDlrm,
+      &kDlrmA,       &kDlrmAMoe,    &kDlrmATransformer,
+      &kDlrmB,       &kDlrmBMoe,    &kDlrmBTransformer,
+      &kGpt2,        &kGpt3_175b,   &kInceptionV3,
+      &kLlama2_70b,  &kLlama3_405b, &kLlama3_70b,
+      &kLlama3_8b,   &kLlama_65b,   &kLlmMoe1_8t,
+      &kMixtral8x7b, &kMlp,         &kNasnetA,
+      &kResnet50,    &kResnext50,   &kXdl,
+  });
   return kAll;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,12 @@ struct Hyperparameter {
   std::string key;
   std::string value;  // the default; "512-256-64" for lists of sizes
   std::string doc;
+  std::string artifact = {};  // the default with variant=artifact, where it is another
 };
+
+// "variant", for networks that Unity's public artifact ships otherwise than its paper has them.
+// `artifact` says what is other there.
+Hyperparameter variant_hyperparameter(const std::string& artifact);
 
 // Hyperparameters with the user's overrides applied.
 class Settings {
@@ -25,16 +31,30 @@ class Settings {
   Settings(std::string model, std::vector<Hyperparameter> values)
       : model_(std::move(model)), values_(std::move(values)) {}
 
-  // At least 1, else UserError.
-  [[nodiscard]] std::int64_t size(std::string_view key) const;
+  // Every accessor throws UserError where the value is no such thing.
+  [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t least = 1) const;
   [[nodiscard]] std::vector<std::int64_t> sizes(std::string_view key) const;
+  [[nodiscard]] double real(std::string_view key) const;  // more than 0
+  // One of `allowed`.
+  [[nodiscard]] const std::string& choice(std::string_view key,
+                                          std::initializer_list<std::string_view> allowed) const;
+  [[nodiscard]] bool is_artifact() const {
+    return choice("variant", {"published", "artifact"}) == "artifact";
+  }
+  // The default is "NAME", for the same value as that key has.
+  [[nodiscard]] std::int64_t size_or_same(std::string_view key, std::string_view name) const;
+
   void set(std::string_view key, std::string_view value);
   [[nodiscard]] bool has(std::string_view key) const;
+  [[nodiscard]] const std::string& model() const { return model_; }
+  // What is impossible for this model: UserError with its name.
+  [[noreturn]] void fail(const std::string& message) const;
 
  private:
   [[nodiscard]] const std::string& text(std::string_view key) const;
   std::string model_;
   std::vector<Hyperparameter> values_;
+  std::vector<std::string> set_;  // keys whose value is the user's
 };
 
 struct ModelSpec {
@@ -42,14 +62,36 @@ struct ModelSpec {
   std::string doc;  // what it is and where its figures come from
   std::vector<Hyperparameter> hyperparameters;
   std::int64_t batch_per_device = 1;  // of the published evaluation; global batch = this x devices
+  std::int64_t batch = 0;             // where not 0: the published global batch, on any devices
   std::int64_t train_batch = 1;       // small global batch for running it here
   bool adam = false;                  // the published optimizer is Adam; else SGD
   std::function<graph::Graph(const Settings&, std::int64_t batch, DType)> build;
 };
 
 extern const ModelSpec kBertLarge;
+extern const ModelSpec kCandleUno;
 extern const ModelSpec kDlrm;
+extern const ModelSpec kDlrmA;
+extern const ModelSpec kDlrmAMoe;
+extern const ModelSpec kDlrmATransformer;
+extern const ModelSpec kDlrmB;
+extern const ModelSpec kDlrmBMoe;
+extern const ModelSpec kDlrmBTransformer;
+extern const ModelSpec kGpt2;
+extern const ModelSpec kGpt3_175b;
+extern const ModelSpec kInceptionV3;
+extern const ModelSpec kLlama2_70b;
+extern const ModelSpec kLlama3_405b;
+extern const ModelSpec kLlama3_70b;
+extern const ModelSpec kLlama3_8b;
+extern const ModelSpec kLlama_65b;
+extern const ModelSpec kLlmMoe1_8t;
+extern const ModelSpec kMixtral8x7b;
 extern const ModelSpec kMlp;
+extern const ModelSpec kNasnetA;
+extern const ModelSpec kResnet50;
+extern const ModelSpec kResnext50;
+extern const ModelSpec kXdl;
 
 // In alphabetical order.
 std::span<const ModelSpec* const> all_models();

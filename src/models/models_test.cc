@@ -1,33 +1,65 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
+
 #include "graph/fold.h"
+#include "graph/sequential.h"
 #include "graph/text.h"
 #include "models/model.h"
+#include "models/small_models_test_support.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
 
 namespace tandem::models {
 namespace {
 
-std::int64_t parameters(std::string_view text) {
-  return count_parameters(parse_model(text).build(8, DType::kFp32));
+using graph::Graph;
+using graph::NodeId;
+
+Graph build(std::string_view text, std::int64_t batch = 8) {
+  return parse_model(text).build(batch, DType::kFp32);
 }
+
+std::int64_t parameters(std::string_view text) { return count_parameters(build(text)); }
+
+std::string small(const std::string& name) { return name + ":" + small_models().at(name).settings; }
+
+// --- Parameters and operations, counted by hand --------------------------------------------------
 
 TEST(Models, MlpParameters) {
   EXPECT_EQ(parameters("mlp:layers=2,inputs=784,hidden=512,outputs=10"), 784 * 512 + 512 * 10);
-  EXPECT_EQ(parameters("mlp"), std::int64_t{16} * 8192 * 8192);
+  EXPECT_EQ(parameters("mlp:variant=artifact,layers=2,inputs=3,hidden=5,outputs=7"),
+            2 * (3 * 5 + 5 * 7));
 }
 
-TEST(Models, BertLargeEncoderParameters) {
-  // Q, K, V and the output projection, two FFN matrices, scale and shift of two norms; no biases.
+TEST(Models, BertLargeParameters) {
+  // Q, K, V and the output projection, two FFN matrices, all with biases, and two norms.
   const std::int64_t h = 1024;
-  const std::int64_t layer = 4 * h * h + 2 * h * 4096 + 2 * 2 * h;
-  EXPECT_EQ(parameters("bert_large"), 24 * layer);
-  EXPECT_EQ(parameters("bert_large:layers=1"), layer);
-  // 302 M of the 340 M published; the rest are embeddings, biases and the head.
-  EXPECT_EQ(parameters("bert_large"), 302088192);
+  const std::int64_t layer = 4 * (h * h + h) + 2 * h * 4096 + 4096 + h + 2 * 2 * h;
+  const std::int64_t embedding = (30522 + 512 + 2) * h + 2 * h;
+  const std::int64_t head = h * h + h + 2 * h + 30522;
+  EXPECT_EQ(parameters("bert_large"), embedding + 24 * layer + head);
+  EXPECT_EQ(parameters("bert_large:layers=1"), embedding + layer + head);
   EXPECT_EQ(weights_bytes(parse_model("bert_large").build(8, DType::kBf16)).value,
-            2.0 * 24 * layer);
-  // Head count and sequence length change none.
-  EXPECT_EQ(parameters("bert_large:layers=1,heads=8,seq=64"), layer);
+            2.0 * static_cast<double>(embedding + 24 * layer + head));
+  // Head count and sequence length change none, up to the 512 positions that are learned.
+  EXPECT_EQ(parameters("bert_large:layers=1,heads=8,seq=64"), embedding + layer + head);
+  EXPECT_EQ(parameters("bert_large:layers=1,seq=1024"), embedding + 512 * h + layer + head);
+}
+
+TEST(Models, DecoderParameters) {
+  // Grouped heads, three matrices a feed-forward block, two norms; a table, a norm and a head.
+  EXPECT_EQ(parameters("llama3_8b:layers=2,hidden=16,heads=4,kv_heads=2,ffn=20,vocab=30,seq=8"),
+            2 * (2 * 16 * 16 + 2 * 8 * 16 + 3 * 16 * 20 + 2 * 16) + 30 * 16 + 16 + 30 * 16);
+  // Every expert has the three matrices; a router.
+  EXPECT_EQ(parameters("mixtral_8x7b:layers=1,hidden=16,heads=4,kv_heads=1,ffn=20,vocab=30,seq=8,"
+                       "experts=5"),
+            2 * 16 * 16 + 2 * 4 * 16 + 5 * 3 * 16 * 20 + 5 * 16 + 2 * 16 + 2 * 30 * 16 + 16);
+  // Biases, 1024 positions, the head tied to the table.
+  EXPECT_EQ(parameters("gpt2:layers=1,hidden=16,heads=4,ffn=20,vocab=30,seq=8"),
+            4 * (16 * 16 + 16) + 2 * 16 * 20 + 20 + 16 + 4 * 16 + (30 + 1024) * 16 + 2 * 16);
 }
 
 TEST(Models, DlrmParameters) {
@@ -40,19 +72,57 @@ TEST(Models, DlrmParameters) {
 }
 
 TEST(Models, ForwardFlops) {
-  const auto flops = [](std::string_view text) {
-    return count_forward_flops(parse_model(text).build(8, DType::kFp32)).value;
-  };
+  const auto flops = [](std::string_view text) { return count_forward_flops(build(text)).value; };
   // A multiplication and an addition per weight and sample, and the small change of the loss.
   const double products = 2.0 * 8 * (784 * 512 + 512 * 10);
   EXPECT_GE(flops("mlp:layers=2,inputs=784,hidden=512,outputs=10"), products);
   EXPECT_LE(flops("mlp:layers=2,inputs=784,hidden=512,outputs=10"), 1.01 * products);
-  // BERT: 2 x parameters x tokens, and the two attention products.
+  // A layer of BERT: 2 x parameters x tokens, and the two attention products.
   const double tokens = 8.0 * 512;
   const double bert = tokens * (2 * (4 * 1024.0 * 1024 + 2 * 1024 * 4096) + 4 * 512.0 * 1024);
-  EXPECT_GE(flops("bert_large:layers=1"), bert);
-  EXPECT_LE(flops("bert_large:layers=1"), 1.02 * bert);
+  const double layer = flops("bert_large:layers=2") - flops("bert_large:layers=1");
+  EXPECT_GE(layer, bert);
+  EXPECT_LE(layer, 1.02 * bert);
 }
+
+TEST(Models, ExpertsComputeTheirShareOfTheTokens) {
+  const auto expert_density = [](const std::string& settings) {
+    const auto graph = build(
+        "mixtral_8x7b:layers=1,hidden=16,heads=4,kv_heads=4,ffn=8,vocab=9,"
+        "seq=8," +
+        settings);
+    for (auto id : graph.ids()) {
+      if (graph.node(id).name == "l0.expert_down") return graph.node(id).type.density;
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(expert_density("experts=8,active_experts=2"), 0.25);
+  EXPECT_EQ(expert_density("experts=8,active_experts=2,imbalance=1.5"), 0.375);
+  EXPECT_EQ(expert_density("experts=8,active_experts=2,imbalance=9"), 1);
+  EXPECT_EQ(expert_density("experts=4,active_experts=4"), 1);
+  // Twice the experts cost parameters, not operations.
+  const auto flops = [](std::string_view text) { return count_forward_flops(build(text)).value; };
+  EXPECT_NEAR(flops("mixtral_8x7b:experts=16,layers=1") / flops("mixtral_8x7b:layers=1"), 1, 0.001);
+}
+
+TEST(Models, BatchNormGroups) {
+  const auto group = [](const std::string& settings, std::int64_t batch) {
+    const auto graph = build("resnet50:image=32,blocks=1" + settings, batch);
+    for (auto id : graph.ids()) {
+      const auto& op = graph.node(id).op;
+      if (op.is(ops::kBatchNorm)) return op.get<ops::BatchNorm>().group;
+    }
+    return std::int64_t{-1};
+  };
+  EXPECT_EQ(group("", 64), 64);
+  EXPECT_EQ(group("", 128), 64);
+  EXPECT_EQ(group("", 96), 0);
+  EXPECT_EQ(group("", 32), 0);
+  EXPECT_EQ(group(",bn_group=8", 64), 8);
+  EXPECT_EQ(group(",bn_group=128", 128), 128);
+}
+
+// --- What holds for every network ----------------------------------------------------------------
 
 TEST(Models, TheBatchIsTheLeadingDimensionOfEveryInput) {
   for (const auto* spec : all_models()) {
@@ -68,10 +138,19 @@ TEST(Models, TheBatchIsTheLeadingDimensionOfEveryInput) {
   }
 }
 
+TEST(Models, AreBuiltInASecond) {
+  for (const auto* spec : all_models()) {
+    const auto begin = std::chrono::steady_clock::now();
+    (void)build(spec->name, spec->batch > 0 ? spec->batch : 128 * spec->batch_per_device);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(taken.count(), 1) << spec->name;
+  }
+}
+
 TEST(Models, TextParsesBack) {
   for (const auto* spec : all_models()) {
     SCOPED_TRACE(spec->name);
-    const auto graph = parse_model(spec->name).build(spec->train_batch, DType::kFp32);
+    const auto graph = build(spec->name, spec->train_batch);
     const auto text = graph::to_text(graph);
     const auto again = graph::parse_graph(text);
     EXPECT_EQ(graph::to_text(again), text);
@@ -87,7 +166,7 @@ TEST(Models, FoldedTextParsesBack) {
   for (const auto* spec : all_models()) texts.push_back(spec->name);
   for (const auto& text : texts) {
     SCOPED_TRACE(text);
-    const auto graph = parse_model(text).build(8, DType::kFp32);
+    const auto graph = build(text);
     const auto again = graph::parse_graph(graph::to_folded_text(graph));
     EXPECT_EQ(graph::to_text(again), graph::to_text(graph));
     EXPECT_EQ(again.identity_hash(), graph.identity_hash());
@@ -96,13 +175,81 @@ TEST(Models, FoldedTextParsesBack) {
 }
 
 TEST(Models, LayersFold) {
-  const auto lines = [](std::string_view text) {
-    return graph::fold(parse_model(text).build(8, DType::kFp32)).size();
-  };
+  const auto lines = [](const std::string& text) { return graph::fold(build(text)).size(); };
   EXPECT_EQ(lines("bert_large"), lines("bert_large:layers=1") + 3);
-  EXPECT_EQ(lines("bert_large:layers=96"), lines("bert_large"));
-  EXPECT_EQ(lines("mlp:layers=100"), lines("mlp:layers=10"));
-  EXPECT_EQ(lines("dlrm:tables=26"), lines("dlrm:tables=10"));
+  for (const auto* spec : all_models()) {
+    const Settings settings(spec->name, spec->hyperparameters);
+    for (const std::string key : {"layers", "tables"}) {
+      if (!settings.has(key)) continue;
+      // Tables of MAD-Max's networks are one tensor.
+      EXPECT_EQ(lines(fmt::format("{}:{}=40", spec->name, key)),
+                lines(fmt::format("{}:{}=10", spec->name, key)))
+          << spec->name << " " << key;
+    }
+  }
+  EXPECT_EQ(lines("resnet50:blocks=9"), lines("resnet50:blocks=4"));
+  EXPECT_EQ(lines("candle_uno:towers=9,features=5"), lines("candle_uno:towers=4,features=5"));
+}
+
+TEST(Models, WeightsStandRightBeforeTheirFirstUse) {
+  for (const auto* spec : all_models()) {
+    const auto graph = build(spec->name);
+    const auto consumers = graph.consumers();
+    for (auto id : graph.ids()) {
+      if (!is_weight(graph.node(id))) continue;
+      ASSERT_FALSE(consumers[id.index()].empty());
+      for (auto i = id.index(); i < consumers[id.index()][0].index(); ++i) {
+        EXPECT_EQ(graph.node(NodeId(i)).op.role(), ops::Role::kSource)
+            << spec->name << " " << graph.node(id).name << " before " << graph.node(NodeId(i)).name;
+      }
+    }
+  }
+}
+
+TEST(Models, EveryHyperparameterChangesTheGraph) {
+  ASSERT_EQ(small_models().size(), all_models().size());
+  for (const auto* spec : all_models()) {
+    const auto graph = build(small(spec->name));
+    for (const auto& h : spec->hyperparameters) {
+      SCOPED_TRACE(spec->name + " " + h.key);
+      if (h.key == "aux") continue;  // needs a large image
+      const auto& others = small_models().at(spec->name).others;
+      const auto other = others.find(h.key);
+      if (other == others.end()) {
+        // These two are in the paper as they are in the artifact.
+        EXPECT_TRUE(h.key == "variant" && (spec->name == "xdl" || spec->name == "candle_uno"));
+        const auto same = build(small(spec->name) + ",variant=artifact");
+        EXPECT_EQ(same.identity_hash(), graph.identity_hash());
+        continue;
+      }
+      const auto changed = build(fmt::format("{},{}={}", small(spec->name), h.key, other->second));
+      EXPECT_NE(changed.shape_hash(), graph.shape_hash());
+    }
+  }
+  EXPECT_NE(build("inception_v3:aux=true").shape_hash(), build("inception_v3").shape_hash());
+}
+
+// The loss is a number and moves with every weight that can move it.
+TEST(Models, EveryWeightHasAGradient) {
+  for (const auto& [name, model] : small_models()) {
+    for (const std::string variant : {"published", "artifact"}) {
+      const bool has_variant = model.others.contains("variant");
+      if (variant == "artifact" && !has_variant) continue;
+      SCOPED_TRACE(name + " " + variant);
+      const auto graph = build(small(name) + (has_variant ? ",variant=" + variant : ""), 4);
+      const auto values =
+          graph::run_forward<double>(graph, graph::feed_values<double>(graph, 1, 0));
+      EXPECT_TRUE(std::isfinite(values[graph.outputs()[0].index()].data[0]));
+      const auto gradients =
+          graph::run_backward<double>(graph, values, graph::loss_seed<double>(graph));
+      for (auto id : graph.ids()) {
+        if (!is_weight(graph.node(id))) continue;
+        const auto& g = gradients[id.index()].data;
+        EXPECT_TRUE(std::ranges::any_of(g, [](double v) { return v != 0; })) << graph.node(id).name;
+        EXPECT_TRUE(std::ranges::all_of(g, [](double v) { return std::isfinite(v); }));
+      }
+    }
+  }
 }
 
 TEST(Models, AreInAlphabeticalOrderAndDocumented) {
@@ -115,29 +262,71 @@ TEST(Models, AreInAlphabeticalOrderAndDocumented) {
   }
 }
 
+// --- Settings ------------------------------------------------------------------------------------
+
+TEST(Models, TheArtifactsDefaultsGiveWay) {
+  EXPECT_EQ(parameters("dlrm:variant=artifact,tables=2"),
+            parameters("dlrm:tables=2,variant=artifact"));
+  EXPECT_EQ(parameters("dlrm:variant=artifact") - parameters("dlrm:variant=artifact,tables=3"),
+            1000000 * 64 + 64 * 64);
+  EXPECT_EQ(parameters("dlrm:variant=published"), parameters("dlrm"));
+}
+
 TEST(ModelErrors, SayWhatIsWrongAndWhatThereIs) {
   struct Case {
     std::string_view text, message;
   };
   const Case cases[] = {
       {"mpl", "mpl: there is no such model (did you mean 'mlp'?)"},
-      {"bert", "bert: there is no such model (`tandem models` lists them)"},
+      {"llama3_8", "llama3_8: there is no such model (did you mean 'llama3_8b'?)"},
+      {"transformer", "transformer: there is no such model (`tandem models` lists them)"},
       {"", "there is no such model (`tandem models` lists them)"},
       {"mlp:depth=2",
-       "mlp: has no hyperparameter 'depth' (it has: layers, hidden, inputs, outputs)"},
+       "mlp: has no hyperparameter 'depth' (it has: layers, hidden, inputs, outputs, variant)"},
       {"mlp:layers", "mlp: 'layers' is not key=value"},
       {"mlp:layers=2,,hidden=4", "mlp: '' is not key=value"},
       {"mlp:layers=two", "mlp: 'layers' cannot be 'two' (expected a whole number from 1)"},
       {"mlp:layers=0", "mlp: 'layers' cannot be '0' (expected a whole number from 1)"},
       {"mlp:hidden=1e3", "mlp: 'hidden' cannot be '1e3' (expected a whole number from 1)"},
       {"mlp:hidden=", "mlp: 'hidden' cannot be '' (expected a whole number from 1)"},
+      {"mlp:variant=paper", "mlp: 'variant' cannot be 'paper' (expected published or artifact)"},
+      {"xdl:variant=paper", "xdl: 'variant' cannot be 'paper' (expected published or artifact)"},
+      {"candle_uno:variant=",
+       "candle_uno: 'variant' cannot be '' (expected published or artifact)"},
+      {"resnet50:variant=artifact",
+       "resnet50: has no hyperparameter 'variant' (it has: image, classes, width, bn_group, "
+       "blocks)"},
       {"dlrm:top=5-x", "dlrm: 'top' cannot be '5-x' (expected sizes like 512-256-64)"},
       {"dlrm:bottom=5--4", "dlrm: 'bottom' cannot be '5--4' (expected sizes like 512-256-64)"},
       {"bert_large:hidden=8,heads=3", "bert_large: hidden 8 is not a multiple of heads 3"},
+      {"gpt2:attention=flash", "gpt2: 'attention' cannot be 'flash' (expected plain or fused)"},
+      {"llama3_8b:kv_heads=5", "llama3_8b: heads 32 is not a multiple of kv_heads 5"},
+      {"llama3_8b:kv_heads=64", "llama3_8b: heads 32 is not a multiple of kv_heads 64"},
+      {"llama_65b:kv_heads=all",
+       "llama_65b: 'kv_heads' cannot be 'all' (expected a whole number from 1)"},
+      {"llama_65b:hidden=9,heads=3",
+       "llama_65b: hidden 9 / heads 3 is odd, and rotary positions turn pairs"},
+      {"mixtral_8x7b:experts=1", "mixtral_8x7b: active_experts 2 is more than experts 1"},
+      {"mixtral_8x7b:imbalance=0.5",
+       "mixtral_8x7b: imbalance is below 1: no expert would be the fullest"},
+      {"mixtral_8x7b:imbalance=even",
+       "mixtral_8x7b: 'imbalance' cannot be 'even' (expected a number above 0)"},
+      {"mixtral_8x7b:imbalance=0",
+       "mixtral_8x7b: 'imbalance' cannot be '0' (expected a number above 0)"},
+      {"inception_v3:image=74", "inception_v3: image 74 is smaller than 75"},
+      {"inception_v3:image=298,aux=true",
+       "inception_v3: image 298 is smaller than 299, which the auxiliary head needs"},
+      {"inception_v3:aux=yes", "inception_v3: 'aux' cannot be 'yes' (expected false or true)"},
+      {"inception_v3:width=5", "inception_v3: width 5 makes 12.5 filters of 80 / 32"},
+      {"nasnet_a:image=31", "nasnet_a: image 31 is smaller than 32"},
+      {"nasnet_a:width=6", "nasnet_a: width 6 is not a multiple of 4"},
+      {"resnet50:bn_group=3", "resnet50: batch 4 is not a multiple of bn_group 3"},
+      {"resnet50:bn_group=-1",
+       "resnet50: 'bn_group' cannot be '-1' (expected a whole number from 0)"},
   };
   for (const auto& c : cases) {
     try {
-      (void)parse_model(c.text).build(4, DType::kFp32);
+      (void)build(c.text, 4);
       ADD_FAILURE() << c.text << " was accepted";
     } catch (const UserError& e) {
       EXPECT_EQ(e.what(), std::string(c.message));

@@ -1,0 +1,56 @@
+// CANDLE-Uno, which predicts how tumours respond to drugs, as Unity (OSDI'22) evaluates it: a tower
+// of 8 dense layers of 4192 for the cell line (942 features) and two drugs' descriptors (5270) and
+// fingerprints (2048); their results and two doses are concatenated and pass through 4 dense layers
+// more. The paper gives no sizes, so these are its artifact's in both variants; layers have no
+// bias.
+#include <fmt/format.h>
+
+#include "models/blocks.h"
+#include "models/model.h"
+#include "ops/registry.h"
+
+namespace tandem::models {
+
+namespace {
+
+graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+  (void)settings.is_artifact();  // complains about other variants
+  const auto hidden = settings.size("hidden");
+  const auto layers = [&](std::string_view key) {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(settings.size(key)), hidden);
+  };
+  const auto widths = settings.sizes("features");
+  graph::GraphBuilder graph(settings.model());
+  const Block b(graph, dtype);
+  std::vector<NodeId> features;
+  for (std::int64_t t = 0; t < settings.size("towers"); ++t) {
+    const auto tower = b.in(fmt::format("tower{}", t + 1));
+    const auto x = tower.input("x", {batch, widths[static_cast<std::size_t>(t) % widths.size()]});
+    features.push_back(tower.mlp(x, layers("layers"), "dense", ops::kRelu, &ops::kRelu));
+  }
+  for (std::int64_t d = 0; d < settings.size("doses"); ++d) {
+    features.push_back(b.input(fmt::format("dose{}", d + 1), {batch, 1}));
+  }
+  auto x = b.concat(features, 1, "features");
+  x = b.mlp(x, layers("top_layers"), "top", ops::kRelu, &ops::kRelu);
+  return graph.finish({b.regression_loss(b.linear(x, 1, "response"))});
+}
+
+}  // namespace
+
+const ModelSpec kCandleUno = {
+    .name = "candle_uno",
+    .doc = "CANDLE-Uno of Unity's evaluation (OSDI'22)",
+    .hyperparameters = {{"towers", "5", "towers of dense layers"},
+                        {"layers", "8", "dense layers of a tower"},
+                        {"hidden", "4192", "width of every layer"},
+                        {"features", "942-5270-2048-5270-2048", "the towers' inputs, in turn"},
+                        {"doses", "2", "inputs of one feature without a tower"},
+                        {"top_layers", "4", "dense layers after the towers"},
+                        variant_hyperparameter("the same")},
+    .batch_per_device = 256,
+    .train_batch = 16,
+    .build = build,
+};
+
+}  // namespace tandem::models

@@ -1,0 +1,57 @@
+// What convolutional classifiers share: an image, convolutions with batch norms, a pooled head.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/blocks.h"
+#include "models/model.h"
+
+namespace tandem::models {
+
+// "image", "classes", "width" and "bn_group" with these defaults.
+std::vector<Hyperparameter> convolutional_hyperparameters(std::int64_t image, std::int64_t width,
+                                                          const std::string& width_doc);
+
+// A Block with what all convolutions of a network have in common.
+class Convolutions {
+ public:
+  Convolutions(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch,
+               DType dtype, double eps);
+
+  [[nodiscard]] Convolutions in(std::string_view name) const {
+    auto out = *this;
+    out.block_ = block_.in(name);
+    return out;
+  }
+  [[nodiscard]] const Block& block() const { return block_; }
+  [[nodiscard]] std::int64_t channels(NodeId x) const { return block_.shape(x)[1]; }
+  [[nodiscard]] std::int64_t rows(NodeId x) const { return block_.shape(x)[2]; }
+
+  // [batch 3 image image]
+  [[nodiscard]] NodeId image() const;
+  // "NAME", "NAME_norm" and "NAME_relu".
+  [[nodiscard]] NodeId conv(NodeId x, std::int64_t filters, const ConvOptions& options,
+                            std::string_view name, bool activate = true) const;
+  // As the artifact of Unity (OSDI'22) has them: with a bias, without a norm.
+  [[nodiscard]] NodeId plain_conv(NodeId x, std::int64_t filters, const ConvOptions& options,
+                                  std::string_view name, bool activate) const;
+  [[nodiscard]] NodeId norm(NodeId x, std::string_view name) const {
+    return block_.batch_norm(x, norm_, name);
+  }
+  [[nodiscard]] NodeId relu(NodeId x, std::string_view name) const;
+  [[nodiscard]] NodeId sum(std::initializer_list<NodeId> parts, std::string_view name) const;
+  [[nodiscard]] NodeId max_pool(NodeId x, const ops::Pool2d& pool, std::string_view name) const;
+  [[nodiscard]] NodeId average_pool(NodeId x, const ops::Pool2d& pool, std::string_view name) const;
+  // The mean over the image, and a product with the classes.
+  [[nodiscard]] NodeId logits(NodeId x) const;
+
+ private:
+  Block block_;
+  ops::BatchNorm norm_;
+  std::int64_t batch_, image_, classes_;
+};
+
+}  // namespace tandem::models

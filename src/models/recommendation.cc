@@ -1,0 +1,123 @@
+#include "models/recommendation.h"
+
+#include <fmt/format.h>
+
+#include "ops/registry.h"
+
+namespace tandem::models {
+
+std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch) {
+  std::vector<NodeId> out;
+  const auto rows = settings.size("rows");
+  for (std::int64_t t = 0; t < settings.size("tables"); ++t) {
+    const auto index = b.indices(fmt::format("index{}", t), {batch, settings.size("bag")}, rows);
+    const auto table = b.weight(fmt::format("table{}", t), {rows, settings.size("dim")});
+    out.push_back(b.add(ops::kEmbeddingBag, {index, table}, fmt::format("bag{}", t)));
+  }
+  return out;
+}
+
+namespace {
+
+constexpr NormOptions kNorm = {};
+
+class Production {
+ public:
+  Production(graph::GraphBuilder& graph, const Settings& settings, Interaction interaction,
+             std::int64_t batch, DType dtype)
+      : b_(graph, dtype), settings_(settings), interaction_(interaction), batch_(batch) {}
+
+  NodeId run() {
+    const auto dense = b_.input("dense", {batch_, settings_.size("dense")});
+    const auto bottom = b_.mlp(dense, settings_.sizes("bottom"), "bottom", ops::kRelu, &ops::kRelu);
+    auto sparse = mean_of_tables();
+    if (interaction_ == Interaction::kTransformer) sparse = transformer(sparse);
+    const auto features = b_.concat({bottom, sparse}, 1, "features");
+    const auto top = interaction_ == Interaction::kExperts
+                         ? experts(features)
+                         : b_.mlp(features, settings_.sizes("top"), "top", ops::kRelu, &ops::kRelu);
+    return b_.regression_loss(b_.linear(top, 1, "click"));
+  }
+
+ private:
+  // [batch dim]. The norm is over all tables' rows of a sample.
+  NodeId mean_of_tables() {
+    const auto tables = settings_.size("tables");
+    const auto rows = settings_.size("rows");
+    const auto dim = settings_.size("dim");
+    const auto index = b_.indices("indices", {batch_, tables, settings_.size("bag")}, rows);
+    const auto weights = b_.weight("tables", {tables, rows, dim});
+    auto x = b_.add(ops::kEmbeddingBags, {index, weights}, "bags");
+    x = b_.norm(b_.reshape(x, {batch_, tables * dim}, "bags_in_a_row"), kNorm, "bags_norm");
+    x = b_.reshape(x, {batch_, tables, dim}, "bags_normal");
+    return b_.add(ops::kReduceMean, ops::Reduction{.axes = {1}}, {x}, "sparse");
+  }
+
+  // [batch hidden], the mean of the tokens that leave the transformer.
+  NodeId transformer(NodeId x) {
+    const auto seq = settings_.size("seq");
+    const auto hidden = settings_.size("hidden");
+    const TransformerOptions layer{
+        .attention = attention_options(settings_),
+        .feed_forward = {.width = settings_.size("ffn"), .activation = &ops::kRelu},
+        .norm = kNorm};
+    x = b_.reshape(b_.linear(x, seq * hidden, "to_tokens"), {batch_, seq, hidden}, "tokens");
+    for (std::int64_t i = 0; i < settings_.size("layers"); ++i) {
+      x = b_.in(fmt::format("l{}", i)).transformer_layer(x, layer);
+    }
+    return b_.add(ops::kReduceMean, ops::Reduction{.axes = {1}}, {x}, "mixed_tokens");
+  }
+
+  // Every expert is a top MLP.
+  NodeId experts(NodeId x) {
+    auto [y, gates] = b_.dispatch(x, expert_options(settings_));
+    std::int64_t layer = 0;
+    for (auto next : settings_.sizes("top")) {
+      y = b_.expert_linear(y, next, fmt::format("top{}", ++layer));
+      y = b_.add(ops::kRelu, {y}, fmt::format("top_relu{}", layer));
+    }
+    return b_.add(ops::kMoeCombine, {gates, y}, "combined");
+  }
+
+  Block b_;
+  const Settings& settings_;
+  Interaction interaction_;
+  std::int64_t batch_;
+};
+
+}  // namespace
+
+std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& s,
+                                                       Interaction interaction) {
+  const auto text = [](std::int64_t v) { return fmt::format("{}", v); };
+  const std::vector<std::string> widths(static_cast<std::size_t>(s.mlp_layers), text(s.mlp_width));
+  const auto mlp = fmt::format("{}", fmt::join(widths, "-"));
+  std::vector<Hyperparameter> out = {{"tables", text(s.tables), "embedding tables"},
+                                     {"rows", text(s.rows), "rows a table"},
+                                     {"dim", text(s.dim), "embedding width"},
+                                     {"dense", text(s.mlp_width), "dense features"},
+                                     {"bag", text(s.bag), "lookups a table and sample"},
+                                     {"bottom", mlp, "bottom MLP's layer widths"},
+                                     {"top", mlp, "top MLP's layer widths"}};
+  if (interaction == Interaction::kTransformer) {
+    out.insert(out.end(),
+               {{"layers", "4", "transformer layers of the interaction"},
+                {"hidden", "512", "width of a token"},
+                {"heads", "4", "attention heads"},
+                {"ffn", "2048", "width inside the feed-forward block"},
+                {"seq", "80", "tokens of a sample"},
+                {"attention", "plain", "plain (scores, softmax, mix) or fused (one operator)"}});
+  }
+  if (interaction == Interaction::kExperts) {
+    for (auto& h : expert_hyperparameters(16, 2)) out.push_back(h);
+  }
+  return out;
+}
+
+graph::Graph build_production(const Settings& settings, Interaction interaction, std::int64_t batch,
+                              DType dtype) {
+  graph::GraphBuilder graph(settings.model());
+  return graph.finish({Production(graph, settings, interaction, batch, dtype).run()});
+}
+
+}  // namespace tandem::models

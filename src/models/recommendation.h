@@ -1,0 +1,29 @@
+// Recommenders: embedding tables for sparse features, MLPs for dense ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/blocks.h"
+#include "models/model.h"
+
+namespace tandem::models {
+
+// For every one of `tables` an input "index0", its table and the sum of the rows it names.
+std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch);
+
+// The recommenders of MAD-Max (ISCA'24, table 2) and their variants.
+struct ProductionSizes {
+  std::int64_t tables, rows, dim, bag;
+  std::int64_t mlp_layers, mlp_width;
+};
+
+enum class Interaction : std::uint8_t { kPlain, kTransformer, kExperts };
+
+std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& sizes,
+                                                       Interaction interaction);
+graph::Graph build_production(const Settings& settings, Interaction interaction, std::int64_t batch,
+                              DType dtype);
+
+}  // namespace tandem::models

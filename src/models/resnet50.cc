@@ -1,0 +1,32 @@
+// ResNet-50 (He et al., 2015, arXiv:1512.03385): stages of 3, 4, 6 and 3 blocks. 32 images a device
+// as in Goyal et al., 2017 (arXiv:1706.02677).
+#include "models/residual.h"
+
+namespace tandem::models {
+
+namespace {
+
+std::vector<Hyperparameter> hyperparameters() {
+  auto out = convolutional_hyperparameters(224, 64, "filters of the first convolution");
+  out.push_back({"blocks", "3-4-6-3", "blocks of every stage"});
+  return out;
+}
+
+}  // namespace
+
+const ModelSpec kResnet50 = {
+    .name = "resnet50",
+    .doc = "ResNet-50 (arXiv:1512.03385)",
+    .hyperparameters = hyperparameters(),
+    .batch_per_device = 32,
+    .train_batch = 4,
+    .build =
+        [](const Settings& s, std::int64_t batch, DType dtype) {
+          const auto width = s.size("width");
+          return build_residual(
+              {.blocks = s.sizes("blocks"), .width = width, .cardinality = 1, .group_width = width},
+              s, batch, dtype);
+        },
+};
+
+}  // namespace tandem::models

@@ -1,0 +1,36 @@
+// XDL (Jiang et al., 2019, "XDL: An Industrial Deep Learning Framework for High-dimensional Sparse
+// Data") as Unity (OSDI'22) evaluates it: embedding tables and a top MLP, no dense features. The
+// paper gives no sizes, so these are its artifact's in both variants.
+#include "models/recommendation.h"
+#include "ops/registry.h"
+
+namespace tandem::models {
+
+namespace {
+
+graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+  (void)settings.is_artifact();  // complains about other variants
+  graph::GraphBuilder graph(settings.model());
+  const Block b(graph, dtype);
+  const auto joined = b.concat(embedding_bags(b, settings, batch), 1, "features");
+  const auto out = b.mlp(joined, settings.sizes("top"), "top", ops::kRelu, &ops::kSigmoid);
+  return graph.finish({b.regression_loss(out)});
+}
+
+}  // namespace
+
+const ModelSpec kXdl = {
+    .name = "xdl",
+    .doc = "XDL's recommender of Unity's evaluation (OSDI'22)",
+    .hyperparameters = {{"tables", "4", "embedding tables"},
+                        {"rows", "1000000", "rows a table"},
+                        {"dim", "64", "embedding width"},
+                        {"bag", "1", "lookups a table and sample"},
+                        {"top", "256-256-2", "MLP's layer widths"},
+                        variant_hyperparameter("the same")},
+    .batch_per_device = 1024,
+    .train_batch = 256,
+    .build = build,
+};
+
+}  // namespace tandem::models
