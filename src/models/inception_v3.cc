@@ -163,7 +163,7 @@ class Inception {
   int blocks_ = 0;
 };
 
-std::vector<Hyperparameter> hyperparameters() {
+std::vector<Hyperparameter> inception_v3_hyperparameters() {
   auto out = convolutional_hyperparameters(
       299, kWidth, "filters of the first convolution, which scales all others");
   for (auto& h : out) {
@@ -179,7 +179,7 @@ std::vector<Hyperparameter> hyperparameters() {
 const ModelSpec kInceptionV3 = {
     .name = "inception_v3",
     .doc = "Inception-v3 (arXiv:1512.00567)",
-    .hyperparameters = hyperparameters(),
+    .hyperparameters = inception_v3_hyperparameters(),
     .batch_per_device = 64,
     .train_batch = 2,
     .build =

@@ -146,7 +146,7 @@ class Nasnet {
   const Settings& settings_;
 };
 
-std::vector<Hyperparameter> hyperparameters() {
+std::vector<Hyperparameter> nasnet_a_hyperparameters() {
   auto out = convolutional_hyperparameters(331, 168, "filters of the first stage, 4032 / 24");
   out.push_back({"cells", "6", "normal cells of a stage"});
   out.push_back({"stem", "96", "filters of the first convolution"});
@@ -158,7 +158,7 @@ std::vector<Hyperparameter> hyperparameters() {
 const ModelSpec kNasnetA = {
     .name = "nasnet_a",
     .doc = "NASNet-A 6@4032 (arXiv:1707.07012)",
-    .hyperparameters = hyperparameters(),
+    .hyperparameters = nasnet_a_hyperparameters(),
     .batch_per_device = 32,
     .train_batch = 2,
     .build =

@@ -6,7 +6,7 @@ namespace tandem::models {
 
 namespace {
 
-std::vector<Hyperparameter> hyperparameters() {
+std::vector<Hyperparameter> resnet50_hyperparameters() {
   auto out = convolutional_hyperparameters(224, 64, "filters of the first convolution");
   out.push_back({"blocks", "3-4-6-3", "blocks of every stage"});
   return out;
@@ -17,7 +17,7 @@ std::vector<Hyperparameter> hyperparameters() {
 const ModelSpec kResnet50 = {
     .name = "resnet50",
     .doc = "ResNet-50 (arXiv:1512.03385)",
-    .hyperparameters = hyperparameters(),
+    .hyperparameters = resnet50_hyperparameters(),
     .batch_per_device = 32,
     .train_batch = 4,
     .build =

@@ -7,7 +7,7 @@ namespace tandem::models {
 
 namespace {
 
-std::vector<Hyperparameter> hyperparameters() {
+std::vector<Hyperparameter> resnext50_hyperparameters() {
   auto out = convolutional_hyperparameters(224, 64, "filters of the first convolution");
   out.push_back({"blocks", "3-4-6-3", "blocks of every stage"});
   out.push_back({"groups", "32", "groups of the 3x3 convolutions"});
@@ -21,7 +21,7 @@ std::vector<Hyperparameter> hyperparameters() {
 const ModelSpec kResnext50 = {
     .name = "resnext50",
     .doc = "ResNeXt-50 32x4d (arXiv:1611.05431)",
-    .hyperparameters = hyperparameters(),
+    .hyperparameters = resnext50_hyperparameters(),
     .batch_per_device = 64,
     .train_batch = 4,
     .build =

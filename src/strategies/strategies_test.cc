@@ -126,7 +126,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
   const auto model = build("bert_large:layers=1", 8);
   const auto strategy = megatron(model, digits, kInner);
   ASSERT_TRUE(strategy.has_value());
-  expect_layouts(layouts(model, digits, *strategy), {{"x", "0r"},
+  expect_layouts(layouts(model, digits, *strategy), {{"tokens", "0r"},
                                                      // [b h s d] by heads; weights [h d i]
                                                      {"l0.q", "01"},
                                                      {"l0.k", "01"},
@@ -146,7 +146,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
                                                      // columns, then rows
                                                      {"l0.w_ffn1", "r0"},
                                                      {"l0.ffn1", "02"},
-                                                     {"l0.ffn_relu", "02"},
+                                                     {"l0.ffn_gelu", "02"},
                                                      {"l0.w_ffn2", "r1"},
                                                      {"l0.ffn2", "0p"},
                                                      {"l0.ffn_sum", "0r"},
