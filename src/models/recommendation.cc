@@ -91,8 +91,7 @@ class Production {
 std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& s,
                                                        Interaction interaction) {
   const auto text = [](std::int64_t v) { return fmt::format("{}", v); };
-  const std::vector<std::string> widths(static_cast<std::size_t>(s.mlp_layers), text(s.mlp_width));
-  const auto mlp = fmt::format("{}", fmt::join(widths, "-"));
+  const auto mlp = fmt::format("{}x{}", s.mlp_layers, s.mlp_width);
   std::vector<Hyperparameter> out = {{"tables", text(s.tables), "embedding tables"},
                                      {"rows", text(s.rows), "rows a table"},
                                      {"dim", text(s.dim), "embedding width"},
