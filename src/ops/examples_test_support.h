@@ -21,6 +21,7 @@ struct Example {
   AttributeList attributes = {};
   std::vector<Shape> inputs = {};
   std::int64_t below = 0;  // index operands are in [0, below)
+  bool sparse = false;     // some real operands are zero in the field: gates that are shut
   bool positive = false;   // real operands are in [0.5, 1.5): for logarithms, roots and divisors
 };
 
@@ -44,7 +45,7 @@ inline std::vector<Example> examples() {
       {"batch_norm", {}, {{4, 2, 3}, {2}, {2}}},
       {"batch_norm", {{"group", "2"}}, {{6, 2, 2, 2}, {2}, {2}}},
       {"batch_normalize", {{"eps", "4"}}, {{6, 2, 3}, {3, 2, 2}, {2}, {2}}},
-      //{"cast", {{"to", "fp64"}}, {{2, 3}}},
+      {"cast", {{"to", "fp64"}}, {{2, 3}}},
       {"clip", {{"min", "-0.5"}, {"max", "0.5"}}, {{2, 3}}},
       {"concat", {{"axis", "0"}}, {{2, 3}, {4, 3}}},
       {"concat", {{"axis", "1"}}, {{2, 2, 3}, {2, 4, 3}, {2, 6, 3}}},
@@ -65,8 +66,8 @@ inline std::vector<Example> examples() {
       {"conv2d", {{"stride", "[2, 2]"}}, {{2, 3, 4, 6}, {4, 3, 2, 2}}},
       {"cos", {}, {{2, 3}}},
       {"cross_entropy", {}, {{2, 3, 4}, {2, 3}}, 4},
-      {"div", {}, {{2, 3}, {2, 3}}, 0, true},
-      //{"dropout", {{"p", "0.25"}, {"origin", "7"}}, {{4, 6}}},
+      {"div", {}, {{2, 3}, {2, 3}}, 0, false, true},
+      {"dropout", {{"p", "0.25"}, {"origin", "7"}}, {{4, 6}}},
       {"embedding", {}, {{2, 4}, {6, 3}}, 6},
       {"embedding_bag", {}, {{2, 4}, {6, 3}}, 6},
       {"embedding_bag", {{"mode", "mean"}}, {{2, 3, 4}, {6, 2}}, 6},
@@ -78,6 +79,7 @@ inline std::vector<Example> examples() {
       {"gelu", {}, {{2, 3}}},
       {"gelu_tanh", {}, {{2, 3}}},
       {"global_avg_pool", {}, {{2, 3, 4, 2}}},
+      {"group_norm", {{"groups", "3"}}, {{2, 6, 2, 2}, {6}, {6}}},
       {"identity", {}, {{2, 3}}},
       {"interaction", {}, {{2, 4, 6}}},
       {"layer_norm", {}, {{2, 3, 4}, {4}, {4}}},
@@ -88,7 +90,7 @@ inline std::vector<Example> examples() {
       {"linear", {{"act", "relu"}}, {{2, 4}, {6, 4}}},
       {"linear", {}, {{2, 4}, {6, 4}, {6}}},
       {"linear", {{"act", "gelu"}}, {{2, 3, 4}, {6, 4}, {6}}},
-      {"log", {}, {{2, 3}}, 0, true},
+      {"log", {}, {{2, 3}}, 0, false, true},
       {"matmul", {}, {{2, 4}, {4, 6}}},
       {"matmul", {}, {{2, 3, 4}, {2, 4, 6}}},
       {"matmul", {}, {{2, 3, 4}, {4, 6}}},
@@ -97,8 +99,8 @@ inline std::vector<Example> examples() {
        {{"kernel", "[3, 2]"}, {"stride", "[2, 2]"}, {"padding", "[1, 0]"}},
        {{2, 3, 6, 4}}},
       {"min", {}, {{2, 3}, {3}}},
-      {"moe_combine", {}, {{2, 3, 4}, {4, 2, 3, 2}}},
-      {"moe_dispatch", {{"density", "0.5"}}, {{2, 3, 4}, {2, 3, 6}}},
+      {"moe_combine", {}, {{2, 3, 4}, {4, 2, 3, 2}}, 0, true},
+      {"moe_dispatch", {{"density", "0.5"}}, {{2, 3, 4}, {2, 3, 6}}, 0, true},
       {"mse", {}, {{2, 3}, {2, 3}}},
       {"mse", {}, {{6}, {6}}},
       {"mul", {}, {{2, 3}, {2, 3}}},
@@ -106,7 +108,7 @@ inline std::vector<Example> examples() {
       {"neg", {}, {{2, 3}}},
       {"pad", {{"axis", "1"}, {"before", "1"}, {"after", "2"}}, {{2, 3}}},
       {"pick", {}, {{2, 3, 4}, {2, 3}}, 4},
-      {"reciprocal", {}, {{2, 3}}, 0, true},
+      {"reciprocal", {}, {{2, 3}}, 0, false, true},
       {"reduce_max", {{"axes", "[1]"}}, {{2, 3, 4}}},
       {"reduce_mean", {{"axes", "[0, 2]"}, {"keep", "true"}}, {{2, 3, 4}}},
       {"reduce_sum", {{"axes", "[-1]"}}, {{2, 3, 4}}},
@@ -117,7 +119,7 @@ inline std::vector<Example> examples() {
       {"rms_norm", {}, {{2, 3, 4}, {4}}},
       {"rope", {}, {{2, 3, 4}}},
       {"row_max", {}, {{2, 3, 4}}},
-      {"rsqrt", {}, {{2, 3}}, 0, true},
+      {"rsqrt", {}, {{2, 3}}, 0, false, true},
       {"scale", {{"factor", "0.5"}}, {{2, 3}}},
       {"sigmoid", {}, {{2, 3}}},
       {"silu", {}, {{2, 3}}},
@@ -127,7 +129,7 @@ inline std::vector<Example> examples() {
       {"softmax", {{"axis", "0"}}, {{2, 3}}},
       {"softmax", {{"causal", "true"}}, {{2, 4, 4}}},
       {"split", {{"axis", "1"}, {"parts", "3"}, {"part", "1"}}, {{2, 6}}},
-      {"sqrt", {}, {{2, 3}}, 0, true},
+      {"sqrt", {}, {{2, 3}}, 0, false, true},
       {"square", {}, {{2, 3}}},
       {"sub", {}, {{2, 3}, {2, 3}}},
       {"tanh", {}, {{2, 3}}},
@@ -162,6 +164,8 @@ std::vector<Dense<T>> random_inputs(const Example& e, std::mt19937_64& random) {
       v = term::random_value<T>(random);
       if constexpr (std::is_same_v<T, double>) {
         if (e.positive) v = 1 + v / 2;
+      } else {
+        if (e.sparse && random() % 3 == 0) v = T{};
       }
     }
   }

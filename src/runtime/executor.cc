@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
 #include "runtime/aten.h"
 #include "runtime/optimizer.h"
@@ -49,7 +50,6 @@ Executor::Ready Executor::prepare(const Task& task) const {
   Ready ready{.task = &task};
   if (task.kind != TaskKind::kForward && task.kind != TaskKind::kBackward) return ready;
   const auto& op = program_.pcg.node(task.node).op;
-  ready.kernel = &find_kernel(op.spec().kernel);
   ready.call.op = op;
   for (auto input : program_.pcg.inputs(task.node)) {
     const auto& buffer = program_.buffer(program_.tensor[input.index()]);
@@ -60,6 +60,7 @@ Executor::Ready Executor::prepare(const Task& task) const {
     }
     ready.call.operands.push_back(shard);
   }
+  ready.kernel = &find_kernel(ready.call);
   if (task.kind == TaskKind::kBackward) {
     const auto result = program_.tensor[task.node.index()];
     if (ready.kernel->uses_result(op) && kept_for_backward(result)) ready.kept_result = result;
@@ -75,6 +76,14 @@ bool Executor::kept_for_backward(BufferId id) const {
     return task.kind == TaskKind::kBackward &&
            std::ranges::find(task.reads, id) != task.reads.end();
   });
+}
+
+std::vector<std::string> Executor::slow_operators() const {
+  std::set<std::string> names;
+  for (const auto& ready : tasks_) {
+    if (ready.kernel == &kMeaningKernel) names.insert(ready.call.op.name());
+  }
+  return {names.begin(), names.end()};
 }
 
 void Executor::find_last_uses() {
@@ -108,6 +117,9 @@ void Executor::initialise() {
 
 void Executor::feed(std::int64_t step) {
   step_ = step;
+  for (auto& ready : tasks_) {
+    ready.call.draw = {training_.seed, static_cast<std::uint64_t>(step)};
+  }
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     const auto& buffer = program_.buffers[b];
     if (buffer.kind != BufferKind::kInput || !holds(BufferId(b))) continue;

@@ -27,6 +27,9 @@ class Executor {
   // This device's share of the loss: all devices' shares add up to it.
   [[nodiscard]] double loss() const;
 
+  // Operators that run by their meaning, for want of a kernel.
+  [[nodiscard]] std::vector<std::string> slow_operators() const;
+
  private:
   // A task with what does not change from step to step worked out.
   struct Ready {

@@ -120,25 +120,49 @@ Gradients mse_backward(const Call& call, const BackwardInput& b) {
 
 bool softmax_uses_result(const ops::Op&) { return true; }
 
+// --- What they cover ----------------------------------------------------------------------------
+
+bool same_shapes(const Call& call) { return call.operands[0].sizes == call.operands[1].sizes; }
+
+bool linear_covers(const Call& call) {
+  return has_relu(call.op) || call.op.get<ops::Linear>().act == ops::Activation::kNone;
+}
+
+bool matmul_covers(const Call& call) {
+  const auto& a = call.operands[0].sizes;
+  const auto& b = call.operands[1].sizes;
+  return a.rank() == b.rank() && std::equal(a.begin(), a.end() - 2, b.begin());
+}
+
+bool softmax_covers(const Call& call) {
+  const auto& softmax = call.op.get<ops::Softmax>();
+  const auto last = static_cast<std::int64_t>(call.operands[0].sizes.rank()) - 1;
+  return !softmax.causal && (softmax.axis == -1 || softmax.axis == last);
+}
+
+bool layer_norm_covers(const Call& call) { return call.operands.size() == 3; }
+
+constexpr auto kNoResult = [](const ops::Op&) { return false; };
+
 }  // namespace
 
-const Kernel& find_kernel(std::string_view name) {
+const Kernel& find_kernel(const Call& call) {
   static const std::array kTable = {
-      Kernel{"add", add_forward, add_backward},
+      Kernel{"add", add_forward, add_backward, kNoResult, same_shapes},
       Kernel{"concat", concat_forward, concat_backward},
       kContractKernel,
       kEmbeddingBagKernel,
-      Kernel{"layer_norm", layer_norm_forward, layer_norm_backward},
-      Kernel{"linear", linear_forward, linear_backward, has_relu},
-      Kernel{"matmul", matmul_forward, matmul_backward},
+      Kernel{"layer_norm", layer_norm_forward, layer_norm_backward, kNoResult, layer_norm_covers},
+      Kernel{"linear", linear_forward, linear_backward, has_relu, linear_covers},
+      Kernel{"matmul", matmul_forward, matmul_backward, kNoResult, matmul_covers},
       Kernel{"mse", mse_forward, mse_backward},
       Kernel{"relu", relu_forward, relu_backward},
-      Kernel{"softmax", softmax_forward, softmax_backward, softmax_uses_result},
+      Kernel{"softmax", softmax_forward, softmax_backward, softmax_uses_result, softmax_covers},
   };
   for (const auto& kernel : kTable) {
-    if (kernel.name == name) return kernel;
+    if (kernel.name == call.op.spec().kernel && kernel.covers(call)) return kernel;
   }
-  throw UserError("plan", "", fmt::format("the runtime has no kernel '{}'", name));
+  return kMeaningKernel;
 }
 
 }  // namespace tandem::runtime

@@ -9,6 +9,7 @@
 
 #include "ops/op.h"
 #include "runtime/tensor.h"
+#include "term/evaluate.h"
 
 namespace tandem::runtime {
 
@@ -25,6 +26,7 @@ struct Call {
   // May embedding_bag give its table's gradient as a sparse tensor, not coalesced, of the rows
   // read?
   bool row_sparse = false;
+  term::Draw draw = {};  // for operators with random numbers
 };
 
 struct BackwardInput {
@@ -45,13 +47,17 @@ struct Kernel {
   Gradients (*backward)(const Call&, const BackwardInput&);
   // Is the backward pass cheaper if it is given the result? (It never needs it.)
   bool (*uses_result)(const ops::Op&) = [](const ops::Op&) { return false; };
+  // Does it cover these attributes and operands?
+  bool (*covers)(const Call&) = [](const Call&) { return true; };
 };
 
-// Throws UserError when the runtime has no such kernel.
-const Kernel& find_kernel(std::string_view name);
+// The kernel for the call: the operator's own, or kMeaningKernel where there is none that covers
+// it.
+const Kernel& find_kernel(const Call& call);
 
 // The families that have files of their own.
 extern const Kernel kContractKernel;
 extern const Kernel kEmbeddingBagKernel;
+extern const Kernel kMeaningKernel;
 
 }  // namespace tandem::runtime

@@ -88,8 +88,14 @@ Gradients backward(const Call& call, const BackwardInput& b) {
   return grads;
 }
 
+bool covers(const Call& call) {
+  const auto& index = call.op.get<ops::Contract>().index;
+  return call.operands.size() == 2 && index.find('(') == std::string::npos;
+}
+
 }  // namespace
 
-const Kernel kContractKernel = {"contract", forward, backward};
+const Kernel kContractKernel = {"contract", forward, backward, [](const ops::Op&) { return false; },
+                                covers};
 
 }  // namespace tandem::runtime

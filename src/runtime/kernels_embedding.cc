@@ -1,5 +1,6 @@
 // embedding_bag on a device that may hold only some rows of the table: indices are global, and
 // those of other rows contribute nothing.
+#include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
 
@@ -83,8 +84,13 @@ Gradients backward(const Call& call, const BackwardInput& b) {
           call.row_sparse ? sparse_gradient(call, indices, g) : dense_gradient(call, indices, g)};
 }
 
+bool covers(const Call& call) {
+  return call.op.get<ops::EmbeddingBag>().mode == ops::BagMode::kSum;
+}
+
 }  // namespace
 
-const Kernel kEmbeddingBagKernel = {"embedding_bag", forward, backward};
+const Kernel kEmbeddingBagKernel = {"embedding_bag", forward, backward,
+                                    [](const ops::Op&) { return false; }, covers};
 
 }  // namespace tandem::runtime

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ops/attributes.h"
+#include "ops/examples_test_support.h"
 #include "ops/registry.h"
 #include "ops/signature.h"
 #include "runtime/aten.h"
@@ -160,7 +161,7 @@ class KernelTest : public testing::TestWithParam<Case> {
     term::Evaluation<double> evaluation(signature_.meaning, ranges, inputs);
     const auto& dims = signature_.map.output;
 
-    const auto& kernel = find_kernel(GetParam().op.spec().kernel);
+    const auto& kernel = find_kernel(call);
     const auto result = kernel.forward(call, tensors);
     const auto expected = evaluation.forward(dims);
     EXPECT_LE(difference(result, expected), 1e-12) << "forward";
@@ -211,19 +212,44 @@ TEST_P(KernelTest, MeansWhatItsOperatorSays) {
 INSTANTIATE_TEST_SUITE_P(All, KernelTest, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Kernels, EveryOperatorHasOne) {
-  for (const auto* spec : ops::all_ops()) {
-    if (spec->role != ops::Role::kCompute) continue;
-    EXPECT_EQ(find_kernel(spec->kernel).name, spec->kernel);
-  }
-}
+// Whatever the attributes and shapes: the operator's own kernel, or its meaning where that does not
+// cover them.
+TEST(Kernels, EveryUseOfEveryOperatorRuns) {
+  std::mt19937_64 draw(5);
+  for (const auto& example : ops::examples()) {
+    SCOPED_TRACE(name_of(example));
+    const auto in = ops::random_inputs<double>(example, draw);
+    const auto& s = ops::signature(make(example), example.inputs);
+    Call call{.op = make(example), .operands = {}};
+    std::vector<at::Tensor> tensors;
+    BackwardInput input{.operands = {}, .result = {}, .gradient = {}};
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      Shape zero = in[i].shape;
+      for (auto& z : zero) z = 0;
+      call.operands.push_back({in[i].shape, in[i].shape, zero});
+      tensors.push_back(to_tensor(in[i], is_index(example, i)));
+      if (!is_index(example, i)) input.wanted |= term::InputMask{1} << i;
+    }
+    term::Evaluation<double> evaluation(s.meaning, whole_ranges(s.map), ops::operands(in));
+    const auto expected = evaluation.forward(s.map.output);
+    const auto& kernel = find_kernel(call);
+    EXPECT_LE(difference(kernel.forward(call, tensors), expected), 1e-12);
 
-TEST(Kernels, UnknownNameIsAUserError) {
-  try {
-    find_kernel("conv3d");
-    FAIL();
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.message, "the runtime has no kernel 'conv3d'");
+    const auto gradient = term::random_dense<double>(expected.shape, draw);
+    std::vector<Values> gradients;
+    std::vector<Values*> into;
+    for (std::size_t i = 0; i < in.size(); ++i) gradients.emplace_back(in[i].shape);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      into.push_back(is_index(example, i) ? nullptr : &gradients[i]);
+    }
+    evaluation.backward(s.map.output, gradient, into);
+    input.operands = tensors;
+    input.gradient = to_tensor(gradient, false);
+    const auto got = kernel.backward(call, input);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (into[i] == nullptr) continue;
+      EXPECT_LE(difference(got[i], gradients[i]), 1e-11) << "operand " << i;
+    }
   }
 }
 

@@ -209,11 +209,12 @@ double median(std::vector<double> values) {
 }
 
 Json report(const plan::Plan& plan, const World& world, const Measurements& measured,
-            const std::vector<std::int64_t>& memory) {
+            const std::vector<std::int64_t>& memory, const std::vector<std::string>& slow) {
   return {{"step_s_median", median(measured.step_s)},
           {"step_s", measured.step_s},
           {"loss", measured.loss},  // printed so that it reads back the same
           {"peak_rss_bytes", memory},
+          {"without_kernel", slow},
           {"devices", world.size},
           {"steps", measured.step_s.size()},
           {"dtype", name(plan.dtype)},
@@ -237,10 +238,16 @@ int run(const Arguments& arguments, const World& world) {
   const Training training{.seed = static_cast<std::uint64_t>(arguments.seed),
                           .rate = arguments.rate.value_or(default_rate)};
   Executor executor(*program, world.rank, training);
+  const auto slow = executor.slow_operators();
+  if (!slow.empty() && world.rank == 0) {
+    std::cerr << fmt::format("note: without kernels of their own, and slow: {}\n",
+                             join(slow, ", "));
+  }
   const auto measured =
       train(executor, arguments.steps, deadline, arguments.progress && world.rank == 0);
   const auto memory = peak_memory(world);
-  if (world.rank == 0) std::cout << report(plan, world, measured, memory).dump(1) << std::endl;
+  if (world.rank == 0)
+    std::cout << report(plan, world, measured, memory, slow).dump(1) << std::endl;
   return 0;
 }
 

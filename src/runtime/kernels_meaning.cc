@@ -1,0 +1,108 @@
+// The kernel of every operator that has none of its own yet: its meaning, element by element. Right
+// for all of them, and thousands of times slower than a kernel.
+#include <algorithm>
+
+#include "ops/signature.h"
+#include "runtime/aten.h"
+#include "runtime/kernels.h"
+#include "term/evaluate.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+using Values = Dense<double>;
+
+Values from_aten(const at::Tensor& t, const Shape& shape) {
+  // What the backward pass does not keep is not read either.
+  if (!t.defined()) return Values(shape);
+  const auto doubles = t.to(at::kDouble).contiguous();
+  const auto* data = doubles.data_ptr<double>();
+  return {shape, std::vector<double>(data, data + doubles.numel())};
+}
+
+at::Tensor into_aten(const Values& values, at::ScalarType type) {
+  auto out = at::empty(to_aten(values.shape), at::kDouble);
+  std::ranges::copy(values.data, out.data_ptr<double>());
+  return out.to(type);
+}
+
+// One call: the operands as blocks of whole tensors, and the factors' parts that they mean.
+struct Problem {
+  const ops::Signature& signature;
+  std::vector<Values> values;
+
+  Problem(const Call& call, std::span<const at::Tensor> operands) : signature(of(call)) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      values.push_back(from_aten(operands[i], call.operands[i].local));
+    }
+  }
+
+  static const ops::Signature& of(const Call& call) {
+    std::vector<Shape> sizes;
+    for (const auto& shard : call.operands) sizes.push_back(shard.sizes);
+    return ops::signature(call.op, sizes);
+  }
+
+  // A dimension is cut along its first carrier alone, in whole multiples of what lies behind it.
+  [[nodiscard]] std::vector<term::FactorRange> ranges(const Call& call) const {
+    auto out = whole_ranges(signature.map);
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      const auto& shard = call.operands[i];
+      for (std::size_t d = 0; d < shard.sizes.rank(); ++d) {
+        const auto& dim = signature.map.inputs[i][d];
+        if (shard.local[d] == shard.sizes[d]) continue;
+        const auto f = dim.carriers[0];
+        const auto unit = dim.size / signature.map.factors[f].size;
+        out[f] = {shard.local[d] / unit, signature.map.factors[f].size, shard.offset[d] / unit};
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] term::Evaluation<double> evaluation(const Call& call) const {
+    std::vector<term::Operand<double>> operands;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      operands.emplace_back(values[i], call.operands[i].offset, call.operands[i].sizes);
+    }
+    return {signature.meaning, ranges(call), std::move(operands), call.draw};
+  }
+};
+
+at::ScalarType real_type(std::span<const at::Tensor> tensors) {
+  for (const auto& t : tensors) {
+    if (t.defined() && t.is_floating_point()) return t.scalar_type();
+  }
+  return at::kFloat;
+}
+
+at::Tensor forward(const Call& call, std::span<const at::Tensor> in) {
+  const Problem problem(call, in);
+  const auto stated = call.op.spec().dtype(call.op.raw());
+  return into_aten(problem.evaluation(call).forward(problem.signature.map.output),
+                   stated ? to_aten(*stated) : real_type(in));
+}
+
+Gradients backward(const Call& call, const BackwardInput& b) {
+  const Problem problem(call, b.operands);
+  auto evaluation = problem.evaluation(call);
+  const auto shape = term::box_of(problem.signature.map.output, problem.ranges(call)).size;
+  std::vector<Values> gradients;
+  for (const auto& v : problem.values) gradients.emplace_back(v.shape);
+  std::vector<Values*> wanted;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    wanted.push_back(b.wants(i) ? &gradients[i] : nullptr);
+  }
+  evaluation.backward(problem.signature.map.output, from_aten(b.gradient, shape), wanted);
+  Gradients out(gradients.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (b.wants(i)) out[i] = into_aten(gradients[i], b.gradient.scalar_type());
+  }
+  return out;
+}
+
+}  // namespace
+
+const Kernel kMeaningKernel = {"meaning", forward, backward};
+
+}  // namespace tandem::runtime
