@@ -18,7 +18,7 @@ struct GroupNorm {
 
 std::string index_text(const GroupNorm& a, std::span<const Shape> in) {
   check_inputs(in, 3, 3);
-  check_rank(in, 0, 2, Shape::kMaxRank);
+  check_rank(in, 0, 2, 5);
   check_eps(a.eps);
   if (a.groups < 1 || in[0][1] % a.groups != 0) {
     reject(fmt::format("groups {} does not divide {} channels", a.groups, in[0][1]));
