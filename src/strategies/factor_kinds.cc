@@ -8,9 +8,11 @@ namespace {
 
 using Kinds = std::vector<std::optional<FactorKind>>;
 
-Kinds kinds_of_input(std::size_t rank) {
+// Batch first, features last; tokens have no features yet.
+Kinds kinds_of_input(const TensorType& type) {
+  const auto rank = type.shape.rank();
   Kinds out(rank, FactorKind::kSequence);
-  if (rank > 1) out.back() = FactorKind::kModel;
+  if (rank > 1 && !is_integer(type.dtype)) out.back() = FactorKind::kModel;
   if (rank > 0) out.front() = FactorKind::kData;
   return out;
 }
@@ -73,8 +75,7 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
       continue;
     }
     if (node.op.role() != ops::Role::kCompute) {
-      dims =
-          is_input(node) ? kinds_of_input(node.type.shape.rank()) : Kinds(node.type.shape.rank());
+      dims = is_input(node) ? kinds_of_input(node.type) : Kinds(node.type.shape.rank());
       continue;
     }
     std::vector<Kinds> operands;
