@@ -104,7 +104,7 @@ search::Dims parse_dims(const std::string& text) {
 
 Setup resolve_with(const Job& job,
                    std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
-  auto model = models::parse_model(job.model_text);
+  auto model = load_model(job.model_text);
   auto machine = machine::load_machine(job.machine_text);
   machine::Digits digits(machine);
   const auto batch = job.batch > 0 ? job.batch : default_batch(*model.spec, machine.devices());
@@ -180,7 +180,7 @@ Json echo(const plan::Plan& plan) {
   out["devices"] = machine::load_machine(plan.machine).devices();
   out["batch"] = plan.batch;
   try {
-    const auto model = models::parse_model(plan.model);
+    const auto model = load_model(plan.model);
     if (model.settings.has("seq")) out["seq"] = model.settings.size("seq");
   } catch (const UserError&) {
     // A plan may be of a graph that no built-in model makes; it has no sequence length to tell.

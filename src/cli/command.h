@@ -78,6 +78,9 @@ void write_file(const std::string& path, const std::string& text);
 // What was run, echoed in every result.
 Json echo(const plan::Plan& plan);
 
+// "mlp:layers=4", or "dir/config.json:layers=4". Throws UserError.
+models::Model load_model(const std::string& text);
+
 // A prediction under the keys of every --json result.
 Json simulation_json(const sim::Simulation& simulation, std::int64_t batch);
 

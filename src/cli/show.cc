@@ -57,7 +57,7 @@ Shown show_file(const Flags& flags, const std::string& text) {
 }
 
 Shown show_model(const Flags& flags) {
-  const auto model = models::parse_model(flags.model);
+  const auto model = load_model(flags.model);
   const auto batch = std::max<std::int64_t>(flags.batch, 1);
   DType dtype = DType::kFp32;
   if (!flags.dtype.empty()) CHECK(parse_attribute(flags.dtype, dtype), flags.dtype);
@@ -67,12 +67,7 @@ Shown show_model(const Flags& flags) {
 Shown load(const Flags& flags) {
   if (!std::filesystem::is_regular_file(flags.model)) return show_model(flags);
   const auto text = read_file(flags.model);
-  if (is_graph_text(text)) return show_file(flags, text);
-  try {
-    return show_model(flags);
-  } catch (const UserError&) {
-    throw UserError("graph", flags.model, "the file does not begin with 'graph NAME'");
-  }
+  return is_graph_text(text) ? show_file(flags, text) : show_model(flags);
 }
 
 Json tensor_json(const graph::Node& node) {

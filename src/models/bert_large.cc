@@ -7,45 +7,12 @@
 // biases or embeddings, and a dense layer of width 1 with a squared error.
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "models/blocks.h"
-#include "models/model.h"
+#include "models/encoder.h"
 #include "ops/registry.h"
 
 namespace tandem::models {
 
 namespace {
-
-constexpr NormOptions kBertNorm = {NormKind::kLayer, 1e-12};
-constexpr std::int64_t kPositions = 512;
-
-graph::Graph build_bert(const Settings& settings, std::int64_t batch, DType dtype) {
-  const auto seq = settings.size("seq");
-  const auto hidden = settings.size("hidden");
-  const auto vocab = settings.size("vocab");
-  TransformerOptions layer{
-      .attention = attention_options(settings),
-      .feed_forward = {.width = settings.size("ffn"), .activation = &ops::kGelu, .bias = true},
-      .norm = kBertNorm,
-      .norm_first = false};
-  layer.attention.bias = true;
-
-  graph::GraphBuilder graph(settings.model());
-  const Block b(graph, dtype);
-  const auto tokens = b.embedding("tokens", {batch, seq}, vocab, hidden);
-  auto x = b.add_positions(tokens.rows, std::max(kPositions, seq));
-  const auto types = b.embedding("types", {batch, seq}, settings.size("types"), hidden);
-  x = b.norm(b.add(ops::kAdd, {x, types.rows}, "types_sum"), kBertNorm, "embedding_norm");
-  for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
-    x = b.in(fmt::format("l{}", i)).transformer_layer(x, layer);
-  }
-  x = b.add(ops::kGelu, {b.linear(x, hidden, "head", Bias::kInside)}, "head_gelu");
-  x = b.norm(x, kBertNorm, "head_norm");
-  const auto bias = b.weight("b_logits", {vocab});
-  const auto logits = b.add(ops::kLinear, {x, tokens.table, bias}, "logits");
-  return graph.finish({b.classification_loss(logits)});
-}
 
 graph::Graph build_bert_artifact(const Settings& settings, std::int64_t batch, DType dtype) {
   const auto attention = attention_options(settings);
@@ -61,30 +28,36 @@ graph::Graph build_bert_artifact(const Settings& settings, std::int64_t batch, D
   return graph.finish({b.regression_loss(b.linear(x, 1, "head"))});
 }
 
+std::vector<Hyperparameter> bert_hyperparameters() {
+  auto out = encoder_hyperparameters({.layers = 24,
+                                      .hidden = 1024,
+                                      .heads = 16,
+                                      .ffn = 4096,
+                                      .vocab = 30522,
+                                      .types = 2,
+                                      .seq = 512});
+  for (auto& h : out) {
+    if (h.key == "layers") h.artifact = "12";
+    if (h.key == "ffn") h.artifact = "1024";
+  }
+  out.push_back(
+      variant_hyperparameter("12 layers, FFN 1024, no embeddings, residuals, norms or biases"));
+  return out;
+}
+
 }  // namespace
 
 const ModelSpec kBertLarge = {
     .name = "bert_large",
     .doc = "BERT-Large with its embeddings and masked-word head (arXiv:1810.04805)",
-    .hyperparameters = {{"layers", "24", "encoder layers", "12"},
-                        {"hidden", "1024", "model width"},
-                        {"heads", "16", "attention heads"},
-                        {"kv_heads", "heads", "heads of keys and values, a divisor of heads"},
-                        {"ffn", "4096", "width inside the feed-forward block", "1024"},
-                        {"vocab", "30522", "tokens in the vocabulary (not in the artifact)"},
-                        {"types", "2", "kinds of segments (not in the artifact)"},
-                        {"seq", "512", "sequence length"},
-                        {"attention", "plain",
-                         "plain (scores, softmax, mix) or fused (one operator)"},
-                        variant_hyperparameter(
-                            "12 layers, FFN 1024, no embeddings, residuals, norms or biases")},
+    .hyperparameters = bert_hyperparameters(),
     .batch_per_device = 4,
     .train_batch = 8,
     .adam = true,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {
           return s.is_artifact() ? build_bert_artifact(s, batch, dtype)
-                                 : build_bert(s, batch, dtype);
+                                 : build_encoder({}, s, batch, dtype);
         },
 };
 

@@ -122,16 +122,23 @@ Model parse_model(std::string_view text) {
         "model", std::string(name), "there is no such model",
         near.empty() ? "`tandem models` lists them" : fmt::format("did you mean '{}'?", near));
   }
-  Model model{*at, std::string(text), Settings(std::string(name), (*at)->hyperparameters)};
-  if (colon == std::string_view::npos) return model;
-  for (auto part : split(text.substr(colon + 1), ',')) {
+  // Built-in specs live as long as the program.
+  const std::shared_ptr<const ModelSpec> spec(std::shared_ptr<void>(), *at);
+  return make_model(spec, std::string(text),
+                    colon == std::string_view::npos ? "" : text.substr(colon + 1));
+}
+
+Model make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
+                 std::string_view overrides) {
+  Settings settings(spec->name, spec->hyperparameters);
+  for (auto part : split(overrides, ',')) {
     const auto equals = part.find('=');
     if (equals == std::string_view::npos) {
-      throw UserError("model", std::string(name), fmt::format("'{}' is not key=value", part));
+      throw UserError("model", spec->name, fmt::format("'{}' is not key=value", part));
     }
-    model.settings.set(trim(part.substr(0, equals)), trim(part.substr(equals + 1)));
+    settings.set(trim(part.substr(0, equals)), trim(part.substr(equals + 1)));
   }
-  return model;
+  return {std::move(spec), std::move(text), std::move(settings)};
 }
 
 std::int64_t count_parameters(const graph::Graph& graph) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,8 +99,8 @@ extern const ModelSpec kXdl;
 std::span<const ModelSpec* const> all_models();
 
 struct Model {
-  const ModelSpec* spec = nullptr;
-  std::string text;  // "mlp:layers=4"
+  std::shared_ptr<const ModelSpec> spec;  // built in, or made from a file
+  std::string text;                       // "mlp:layers=4"
   Settings settings;
 
   [[nodiscard]] graph::Graph build(std::int64_t batch, DType dtype) const {
@@ -109,6 +110,9 @@ struct Model {
 
 // "mlp" or "mlp:layers=4,hidden=256". Throws UserError naming what is unknown and what there is.
 Model parse_model(std::string_view text);
+// A model that is not built in, with overrides "layers=4,hidden=256" for it; `text` names it.
+Model make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
+                 std::string_view overrides);
 
 // The number of weights' elements.
 std::int64_t count_parameters(const graph::Graph& graph);

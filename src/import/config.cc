@@ -1,0 +1,263 @@
+#include "import/config.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "models/decoder.h"
+#include "models/encoder.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+using Json = nlohmann::json;
+using models::Decoder;
+using models::DecoderSizes;
+using models::ModelSpec;
+using models::Settings;
+
+// Reads keys with checks; a key may have several names, the first that is there counts.
+class Config {
+ public:
+  Config(Json json, const std::string& source) : json_(std::move(json)), source_(source) {}
+
+  [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const {
+    throw UserError("config", source_, message, hint);
+  }
+
+  // Null counts as absent, as Hugging Face writes it.
+  [[nodiscard]] const Json* find(std::string_view key) const {
+    const auto at = json_.find(std::string(key));
+    return at == json_.end() || at->is_null() ? nullptr : &*at;
+  }
+
+  [[nodiscard]] std::int64_t size(std::string_view key,
+                                  std::optional<std::int64_t> otherwise = {}) const {
+    const auto* value = find(key);
+    if (value == nullptr) {
+      if (!otherwise) fail(fmt::format("'{}' is missing", key));
+      return *otherwise;
+    }
+    constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
+    if (!value->is_number_integer() || *value < 1 || *value > kLargest) {
+      fail(fmt::format("'{}' is {} and must be a whole number from 1", key, shown(*value)));
+    }
+    return value->get<std::int64_t>();
+  }
+
+  [[nodiscard]] double real(std::string_view key, double otherwise) const {
+    const auto* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_number() || !(value->get<double>() > 0) || value->get<double>() > 1e30) {
+      fail(fmt::format("'{}' is {} and must be a number above 0", key, shown(*value)));
+    }
+    return value->get<double>();
+  }
+
+  [[nodiscard]] bool flag(std::string_view key, bool otherwise) const {
+    const auto* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) {
+      fail(fmt::format("'{}' is {} and must be true or false", key, shown(*value)));
+    }
+    return value->get<bool>();
+  }
+
+  [[nodiscard]] std::string text(std::string_view key, const std::string& otherwise) const {
+    const auto* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_string()) {
+      fail(fmt::format("'{}' is {} and must be a string", key, shown(*value)));
+    }
+    return value->get<std::string>();
+  }
+
+  // An option that this program cannot honour must have the value that changes nothing.
+  void expect(std::string_view key, bool value) const {
+    if (flag(key, value) != value) {
+      fail(fmt::format("'{}': {} is not supported", key, value ? "false" : "true"));
+    }
+  }
+
+  [[nodiscard]] const ops::OpSpec& activation(std::string_view key,
+                                              const std::string& otherwise) const {
+    struct Named {
+      std::string_view name;
+      const ops::OpSpec* op;
+    };
+    static constexpr std::array<Named, 9> kNames = {{{"relu", &ops::kRelu},
+                                                     {"gelu", &ops::kGelu},
+                                                     {"gelu_new", &ops::kGeluTanh},
+                                                     {"gelu_fast", &ops::kGeluTanh},
+                                                     {"gelu_pytorch_tanh", &ops::kGeluTanh},
+                                                     {"silu", &ops::kSilu},
+                                                     {"swish", &ops::kSilu},
+                                                     {"tanh", &ops::kTanh},
+                                                     {"sigmoid", &ops::kSigmoid}}};
+    const auto name = text(key, otherwise);
+    std::vector<std::string> known;
+    for (const auto& n : kNames) {
+      if (n.name == name) return *n.op;
+      known.emplace_back(n.name);
+    }
+    fail(fmt::format("'{}' is '{}', which is not supported", key, name),
+         "supported are: " + join(known, ", "));
+  }
+
+ private:
+  // A value of any length, in a few characters.
+  static std::string shown(const Json& value) {
+    auto out = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (out.size() > 40) out = out.substr(0, 37) + "...";
+    return out;
+  }
+
+  Json json_;
+  const std::string& source_;
+};
+
+ModelSpec decoder_spec(const DecoderSizes& sizes, const Decoder& decoder) {
+  ModelSpec out;
+  out.hyperparameters = decoder_hyperparameters(sizes);
+  out.adam = true;
+  out.build = [decoder](const Settings& s, std::int64_t batch, DType dtype) {
+    return build_decoder(decoder, s, batch, dtype);
+  };
+  return out;
+}
+
+ModelSpec gpt2(const Config& c) {
+  const auto hidden = c.size("n_embd");
+  const auto context = c.size("n_positions", c.size("n_ctx", 1024));
+  c.expect("scale_attn_by_inverse_layer_idx", false);
+  const Decoder decoder{.activation = &c.activation("activation_function", "gelu_new"),
+                        .bias = true,
+                        .norm = {models::NormKind::kLayer, c.real("layer_norm_epsilon", 1e-5)},
+                        .context = context,
+                        .tied = c.flag("tie_word_embeddings", true)};
+  const auto heads = c.size("n_head");
+  return decoder_spec({.layers = c.size("n_layer"),
+                       .hidden = hidden,
+                       .heads = heads,
+                       .kv_heads = heads,
+                       .ffn = c.size("n_inner", 4 * hidden),
+                       .vocab = c.size("vocab_size"),
+                       .seq = context,
+                       .attention = "plain"},
+                      decoder);
+}
+
+// LLaMA, Mistral (whose sliding window is not modelled) and, with experts, Mixtral.
+ModelSpec llama(const Config& c, bool has_experts) {
+  const auto hidden = c.size("hidden_size");
+  const auto heads = c.size("num_attention_heads");
+  c.expect("attention_bias", false);
+  c.expect("mlp_bias", false);
+  if (hidden % heads == 0 && c.size("head_dim", hidden / heads) != hidden / heads) {
+    c.fail(fmt::format("'head_dim' {} is not hidden_size / num_attention_heads = {}",
+                       c.size("head_dim"), hidden / heads));
+  }
+  auto decoder = models::llama_decoder(c.real("rope_theta", 10000), c.real("rms_norm_eps", 1e-6));
+  decoder.activation = &c.activation("hidden_act", "silu");
+  decoder.tied = c.flag("tie_word_embeddings", false);
+  return decoder_spec({.layers = c.size("num_hidden_layers"),
+                       .hidden = hidden,
+                       .heads = heads,
+                       .kv_heads = c.size("num_key_value_heads", heads),
+                       .ffn = c.size("intermediate_size"),
+                       .vocab = c.size("vocab_size"),
+                       .seq = c.size("max_position_embeddings", 2048),
+                       .attention = "fused",
+                       .experts = has_experts ? c.size("num_local_experts") : 0,
+                       .active_experts = has_experts ? c.size("num_experts_per_tok") : 0},
+                      decoder);
+}
+
+ModelSpec opt(const Config& c) {
+  const auto hidden = c.size("hidden_size");
+  c.expect("do_layer_norm_before", true);
+  if (c.size("word_embed_proj_dim", hidden) != hidden) {
+    c.fail("'word_embed_proj_dim' other than 'hidden_size' is not supported");
+  }
+  const auto positions = c.size("max_position_embeddings", 2048);
+  const Decoder decoder{.activation = &c.activation("activation_function", "relu"),
+                        .bias = c.flag("enable_bias", true),
+                        .norm = {models::NormKind::kLayer, 1e-5},
+                        .context = positions + 2,  // its first two rows stand for padding
+                        .tied = c.flag("tie_word_embeddings", true)};
+  const auto heads = c.size("num_attention_heads");
+  return decoder_spec({.layers = c.size("num_hidden_layers"),
+                       .hidden = hidden,
+                       .heads = heads,
+                       .kv_heads = heads,
+                       .ffn = c.size("ffn_dim"),
+                       .vocab = c.size("vocab_size"),
+                       .seq = positions,
+                       .attention = "plain"},
+                      decoder);
+}
+
+ModelSpec bert(const Config& c) {
+  const auto positions = c.size("max_position_embeddings", 512);
+  const models::Encoder encoder{.activation = &c.activation("hidden_act", "gelu"),
+                                .norm = {models::NormKind::kLayer, c.real("layer_norm_eps", 1e-12)},
+                                .positions = positions};
+  ModelSpec out;
+  out.hyperparameters = models::encoder_hyperparameters({.layers = c.size("num_hidden_layers"),
+                                                         .hidden = c.size("hidden_size"),
+                                                         .heads = c.size("num_attention_heads"),
+                                                         .ffn = c.size("intermediate_size"),
+                                                         .vocab = c.size("vocab_size"),
+                                                         .types = c.size("type_vocab_size", 2),
+                                                         .seq = positions});
+  out.adam = true;
+  out.build = [encoder](const Settings& s, std::int64_t batch, DType dtype) {
+    return build_encoder(encoder, s, batch, dtype);
+  };
+  return out;
+}
+
+ModelSpec read_family(const Config& c) {
+  const auto family = c.text("model_type", "");
+  if (family == "gpt2") return gpt2(c);
+  if (family == "llama" || family == "mistral") return llama(c, false);
+  if (family == "mixtral") return llama(c, true);
+  if (family == "bert") return bert(c);
+  if (family == "opt") return opt(c);
+  c.fail(fmt::format("there is no model_type '{}'", family),
+         "supported are: bert, gpt2, llama, mistral, mixtral, opt");
+}
+
+Json parse(std::string_view text) {
+  // Configurations are flat; a deep one is not one, and recursion would be as deep.
+  constexpr int kDeepest = 20;
+  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
+    return depth <= kDeepest;
+  };
+  return Json::parse(text, shallow, false);
+}
+
+}  // namespace
+
+bool is_config(std::string_view text) {
+  const auto json = parse(text);
+  return json.is_object() && json.contains("model_type");
+}
+
+std::shared_ptr<const ModelSpec> read_config(std::string_view text, const std::string& source) {
+  auto json = parse(text);
+  if (!json.is_object()) throw UserError("config", source, "is not a JSON object");
+  const Config config(std::move(json), source);
+  auto out = std::make_shared<ModelSpec>(read_family(config));
+  out->name = config.text("model_type", "");
+  out->doc = "from " + source;
+  return out;
+}
+
+}  // namespace tandem::import
