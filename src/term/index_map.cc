@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -310,6 +309,7 @@ class Resolver {
 
   std::string names(const std::vector<Affine::Part>& parts) const {
     std::vector<std::string> out;
+    out.reserve(parts.size());
     for (const auto& part : parts) out.push_back(map_.factors[part.factor].name);
     return join(out, " ");
   }
@@ -320,7 +320,7 @@ class Resolver {
     finish(map_.output);
     for (auto& dim : map_.output) {
       CHECK(dim.exact, "the output must be counted through exactly");
-      for (const auto& part : dim.at.parts) dim.carriers.push_back(part.factor);
+      find_carriers(dim);
     }
     for (auto& dims : map_.inputs) {
       for (auto& dim : dims) find_carriers(dim);
@@ -332,9 +332,9 @@ class Resolver {
       auto& parts = dim.at.parts;
       if (!parts.empty() && parts[0].coefficient == kOfProduct) {
         std::int64_t unit = 1;
-        for (auto& part : std::views::reverse(parts)) {
-          part.coefficient = unit;
-          unit *= map_.factors[part.factor].size;
+        for (std::size_t p = parts.size(); p-- > 0;) {
+          parts[p].coefficient = unit;
+          unit *= map_.factors[parts[p].factor].size;
         }
         if (dim.size == kUnknown) dim.size = unit;
       } else {
