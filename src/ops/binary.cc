@@ -38,6 +38,11 @@ const OpSpec kMax = binary("max", "max(a, b)", "Max",
 const OpSpec kMin = binary("min", "min(a, b)", "Min",
                            [](Term a, Term b) { return term::where(term::less(b, a), b, a); });
 const OpSpec kMul = binary("mul", "a * b", "Mul", term::operator*);
+const OpSpec kPrelu =
+    binary("prelu", "a where it is positive, else a * b", "PRelu", [](Term a, Term b) {
+      const auto above = term::less(term::constant(0), a);
+      return term::where(above, a, a * std::move(b));
+    });
 const OpSpec kSub = binary("sub", "a - b", "Sub", term::operator-);
 
 }  // namespace tandem::ops

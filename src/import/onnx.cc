@@ -1,0 +1,111 @@
+#include "import/onnx.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "import/importer.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+// A file's bytes, for as long as it lives.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path) {
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (descriptor < 0 || fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+      if (descriptor >= 0) close(descriptor);
+      throw UserError("file", path, "cannot be read");
+    }
+    size_ = static_cast<std::size_t>(status.st_size);
+    if (size_ > 0) data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    close(descriptor);
+    if (data_ == MAP_FAILED) throw UserError("file", path, "cannot be read");
+  }
+  ~MappedFile() {
+    if (data_ != nullptr) munmap(data_, size_);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::string_view bytes() const {
+    return {static_cast<const char*>(data_), data_ == nullptr ? 0 : size_};
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace
+
+const std::map<std::string_view, Converter>& converters() {
+  static const auto* const kAll = [] {
+    auto* all = new std::map<std::string_view, Converter>();
+    for (const auto& list : {elementwise_converters(), image_converters(), matrix_converters(),
+                             movement_converters()}) {
+      all->insert(list.begin(), list.end());
+    }
+    return all;
+  }();
+  return *kAll;
+}
+
+std::vector<std::string> supported_onnx_operators() {
+  std::set<std::string> names;
+  for (const auto& [name, converter] : converters()) names.emplace(name);
+  for (auto name : foldable_operators()) names.emplace(name);
+  for (const auto* spec : ops::all_ops()) {
+    if (plain_operator(spec)) names.insert(spec->onnx.begin(), spec->onnx.end());
+  }
+  return {names.begin(), names.end()};
+}
+
+OnnxModel import_onnx(std::string_view file, const std::string& source,
+                      const OnnxOptions& options) {
+  Importer first(file, source, options);
+  auto out = first.run();
+  if (!first.again_) return out;
+  Importer second(file, source, options);
+  second.below_ = first.below_;
+  return second.run();
+}
+
+OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options) {
+  const MappedFile file(path);
+  // The format cannot say more; a reader of 64-bit sizes would accept it all the same.
+  if (file.bytes().size() > (std::size_t{1} << 31U)) {
+    throw UserError("onnx", path, "the file has more than 2 GiB",
+                    "such models keep their weights in other files (external data)");
+  }
+  return import_onnx(file.bytes(), path, options);
+}
+
+Dense<double> read_initializer(std::string_view file, std::string_view name) {
+  for (auto message : read_model(file).initializers) {
+    const auto tensor = read_tensor(message);
+    if (tensor.name != name) continue;
+    const auto k = known_from(tensor);
+    Dense<double> out{Shape(k.sizes)};
+    for (std::size_t i = 0; i < k.count(); ++i) out.data[i] = k.real(i);
+    return out;
+  }
+  reject(fmt::format("there is no initializer '{}'", name));
+}
+
+bool is_onnx(const std::string& path, std::string_view beginning) {
+  // A ModelProto begins with its ir_version, as programs write it: field 1, below 128.
+  return path.ends_with(".onnx") ||
+         (beginning.size() > 2 && beginning[0] == '\x08' && beginning[1] > 0 && beginning[1] < 32);
+}
+
+}  // namespace tandem::import
