@@ -97,6 +97,8 @@ std::size_t Call::axis(std::int64_t axis, std::size_t rank) const {
 NodeId Call::tensor(std::size_t i) { return importer_.tensor(node_.inputs[i], value(i), false); }
 NodeId Call::weight(std::size_t i) { return importer_.tensor(node_.inputs[i], value(i), true); }
 
+NodeId Call::factor(std::size_t i) { return value(i).input ? tensor(i) : weight(i); }
+
 NodeId Call::index(std::size_t i, std::int64_t below) { return importer_.index(value(i), below); }
 NodeId Call::real_input(std::size_t i, DType dtype) {
   return importer_.real_input(value(i), dtype);
@@ -200,6 +202,7 @@ ops::Op reshape_to(const Sizes& sizes) { return ops::make_op(ops::kReshape, ops:
 
 // Do the dimensions of one fit into those of the other, as the operator reshape needs?
 bool nests(const Sizes& from, const Sizes& to) {
+  if (count_elements(from, "a tensor") == 0) reject("a tensor has no elements");
   std::size_t i = from.size();
   std::size_t j = to.size();
   std::int64_t a = 1;

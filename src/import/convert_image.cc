@@ -107,9 +107,34 @@ void conv(Call& call) {
   image_result(call, make_op(ops::kConv2d, a), inputs);
 }
 
+// Of three spatial dimensions, two neighbours that the windows do not join count as one. PyTorch
+// writes a local response normalisation with such a pool over the channels.
+struct Joined {
+  WindowSizes windows;
+  Sizes image;  // empty: nothing was joined
+};
+
+Joined join_dimensions(WindowSizes w, const Sizes& sizes) {
+  const auto alone = [&](std::size_t d) {
+    return w.kernel[d] == 1 && w.stride[d] == 1 && w.padding[d] == 0 && w.padding[3 + d] == 0;
+  };
+  for (std::size_t d = 0; sizes.size() == 5 && w.padding.size() == 6 && d < 2; ++d) {
+    if (!alone(d) || !alone(d + 1)) continue;
+    const auto at = static_cast<std::ptrdiff_t>(d);
+    Sizes image = sizes;
+    image[2 + d] *= image[3 + d];
+    image.erase(image.begin() + 3 + at);
+    for (auto* list : {&w.kernel, &w.stride, &w.dilation}) list->erase(list->begin() + at);
+    w.padding.erase(w.padding.begin() + 3 + at);
+    w.padding.erase(w.padding.begin() + at);
+    return {std::move(w), std::move(image)};
+  }
+  return {std::move(w), {}};
+}
+
 void pool(Call& call) {
   if (!call.attribute("kernel_shape")) reject("attribute kernel_shape is missing");
-  const auto w = window_sizes(call, {});
+  const auto [w, joined] = join_dimensions(window_sizes(call, {}), call.sizes(0));
   if (std::ranges::any_of(w.dilation, [](auto n) { return n != 1; })) {
     reject("dilations other than 1 are not supported");
   }
@@ -117,13 +142,23 @@ void pool(Call& call) {
   const bool average = call.op() == "AveragePool";
   const ops::Pool2d a{w.kernel, w.stride, w.padding, call.integer("ceil_mode", 0) != 0,
                       average && call.integer("count_include_pad", 0) != 0};
-  const auto x = as_image(call, call.tensor(0));
+  const auto x =
+      joined.empty() ? as_image(call, call.tensor(0)) : call.reshaped(call.tensor(0), joined);
   // Where there is no padding the mean is over the window either way.
   auto attributes = a;
   const bool padded = std::ranges::any_of(a.padding, [](auto n) { return n != 0; });
   if (!average || (!padded && !a.ceil)) attributes.count_padding = true;
-  image_result(call, make_op(average ? ops::kAvgPool2d : ops::kMaxPool2d, attributes),
-               std::span(&x, 1));
+  const auto op = make_op(average ? ops::kAvgPool2d : ops::kMaxPool2d, attributes);
+  if (joined.empty()) {
+    image_result(call, op, std::span(&x, 1));
+  } else {
+    // Apart again: the joined dimensions kept their sizes.
+    const auto pooled = call.add(op, {x});
+    auto sizes = call.sizes(0);
+    const auto now = call.sizes_of(pooled);
+    sizes[now[2] == sizes[2] * sizes[3] ? 4 : 2] = now[now[2] == sizes[2] * sizes[3] ? 3 : 2];
+    call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {pooled});
+  }
   call.unusable(1, "it is the indices of a MaxPool");
 }
 
@@ -178,7 +213,16 @@ void lrn(Call& call) {
 void upsample(Call& call) {
   const auto mode = call.text("mode", "nearest");
   if (mode != "nearest") reject(fmt::format("mode {} is not supported", mode), "nearest is");
-  for (const char* name : {"coordinate_transformation_mode", "nearest_mode"}) call.text(name, "");
+  // Those for which a whole multiple copies every element.
+  const bool old = call.op() == "Upsample" || call.opset() < 11;
+  const auto place = call.text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+  const auto rounding = call.text("nearest_mode", old ? "floor" : "round_prefer_floor");
+  const bool centred = place == "half_pixel" || place == "pytorch_half_pixel";
+  if (!(centred && rounding.starts_with("round")) &&
+      !(place == "asymmetric" && rounding == "floor")) {
+    reject(fmt::format("{} with {} is not supported", place, rounding),
+           "asymmetric with floor and half_pixel with round_prefer_floor are");
+  }
   call.real("cubic_coeff_a", 0), call.real("extrapolation_value", 0);
   const auto x = call.tensor(0);
   const auto from = call.sizes(0);

@@ -17,7 +17,7 @@ using ops::make_op;
 
 void matmul(Call& call) {
   auto a = call.tensor(0);
-  auto b = call.weight(1);
+  auto b = call.factor(1);
   const auto a_sizes = call.sizes_of(a);
   const auto b_sizes = call.sizes_of(b);
   if (a_sizes.empty() || b_sizes.empty()) reject("an operand is a scalar");
@@ -110,7 +110,7 @@ void einsum(Call& call) {
   }
   std::vector<NodeId> inputs;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
-    inputs.push_back(i == 0 ? call.tensor(i) : call.weight(i));
+    inputs.push_back(i == 0 ? call.tensor(i) : call.factor(i));
   }
   call.result(make_op(ops::kContract, ops::Contract{index}), inputs);
 }

@@ -247,6 +247,32 @@ void transpose(Call& call) {
   }
 }
 
+// Blocks of pixels as channels, and back.
+void depth_and_space(Call& call) {
+  const bool to_space = call.op() == "DepthToSpace";
+  const bool crd = to_space && call.text("mode", "DCR") == "CRD";
+  const auto block = call.integer("blocksize", 0);
+  const auto s = call.sizes(0);
+  if (s.size() != 4) reject("the input must have 4 dimensions");
+  if (block < 1 || block > 1024 ||
+      (to_space ? s[1] % (block * block) : s[2] % block + s[3] % block)) {
+    reject(fmt::format("a blocksize of {} does not fit", block));
+  }
+  Sizes apart = {s[0], s[1], s[2] / block, block, s[3] / block, block};
+  Sizes perm = {0, 3, 5, 1, 2, 4};
+  Sizes to = {s[0], s[1] * block * block, s[2] / block, s[3] / block};
+  if (to_space) {
+    const auto depth = s[1] / (block * block);
+    apart = crd ? Sizes{s[0], depth, block, block, s[2], s[3]}
+                : Sizes{s[0], block, block, depth, s[2], s[3]};
+    perm = crd ? Sizes{0, 1, 4, 2, 5, 3} : Sizes{0, 3, 4, 1, 5, 2};
+    to = {s[0], depth, s[2] * block, s[3] * block};
+  }
+  const auto turned = call.add(make_op(ops::kTranspose, ops::Transpose{perm}),
+                               {call.reshaped(call.tensor(0), apart)});
+  call.result(make_op(ops::kReshape, ops::Reshape{to}), {turned});
+}
+
 // --- Parts --------------------------------------------------------------------------------------
 
 void concat(Call& call) {
@@ -517,15 +543,26 @@ void trilu(Call& call) {
 
 ConverterList movement_converters() {
   return {
-      {"Concat", concat},       {"Constant", constant},
-      {"ConstantFill", filled}, {"ConstantOfShape", filled},
-      {"Expand", expand},       {"Flatten", flatten},
-      {"Gather", gather},       {"Pad", pad},
-      {"Reshape", reshape},     {"Shape", shape},
-      {"Size", size},           {"Slice", slice},
-      {"Split", split},         {"Squeeze", squeeze},
-      {"Tile", tile},           {"Transpose", transpose},
-      {"Trilu", trilu},         {"Unsqueeze", unsqueeze},
+      {"Concat", concat},
+      {"Constant", constant},
+      {"ConstantFill", filled},
+      {"ConstantOfShape", filled},
+      {"Expand", expand},
+      {"DepthToSpace", depth_and_space},
+      {"SpaceToDepth", depth_and_space},
+      {"Flatten", flatten},
+      {"Gather", gather},
+      {"Pad", pad},
+      {"Reshape", reshape},
+      {"Shape", shape},
+      {"Size", size},
+      {"Slice", slice},
+      {"Split", split},
+      {"Squeeze", squeeze},
+      {"Tile", tile},
+      {"Transpose", transpose},
+      {"Trilu", trilu},
+      {"Unsqueeze", unsqueeze},
   };
 }
 

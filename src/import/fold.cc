@@ -122,6 +122,7 @@ std::int64_t whole_result(std::string_view op, std::int64_t a, std::int64_t b) {
   if (b == 0) reject("a division by zero");
   if (b == -1) return op == "Div" ? wrapping(0, a, std::minus<>()) : 0;
   if (op == "Div") return a / b;
+  if (op == "Remainder") return a % b;
   const auto rest = a % b;  // Mod: the sign is that of the divisor
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
@@ -137,25 +138,26 @@ double real_result(std::string_view op, double a, double b) {
   return std::fmod(a, b);
 }
 
-Known arithmetic_of_two(Call& call, const Known& a, const Known& b) {
+Known arithmetic_of_two(Call& call, std::string_view op, const Known& a, const Known& b) {
   const auto sizes = broadcast_sizes(a.sizes, b.sizes);
   const auto x = broadcast(call, a, sizes);
   const auto y = broadcast(call, b, sizes);
   Known out{.type = a.type, .sizes = sizes};
   for (std::size_t i = 0; i < x.count(); ++i) {
     if (x.whole() && y.whole()) {
-      out.ints.push_back(whole_result(call.op(), x.ints[i], y.ints[i]));
+      out.ints.push_back(whole_result(op, x.ints[i], y.ints[i]));
     } else {
-      push(out, real_result(call.op(), x.real(i), y.real(i)));
+      push(out, real_result(op, x.real(i), y.real(i)));
     }
   }
   return out;
 }
 
 Known arithmetic(Call& call, const Operands& in) {
-  if (call.op() == "Mod") call.integer("fmod", 0);
+  const auto op = call.op() == "Mod" && call.integer("fmod", 0) != 0 ? "Remainder" : call.op();
   Known out = operand(in, 0);
-  for (std::size_t i = 1; i < in.size(); ++i) out = arithmetic_of_two(call, out, operand(in, i));
+  for (std::size_t i = 1; i < in.size(); ++i)
+    out = arithmetic_of_two(call, op, out, operand(in, i));
   return out;
 }
 

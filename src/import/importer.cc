@@ -67,6 +67,7 @@ void Importer::fail(const std::string& where, const UserError& e) const {
 
 void Importer::define(std::string_view name, Value value) {
   if (!is_utf8(name)) reject("a tensor's name is not UTF-8");
+  if (value.origin.empty()) value.origin = name;
   if (!values_.try_emplace(name, std::move(value)).second) {
     reject(fmt::format("there are two tensors {}", quoted(name)));
   }
@@ -148,8 +149,7 @@ void Importer::read_input(const ValueInfo& info, bool first) {
   to_shape(v.sizes, "it");
   input_types_[info.name] = info.type;
   if (real_type(info.type)) {
-    v.node =
-        builder_.input(free_name(info.name), ParallelShape(Shape(v.sizes)), *real_type(info.type));
+    v.input = true;
   } else {
     v.fed = info.name;
   }
@@ -224,8 +224,14 @@ KnownPtr Importer::known(Value& v) {
 
 NodeId Importer::weight(std::string_view name, const Value& v, DType dtype) {
   const auto own = free_name(name);
-  out_.tensors[own] = std::string(name);
+  out_.names[own] = std::string(v.origin);
   return builder_.weight(own, ParallelShape(to_shape(v.sizes, "it")), dtype);
+}
+
+NodeId Importer::input(std::string_view name, const Sizes& sizes, DType dtype, std::int64_t below) {
+  const auto own = free_name(name);
+  out_.names[own] = std::string(name);
+  return builder_.input(own, ParallelShape(to_shape(sizes, quoted(name))), dtype, below);
 }
 
 NodeId Importer::source_of(std::string_view name, const Known& k, DType dtype) {
@@ -259,7 +265,9 @@ NodeId Importer::tensor(std::string_view name, Value& v, bool trained) {
         "whole numbers computed from inputs are not supported");
   }
   const bool scalar = v.sizes.empty();
-  if (trained || (v.data && !scalar)) {
+  if (v.input && !trained) {
+    v.node = input(name, v.sizes, *dtype);
+  } else if (trained || (v.data && !scalar)) {
     v.node = weight(name, v, *dtype);
   } else if (v.fill) {
     const ops::Constant constant{ParallelShape(to_shape(v.sizes, quoted(name))), *dtype, "fill",
@@ -312,8 +320,7 @@ NodeId Importer::real_input(Value& v, DType dtype) {
   const std::string name(v.fed);
   auto at = real_inputs_.find(name);
   if (at == real_inputs_.end()) {
-    const auto shape = to_shape(values_.at(v.fed).sizes, quoted(v.fed));
-    const auto node = builder_.input(free_name(name), ParallelShape(shape), dtype);
+    const auto node = input(name, values_.at(v.fed).sizes, dtype);
     at = real_inputs_.emplace(name, node).first;
   }
   auto node = at->second;
@@ -365,6 +372,11 @@ const ops::OpSpec* find_plain_operator(std::string_view op) {
     reject(fmt::format("the operator {} is a function of the model itself", op),
            "inline the model's functions first");
   }
+  const auto foldable = foldable_operators();
+  if (std::ranges::find(foldable, node.op) != foldable.end()) {
+    reject(fmt::format("the operator {} is supported only of what is known", op),
+           "shapes and constants are; these operands are computed from inputs");
+  }
   reject(fmt::format("the operator {} is not supported", op),
          "supported are: " + join(supported_onnx_operators(), " "));
 }
@@ -407,9 +419,13 @@ std::vector<NodeId> Importer::outputs() {
     try {
       const auto at = values_.find(name);
       if (at == values_.end()) reject("no node makes it");
+      auto& v = at->second;
       // What the file only passes on or computes from constants is no result of a network.
-      if (!at->second.node && !at->second.scores && model_.outputs.size() > 1) continue;
-      out.push_back(tensor(name, at->second, false));
+      if (!v.node && !v.scores && model_.outputs.size() > 1) continue;
+      if (const auto contents = v.node || v.input ? nullptr : known(v); contents) {
+        v.node = source_of(name, *contents, real_type(v.type).value_or(DType::kFp32));
+      }
+      out.push_back(tensor(name, v, false));
     } catch (const UserError& e) {
       fail(fmt::format("output {}", quoted(name)), e);
     }

@@ -33,6 +33,7 @@ struct Value {
   std::string_view stored = {};     // an initializer's message
   std::optional<double> fill = {};  // every element is this; `known` may be too large to be made
   bool data = false;                // written in the file, not computed: a weight where it is real
+  bool input = false;               // of the graph, of real numbers
 
   // A graph input of whole numbers, and what has moved its elements since. It becomes a node where
   // it is used: of indices, or of real numbers.
@@ -42,6 +43,8 @@ struct Value {
   // Scores under a causal mask, which a softmax takes in as an attribute.
   std::optional<NodeId> scores = {};
   KnownPtr mask = {};
+
+  std::string_view origin = {};  // the tensor of the file that holds the data
 
   std::string unusable = {};  // why, if it is
 };
@@ -72,6 +75,7 @@ class Importer {
   NodeId masked(std::string_view name, Value& v);
   NodeId source_of(std::string_view name, const Known& k, DType dtype);
   NodeId weight(std::string_view name, const Value& v, DType dtype);
+  NodeId input(std::string_view name, const Sizes& sizes, DType dtype, std::int64_t below = 0);
   KnownPtr known(Value& v);
   void charge(std::int64_t elements);
 
@@ -130,7 +134,8 @@ class Call {
   // -1 is the last dimension; one that is not there is an error.
   std::size_t axis(std::int64_t axis, std::size_t rank) const;
   NodeId tensor(std::size_t i);  // real numbers; constants of the file are not trained
-  NodeId weight(std::size_t i);  // constants of the file are trained
+  NodeId weight(std::size_t i);  // constants of the file, and inputs of the graph, are trained
+  NodeId factor(std::size_t i);  // constants of the file are trained
   NodeId index(std::size_t i, std::int64_t below);
   NodeId real_input(std::size_t i, DType dtype);
   NodeId constant(const Known& k, DType dtype);

@@ -90,16 +90,47 @@ OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options) 
   return import_onnx(file.bytes(), path, options);
 }
 
-Dense<double> read_initializer(std::string_view file, std::string_view name) {
-  for (auto message : read_model(file).initializers) {
-    const auto tensor = read_tensor(message);
-    if (tensor.name != name) continue;
-    const auto k = known_from(tensor);
-    Dense<double> out{Shape(k.sizes)};
-    for (std::size_t i = 0; i < k.count(); ++i) out.data[i] = k.real(i);
-    return out;
+namespace {
+
+Dense<double> to_dense(const Known& k) {
+  Dense<double> out{Shape(k.sizes)};
+  for (std::size_t i = 0; i < k.count(); ++i) out.data[i] = k.real(i);
+  return out;
+}
+
+const Attribute* find(const Node& node, std::string_view name) {
+  for (const auto& a : node.attributes) {
+    if (a.name == name) return &a;
   }
-  reject(fmt::format("there is no initializer '{}'", name));
+  return nullptr;
+}
+
+}  // namespace
+
+Dense<double> read_weight(std::string_view file, const std::string& name) {
+  const auto model = read_model(file);
+  for (auto message : model.initializers) {
+    const auto tensor = read_tensor(message);
+    if (tensor.name == name) return to_dense(known_from(tensor));
+  }
+  for (auto message : model.nodes) {
+    const auto node = read_node(message);
+    if (node.outputs.empty() || node.outputs[0] != name) continue;
+    const auto* value = find(node, "value");
+    if (node.op == "Constant" && value != nullptr) {
+      return to_dense(known_from(read_tensor(value->tensor)));
+    }
+    if (node.op == "ConstantOfShape") {
+      const auto sizes = read_weight(file, std::string(node.inputs.at(0)));
+      Shape shape;
+      for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
+      Dense<double> out(shape);
+      const auto fill = value == nullptr ? 0 : known_from(read_tensor(value->tensor)).real(0);
+      std::ranges::fill(out.data, fill);
+      return out;
+    }
+  }
+  reject(fmt::format("the file does not hold '{}'", name));
 }
 
 bool is_onnx(const std::string& path, std::string_view beginning) {

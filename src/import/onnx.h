@@ -32,8 +32,8 @@ struct OnnxModel {
   // Inputs of the graph whose contents the file holds, and which are not trained: masks that are
   // no causal ones. By the name of the node.
   std::map<std::string, Dense<double>> fixed;
-  // Of every weight, the tensor of the file that it is.
-  std::map<std::string, std::string> tensors;
+  // Of every weight and input, the name that it has in the file.
+  std::map<std::string, std::string> names;
 };
 
 // `file` holds a ModelProto; `source` is how messages call it. Throws UserError of kind "onnx" that
@@ -42,8 +42,8 @@ OnnxModel import_onnx(std::string_view file, const std::string& source,
                       const OnnxOptions& options = {});
 OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options = {});
 
-// The contents of an initializer, by its name in the file; for tests.
-Dense<double> read_initializer(std::string_view file, std::string_view name);
+// The contents of a weight, by its name in the file.
+Dense<double> read_weight(std::string_view file, const std::string& name);
 
 // Is this a name or a beginning of an ONNX file?
 bool is_onnx(const std::string& path, std::string_view beginning);
