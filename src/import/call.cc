@@ -25,7 +25,7 @@ std::int64_t Call::opset() const {
 }
 
 const Attribute* Call::attribute(std::string_view name) {
-  asked_.insert(name);
+  if (!node_.attributes.empty()) asked_.push_back(name);
   for (const auto& a : node_.attributes) {
     if (a.name == name) return &a;
   }
@@ -64,7 +64,7 @@ std::optional<Sizes> Call::integers(std::string_view name) {
 
 void Call::check_attributes() const {
   for (const auto& a : node_.attributes) {
-    if (asked_.contains(a.name) ||
+    if (std::ranges::find(asked_, a.name) != asked_.end() ||
         std::ranges::find(kWithoutMeaning, a.name) != kWithoutMeaning.end()) {
       continue;
     }
@@ -178,22 +178,56 @@ void Call::unusable(std::size_t i, const std::string& why) {
   if (wants(i)) result(Value{.unusable = why}, i);
 }
 
+// PyTorch writes initializers of equal contents once, and the others as their identity. Where all
+// elements are the same, as of new normalisations, that is by chance: they are different weights.
+void Call::identity() {
+  auto& v = value(0);
+  Value same = v;
+  if (!v.node && !v.stored.empty() && v.data && real_type(v.type) && v.tied.empty() &&
+      !is_uniform(read_tensor(v.stored))) {
+    same.tied = node_.inputs[0];
+  }
+  result(std::move(same));
+}
+
 void Call::move(const ops::Op& op, std::size_t input, std::size_t output) {
   auto& v = value(input);
   if (v.fed.empty()) {
     result(op, {tensor(input)}, output);
     return;
   }
-  Value moved = v;
-  moved.moves.push_back(op);
+  result(moved(v, op), output);
+}
+
+Value Call::moved(const Value& fed, const ops::Op& op) const {
+  Value out = fed;
+  out.moves.push_back(op);
   try {
-    const TensorType from{ParallelShape(Shape(v.sizes)), DType::kFp32};
+    const TensorType from{ParallelShape(Shape(fed.sizes)), DType::kFp32};
     const auto shape = graph::result_type(op, std::span(&from, 1)).shape.sizes;
-    moved.sizes.assign(shape.begin(), shape.end());
+    out.sizes.assign(shape.begin(), shape.end());
   } catch (const UserError& e) {
     reject(e.message, e.hint);
   }
-  result(std::move(moved), output);
+  return out;
+}
+
+void Call::inline_graph(std::string_view message) {
+  constexpr int kMostDepth = 8;
+  if (importer_.depth_ == kMostDepth) reject("graphs in graphs are nested too deeply");
+  const auto graph = read_subgraph(message);
+  ++importer_.depth_;
+  importer_.convert_all(graph);
+  --importer_.depth_;
+  if (graph.outputs.size() != outputs()) reject("the inner graph has another number of outputs");
+  for (std::size_t i = 0; i < outputs(); ++i) {
+    const auto name = read_value_info(graph.outputs[i]).name;
+    const auto at = importer_.values_.find(name);
+    if (at == importer_.values_.end()) {
+      reject(fmt::format("no node of the inner graph makes '{}'", name));
+    }
+    result(Value(at->second), i);
+  }
 }
 
 namespace {

@@ -185,7 +185,7 @@ void cast(Call& call) {
   call.result(make_op(ops::kCast, ops::Cast{*wanted}), {call.tensor(0)});
 }
 
-void identity(Call& call) { call.result(Value(call.value(0))); }
+void identity(Call& call) { call.identity(); }
 
 // For inference it is the identity; only opset 12's training_mode keeps it.
 void dropout(Call& call) {

@@ -503,8 +503,10 @@ void gather(Call& call) {
     }
     reject("so many constant indices are not supported");
   }
-  if (runs.size() == 1 && !call.value(0).fed.empty() && k->sizes.size() == 1) {
-    call.move(slice_op(axis, runs[0].first, runs[0].second));
+  if (runs.size() == 1 && !call.value(0).fed.empty()) {
+    auto part = call.moved(call.value(0), slice_op(axis, runs[0].first, runs[0].second));
+    if (part.sizes != to) part = call.moved(part, make_op(ops::kReshape, ops::Reshape{to}));
+    call.result(std::move(part));
     return;
   }
   const auto data = call.tensor(0);
@@ -520,6 +522,16 @@ void gather(Call& call) {
   Value v{.type = call.value(0).type, .sizes = to};
   v.node = shaped;
   call.result(std::move(v));
+}
+
+// Where shapes decide, one branch is there and the other is not.
+void branch(Call& call) {
+  const auto condition = call.known_scalar(0);
+  const auto* yes = call.attribute("then_branch");
+  const auto* no = call.attribute("else_branch");
+  if (!condition) reject("a condition that is computed from inputs is not supported");
+  if (yes == nullptr || no == nullptr) reject("a branch is missing");
+  call.inline_graph(*condition != 0 ? yes->graph : no->graph);
 }
 
 void trilu(Call& call) {
@@ -552,6 +564,7 @@ ConverterList movement_converters() {
       {"SpaceToDepth", depth_and_space},
       {"Flatten", flatten},
       {"Gather", gather},
+      {"If", branch},
       {"Pad", pad},
       {"Reshape", reshape},
       {"Shape", shape},

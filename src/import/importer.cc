@@ -73,9 +73,8 @@ void Importer::define(std::string_view name, Value value) {
   }
 }
 
-void Importer::read_initializers() {
-  if (!model_.initializers.empty()) values_.reserve(2 * model_.initializers.size());
-  for (auto message : model_.initializers) {
+void Importer::read_initializers(const Model& graph) {
+  for (auto message : graph.initializers) {
     const auto tensor = read_tensor(message);
     try {
       if (tensor.name.empty()) reject("an initializer has no name");
@@ -253,6 +252,10 @@ NodeId Importer::source_of(std::string_view name, const Known& k, DType dtype) {
 
 NodeId Importer::tensor(std::string_view name, Value& v, bool trained) {
   if (v.node) return *v.node;
+  if (!v.tied.empty()) {
+    v.node = tensor(v.tied, values_.at(v.tied), trained);
+    return *v.node;
+  }
   if (!v.unusable.empty()) reject(fmt::format("{} is used: {}", quoted(name), v.unusable));
   if (v.scores) {
     v.node = masked(name, v);
@@ -310,8 +313,7 @@ NodeId Importer::index(Value& v, std::int64_t below) {
   }
   const auto at = index_inputs_.find(name);
   if (at != index_inputs_.end()) return at->second;
-  const auto shape = to_shape(values_.at(v.fed).sizes, quoted(v.fed));
-  const auto node = builder_.input(free_name(name), ParallelShape(shape), *index_type(type), least);
+  const auto node = input(name, values_.at(v.fed).sizes, *index_type(type), least);
   index_inputs_.emplace(name, node);
   return node;
 }
@@ -359,10 +361,17 @@ std::string place_of(const Node& node) {
 }
 
 const ops::OpSpec* find_plain_operator(std::string_view op) {
-  for (const auto* spec : ops::all_ops()) {
-    if (plain_operator(spec) && std::ranges::find(spec->onnx, op) != spec->onnx.end()) return spec;
-  }
-  return nullptr;
+  static const auto kByName = [] {
+    std::unordered_map<std::string_view, const ops::OpSpec*> out;
+    for (const auto* spec : ops::all_ops()) {
+      for (const auto& name : spec->onnx) {
+        if (plain_operator(spec)) out.emplace(name, spec);
+      }
+    }
+    return out;
+  }();
+  const auto at = kByName.find(op);
+  return at == kByName.end() ? nullptr : at->second;
 }
 
 [[noreturn]] void unknown_operator(const Node& node, const Model& model) {
@@ -442,13 +451,13 @@ NodeId Importer::append_loss(NodeId output) {
   return add(ops::parse_op(ops::kMse, {}), inputs, "loss");
 }
 
-OnnxModel Importer::run() {
-  if (model_.has_sparse_initializer) {
+void Importer::convert_all(const Model& graph) {
+  if (graph.has_sparse_initializer) {
     fail("", UserError("onnx", "", "sparse initializers are not supported"));
   }
-  read_initializers();
-  read_inputs();
-  for (auto message : model_.nodes) {
+  read_initializers(graph);
+  if (depth_ == 0) read_inputs();
+  for (auto message : graph.nodes) {
     Node node;
     try {
       node = read_node(message);
@@ -457,6 +466,10 @@ OnnxModel Importer::run() {
     }
     convert(node);
   }
+}
+
+OnnxModel Importer::run() {
+  convert_all(model_);
   auto results = outputs();
   if (options_.append_loss) results.insert(results.begin(), append_loss(results[0]));
   try {

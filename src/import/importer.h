@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +34,8 @@ struct Value {
   bool data = false;                // written in the file, not computed: a weight where it is real
   bool input = false;               // of the graph, of real numbers
 
+  std::string_view tied = {};  // another tensor, whose weight this is
+
   // A graph input of whole numbers, and what has moved its elements since. It becomes a node where
   // it is used: of indices, or of real numbers.
   std::string_view fed = {};
@@ -60,9 +61,10 @@ class Importer {
   friend class Call;
 
   void read_inputs();
-  void read_initializers();
+  void read_initializers(const Model& graph);
   void read_input(const ValueInfo& info, bool first);
   void convert(const Node& node);
+  void convert_all(const Model& graph);
   void define(std::string_view name, Value value);
   std::vector<NodeId> outputs();
   NodeId append_loss(NodeId output);
@@ -94,6 +96,7 @@ class Importer {
   OnnxModel out_;
   std::int64_t known_elements_ = 0;
   std::int64_t dropouts_ = 0;
+  int depth_ = 0;                // of graphs inside nodes
   bool made_node_ = false;       // by the node being converted
   bool has_batch_name_ = false;  // is some dimension of an input called batch?
   std::int64_t file_batch_ = 0;  // that the file fixes and options_.batch replaces; else 0
@@ -171,15 +174,21 @@ class Call {
   }
   void result(Value value, std::size_t i = 0);
   void result(Known known);
+  // Operand 0 under another name.
+  void identity();
   // A result that nothing here can use: the indices of a pooling.
   void unusable(std::size_t i, const std::string& why);
   // An operator that moves elements and computes nothing, applied to operand i.
   void move(const ops::Op& op, std::size_t input = 0, std::size_t output = 0);
+  // The same of whole numbers that are fed.
+  Value moved(const Value& fed, const ops::Op& op) const;
   // The same elements in another shape, made in two steps where the dimensions do not nest.
   NodeId reshaped(NodeId id, const Sizes& sizes);
   void reshape(const Sizes& sizes, std::size_t output = 0);
   // The scores in operand i under the causal mask `mask`.
   void causal(std::size_t i, KnownPtr mask);
+  // The nodes of a graph inside this node, as if they stood here; its outputs are this node's.
+  void inline_graph(std::string_view message);
   void charge(std::int64_t elements);
   std::int64_t next_dropout();
   [[nodiscard]] std::int64_t file_batch() const { return importer_.file_batch_; }
@@ -188,7 +197,7 @@ class Call {
  private:
   Importer& importer_;
   const Node& node_;
-  std::set<std::string_view> asked_;
+  std::vector<std::string_view> asked_;
 };
 
 // --- Tables of converters -----------------------------------------------------------------------

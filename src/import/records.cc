@@ -263,6 +263,18 @@ Contents read_contents(const Tensor& tensor) {
   return out;
 }
 
+bool is_uniform(const Tensor& tensor) {
+  const auto* type = find_type(tensor.type);
+  if (type == nullptr || type->size == 0) return false;
+  for (WireReader r(tensor.bytes); r.next();) {
+    if (r.field() != 9 && r.field() != 4 && r.field() != 10) continue;
+    const auto data = r.bytes();
+    if (data.size() < type->size) return false;
+    return data.substr(type->size) == data.substr(0, data.size() - type->size);
+  }
+  return false;
+}
+
 Attribute read_attribute(std::string_view message) {
   Attribute out;
   for (WireReader r(message); r.next();) {
@@ -283,8 +295,7 @@ Attribute read_attribute(std::string_view message) {
         out.tensor = r.bytes();
         break;
       case 6:
-      case 11:
-        out.has_graph = true;
+        out.graph = r.bytes();
         break;
       case 7:
         r.append_reals32(out.floats);
@@ -347,6 +358,12 @@ ValueInfo read_value_info(std::string_view message) {
       }
     }
   }
+  return out;
+}
+
+Model read_subgraph(std::string_view message) {
+  Model out;
+  read_graph(message, out);
   return out;
 }
 

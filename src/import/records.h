@@ -60,6 +60,9 @@ struct Contents {
 };
 Contents read_contents(const Tensor& tensor);
 
+// Are all its elements the same? Copies nothing.
+bool is_uniform(const Tensor& tensor);
+
 struct Attribute {
   std::string_view name;
   std::int64_t type = 0;  // AttributeProto.AttributeType; 0 where the file does not say
@@ -69,7 +72,7 @@ struct Attribute {
   std::string_view tensor;  // bytes
   std::vector<std::int64_t> ints;
   std::vector<double> floats;
-  bool has_graph = false;
+  std::string_view graph;  // bytes
 };
 Attribute read_attribute(std::string_view message);
 
@@ -109,5 +112,7 @@ struct Model {
   bool has_sparse_initializer = false;
 };
 Model read_model(std::string_view file);
+// A graph inside a node: the branch of an If.
+Model read_subgraph(std::string_view message);
 
 }  // namespace tandem::import

@@ -33,7 +33,7 @@ def tokens(*size, below=50):
 
 def published():
     """name, module, inputs, the published count or None"""
-    picture = lambda size: (torch.zeros(1, 3, size, size),)
+    picture = lambda size: (torch.zeros(2, 3, size, size),)
     words = (torch.zeros(1, 16, dtype=torch.int64),)
     yield "resnet50", nets.resnet50(), picture(64), 25557032
     yield "alexnet", nets.alexnet(), picture(224), 61100840
@@ -42,7 +42,7 @@ def published():
     yield "densenet121", nets.densenet(), picture(64), 7978856
     yield "shufflenet_v2", nets.shufflenet(), picture(64), 2278604
     yield "inception_v1", nets.inception_v1(), picture(64), None
-    yield "inception_v3", nets.inception_v3(), picture(96), 23834568
+    yield "inception_v3", nets.inception_v3(), picture(80), 23834568
     yield "bert_base", nets.Bert(), words * 2, 109482240
     yield "gpt2", nets.Gpt2(), words, 124439808
     yield "vit_b_16", nets.Vit(), picture(224), 86567656
@@ -86,7 +86,7 @@ def check_published(runner, folder):
             raise SystemExit(f"{name}: the test's own network has {parameters(module)} parameters")
         # Without their numbers the weights are inputs of the graph: small files of large networks.
         large = parameters(module) > 30e6 and name in ("alexnet", "vgg19")
-        export(module, inputs, file, export_params=not large)
+        export(module, inputs, file, export_params=not large, do_constant_folding=name != "gpt2")
         answer = runner.ask(file)
         found = answer.get("parameters", answer.get("error"))
         print(f"{name:<14} {found} parameters, {answer.get('nodes')} nodes")
@@ -110,7 +110,8 @@ def check_values(runner, folder):
             try:
                 names = [f"in{i}" for i in range(len(inputs))]
                 open_batch = {"dynamic_axes": {n: {0: "batch"} for n in names}} if opset in (12, 14) else {}
-                export(module, inputs, file, opset, **open_batch)
+                # Folding would write a weight that is used twice a second time, transposed.
+                export(module, inputs, file, opset, do_constant_folding=name != "gpt2", **open_batch)
             except Exception as e:
                 print(f"{name}, opset {opset}: PyTorch does not export it: {str(e)[:80]}")
                 continue
