@@ -75,8 +75,9 @@ void Importer::define(std::string_view name, Value value) {
 
 void Importer::read_initializers(const Model& graph) {
   for (auto message : graph.initializers) {
-    const auto tensor = read_tensor(message);
+    Tensor tensor;
     try {
+      tensor = read_tensor(message);
       if (tensor.name.empty()) reject("an initializer has no name");
       count_elements(tensor.sizes, "it");
       define(tensor.name,
@@ -90,7 +91,12 @@ void Importer::read_initializers(const Model& graph) {
 void Importer::read_inputs() {
   std::vector<ValueInfo> infos;
   for (auto message : model_.inputs) {
-    auto info = read_value_info(message);
+    ValueInfo info;
+    try {
+      info = read_value_info(message);
+    } catch (const UserError& e) {
+      fail("an input", e);
+    }
     // Old files list their initializers here, too.
     if (!values_.contains(info.name)) infos.push_back(std::move(info));
   }
@@ -424,8 +430,9 @@ void Importer::convert(const Node& node) {
 std::vector<NodeId> Importer::outputs() {
   std::vector<NodeId> out;
   for (auto message : model_.outputs) {
-    const auto name = read_value_info(message).name;
+    std::string_view name;
     try {
+      name = read_value_info(message).name;
       const auto at = values_.find(name);
       if (at == values_.end()) reject("no node makes it");
       auto& v = at->second;

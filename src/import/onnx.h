@@ -19,8 +19,8 @@ namespace tandem::import {
 struct OnnxOptions {
   std::int64_t batch =
       0;  // for the first dimension of the inputs; 0: the file's, or 1 if it is open
-  std::map<std::string, std::int64_t> dims;  // sizes for symbolic dimensions
-  bool append_loss = false;                  // mse of the first output against an input `target`
+  std::map<std::string, std::int64_t> dims = {};  // sizes for symbolic dimensions
+  bool append_loss = false;  // mse of the first output against an input `target`
 };
 
 struct OnnxModel {

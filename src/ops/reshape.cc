@@ -29,8 +29,7 @@ std::vector<Piece> common_pieces(const Shape& from, const Shape& to) {
   const auto others = boundaries(to);
   cuts.insert(cuts.end(), others.begin(), others.end());
   std::ranges::sort(cuts);
-  const auto repeated = std::ranges::unique(cuts);
-  cuts.erase(repeated.begin(), repeated.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   std::vector<Piece> out;
   for (std::size_t i = cuts.size() - 1; i > 0; --i) {
     if (cuts[i] % cuts[i - 1] != 0) {
