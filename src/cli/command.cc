@@ -125,7 +125,7 @@ Setup resolve_with(const Job& job,
 
 Setup resolve(const Job& job) {
   return resolve_with(job, [](const models::ModelSpec& spec, std::int64_t devices) {
-    return spec.batch_per_device * devices;
+    return spec.batch > 0 ? spec.batch : spec.batch_per_device * devices;
   });
 }
 

@@ -29,11 +29,13 @@ void list_models(bool json) {
     for (const auto& [key, value] : m["hyperparameters"].items()) {
       keys.push_back(key + "=" + value.get<std::string>());
     }
-    std::cout << fmt::format("{:<12} {:>6} parameters, {} nodes: {}\n{:13}{}\n",
+    std::cout << fmt::format("{:<18} {:>6} parameters, {:>4} nodes  {}\n{:19}{}\n",
                              m["name"].get<std::string>(), si(m["parameters"].get<double>()),
                              m["nodes"].get<int>(), m["doc"].get<std::string>(), "",
                              join(keys, ","));
   }
+  std::cout << fmt::format("{} networks; NAME:key=value,... overrides what is listed\n",
+                           out.size());
 }
 
 void list_machines(bool json) {

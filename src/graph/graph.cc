@@ -7,6 +7,7 @@
 #include "graph/hashes.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
+#include "ops/sources.h"
 #include "ops/task_grid.h"
 
 namespace tandem::graph {
@@ -228,9 +229,8 @@ Graph erase_parallelism(const Graph& pcg) {
     if (is_parallel(node)) {
       image[id.index()] = inputs[0];
     } else if (node.op.role() == ops::Role::kSource && !node.type.shape.is_undivided()) {
-      auto source = node.op.get<ops::Source>();
-      source.shape = ParallelShape(source.shape.sizes);
-      image[id.index()] = builder.add(ops::make_op(node.op.spec(), source), {}, node.name);
+      const ParallelShape whole(node.type.shape.sizes);
+      image[id.index()] = builder.add(ops::with_shape(node.op, whole), {}, node.name);
     } else {
       image[id.index()] = builder.keep(pcg, id, inputs);
     }

@@ -388,6 +388,15 @@ return %abc
 %z = add(%x, %r) : [6/2, 4, 8]*3 fp32
 return %z
 )",
+      // A constant, cut, and a mask by position.
+      R"(graph masked
+%x = weight() shape=[6/2, 4]
+%c = constant() shape=[6/2, 4] kind="iota" value=2 axis=0
+%s = add(%x, %c) : [6/2, 4] fp32
+%p = softmax(%s) causal=true
+%g = combine(%p) degree=2 : [6, 4] fp32
+return %g
+)",
       // A weight used twice, once partial through an addition.
       R"(graph tied
 %x = input() shape=[6, 8/2]

@@ -17,17 +17,17 @@ namespace tandem::models {
 
 namespace {
 
-constexpr NormOptions kNorm = {NormKind::kLayer, 1e-12};
+constexpr NormOptions kBertNorm = {NormKind::kLayer, 1e-12};
 constexpr std::int64_t kPositions = 512;
 
-graph::Graph build_published(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_bert(const Settings& settings, std::int64_t batch, DType dtype) {
   const auto seq = settings.size("seq");
   const auto hidden = settings.size("hidden");
   const auto vocab = settings.size("vocab");
   TransformerOptions layer{
       .attention = attention_options(settings),
       .feed_forward = {.width = settings.size("ffn"), .activation = &ops::kGelu, .bias = true},
-      .norm = kNorm,
+      .norm = kBertNorm,
       .norm_first = false};
   layer.attention.bias = true;
 
@@ -36,18 +36,18 @@ graph::Graph build_published(const Settings& settings, std::int64_t batch, DType
   const auto tokens = b.embedding("tokens", {batch, seq}, vocab, hidden);
   auto x = b.add_positions(tokens.rows, std::max(kPositions, seq));
   const auto types = b.embedding("types", {batch, seq}, settings.size("types"), hidden);
-  x = b.norm(b.add(ops::kAdd, {x, types.rows}, "types_sum"), kNorm, "embedding_norm");
+  x = b.norm(b.add(ops::kAdd, {x, types.rows}, "types_sum"), kBertNorm, "embedding_norm");
   for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
     x = b.in(fmt::format("l{}", i)).transformer_layer(x, layer);
   }
   x = b.add(ops::kGelu, {b.linear(x, hidden, "head", Bias::kInside)}, "head_gelu");
-  x = b.norm(x, kNorm, "head_norm");
+  x = b.norm(x, kBertNorm, "head_norm");
   const auto bias = b.weight("b_logits", {vocab});
   const auto logits = b.add(ops::kLinear, {x, tokens.table, bias}, "logits");
   return graph.finish({b.classification_loss(logits)});
 }
 
-graph::Graph build_artifact(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_bert_artifact(const Settings& settings, std::int64_t batch, DType dtype) {
   const auto attention = attention_options(settings);
   const auto hidden = settings.size("hidden");
   graph::GraphBuilder graph(settings.model());
@@ -83,8 +83,8 @@ const ModelSpec kBertLarge = {
     .adam = true,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {
-          return s.is_artifact() ? build_artifact(s, batch, dtype)
-                                 : build_published(s, batch, dtype);
+          return s.is_artifact() ? build_bert_artifact(s, batch, dtype)
+                                 : build_bert(s, batch, dtype);
         },
 };
 

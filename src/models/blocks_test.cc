@@ -110,6 +110,17 @@ TEST(Blocks, CausalAttentionLooksBack) {
   for (std::size_t i = 0; i < little.size(); ++i) EXPECT_NEAR(more[i], little[i], 1e-12);
 }
 
+TEST(Blocks, AttentionOfAnotherTensorAndAnyHeadWidth) {
+  GraphBuilder builder("cross");
+  const Block b(builder, DType::kFp32);
+  const auto x = b.input("x", {2, 3, 4});
+  const auto memory = b.input("memory", {2, 5, 6});
+  const auto out = b.attention(x, memory, memory, {.heads = 2, .kv_heads = 1, .head_width = 3});
+  EXPECT_EQ(b.shape(out), Shape({2, 3, 4}));
+  const auto graph = builder.finish({out});
+  EXPECT_EQ(count_parameters(graph), 2 * 3 * 4 + 2 * 1 * 3 * 6 + 4 * 2 * 3);
+}
+
 // With all experts active, a mixture is the gates' mean of the experts, each a feed-forward block.
 TEST(Blocks, AllExpertsAreAMean) {
   const std::int64_t width = 2;

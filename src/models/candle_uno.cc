@@ -13,7 +13,7 @@ namespace tandem::models {
 
 namespace {
 
-graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_candle_uno(const Settings& settings, std::int64_t batch, DType dtype) {
   (void)settings.is_artifact();  // complains about other variants
   const auto hidden = settings.size("hidden");
   const auto layers = [&](std::string_view key) {
@@ -50,7 +50,7 @@ const ModelSpec kCandleUno = {
                         variant_hyperparameter("the same")},
     .batch_per_device = 256,
     .train_batch = 16,
-    .build = build,
+    .build = build_candle_uno,
 };
 
 }  // namespace tandem::models

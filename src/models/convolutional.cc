@@ -9,12 +9,10 @@ namespace tandem::models {
 namespace {
 
 // Statistics over the whole of a large batch would tie all devices together, and no framework does
-// that: they are taken over groups of samples.
-constexpr std::int64_t kNormGroup = 64;
-
-std::int64_t norm_group(const Settings& settings, std::int64_t batch) {
+// that: they are taken over what one device has as published, wherever those samples are now.
+std::int64_t norm_group(const Settings& settings, std::int64_t batch, std::int64_t device_batch) {
   const auto group = settings.size("bn_group", 0);
-  if (group == 0) return batch % kNormGroup == 0 ? kNormGroup : 0;
+  if (group == 0) return batch % device_batch == 0 ? device_batch : 0;
   if (batch % group != 0) {
     settings.fail(fmt::format("batch {} is not a multiple of bn_group {}", batch, group));
   }
@@ -23,19 +21,20 @@ std::int64_t norm_group(const Settings& settings, std::int64_t batch) {
 
 }  // namespace
 
-std::vector<Hyperparameter> convolutional_hyperparameters(std::int64_t image, std::int64_t width,
-                                                          const std::string& width_doc) {
-  return {{"image", fmt::format("{}", image), "rows and columns of an image"},
+std::vector<Hyperparameter> convolutional_hyperparameters(const ConvolutionalDefaults& d) {
+  const auto group_doc =
+      fmt::format("samples normalised together; 0: {0} if the batch is a multiple of {0}, else all",
+                  d.device_batch);
+  return {{"image", fmt::format("{}", d.image), "rows and columns of an image"},
           {"classes", "1000", "classes"},
-          {"width", fmt::format("{}", width), width_doc},
-          {"bn_group", "0",
-           "samples normalised together; 0: 64 if the batch is a multiple of 64, else all"}};
+          {"width", fmt::format("{}", d.width), d.width_doc},
+          {"bn_group", "0", group_doc}};
 }
 
 Convolutions::Convolutions(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch,
-                           DType dtype, double eps)
+                           DType dtype, double eps, std::int64_t device_batch)
     : block_(graph, dtype),
-      norm_{.eps = eps, .group = norm_group(settings, batch)},
+      norm_{.eps = eps, .group = norm_group(settings, batch, device_batch)},
       batch_(batch),
       image_(settings.size("image")),
       classes_(settings.size("classes")) {}

@@ -11,15 +11,20 @@
 
 namespace tandem::models {
 
+struct ConvolutionalDefaults {
+  std::int64_t image, width;
+  std::string width_doc;
+  std::int64_t device_batch;  // as published: samples that are normalised together
+};
+
 // "image", "classes", "width" and "bn_group" with these defaults.
-std::vector<Hyperparameter> convolutional_hyperparameters(std::int64_t image, std::int64_t width,
-                                                          const std::string& width_doc);
+std::vector<Hyperparameter> convolutional_hyperparameters(const ConvolutionalDefaults& defaults);
 
 // A Block with what all convolutions of a network have in common.
 class Convolutions {
  public:
   Convolutions(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch,
-               DType dtype, double eps);
+               DType dtype, double eps, std::int64_t device_batch);
 
   [[nodiscard]] Convolutions in(std::string_view name) const {
     auto out = *this;

@@ -9,7 +9,7 @@ namespace tandem::models {
 
 namespace {
 
-graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_dlrm(const Settings& settings, std::int64_t batch, DType dtype) {
   const bool artifact = settings.is_artifact();
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
@@ -37,7 +37,7 @@ const ModelSpec kDlrm = {
                         variant_hyperparameter("4 tables, 4 dense features and smaller MLPs")},
     .batch_per_device = 1024,
     .train_batch = 256,
-    .build = build,
+    .build = build_dlrm,
 };
 
 }  // namespace tandem::models

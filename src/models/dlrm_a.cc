@@ -18,14 +18,14 @@
 namespace tandem::models {
 
 namespace {
-constexpr ProductionSizes kSizes = {
+constexpr ProductionSizes kDlrmASizes = {
     .tables = 4096, .rows = 2080000, .dim = 93, .bag = 15, .mlp_layers = 10, .mlp_width = 3994};
 }  // namespace
 
 const ModelSpec kDlrmA = {
     .name = "dlrm_a",
     .doc = "DLRM-A of MAD-Max (ISCA'24)",
-    .hyperparameters = production_hyperparameters(kSizes, Interaction::kPlain),
+    .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kPlain),
     .batch = 65536,
     .train_batch = 64,
     .build = [](const Settings& s, std::int64_t batch,
@@ -35,7 +35,7 @@ const ModelSpec kDlrmA = {
 const ModelSpec kDlrmAMoe = {
     .name = "dlrm_a_moe",
     .doc = "DLRM-A of MAD-Max (ISCA'24), its top MLP a mixture of 16 experts",
-    .hyperparameters = production_hyperparameters(kSizes, Interaction::kExperts),
+    .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kExperts),
     .batch = 65536,
     .train_batch = 64,
     .build = [](const Settings& s, std::int64_t batch,
@@ -45,7 +45,7 @@ const ModelSpec kDlrmAMoe = {
 const ModelSpec kDlrmATransformer = {
     .name = "dlrm_a_transformer",
     .doc = "DLRM-A of MAD-Max (ISCA'24), with 4 transformer layers as its interaction",
-    .hyperparameters = production_hyperparameters(kSizes, Interaction::kTransformer),
+    .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kTransformer),
     .batch = 65536,
     .train_batch = 64,
     .build =

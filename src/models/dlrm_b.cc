@@ -6,14 +6,14 @@
 namespace tandem::models {
 
 namespace {
-constexpr ProductionSizes kSizes = {
+constexpr ProductionSizes kDlrmBSizes = {
     .tables = 512, .rows = 7050000, .dim = 92, .bag = 70, .mlp_layers = 22, .mlp_width = 826};
 }  // namespace
 
 const ModelSpec kDlrmB = {
     .name = "dlrm_b",
     .doc = "DLRM-B of MAD-Max (ISCA'24)",
-    .hyperparameters = production_hyperparameters(kSizes, Interaction::kPlain),
+    .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kPlain),
     .batch = 262144,
     .train_batch = 64,
     .build = [](const Settings& s, std::int64_t batch,
@@ -23,7 +23,7 @@ const ModelSpec kDlrmB = {
 const ModelSpec kDlrmBMoe = {
     .name = "dlrm_b_moe",
     .doc = "DLRM-B of MAD-Max (ISCA'24), its top MLP a mixture of 16 experts",
-    .hyperparameters = production_hyperparameters(kSizes, Interaction::kExperts),
+    .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kExperts),
     .batch = 262144,
     .train_batch = 64,
     .build = [](const Settings& s, std::int64_t batch,
@@ -33,7 +33,7 @@ const ModelSpec kDlrmBMoe = {
 const ModelSpec kDlrmBTransformer = {
     .name = "dlrm_b_transformer",
     .doc = "DLRM-B of MAD-Max (ISCA'24), with 4 transformer layers as its interaction",
-    .hyperparameters = production_hyperparameters(kSizes, Interaction::kTransformer),
+    .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kTransformer),
     .batch = 262144,
     .train_batch = 64,
     .build =

@@ -13,12 +13,13 @@ namespace tandem::models {
 namespace {
 
 constexpr std::int64_t kWidth = 32;  // of the first convolution, as published
+constexpr std::int64_t kInceptionDeviceBatch = 64;
 constexpr double kAuxiliaryWeight = 0.4;
 
 class Inception {
  public:
   Inception(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch, DType dtype)
-      : root_(graph, settings, batch, dtype, 1e-3),
+      : root_(graph, settings, batch, dtype, 1e-3, kInceptionDeviceBatch),
         settings_(settings),
         width_(settings.size("width")),
         artifact_(settings.is_artifact()) {}
@@ -163,9 +164,10 @@ class Inception {
   int blocks_ = 0;
 };
 
-std::vector<Hyperparameter> hyperparameters() {
+std::vector<Hyperparameter> inception_v3_hyperparameters() {
   auto out = convolutional_hyperparameters(
-      299, kWidth, "filters of the first convolution, which scales all others");
+      {299, kWidth, "filters of the first convolution, which scales all others",
+       kInceptionDeviceBatch});
   for (auto& h : out) {
     if (h.key == "classes") h.artifact = "10";
   }
@@ -179,8 +181,8 @@ std::vector<Hyperparameter> hyperparameters() {
 const ModelSpec kInceptionV3 = {
     .name = "inception_v3",
     .doc = "Inception-v3 (arXiv:1512.00567)",
-    .hyperparameters = hyperparameters(),
-    .batch_per_device = 64,
+    .hyperparameters = inception_v3_hyperparameters(),
+    .batch_per_device = kInceptionDeviceBatch,
     .train_batch = 2,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {

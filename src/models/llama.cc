@@ -9,7 +9,7 @@ namespace tandem::models {
 
 namespace {
 
-graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_llama(const Settings& settings, std::int64_t batch, DType dtype) {
   return build_decoder(llama_decoder(10000, 1e-5), settings, batch, dtype);
 }
 
@@ -29,7 +29,7 @@ const ModelSpec kLlama_65b = {
     .batch = 2048,
     .train_batch = 8,
     .adam = true,
-    .build = build,
+    .build = build_llama,
 };
 
 const ModelSpec kLlama2_70b = {
@@ -46,7 +46,7 @@ const ModelSpec kLlama2_70b = {
     .batch = 2048,
     .train_batch = 8,
     .adam = true,
-    .build = build,
+    .build = build_llama,
 };
 
 }  // namespace tandem::models

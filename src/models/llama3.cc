@@ -8,7 +8,7 @@ namespace tandem::models {
 
 namespace {
 
-graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_llama3(const Settings& settings, std::int64_t batch, DType dtype) {
   return build_decoder(llama_decoder(500000, 1e-5), settings, batch, dtype);
 }
 
@@ -27,7 +27,7 @@ const ModelSpec kLlama3_8b = {
                                                 .attention = "fused"}),
     .train_batch = 8,
     .adam = true,
-    .build = build,
+    .build = build_llama3,
 };
 
 const ModelSpec kLlama3_70b = {
@@ -43,7 +43,7 @@ const ModelSpec kLlama3_70b = {
                                                 .attention = "fused"}),
     .train_batch = 8,
     .adam = true,
-    .build = build,
+    .build = build_llama3,
 };
 
 const ModelSpec kLlama3_405b = {
@@ -60,7 +60,7 @@ const ModelSpec kLlama3_405b = {
     .batch = 2048,
     .train_batch = 8,
     .adam = true,
-    .build = build,
+    .build = build_llama3,
 };
 
 }  // namespace tandem::models

@@ -23,7 +23,7 @@ NodeId tower(const Block& b, const Settings& settings, std::int64_t batch) {
   return x;
 }
 
-graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_mlp(const Settings& settings, std::int64_t batch, DType dtype) {
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
   if (!settings.is_artifact()) {
@@ -46,7 +46,7 @@ const ModelSpec kMlp = {
                         variant_hyperparameter("two towers of 8 layers on 1024 inputs, added up")},
     .batch_per_device = 256,
     .train_batch = 64,
-    .build = build,
+    .build = build_mlp,
 };
 
 }  // namespace tandem::models

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,6 +12,7 @@ namespace tandem::models {
 
 namespace {
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40U;
+constexpr std::int64_t kMostSizes = 100'000;  // of one value, in a list
 
 UserError bad_value(const std::string& model, std::string_view key, std::string_view value,
                     const std::string& expected) {
@@ -64,11 +66,15 @@ void Settings::fail(const std::string& message) const { throw UserError("model",
 std::vector<std::int64_t> Settings::sizes(std::string_view key) const {
   std::vector<std::int64_t> out;
   for (auto part : split(text(key), '-')) {
-    const auto value = parse_int(part);
-    if (!value || *value < 1 || *value > kLargestSize) {
+    const auto times = part.find('x');
+    const auto count = times == std::string_view::npos ? std::optional<std::int64_t>(1)
+                                                       : parse_int(part.substr(0, times));
+    const auto value = parse_int(times == std::string_view::npos ? part : part.substr(times + 1));
+    if (!value || *value < 1 || *value > kLargestSize || !count || *count < 1 ||
+        *count > kMostSizes) {
       throw bad_value(model_, key, text(key), "sizes like 512-256-64");
     }
-    out.push_back(*value);
+    out.insert(out.end(), static_cast<std::size_t>(*count), *value);
   }
   return out;
 }

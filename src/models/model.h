@@ -33,6 +33,7 @@ class Settings {
 
   // Every accessor throws UserError where the value is no such thing.
   [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t least = 1) const;
+  // "512-256-64"; "10x3994" is ten of 3994.
   [[nodiscard]] std::vector<std::int64_t> sizes(std::string_view key) const;
   [[nodiscard]] double real(std::string_view key) const;  // more than 0
   // One of `allowed`.

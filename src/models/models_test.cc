@@ -106,20 +106,26 @@ TEST(Models, ExpertsComputeTheirShareOfTheTokens) {
 }
 
 TEST(Models, BatchNormGroups) {
-  const auto group = [](const std::string& settings, std::int64_t batch) {
-    const auto graph = build("resnet50:image=32,blocks=1" + settings, batch);
+  const auto group = [](const std::string& model, std::int64_t batch) {
+    const auto graph = build(model, batch);
     for (auto id : graph.ids()) {
       const auto& op = graph.node(id).op;
       if (op.is(ops::kBatchNorm)) return op.get<ops::BatchNorm>().group;
     }
     return std::int64_t{-1};
   };
-  EXPECT_EQ(group("", 64), 64);
-  EXPECT_EQ(group("", 128), 64);
-  EXPECT_EQ(group("", 96), 0);
-  EXPECT_EQ(group("", 32), 0);
-  EXPECT_EQ(group(",bn_group=8", 64), 8);
-  EXPECT_EQ(group(",bn_group=128", 128), 128);
+  for (const std::string model : {"resnext50", "inception_v3"}) {
+    EXPECT_EQ(group(model, 64), 64);
+    EXPECT_EQ(group(model, 128), 64);
+    EXPECT_EQ(group(model, 96), 0);
+    EXPECT_EQ(group(model, 32), 0);
+  }
+  for (const std::string model : {"resnet50", "nasnet_a"}) {
+    EXPECT_EQ(group(model, 96), 32);
+    EXPECT_EQ(group(model, 16), 0);
+  }
+  EXPECT_EQ(group("resnet50:bn_group=8", 64), 8);
+  EXPECT_EQ(group("resnet50:bn_group=128", 128), 128);
 }
 
 // --- What holds for every network ----------------------------------------------------------------
@@ -297,6 +303,11 @@ TEST(ModelErrors, SayWhatIsWrongAndWhatThereIs) {
        "resnet50: has no hyperparameter 'variant' (it has: image, classes, width, bn_group, "
        "blocks)"},
       {"dlrm:top=5-x", "dlrm: 'top' cannot be '5-x' (expected sizes like 512-256-64)"},
+      {"dlrm:bottom=3x", "dlrm: 'bottom' cannot be '3x' (expected sizes like 512-256-64)"},
+      {"dlrm:bottom=0x4", "dlrm: 'bottom' cannot be '0x4' (expected sizes like 512-256-64)"},
+      {"dlrm:bottom=2x3x4", "dlrm: 'bottom' cannot be '2x3x4' (expected sizes like 512-256-64)"},
+      {"dlrm:bottom=9999999999x4",
+       "dlrm: 'bottom' cannot be '9999999999x4' (expected sizes like 512-256-64)"},
       {"dlrm:bottom=5--4", "dlrm: 'bottom' cannot be '5--4' (expected sizes like 512-256-64)"},
       {"bert_large:hidden=8,heads=3", "bert_large: hidden 8 is not a multiple of heads 3"},
       {"gpt2:attention=flash", "gpt2: 'attention' cannot be 'flash' (expected plain or fused)"},
@@ -338,6 +349,8 @@ TEST(ModelErrors, SayWhatIsWrongAndWhatThereIs) {
 TEST(ModelErrors, SpacesAndOrderDoNotMatter) {
   EXPECT_EQ(parameters("mlp: hidden = 6, layers=2 ,inputs=4,outputs=2"), 4 * 6 + 6 * 2);
   EXPECT_EQ(parameters("mlp:"), parameters("mlp"));
+  EXPECT_EQ(build("dlrm:bottom=2x8-3x5").identity_hash(),
+            build("dlrm:bottom=8-8-5-5-5").identity_hash());
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ namespace tandem::models {
 
 namespace {
 
+constexpr std::int64_t kNasnetDeviceBatch = 32;
+
 // What a cell sees.
 struct History {
   NodeId last;
@@ -32,7 +34,7 @@ ops::Sizes halving(std::int64_t size, std::int64_t kernel) {
 class Nasnet {
  public:
   Nasnet(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch, DType dtype)
-      : root_(graph, settings, batch, dtype, 1e-3), settings_(settings) {}
+      : root_(graph, settings, batch, dtype, 1e-3, kNasnetDeviceBatch), settings_(settings) {}
 
   NodeId run() {
     constexpr std::int64_t kSmallest = 32;
@@ -146,8 +148,9 @@ class Nasnet {
   const Settings& settings_;
 };
 
-std::vector<Hyperparameter> hyperparameters() {
-  auto out = convolutional_hyperparameters(331, 168, "filters of the first stage, 4032 / 24");
+std::vector<Hyperparameter> nasnet_a_hyperparameters() {
+  auto out = convolutional_hyperparameters(
+      {331, 168, "filters of the first stage, 4032 / 24", kNasnetDeviceBatch});
   out.push_back({"cells", "6", "normal cells of a stage"});
   out.push_back({"stem", "96", "filters of the first convolution"});
   return out;
@@ -158,8 +161,8 @@ std::vector<Hyperparameter> hyperparameters() {
 const ModelSpec kNasnetA = {
     .name = "nasnet_a",
     .doc = "NASNet-A 6@4032 (arXiv:1707.07012)",
-    .hyperparameters = hyperparameters(),
-    .batch_per_device = 32,
+    .hyperparameters = nasnet_a_hyperparameters(),
+    .batch_per_device = kNasnetDeviceBatch,
     .train_batch = 2,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {

@@ -19,7 +19,7 @@ std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std
 
 namespace {
 
-constexpr NormOptions kNorm = {};
+constexpr NormOptions kProductionNorm = {};
 
 class Production {
  public:
@@ -48,7 +48,8 @@ class Production {
     const auto index = b_.indices("indices", {batch_, tables, settings_.size("bag")}, rows);
     const auto weights = b_.weight("tables", {tables, rows, dim});
     auto x = b_.add(ops::kEmbeddingBags, {index, weights}, "bags");
-    x = b_.norm(b_.reshape(x, {batch_, tables * dim}, "bags_in_a_row"), kNorm, "bags_norm");
+    x = b_.norm(b_.reshape(x, {batch_, tables * dim}, "bags_in_a_row"), kProductionNorm,
+                "bags_norm");
     x = b_.reshape(x, {batch_, tables, dim}, "bags_normal");
     return b_.add(ops::kReduceMean, ops::Reduction{.axes = {1}}, {x}, "sparse");
   }
@@ -60,7 +61,7 @@ class Production {
     const TransformerOptions layer{
         .attention = attention_options(settings_),
         .feed_forward = {.width = settings_.size("ffn"), .activation = &ops::kRelu},
-        .norm = kNorm};
+        .norm = kProductionNorm};
     x = b_.reshape(b_.linear(x, seq * hidden, "to_tokens"), {batch_, seq, hidden}, "tokens");
     for (std::int64_t i = 0; i < settings_.size("layers"); ++i) {
       x = b_.in(fmt::format("l{}", i)).transformer_layer(x, layer);
@@ -90,8 +91,7 @@ class Production {
 std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& s,
                                                        Interaction interaction) {
   const auto text = [](std::int64_t v) { return fmt::format("{}", v); };
-  const std::vector<std::string> widths(static_cast<std::size_t>(s.mlp_layers), text(s.mlp_width));
-  const auto mlp = fmt::format("{}", fmt::join(widths, "-"));
+  const auto mlp = fmt::format("{}x{}", s.mlp_layers, s.mlp_width);
   std::vector<Hyperparameter> out = {{"tables", text(s.tables), "embedding tables"},
                                      {"rows", text(s.rows), "rows a table"},
                                      {"dim", text(s.dim), "embedding width"},

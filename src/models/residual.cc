@@ -64,7 +64,7 @@ const ops::Pool2d& stem_pool() {
 graph::Graph build_residual(const Residual& shape, const Settings& settings, std::int64_t batch,
                             DType dtype) {
   graph::GraphBuilder graph(settings.model());
-  const Convolutions c(graph, settings, batch, dtype, kEps);
+  const Convolutions c(graph, settings, batch, dtype, kEps, shape.device_batch);
   auto x = c.conv(c.image(), shape.width, stem(), "stem");
   x = c.max_pool(x, stem_pool(), "stem_pool");
   x = stages(shape, c, x, 4 * shape.width, [&](const auto& block, NodeId in, const Widths& w) {
@@ -76,7 +76,7 @@ graph::Graph build_residual(const Residual& shape, const Settings& settings, std
 graph::Graph build_residual_artifact(const Residual& shape, const Settings& settings,
                                      std::int64_t batch, DType dtype) {
   graph::GraphBuilder graph(settings.model());
-  const Convolutions c(graph, settings, batch, dtype, kEps);
+  const Convolutions c(graph, settings, batch, dtype, kEps, shape.device_batch);
   auto x = c.plain_conv(c.image(), shape.width, stem(), "stem", true);
   x = c.max_pool(x, stem_pool(), "stem_pool");
   x = stages(shape, c, x, 2 * shape.cardinality * shape.group_width,

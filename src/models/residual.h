@@ -13,6 +13,7 @@ struct Residual {
   std::int64_t width = 64;           // filters of the stem; a first stage's block returns 4 x
   std::int64_t cardinality = 1;
   std::int64_t group_width = 64;
+  std::int64_t device_batch = 64;
 };
 
 graph::Graph build_residual(const Residual& shape, const Settings& settings, std::int64_t batch,

@@ -6,8 +6,11 @@ namespace tandem::models {
 
 namespace {
 
-std::vector<Hyperparameter> hyperparameters() {
-  auto out = convolutional_hyperparameters(224, 64, "filters of the first convolution");
+constexpr std::int64_t kResnetDeviceBatch = 32;
+
+std::vector<Hyperparameter> resnet50_hyperparameters() {
+  auto out = convolutional_hyperparameters(
+      {224, 64, "filters of the first convolution", kResnetDeviceBatch});
   out.push_back({"blocks", "3-4-6-3", "blocks of every stage"});
   return out;
 }
@@ -17,15 +20,18 @@ std::vector<Hyperparameter> hyperparameters() {
 const ModelSpec kResnet50 = {
     .name = "resnet50",
     .doc = "ResNet-50 (arXiv:1512.03385)",
-    .hyperparameters = hyperparameters(),
-    .batch_per_device = 32,
+    .hyperparameters = resnet50_hyperparameters(),
+    .batch_per_device = kResnetDeviceBatch,
     .train_batch = 4,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {
           const auto width = s.size("width");
-          return build_residual(
-              {.blocks = s.sizes("blocks"), .width = width, .cardinality = 1, .group_width = width},
-              s, batch, dtype);
+          return build_residual({.blocks = s.sizes("blocks"),
+                                 .width = width,
+                                 .cardinality = 1,
+                                 .group_width = width,
+                                 .device_batch = kResnetDeviceBatch},
+                                s, batch, dtype);
         },
 };
 

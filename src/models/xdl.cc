@@ -8,7 +8,7 @@ namespace tandem::models {
 
 namespace {
 
-graph::Graph build(const Settings& settings, std::int64_t batch, DType dtype) {
+graph::Graph build_xdl(const Settings& settings, std::int64_t batch, DType dtype) {
   (void)settings.is_artifact();  // complains about other variants
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
@@ -30,7 +30,7 @@ const ModelSpec kXdl = {
                         variant_hyperparameter("the same")},
     .batch_per_device = 1024,
     .train_batch = 256,
-    .build = build,
+    .build = build_xdl,
 };
 
 }  // namespace tandem::models

@@ -84,8 +84,8 @@ struct Conv2d {
                  Field{"act", &Conv2d::act}};
 };
 
-// max_pool2d, avg_pool2d. `ceil` rounds the result's size up; `count_padding`: an average divides
-// by the whole window, also where it reaches beyond the edge.
+// max_pool2d, avg_pool2d. `ceil` rounds the result's size up; `count_padding`: an average counts
+// the padding, too, though nothing beyond it.
 struct Pool2d {
   Sizes kernel = {1, 1};
   Sizes stride = {1, 1};

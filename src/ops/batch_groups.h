@@ -16,7 +16,7 @@ struct BatchGroups {
 inline BatchGroups batch_groups(std::int64_t group, std::span<const Shape> in) {
   check_rank(in, 0, 2, 5);
   const auto samples = in[0][0];
-  check_between("group", group, 0, kLargestSize);
+  check_between("group", group, 0, samples);
   const auto size = group == 0 ? samples : group;
   if (samples % size != 0) {
     reject(fmt::format("group {} does not divide the batch, which is {}", group, samples));

@@ -8,7 +8,7 @@ namespace tandem::ops {
 
 namespace {
 
-std::string index_text(const BatchNorm& a, std::span<const Shape> in) {
+std::string moments_index(const BatchNorm& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   const auto groups = batch_groups(a.group, in);
   std::string space;
@@ -16,7 +16,7 @@ std::string index_text(const BatchNorm& a, std::span<const Shape> in) {
   return fmt::format("(n:{} g) c{} -> n c m:2", groups.count, space);
 }
 
-Term meaning(const BatchNorm& a, std::span<const Shape> in) {
+Term moments_meaning(const BatchNorm& a, std::span<const Shape> in) {
   const auto over = batch_groups(a.group, in).over;
   const auto x = term::input(0);
   const auto moment = [](double m) { return term::equal(term::index_of("m"), term::constant(m)); };
@@ -31,8 +31,8 @@ const OpSpec kBatchMoments = define_op<BatchNorm>({
            "dimensions after the channels",
     .index = "(n g) c h w -> n c m:2",
     .kernel = "batch_moments",
-    .index_text = index_text,
-    .meaning = meaning,
+    .index_text = moments_index,
+    .meaning = moments_meaning,
 });
 
 }  // namespace tandem::ops

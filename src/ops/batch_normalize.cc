@@ -7,7 +7,7 @@ namespace tandem::ops {
 
 namespace {
 
-std::string index_text(const Norm& a, std::span<const Shape> in) {
+std::string batch_normalize_index(const Norm& a, std::span<const Shape> in) {
   check_inputs(in, 4, 4);
   check_eps(a.eps);
   check_rank(in, 0, 2, 5);
@@ -34,7 +34,7 @@ const OpSpec kBatchNormalize = define_op<Norm>({
         "with the moments [groups, c, 2] in input 1",
     .index = "(n g) c h w, n c !m, c, c -> (n g) c h w",
     .kernel = "batch_normalize",
-    .index_text = index_text,
+    .index_text = batch_normalize_index,
     .meaning =
         [](const Norm& a, std::span<const Shape>) {
           const auto mean = term::input_at(1, "n c 0");

@@ -16,7 +16,7 @@ std::string broadcast_index(std::span<const Shape> in) {
 }
 
 OpSpec binary(const std::string& name, const std::string& formula, std::string onnx,
-              Term (*f)(Term, Term)) {
+              Term (*f)(const Term&, const Term&)) {
   return define_op<NoAttributes>({
       .name = name,
       .doc = fmt::format("out = {}, element by element; sizes of 1 are stretched", formula),
@@ -31,18 +31,23 @@ OpSpec binary(const std::string& name, const std::string& formula, std::string o
 
 }  // namespace
 
-const OpSpec kAdd = binary("add", "a + b", "Add", term::operator+);
-const OpSpec kDiv = binary("div", "a / b", "Div", term::operator/);
-const OpSpec kMax = binary("max", "max(a, b)", "Max",
-                           [](Term a, Term b) { return term::where(term::less(a, b), b, a); });
-const OpSpec kMin = binary("min", "min(a, b)", "Min",
-                           [](Term a, Term b) { return term::where(term::less(b, a), b, a); });
-const OpSpec kMul = binary("mul", "a * b", "Mul", term::operator*);
-const OpSpec kPrelu =
-    binary("prelu", "a where it is positive, else a * b", "PRelu", [](Term a, Term b) {
-      const auto above = term::less(term::constant(0), a);
-      return term::where(above, a, a * std::move(b));
-    });
-const OpSpec kSub = binary("sub", "a - b", "Sub", term::operator-);
+const OpSpec kAdd =
+    binary("add", "a + b", "Add", [](const Term& a, const Term& b) { return a + b; });
+const OpSpec kDiv =
+    binary("div", "a / b", "Div", [](const Term& a, const Term& b) { return a / b; });
+const OpSpec kMax = binary("max", "max(a, b)", "Max", [](const Term& a, const Term& b) {
+  return term::where(term::less(a, b), b, a);
+});
+const OpSpec kMin = binary("min", "min(a, b)", "Min", [](const Term& a, const Term& b) {
+  return term::where(term::less(b, a), b, a);
+});
+const OpSpec kMul =
+    binary("mul", "a * b", "Mul", [](const Term& a, const Term& b) { return a * b; });
+const OpSpec kPrelu = binary("prelu", "a where it is positive, else a * b", "PRelu",
+                             [](const Term& a, const Term& b) {
+                               return term::where(term::less(term::constant(0), a), a, a * b);
+                             });
+const OpSpec kSub =
+    binary("sub", "a - b", "Sub", [](const Term& a, const Term& b) { return a - b; });
 
 }  // namespace tandem::ops

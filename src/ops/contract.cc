@@ -1,6 +1,7 @@
 // General contraction: the inputs' product, with every factor that the output lacks summed over.
 // Attention is written with it, so that heads are a factor of their own; a dimension may run over
 // several factors: "b (kv g) s d, b kv t d -> b kv g s t".
+#include <map>
 #include <set>
 
 #include "ops/attributes.h"
@@ -67,7 +68,7 @@ std::string contracted(const std::string& index) {
 // What a user writes is checked here, once: resolve_index takes correct text for granted.
 class Checker {
  public:
-  explicit Checker(const std::string& index) : index_(index) {}
+  Checker(const std::string& index, std::span<const Shape> in) : index_(index), shapes_(in) {}
 
   void run() {
     if (index_.find("->") == std::string::npos) bad("has no '->'");
@@ -110,11 +111,15 @@ class Checker {
         name.empty() || kLetters.find(name[0]) == std::string_view::npos) {
       bad(fmt::format("'{}' is not a factor's name", written));
     }
-    if (!has_size(written)) return;
-    const auto size = parse_int(written.substr(name.size() + 1));
-    if (!size || *size < 1 || *size > kLargestSize) {
+    if (has_size(written) && size_of(written) < 1) {
       bad(fmt::format("'{}' does not say a size", written));
     }
+  }
+
+  // As written; 0 where that is no size.
+  static std::int64_t size_of(std::string_view written) {
+    const auto size = parse_int(written.substr(factor_name(written).size() + 1)).value_or(0);
+    return size <= kLargestSize ? size : 0;
   }
 
   void read(std::string_view side, bool output) {
@@ -126,38 +131,58 @@ class Checker {
         const auto name = factor_name(written);
         if (!here.insert(name).second) bad(fmt::format("'{}' stands twice in one tensor", name));
         if (output && !known_.contains(name)) bad(fmt::format("'{}' is in no input", name));
-        if (has_size(written)) sized_.insert(name);
+        if (has_size(written)) sizes_.emplace(name, size_of(written));
       }
     }
     known_.merge(here);
   }
 
-  // A dimension says the size of one factor, once those of the others are known.
+  // A dimension says the size of one factor, once those of the others are known. Only sizes that
+  // fit are looked for here: resolve_index words what does not.
   void find_sizes(const Sides& sides) {
     for (bool changed = true; changed;) {
       changed = false;
-      for (auto side : sides.inputs) {
-        for (const auto& dim : dims_of(side)) changed = say_size(dim) || changed;
+      for (std::size_t i = 0; i < sides.inputs.size(); ++i) {
+        const auto dims = dims_of(sides.inputs[i]);
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+          const bool exists = i < shapes_.size() && d < shapes_[i].rank();
+          changed = say_size(dims[d], exists ? shapes_[i][d] : 1) || changed;
+        }
       }
     }
     for (auto name : known_) {
-      if (!sized_.contains(name)) bad(fmt::format("nothing says the size of '{}'", name));
+      if (!sizes_.contains(name)) bad(fmt::format("nothing says the size of '{}'", name));
     }
+    for (auto side : sides.inputs) {
+      for (const auto& dim : dims_of(side)) check_product(dim);
+    }
+    for (const auto& dim : dims_of(sides.output)) check_product(dim);
   }
 
-  bool say_size(const std::vector<std::string_view>& dim) {
+  bool say_size(const std::vector<std::string_view>& dim, std::int64_t size) {
     std::string_view unknown;
     for (auto written : dim) {
-      if (sized_.contains(factor_name(written))) continue;
-      if (!unknown.empty()) return false;
-      unknown = factor_name(written);
+      if (const auto at = sizes_.find(factor_name(written)); at != sizes_.end()) {
+        size = std::max(size / at->second, std::int64_t{1});
+      } else if (unknown.empty()) {
+        unknown = factor_name(written);
+      } else {
+        return false;
+      }
     }
-    return !unknown.empty() && sized_.insert(unknown).second;
+    return !unknown.empty() && sizes_.emplace(unknown, size).second;
+  }
+
+  void check_product(const std::vector<std::string_view>& dim) const {
+    double size = 1;
+    for (auto written : dim) size *= static_cast<double>(sizes_.at(factor_name(written)));
+    if (size > static_cast<double>(kLargestSize)) bad("a dimension has more than 2^50 elements");
   }
 
   const std::string& index_;
+  std::span<const Shape> shapes_;
   std::set<std::string_view> known_;
-  std::set<std::string_view> sized_;
+  std::map<std::string_view, std::int64_t> sizes_;  // as far as they are known
 };
 
 Term meaning(const Contract& a, std::span<const Shape> in) {
@@ -178,8 +203,8 @@ const OpSpec kContract = define_op<Contract>({
     .kernel = "contract",
     .onnx = {"Einsum"},
     .index_text =
-        [](const Contract& a, std::span<const Shape>) {
-          Checker(a.index).run();
+        [](const Contract& a, std::span<const Shape> in) {
+          Checker(a.index, in).run();
           check_finite("scale", a.scale);
           return a.index;
         },

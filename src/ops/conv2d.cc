@@ -16,8 +16,8 @@ void check_channels(std::int64_t groups, const Shape& x, const Shape& weight) {
                        groups, x[1], weight[0]));
   }
   if (weight[1] != x[1] / groups) {
-    reject(fmt::format("the weight has {} channels and each of {} groups of the image {}",
-                       weight[1], groups, x[1] / groups),
+    reject(fmt::format("the weight takes {} channels and a group of the image has {}", weight[1],
+                       x[1] / groups),
            "the weight is [channels of the result, channels of a group, rows, columns]");
   }
 }

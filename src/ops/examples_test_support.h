@@ -79,6 +79,7 @@ inline std::vector<Example> examples() {
       {"gelu", {}, {{2, 3}}},
       {"gelu_tanh", {}, {{2, 3}}},
       {"global_avg_pool", {}, {{2, 3, 4, 2}}},
+      {"group_norm", {{"groups", "3"}}, {{2, 6, 2, 2}, {6}, {6}}},
       {"hard_sigmoid", {{"slope", "0.75"}}, {{2, 3}}},
       {"hard_swish", {}, {{2, 3}}},
       {"identity", {}, {{2, 3}}},

@@ -9,7 +9,7 @@ namespace {
 
 std::int64_t pairs(std::int64_t vectors) { return vectors * (vectors - 1) / 2; }
 
-std::string index_text(const NoAttributes&, std::span<const Shape> in) {
+std::string interaction_index(const NoAttributes&, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   check_rank(in, 0, 3, 3);
   const auto n = in[0][1];
@@ -20,7 +20,7 @@ std::string index_text(const NoAttributes&, std::span<const Shape> in) {
   return fmt::format("b !i d -> b p:{} | j:{}", pairs(n), n);
 }
 
-Term meaning(const NoAttributes&, std::span<const Shape>) {
+Term interaction_meaning(const NoAttributes&, std::span<const Shape>) {
   const auto i = term::index_of("i");
   const auto j = term::index_of("j");
   const auto number = i * (i - term::constant(1)) / term::constant(2) + j;
@@ -35,8 +35,8 @@ const OpSpec kInteraction = define_op<NoAttributes>({
     .doc = "out[b,p] = sum_d x[b,i,d] * x[b,j,d] for pair p = (i, j): (1,0) (2,0) (2,1) (3,0) ...",
     .index = "b !i d -> b p | j",
     .kernel = "interaction",
-    .index_text = index_text,
-    .meaning = meaning,
+    .index_text = interaction_index,
+    .meaning = interaction_meaning,
     .flops =
         [](const auto&, std::span<const Shape> in) {
           return Flops{2 * static_cast<double>(in[0][0]) * static_cast<double>(pairs(in[0][1])) *

@@ -8,6 +8,7 @@ namespace tandem::ops {
 namespace {
 
 std::string index_text(const Norm& a, std::span<const Shape> in) {
+  check_inputs(in, 2, 3);
   check_eps(a.eps);
   return in.size() == 2 ? "... !h, h -> ... !h" : "... !h, h, h -> ... !h";
 }

@@ -1,6 +1,7 @@
 // Fully connected layer. A bias or an activation must see the whole sum, so with either of them the
 // contracted factor k cannot be partitioned; that follows from the meaning below.
 #include "ops/activation.h"
+#include "ops/index_text.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -12,6 +13,7 @@ const OpSpec kLinear = define_op<Linear>({
     .kernel = "linear",
     .onnx = {"Gemm"},
     .index_text = [](const Linear&, std::span<const Shape> in) -> std::string {
+      check_inputs(in, 2, 3);
       return in.size() == 3 ? "... k, n k, n -> ... n" : "... k, n k -> ... n";
     },
     .meaning =

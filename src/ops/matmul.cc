@@ -8,7 +8,7 @@ namespace {
 
 Shape leading(const Shape& shape) { return Shape(std::span(shape.begin(), shape.rank() - 2)); }
 
-std::string index_text(const NoAttributes&, std::span<const Shape> in) {
+std::string matmul_index(const NoAttributes&, std::span<const Shape> in) {
   check_inputs(in, 2, 2);
   for (std::size_t i = 0; i < 2; ++i) check_rank(in, i, 2, Shape::kMaxRank);
   const auto a = leading(in[0]);
@@ -30,7 +30,7 @@ const OpSpec kMatMul = define_op<NoAttributes>({
     .index = "... m k, ... k n -> ... m n",
     .kernel = "matmul",
     .onnx = {"MatMul"},
-    .index_text = index_text,
+    .index_text = matmul_index,
     .meaning =
         [](const auto&, std::span<const Shape>) {
           return term::sum("k", term::input(0) * term::input(1));

@@ -43,6 +43,7 @@ extern const OpSpec kFlatten;
 extern const OpSpec kGelu;
 extern const OpSpec kGeluTanh;
 extern const OpSpec kGlobalAvgPool;
+extern const OpSpec kGroupNorm;
 extern const OpSpec kHardSigmoid;
 extern const OpSpec kHardSwish;
 extern const OpSpec kIdentity;

@@ -42,14 +42,14 @@ Term gelu_tanh(const Term& x) {
 
 template <class Attributes>
 OpSpec with_attributes(const std::string& name, const std::string& formula,
-                       std::vector<std::string> onnx, void (*check)(const Attributes&),
+                       const std::vector<std::string>& onnx, void (*check)(const Attributes&),
                        Term (*f)(const Attributes&, const Term&)) {
   return define_op<Attributes>({
       .name = name,
       .doc = fmt::format("out = {}, element by element", formula),
       .index = "... -> ...",
       .kernel = name,
-      .onnx = std::move(onnx),
+      .onnx = onnx,
       .index_text = [check](const Attributes& a, std::span<const Shape>) -> std::string {
         check(a);
         return "... -> ...";

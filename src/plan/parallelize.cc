@@ -5,6 +5,7 @@
 #include "machine/reshard.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
+#include "ops/sources.h"
 
 namespace tandem::plan {
 
@@ -43,11 +44,9 @@ class Parallelizer {
   NodeId add_source(NodeId id) {
     const auto& node = model_.node(id);
     const auto& layout = choices_[id.index()].source;
-    auto source = node.op.get<ops::Source>();
-    const auto shape = parallel_shape(layout, source.shape.sizes, digits_);
+    const auto shape = parallel_shape(layout, node.type.shape.sizes, digits_);
     CHECK(shape.has_value(), node.name, to_text(layout));
-    source.shape = *shape;
-    return add(ops::make_op(node.op.spec(), source), {}, node.name, layout);
+    return add(ops::with_shape(node.op, *shape), {}, node.name, layout);
   }
 
   NodeId add_operator(NodeId id) {

@@ -55,14 +55,12 @@ std::string use_of(const Costed& plan, const std::string& name) {
 // rows.
 void expect_megatron_products(const Costed& plan, const std::string& layer) {
   SCOPED_TRACE(layer);
-  for (const std::string name : {"q", "k", "v", "scores"}) {
+  for (const std::string name : {"q", "k", "v", "scores", "mixed"}) {
     EXPECT_EQ(use_of(plan, layer + name), "h") << name;
   }
-  for (const std::string name : {"probabilities", "mixed"}) {
-    EXPECT_EQ(use_of(plan, layer + name), "d1") << name;  // the heads
-  }
+  EXPECT_EQ(use_of(plan, layer + "probabilities"), "d1");  // the heads
   EXPECT_EQ(use_of(plan, layer + "ffn1"), "n");
-  EXPECT_EQ(use_of(plan, layer + "ffn_relu"), "d2");
+  EXPECT_EQ(use_of(plan, layer + "ffn_gelu"), "d2");
   EXPECT_EQ(use_of(plan, layer + "ffn2"), "k");
 }
 

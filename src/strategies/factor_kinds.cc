@@ -8,9 +8,12 @@ namespace {
 
 using Kinds = std::vector<std::optional<FactorKind>>;
 
-Kinds kinds_of_input(std::size_t rank) {
-  Kinds out(rank, FactorKind::kSequence);
-  if (rank > 1) out.back() = FactorKind::kModel;
+// Real inputs are batch, sequence..., features; tokens are batch, ..., sequence.
+Kinds kinds_of_input(const TensorType& type) {
+  const auto rank = type.shape.rank();
+  const bool tokens = is_integer(type.dtype);
+  Kinds out(rank, tokens ? FactorKind::kModel : FactorKind::kSequence);
+  if (rank > 1) out.back() = tokens ? FactorKind::kSequence : FactorKind::kModel;
   if (rank > 0) out.front() = FactorKind::kData;
   return out;
 }
@@ -73,8 +76,7 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
       continue;
     }
     if (node.op.role() != ops::Role::kCompute) {
-      dims =
-          is_input(node) ? kinds_of_input(node.type.shape.rank()) : Kinds(node.type.shape.rank());
+      dims = is_input(node) ? kinds_of_input(node.type) : Kinds(node.type.shape.rank());
       continue;
     }
     std::vector<Kinds> operands;

@@ -1,6 +1,7 @@
 // What the factors of every operator stand for in the model: the batch, a sequence, heads,
-// features. Read off the graph: an input's dimensions are batch, sequence..., features; a weight's
-// are new features (the first of several is the heads); operators hand them on.
+// features. Read off the graph: a real input's dimensions are batch, sequence..., features, those
+// of tokens batch, sequence; a weight's are new features (the first of several is the heads);
+// operators hand them on.
 #pragma once
 
 #include <optional>

@@ -126,7 +126,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
   const auto model = build("bert_large:layers=1", 8);
   const auto strategy = megatron(model, digits, kInner);
   ASSERT_TRUE(strategy.has_value());
-  expect_layouts(layouts(model, digits, *strategy), {{"x", "0r"},
+  expect_layouts(layouts(model, digits, *strategy), {{"embedding_norm", "0r"},
                                                      // [b h s d] by heads; weights [h d i]
                                                      {"l0.q", "01"},
                                                      {"l0.k", "01"},
@@ -146,7 +146,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
                                                      // columns, then rows
                                                      {"l0.w_ffn1", "r0"},
                                                      {"l0.ffn1", "02"},
-                                                     {"l0.ffn_relu", "02"},
+                                                     {"l0.ffn_gelu", "02"},
                                                      {"l0.w_ffn2", "r1"},
                                                      {"l0.ffn2", "0p"},
                                                      {"l0.ffn_sum", "0r"},
@@ -194,9 +194,10 @@ TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
     const auto program = lowered(model, digits, *strategy);
     EXPECT_EQ(count_moves(program, Step::kAllReduce, {2, 128, 1024}),
               std::pair(2 * layers, 2 * layers));
-    // Scales and shifts of two norms a layer; nothing else travels.
-    EXPECT_EQ(count_moves(program, Step::kAllReduce, {1024}), std::pair(0, 4 * layers));
-    EXPECT_EQ(all_moves(program), (std::map<std::string, int>{{"all_reduce", 8 * layers}}));
+    // Scales and shifts of two norms and two biases a layer, and of the norms of embedding and
+    // head.
+    EXPECT_EQ(count_moves(program, Step::kAllReduce, {1024}), std::pair(0, 6 * layers + 4));
+    EXPECT_EQ(all_moves(program).at("all_reduce"), 10 * layers + 4);
   }
 }
 
@@ -280,7 +281,7 @@ TEST(FactorKinds, OfAnEncoderLayer) {
   EXPECT_EQ(kinds("l0.scores"), "b data, h head, s sequence, d model, t sequence");
   EXPECT_EQ(kinds("l0.attention_out"), "b data, h head, s sequence, d model, o model");
   EXPECT_EQ(kinds("l0.ffn1"), "d0 data, d1 sequence, k model, n model");
-  EXPECT_EQ(kinds("loss"), "d0 data, d1 sequence, c model");
+  EXPECT_EQ(kinds("loss"), "d0 data, d1 sequence, v model");
 }
 
 // --- They train like one device ------------------------------------------------------------------

@@ -312,6 +312,17 @@ TEST(Field, EdgesAndConstants) {
   EXPECT_EQ(N::from(0.5), N::from(0.5));
 }
 
+TEST(Field, OrdersWholeNumbersAsTheyAre) {
+  using N = Numbers<Field>;
+  for (std::int64_t a = -5; a < 5; ++a) {
+    for (std::int64_t b = -5; b < 5; ++b) {
+      EXPECT_EQ(N::greater(N::from_index(a), N::from_index(b)), a > b) << a << " " << b;
+    }
+    EXPECT_TRUE(N::greater(N::from_index(a), N::lowest()));
+  }
+  EXPECT_FALSE(N::greater(N::lowest(), N::lowest()));
+}
+
 TEST(Field, MaximumAndReluAreLatticeOperations) {
   using N = Numbers<Field>;
   const auto max = [](Field a, Field b) { return N::greater(a, b) ? a : b; };

@@ -126,11 +126,8 @@ struct Numbers<Field> {
   }
   static Field divide(Field a, Field b) { return a * b.inverse(); }
   // One element is below all others: the maximum of nothing.
-  static Field lowest() { return Field(Field::kPrime - 1); }
-  static bool greater(Field a, Field b) {
-    if (a == lowest() || b == lowest()) return !(a == lowest());
-    return mix(a.value()) > mix(b.value());
-  }
+  static Field lowest() { return Field(Field::kPrime / 2); }
+  static bool greater(Field a, Field b) { return rank(a) > rank(b); }
   static Field apply(Function f, Field x) {
     if (f == Function::kRelu) return greater(x, Field(0)) ? x : Field(0);
     return opaque(1, f, x);
@@ -141,6 +138,16 @@ struct Numbers<Field> {
   }
 
  private:
+  // Where an element stands in the order: whole numbers of either sign in their own order, in the
+  // middle of all others, which stand at random.
+  static Hash rank(Field x) {
+    constexpr std::uint64_t kSmall = std::uint64_t{1} << 40U;
+    constexpr Hash kMiddle = Hash{1} << 63U;
+    if (x == lowest()) return 0;
+    if (x.value() < kSmall) return kMiddle + x.value();
+    if (Field::kPrime - x.value() < kSmall) return kMiddle - (Field::kPrime - x.value());
+    return mix(x.value());
+  }
   static Field opaque(Hash salt, Function f, Field x) {
     return Field(hash_combine(hash_combine(salt, static_cast<Hash>(f)), x.value()));
   }

@@ -332,9 +332,9 @@ class Resolver {
       auto& parts = dim.at.parts;
       if (!parts.empty() && parts[0].coefficient == kOfProduct) {
         std::int64_t unit = 1;
-        for (auto& part : std::views::reverse(parts)) {
-          part.coefficient = unit;
-          unit *= map_.factors[part.factor].size;
+        for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+          part->coefficient = unit;
+          unit *= map_.factors[part->factor].size;
         }
         if (dim.size == kUnknown) dim.size = unit;
       } else {

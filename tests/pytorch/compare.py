@@ -309,6 +309,14 @@ def layer_norm(draw, _):
     return {"eps": eps}, operands, lambda x, *rest: F.layer_norm(x, [h], *rest, eps=eps)
 
 
+@case("group_norm")
+def group_norm(draw, _):
+    groups, c = draw.n(1, 3), draw.n(1, 3)
+    x = draw.real(draw.n(), groups * c, draw.n(2, 4), *draw.shape(0, 2))
+    return {"groups": groups}, [x, draw.real(groups * c), draw.real(groups * c)], lambda x, *rest: (
+        F.group_norm(x, groups, *rest))
+
+
 @case("rms_norm")
 def rms_norm(draw, _):
     h = draw.n(2, 6)
