@@ -104,6 +104,32 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t length = lead < 0x80   ? 1
+                               : lead < 0xc2 ? 0
+                               : lead < 0xe0 ? 2
+                               : lead < 0xf0 ? 3
+                               : lead < 0xf5 ? 4
+                                             : 0;
+    if (length == 0 || i + length > text.size()) return false;
+    for (std::size_t k = 1; k < length; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80U) return false;
+    }
+    if (length > 2) {
+      // Too long for what it says, a surrogate, or above the largest.
+      const auto second = static_cast<unsigned char>(text[i + 1]);
+      if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second >= 0xa0) ||
+          (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second >= 0x90)) {
+        return false;
+      }
+    }
+    i += length;
+  }
+  return true;
+}
+
 std::string si(double value) { return scaled(value, 1000, ""); }
 
 std::string seconds_text(double seconds) {

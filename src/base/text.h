@@ -26,6 +26,9 @@ std::optional<double> parse_double(std::string_view text);
 // The candidate nearest in spelling, for "did you mean"; empty when nothing is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+// Is it well-formed UTF-8?
+bool is_utf8(std::string_view text);
+
 // Three significant digits with an SI prefix: 1234567 -> "1.23M".
 std::string si(double value);
 // "1.23 ms", "45.6 us"; "12.3 GB" (decimal, as vendors count).

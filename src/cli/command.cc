@@ -102,6 +102,16 @@ search::Dims parse_dims(const std::string& text) {
   return dims;
 }
 
+// Training needs one number to make small.
+void check_has_loss(const graph::Graph& graph, const std::string& model) {
+  if (!graph.outputs().empty()) {
+    const auto& first = graph.node(graph.outputs()[0]);
+    if (first.type.shape.rank() == 0 && !is_integer(first.type.dtype)) return;
+  }
+  throw UserError("model", model, "its first output is not a scalar: there is nothing to train for",
+                  "end the graph with a loss, such as mse or cross_entropy");
+}
+
 Setup resolve_with(const Job& job,
                    std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
   auto model = load_model(job.model_text);
@@ -111,6 +121,7 @@ Setup resolve_with(const Job& job,
   DType dtype = DType::kFp32;
   CHECK(parse_attribute(job.dtype, dtype), job.dtype);
   auto graph = model.build(batch, dtype);
+  check_has_loss(graph, model.text);
   search::Options options;
   const bool adam = job.optimizer.empty() ? model.spec->adam : job.optimizer == "adam";
   options.optimizer = adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;

@@ -78,7 +78,7 @@ void write_file(const std::string& path, const std::string& text);
 // What was run, echoed in every result.
 Json echo(const plan::Plan& plan);
 
-// "mlp:layers=4", or "dir/config.json:layers=4". Throws UserError.
+// "mlp:layers=4", "dir/config.json:layers=4", or a file with a graph: ONNX, text, JSON. UserError.
 models::Model load_model(const std::string& text);
 
 // A prediction under the keys of every --json result.

@@ -3,13 +3,17 @@
 
 #include "base/error.h"
 #include "cli/command.h"
-#ifdef TANDEM_HAVE_IMPORT
+#include "graph/json.h"
+#include "graph/text.h"
 #include "import/config.h"
-#endif
+#include "import/onnx.h"
 
 namespace tandem::cli {
 
 namespace {
+
+using models::Model;
+using models::ModelSpec;
 
 // "dir/config.json:layers=4": the file, and what follows it.
 struct FileModel {
@@ -26,19 +30,70 @@ std::optional<FileModel> file_in(const std::string& text) {
   return FileModel{path, text.substr(colon + 1)};
 }
 
+// The first dimension of the first input; 1 without one.
+std::int64_t batch_of(const graph::Graph& graph) {
+  for (auto id : graph.ids()) {
+    const auto& shape = graph.node(id).type.shape;
+    if (is_input(graph.node(id)) && shape.rank() > 0) return shape.sizes[0];
+  }
+  return 1;
+}
+
+// A graph is for one batch and one element type: its own.
+std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::string& path) {
+  auto out = std::make_shared<ModelSpec>();
+  out->name = graph.name();
+  out->doc = "the graph in " + path;
+  out->batch = out->train_batch = batch_of(graph);
+  out->build = [graph, path](const models::Settings&, std::int64_t batch, DType dtype) {
+    if (batch != batch_of(graph)) {
+      throw UserError("model", path,
+                      fmt::format("its graph is for batch {}, not {}", batch_of(graph), batch));
+    }
+    for (auto id : graph.ids()) {
+      const auto own = graph.node(id).type.dtype;
+      if (is_integer(own) || own == dtype) continue;
+      throw UserError("model", path, fmt::format("its graph is in {}, not {}", name(own), name(dtype)),
+                      fmt::format("--dtype {}", name(own)));
+    }
+    return graph;
+  };
+  return out;
+}
+
+// An ONNX file is read for the batch that is asked for, and gets a loss.
+std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path) {
+  auto out = std::make_shared<ModelSpec>();
+  const auto model = import::import_onnx_file(path);
+  out->name = model.graph.name();
+  out->doc = "the network in " + path;
+  out->batch_per_device = out->train_batch = model.batch;
+  out->build = [path](const models::Settings&, std::int64_t batch, DType) {
+    return import::import_onnx_file(path, {.batch = batch, .dims = {}, .append_loss = true}).graph;
+  };
+  return out;
+}
+
+std::shared_ptr<const ModelSpec> spec_in(const std::string& path) {
+  if (import::is_onnx_file(path)) return onnx_spec(path);
+  const auto text = read_file(path);
+  if (graph::is_graph_text(text)) return spec_of(graph::parse_graph(text, path), path);
+  if (graph::is_graph_json(text)) return spec_of(graph::parse_json(text, path), path);
+  if (import::is_config(text)) return import::read_config(text, path);
+  throw UserError("model", path, "is not a file that describes a model",
+                  "ONNX, a graph as text (which begins with 'graph NAME') or as JSON, or a "
+                  "network's config.json");
+}
+
 }  // namespace
 
-models::Model load_model(const std::string& text) {
+Model load_model(const std::string& text) {
   const auto file = file_in(text);
-  if (!file) return models::parse_model(text);
-  const auto content = read_file(file->path);
-#ifdef TANDEM_HAVE_IMPORT
-  if (import::is_config(content)) {
-    return models::make_model(import::read_config(content, file->path), text, file->overrides);
+  if (file) return models::make_model(spec_in(file->path), text, file->overrides);
+  if (text.ends_with(".onnx") || text.ends_with(".json")) {
+    throw UserError("file", text, "cannot be read");
   }
-#endif
-  throw UserError("model", file->path, "is not a file that describes a model",
-                  "a network's config.json, or the name of a built-in network");
+  return models::parse_model(text);
 }
 
 }  // namespace tandem::cli

@@ -16,14 +16,34 @@ namespace {
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;
 constexpr auto kMaxNodes = static_cast<std::int64_t>(GraphBuilder::kMaxNodes);
 
-std::string type_text(const TensorType& type) {
-  auto out = fmt::format("{} {}", to_text(type.shape), name(type.dtype));
-  if (type.density != 1) out += fmt::format(" density {}", type.density);
-  return out;
-}
-
 std::string_view first_word(std::string_view line) {
   return line.substr(0, line.find_first_of(" \t"));
+}
+
+// Where the attribute=value that `text` begins with ends: blanks count only outside brackets and
+// quotes.
+std::size_t end_of_attribute(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t end = text.find('=') + 1; end < text.size(); ++end) {
+    const char c = text[end];
+    if (c == '"') quoted = !quoted;
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (c == ' ' && depth <= 0 && !quoted) return end;
+  }
+  return text.size();
+}
+
+// Where the type begins that follows a node's attributes, if it does.
+std::size_t end_of_attributes(std::string_view text) {
+  std::size_t at = 0;
+  while (true) {
+    at = std::min(text.find_first_not_of(" \t\r", at), text.size());
+    if (at == text.size() || text[at] == ':') return at;
+    if (text.find('=', at) == std::string_view::npos) return text.size();
+    at += end_of_attribute(text.substr(at));
+  }
 }
 
 // What a line says; names may hold the numbers of the repeats around it: "l{i}.q".
@@ -209,28 +229,13 @@ class Parser {
     return out;
   }
 
-  // Reads "key=value key=[a, b] key="c d" : type"; blanks count only outside brackets and quotes.
+  // Reads `key=value key=[a, b] key="c d" : type`.
   ops::AttributeList read_attributes(std::string_view text, std::string_view& type) const {
-    ops::AttributeList out;
-    text = trim(text);
-    while (!text.empty() && !text.starts_with(':')) {
-      const auto equals = text.find('=');
-      if (equals == std::string_view::npos) fail("expected attribute=value", text);
-      std::size_t end = equals + 1;
-      int depth = 0;
-      bool quoted = false;
-      for (; end < text.size(); ++end) {
-        const char c = text[end];
-        if (c == '"') quoted = !quoted;
-        if (c == '[') ++depth;
-        if (c == ']') --depth;
-        if (c == ' ' && depth <= 0 && !quoted) break;
-      }
-      out.emplace_back(trim(text.substr(0, equals)), text.substr(equals + 1, end - equals - 1));
-      text = trim(text.substr(end));
-    }
-    if (text.starts_with(':')) type = trim(text.substr(1));
-    return out;
+    const auto colon = end_of_attributes(text);
+    if (colon < text.size()) type = trim(text.substr(colon + 1));
+    auto out = split_attributes(text.substr(0, colon));
+    if (!out) fail("expected attribute=value", trim(text.substr(0, colon)));
+    return std::move(*out);
   }
 
   // --- Running ----------------------------------------------------------------------------------
@@ -357,6 +362,24 @@ class Parser {
 
 }  // namespace
 
+std::string type_text(const TensorType& type) {
+  auto out = fmt::format("{} {}", to_text(type.shape), name(type.dtype));
+  if (type.density != 1) out += fmt::format(" density {}", type.density);
+  return out;
+}
+
+std::optional<ops::AttributeList> split_attributes(std::string_view text) {
+  ops::AttributeList out;
+  for (text = trim(text); !text.empty(); text = trim(text)) {
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) return std::nullopt;
+    const auto end = end_of_attribute(text);
+    out.emplace_back(trim(text.substr(0, equals)), text.substr(equals + 1, end - equals - 1));
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
 std::string node_text(const Node& node, std::string_view name,
                       std::span<const std::string_view> inputs) {
   fmt::memory_buffer out;
@@ -389,6 +412,16 @@ std::string to_text(const Graph& graph) {
 
 Graph parse_graph(std::string_view text, const std::string& source) {
   return Parser(text, source).run();
+}
+
+bool is_graph_text(std::string_view text) {
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const auto first = words(line.substr(0, line.find('#')));
+    if (!first.empty()) return first[0] == "graph";
+  }
+  return false;
 }
 
 }  // namespace tandem::graph

@@ -20,6 +20,7 @@
 // and in every later one the %l{i}.out of the round before.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,10 +34,18 @@ std::string to_text(const Graph& graph);
 // `source` is how messages call the text ("model.graph"). Throws UserError with "source:line".
 Graph parse_graph(std::string_view text, const std::string& source = "graph");
 
+// "[64, 512] fp32": as texts write a type.
+std::string type_text(const TensorType& type);
+// `act=relu index="a b -> b" shape=[2, 3]` as a list; nothing where a part is not name=value.
+std::optional<ops::AttributeList> split_attributes(std::string_view text);
+
 // The line of a node, under the name and with the inputs' names given.
 std::string node_text(const Node& node, std::string_view name,
                       std::span<const std::string_view> inputs);
 // The last line: "return %loss".
 std::string return_text(const Graph& graph);
+
+// Is it the text of a graph: is "graph" its first word?
+bool is_graph_text(std::string_view text);
 
 }  // namespace tandem::graph

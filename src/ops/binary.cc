@@ -43,6 +43,10 @@ const OpSpec kMin = binary("min", "min(a, b)", "Min", [](const Term& a, const Te
 });
 const OpSpec kMul =
     binary("mul", "a * b", "Mul", [](const Term& a, const Term& b) { return a * b; });
+const OpSpec kPrelu = binary("prelu", "a where it is positive, else a * b", "PRelu",
+                             [](const Term& a, const Term& b) {
+                               return term::where(term::less(term::constant(0), a), a, a * b);
+                             });
 const OpSpec kSub =
     binary("sub", "a - b", "Sub", [](const Term& a, const Term& b) { return a - b; });
 

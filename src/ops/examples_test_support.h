@@ -80,6 +80,8 @@ inline std::vector<Example> examples() {
       {"gelu_tanh", {}, {{2, 3}}},
       {"global_avg_pool", {}, {{2, 3, 4, 2}}},
       {"group_norm", {{"groups", "3"}}, {{2, 6, 2, 2}, {6}, {6}}},
+      {"hard_sigmoid", {{"slope", "0.75"}}, {{2, 3}}},
+      {"hard_swish", {}, {{2, 3}}},
       {"identity", {}, {{2, 3}}},
       {"interaction", {}, {{2, 4, 6}}},
       {"layer_norm", {}, {{2, 3, 4}, {4}, {4}}},
@@ -91,6 +93,9 @@ inline std::vector<Example> examples() {
       {"linear", {}, {{2, 4}, {6, 4}, {6}}},
       {"linear", {{"act", "gelu"}}, {{2, 3, 4}, {6, 4}, {6}}},
       {"log", {}, {{2, 3}}, 0, false, true},
+      {"log_softmax", {}, {{2, 3, 4}}},
+      {"log_softmax", {{"axis", "0"}}, {{2, 3}}},
+      {"lrn", {{"size", "3"}, {"alpha", "0.5"}, {"beta", "0.5"}}, {{2, 6, 3}}},
       {"matmul", {}, {{2, 4}, {4, 6}}},
       {"matmul", {}, {{2, 3, 4}, {2, 4, 6}}},
       {"matmul", {}, {{2, 3, 4}, {4, 6}}},
@@ -108,6 +113,9 @@ inline std::vector<Example> examples() {
       {"neg", {}, {{2, 3}}},
       {"pad", {{"axis", "1"}, {"before", "1"}, {"after", "2"}}, {{2, 3}}},
       {"pick", {}, {{2, 3, 4}, {2, 3}}, 4},
+      {"pow", {{"exponent", "3"}}, {{2, 3}}},
+      {"pow", {{"exponent", "-1.5"}}, {{2, 3}}, 0, false, true},
+      {"prelu", {}, {{2, 4, 3}, {4, 1}}},
       {"reciprocal", {}, {{2, 3}}, 0, false, true},
       {"reduce_max", {{"axes", "[1]"}}, {{2, 3, 4}}},
       {"reduce_mean", {{"axes", "[0, 2]"}, {"keep", "true"}}, {{2, 3, 4}}},
@@ -135,6 +143,8 @@ inline std::vector<Example> examples() {
       {"tanh", {}, {{2, 3}}},
       {"top_k_gate", {{"k", "2"}}, {{2, 3, 4}}},
       {"transpose", {{"perm", "[2, 0, 1]"}}, {{2, 3, 4}}},
+      {"where", {}, {{2, 3}, {2, 3}, {2, 3}}, 0, true},
+      {"where", {}, {{4, 1}, {2, 4, 3}, {}}},
   };
 }
 

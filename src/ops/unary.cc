@@ -58,16 +58,24 @@ OpSpec with_attributes(const std::string& name, const std::string& formula,
   });
 }
 
+struct HardSigmoid {
+  double slope = 1.0 / 6;
+  double shift = 0.5;
+  bool operator==(const HardSigmoid&) const = default;
+  static constexpr auto fields =
+      std::tuple{Field{"slope", &HardSigmoid::slope}, Field{"shift", &HardSigmoid::shift}};
+};
+
+Term between(const Term& x, double low, double high) {
+  const auto below = term::less(x, constant(low));
+  const auto above = term::less(constant(high), x);
+  return term::where(below, constant(low), term::where(above, constant(high), x));
+}
+
 void check_clip(const Clip& a) {
   check_finite("min", a.min);
   check_finite("max", a.max);
   if (a.min > a.max) reject(fmt::format("min {} is more than max {}", a.min, a.max));
-}
-
-Term clip(const Clip& a, const Term& x) {
-  const auto below = term::less(x, constant(a.min));
-  const auto above = term::less(constant(a.max), x);
-  return term::where(below, constant(a.min), term::where(above, constant(a.max), x));
 }
 
 }  // namespace
@@ -95,7 +103,20 @@ const OpSpec kSilu = unary("silu", "x * sigmoid(x)", {}, silu);
 const OpSpec kSquare = unary("square", "x * x", {}, [](const Term& x) { return x * x; });
 
 const OpSpec kClip =
-    with_attributes<Clip>("clip", "min(max(x, `min`), `max`)", {"Clip"}, check_clip, clip);
+    with_attributes<Clip>("clip", "min(max(x, `min`), `max`)", {"Clip"}, check_clip,
+                          [](const Clip& a, const Term& x) { return between(x, a.min, a.max); });
+const OpSpec kHardSigmoid = with_attributes<HardSigmoid>(
+    "hard_sigmoid", "min(max(`slope` * x + `shift`, 0), 1)", {"HardSigmoid"},
+    [](const HardSigmoid& a) {
+      check_finite("slope", a.slope);
+      check_finite("shift", a.shift);
+    },
+    [](const HardSigmoid& a, const Term& x) {
+      return between(constant(a.slope) * x + constant(a.shift), 0, 1);
+    });
+const OpSpec kHardSwish =
+    unary("hard_swish", "x * min(max(x / 6 + 0.5, 0), 1)", {"HardSwish"},
+          [](const Term& x) { return x * between(constant(1.0 / 6) * x + constant(0.5), 0, 1); });
 const OpSpec kLeakyRelu = with_attributes<Slope>(
     "leaky_relu", "x where it is positive, else `slope` * x", {"LeakyRelu"},
     [](const Slope& a) { check_finite("slope", a.slope); },

@@ -65,7 +65,7 @@ def case(*names):
 
 UNARY = {
     "abs": torch.abs, "cos": torch.cos, "erf": torch.erf, "exp": torch.exp, "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "identity": lambda x: x * 1,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "hard_swish": F.hardswish, "identity": lambda x: x * 1,
     "neg": torch.neg, "relu": torch.relu, "sigmoid": torch.sigmoid, "silu": F.silu,
     "sin": torch.sin, "square": torch.square, "tanh": torch.tanh,
 }
@@ -98,6 +98,56 @@ def leaky_relu(draw, _):
 @case("clip")
 def clip(draw, _):
     return {"min": -0.5, "max": 0.25}, [draw.real(*draw.shape())], lambda x: torch.clamp(x, -0.5, 0.25)
+
+
+@case("hard_sigmoid")
+def hard_sigmoid(draw, _):
+    slope, shift = draw.pick(1 / 6, 0.75), draw.pick(0.5, 0.25)
+    return {"slope": slope, "shift": shift}, [2 * draw.real(*draw.shape())], lambda x: (
+        torch.clamp(slope * x + shift, 0, 1))
+
+
+@case("pow")
+def power(draw, _):
+    exponent = draw.pick(3, 2.5, -1, -1.5, 4, 0.5, 1.7, 0)
+    return {"exponent": exponent}, [draw.positive(*draw.shape())], lambda x: x ** exponent
+
+
+@case("prelu")
+def prelu(draw, _):
+    c = draw.n()
+    lead = draw.shape(0, 2)
+    return {}, [draw.real(*lead, c, draw.n()), draw.real(c, 1)], lambda x, slope: (
+        torch.where(x > 0, x, x * slope))
+
+
+@case("lrn")
+def lrn(draw, _):
+    size, alpha, beta, bias = draw.n(1, 5), draw.pick(1e-4, 0.5), draw.pick(0.75, 0.5), draw.pick(1.0, 2.0)
+    c = draw.n(1, 6)
+    x = draw.real(draw.n(1, 2), c, *draw.shape(0, 2))
+
+    def compute(x):
+        squares = F.pad((x * x).transpose(1, -1), [(size - 1) // 2, size // 2]).transpose(1, -1)
+        total = sum(squares.narrow(1, k, c) for k in range(size))
+        return x / (bias + alpha / size * total) ** beta
+
+    return {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, [x], compute
+
+
+@case("where")
+def where(draw, _):
+    shape = draw.shape(1, 3)
+    condition = (draw.real(*shape[draw.n(0, 1):]) > 0).double()
+    return {}, [condition, draw.real(*shape), draw.real(*draw.pick(shape, [], shape[1:]))], (
+        lambda c, a, b: torch.where(c != 0, a, b) + 0 * c)
+
+
+@case("log_softmax")
+def log_softmax(draw, _):
+    x = 3 * draw.real(*draw.shape())
+    axis = draw.n(-x.dim(), x.dim() - 1)
+    return {"axis": axis}, [x], lambda x: x.log_softmax(axis)
 
 
 @case("cast")

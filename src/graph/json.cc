@@ -1,0 +1,164 @@
+#include "graph/json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "graph/text.h"
+#include "ops/registry.h"
+
+namespace tandem::graph {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr int kMaxDepth = 8;  // of what is nested in a document; the format needs four
+
+class Reader {
+ public:
+  explicit Reader(const std::string& source) : source_(source) {}
+
+  Graph run(std::string_view text) {
+    const Json json = parse(text);
+    if (!json.is_object()) fail("", "is not a JSON object");
+    const auto version = json.find("tandem_graph");
+    if (version == json.end() || *version != kVersion) {
+      fail("", fmt::format("key 'tandem_graph' must be {}", kVersion));
+    }
+    GraphBuilder builder(graph_name(json));
+    for (const auto& node : list(json, "nodes", "")) add(builder, node);
+    std::vector<NodeId> outputs;
+    for (const auto& name : list(json, "outputs", "")) {
+      outputs.push_back(find(builder, name, "outputs"));
+    }
+    if (outputs.empty()) fail("", "key 'outputs' names no node");
+    return builder.finish(std::move(outputs));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& where, const std::string& message,
+                         const std::string& hint = "") const {
+    throw UserError("graph", where.empty() ? source_ : fmt::format("{}: {}", source_, where),
+                    message, hint);
+  }
+
+  [[nodiscard]] Json parse(std::string_view text) const {
+    int deepest = 0;
+    const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
+      deepest = std::max(deepest, depth);
+      return depth < kMaxDepth;
+    };
+    auto json = Json::parse(text, shallow, false);
+    if (deepest >= kMaxDepth) fail("", "is nested too deeply");
+    return json;
+  }
+
+  [[nodiscard]] std::string graph_name(const Json& json) const {
+    auto name = text(json, "name", "");
+    if (words(name).size() != 1 || name.find_first_of("#\n") != std::string::npos) {
+      fail("", fmt::format("'{}' is not a graph's name: one word", name));
+    }
+    return name;
+  }
+
+  [[nodiscard]] std::string text(const Json& json, const char* key,
+                                 const std::string& where) const {
+    const auto at = json.find(key);
+    if (at == json.end() || !at->is_string())
+      fail(where, fmt::format("key '{}' must be a text", key));
+    return at->get<std::string>();
+  }
+
+  [[nodiscard]] Json list(const Json& json, const char* key, const std::string& where) const {
+    const auto at = json.find(key);
+    if (at == json.end() || !at->is_array())
+      fail(where, fmt::format("key '{}' must be a list", key));
+    return *at;
+  }
+
+  [[nodiscard]] NodeId find(const GraphBuilder& builder, const Json& name,
+                            const std::string& where) const {
+    if (!name.is_string()) fail(where, "a node is named by a text");
+    const auto id = builder.find(name.get<std::string>());
+    if (!id) fail(where, fmt::format("there is no node '{}' before", name.get<std::string>()));
+    return *id;
+  }
+
+  [[nodiscard]] ops::AttributeList attributes(const Json& node, const std::string& where) const {
+    ops::AttributeList out;
+    const auto at = node.find("attributes");
+    if (at == node.end()) return out;
+    if (!at->is_object()) fail(where, "key 'attributes' must be an object");
+    for (const auto& [name, value] : at->items()) {
+      if (!value.is_string()) fail(where, fmt::format("attribute '{}' must be a text", name));
+      out.emplace_back(name, value.get<std::string>());
+    }
+    return out;
+  }
+
+  void add(GraphBuilder& builder, const Json& node) const {
+    const auto number = fmt::format("node {}", builder.size());
+    if (!node.is_object()) fail(number, "must be an object");
+    const auto name = text(node, "name", number);
+    const auto where = fmt::format("node '{}'", name);
+    if (name.empty()) fail(number, "the name is empty");
+    std::vector<NodeId> inputs;
+    if (node.contains("inputs")) {
+      for (const auto& input : list(node, "inputs", where)) {
+        inputs.push_back(find(builder, input, where));
+      }
+    }
+    try {
+      const auto& spec = ops::find_op(text(node, "op", where));
+      const auto id = builder.add(ops::parse_op(spec, attributes(node, where)), inputs, name);
+      const auto type = type_text(builder.node(id).type);
+      if (node.contains("type") && text(node, "type", where) != type) {
+        fail(where, fmt::format("is written as {} and is {}", text(node, "type", where), type));
+      }
+    } catch (const UserError& e) {
+      if (e.where.starts_with(source_)) throw;
+      fail(where, e.message, e.hint);
+    }
+  }
+
+  const std::string& source_;
+};
+
+}  // namespace
+
+std::string to_json(const Graph& graph) {
+  Json nodes = Json::array();
+  for (auto id : graph.ids()) {
+    const Node& node = graph.node(id);
+    Json attributes = Json::object();
+    const auto list = split_attributes(node.op.attribute_text()).value();
+    for (const auto& [name, value] : list) attributes[name] = value;
+    Json inputs = Json::array();
+    for (auto i : graph.inputs(id)) inputs.push_back(graph.node(i).name);
+    nodes.push_back({{"name", node.name},
+                     {"op", node.op.name()},
+                     {"attributes", attributes},
+                     {"inputs", inputs},
+                     {"type", type_text(node.type)}});
+  }
+  Json outputs = Json::array();
+  for (auto id : graph.outputs()) outputs.push_back(graph.node(id).name);
+  const Json out = {
+      {"tandem_graph", kVersion}, {"name", graph.name()}, {"nodes", nodes}, {"outputs", outputs}};
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool is_graph_json(std::string_view text) {
+  const auto start = text.substr(0, 256);
+  return trim(start).starts_with('{') && start.find("\"tandem_graph\"") != std::string_view::npos;
+}
+
+Graph parse_json(std::string_view text, const std::string& source) {
+  return Reader(source).run(text);
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,28 @@
+// Graphs as JSON, for programs that write or read them; text (graph/text.h) is for people.
+//
+//   {"tandem_graph": 1, "name": "mlp",
+//    "nodes": [{"name": "x", "op": "input", "attributes": {"shape": "[64, 784]"}, "inputs": []},
+//              {"name": "h", "op": "relu", "attributes": {}, "inputs": ["x"],
+//               "type": "[64, 784] fp32"}],
+//    "outputs": ["h"]}
+//
+// Attributes and types are written as in graph text; `attributes`, `inputs` and `type` may be left
+// out.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace tandem::graph {
+
+std::string to_json(const Graph& graph);
+
+// Does the text begin like such a document?
+bool is_graph_json(std::string_view text);
+
+// `source` is how messages call the text. Throws UserError with "source" and the node.
+Graph parse_json(std::string_view text, const std::string& source = "graph");
+
+}  // namespace tandem::graph

@@ -1,0 +1,297 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "import/importer.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+// Attributes that say how to compute and not what, or that only matter for inference.
+constexpr std::array kWithoutMeaning = {"consumed_inputs", "is_test",           "momentum",
+                                        "order",           "exhaustive_search", "ws_nbytes_limit",
+                                        "stash_type",      "__torch_scope",     "saturate"};
+
+}  // namespace
+
+// --- Attributes ---------------------------------------------------------------------------------
+
+std::int64_t Call::opset() const {
+  return node_.domain == "com.microsoft" ? std::int64_t{17} : importer_.out_.opset;
+}
+
+const Attribute* Call::attribute(std::string_view name) {
+  if (!node_.attributes.empty()) asked_.push_back(name);
+  for (const auto& a : node_.attributes) {
+    if (a.name == name) return &a;
+  }
+  return nullptr;
+}
+
+std::int64_t Call::integer(std::string_view name, std::int64_t otherwise) {
+  const auto* a = attribute(name);
+  if (a != nullptr && a->type != 0 && a->type != 2) {
+    reject(fmt::format("attribute {} must be a whole number", name));
+  }
+  return a == nullptr ? otherwise : a->i;
+}
+
+double Call::real(std::string_view name, double otherwise) {
+  const auto* a = attribute(name);
+  if (a != nullptr && a->type != 0 && a->type != 1) {
+    reject(fmt::format("attribute {} must be a number", name));
+  }
+  return a == nullptr ? otherwise : static_cast<double>(a->f);
+}
+
+std::string Call::text(std::string_view name, const std::string& otherwise) {
+  const auto* a = attribute(name);
+  return a == nullptr ? otherwise : std::string(a->s);
+}
+
+std::optional<Sizes> Call::integers(std::string_view name) {
+  const auto* a = attribute(name);
+  if (a == nullptr) return std::nullopt;
+  if (a->type != 0 && a->type != 7) {
+    reject(fmt::format("attribute {} must be a list of whole numbers", name));
+  }
+  return a->ints;
+}
+
+void Call::check_attributes() const {
+  for (const auto& a : node_.attributes) {
+    if (std::ranges::find(asked_, a.name) != asked_.end() ||
+        std::ranges::find(kWithoutMeaning, a.name) != kWithoutMeaning.end()) {
+      continue;
+    }
+    if (a.name.starts_with('_')) continue;  // notes that other programs leave
+    reject(fmt::format("attribute {} is not supported", a.name));
+  }
+}
+
+// --- Operands -----------------------------------------------------------------------------------
+
+Value& Call::value(std::size_t i) {
+  if (!has(i)) reject(fmt::format("input {} is missing", i));
+  const auto at = importer_.values_.find(node_.inputs[i]);
+  if (at == importer_.values_.end()) {
+    reject(fmt::format("input {} is '{}', which no input, initializer or earlier node makes", i,
+                       node_.inputs[i]),
+           "nodes must stand after those they use, without cycles");
+  }
+  return at->second;
+}
+
+std::size_t Call::axis(std::int64_t axis, std::size_t rank) const {
+  const auto size = static_cast<std::int64_t>(rank);
+  if (axis < -size || axis >= size) {
+    reject(fmt::format("axis {} is not in a tensor of rank {}", axis, rank));
+  }
+  return static_cast<std::size_t>(axis < 0 ? axis + size : axis);
+}
+
+NodeId Call::tensor(std::size_t i) { return importer_.tensor(node_.inputs[i], value(i), false); }
+NodeId Call::weight(std::size_t i) { return importer_.tensor(node_.inputs[i], value(i), true); }
+
+NodeId Call::factor(std::size_t i) { return value(i).input ? tensor(i) : weight(i); }
+
+NodeId Call::index(std::size_t i, std::int64_t below) { return importer_.index(value(i), below); }
+NodeId Call::real_input(std::size_t i, DType dtype) {
+  return importer_.real_input(value(i), dtype);
+}
+
+NodeId Call::constant(const Known& k, DType dtype) {
+  return importer_.source_of(fmt::format("{}.constant", node_.outputs.at(0)), k, dtype);
+}
+
+NodeId Call::scalar(double value, DType dtype) {
+  return constant({.type = kDouble, .reals = {value}}, dtype);
+}
+
+KnownPtr Call::known(std::size_t i) {
+  auto& v = value(i);
+  const bool is_weight = !v.known && v.data && real_type(v.type) && !v.sizes.empty();
+  return is_weight ? nullptr : importer_.known(v);
+}
+
+KnownPtr Call::contents(std::size_t i) { return importer_.known(value(i)); }
+
+Sizes Call::known_integers(std::size_t i, std::string_view what) {
+  const auto k = contents(i);
+  if (!k) {
+    reject(fmt::format("{} is computed from inputs, not known", what),
+           "the shapes of a graph must be known; give sizes with --batch and --dim");
+  }
+  if (!k->whole()) reject(fmt::format("{} must be whole numbers", what));
+  return k->ints;
+}
+
+std::optional<double> Call::known_scalar(std::size_t i) {
+  const auto& v = value(i);
+  if (std::ranges::any_of(v.sizes, [](auto size) { return size != 1; })) return std::nullopt;
+  const auto k = known(i);
+  if (!k || k->count() != 1) return std::nullopt;
+  return k->real(0);
+}
+
+std::optional<Sizes> Call::integers_or_input(std::string_view name, std::size_t i) {
+  if (auto list = integers(name)) return list;
+  if (has(i)) return known_integers(i, name);
+  return std::nullopt;
+}
+
+// --- Results ------------------------------------------------------------------------------------
+
+DType Call::dtype(NodeId id) const { return importer_.builder_.node(id).type.dtype; }
+
+Sizes Call::sizes_of(NodeId id) const {
+  const auto& shape = importer_.builder_.node(id).type.shape.sizes;
+  return {shape.begin(), shape.end()};
+}
+
+NodeId Call::add(const ops::Op& op, std::span<const NodeId> inputs) {
+  if (node_.outputs.empty()) reject("has no output");
+  return importer_.add(op, inputs, fmt::format("{}.{}", node_.outputs[0], op.name()));
+}
+
+void Call::result(const ops::Op& op, std::span<const NodeId> inputs, std::size_t i) {
+  if (!wants(i)) return;
+  result(importer_.value_of(importer_.add(op, inputs, node_.outputs[i])), i);
+}
+
+void Call::result(Value value, std::size_t i) {
+  if (wants(i)) importer_.define(node_.outputs[i], std::move(value));
+}
+
+void Call::result(Known known) {
+  charge(static_cast<std::int64_t>(known.count()));
+  Value v{.type = known.type, .sizes = known.sizes};
+  v.known = std::make_shared<Known>(std::move(known));
+  result(std::move(v));
+}
+
+void Call::unusable(std::size_t i, const std::string& why) {
+  if (wants(i)) result(Value{.unusable = why}, i);
+}
+
+// PyTorch writes initializers of equal contents once, and the others as their identity. Where all
+// elements are the same, as of new normalisations, that is by chance: they are different weights.
+void Call::identity() {
+  auto& v = value(0);
+  Value same = v;
+  if (!v.node && !v.stored.empty() && v.data && real_type(v.type) && v.tied.empty() &&
+      !is_uniform(read_tensor(v.stored))) {
+    same.tied = node_.inputs[0];
+  }
+  result(std::move(same));
+}
+
+void Call::move(const ops::Op& op, std::size_t input, std::size_t output) {
+  auto& v = value(input);
+  if (v.fed.empty()) {
+    result(op, {tensor(input)}, output);
+    return;
+  }
+  result(moved(v, op), output);
+}
+
+Value Call::moved(const Value& fed, const ops::Op& op) const {
+  Value out = fed;
+  out.moves.push_back(op);
+  try {
+    const TensorType from{ParallelShape(Shape(fed.sizes)), DType::kFp32};
+    const auto shape = graph::result_type(op, std::span(&from, 1)).shape.sizes;
+    out.sizes.assign(shape.begin(), shape.end());
+  } catch (const UserError& e) {
+    reject(e.message, e.hint);
+  }
+  return out;
+}
+
+void Call::inline_graph(std::string_view message) {
+  constexpr int kMostDepth = 8;
+  if (importer_.depth_ == kMostDepth) reject("graphs in graphs are nested too deeply");
+  const auto graph = read_subgraph(message);
+  ++importer_.depth_;
+  importer_.convert_all(graph);
+  --importer_.depth_;
+  if (graph.outputs.size() != outputs()) reject("the inner graph has another number of outputs");
+  for (std::size_t i = 0; i < outputs(); ++i) {
+    const auto name = read_value_info(graph.outputs[i]).name;
+    const auto at = importer_.values_.find(name);
+    if (at == importer_.values_.end()) {
+      reject(fmt::format("no node of the inner graph makes '{}'", name));
+    }
+    result(Value(at->second), i);
+  }
+}
+
+namespace {
+
+ops::Op reshape_to(const Sizes& sizes) { return ops::make_op(ops::kReshape, ops::Reshape{sizes}); }
+
+// Do the dimensions of one fit into those of the other, as the operator reshape needs?
+bool nests(const Sizes& from, const Sizes& to) {
+  if (count_elements(from, "a tensor") == 0) reject("a tensor has no elements");
+  std::size_t i = from.size();
+  std::size_t j = to.size();
+  std::int64_t a = 1;
+  std::int64_t b = 1;
+  while (i > 0 || j > 0) {
+    if (i > 0 && (a <= b || j == 0)) {
+      a *= from[--i];
+    } else {
+      b *= to[--j];
+    }
+    if (a % b != 0 && b % a != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+NodeId Call::reshaped(NodeId id, const Sizes& sizes) {
+  const auto from = sizes_of(id);
+  if (from == sizes) return id;
+  if (!nests(from, sizes)) id = add(reshape_to({-1}), {id});
+  return add(reshape_to(sizes), {id});
+}
+
+void Call::reshape(const Sizes& to, std::size_t output) {
+  auto& v = value(0);
+  if (const auto k = known(0)) {
+    Known shaped = *k;
+    shaped.sizes = to;
+    if (static_cast<std::int64_t>(k->count()) != count_elements(to, "the result")) {
+      reject("the result has another number of elements");
+    }
+    result(std::move(shaped));
+    return;
+  }
+  if (v.sizes == to) {
+    result(Value(v), output);
+    return;
+  }
+  if (v.fed.empty() && !nests(v.sizes, to)) {
+    result(reshape_to(to), {add(reshape_to({-1}), {tensor(0)})}, output);
+    return;
+  }
+  move(reshape_to(to), 0, output);
+}
+
+void Call::causal(std::size_t i, KnownPtr mask) {
+  Value v{.type = value(i).type, .sizes = value(i).sizes};
+  v.scores = tensor(i);
+  v.mask = std::move(mask);
+  result(std::move(v));
+}
+
+void Call::charge(std::int64_t elements) { importer_.charge(elements); }
+
+std::int64_t Call::next_dropout() { return ++importer_.dropouts_; }
+
+}  // namespace tandem::import

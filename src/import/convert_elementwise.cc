@@ -1,0 +1,328 @@
+// Functions of single elements, and arithmetic with constants.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "import/importer.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+using ops::make_op;
+
+NodeId scaled(Call& call, NodeId x, double factor) {
+  return factor == 1 ? x : call.add(make_op(ops::kScale, ops::Scale{factor}), {x});
+}
+
+bool is_hidden(double score) { return score <= -1e4; }
+
+// A tensor of the file that hides scores from a softmax: 0 where they are shown, else very small.
+bool is_score_mask(const Known& k) {
+  bool hides = false;
+  for (std::size_t i = 0; i < k.count(); ++i) {
+    if (k.real(i) != 0 && !is_hidden(k.real(i))) return false;
+    hides = hides || k.real(i) != 0;
+  }
+  return hides;
+}
+
+// Of an operand that may be such a mask: square where rows and columns are.
+KnownPtr score_mask(Call& call, std::size_t i) {
+  const auto& sizes = call.sizes(i);
+  if (sizes.size() < 2 || !real_type(call.value(i).type)) return nullptr;
+  auto k = call.known(i);
+  if (!k && sizes.back() == sizes[sizes.size() - 2]) k = call.contents(i);
+  return k && is_score_mask(*k) ? k : nullptr;
+}
+
+// Do sizes stretch to `to` without changing it?
+bool stretches_to(const Sizes& sizes, const Sizes& to) {
+  if (sizes.size() > to.size()) return false;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const auto size = sizes[sizes.size() - 1 - d];
+    if (size != 1 && size != to[to.size() - 1 - d]) return false;
+  }
+  return true;
+}
+
+// Before opset 7 the second operand was stretched only where `broadcast` said so, from `axis` on.
+NodeId second_operand(Call& call) {
+  const bool legacy = call.opset() < 7 && call.integer("broadcast", 0) != 0;
+  const auto rank = static_cast<std::int64_t>(call.rank(0));
+  const auto own = static_cast<std::int64_t>(call.rank(1));
+  const auto axis = call.integer("axis", rank - own);
+  const auto b = call.tensor(1);
+  if (!legacy || axis == rank - own || own == 0) return b;
+  auto sizes = call.sizes(1);
+  const auto behind = rank - own - static_cast<std::int64_t>(call.axis(axis, call.rank(0)));
+  if (behind < 0) reject(fmt::format("axis {} does not fit", axis));
+  sizes.insert(sizes.end(), static_cast<std::size_t>(behind), 1);
+  return call.reshaped(b, sizes);
+}
+
+// Add, Sub, Mul, Div. Constant scalars become attributes where they can.
+void arithmetic(Call& call) {
+  const auto op = call.op();
+  const auto scalar = [&](std::size_t i) -> std::optional<double> {
+    const auto k = call.known_scalar(i);
+    return k && std::isfinite(*k) && call.rank(i) <= call.rank(1 - i) ? k : std::nullopt;
+  };
+  const bool factor = op == "Mul" || op == "Div";
+  if (const auto s = scalar(1); s && factor && (op == "Mul" || *s != 0)) {
+    if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
+    const auto f = op == "Mul" ? *s : 1 / *s;
+    call.result(make_op(ops::kScale, ops::Scale{f}), {call.tensor(0)});
+    return;
+  }
+  if (const auto s = scalar(0); s && op == "Mul") {
+    call.result(make_op(ops::kScale, ops::Scale{*s}), {call.tensor(1)});
+    return;
+  }
+  for (std::size_t i = 0; op == "Add" && i < 2; ++i) {
+    const auto mask = score_mask(call, i);
+    if (!mask || !stretches_to(mask->sizes, call.sizes(1 - i))) continue;
+    if (is_causal(*mask, is_hidden)) {
+      call.causal(1 - i, mask);
+    } else {
+      const auto scores = call.tensor(1 - i);
+      call.result(ops::kAdd, {scores, call.constant(*mask, call.dtype(scores))});
+    }
+    return;
+  }
+  const auto& spec = op == "Add"   ? ops::kAdd
+                     : op == "Sub" ? ops::kSub
+                     : op == "Mul" ? ops::kMul
+                                   : ops::kDiv;
+  const auto a = call.tensor(0);
+  call.result(spec, {a, second_operand(call)});
+}
+
+// Sum, Min, Max, Mean of any number of tensors.
+void many(Call& call) {
+  const auto& spec = call.op() == "Min" ? ops::kMin : call.op() == "Max" ? ops::kMax : ops::kAdd;
+  const auto n = call.inputs();
+  if (n == 0) reject("has no inputs");
+  auto out = call.tensor(0);
+  if (n == 1) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  const bool mean = call.op() == "Mean";
+  for (std::size_t i = 1; i + (mean ? 0 : 1) < n; ++i) out = call.add(spec, {out, call.tensor(i)});
+  if (mean) {
+    call.result(make_op(ops::kScale, ops::Scale{1 / static_cast<double>(n)}), {out});
+  } else {
+    call.result(spec, {out, call.tensor(n - 1)});
+  }
+}
+
+void power(Call& call) {
+  const auto exponent = call.known_scalar(1);
+  if (!exponent) reject("the exponent must be a known scalar");
+  const auto x = call.tensor(0);
+  if (*exponent == 2) {
+    call.result(ops::kSquare, {x});
+  } else if (*exponent == 0.5) {
+    call.result(ops::kSqrt, {x});
+  } else if (*exponent == -1) {
+    call.result(ops::kReciprocal, {x});
+  } else if (*exponent == 1) {
+    call.result(Value(call.value(0)));
+  } else {
+    call.result(ops::parse_op(ops::kPow, {{"exponent", fmt::format("{}", *exponent)}}), {x});
+  }
+}
+
+void clip(Call& call) {
+  constexpr double kLargest = 3.4028234663852886e38;
+  double low = call.real("min", -kLargest);
+  double high = call.real("max", kLargest);
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (!call.has(i)) continue;
+    const auto bound = call.known_scalar(i);
+    if (!bound) reject("the bounds must be known scalars");
+    (i == 1 ? low : high) = std::clamp(*bound, -kLargest, kLargest);
+  }
+  // With the bounds crossed, the upper one holds.
+  call.result(make_op(ops::kClip, ops::Clip{std::min(low, high), high}), {call.tensor(0)});
+}
+
+// Leaves computed numbers as they are, and makes real ones of an input of whole numbers.
+void cast(Call& call) {
+  const auto* to = call.attribute("to");
+  if (to == nullptr) reject("attribute to is missing");
+  // Up to opset 5 it was a text.
+  std::int32_t type = static_cast<std::int32_t>(to->i);
+  for (std::int32_t t = 1; !to->s.empty() && t <= kBfloat16; ++t) {
+    auto name = type_name(t);
+    std::ranges::transform(name, name.begin(),
+                           [](char c) { return static_cast<char>(std::toupper(c)); });
+    if (name == to->s) type = t;
+  }
+  const auto wanted = real_type(type);
+  if (!call.value(0).fed.empty()) {
+    if (wanted) {
+      const auto x = call.real_input(0, *wanted);
+      Value v{.type = type, .sizes = call.sizes(0)};
+      v.node = x;
+      call.result(std::move(v));
+    } else {
+      Value same = call.value(0);
+      same.type = type;
+      call.result(std::move(same));
+    }
+    return;
+  }
+  if (!wanted) reject(fmt::format("computed numbers cannot become {}", type_name(type)));
+  if (real_type(call.value(0).type) == wanted) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  call.result(make_op(ops::kCast, ops::Cast{*wanted}), {call.tensor(0)});
+}
+
+void identity(Call& call) { call.identity(); }
+
+// For inference it is the identity; only opset 12's training_mode keeps it.
+void dropout(Call& call) {
+  double p = call.real("ratio", 0.5);
+  call.integer("seed", 0);
+  if (call.has(1)) p = call.known_scalar(1).value_or(p);
+  const bool training = call.has(2) && call.known_scalar(2).value_or(0) != 0;
+  if (training && p > 0) {
+    call.result(make_op(ops::kDropout, ops::Dropout{p, call.next_dropout()}), {call.tensor(0)});
+  } else {
+    identity(call);
+  }
+  call.unusable(1, "it is the mask of a Dropout");
+}
+
+// Where with a mask of the file is a mask on scores, or a choice between tensors.
+void where(Call& call) {
+  const auto condition = call.contents(0);
+  const auto x_or_y = [&](std::size_t i) { return call.known_scalar(i); };
+  if (condition) {
+    const auto hides = [&](std::size_t fill, std::size_t scores, bool hidden_if) {
+      const auto value = x_or_y(fill);
+      if (!value || !is_hidden(*value)) return false;
+      if (!stretches_to(condition->sizes, call.sizes(scores))) return false;
+      if (!is_causal(*condition, [&](double c) { return (c != 0) == hidden_if; })) return false;
+      Known mask{.type = kFloat, .sizes = condition->sizes};
+      for (std::size_t i = 0; i < condition->count(); ++i) {
+        mask.reals.push_back((condition->real(i) != 0) == hidden_if ? *value : 0);
+      }
+      call.charge(static_cast<std::int64_t>(mask.count()));
+      call.causal(scores, std::make_shared<Known>(std::move(mask)));
+      return true;
+    };
+    if (hides(1, 2, true) || hides(2, 1, false)) return;
+  }
+  // A scalar takes its type from the other operand, and is finite.
+  const auto first = x_or_y(1) ? call.tensor(2) : call.tensor(1);
+  const auto dtype = call.dtype(first);
+  const auto branch = [&](std::size_t i) {
+    const auto value = x_or_y(i);
+    const double least = dtype == DType::kFp16 ? -65504 : -1e30;
+    return value ? call.scalar(std::clamp(*value, least, -least), dtype) : call.tensor(i);
+  };
+  const auto a = branch(1);
+  const auto b = branch(2);
+  const auto shown = condition                    ? call.constant(*condition, dtype)
+                     : !call.value(0).fed.empty() ? call.real_input(0, dtype)
+                                                  : call.tensor(0);
+  call.result(ops::kWhere, {shown, a, b});
+}
+
+void elu(Call& call) {
+  // relu(x) + alpha * (exp(min(x, 0)) - 1), times gamma for Selu
+  const bool selu = call.op() == "Selu";
+  const auto alpha = call.real("alpha", selu ? 1.6732632423543772848170429916717 : 1);
+  const auto gamma = selu ? call.real("gamma", 1.0507009873554804934193349852946) : 1;
+  const auto x = call.tensor(0);
+  const auto dtype = call.dtype(x);
+  const auto below = call.add(ops::kMin, {x, call.scalar(0, dtype)});
+  const auto less_one = call.add(ops::kSub, {call.add(ops::kExp, {below}), call.scalar(1, dtype)});
+  const auto above = scaled(call, call.add(ops::kRelu, {x}), gamma);
+  call.result(ops::kAdd, {above, scaled(call, less_one, alpha * gamma)});
+}
+
+// log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which stays in range.
+NodeId softplus_of(Call& call, NodeId x, bool last) {
+  const auto e = call.add(ops::kExp, {call.add(ops::kNeg, {call.add(ops::kAbs, {x})})});
+  const auto log = call.add(ops::kLog, {call.add(ops::kAdd, {e, call.scalar(1, call.dtype(x))})});
+  const auto above = call.add(ops::kRelu, {x});
+  if (!last) return call.add(ops::kAdd, {above, log});
+  call.result(ops::kAdd, {above, log});
+  return x;
+}
+
+void softplus(Call& call) { softplus_of(call, call.tensor(0), true); }
+
+void mish(Call& call) {
+  const auto x = call.tensor(0);
+  call.result(ops::kMul, {x, call.add(ops::kTanh, {softplus_of(call, x, false)})});
+}
+
+void softsign(Call& call) {
+  const auto x = call.tensor(0);
+  const auto one = call.scalar(1, call.dtype(x));
+  call.result(ops::kDiv, {x, call.add(ops::kAdd, {call.add(ops::kAbs, {x}), one})});
+}
+
+void leaky_relu(Call& call) {
+  call.result(make_op(ops::kLeakyRelu, ops::Slope{call.real("alpha", 0.01)}), {call.tensor(0)});
+}
+
+void hard_sigmoid(Call& call) {
+  call.result(
+      ops::parse_op(ops::kHardSigmoid, {{"slope", fmt::format("{}", call.real("alpha", 0.2))},
+                                        {"shift", fmt::format("{}", call.real("beta", 0.5))}}),
+      {call.tensor(0)});
+}
+
+void prelu(Call& call) {
+  const auto x = call.tensor(0);
+  auto slope = call.weight(1);
+  const auto sizes = call.sizes(1);
+  const auto rank = call.rank(0);
+  // Before opset 7, a slope for every channel.
+  if (call.opset() < 7 && sizes.size() == 1 && sizes[0] != 1 && rank > 2) {
+    Sizes wide(rank - 1, 1);
+    wide[0] = sizes[0];
+    slope = call.reshaped(slope, wide);
+  }
+  call.result(ops::kPrelu, {x, slope});
+}
+
+void gelu(Call& call) {
+  const bool tanh = call.op() == "FastGelu" || call.text("approximate", "none") == "tanh";
+  auto x = call.tensor(0);
+  if (call.has(1)) x = call.add(ops::kAdd, {x, call.weight(1)});
+  call.result(tanh ? ops::kGeluTanh : ops::kGelu, {x});
+}
+
+}  // namespace
+
+ConverterList elementwise_converters() {
+  return {
+      {"Add", arithmetic},    {"BiasGelu", gelu},
+      {"Cast", cast},         {"Clip", clip},
+      {"Div", arithmetic},    {"Dropout", dropout},
+      {"Elu", elu},           {"FastGelu", gelu},
+      {"Gelu", gelu},         {"HardSigmoid", hard_sigmoid},
+      {"Identity", identity}, {"LeakyRelu", leaky_relu},
+      {"Max", many},          {"Mean", many},
+      {"Min", many},          {"Mish", mish},
+      {"Mul", arithmetic},    {"PRelu", prelu},
+      {"Pow", power},         {"Selu", elu},
+      {"Softplus", softplus}, {"Softsign", softsign},
+      {"Sub", arithmetic},    {"Sum", many},
+      {"Where", where},
+  };
+}
+
+}  // namespace tandem::import

@@ -1,0 +1,290 @@
+// Convolutions, pools, normalisations and resizing of images. Those of one spatial dimension are
+// those of two with rows of size 1.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "import/importer.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+using ops::make_op;
+
+// [n, c, w] as [n, c, 1, w].
+NodeId as_image(Call& call, NodeId x) {
+  auto sizes = call.sizes_of(x);
+  if (sizes.size() == 4) return x;
+  if (sizes.size() != 3) {
+    reject(fmt::format("a tensor of rank {} is not supported", sizes.size()),
+           "images have one or two spatial dimensions");
+  }
+  sizes.insert(sizes.begin() + 2, 1);
+  return call.reshaped(x, sizes);
+}
+
+// The result of an operator on images, with its spatial dimensions as they came.
+void image_result(Call& call, const ops::Op& op, std::span<const NodeId> inputs) {
+  if (call.rank(0) == 4) {
+    call.result(op, inputs);
+    return;
+  }
+  const auto image = call.add(op, inputs);
+  auto sizes = call.sizes_of(image);
+  sizes.erase(sizes.begin() + 2);
+  call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {image});
+}
+
+struct WindowSizes {
+  Sizes kernel, stride, padding, dilation;
+};
+
+std::int64_t checked(std::int64_t value, std::int64_t least) {
+  if (value < least || value > (std::int64_t{1} << 20U)) {
+    reject(fmt::format("a kernel, stride, dilation or padding is {}", value));
+  }
+  return value;
+}
+
+// kernel_shape, strides, pads, dilations and auto_pad, for two dimensions. `kernel` is the
+// weight's.
+WindowSizes window_sizes(Call& call, Sizes kernel) {
+  const auto spatial = call.rank(0) < 2 ? 0 : call.rank(0) - 2;
+  if (const auto given = call.integers("kernel_shape")) kernel = *given;
+  WindowSizes w{.kernel = std::move(kernel),
+                .stride = call.integers("strides").value_or(Sizes(spatial, 1)),
+                .padding = call.integers("pads").value_or(Sizes(2 * spatial, 0)),
+                .dilation = call.integers("dilations").value_or(Sizes(spatial, 1))};
+  if (w.kernel.size() != spatial || w.stride.size() != spatial || w.dilation.size() != spatial ||
+      w.padding.size() != 2 * spatial) {
+    reject(fmt::format("kernel_shape, strides, dilations or pads do not fit {} spatial dimensions",
+                       spatial));
+  }
+  for (auto n : w.kernel) checked(n, 1);
+  for (auto n : w.stride) checked(n, 1);
+  for (auto n : w.dilation) checked(n, 1);
+  const auto mode = call.text("auto_pad", "NOTSET");
+  if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER") {
+    reject(fmt::format("auto_pad {} is not supported", mode));
+  }
+  for (std::size_t d = 0; d < spatial && mode.starts_with("SAME"); ++d) {
+    const auto size = call.sizes(0)[2 + d];
+    const auto windows = (size + w.stride[d] - 1) / w.stride[d];
+    const auto reach = (windows - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] + 1;
+    const auto total = std::max<std::int64_t>(0, reach - size);
+    const auto less = total / 2;
+    w.padding[d] = mode == "SAME_UPPER" ? less : total - less;
+    w.padding[spatial + d] = total - w.padding[d];
+  }
+  for (auto n : w.padding) checked(n, 0);
+  if (spatial == 1) {
+    w.kernel.insert(w.kernel.begin(), 1);
+    w.stride.insert(w.stride.begin(), 1);
+    w.dilation.insert(w.dilation.begin(), 1);
+    w.padding = {0, w.padding[0], 0, w.padding[1]};
+  }
+  if (w.padding.size() == 4 && w.padding[0] == w.padding[2] && w.padding[1] == w.padding[3]) {
+    w.padding.resize(2);
+  }
+  return w;
+}
+
+void conv(Call& call) {
+  const auto weight_sizes = call.sizes(1);
+  if (weight_sizes.size() != call.rank(0) || weight_sizes.size() < 3) {
+    reject(
+        fmt::format("the weight has rank {} and the input {}", weight_sizes.size(), call.rank(0)));
+  }
+  const auto w = window_sizes(call, Sizes(weight_sizes.begin() + 2, weight_sizes.end()));
+  std::vector<NodeId> inputs = {as_image(call, call.tensor(0)), as_image(call, call.weight(1))};
+  if (call.has(2)) inputs.push_back(call.weight(2));
+  const ops::Conv2d a{w.stride, w.padding, w.dilation, call.integer("group", 1),
+                      ops::Activation::kNone};
+  image_result(call, make_op(ops::kConv2d, a), inputs);
+}
+
+// Of three spatial dimensions, two neighbours that the windows do not join count as one. PyTorch
+// writes a local response normalisation with such a pool over the channels.
+struct Joined {
+  WindowSizes windows;
+  Sizes image;  // empty: nothing was joined
+};
+
+Joined join_dimensions(WindowSizes w, const Sizes& sizes) {
+  const auto alone = [&](std::size_t d) {
+    return w.kernel[d] == 1 && w.stride[d] == 1 && w.padding[d] == 0 && w.padding[3 + d] == 0;
+  };
+  for (std::size_t d = 0; sizes.size() == 5 && w.padding.size() == 6 && d < 2; ++d) {
+    if (!alone(d) || !alone(d + 1)) continue;
+    const auto at = static_cast<std::ptrdiff_t>(d);
+    Sizes image = sizes;
+    image[2 + d] *= image[3 + d];
+    image.erase(image.begin() + 3 + at);
+    for (auto* list : {&w.kernel, &w.stride, &w.dilation}) list->erase(list->begin() + at);
+    w.padding.erase(w.padding.begin() + 3 + at);
+    w.padding.erase(w.padding.begin() + at);
+    return {std::move(w), std::move(image)};
+  }
+  return {std::move(w), {}};
+}
+
+void pool(Call& call) {
+  if (!call.attribute("kernel_shape")) reject("attribute kernel_shape is missing");
+  const auto [w, joined] = join_dimensions(window_sizes(call, {}), call.sizes(0));
+  if (std::ranges::any_of(w.dilation, [](auto n) { return n != 1; })) {
+    reject("dilations other than 1 are not supported");
+  }
+  if (call.integer("storage_order", 0) != 0) reject("storage_order 1 is not supported");
+  const bool average = call.op() == "AveragePool";
+  const ops::Pool2d a{w.kernel, w.stride, w.padding, call.integer("ceil_mode", 0) != 0,
+                      average && call.integer("count_include_pad", 0) != 0};
+  const auto x =
+      joined.empty() ? as_image(call, call.tensor(0)) : call.reshaped(call.tensor(0), joined);
+  // Where there is no padding the mean is over the window either way.
+  auto attributes = a;
+  const bool padded = std::ranges::any_of(a.padding, [](auto n) { return n != 0; });
+  if (!average || (!padded && !a.ceil)) attributes.count_padding = true;
+  const auto op = make_op(average ? ops::kAvgPool2d : ops::kMaxPool2d, attributes);
+  if (joined.empty()) {
+    image_result(call, op, std::span(&x, 1));
+  } else {
+    // Apart again: the joined dimensions kept their sizes.
+    const auto pooled = call.add(op, {x});
+    auto sizes = call.sizes(0);
+    const auto now = call.sizes_of(pooled);
+    sizes[now[2] == sizes[2] * sizes[3] ? 4 : 2] = now[now[2] == sizes[2] * sizes[3] ? 3 : 2];
+    call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {pooled});
+  }
+  call.unusable(1, "it is the indices of a MaxPool");
+}
+
+void global_pool(Call& call) {
+  if (call.rank(0) < 3) reject("the input must have spatial dimensions");
+  ops::Reduction a{.axes = {}, .keep = true};
+  for (std::size_t d = 2; d < call.rank(0); ++d) a.axes.push_back(static_cast<std::int64_t>(d));
+  const bool mean = call.op() == "GlobalAveragePool";
+  call.result(make_op(mean ? ops::kReduceMean : ops::kReduceMax, a), {call.tensor(0)});
+}
+
+// With the statistics of the batch, as in training; the running ones are no parameters.
+void batch_norm(Call& call) {
+  if (call.integer("spatial", 1) == 0) {
+    reject("spatial=0, statistics for every position, is not supported");
+  }
+  call.integer("training_mode", 0);
+  for (std::size_t i = 3; i < 5; ++i) {
+    if (call.has(i)) call.value(i);
+  }
+  const ops::BatchNorm a{call.real("epsilon", 1e-5), 0};
+  call.result(make_op(ops::kBatchNorm, a), {call.tensor(0), call.weight(1), call.weight(2)});
+  for (std::size_t i = 1; i < call.outputs(); ++i) {
+    call.unusable(i, "it is a statistic of a BatchNormalization");
+  }
+}
+
+// Scale and shift of the file, unless they change nothing: exporters write group norm with ones
+// and zeros here and the real ones behind it.
+void instance_norm(Call& call) {
+  const auto operand = [&](std::size_t i) {
+    const auto k = call.known(i);
+    return k && written_as(*k) ? call.tensor(i) : call.weight(i);
+  };
+  const ops::BatchNorm a{call.real("epsilon", 1e-5), 1};
+  const auto x = call.tensor(0);
+  call.result(make_op(ops::kBatchNorm, a), {x, operand(1), operand(2)});
+}
+
+void lrn(Call& call) {
+  const auto text = [&](const char* name, double otherwise) {
+    return fmt::format("{}", call.real(name, otherwise));
+  };
+  const auto op = ops::parse_op(ops::kLrn, {{"size", fmt::format("{}", call.integer("size", 0))},
+                                            {"alpha", text("alpha", 1e-4)},
+                                            {"beta", text("beta", 0.75)},
+                                            {"bias", text("bias", 1)}});
+  call.result(op, {call.tensor(0)});
+}
+
+// Resize and Upsample to a whole multiple, by the nearest element: copies along new dimensions.
+void upsample(Call& call) {
+  const auto mode = call.text("mode", "nearest");
+  if (mode != "nearest") reject(fmt::format("mode {} is not supported", mode), "nearest is");
+  // Those for which a whole multiple copies every element.
+  const bool old = call.op() == "Upsample" || call.opset() < 11;
+  const auto place = call.text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+  const auto rounding = call.text("nearest_mode", old ? "floor" : "round_prefer_floor");
+  const bool centred = place == "half_pixel" || place == "pytorch_half_pixel";
+  if (!(centred && rounding.starts_with("round")) &&
+      !(place == "asymmetric" && rounding == "floor")) {
+    reject(fmt::format("{} with {} is not supported", place, rounding),
+           "asymmetric with floor and half_pixel with round_prefer_floor are");
+  }
+  call.real("cubic_coeff_a", 0), call.real("extrapolation_value", 0);
+  const auto x = call.tensor(0);
+  const auto from = call.sizes(0);
+  std::vector<double> scales;
+  const auto* written = call.attribute("scales");
+  const std::size_t at = call.op() == "Upsample" || call.opset() < 11 ? 1 : 2;
+  const auto read_scales = [&](std::size_t i) {
+    const auto k = call.has(i) ? call.contents(i) : nullptr;
+    for (std::size_t d = 0; k && d < k->count(); ++d) scales.push_back(k->real(d));
+  };
+  if (written != nullptr) {
+    scales = written->floats;
+  } else {
+    read_scales(at);
+  }
+  if (const auto* h = call.attribute("height_scale")) {
+    scales = {1, 1, h->f, call.real("width_scale", 1)};
+  }
+  if (scales.empty() && call.has(3)) {
+    const auto sizes = call.known_integers(3, "sizes");
+    for (std::size_t d = 0; d < std::min(sizes.size(), from.size()); ++d) {
+      scales.push_back(static_cast<double>(sizes[d]) / static_cast<double>(from[d]));
+    }
+  }
+  if (scales.size() != from.size()) reject("the scales do not fit the rank");
+  Sizes apart;
+  Sizes copied;
+  Sizes to;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (!(scales[d] >= 1 && scales[d] <= 1024) || scales[d] != std::floor(scales[d])) {
+      reject(fmt::format("a scale of {} is not supported", scales[d]), "whole numbers are");
+    }
+    const auto times = static_cast<std::int64_t>(scales[d]);
+    apart.push_back(from[d]);
+    copied.push_back(from[d]);
+    if (times > 1) apart.push_back(1), copied.push_back(times);
+    to.push_back(from[d] * times);
+  }
+  if (to == from) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  const auto wide =
+      call.add(make_op(ops::kExpand, ops::Reshape{copied}), {call.reshaped(x, apart)});
+  call.result(make_op(ops::kReshape, ops::Reshape{to}), {wide});
+}
+
+}  // namespace
+
+ConverterList image_converters() {
+  return {
+      {"AveragePool", pool},
+      {"BatchNormalization", batch_norm},
+      {"Conv", conv},
+      {"GlobalAveragePool", global_pool},
+      {"GlobalMaxPool", global_pool},
+      {"InstanceNormalization", instance_norm},
+      {"LRN", lrn},
+      {"MaxPool", pool},
+      {"Resize", upsample},
+      {"Upsample", upsample},
+  };
+}
+
+}  // namespace tandem::import

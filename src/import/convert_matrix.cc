@@ -1,0 +1,242 @@
+// Products, reductions, softmax and its relatives.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "import/importer.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+using ops::make_op;
+
+void matmul(Call& call) {
+  auto a = call.tensor(0);
+  auto b = call.factor(1);
+  const auto a_sizes = call.sizes_of(a);
+  const auto b_sizes = call.sizes_of(b);
+  if (a_sizes.empty() || b_sizes.empty()) reject("an operand is a scalar");
+  if (a_sizes.size() > 1 && b_sizes.size() > 1) {
+    call.result(ops::kMatMul, {a, b});
+    return;
+  }
+  // A vector is a row on the left and a column on the right, and vanishes from the result.
+  if (a_sizes.size() == 1) a = call.reshaped(a, {1, a_sizes[0]});
+  if (b_sizes.size() == 1) b = call.reshaped(b, {b_sizes[0], 1});
+  const auto product = call.add(ops::kMatMul, {a, b});
+  auto sizes = call.sizes_of(product);
+  if (b_sizes.size() == 1) sizes.pop_back();
+  if (a_sizes.size() == 1) sizes.erase(sizes.end() - (b_sizes.size() == 1 ? 1 : 2));
+  call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {product});
+}
+
+NodeId transposed(Call& call, NodeId x) {
+  return call.add(make_op(ops::kTranspose, ops::Transpose{{1, 0}}), {x});
+}
+
+// alpha * a * b + beta * c, which is a linear layer where b is transposed and the factors are 1.
+void gemm(Call& call) {
+  const auto alpha = call.real("alpha", 1);
+  const auto beta = call.real("beta", 1);
+  const bool trans_b = call.integer("transB", 0) != 0;
+  call.integer("broadcast", 0);
+  auto a = call.tensor(0);
+  const auto b = call.weight(1);
+  if (call.sizes_of(a).size() != 2 || call.sizes_of(b).size() != 2) {
+    reject("the operands must be matrices");
+  }
+  if (call.integer("transA", 0) != 0) a = transposed(call, a);
+  const bool has_c = call.has(2) && beta != 0;
+  auto c = has_c ? call.weight(2) : NodeId{};
+  if (has_c && beta != 1) c = call.add(make_op(ops::kScale, ops::Scale{beta}), {c});
+  const auto columns = call.sizes_of(b)[trans_b ? 0 : 1];
+  const bool bias = has_c && call.sizes_of(c) == Sizes{columns};
+  if (trans_b && alpha == 1 && (bias || !has_c)) {
+    bias ? call.result(ops::kLinear, {a, b, c}) : call.result(ops::kLinear, {a, b});
+    return;
+  }
+  const auto& spec = trans_b ? ops::kLinear : ops::kMatMul;
+  if (alpha == 1 && !has_c) {
+    call.result(spec, {a, b});
+    return;
+  }
+  auto product = call.add(spec, {a, b});
+  const auto factor = make_op(ops::kScale, ops::Scale{alpha});
+  if (!has_c) {
+    call.result(factor, {product});
+    return;
+  }
+  if (alpha != 1) product = call.add(factor, {product});
+  call.result(ops::kAdd, {product, c});
+}
+
+// "bij,bjk->bik" as "b i j, b j k -> b i k"; without an arrow, letters that stand once remain.
+void einsum(Call& call) {
+  const auto equation = call.text("equation", "");
+  std::map<char, int> counts;
+  std::string index;
+  const auto arrow = equation.find("->");
+  const auto letter = [&](char c) {
+    // Index text has small letters only.
+    return std::isupper(static_cast<unsigned char>(c)) != 0
+               ? fmt::format("{}_", static_cast<char>(std::tolower(c)))
+               : std::string(1, c);
+  };
+  for (std::size_t i = 0; i < equation.size(); ++i) {
+    const char c = equation[i];
+    if (i == arrow) {
+      index += " -> ";
+      ++i;
+    } else if (c == ',') {
+      index += ", ";
+    } else if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      index += letter(c) + " ";
+      ++counts[c];
+    } else if (c != ' ') {
+      reject(fmt::format("the equation \"{}\" is not supported", equation),
+             "letters, commas and an arrow are");
+    }
+  }
+  if (arrow == std::string::npos) {
+    index += " -> ";
+    for (const auto& [c, count] : counts) {
+      if (count == 1) index += letter(c) + " ";
+    }
+  }
+  std::vector<NodeId> inputs;
+  for (std::size_t i = 0; i < call.inputs(); ++i) {
+    inputs.push_back(i == 0 ? call.tensor(i) : call.factor(i));
+  }
+  call.result(make_op(ops::kContract, ops::Contract{index}), inputs);
+}
+
+// Up to opset 12 the tensor counts as a matrix: the dimensions before the axis and the others.
+void softmax(Call& call) {
+  const bool log = call.op() == "LogSoftmax";
+  const auto op = [&](std::int64_t axis) {
+    return log ? ops::parse_op(ops::kLogSoftmax, {{"axis", fmt::format("{}", axis)}})
+               : make_op(ops::kSoftmax, ops::Softmax{axis, false});
+  };
+  const auto rank = call.rank(0);
+  const bool matrix = call.opset() < 13;
+  const auto axis =
+      call.axis(call.integer("axis", matrix ? 1 : -1), std::max<std::size_t>(rank, 1));
+  const bool last = axis + 1 == rank;
+  if (const auto& v = call.value(0); v.scores && last && !log) {
+    call.result(make_op(ops::kSoftmax, ops::Softmax{-1, true}), {*v.scores});
+    return;
+  }
+  const auto x = call.tensor(0);
+  if (last || !matrix) {
+    call.result(op(last ? -1 : static_cast<std::int64_t>(axis)), {x});
+    return;
+  }
+  const auto sizes = call.sizes(0);
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d < axis; ++d) rows *= sizes[d];
+  const auto flat = call.add(op(-1), {call.reshaped(x, {rows, -1})});
+  call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {flat});
+}
+
+ops::Reduction reduction_of(Call& call) {
+  ops::Reduction a{.axes = call.integers_or_input("axes", 1).value_or(Sizes{}),
+                   .keep = call.integer("keepdims", 1) != 0};
+  for (auto& axis : a.axes) axis = static_cast<std::int64_t>(call.axis(axis, call.rank(0)));
+  return a;
+}
+
+void reduce(Call& call) {
+  const auto op = call.op().substr(std::string_view("Reduce").size());
+  const bool nothing = call.integer("noop_with_empty_axes", 0) != 0;
+  const auto a = reduction_of(call);
+  auto x = call.tensor(0);
+  if (a.axes.empty() && nothing) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  const auto sum = make_op(ops::kReduceSum, a);
+  const auto maximum = make_op(ops::kReduceMax, a);
+  if (op == "Sum") return call.result(sum, {x});
+  if (op == "Max") return call.result(maximum, {x});
+  if (op == "Mean") return call.result(make_op(ops::kReduceMean, a), {x});
+  if (op == "Min") return call.result(ops::kNeg, {call.add(maximum, {call.add(ops::kNeg, {x})})});
+  if (op == "L1") return call.result(sum, {call.add(ops::kAbs, {x})});
+  if (op == "SumSquare") return call.result(sum, {call.add(ops::kSquare, {x})});
+  if (op == "L2") return call.result(ops::kSqrt, {call.add(sum, {call.add(ops::kSquare, {x})})});
+  if (op == "LogSum") return call.result(ops::kLog, {call.add(sum, {x})});
+  // LogSumExp, shifted by the maximum so that exp stays in range.
+  const auto keep = make_op(ops::kReduceMax, ops::Reduction{.axes = a.axes, .keep = true});
+  const auto e = call.add(ops::kExp, {call.add(ops::kSub, {x, call.add(keep, {x})})});
+  call.result(ops::kAdd, {call.add(ops::kLog, {call.add(sum, {e})}), call.add(maximum, {x})});
+}
+
+// Over the last dimensions, from `axis` on; several of them are joined.
+void layer_norm(Call& call) {
+  const auto rank = call.rank(0);
+  const auto axis = call.axis(call.integer("axis", -1), rank);
+  const auto op = make_op(ops::kLayerNorm, ops::Norm{call.real("epsilon", 1e-5)});
+  const auto sizes = call.sizes(0);
+  const bool joined = axis + 1 < rank;
+  Sizes flat(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(axis));
+  flat.push_back(-1);
+  const auto operand = [&](std::size_t i, const Sizes& to) {
+    const auto x = i == 0 ? call.tensor(i) : call.weight(i);
+    return joined ? call.reshaped(x, to) : x;
+  };
+  std::vector<NodeId> inputs = {operand(0, flat), operand(1, {-1})};
+  if (call.has(2)) inputs.push_back(operand(2, {-1}));
+  if (joined) {
+    call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {call.add(op, inputs)});
+  } else {
+    call.result(op, inputs);
+  }
+  call.unusable(1, "it is a statistic of a LayerNormalization");
+  call.unusable(2, "it is a statistic of a LayerNormalization");
+}
+
+void cross_entropy(Call& call) {
+  if (call.text("reduction", "mean") != "mean") reject("only reduction mean is supported");
+  if (call.has(2)) reject("weights of classes are not supported");
+  if (call.attribute("ignore_index") != nullptr) reject("ignore_index is not supported");
+  auto x = call.tensor(0);
+  const auto rank = call.rank(0);
+  if (rank < 2) reject("the scores must have classes in dimension 1");
+  const auto classes = call.sizes(0)[1];
+  if (rank > 2) {
+    Sizes perm = {0};
+    for (std::size_t d = 2; d < rank; ++d) perm.push_back(static_cast<std::int64_t>(d));
+    perm.push_back(1);
+    x = call.add(make_op(ops::kTranspose, ops::Transpose{perm}), {x});
+  }
+  if (call.value(1).fed.empty() || !call.value(1).moves.empty()) {
+    reject("the labels must be an input");
+  }
+  call.result(ops::kCrossEntropy, {x, call.index(1, classes)});
+  call.unusable(1, "it is the log probability of a SoftmaxCrossEntropyLoss");
+}
+
+}  // namespace
+
+ConverterList matrix_converters() {
+  ConverterList out = {
+      {"Einsum", einsum},
+      {"Gemm", gemm},
+      {"LayerNormalization", layer_norm},
+      {"MatMul", matmul},
+      {"LogSoftmax", softmax},
+      {"Softmax", softmax},
+      {"SoftmaxCrossEntropyLoss", cross_entropy},
+  };
+  for (const char* name : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
+                           "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare"}) {
+    out.emplace_back(name, reduce);
+  }
+  return out;
+}
+
+}  // namespace tandem::import

@@ -1,0 +1,582 @@
+// What moves elements and computes nothing, and what only says sizes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "import/importer.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+using ops::make_op;
+
+constexpr std::size_t kMostParts = 64;  // that a gather by known indices is taken apart into
+
+std::int64_t product(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+ops::Op slice_op(std::size_t axis, std::int64_t begin, std::int64_t size) {
+  return make_op(ops::kSlice, ops::Slice{static_cast<std::int64_t>(axis), begin, size});
+}
+
+// --- Sizes --------------------------------------------------------------------------------------
+
+void shape(Call& call) {
+  const auto sizes = call.sizes(0);
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  const auto place = [&](std::int64_t at) {
+    return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  const auto from = place(call.integer("start", 0));
+  const auto to = std::max(from, place(call.integer("end", rank)));
+  call.result(integers(Sizes(sizes.begin() + from, sizes.begin() + to)));
+}
+
+void size(Call& call) {
+  call.result(Known{.type = kInt64, .sizes = {}, .ints = {product(call.sizes(0))}});
+}
+
+void constant(Call& call) {
+  if (const auto* a = call.attribute("value"); a != nullptr) {
+    const auto tensor = read_tensor(a->tensor);
+    count_elements(tensor.sizes, "the tensor");
+    // Read where it is needed: it may be a weight.
+    call.result(Value{.type = tensor.type, .sizes = tensor.sizes, .stored = a->tensor});
+    return;
+  }
+  const auto scalar_or_list = [&](const char* one, const char* many) -> const Attribute* {
+    const auto* a = call.attribute(one);
+    return a != nullptr ? a : call.attribute(many);
+  };
+  if (const auto* a = scalar_or_list("value_int", "value_ints"); a != nullptr) {
+    auto k = integers(a->name == "value_int" ? Sizes{a->i} : a->ints);
+    if (a->name == "value_int") k.sizes = {};
+    call.result(std::move(k));
+  } else if (const auto* b = scalar_or_list("value_float", "value_floats"); b != nullptr) {
+    Known k{.type = kFloat};
+    if (b->name == "value_float") {
+      k.reals = {b->f};
+    } else {
+      k.sizes = {static_cast<std::int64_t>(b->floats.size())};
+      k.reals = b->floats;
+    }
+    call.result(std::move(k));
+  } else {
+    reject("it has no value of numbers");
+  }
+}
+
+// One value everywhere. Where the sizes are written in the file, so is the tensor: a weight whose
+// numbers were left out.
+void filled(Call& call) {
+  Value v{.type = kFloat, .fill = 0};
+  if (call.op() == "ConstantOfShape") {
+    if (const auto* a = call.attribute("value"); a != nullptr) {
+      const auto k = known_from(read_tensor(a->tensor));
+      if (k.count() != 1) reject("value must have one element");
+      v.type = k.type;
+      v.fill = k.real(0);
+    }
+    v.sizes = call.known_integers(0, "the shape");
+    v.data = !call.value(0).stored.empty();
+  } else {
+    v.fill = call.real("value", 0);
+    v.type = static_cast<std::int32_t>(call.integer("dtype", kFloat));
+    for (const char* name : {"input_as_shape", "extra_shape"}) call.attribute(name);
+    v.sizes = call.integers("shape").value_or(Sizes{});
+    v.data = true;
+    if (call.has(0)) {
+      v.sizes = call.integer("input_as_shape", 0) != 0 ? call.known_integers(0, "the shape")
+                                                       : call.sizes(0);
+    }
+    const auto extra = call.integers("extra_shape").value_or(Sizes{});
+    v.sizes.insert(v.sizes.end(), extra.begin(), extra.end());
+  }
+  count_elements(v.sizes, "the tensor");
+  if (!real_type(v.type) && !is_whole(v.type)) {
+    reject(fmt::format("the type {} is not supported", type_name(v.type)));
+  }
+  call.result(std::move(v));
+}
+
+// --- Shapes -------------------------------------------------------------------------------------
+
+void reshape(Call& call) {
+  const auto from = call.sizes(0);
+  auto to = call.opset() < 5 ? call.integers("shape").value_or(Sizes{})
+                             : call.known_integers(1, "the shape");
+  const bool zero_is_size = call.integer("allowzero", 0) != 0;
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    if (to[d] == 0 && !zero_is_size) {
+      if (d >= from.size()) reject(fmt::format("size 0 at dim {} has nothing to copy", d));
+      to[d] = from[d];
+    }
+    if (to[d] < -1) reject(fmt::format("the shape has a size of {}", to[d]));
+  }
+  const auto count = product(from);
+  const auto open = std::ranges::count(to, -1);
+  if (open > 1) reject("the shape leaves more than one size open");
+  const auto known_count = [&] {
+    double out = 1;
+    for (auto n : to) out *= n == -1 ? 1 : static_cast<double>(n);
+    return out;
+  };
+  // A file for one batch has its size in its shapes, first.
+  const auto file_batch = call.file_batch();
+  const bool fits = open == 1 ? count % std::max<std::int64_t>(product(to) * -1, 1) == 0
+                              : known_count() == static_cast<double>(count);
+  if (file_batch > 0 && !to.empty() && to[0] > 0 && to[0] % file_batch == 0 &&
+      (!fits || (open == 1 && to[0] == file_batch && from[0] == call.batch()))) {
+    to[0] = to[0] / file_batch * call.batch();
+  }
+  if (known_count() > 0x1p50) reject("the shape has more than 2^50 elements");
+  if (open == 1) {
+    const auto rest = static_cast<std::int64_t>(known_count());
+    if (rest == 0 || count % rest != 0) {
+      reject(fmt::format("{} elements do not fill the shape", count));
+    }
+    *std::ranges::find(to, -1) = count / rest;
+  }
+  if (product(to) != count) {
+    reject(fmt::format("{} elements cannot become {}", count, product(to)),
+           file_batch > 0 ? "the file is made for one batch size; export it with an open one" : "");
+  }
+  call.reshape(to);
+}
+
+void flatten(Call& call) {
+  const auto& from = call.sizes(0);
+  const auto rank = static_cast<std::int64_t>(from.size());
+  auto axis = call.integer("axis", 1);
+  if (axis < -rank || axis > rank) reject(fmt::format("axis {} does not fit", axis));
+  if (axis < 0) axis += rank;
+  call.reshape({product(Sizes(from.begin(), from.begin() + axis)),
+                product(Sizes(from.begin() + axis, from.end()))});
+}
+
+void squeeze(Call& call) {
+  const auto from = call.sizes(0);
+  const auto axes = call.integers_or_input("axes", 1);
+  std::vector<bool> gone(from.size());
+  for (std::size_t d = 0; d < from.size() && !axes; ++d) gone[d] = from[d] == 1;
+  for (auto axis : axes.value_or(Sizes{})) gone[call.axis(axis, from.size())] = true;
+  Sizes to;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (gone[d] && from[d] != 1) reject(fmt::format("dim {} is {} and must be 1", d, from[d]));
+    if (!gone[d]) to.push_back(from[d]);
+  }
+  call.reshape(to);
+}
+
+void unsqueeze(Call& call) {
+  const auto from = call.sizes(0);
+  const auto axes = call.integers_or_input("axes", 1);
+  if (!axes) reject("axes are missing");
+  if (axes->size() + from.size() > 64) reject("the result has too many dimensions");
+  std::vector<bool> fresh(from.size() + axes->size());
+  for (auto axis : *axes) {
+    const auto d = call.axis(axis, fresh.size());
+    if (fresh[d]) reject(fmt::format("axes name dim {} twice", d));
+    fresh[d] = true;
+  }
+  Sizes to;
+  auto next = from.begin();
+  for (bool is_fresh : fresh) to.push_back(is_fresh ? 1 : *next++);
+  call.reshape(to);
+}
+
+void expand(Call& call) {
+  const auto from = call.sizes(0);
+  auto to = call.known_integers(1, "the shape");
+  if (call.file_batch() == 1 && to.size() >= from.size() && !to.empty() && to[0] == 1 &&
+      from[0] == call.batch()) {
+    to[0] = call.batch();
+  }
+  while (to.size() < from.size()) to.insert(to.begin(), 1);
+  const auto fresh = to.size() - from.size();
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (to[fresh + d] == 1) to[fresh + d] = from[d];
+  }
+  if (to == from) {
+    call.result(Value(call.value(0)));
+  } else {
+    call.move(make_op(ops::kExpand, ops::Reshape{to}));
+  }
+}
+
+void tile(Call& call) {
+  const auto from = call.sizes(0);
+  const auto times = call.known_integers(1, "the repeats");
+  if (times.size() != from.size()) reject("the repeats do not fit the rank");
+  Sizes apart;
+  Sizes copied;
+  Sizes to;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (times[d] < 1 || times[d] > (std::int64_t{1} << 30U)) {
+      reject(fmt::format("a repeat is {}", times[d]));
+    }
+    if (times[d] > 1) apart.push_back(1), copied.push_back(times[d]);
+    apart.push_back(from[d]);
+    copied.push_back(from[d]);
+    to.push_back(from[d] * times[d]);
+  }
+  if (to == from) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  const auto wide =
+      call.add(make_op(ops::kExpand, ops::Reshape{copied}), {call.reshaped(call.tensor(0), apart)});
+  call.result(make_op(ops::kReshape, ops::Reshape{to}), {wide});
+}
+
+void transpose(Call& call) {
+  const auto rank = call.rank(0);
+  Sizes perm(rank);
+  for (std::size_t d = 0; d < rank; ++d) perm[d] = static_cast<std::int64_t>(rank - 1 - d);
+  perm = call.integers("perm").value_or(perm);
+  if (std::ranges::is_sorted(perm) && perm.size() == rank) {
+    call.result(Value(call.value(0)));
+  } else {
+    call.move(make_op(ops::kTranspose, ops::Transpose{perm}));
+  }
+}
+
+// Blocks of pixels as channels, and back.
+void depth_and_space(Call& call) {
+  const bool to_space = call.op() == "DepthToSpace";
+  const bool crd = to_space && call.text("mode", "DCR") == "CRD";
+  const auto block = call.integer("blocksize", 0);
+  const auto s = call.sizes(0);
+  if (s.size() != 4) reject("the input must have 4 dimensions");
+  if (block < 1 || block > 1024 ||
+      (to_space ? s[1] % (block * block) : s[2] % block + s[3] % block)) {
+    reject(fmt::format("a blocksize of {} does not fit", block));
+  }
+  Sizes apart = {s[0], s[1], s[2] / block, block, s[3] / block, block};
+  Sizes perm = {0, 3, 5, 1, 2, 4};
+  Sizes to = {s[0], s[1] * block * block, s[2] / block, s[3] / block};
+  if (to_space) {
+    const auto depth = s[1] / (block * block);
+    apart = crd ? Sizes{s[0], depth, block, block, s[2], s[3]}
+                : Sizes{s[0], block, block, depth, s[2], s[3]};
+    perm = crd ? Sizes{0, 1, 4, 2, 5, 3} : Sizes{0, 3, 4, 1, 5, 2};
+    to = {s[0], depth, s[2] * block, s[3] * block};
+  }
+  const auto turned = call.add(make_op(ops::kTranspose, ops::Transpose{perm}),
+                               {call.reshaped(call.tensor(0), apart)});
+  call.result(make_op(ops::kReshape, ops::Reshape{to}), {turned});
+}
+
+// --- Parts --------------------------------------------------------------------------------------
+
+void concat(Call& call) {
+  if (call.inputs() == 0) reject("has no inputs");
+  const auto axis = call.axis(call.integer("axis", 1), call.rank(0));
+  std::vector<NodeId> inputs;
+  for (std::size_t i = 0; i < call.inputs(); ++i) {
+    // Nothing along the axis: as good as absent.
+    if (call.rank(i) == call.rank(0) && call.sizes(i)[axis] == 0) continue;
+    inputs.push_back(call.tensor(i));
+  }
+  if (inputs.size() == 1 && call.inputs() == 1) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  call.result(make_op(ops::kConcat, ops::Concat{static_cast<std::int64_t>(axis)}), inputs);
+}
+
+void split(Call& call) {
+  const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
+  const auto whole = call.sizes(0)[axis];
+  const auto n = static_cast<std::int64_t>(call.outputs());
+  if (n == 0) reject("has no outputs");
+  if (call.integer("num_outputs", n) != n) reject("num_outputs is not their number");
+  auto parts = call.integers_or_input("split", 1).value_or(Sizes{});
+  if (parts.empty()) {
+    const auto each = (whole + n - 1) / n;
+    for (std::int64_t i = 0; i < n; ++i) parts.push_back(std::min(each, whole - i * each));
+  }
+  std::int64_t begin = 0;
+  if (parts.size() != call.outputs()) reject("it does not split into as many parts as outputs");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] < 1 || parts[i] > whole - begin) {
+      reject(fmt::format("the parts do not add up to {}", whole));
+    }
+    if (call.wants(i)) call.move(slice_op(axis, begin, parts[i]), 0, i);
+    begin += parts[i];
+  }
+  if (begin != whole) reject(fmt::format("the parts do not add up to {}", whole));
+}
+
+struct Piece {
+  std::size_t axis;
+  std::int64_t begin, size, step;
+};
+
+// What a Slice with steps of at least 1 takes of each dimension.
+std::vector<Piece> pieces_of(Call& call) {
+  const auto list = [&](const char* name, std::size_t i) {
+    return call.integers_or_input(name, i);
+  };
+  const auto starts = list("starts", 1);
+  const auto ends = list("ends", 2);
+  auto axes = list("axes", 3);
+  if (!starts || !ends) reject("starts or ends are missing");
+  if (!axes) {
+    axes.emplace(starts->size());
+    std::iota(axes->begin(), axes->end(), 0);
+  }
+  const auto steps = list("steps", 4).value_or(Sizes(starts->size(), 1));
+  if (ends->size() != starts->size() || axes->size() != starts->size() ||
+      steps.size() != starts->size()) {
+    reject("starts, ends, axes and steps differ in number");
+  }
+  std::vector<Piece> out;
+  for (std::size_t i = 0; i < starts->size(); ++i) {
+    const auto d = call.axis((*axes)[i], call.rank(0));
+    const auto size = call.sizes(0)[d];
+    const auto place = [&](std::int64_t at) {
+      return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+    };
+    if (steps[i] < 1) reject(fmt::format("a step of {} is not supported", steps[i]));
+    const auto begin = place((*starts)[i]);
+    const auto length = place((*ends)[i]) - begin;
+    if (length <= 0) reject("the result has no elements");
+    if (begin != 0 || length != size || steps[i] != 1) out.push_back({d, begin, length, steps[i]});
+  }
+  return out;
+}
+
+// Every step-th element of the dimension: the first of groups of `step`.
+NodeId every(Call& call, NodeId x, const Piece& p) {
+  auto sizes = call.sizes_of(x);
+  const auto groups = (p.size + p.step - 1) / p.step;
+  const auto missing = groups * p.step - p.size;
+  if (missing > 0) {
+    x = call.add(make_op(ops::kPad, ops::Pad{static_cast<std::int64_t>(p.axis), 0, missing}), {x});
+  }
+  const auto at = static_cast<std::ptrdiff_t>(p.axis);
+  sizes[p.axis] = p.step;
+  sizes.insert(sizes.begin() + at, groups);
+  x = call.add(slice_op(p.axis + 1, 0, 1), {call.reshaped(x, sizes)});
+  sizes.erase(sizes.begin() + at + 1);
+  return call.reshaped(x, sizes);
+}
+
+void slice(Call& call) {
+  const auto pieces = pieces_of(call);
+  if (pieces.empty()) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  if (pieces.size() == 1 && pieces[0].step == 1) {
+    call.move(slice_op(pieces[0].axis, pieces[0].begin, pieces[0].size));
+    return;
+  }
+  auto x = call.tensor(0);
+  for (const auto& p : pieces) {
+    if (p.begin != 0 || p.size != call.sizes_of(x)[p.axis]) {
+      x = call.add(slice_op(p.axis, p.begin, p.size), {x});
+    }
+    if (p.step > 1) x = every(call, x, p);
+  }
+  call.result(ops::kIdentity, {x});
+}
+
+void pad(Call& call) {
+  if (call.text("mode", "constant") != "constant") {
+    reject(fmt::format("mode {} is not supported", call.text("mode", "")), "constant is");
+  }
+  auto value = call.real("value", 0);
+  auto pads = call.integers_or_input(call.attribute("paddings") ? "paddings" : "pads", 1);
+  if (call.has(2)) {
+    const auto k = call.known_scalar(2);
+    if (!k) reject("the value must be a known scalar");
+    value = *k;
+  }
+  if (value != 0) reject(fmt::format("padding with {} is not supported", value), "with 0 is");
+  if (!pads) reject("pads are missing");
+  const auto rank = call.rank(0);
+  Sizes axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (call.has(3)) axes = call.known_integers(3, "the axes");
+  if (pads->size() != 2 * axes.size()) reject("pads do not fit the rank");
+  std::vector<ops::Op> steps;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto d = call.axis(axes[i], rank);
+    const auto before = (*pads)[i];
+    const auto after = (*pads)[axes.size() + i];
+    if (std::max(std::abs(static_cast<double>(before)), std::abs(static_cast<double>(after))) >
+        0x1p40) {
+      reject("a padding is out of range");
+    }
+    const auto signed_axis = static_cast<std::int64_t>(d);
+    if (before < 0 || after < 0) {
+      const auto begin = std::max<std::int64_t>(-before, 0);
+      const auto size = call.sizes(0)[d] - begin - std::max<std::int64_t>(-after, 0);
+      steps.push_back(slice_op(d, begin, size));
+    }
+    if (before > 0 || after > 0) {
+      const ops::Pad a{signed_axis, std::max<std::int64_t>(before, 0),
+                       std::max<std::int64_t>(after, 0)};
+      steps.push_back(make_op(ops::kPad, a));
+    }
+  }
+  auto x = call.tensor(0);
+  if (steps.empty()) {
+    call.result(Value(call.value(0)));
+    return;
+  }
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) x = call.add(steps[i], {x});
+  call.result(steps.back(), {x});
+}
+
+// --- Gather -------------------------------------------------------------------------------------
+
+// Rows that an input names: an embedding.
+void look_up(Call& call) {
+  const auto table_sizes = call.sizes(0);
+  if (table_sizes.empty()) reject("the table is a scalar");
+  const auto rows = table_sizes[0];
+  auto table = call.weight(0);
+  const Sizes behind(table_sizes.begin() + 1, table_sizes.end());
+  const auto width = product(behind);
+  if (table_sizes.size() != 2) table = call.reshaped(table, {rows, width});
+  const auto index = call.index(1, rows);
+  const auto moves = call.value(1).moves;
+  if (moves.empty() && behind.size() == 1) {
+    call.result(ops::kEmbedding, {index, table});
+    return;
+  }
+  // What has moved the indices moves the rows.
+  auto out = call.add(ops::kEmbedding, {index, table});
+  for (const auto& move : moves) out = call.add(row_move(move, width), {out});
+  auto sizes = call.sizes(1);
+  sizes.insert(sizes.end(), behind.begin(), behind.end());
+  if (sizes == call.sizes_of(out)) {
+    call.result(ops::kIdentity, {out});
+  } else {
+    call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {out});
+  }
+}
+
+void gather(Call& call) {
+  const auto k = call.contents(1);
+  const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
+  const auto from = call.sizes(0);
+  if (!k) {
+    if (call.value(1).fed.empty()) reject("the indices are computed from inputs");
+    if (axis != 0) reject("indices that are an input need axis 0");
+    look_up(call);
+    return;
+  }
+  Sizes at = k->ints;
+  if (!k->whole() || at.empty()) reject("the indices must be whole numbers");
+  for (auto& i : at) {
+    if (i < -from[axis] || i >= from[axis]) {
+      reject(fmt::format("index {} is not in 0..{}", i, from[axis] - 1));
+    }
+    if (i < 0) i += from[axis];
+  }
+  Sizes to(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis));
+  to.insert(to.end(), k->sizes.begin(), k->sizes.end());
+  to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(axis) + 1, from.end());
+  // Runs of consecutive indices are slices.
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+  for (auto i : at) {
+    if (!runs.empty() && runs.back().first + runs.back().second == i) {
+      ++runs.back().second;
+    } else {
+      runs.emplace_back(i, 1);
+    }
+  }
+  if (runs.size() > kMostParts) {
+    // A table whose rows a constant names.
+    if (axis != 0 || from.size() != 2) {
+      reject(fmt::format("indices in {} runs are not supported here", runs.size()));
+    }
+    reject("so many constant indices are not supported");
+  }
+  if (runs.size() == 1 && !call.value(0).fed.empty()) {
+    auto part = call.moved(call.value(0), slice_op(axis, runs[0].first, runs[0].second));
+    if (part.sizes != to) part = call.moved(part, make_op(ops::kReshape, ops::Reshape{to}));
+    call.result(std::move(part));
+    return;
+  }
+  const auto data = call.tensor(0);
+  std::vector<NodeId> parts;
+  for (const auto& [begin, length] : runs) {
+    parts.push_back(length == from[axis] ? data : call.add(slice_op(axis, begin, length), {data}));
+  }
+  const auto joined =
+      parts.size() == 1
+          ? parts[0]
+          : call.add(make_op(ops::kConcat, ops::Concat{static_cast<std::int64_t>(axis)}), parts);
+  const auto shaped = call.reshaped(joined, to);
+  Value v{.type = call.value(0).type, .sizes = to};
+  v.node = shaped;
+  call.result(std::move(v));
+}
+
+// Where shapes decide, one branch is there and the other is not.
+void branch(Call& call) {
+  const auto condition = call.known_scalar(0);
+  const auto* yes = call.attribute("then_branch");
+  const auto* no = call.attribute("else_branch");
+  if (!condition) reject("a condition that is computed from inputs is not supported");
+  if (yes == nullptr || no == nullptr) reject("a branch is missing");
+  call.inline_graph(*condition != 0 ? yes->graph : no->graph);
+}
+
+void trilu(Call& call) {
+  const auto& sizes = call.sizes(0);
+  if (sizes.size() < 2) reject("the input must have at least 2 dimensions");
+  const bool upper = call.integer("upper", 1) != 0;
+  const auto diagonal = call.has(1) ? call.known_integers(1, "the diagonal").at(0) : 0;
+  Known kept{.type = kFloat, .sizes = {sizes[sizes.size() - 2], sizes.back()}};
+  call.charge(product(kept.sizes));
+  for (std::int64_t r = 0; r < kept.sizes[0]; ++r) {
+    for (std::int64_t c = 0; c < kept.sizes[1]; ++c) {
+      const bool on = upper ? c - r >= diagonal : c - r <= diagonal;
+      kept.reals.push_back(on ? 1 : 0);
+    }
+  }
+  const auto x = call.tensor(0);
+  call.result(ops::kMul, {x, call.constant(kept, call.dtype(x))});
+}
+
+}  // namespace
+
+ConverterList movement_converters() {
+  return {
+      {"Concat", concat},
+      {"Constant", constant},
+      {"ConstantFill", filled},
+      {"ConstantOfShape", filled},
+      {"Expand", expand},
+      {"DepthToSpace", depth_and_space},
+      {"SpaceToDepth", depth_and_space},
+      {"Flatten", flatten},
+      {"Gather", gather},
+      {"If", branch},
+      {"Pad", pad},
+      {"Reshape", reshape},
+      {"Shape", shape},
+      {"Size", size},
+      {"Slice", slice},
+      {"Split", split},
+      {"Squeeze", squeeze},
+      {"Tile", tile},
+      {"Transpose", transpose},
+      {"Trilu", trilu},
+      {"Unsqueeze", unsqueeze},
+  };
+}
+
+}  // namespace tandem::import

@@ -1,0 +1,490 @@
+#include "import/importer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+constexpr std::int64_t kKnownAlways = std::int64_t{1} << 22U;  // elements that any file may compute
+
+std::string quoted(std::string_view name) { return fmt::format("'{}'", name); }
+
+Shape to_shape(const Sizes& sizes, std::string_view what) {
+  if (sizes.size() > Shape::kMaxRank) {
+    reject(
+        fmt::format("{} has {} dimensions and can have {}", what, sizes.size(), Shape::kMaxRank));
+  }
+  for (auto size : sizes) {
+    if (size == 0) reject(fmt::format("{} has no elements", what));
+  }
+  count_elements(sizes, what);
+  return Shape(sizes);
+}
+
+bool is_batch(std::string_view dimension) {
+  std::string lower(dimension);
+  for (auto& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower.find("batch") != std::string::npos;
+}
+
+// Exponents below this are zero in every type, and it is finite in all but fp16.
+double hidden_score(DType dtype) { return dtype == DType::kFp16 ? -65504 : -1e30; }
+bool is_hidden(double score) { return score <= -1e4; }
+
+}  // namespace
+
+void reject(std::string message, std::string hint) {
+  throw UserError("onnx", "", std::move(message), std::move(hint));
+}
+
+Importer::Importer(std::string_view file, const std::string& source, const OnnxOptions& options)
+    : file_(file), source_(source), options_(options), builder_("onnx") {
+  try {
+    model_ = read_model(file);
+  } catch (const UserError& e) {
+    fail("", e);
+  }
+  builder_ = graph::GraphBuilder(free_name(model_.graph_name.empty() ? "onnx" : model_.graph_name));
+  out_.opset = model_.opset == 0 ? 1 : model_.opset;
+}
+
+void Importer::fail(const std::string& where, const UserError& e) const {
+  const auto place = where.empty() ? source_ : fmt::format("{}: {}", source_, where);
+  throw UserError("onnx", place, e.message, e.hint);
+}
+
+// --- What the graph begins with -----------------------------------------------------------------
+
+void Importer::define(std::string_view name, Value value) {
+  if (!is_utf8(name)) reject("a tensor's name is not UTF-8");
+  if (value.origin.empty()) value.origin = name;
+  if (!values_.try_emplace(name, std::move(value)).second) {
+    reject(fmt::format("there are two tensors {}", quoted(name)));
+  }
+}
+
+void Importer::read_initializers(const Model& graph) {
+  for (auto message : graph.initializers) {
+    Tensor tensor;
+    try {
+      tensor = read_tensor(message);
+      if (tensor.name.empty()) reject("an initializer has no name");
+      count_elements(tensor.sizes, "it");
+      define(tensor.name,
+             {.type = tensor.type, .sizes = tensor.sizes, .stored = message, .data = true});
+    } catch (const UserError& e) {
+      fail(fmt::format("initializer {}", quoted(tensor.name)), e);
+    }
+  }
+}
+
+void Importer::read_inputs() {
+  std::vector<ValueInfo> infos;
+  for (auto message : model_.inputs) {
+    ValueInfo info;
+    try {
+      info = read_value_info(message);
+    } catch (const UserError& e) {
+      fail("an input", e);
+    }
+    // Old files list their initializers here, too.
+    if (!values_.contains(info.name)) infos.push_back(std::move(info));
+  }
+  for (const auto& info : infos) {
+    for (const auto& dim : info.shape) has_batch_name_ = has_batch_name_ || is_batch(dim.name);
+  }
+  bool first = true;
+  for (const auto& info : infos) {
+    try {
+      read_input(info, first);
+    } catch (const UserError& e) {
+      fail(fmt::format("input {}", quoted(info.name)), e);
+    }
+    first = false;
+  }
+}
+
+void Importer::read_input(const ValueInfo& info, bool first) {
+  if (info.type == 0) reject("is no tensor, or its type is not said");
+  if (!real_type(info.type) && !is_whole(info.type)) {
+    reject(fmt::format("has elements of type {}, which is not supported", type_name(info.type)));
+  }
+  if (!info.has_shape) reject("has no shape");
+  Value v{.type = info.type};
+  for (std::size_t d = 0; d < info.shape.size(); ++d) {
+    const auto& dim = info.shape[d];
+    const std::string name(dim.name);
+    const auto key = fmt::format("{}.{}", info.name, d);
+    if (const auto at = options_.dims.find(name); !name.empty() && at != options_.dims.end()) {
+      v.sizes.push_back(at->second);
+    } else if (const auto by_place = options_.dims.find(key); by_place != options_.dims.end()) {
+      v.sizes.push_back(by_place->second);
+    } else if (dim.size && *dim.size != 0) {
+      v.sizes.push_back(*dim.size);
+      if (*dim.size < 0) reject(fmt::format("dim {} is {}", d, *dim.size));
+      if (d > 0) continue;
+      // The first dimension is the batch: that of the first input, and where it is the same.
+      if (first) out_.batch = *dim.size;
+      const bool same = first || (file_batch_ != 0 && *dim.size == file_batch_);
+      if (same && options_.batch > 0) {
+        if (first && options_.batch != *dim.size) file_batch_ = *dim.size;
+        v.sizes[0] = options_.batch;
+        out_.batch = options_.batch;
+      }
+    } else if (is_batch(name) || (d == 0 && (!has_batch_name_ || name.empty()))) {
+      v.sizes.push_back(std::max<std::int64_t>(options_.batch, 1));
+      if (first || is_batch(name)) out_.batch = v.sizes.back();
+      if (!name.empty()) options_.dims.try_emplace(name, v.sizes[0]);
+    } else {
+      const auto flag = name.empty() ? key : name;
+      reject(fmt::format("dim {} is open{}", d, name.empty() ? "" : fmt::format(": {}", name)),
+             fmt::format("say its size: --dim {}=SIZE", flag));
+    }
+  }
+  to_shape(v.sizes, "it");
+  input_types_[info.name] = info.type;
+  if (real_type(info.type)) {
+    v.input = true;
+  } else {
+    v.fed = info.name;
+  }
+  define(info.name, std::move(v));
+}
+
+// --- What values are as operands ----------------------------------------------------------------
+
+std::string Importer::free_name(std::string_view name) {
+  std::string out;
+  out.reserve(name.size());
+  for (char c : name) {
+    const bool bad = static_cast<unsigned char>(c) <= ' ' ||
+                     std::string_view("%,()#:=\"{}").find(c) != std::string_view::npos;
+    out += bad ? '_' : c;
+  }
+  if (out.empty()) out = "x";
+  if (!builder_.find(out)) return out;
+  for (int n = 2;; ++n) {
+    auto numbered = fmt::format("{}_{}", out, n);
+    if (!builder_.find(numbered)) return numbered;
+  }
+}
+
+NodeId Importer::add(const ops::Op& op, std::span<const NodeId> inputs, std::string_view name) {
+  made_node_ = true;
+  try {
+    return builder_.add(op, inputs, free_name(name));
+  } catch (const UserError& e) {
+    throw UserError("onnx", "", e.message, e.hint);
+  }
+}
+
+Value Importer::value_of(NodeId id) const {
+  const auto& type = builder_.node(id).type;
+  Value v{.node = id};
+  for (const auto& [onnx, dtype] : {std::pair{kFloat, DType::kFp32},
+                                    {kDouble, DType::kFp64},
+                                    {kFloat16, DType::kFp16},
+                                    {kBfloat16, DType::kBf16}}) {
+    if (type.dtype == dtype) v.type = onnx;
+  }
+  v.sizes.assign(type.shape.sizes.begin(), type.shape.sizes.end());
+  return v;
+}
+
+void Importer::charge(std::int64_t elements) {
+  known_elements_ += elements;
+  if (known_elements_ > kKnownAlways + static_cast<std::int64_t>(file_.size())) {
+    reject("too much is computed from constants", "the importer keeps only small ones");
+  }
+}
+
+KnownPtr Importer::known(Value& v) {
+  if (v.known || (v.stored.empty() && !v.fill)) return v.known;
+  const auto count = count_elements(v.sizes, "it");
+  charge(count);
+  if (v.fill) {
+    Known k{.type = v.type, .sizes = v.sizes};
+    const auto n = static_cast<std::size_t>(count);
+    if (k.whole()) {
+      k.ints.assign(n, static_cast<std::int64_t>(*v.fill));
+    } else {
+      k.reals.assign(n, *v.fill);
+    }
+    v.known = std::make_shared<Known>(std::move(k));
+  } else {
+    v.known = std::make_shared<Known>(known_from(read_tensor(v.stored)));
+  }
+  return v.known;
+}
+
+NodeId Importer::weight(std::string_view name, const Value& v, DType dtype) {
+  const auto own = free_name(name);
+  out_.names[own] = std::string(v.origin);
+  return builder_.weight(own, ParallelShape(to_shape(v.sizes, "it")), dtype);
+}
+
+NodeId Importer::input(std::string_view name, const Sizes& sizes, DType dtype, std::int64_t below) {
+  const auto own = free_name(name);
+  out_.names[own] = std::string(name);
+  return builder_.input(own, ParallelShape(to_shape(sizes, quoted(name))), dtype, below);
+}
+
+NodeId Importer::source_of(std::string_view name, const Known& k, DType dtype) {
+  const auto shape = to_shape(k.sizes, quoted(name));
+  if (const auto written = written_as(k); written && std::isfinite(written->value)) {
+    const ops::Constant constant{ParallelShape(shape), dtype, written->kind, written->value,
+                                 written->axis};
+    return builder_.add(ops::make_op(ops::kConstant, constant), {}, free_name(name));
+  }
+  Dense<double> contents(shape);
+  for (std::size_t i = 0; i < k.count(); ++i) {
+    contents.data[i] = std::max(k.real(i), std::min(hidden_score(dtype), 0.0));
+    if (!std::isfinite(contents.data[i])) reject(fmt::format("{} is not finite", quoted(name)));
+  }
+  const auto own = free_name(name);
+  out_.fixed.emplace(own, std::move(contents));
+  return builder_.input(own, ParallelShape(shape), dtype);
+}
+
+NodeId Importer::tensor(std::string_view name, Value& v, bool trained) {
+  if (v.node) return *v.node;
+  if (!v.tied.empty()) {
+    v.node = tensor(v.tied, values_.at(v.tied), trained);
+    return *v.node;
+  }
+  if (!v.unusable.empty()) reject(fmt::format("{} is used: {}", quoted(name), v.unusable));
+  if (v.scores) {
+    v.node = masked(name, v);
+    return *v.node;
+  }
+  const auto dtype = real_type(v.type);
+  if (!dtype) {
+    reject(
+        fmt::format("{} is {} and must be of real numbers here", quoted(name), type_name(v.type)),
+        "whole numbers computed from inputs are not supported");
+  }
+  const bool scalar = v.sizes.empty();
+  if (v.input && !trained) {
+    v.node = input(name, v.sizes, *dtype);
+  } else if (trained || (v.data && !scalar)) {
+    v.node = weight(name, v, *dtype);
+  } else if (v.fill) {
+    const ops::Constant constant{ParallelShape(to_shape(v.sizes, quoted(name))), *dtype, "fill",
+                                 *v.fill, 0};
+    v.node = builder_.add(ops::make_op(ops::kConstant, constant), {}, free_name(name));
+  } else {
+    const auto contents = known(v);
+    CHECK(contents != nullptr, std::string(name));
+    v.node = source_of(name, *contents, *dtype);
+  }
+  return *v.node;
+}
+
+ops::Op row_move(const ops::Op& op, std::int64_t width) {
+  if (op.is(ops::kTranspose)) {
+    auto a = op.get<ops::Transpose>();
+    a.perm.push_back(static_cast<std::int64_t>(a.perm.size()));
+    return ops::make_op(op.spec(), std::move(a));
+  }
+  if (op.is(ops::kReshape) || op.is(ops::kExpand)) {
+    auto a = op.get<ops::Reshape>();
+    a.shape.push_back(width);
+    return ops::make_op(op.spec(), std::move(a));
+  }
+  CHECK(op.is(ops::kSlice), op.name());
+  return op;
+}
+
+NodeId Importer::index(Value& v, std::int64_t below) {
+  const std::string name(v.fed);
+  const auto type = input_types_.at(v.fed);
+  if (!index_type(type)) {
+    reject(fmt::format("{} is {} and must be int32 or int64 to name rows", quoted(v.fed),
+                       type_name(type)));
+  }
+  auto& least = below_.try_emplace(name, below).first->second;
+  if (below < least) {
+    least = below;
+    again_ = true;
+  }
+  const auto at = index_inputs_.find(name);
+  if (at != index_inputs_.end()) return at->second;
+  const auto node = input(name, values_.at(v.fed).sizes, *index_type(type), least);
+  index_inputs_.emplace(name, node);
+  return node;
+}
+
+NodeId Importer::real_input(Value& v, DType dtype) {
+  const std::string name(v.fed);
+  auto at = real_inputs_.find(name);
+  if (at == real_inputs_.end()) {
+    const auto node = input(name, values_.at(v.fed).sizes, dtype);
+    at = real_inputs_.emplace(name, node).first;
+  }
+  auto node = at->second;
+  for (const auto& move : v.moves) node = add(move, std::span(&node, 1), name);
+  return node;
+}
+
+NodeId Importer::masked(std::string_view name, Value& v) {
+  const auto dtype = builder_.node(*v.scores).type.dtype;
+  Known shown{.type = kFloat, .sizes = v.mask->sizes};
+  for (std::size_t i = 0; i < v.mask->count(); ++i) {
+    shown.reals.push_back(is_hidden(v.mask->real(i)) ? 0 : 1);
+  }
+  const auto mask = source_of(fmt::format("{}.shown", name), shown, dtype);
+  const ops::Constant fill{ParallelShape(Shape{}), dtype, "fill", hidden_score(dtype), 0};
+  const auto hidden =
+      builder_.add(ops::make_op(ops::kConstant, fill), {}, free_name("hidden_score"));
+  const NodeId inputs[] = {mask, *v.scores, hidden};
+  return add(ops::parse_op(ops::kWhere, {}), inputs, name);
+}
+
+// --- Nodes --------------------------------------------------------------------------------------
+
+bool plain_operator(const ops::OpSpec* spec) {
+  return spec->role == ops::Role::kCompute && spec->attributes.empty() &&
+         (spec->index == "... -> ..." || spec->index == "..., ... -> ...");
+}
+
+namespace {
+
+std::string place_of(const Node& node) {
+  const auto op =
+      node.domain.empty() ? std::string(node.op) : fmt::format("{}.{}", node.domain, node.op);
+  if (!node.name.empty()) return fmt::format("{} '{}'", op, node.name);
+  return node.outputs.empty() ? op : fmt::format("{} that makes '{}'", op, node.outputs[0]);
+}
+
+const ops::OpSpec* find_plain_operator(std::string_view op) {
+  static const auto kByName = [] {
+    std::unordered_map<std::string_view, const ops::OpSpec*> out;
+    for (const auto* spec : ops::all_ops()) {
+      for (const auto& name : spec->onnx) {
+        if (plain_operator(spec)) out.emplace(name, spec);
+      }
+    }
+    return out;
+  }();
+  const auto at = kByName.find(op);
+  return at == kByName.end() ? nullptr : at->second;
+}
+
+[[noreturn]] void unknown_operator(const Node& node, const Model& model) {
+  const auto op =
+      node.domain.empty() ? std::string(node.op) : fmt::format("{}.{}", node.domain, node.op);
+  if (std::ranges::find(model.functions, node.op) != model.functions.end()) {
+    reject(fmt::format("the operator {} is a function of the model itself", op),
+           "inline the model's functions first");
+  }
+  const auto foldable = foldable_operators();
+  if (std::ranges::find(foldable, node.op) != foldable.end()) {
+    reject(fmt::format("the operator {} is supported only of what is known", op),
+           "shapes and constants are; these operands are computed from inputs");
+  }
+  reject(fmt::format("the operator {} is not supported", op),
+         "supported are: " + join(supported_onnx_operators(), " "));
+}
+
+}  // namespace
+
+void Importer::convert(const Node& node) {
+  made_node_ = false;
+  try {
+    for (auto text : {node.name, node.op, node.domain}) {
+      if (!is_utf8(text)) reject("a name is not UTF-8");
+    }
+    if (node.op.empty()) reject("a node names no operator");
+    Call call(*this, node);
+    const bool standard =
+        node.domain.empty() || node.domain == "ai.onnx" || node.domain == "com.microsoft";
+    const auto at = standard ? converters().find(node.op) : converters().end();
+    if (!standard || !fold(call)) {
+      if (at != converters().end()) {
+        at->second(call);
+      } else if (const auto* spec = standard ? find_plain_operator(node.op) : nullptr) {
+        std::vector<NodeId> inputs;
+        for (std::size_t i = 0; i < call.inputs(); ++i) inputs.push_back(call.tensor(i));
+        call.result(ops::parse_op(*spec, {}), inputs);
+      } else {
+        unknown_operator(node, model_);
+      }
+    }
+    call.check_attributes();
+  } catch (const UserError& e) {
+    fail(place_of(node), e);
+  }
+  if (!made_node_) ++out_.folded[std::string(node.op)];
+}
+
+std::vector<NodeId> Importer::outputs() {
+  std::vector<NodeId> out;
+  for (auto message : model_.outputs) {
+    std::string_view name;
+    try {
+      name = read_value_info(message).name;
+      const auto at = values_.find(name);
+      if (at == values_.end()) reject("no node makes it");
+      auto& v = at->second;
+      // What the file only passes on or computes from constants is no result of a network.
+      if (!v.node && !v.scores && model_.outputs.size() > 1) continue;
+      if (const auto contents = v.node || v.input ? nullptr : known(v); contents) {
+        v.node = source_of(name, *contents, real_type(v.type).value_or(DType::kFp32));
+      }
+      out.push_back(tensor(name, v, false));
+    } catch (const UserError& e) {
+      fail(fmt::format("output {}", quoted(name)), e);
+    }
+  }
+  if (out.empty()) fail("", UserError("onnx", "", "the graph has no output that is computed"));
+  return out;
+}
+
+NodeId Importer::append_loss(NodeId output) {
+  const auto& type = builder_.node(output).type;
+  if (type.shape.rank() == 0) return output;
+  const auto target = builder_.input(free_name("target"), type.shape, type.dtype);
+  const NodeId inputs[] = {output, target};
+  return add(ops::parse_op(ops::kMse, {}), inputs, "loss");
+}
+
+void Importer::convert_all(const Model& graph) {
+  if (graph.has_sparse_initializer) {
+    fail("", UserError("onnx", "", "sparse initializers are not supported"));
+  }
+  read_initializers(graph);
+  if (depth_ == 0) read_inputs();
+  for (auto message : graph.nodes) {
+    Node node;
+    try {
+      node = read_node(message);
+    } catch (const UserError& e) {
+      fail("a node", e);
+    }
+    convert(node);
+  }
+}
+
+OnnxModel Importer::run() {
+  convert_all(model_);
+  auto results = outputs();
+  if (options_.append_loss) results.insert(results.begin(), append_loss(results[0]));
+  try {
+    out_.graph = builder_.finish(std::move(results));
+  } catch (const UserError& e) {
+    fail(e.where, e);
+  }
+  return std::move(out_);
+}
+
+}  // namespace tandem::import

@@ -1,0 +1,152 @@
+#include "import/onnx.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "import/importer.h"
+#include "ops/registry.h"
+
+namespace tandem::import {
+
+namespace {
+
+// A file's bytes, for as long as it lives.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path) {
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (descriptor < 0 || fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+      if (descriptor >= 0) close(descriptor);
+      throw UserError("file", path, "cannot be read");
+    }
+    size_ = static_cast<std::size_t>(status.st_size);
+    if (size_ > 0) data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    close(descriptor);
+    if (data_ == MAP_FAILED) throw UserError("file", path, "cannot be read");
+  }
+  ~MappedFile() {
+    if (data_ != nullptr) munmap(data_, size_);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::string_view bytes() const {
+    return {static_cast<const char*>(data_), data_ == nullptr ? 0 : size_};
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace
+
+const std::map<std::string_view, Converter>& converters() {
+  static const auto* const kAll = [] {
+    auto* all = new std::map<std::string_view, Converter>();
+    for (const auto& list : {elementwise_converters(), image_converters(), matrix_converters(),
+                             movement_converters()}) {
+      all->insert(list.begin(), list.end());
+    }
+    return all;
+  }();
+  return *kAll;
+}
+
+std::vector<std::string> supported_onnx_operators() {
+  std::set<std::string> names;
+  for (const auto& [name, converter] : converters()) names.emplace(name);
+  for (auto name : foldable_operators()) names.emplace(name);
+  for (const auto* spec : ops::all_ops()) {
+    if (plain_operator(spec)) names.insert(spec->onnx.begin(), spec->onnx.end());
+  }
+  return {names.begin(), names.end()};
+}
+
+OnnxModel import_onnx(std::string_view file, const std::string& source,
+                      const OnnxOptions& options) {
+  Importer first(file, source, options);
+  auto out = first.run();
+  if (!first.again_) return out;
+  Importer second(file, source, options);
+  second.below_ = first.below_;
+  return second.run();
+}
+
+OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options) {
+  const MappedFile file(path);
+  // The format cannot say more; a reader of 64-bit sizes would accept it all the same.
+  if (file.bytes().size() > (std::size_t{1} << 31U)) {
+    throw UserError("onnx", path, "the file has more than 2 GiB",
+                    "such models keep their weights in other files (external data)");
+  }
+  return import_onnx(file.bytes(), path, options);
+}
+
+namespace {
+
+Dense<double> to_dense(const Known& k) {
+  Dense<double> out{Shape(k.sizes)};
+  for (std::size_t i = 0; i < k.count(); ++i) out.data[i] = k.real(i);
+  return out;
+}
+
+const Attribute* find(const Node& node, std::string_view name) {
+  for (const auto& a : node.attributes) {
+    if (a.name == name) return &a;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Dense<double> read_weight(std::string_view file, const std::string& name) {
+  const auto model = read_model(file);
+  for (auto message : model.initializers) {
+    const auto tensor = read_tensor(message);
+    if (tensor.name == name) return to_dense(known_from(tensor));
+  }
+  for (auto message : model.nodes) {
+    const auto node = read_node(message);
+    if (node.outputs.empty() || node.outputs[0] != name) continue;
+    const auto* value = find(node, "value");
+    if (node.op == "Constant" && value != nullptr) {
+      return to_dense(known_from(read_tensor(value->tensor)));
+    }
+    if (node.op == "ConstantOfShape") {
+      const auto sizes = read_weight(file, std::string(node.inputs.at(0)));
+      Shape shape;
+      for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
+      Dense<double> out(shape);
+      const auto fill = value == nullptr ? 0 : known_from(read_tensor(value->tensor)).real(0);
+      std::ranges::fill(out.data, fill);
+      return out;
+    }
+  }
+  reject(fmt::format("the file does not hold '{}'", name));
+}
+
+bool is_onnx_file(const std::string& path) {
+  std::string beginning(16, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<std::size_t>(in.gcount()));
+  return is_onnx(path, beginning);
+}
+
+bool is_onnx(const std::string& path, std::string_view beginning) {
+  // A ModelProto begins with its ir_version, as programs write it: field 1, below 128.
+  return path.ends_with(".onnx") ||
+         (beginning.size() > 2 && beginning[0] == '\x08' && beginning[1] > 0 && beginning[1] < 32);
+}
+
+}  // namespace tandem::import

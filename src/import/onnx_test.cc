@@ -1,0 +1,287 @@
+// What ONNX files become, and what is said of bad ones. Values are compared with PyTorch's and the
+// ONNX project's in tests/onnx/.
+#include "import/onnx.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "graph/text.h"
+#include "import/onnx_file_test_support.h"
+#include "models/model.h"
+
+namespace tandem::import {
+namespace {
+
+std::string text_of(const File& file, const OnnxOptions& options = {}) {
+  return graph::to_text(import_onnx(file.text(), "m.onnx", options).graph);
+}
+
+// "where: message (hint)" of the error.
+std::string error_of(const std::string& file, const OnnxOptions& options = {}) {
+  try {
+    import_onnx(file, "m.onnx", options);
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.kind, "onnx");
+    return e.where + ": " + e.message + (e.hint.empty() ? "" : " (" + e.hint + ")");
+  }
+  return "no error";
+}
+std::string error_of(const File& file) { return error_of(file.text()); }
+
+bool starts_with(const std::string& text, const std::string& begin) {
+  EXPECT_EQ(text.substr(0, begin.size()), begin);
+  return text.starts_with(begin);
+}
+
+TEST(Onnx, LinearLayerWithItsWeights) {
+  const File file{.nodes = {node("Gemm", {"x", "w", "b"}, {"h"}, integer("transB", 1)),
+                            node("Relu", {"h"}, {"y"})},
+                  .initializers = {weights("w", {4, 3}), weights("b", {4})}};
+  EXPECT_EQ(text_of(file),
+            "graph test\n"
+            "%x = input() shape=[2, 3]\n"
+            "%w = weight() shape=[4, 3]\n"
+            "%b = weight() shape=[4]\n"
+            "%h = linear(%x, %w, %b) : [2, 4] fp32\n"
+            "%y = relu(%h) : [2, 4] fp32\n"
+            "return %y\n");
+}
+
+TEST(Onnx, ShapesAreFolded) {
+  const File file{.nodes = {node("Shape", {"x"}, {"s"}), node("Gather", {"s", "zero"}, {"d"}),
+                            node("Unsqueeze", {"d", "zeros"}, {"u"}),
+                            node("Concat", {"u", "rest"}, {"to"}, integer("axis", 0)),
+                            node("Reshape", {"x", "to"}, {"y"})},
+                  .initializers = {tensor<std::int64_t>("zero", kInt64, {}, {0}),
+                                   whole("zeros", {0}), whole("rest", {1, -1})}};
+  const auto model = import_onnx(file.text(), "m.onnx");
+  EXPECT_EQ(graph::to_text(model.graph),
+            "graph test\n"
+            "%x = input() shape=[2, 3]\n"
+            "%y = reshape(%x) shape=[2, 1, 3] : [2, 1, 3] fp32\n"
+            "return %y\n");
+  EXPECT_EQ(model.folded, (std::map<std::string, int>{
+                              {"Concat", 1}, {"Gather", 1}, {"Shape", 1}, {"Unsqueeze", 1}}));
+}
+
+TEST(Onnx, SymbolicBatchAndNamedDimensions) {
+  const File file{.nodes = {node("Relu", {"x"}, {"y"})},
+                  .inputs = {value_info("x", kFloat, {{0, "N"}, {0, "seq"}, {4}})}};
+  EXPECT_EQ(error_of(file), "m.onnx: input 'x': dim 1 is open: seq (say its size: --dim seq=SIZE)");
+  const auto model = import_onnx(file.text(), "m.onnx", {.batch = 5, .dims = {{"seq", 7}}});
+  EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[5, 7, 4]");
+  EXPECT_EQ(model.batch, 5);
+}
+
+TEST(Onnx, AFixedBatchCanBeReplaced) {
+  const File file{.nodes = {node("Reshape", {"x", "to"}, {"y"})},
+                  .initializers = {whole("to", {1, 12})},
+                  .inputs = {value_info("x", kFloat, {{1}, {3}, {4}})}};
+  const auto model = import_onnx(file.text(), "m.onnx", {.batch = 8});
+  EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[8, 12]");
+}
+
+TEST(Onnx, OldFilesListInitializersAsInputs) {
+  const File file{
+      .nodes = {node("MatMul", {"x", "w"}, {"y"})},
+      .initializers = {weights("w", {3, 4})},
+      .inputs = {value_info("w", kFloat, {{3}, {4}}), value_info("x", kFloat, {{2}, {3}})},
+      .opset = 7};
+  const auto model = import_onnx(file.text(), "m.onnx");
+  EXPECT_EQ(models::count_parameters(model.graph), 12);
+}
+
+TEST(Onnx, WeightsWithoutTheirNumbers) {
+  // Inputs of the graph, or a constant of a written shape.
+  const File file{
+      .nodes = {node("ConstantOfShape", {"shape"}, {"w"}), node("Gemm", {"x", "w", "b"}, {"y"})},
+      .initializers = {whole("shape", {3, 4})},
+      .inputs = {value_info("x", kFloat, {{2}, {3}}), value_info("b", kFloat, {{4}})}};
+  EXPECT_EQ(models::count_parameters(import_onnx(file.text(), "m.onnx").graph), 16);
+}
+
+TEST(Onnx, OldConstantFillAndDropout) {
+  const File file{.nodes = {node("ConstantFill", {}, {"w"}, list("shape", {3, 4})),
+                            node("MatMul", {"x", "w"}, {"h"}),
+                            node("Dropout", {"h"}, {"y", "mask"}, integer("is_test", 1))},
+                  .opset = 6};
+  const auto model = import_onnx(file.text(), "m.onnx");
+  EXPECT_EQ(models::count_parameters(model.graph), 12);
+  EXPECT_EQ(model.folded, (std::map<std::string, int>{{"ConstantFill", 1}, {"Dropout", 1}}));
+}
+
+TEST(Onnx, BatchNormalizationOfEveryVersion) {
+  for (const auto& [opset, outputs] : std::map<std::int64_t, std::vector<std::string>>{
+           {6, {"y", "m", "v", "sm", "sv"}}, {9, {"y"}}, {14, {"y", "m", "v"}}}) {
+    const File file{
+        .nodes = {node(
+            "BatchNormalization", {"x", "s", "b", "rm", "rv"}, outputs,
+            opset == 6 ? list("consumed_inputs", {0, 0, 0, 1, 1}) + integer("spatial", 1) : "")},
+        .initializers = {weights("s", {3}), weights("b", {3}), weights("rm", {3}),
+                         weights("rv", {3})},
+        .opset = opset};
+    // The running statistics are no parameters.
+    EXPECT_EQ(models::count_parameters(import_onnx(file.text(), "m.onnx").graph), 6);
+  }
+}
+
+TEST(Onnx, CausalMasksBecomeAnAttribute) {
+  std::vector<float> mask;
+  for (int i = 0; i < 9; ++i) mask.push_back(i % 3 > i / 3 ? -INFINITY : 0);
+  const File file{.nodes = {node("Add", {"x", "mask"}, {"m"}), node("Softmax", {"m"}, {"y"})},
+                  .initializers = {tensor<float>("mask", kFloat, {3, 3}, mask)},
+                  .inputs = {value_info("x", kFloat, {{2}, {3}, {3}})}};
+  EXPECT_EQ(text_of(file),
+            "graph test\n"
+            "%x = input() shape=[2, 3, 3]\n"
+            "%y = softmax(%x) causal=true : [2, 3, 3] fp32\n"
+            "return %y\n");
+}
+
+TEST(Onnx, OtherMasksAreInputsThatTheFileFixes) {
+  const File file{
+      .nodes = {node("Add", {"x", "mask"}, {"y"})},
+      .initializers = {tensor<float>("mask", kFloat, {3, 3}, {0, 0, 0, -1e9F, 0, 0, 0, 0, 0})},
+      .inputs = {value_info("x", kFloat, {{3}, {3}})}};
+  const auto model = import_onnx(file.text(), "m.onnx");
+  EXPECT_EQ(models::count_parameters(model.graph), 0);
+  ASSERT_EQ(model.fixed.size(), 1U);
+  EXPECT_EQ(model.fixed.begin()->second.data[3], -1e9F);
+}
+
+TEST(Onnx, IndicesAreBelowTheSmallestTable) {
+  const File file{.nodes = {node("Gather", {"w", "ids"}, {"a"}),
+                            node("Gather", {"v", "ids"}, {"b"}), node("Add", {"a", "b"}, {"y"})},
+                  .initializers = {weights("w", {9, 4}), weights("v", {5, 4})},
+                  .inputs = {value_info("ids", kInt64, {{2}, {3}})}};
+  EXPECT_TRUE(text_of(file).find("%ids = input() shape=[2, 3] dtype=int64 below=5\n") !=
+              std::string::npos);
+}
+
+TEST(Onnx, ALossCanBeAppended) {
+  const File file{.nodes = {node("Relu", {"x"}, {"y"})}};
+  EXPECT_EQ(text_of(file, {.append_loss = true}),
+            "graph test\n"
+            "%x = input() shape=[2, 3]\n"
+            "%y = relu(%x) : [2, 3] fp32\n"
+            "%target = input() shape=[2, 3]\n"
+            "%loss = mse(%y, %target) : [] fp32\n"
+            "return %loss, %y\n");
+}
+
+// --- Bad files
+// -------------------------------------------------------------------------------------
+
+TEST(OnnxErrors, AnUnknownOperatorNamesItAndWhatThereIs) {
+  const File file{.nodes = {node("NonMaxSuppression", {"x"}, {"y"}, "", "boxes")}};
+  EXPECT_TRUE(
+      starts_with(error_of(file),
+                  "m.onnx: NonMaxSuppression 'boxes': the operator NonMaxSuppression is not "
+                  "supported (supported are: Abs Add And AveragePool "));
+}
+
+TEST(OnnxErrors, Cut) {
+  const auto whole_file = File{.nodes = {node("Relu", {"x"}, {"y"})}}.text();
+  for (std::size_t size = 0; size < whole_file.size(); ++size) {
+    // Cut between the messages, it is a model without what follows.
+    const auto error = error_of(whole_file.substr(0, size));
+    EXPECT_TRUE(error != "no error" || size + 4 == whole_file.size()) << size;
+  }
+  EXPECT_EQ(error_of(std::string("")), "m.onnx: the file holds no graph (is it an ONNX model?)");
+  EXPECT_EQ(
+      error_of(std::string("graph mlp\n")),
+      "m.onnx: field 12 has the unknown wire type 7 (the file is damaged, cut off, or no ONNX "
+      "model)");
+}
+
+TEST(OnnxErrors, MissingAndCyclic) {
+  const std::string hint = " (nodes must stand after those they use, without cycles)";
+  EXPECT_EQ(error_of(File{.nodes = {node("Add", {"x", "w"}, {"y"}, "", "add")}}),
+            "m.onnx: Add 'add': input 1 is 'w', which no input, initializer or earlier node makes" +
+                hint);
+  EXPECT_EQ(error_of(File{.nodes = {node("Add", {"x", "z"}, {"y"}), node("Relu", {"y"}, {"z"})}}),
+            "m.onnx: Add that makes 'y': input 1 is 'z', which no input, initializer or earlier "
+            "node makes" +
+                hint);
+  EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"x"})}}),
+            "m.onnx: Relu that makes 'x': there are two tensors 'x'");
+  EXPECT_EQ(error_of(File{}), "m.onnx: output 'y': no node makes it");
+}
+
+TEST(OnnxErrors, SizesAndTypes) {
+  const auto with_input = [](const std::string& input) {
+    return error_of(File{.nodes = {node("Relu", {"x"}, {"y"})}, .inputs = {input}});
+  };
+  EXPECT_EQ(with_input(value_info("x", kFloat, {{2}, {-3}})), "m.onnx: input 'x': dim 1 is -3");
+  EXPECT_EQ(with_input(value_info("x", kFloat, std::vector<Dim>(9, {1}))),
+            "m.onnx: input 'x': it has 9 dimensions and can have 8");
+  EXPECT_EQ(with_input(value_info("x", kFloat, std::vector<Dim>(1000, {1}))),
+            "m.onnx: an input: a shape has more than 64 dimensions");
+  EXPECT_EQ(with_input(value_info("x", kFloat, {{1 << 30}, {1 << 30}})),
+            "m.onnx: input 'x': it has more than 2^50 elements");
+  EXPECT_EQ(with_input(value_info("x", kString, {{2}})),
+            "m.onnx: input 'x': has elements of type string, which is not supported");
+  EXPECT_EQ(with_input(value_info("x", kInt64, {{2}})),
+            "m.onnx: Relu that makes 'y': 'x' is int64 and must be of real numbers here (whole "
+            "numbers computed from inputs are not supported)");
+  EXPECT_EQ(with_input(value_info("\xff", kFloat, {{2}})),
+            "m.onnx: input '\xff': a tensor's name is not UTF-8");
+}
+
+TEST(OnnxErrors, Contents) {
+  const auto with_shape = [](const std::string& shape) {
+    return error_of(File{.nodes = {node("Reshape", {"x", "s"}, {"y"})}, .initializers = {shape}});
+  };
+  EXPECT_EQ(
+      with_shape(tensor<std::int64_t>("s", kInt64, {2}, {6})),
+      "m.onnx: Reshape that makes 'y': tensor 's' has 8 bytes of contents and its sizes say 2 "
+      "elements of 8 bytes");
+  EXPECT_EQ(with_shape(tensor<std::int64_t>("s", kInt64, {2}, {6}) + number(14, 1)),
+            "m.onnx: Reshape that makes 'y': tensor 's' is needed and its contents are in another "
+            "file, which is not loaded");
+  // Nothing is made room for that the file does not hold.
+  EXPECT_EQ(with_shape(tensor<std::int64_t>("s", kInt64, {1'000'000'000}, {6})),
+            "m.onnx: Reshape that makes 'y': too much is computed from constants (the importer "
+            "keeps only small ones)");
+  EXPECT_EQ(with_shape(tensor<std::int64_t>("s", kInt64, {-2}, {6})),
+            "m.onnx: initializer 's': it has a size of -2");
+  EXPECT_EQ(with_shape(whole("s", {5})),
+            "m.onnx: Reshape that makes 'y': 6 elements cannot become 5");
+}
+
+TEST(OnnxErrors, AttributesThatWouldChangeTheResult) {
+  EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"y"}, integer("limit", 6))}}),
+            "m.onnx: Relu that makes 'y': attribute limit is not supported");
+}
+
+TEST(OnnxErrors, WhatIsComputedHasLimits) {
+  const File file{.nodes = {node("Expand", {"a", "s"}, {"b"}), node("Reshape", {"x", "b"}, {"y"})},
+                  .initializers = {whole("a", {1}), whole("s", {1 << 30})}};
+  EXPECT_EQ(
+      error_of(file),
+      "m.onnx: Expand that makes 'b': too much is computed from constants (the importer keeps "
+      "only small ones)");
+}
+
+TEST(Onnx, ALargeFileImportsFast) {
+  File file;
+  file.nodes.reserve(100'000);
+  std::string last = "x";
+  for (int i = 0; i < 100'000; ++i) {
+    const auto next = "n" + std::to_string(i);
+    file.nodes.push_back(i % 4 == 0 ? node("Add", {last, "x"}, {next})
+                                    : node("Relu", {last}, {next}));
+    last = next;
+  }
+  file.outputs = {last};
+  const auto text = file.text();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(import_onnx(text, "m.onnx").graph.size(), 100'001U);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 10) << "0.3 s on an idle machine";
+}
+
+}  // namespace
+}  // namespace tandem::import

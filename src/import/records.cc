@@ -1,0 +1,390 @@
+#include "import/records.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "import/wire.h"
+#include "tensor/shape.h"
+
+namespace tandem::import {
+
+namespace {
+
+constexpr std::size_t kMostDimensions = 64;  // in the file; a tensor of a graph has at most 8
+constexpr std::size_t kMostAttributes = 64;  // of a node; operators have at most about 20
+
+[[noreturn]] void reject(std::string message, std::string hint = "") {
+  throw UserError("onnx", "", std::move(message), std::move(hint));
+}
+
+struct TypeInfo {
+  std::int32_t type;
+  const char* name;
+  std::size_t size;  // in raw data
+};
+constexpr TypeInfo kTypes[] = {
+    {kFloat, "float", 4},      {kUint8, "uint8", 1},   {kInt8, "int8", 1},
+    {kUint16, "uint16", 2},    {kInt16, "int16", 2},   {kInt32, "int32", 4},
+    {kInt64, "int64", 8},      {kString, "string", 0}, {kBool, "bool", 1},
+    {kFloat16, "float16", 2},  {kDouble, "double", 8}, {kUint32, "uint32", 4},
+    {kUint64, "uint64", 8},    {14, "complex64", 0},   {15, "complex128", 0},
+    {kBfloat16, "bfloat16", 2}};
+
+const TypeInfo* find_type(std::int32_t type) {
+  for (const auto& t : kTypes) {
+    if (t.type == type) return &t;
+  }
+  return nullptr;
+}
+
+double from_half(std::uint16_t bits) {
+  const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
+  const int exponent = (bits >> 10U) & 0x1f;
+  const int fraction = bits & 0x3ff;
+  if (exponent == 0x1f) return fraction != 0 ? std::nan("") : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(fraction + 1024, exponent - 25);
+}
+
+double from_bfloat(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
+
+template <class T>
+T element(std::string_view raw, std::size_t i) {
+  T out;
+  std::memcpy(&out, raw.data() + i * sizeof(T), sizeof(T));
+  return out;
+}
+
+template <class T, class Out>
+void append_raw(std::string_view raw, std::size_t count, std::vector<Out>& out) {
+  out.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) out.push_back(static_cast<Out>(element<T>(raw, i)));
+}
+
+void append_raw(std::int32_t type, std::string_view raw, std::size_t count, Contents& out) {
+  switch (type) {
+    case kFloat:
+      return append_raw<float>(raw, count, out.reals);
+    case kDouble:
+      return append_raw<double>(raw, count, out.reals);
+    case kFloat16:
+      for (std::size_t i = 0; i < count; ++i) {
+        out.reals.push_back(from_half(element<std::uint16_t>(raw, i)));
+      }
+      return;
+    case kBfloat16:
+      for (std::size_t i = 0; i < count; ++i) {
+        out.reals.push_back(from_bfloat(element<std::uint16_t>(raw, i)));
+      }
+      return;
+    case kUint8:
+    case kBool:
+      return append_raw<std::uint8_t>(raw, count, out.ints);
+    case kInt8:
+      return append_raw<std::int8_t>(raw, count, out.ints);
+    case kUint16:
+      return append_raw<std::uint16_t>(raw, count, out.ints);
+    case kInt16:
+      return append_raw<std::int16_t>(raw, count, out.ints);
+    case kInt32:
+      return append_raw<std::int32_t>(raw, count, out.ints);
+    case kUint32:
+      return append_raw<std::uint32_t>(raw, count, out.ints);
+    case kInt64:
+    case kUint64:
+      return append_raw<std::int64_t>(raw, count, out.ints);
+    default:
+      reject(fmt::format("the type {} is not supported", type_name(type)));
+  }
+}
+
+// float_data, int32_data, int64_data, double_data, uint64_data
+void append_typed(const Tensor& tensor, Contents& out) {
+  std::vector<std::int64_t> ints;
+  for (WireReader r(tensor.bytes); r.next();) {
+    if (r.field() == 4) r.append_reals32(out.reals);
+    if (r.field() == 10) r.append_reals64(out.reals);
+    if (r.field() == 5 || r.field() == 7 || r.field() == 11) r.append_integers(ints);
+  }
+  if (is_whole(tensor.type)) {
+    out.ints = std::move(ints);
+  } else if (tensor.type == kFloat16 || tensor.type == kBfloat16) {
+    for (auto bits : ints) {
+      const auto half = static_cast<std::uint16_t>(bits);
+      out.reals.push_back(tensor.type == kFloat16 ? from_half(half) : from_bfloat(half));
+    }
+  }
+}
+
+void read_shape(std::string_view message, ValueInfo& out) {
+  out.has_shape = true;
+  for (WireReader r(message); r.next();) {
+    if (r.field() != 1) continue;
+    if (out.shape.size() == kMostDimensions) {
+      reject(fmt::format("a shape has more than {} dimensions", kMostDimensions));
+    }
+    auto& dimension = out.shape.emplace_back();
+    for (WireReader d(r.bytes()); d.next();) {
+      if (d.field() == 1) dimension.size = d.integer();
+      if (d.field() == 2) dimension.name = d.bytes();
+    }
+  }
+}
+
+void read_graph(std::string_view message, Model& out) {
+  for (WireReader r(message); r.next();) {
+    switch (r.field()) {
+      case 1:
+        out.nodes.push_back(r.bytes());
+        break;
+      case 2:
+        out.graph_name = r.bytes();
+        break;
+      case 5:
+        out.initializers.push_back(r.bytes());
+        break;
+      case 11:
+        out.inputs.push_back(r.bytes());
+        break;
+      case 12:
+        out.outputs.push_back(r.bytes());
+        break;
+      case 15:
+        out.has_sparse_initializer = true;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void read_opset(std::string_view message, Model& out) {
+  std::string_view domain;
+  std::int64_t version = 0;
+  for (WireReader r(message); r.next();) {
+    if (r.field() == 1) domain = r.bytes();
+    if (r.field() == 2) version = r.integer();
+  }
+  if (domain.empty() || domain == "ai.onnx") out.opset = version;
+}
+
+}  // namespace
+
+std::optional<DType> real_type(std::int32_t type) {
+  switch (type) {
+    case kFloat:
+      return DType::kFp32;
+    case kDouble:
+      return DType::kFp64;
+    case kFloat16:
+      return DType::kFp16;
+    case kBfloat16:
+      return DType::kBf16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<DType> index_type(std::int32_t type) {
+  if (type == kInt32) return DType::kInt32;
+  if (type == kInt64) return DType::kInt64;
+  return std::nullopt;
+}
+
+bool is_whole(std::int32_t type) {
+  return find_type(type) != nullptr && !real_type(type) && find_type(type)->size > 0;
+}
+
+std::string type_name(std::int32_t type) {
+  const auto* t = find_type(type);
+  return t == nullptr ? fmt::format("number {}", type) : t->name;
+}
+
+Tensor read_tensor(std::string_view message) {
+  Tensor out{.bytes = message};
+  for (WireReader r(message); r.next();) {
+    if (r.field() == 1) r.append_integers(out.sizes);
+    if (r.field() == 2) out.type = static_cast<std::int32_t>(r.integer());
+    if (r.field() == 8) out.name = r.bytes();
+    if (r.field() == 13) out.external = true;
+    if (r.field() == 14 && r.integer() == 1) out.external = true;
+    if (out.sizes.size() > kMostDimensions) {
+      reject(fmt::format("a tensor has more than {} dimensions", kMostDimensions));
+    }
+  }
+  return out;
+}
+
+std::int64_t count_elements(const Sizes& sizes, std::string_view what) {
+  double count = 1;
+  for (auto size : sizes) {
+    if (size < 0) reject(fmt::format("{} has a size of {}", what, size));
+    count *= static_cast<double>(size);
+  }
+  if (count > 0x1p50) reject(fmt::format("{} has more than 2^50 elements", what));
+  return static_cast<std::int64_t>(count);
+}
+
+Contents read_contents(const Tensor& tensor) {
+  const auto what = fmt::format("tensor '{}'", tensor.name);
+  if (tensor.external) {
+    reject(fmt::format("{} is needed and its contents are in another file, which is not loaded",
+                       what));
+  }
+  const auto* type = find_type(tensor.type);
+  if (type == nullptr || type->size == 0) {
+    reject(fmt::format("{} has elements of type {}, which is not supported", what,
+                       type_name(tensor.type)));
+  }
+  const auto count = static_cast<std::size_t>(count_elements(tensor.sizes, what));
+  Contents out;
+  bool is_raw = false;
+  for (WireReader r(tensor.bytes); r.next();) {
+    if (r.field() != 9) continue;
+    is_raw = true;
+    if (r.bytes().size() / type->size != count || r.bytes().size() % type->size != 0) {
+      reject(fmt::format("{} has {} bytes of contents and its sizes say {} elements of {} bytes",
+                         what, r.bytes().size(), count, type->size));
+    }
+    out = {};
+    append_raw(tensor.type, r.bytes(), count, out);
+  }
+  if (!is_raw) append_typed(tensor, out);
+  const auto found = is_whole(tensor.type) ? out.ints.size() : out.reals.size();
+  if (found != count) {
+    reject(fmt::format("{} has {} elements of contents and its sizes say {}", what, found, count));
+  }
+  return out;
+}
+
+bool is_uniform(const Tensor& tensor) {
+  const auto* type = find_type(tensor.type);
+  if (type == nullptr || type->size == 0) return false;
+  for (WireReader r(tensor.bytes); r.next();) {
+    if (r.field() != 9 && r.field() != 4 && r.field() != 10) continue;
+    const auto data = r.bytes();
+    if (data.size() < type->size) return false;
+    return data.substr(type->size) == data.substr(0, data.size() - type->size);
+  }
+  return false;
+}
+
+Attribute read_attribute(std::string_view message) {
+  Attribute out;
+  for (WireReader r(message); r.next();) {
+    switch (r.field()) {
+      case 1:
+        out.name = r.bytes();
+        break;
+      case 2:
+        out.f = r.real32();
+        break;
+      case 3:
+        out.i = r.integer();
+        break;
+      case 4:
+        out.s = r.bytes();
+        break;
+      case 5:
+        out.tensor = r.bytes();
+        break;
+      case 6:
+        out.graph = r.bytes();
+        break;
+      case 7:
+        r.append_reals32(out.floats);
+        break;
+      case 8:
+        r.append_integers(out.ints);
+        break;
+      case 20:
+        out.type = r.integer();
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
+}
+
+Node read_node(std::string_view message) {
+  Node out;
+  for (WireReader r(message); r.next();) {
+    switch (r.field()) {
+      case 1:
+        out.inputs.push_back(r.bytes());
+        break;
+      case 2:
+        out.outputs.push_back(r.bytes());
+        break;
+      case 3:
+        out.name = r.bytes();
+        break;
+      case 4:
+        out.op = r.bytes();
+        break;
+      case 5:
+        if (out.attributes.size() == kMostAttributes) {
+          reject(fmt::format("a node has more than {} attributes", kMostAttributes));
+        }
+        out.attributes.push_back(read_attribute(r.bytes()));
+        break;
+      case 7:
+        out.domain = r.bytes();
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
+}
+
+ValueInfo read_value_info(std::string_view message) {
+  ValueInfo out;
+  for (WireReader r(message); r.next();) {
+    if (r.field() == 1) out.name = r.bytes();
+    if (r.field() != 2) continue;
+    for (WireReader type(r.bytes()); type.next();) {
+      if (type.field() != 1) continue;
+      for (WireReader tensor(type.bytes()); tensor.next();) {
+        if (tensor.field() == 1) out.type = static_cast<std::int32_t>(tensor.integer());
+        if (tensor.field() == 2) read_shape(tensor.bytes(), out);
+      }
+    }
+  }
+  return out;
+}
+
+Model read_subgraph(std::string_view message) {
+  Model out;
+  read_graph(message, out);
+  return out;
+}
+
+Model read_model(std::string_view file) {
+  Model out;
+  bool has_graph = false;
+  for (WireReader r(file); r.next();) {
+    if (r.field() == 1) out.ir_version = r.integer();
+    if (r.field() == 7) {
+      has_graph = true;
+      read_graph(r.bytes(), out);
+    }
+    if (r.field() == 8) read_opset(r.bytes(), out);
+    if (r.field() == 25) {
+      for (WireReader f(r.bytes()); f.next();) {
+        if (f.field() == 1) out.functions.push_back(f.bytes());
+      }
+    }
+  }
+  if (!has_graph) reject("the file holds no graph", "is it an ONNX model?");
+  return out;
+}
+
+}  // namespace tandem::import

@@ -1,0 +1,52 @@
+// A constant power. Whole and half exponents are products and a root; others go by the logarithm,
+// and their operand must be positive.
+#include <cmath>
+
+#include "ops/attributes.h"
+#include "ops/index_text.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+struct Power {
+  double exponent = 2;
+  bool operator==(const Power&) const = default;
+  static constexpr auto fields = std::tuple{Field{"exponent", &Power::exponent}};
+};
+
+constexpr double kMostFactors = 16;
+
+Term power(const Term& x, double exponent) {
+  const double whole = std::floor(exponent);
+  const double rest = exponent - whole;
+  if (exponent > kMostFactors || (rest != 0 && rest != 0.5)) {
+    return term::exp(term::constant(exponent) * term::apply(term::Function::kLog, x));
+  }
+  Term out = rest == 0.5 ? term::sqrt(x) : Term();
+  for (int i = 0; i < static_cast<int>(whole); ++i) out = out ? out * x : x;
+  return out ? out : term::constant(1);
+}
+
+Term meaning(const Power& a, std::span<const Shape>) {
+  const auto x = term::input(0);
+  return a.exponent < 0 ? term::constant(1) / power(x, -a.exponent) : power(x, a.exponent);
+}
+
+}  // namespace
+
+const OpSpec kPow = define_op<Power>({
+    .name = "pow",
+    .doc = "out = x ^ `exponent`, element by element",
+    .index = "... -> ...",
+    .kernel = "pow",
+    .onnx = {"Pow"},
+    .index_text = [](const Power& a, std::span<const Shape>) -> std::string {
+      check_finite("exponent", a.exponent);
+      return "... -> ...";
+    },
+    .meaning = meaning,
+});
+
+}  // namespace tandem::ops

@@ -1,0 +1,48 @@
+// A choice between two tensors, element by element; shapes are matched as in binary.cc.
+#include "ops/index_text.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+// What the other operands' sizes are once they are matched with each other. Where they do not
+// fit, resolving the index text says so.
+Shape matched(const Shape& a, const Shape& b) {
+  Shape out = a.rank() < b.rank() ? b : a;
+  const Shape& shorter = a.rank() < b.rank() ? a : b;
+  for (std::size_t d = 0; d < shorter.rank(); ++d) {
+    auto& size = out[out.rank() - 1 - d];
+    if (size == 1) size = shorter[shorter.rank() - 1 - d];
+  }
+  return out;
+}
+
+std::string index_text(const NoAttributes&, std::span<const Shape> in) {
+  check_inputs(in, 3, 3);
+  Names sides;
+  std::size_t rank = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto others = matched(in[(i + 1) % 3], in[(i + 2) % 3]);
+    sides.push_back(join(broadcast_dims(in[i], others), " "));
+    rank = std::max(rank, in[i].rank());
+  }
+  return fmt::format("{} -> {}", join(sides, ", "), join(dim_names(rank), " "));
+}
+
+}  // namespace
+
+const OpSpec kWhere = define_op<NoAttributes>({
+    .name = "where",
+    .doc = "out = b where c is 0, else a, of the operands c, a, b; sizes of 1 are stretched",
+    .index = "..., ..., ... -> ...",
+    .kernel = "where",
+    .index_text = index_text,
+    .meaning =
+        [](const auto&, std::span<const Shape>) {
+          const auto is_zero = term::equal(term::input(0), term::constant(0));
+          return term::where(is_zero, term::input(2), term::input(1));
+        },
+});
+
+}  // namespace tandem::ops
