@@ -53,7 +53,8 @@ std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::s
     for (auto id : graph.ids()) {
       const auto own = graph.node(id).type.dtype;
       if (is_integer(own) || own == dtype) continue;
-      throw UserError("model", path, fmt::format("its graph is in {}, not {}", name(own), name(dtype)),
+      throw UserError("model", path,
+                      fmt::format("its graph is in {}, not {}", name(own), name(dtype)),
                       fmt::format("--dtype {}", name(own)));
     }
     return graph;

@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-
-#include <fstream>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "import/importer.h"
