@@ -94,8 +94,15 @@ std::size_t Call::axis(std::int64_t axis, std::size_t rank) const {
   return static_cast<std::size_t>(axis < 0 ? axis + size : axis);
 }
 
-NodeId Call::tensor(std::size_t i) { return importer_.tensor(node_.inputs[i], value(i), false); }
-NodeId Call::weight(std::size_t i) { return importer_.tensor(node_.inputs[i], value(i), true); }
+NodeId Call::tensor(std::size_t i) {
+  auto& v = value(i);
+  return importer_.tensor(node_.inputs[i], v, false);
+}
+
+NodeId Call::weight(std::size_t i) {
+  auto& v = value(i);
+  return importer_.tensor(node_.inputs[i], v, true);
+}
 
 NodeId Call::factor(std::size_t i) { return value(i).input ? tensor(i) : weight(i); }
 
@@ -105,7 +112,8 @@ NodeId Call::real_input(std::size_t i, DType dtype) {
 }
 
 NodeId Call::constant(const Known& k, DType dtype) {
-  return importer_.source_of(fmt::format("{}.constant", node_.outputs.at(0)), k, dtype);
+  if (node_.outputs.empty()) reject("has no output");
+  return importer_.source_of(fmt::format("{}.constant", node_.outputs[0]), k, dtype);
 }
 
 NodeId Call::scalar(double value, DType dtype) {

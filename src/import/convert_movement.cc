@@ -538,7 +538,10 @@ void trilu(Call& call) {
   const auto& sizes = call.sizes(0);
   if (sizes.size() < 2) reject("the input must have at least 2 dimensions");
   const bool upper = call.integer("upper", 1) != 0;
-  const auto diagonal = call.has(1) ? call.known_integers(1, "the diagonal").at(0) : 0;
+  const auto given = call.has(1) ? call.known_integers(1, "the diagonal") : Sizes{0};
+  if (given.size() != 1) reject("the diagonal must be a scalar");
+  const auto most = sizes.back() + sizes[sizes.size() - 2];
+  const auto diagonal = std::clamp<std::int64_t>(given[0], -most, most);
   Known kept{.type = kFloat, .sizes = {sizes[sizes.size() - 2], sizes.back()}};
   call.charge(product(kept.sizes));
   for (std::int64_t r = 0; r < kept.sizes[0]; ++r) {
