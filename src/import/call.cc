@@ -188,14 +188,14 @@ void Call::unusable(std::size_t i, const std::string& why) {
 
 // PyTorch writes initializers of equal contents once, and the others as their identity. Where all
 // elements are the same, as of new normalisations, that is by chance: they are different weights.
-void Call::identity() {
+void Call::identity(std::size_t output) {
   auto& v = value(0);
   Value same = v;
-  if (!v.node && !v.stored.empty() && v.data && real_type(v.type) && v.tied.empty() &&
-      !is_uniform(read_tensor(v.stored))) {
+  const bool weight = !v.stored.empty() && v.data && real_type(v.type);
+  if (!v.node && v.tied.empty() && (v.input || (weight && !is_uniform(read_tensor(v.stored))))) {
     same.tied = node_.inputs[0];
   }
-  result(std::move(same));
+  result(std::move(same), output);
 }
 
 void Call::move(const ops::Op& op, std::size_t input, std::size_t output) {
@@ -281,7 +281,7 @@ void Call::reshape(const Sizes& to, std::size_t output) {
     return;
   }
   if (v.sizes == to) {
-    result(Value(v), output);
+    identity(output);
     return;
   }
   if (v.fed.empty() && !nests(v.sizes, to)) {

@@ -108,7 +108,7 @@ void many(Call& call) {
   if (n == 0) reject("has no inputs");
   auto out = call.tensor(0);
   if (n == 1) {
-    call.result(Value(call.value(0)));
+    call.identity();
     return;
   }
   const bool mean = call.op() == "Mean";
@@ -131,7 +131,7 @@ void power(Call& call) {
   } else if (*exponent == -1) {
     call.result(ops::kReciprocal, {x});
   } else if (*exponent == 1) {
-    call.result(Value(call.value(0)));
+    call.identity();
   } else {
     call.result(ops::parse_op(ops::kPow, {{"exponent", fmt::format("{}", *exponent)}}), {x});
   }
@@ -179,7 +179,7 @@ void cast(Call& call) {
   }
   if (!wanted) reject(fmt::format("computed numbers cannot become {}", type_name(type)));
   if (real_type(call.value(0).type) == wanted) {
-    call.result(Value(call.value(0)));
+    call.identity();
     return;
   }
   call.result(make_op(ops::kCast, ops::Cast{*wanted}), {call.tensor(0)});

@@ -156,7 +156,7 @@ void reduce(Call& call) {
   const auto a = reduction_of(call);
   auto x = call.tensor(0);
   if (a.axes.empty() && nothing) {
-    call.result(Value(call.value(0)));
+    call.identity();
     return;
   }
   const auto sum = make_op(ops::kReduceSum, a);

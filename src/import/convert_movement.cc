@@ -204,7 +204,7 @@ void expand(Call& call) {
     if (to[fresh + d] == 1) to[fresh + d] = from[d];
   }
   if (to == from) {
-    call.result(Value(call.value(0)));
+    call.identity();
   } else {
     call.move(make_op(ops::kExpand, ops::Reshape{to}));
   }
@@ -227,7 +227,7 @@ void tile(Call& call) {
     to.push_back(from[d] * times[d]);
   }
   if (to == from) {
-    call.result(Value(call.value(0)));
+    call.identity();
     return;
   }
   const auto wide =
@@ -241,7 +241,7 @@ void transpose(Call& call) {
   for (std::size_t d = 0; d < rank; ++d) perm[d] = static_cast<std::int64_t>(rank - 1 - d);
   perm = call.integers("perm").value_or(perm);
   if (std::ranges::is_sorted(perm) && perm.size() == rank) {
-    call.result(Value(call.value(0)));
+    call.identity();
   } else {
     call.move(make_op(ops::kTranspose, ops::Transpose{perm}));
   }
@@ -285,7 +285,7 @@ void concat(Call& call) {
     inputs.push_back(call.tensor(i));
   }
   if (inputs.size() == 1 && call.inputs() == 1) {
-    call.result(Value(call.value(0)));
+    call.identity();
     return;
   }
   call.result(make_op(ops::kConcat, ops::Concat{static_cast<std::int64_t>(axis)}), inputs);
@@ -372,7 +372,7 @@ NodeId every(Call& call, NodeId x, const Piece& p) {
 void slice(Call& call) {
   const auto pieces = pieces_of(call);
   if (pieces.empty()) {
-    call.result(Value(call.value(0)));
+    call.identity();
     return;
   }
   if (pieces.size() == 1 && pieces[0].step == 1) {
@@ -430,7 +430,7 @@ void pad(Call& call) {
   }
   auto x = call.tensor(0);
   if (steps.empty()) {
-    call.result(Value(call.value(0)));
+    call.identity();
     return;
   }
   for (std::size_t i = 0; i + 1 < steps.size(); ++i) x = call.add(steps[i], {x});

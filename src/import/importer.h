@@ -34,7 +34,7 @@ struct Value {
   bool data = false;                // written in the file, not computed: a weight where it is real
   bool input = false;               // of the graph, of real numbers
 
-  std::string_view tied = {};  // another tensor, whose weight this is
+  std::string_view tied = {};  // another tensor, whose weight or input this is
 
   // A graph input of whole numbers, and what has moved its elements since. It becomes a node where
   // it is used: of indices, or of real numbers.
@@ -175,7 +175,7 @@ class Call {
   void result(Value value, std::size_t i = 0);
   void result(Known known);
   // Operand 0 under another name.
-  void identity();
+  void identity(std::size_t output = 0);
   // A result that nothing here can use: the indices of a pooling.
   void unusable(std::size_t i, const std::string& why);
   // An operator that moves elements and computes nothing, applied to operand i.

@@ -80,7 +80,7 @@ inline std::vector<Example> examples() {
       {"gelu_tanh", {}, {{2, 3}}},
       {"global_avg_pool", {}, {{2, 3, 4, 2}}},
       {"group_norm", {{"groups", "3"}}, {{2, 6, 2, 2}, {6}, {6}}},
-      {"hard_sigmoid", {{"slope", "0.75"}}, {{2, 3}}},
+      {"hard_sigmoid", {{"slope", "1"}}, {{2, 3}}},
       {"hard_swish", {}, {{2, 3}}},
       {"identity", {}, {{2, 3}}},
       {"interaction", {}, {{2, 4, 6}}},
@@ -143,7 +143,7 @@ inline std::vector<Example> examples() {
       {"tanh", {}, {{2, 3}}},
       {"top_k_gate", {{"k", "2"}}, {{2, 3, 4}}},
       {"transpose", {{"perm", "[2, 0, 1]"}}, {{2, 3, 4}}},
-      {"where", {}, {{2, 3}, {2, 3}, {2, 3}}, 0, true},
+      {"where", {}, {{2, 3}, {2, 3}, {2, 3}}},
       {"where", {}, {{4, 1}, {2, 4, 3}, {}}},
   };
 }

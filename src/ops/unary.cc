@@ -110,9 +110,11 @@ const OpSpec kHardSigmoid = with_attributes<HardSigmoid>(
     [](const HardSigmoid& a) {
       check_finite("slope", a.slope);
       check_finite("shift", a.shift);
+      if (a.slope <= 0) reject(fmt::format("slope is {} and must be more than 0", a.slope));
     },
     [](const HardSigmoid& a, const Term& x) {
-      return between(constant(a.slope) * x + constant(a.shift), 0, 1);
+      const auto inside = between(x, -a.shift / a.slope, (1 - a.shift) / a.slope);
+      return constant(a.slope) * inside + constant(a.shift);
     });
 const OpSpec kHardSwish =
     unary("hard_swish", "x * min(max(x / 6 + 0.5, 0), 1)", {"HardSwish"},

@@ -1,4 +1,5 @@
-// A choice between two tensors, element by element; shapes are matched as in binary.cc.
+// A choice between two tensors, element by element, by numbers that are 1 or 0; shapes are matched
+// as in binary.cc. Between 0 and 1 it mixes, so that it is linear in each operand.
 #include "ops/index_text.h"
 #include "ops/registry.h"
 
@@ -34,14 +35,15 @@ std::string index_text(const NoAttributes&, std::span<const Shape> in) {
 
 const OpSpec kWhere = define_op<NoAttributes>({
     .name = "where",
-    .doc = "out = b where c is 0, else a, of the operands c, a, b; sizes of 1 are stretched",
+    .doc = "out = c * a + (1 - c) * b of the operands c, a, b: a where c is 1, b where it is 0; "
+           "sizes of 1 are stretched",
     .index = "..., ..., ... -> ...",
     .kernel = "where",
     .index_text = index_text,
     .meaning =
         [](const auto&, std::span<const Shape>) {
-          const auto is_zero = term::equal(term::input(0), term::constant(0));
-          return term::where(is_zero, term::input(2), term::input(1));
+          const auto c = term::input(0);
+          return c * term::input(1) + (term::constant(1) - c) * term::input(2);
         },
 });
 
