@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "graph/hashes.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
@@ -76,6 +77,7 @@ void GraphBuilder::check_new(const ops::Op& op, std::string_view name) const {
     throw UserError("graph", place(op, name),
                     "a node's name has no blanks and none of % , ( ) # : = \" { }");
   }
+  if (!is_utf8(name)) throw UserError("graph", op.name(), "a node's name is not UTF-8");
   if (by_name_.contains(name)) {
     throw UserError("graph", place(op, name), "there is already a node of this name");
   }

@@ -510,5 +510,16 @@ TEST(Graph, ConsumersAndGradients) {
   EXPECT_EQ(needs_gradient(graph), (std::vector<bool>{false, true, true, true, true, true, true}));
 }
 
+TEST(GraphText, NamesAreUtf8) {
+  const auto named = [](const std::string& name) {
+    return "graph g\n%" + name + " = input() shape=[2]\nreturn %" + name + "\n";
+  };
+  EXPECT_EQ(parse_graph(named("gr\xc3\xb6\xc3\x9f"
+                              "e"))
+                .size(),
+            1U);
+  EXPECT_THROW(parse_graph(named("gr\xf6")), UserError);
+}
+
 }  // namespace
 }  // namespace tandem::graph

@@ -131,7 +131,7 @@ void reshape(Call& call) {
   const auto file_batch = call.file_batch();
   const bool fits = open == 1 ? count % std::max<std::int64_t>(product(to) * -1, 1) == 0
                               : known_count() == static_cast<double>(count);
-  if (file_batch > 0 && !to.empty() && to[0] > 0 && to[0] % file_batch == 0 &&
+  if (file_batch > 0 && !to.empty() && !from.empty() && to[0] > 0 && to[0] % file_batch == 0 &&
       (!fits || (open == 1 && to[0] == file_batch && from[0] == call.batch()))) {
     to[0] = to[0] / file_batch * call.batch();
   }
@@ -194,7 +194,7 @@ void unsqueeze(Call& call) {
 void expand(Call& call) {
   const auto from = call.sizes(0);
   auto to = call.known_integers(1, "the shape");
-  if (call.file_batch() == 1 && to.size() >= from.size() && !to.empty() && to[0] == 1 &&
+  if (call.file_batch() == 1 && to.size() >= from.size() && !from.empty() && to[0] == 1 &&
       from[0] == call.batch()) {
     to[0] = call.batch();
   }
@@ -511,6 +511,7 @@ void gather(Call& call) {
   }
   const auto data = call.tensor(0);
   std::vector<NodeId> parts;
+  parts.reserve(runs.size());
   for (const auto& [begin, length] : runs) {
     parts.push_back(length == from[axis] ? data : call.add(slice_op(axis, begin, length), {data}));
   }

@@ -251,6 +251,20 @@ TEST(OnnxErrors, Contents) {
             "m.onnx: Reshape that makes 'y': 6 elements cannot become 5");
 }
 
+// Found by fuzzing.
+TEST(OnnxErrors, OperandsThatAreNotThere) {
+  EXPECT_EQ(error_of(File{.nodes = {node("BatchNormalization", {"x"}, {"y"})}}),
+            "m.onnx: BatchNormalization that makes 'y': input 1 is missing");
+  EXPECT_EQ(
+      error_of(File{.nodes = {node("Trilu", {"x", "k"}, {"y"})}, .initializers = {whole("k", {})}}),
+      "m.onnx: Trilu that makes 'y': the diagonal must be a scalar");
+  const File scalar{.nodes = {node("ReduceSum", {"x"}, {"s"}, integer("keepdims", 0)),
+                              node("Expand", {"s", "to"}, {"y"})},
+                    .initializers = {whole("to", {1, 4})},
+                    .inputs = {value_info("x", kFloat, {{1}, {3}})}};
+  EXPECT_EQ(import_onnx(scalar.text(), "m.onnx", {.batch = 4}).graph.size(), 3U);
+}
+
 TEST(OnnxErrors, AttributesThatWouldChangeTheResult) {
   EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"y"}, integer("limit", 6))}}),
             "m.onnx: Relu that makes 'y': attribute limit is not supported");
