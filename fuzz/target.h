@@ -1,0 +1,25 @@
+// What the fuzz targets share: whatever the bytes are, a parser returns or throws a UserError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace tandem::fuzz {
+
+// Each target's own: parses, and aborts where what was read is not what is written again.
+void parse(std::string_view input);
+
+}  // namespace tandem::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    tandem::fuzz::parse(std::string_view(reinterpret_cast<const char*>(data), size));
+  } catch (const tandem::UserError&) {
+    // Said to the user.
+  }
+  return 0;
+}
