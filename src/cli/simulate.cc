@@ -41,7 +41,7 @@ Simulated simulate_plan(const Flags& flags) {
         fmt::format("is {} and the plan is for {}", flags.job.machine_text, plan.machine));
   }
   auto machine = machine::load_machine(plan.machine);
-  auto program = lower::lower(plan.mapped, machine::Digits(machine), plan.optimizer);
+  auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
   auto simulation = sim::simulate(program, machine);
   return {echo(plan), plan.batch, std::move(machine), std::move(program), std::move(simulation)};
 }

@@ -83,6 +83,13 @@ Seconds from_root(const Machine& machine, const Digits& digits, machine::DigitMa
   return total;
 }
 
+// Every device of one place to the device at the other.
+Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
+  const auto l = outermost_level(digits, group);
+  const auto& level = machine.levels[l];
+  return bytes / (machine.bandwidth_per_device(l) * level.utilization) + level.latency;
+}
+
 }  // namespace
 
 Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
@@ -101,6 +108,8 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
     case Step::kGather:
     case Step::kScatter:
       return from_root(machine, digits, group, bytes);
+    case Step::kSend:
+      return send(machine, digits, group, bytes);
     default:
       CHECK(is_local(kind));
       return Seconds{};
@@ -127,6 +136,8 @@ Bytes bytes_sent(const Digits& digits, Step kind, machine::DigitMask group, Byte
     case Step::kGather:
     case Step::kScatter:
       return others / n;
+    case Step::kSend:
+      return bytes / n;
     default:
       CHECK(is_local(kind));
       return Bytes{};

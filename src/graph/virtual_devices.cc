@@ -151,6 +151,7 @@ Sharded<T> first_of_partial(const Sharded<T>& in, std::int64_t degree) {
 
 template <class T>
 Sharded<T> apply(const ops::Op& op, const Sharded<T>& in) {
+  if (op.is(ops::kSend)) return in;
   if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
     const auto& a = op.get<ops::DimDegree>();
     const auto dim = static_cast<std::size_t>(a.dim);
@@ -163,6 +164,7 @@ Sharded<T> apply(const ops::Op& op, const Sharded<T>& in) {
 
 template <class T>
 Sharded<T> apply_backward(const ops::Op& op, const Sharded<T>& gradient) {
+  if (op.is(ops::kSend)) return gradient;
   if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
     const auto& a = op.get<ops::DimDegree>();
     const auto dim = static_cast<std::size_t>(a.dim);

@@ -13,26 +13,39 @@ namespace tandem::lower {
 namespace {
 
 using graph::NodeId;
+using machine::DigitRole;
 using machine::Layout;
+
+// Where a task that is being made belongs.
+struct Place {
+  std::uint16_t stage = 0;
+  bool backward = false;
+  bool remade = false;
+};
 
 class Lowering {
  public:
   Lowering(const plan::MappedGraph& mapped, const machine::Digits& digits,
-           plan::Optimizer optimizer)
-      : pcg_(mapped.pcg),
-        layouts_(mapped.layouts),
+           plan::Optimizer optimizer, Phase phase)
+      : mapped_(mapped),
+        pcg_(mapped.pcg),
         consumers_(mapped.pcg.consumers()),
         wants_gradient_(graph::needs_gradient(mapped.pcg)),
+        remade_(mapped.pcg.size(), Program::kNone),
         program_{.pcg = mapped.pcg,
                  .digits = digits,
                  .optimizer = optimizer,
+                 .schedule = mapped.schedule,
+                 .phase = phase,
                  .buffers = {},
                  .tasks = {},
+                 .segments = {},
                  .tensor = std::vector<BufferId>(mapped.pcg.size(), Program::kNone),
                  .loss = {}} {}
 
-  Program run(Phase phase) {
+  Program run() {
     const NodeId loss = pcg_.outputs()[0];
+    const auto phase = program_.phase;
     if (phase == Phase::kTraining && pcg_.node(loss).type.shape.rank() != 0) {
       throw UserError("graph", fmt::format("%{}", pcg_.node(loss).name),
                       fmt::format("training needs a scalar loss and this is {}",
@@ -44,9 +57,10 @@ class Lowering {
       gradient_.assign(pcg_.size(), Program::kNone);
       seed(loss);
       for (std::size_t n = pcg_.size(); n-- > 0;) backward(NodeId(n));
-      std::ranges::move(updates_, std::back_inserter(program_.tasks));
+      std::ranges::for_each(updates_, [this](const Task& task) { add(task); });
       keep_row_sparse_gradients(program_);
     }
+    cut_into_segments();
     return std::move(program_);
   }
 
@@ -67,38 +81,63 @@ class Lowering {
     return at;
   }
 
+  const Layout& layout_of(NodeId id) const { return mapped_.layouts[id.index()]; }
+  std::uint16_t stage_of(NodeId id) const { return mapped_.stage[id.index()]; }
+
   void forward(NodeId id) {
     const auto& node = pcg_.node(id);
     auto& tensor = program_.tensor[id.index()];
     if (node.op.role() == ops::Role::kSource) {
-      tensor = add_buffer(is_weight(node) ? BufferKind::kWeight : BufferKind::kInput, id,
-                          layouts_[id.index()]);
+      tensor =
+          add_buffer(is_weight(node) ? BufferKind::kWeight : BufferKind::kInput, id, layout_of(id));
       return;
     }
     if (is_inside_chain(id)) return;
-    if (is_parallel(node)) {
-      const NodeId start = chain_start(id);
-      tensor = move(program_.tensor[start.index()], layouts_[id.index()], id, false);
-      return;
-    }
-    tensor = add_buffer(BufferKind::kActivation, id, layouts_[id.index()]);
-    program_.tasks.push_back(
-        {.kind = TaskKind::kForward, .node = id, .reads = operand_tensors(id), .writes = {tensor}});
+    tensor = make(id, false);
   }
 
-  std::vector<BufferId> operand_tensors(NodeId id) const {
-    std::vector<BufferId> out;
-    for (auto i : pcg_.inputs(id)) out.push_back(program_.tensor[i.index()]);
+  // The tensor of a node that is no source, from those before it. What is made `again` is there
+  // for one micro-batch, even if it is the same in all of them.
+  BufferId make(NodeId id, bool again) {
+    return is_parallel(pcg_.node(id)) ? move_along_chain(id, again) : compute(id, again);
+  }
+
+  BufferId compute(NodeId id, bool again) {
+    each_ = is_remade(id);
+    const auto out = add_buffer(BufferKind::kActivation, id, layout_of(id));
+    each_ = false;
+    Task task{.kind = TaskKind::kForward,
+              .node = id,
+              .backward = again,
+              .remade = again,
+              .stage = stage_of(id),
+              .reads = {},
+              .writes = {out}};
+    for (auto i : pcg_.inputs(id)) task.reads.push_back(tensor_for(i, id, again));
+    add(std::move(task));
+    return out;
+  }
+
+  BufferId move_along_chain(NodeId id, bool again) {
+    const NodeId start = chain_start(id);
+    each_ = is_remade(id);
+    const auto out = move(tensor_for(start, id, again), layout_of(id), id,
+                          {stage_of(start), again, again}, stage_of(id));
+    each_ = false;
     return out;
   }
 
   // --- Backward --------------------------------------------------------------------------------
 
   void seed(NodeId loss) {
-    const auto g = add_buffer(BufferKind::kGradient, loss, dual(layouts_[loss.index()]));
+    const auto g = add_buffer(BufferKind::kGradient, loss, dual(layout_of(loss)));
     gradient_[loss.index()] = g;
-    program_.tasks.push_back(
-        {.kind = TaskKind::kSeed, .node = loss, .backward = true, .reads = {}, .writes = {g}});
+    add({.kind = TaskKind::kSeed,
+         .node = loss,
+         .backward = true,
+         .stage = stage_of(loss),
+         .reads = {},
+         .writes = {g}});
   }
 
   void backward(NodeId id) {
@@ -108,35 +147,46 @@ class Lowering {
     if (is_weight(node)) {
       update(id, g);
     } else if (is_parallel(node)) {
-      const NodeId start = chain_start(id);
-      add_gradient(start, move(g, dual(layouts_[start.index()]), id, true));
+      backward_chain(id, g);
     } else {
       backward_operator(id, g);
     }
+  }
+
+  void backward_chain(NodeId id, BufferId g) {
+    const NodeId start = chain_start(id);
+    auto wanted = dual(layout_of(start));
+    const Place here{stage_of(id), true, false};
+    if (!program_.schedule.reduce_each && is_summand(g) && is_summand(wanted)) {
+      g = collect(g, here);
+      wanted.set(0, DigitRole::kReplica);
+    }
+    add_gradient(start, move(g, wanted, id, here, stage_of(start)));
   }
 
   void backward_operator(NodeId id, BufferId g) {
     Task task{.kind = TaskKind::kBackward,
               .node = id,
               .backward = true,
-              .reads = operand_tensors(id),
+              .stage = stage_of(id),
+              .reads = {},
               .writes = {}};
     const auto kept = signature_of(pcg_, id).backward_reads;
-    for (std::size_t i = 0; i < task.reads.size(); ++i) {
-      if (((kept >> i) & 1U) == 0) task.reads[i] = Program::kNone;
+    const auto inputs = pcg_.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      task.reads.push_back(((kept >> i) & 1U) != 0 ? kept_tensor(inputs[i], id) : Program::kNone);
     }
     task.reads.push_back(g);
-    const auto inputs = pcg_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!wants_gradient_[inputs[i].index()]) continue;
       task.operands.push_back(i);
       task.writes.push_back(
-          add_buffer(BufferKind::kGradient, inputs[i], dual(layouts_[inputs[i].index()])));
+          add_buffer(BufferKind::kGradient, inputs[i], dual(layout_of(inputs[i]))));
     }
-    program_.tasks.push_back(task);
-    for (std::size_t w = 0; w < task.writes.size(); ++w) {
-      add_gradient(inputs[task.operands[w]], task.writes[w]);
-    }
+    const auto written = task.writes;
+    const auto operands = task.operands;
+    add(std::move(task));
+    for (std::size_t w = 0; w < written.size(); ++w) add_gradient(inputs[operands[w]], written[w]);
   }
 
   void add_gradient(NodeId id, BufferId g) {
@@ -145,11 +195,18 @@ class Lowering {
       sum = g;
       return;
     }
-    program_.tasks.push_back({.kind = TaskKind::kAccumulate,
-                              .node = id,
-                              .backward = true,
-                              .reads = {sum, g},
-                              .writes = {sum}});
+    // Where one is a summand of a micro-batch and the other the sum, both become sums.
+    const Place here{stage_of(id), true, false};
+    if (is_summand(sum) != is_summand(g)) {
+      if (is_summand(sum)) sum = collect(sum, here);
+      if (is_summand(g)) g = collect(g, here);
+    }
+    add({.kind = TaskKind::kAccumulate,
+         .node = id,
+         .backward = true,
+         .stage = here.stage,
+         .reads = {sum, g},
+         .writes = {sum}});
   }
 
   // The gradient is wanted where the weight is: what was partial becomes whole on every replica.
@@ -157,18 +214,71 @@ class Lowering {
   // all-reduce.
   void update(NodeId id, BufferId g) {
     const auto weight = program_.tensor[id.index()];
+    const Place here{stage_of(id), true, false};
+    if (!program_.schedule.reduce_each && is_summand(g)) g = collect(g, here);
     Task task{.kind = TaskKind::kUpdate,
               .node = id,
               .backward = true,
+              .stage = here.stage,
               .reads = {weight},
               .writes = {weight}};
-    task.reads.push_back(move(g, layouts_[id.index()], id, true));
+    task.reads.push_back(move(g, layout_of(id), id, here, here.stage));
     for (std::size_t s = 0; s < states(program_.optimizer); ++s) {
-      const auto state = add_buffer(BufferKind::kState, id, layouts_[id.index()]);
+      const auto state = add_buffer(BufferKind::kState, id, layout_of(id));
       task.reads.push_back(state);
       task.writes.push_back(state);
     }
     updates_.push_back(std::move(task));
+  }
+
+  // --- What the backward pass makes again ------------------------------------------------------
+
+  // An activation, or a weight gathered along a chain. What another stage has sent is kept: that
+  // one's backward pass comes later.
+  bool is_remade(NodeId id) const {
+    const auto& node = pcg_.node(id);
+    return mapped_.remake[id.index()] && node.op.role() != ops::Role::kSource &&
+           !(is_parallel(node) && stage_of(chain_start(id)) != stage_of(id));
+  }
+
+  // Does `user` read a second version of the tensor in its backward pass? Another stage keeps the
+  // first: the second will be made after it has gone.
+  bool is_remade_for(NodeId id, NodeId user) const {
+    return is_remade(id) && stage_of(id) == stage_of(user);
+  }
+
+  BufferId tensor_for(NodeId id, NodeId user, bool again) const {
+    return again && is_remade_for(id, user) ? remade_[id.index()] : program_.tensor[id.index()];
+  }
+
+  BufferId kept_tensor(NodeId id, NodeId user) {
+    if (is_remade_for(id, user)) remake(id);
+    return tensor_for(id, user, true);
+  }
+
+  // Makes the tensor again, and first all those between it and what was kept.
+  void remake(NodeId id) {
+    std::vector<NodeId> missing;
+    std::vector<NodeId> open;
+    const auto visit = [&](NodeId input, NodeId user) {
+      auto& known = remade_[input.index()];
+      if (!is_remade_for(input, user) || known != Program::kNone) return;
+      known = program_.tensor[input.index()];  // not to be visited twice
+      open.push_back(input);
+    };
+    visit(id, id);
+    while (!open.empty()) {
+      const NodeId now = open.back();
+      open.pop_back();
+      missing.push_back(now);
+      if (is_parallel(pcg_.node(now))) {
+        visit(chain_start(now), now);
+      } else {
+        for (auto i : pcg_.inputs(now)) visit(i, now);
+      }
+    }
+    std::ranges::sort(missing);
+    for (auto m : missing) remade_[m.index()] = make(m, true);
   }
 
   // --- Both ------------------------------------------------------------------------------------
@@ -177,33 +287,153 @@ class Lowering {
     const auto& type = pcg_.node(node).type;
     const auto shape = parallel_shape(layout, type.shape.sizes, program_.digits);
     CHECK(shape.has_value(), pcg_.node(node).name, to_text(layout));
-    program_.buffers.push_back(
-        {kind, node, layout, type.shape.sizes, shape->shard(), type.dtype, type.density});
+    const bool differs = has_time() && layout[0] != DigitRole::kReplica;
+    program_.buffers.push_back({.kind = kind,
+                                .node = node,
+                                .layout = layout,
+                                .sizes = type.shape.sizes,
+                                .shard = shape->shard(),
+                                .dtype = type.dtype,
+                                .density = type.density,
+                                .each = has_time() && (differs || each_)});
     return BufferId(program_.buffers.size() - 1);
   }
 
-  BufferId move(BufferId from, const Layout& to, NodeId node, bool backward) {
-    const auto& origin = program_.buffer(from);
-    const auto kind = backward ? BufferKind::kGradient : BufferKind::kActivation;
-    const NodeId owner = origin.node;
-    for (const auto& step : reshard(Layout(origin.layout), to)) {
-      const auto next = add_buffer(kind, owner, step.after);
-      program_.tasks.push_back({.kind = TaskKind::kMove,
-                                .node = node,
-                                .step = step,
-                                .backward = backward,
-                                .reads = {from},
-                                .writes = {next}});
-      from = next;
+  bool has_time() const { return program_.digits.time() != 0; }
+  bool is_summand(const Layout& layout) const {
+    return has_time() && layout[0] == DigitRole::kPartial;
+  }
+  bool is_summand(BufferId id) const { return is_summand(program_.buffer(id).layout); }
+
+  // A task over what is the same in all micro-batches runs in the first of them, or the last if
+  // it needs what all of them have made.
+  void add(Task task) {
+    const auto each = [&](BufferId id) { return program_.buffer(id).each; };
+    const bool runs_each =
+        task.kind == TaskKind::kCollect || std::ranges::any_of(task.writes, each);
+    if (has_time() && !runs_each) {
+      const bool first = !task.backward || task.kind == TaskKind::kSeed;
+      task.when = first ? When::kFirst : When::kLast;
+    }
+    if (task.kind == TaskKind::kReceive) program_.tasks[task.peer].when = task.when;
+    program_.tasks.push_back(std::move(task));
+  }
+
+  // The sum over all micro-batches.
+  BufferId collect(BufferId summand, Place place) {
+    const auto origin = program_.buffer(summand);
+    auto layout = origin.layout;
+    layout.set(0, DigitRole::kReplica);
+    const auto sum = add_buffer(origin.kind, origin.node, layout);
+    add({.kind = TaskKind::kCollect,
+         .node = origin.node,
+         .backward = place.backward,
+         .stage = place.stage,
+         .reads = {summand},
+         .writes = {sum}});
+    return sum;
+  }
+
+  // From the devices of place.stage to those of `to_stage`.
+  BufferId move(BufferId from, const Layout& to, NodeId node, Place place, std::uint16_t to_stage) {
+    const Layout before = program_.buffer(from).layout;
+    if (!has_time() || before[0] == to[0]) return reshard_to(from, to, node, place, to_stage);
+    auto same_time = to;
+    same_time.set(0, before[0]);
+    from = reshard_to(from, same_time, node, place, to_stage);
+    place.stage = to_stage;
+    if (before[0] == DigitRole::kPartial && to[0] == DigitRole::kReplica) {
+      return collect(from, place);
+    }
+    const auto step = reshard(same_time, to);
+    if (step.size() != 1 || !is_local(step[0].kind)) {
+      throw UserError("plan", fmt::format("%{}", pcg_.node(node).name),
+                      fmt::format("needs all micro-batches at once: '{}' becomes '{}'",
+                                  to_text(before), to_text(to)),
+                      "nothing but gradients and losses may put micro-batches together");
+    }
+    return take(from, step[0], node, place);
+  }
+
+  BufferId reshard_to(BufferId from, const Layout& to, NodeId node, Place place,
+                      std::uint16_t to_stage) {
+    for (const auto& step : reshard(Layout(program_.buffer(from).layout), to)) {
+      if (step.kind == machine::Step::kSend) {
+        from = send(from, step, node, place, to_stage);
+        place.stage = to_stage;
+      } else {
+        from = take(from, step, node, place);
+      }
     }
     return from;
   }
 
+  BufferId take(BufferId from, const machine::ReshardStep& step, NodeId node, Place place) {
+    const auto next = moved(from, step, place);
+    add({.kind = TaskKind::kMove,
+         .node = node,
+         .step = step,
+         .backward = place.backward,
+         .remade = place.remade,
+         .stage = place.stage,
+         .reads = {from},
+         .writes = {next}});
+    return next;
+  }
+
+  BufferId send(BufferId from, const machine::ReshardStep& step, NodeId node, Place place,
+                std::uint16_t to_stage) {
+    const auto next = moved(from, step, place);
+    add({.kind = TaskKind::kSend,
+         .node = node,
+         .step = step,
+         .backward = place.backward,
+         .remade = place.remade,
+         .stage = place.stage,
+         .reads = {from},
+         .writes = {}});
+    add({.kind = TaskKind::kReceive,
+         .node = node,
+         .step = step,
+         .backward = place.backward,
+         .remade = place.remade,
+         .stage = to_stage,
+         .reads = {},
+         .writes = {next},
+         .peer = program_.tasks.size() - 1});
+    return next;
+  }
+
+  BufferId moved(BufferId from, const machine::ReshardStep& step, Place place) {
+    const auto kind =
+        place.backward && !place.remade ? BufferKind::kGradient : BufferKind::kActivation;
+    return add_buffer(kind, NodeId(program_.buffer(from).node), step.after);
+  }
+
+  void cut_into_segments() {
+    const auto stages = static_cast<std::size_t>(program_.schedule.stages);
+    for (std::size_t s = 0; s < stages; ++s) {
+      for (auto part : {Part::kForward, Part::kBackward, Part::kUpdate}) {
+        program_.segments.push_back({static_cast<std::uint16_t>(s), part, {}});
+      }
+    }
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const auto& task = program_.tasks[t];
+      const auto part = task.kind == TaskKind::kUpdate ? Part::kUpdate
+                        : task.backward                ? Part::kBackward
+                                                       : Part::kForward;
+      program_.segments[std::size_t{task.stage} * 3 + static_cast<std::size_t>(part)]
+          .tasks.push_back(static_cast<std::uint32_t>(t));
+    }
+  }
+
+  const plan::MappedGraph& mapped_;
   const graph::Graph& pcg_;
-  const std::vector<Layout>& layouts_;
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<bool> wants_gradient_;
   std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
+  std::vector<BufferId> remade_;    // by node: what the backward pass reads, where it is known
+  bool each_ = false;               // buffers made now are there for one micro-batch
   std::vector<Task> updates_;
   Program program_;
 };
@@ -213,7 +443,7 @@ class Lowering {
 Program lower(const plan::MappedGraph& mapped, const machine::Digits& digits,
               plan::Optimizer optimizer, Phase phase) {
   check_mapped(mapped, digits);
-  return Lowering(mapped, digits, optimizer).run(phase);
+  return Lowering(mapped, digits, optimizer, phase).run();
 }
 
 }  // namespace tandem::lower

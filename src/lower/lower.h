@@ -8,8 +8,6 @@
 
 namespace tandem::lower {
 
-enum class Phase : std::uint8_t { kTraining, kInference };
-
 // The graph's first output must be a scalar loss. Throws UserError when the plan is not legal.
 Program lower(const plan::MappedGraph& mapped, const machine::Digits& digits,
               plan::Optimizer optimizer, Phase phase = Phase::kTraining);

@@ -85,14 +85,67 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
       if (HasFailure()) return;
       through += chooser.through_count();
       for (const auto& task : program.tasks) {
-        if (task.kind == TaskKind::kMove) ++moves[std::string(machine::name(task.step.kind))];
+        const bool moves_it = task.kind == TaskKind::kMove || task.kind == TaskKind::kSend;
+        if (moves_it) ++moves[std::string(machine::name(task.step.kind))];
       }
     }
   }
   EXPECT_GT(through, 100);
   // All kinds but mask: no legal plan makes a partial sum of a whole value.
-  EXPECT_EQ(moves.size(), 12U) << "a kind of step was never met";
+  EXPECT_EQ(moves.size(), 13U) << "a kind of step was never met";
   for (const auto& [kind, count] : moves) EXPECT_GE(count, 10) << kind;
+}
+
+// The same with micro-batches, pipelines of several stages a rank, and tensors made again.
+TEST(Lower, RandomPipelinesTrainLikeOneDevice) {
+  struct Case {
+    std::vector<std::int64_t> counts;
+    machine::DigitMask ranks;  // among the digits, of which the first is time
+    std::int64_t micro_batches, stages;
+    plan::Order order;
+  };
+  using plan::Order;
+  const std::vector<Case> cases = {
+      {{2}, 0, 2, 1, Order::k1F1B},
+      {{2, 2}, 0, 3, 1, Order::kGpipe},
+      {{2}, 0b10, 4, 2, Order::k1F1B},
+      {{2, 2}, 0b10, 2, 2, Order::kGpipe},
+      {{2, 2}, 0b100, 3, 2, Order::k1F1B},
+      {{2, 2}, 0b110, 4, 4, Order::k1F1B},
+      {{2, 2}, 0b10, 2, 4, Order::kInterleaved},
+      {{3, 2}, 0b10, 3, 6, Order::kInterleaved},
+      {{2}, 0, 2, 3, Order::kGpipe},
+      {{2, 2}, 0b10, 4, 4, Order::k1F1B},
+  };
+  int sends = 0;
+  int again = 0;
+  for (const auto& c : cases) {
+    const auto digits = digits_of(c.counts, c.micro_batches);
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
+      const bool small_batch = seed % 3 == 1;  // attention's is 2
+      if (small_batch && c.micro_batches != 2) continue;
+      const plan::Schedule schedule{.order = c.order,
+                                    .micro_batches = c.micro_batches,
+                                    .stages = c.stages,
+                                    .digits = c.ranks,
+                                    .reduce_each = seed % 2 == 1};
+      plan::Chooser chooser(model, digits, seed, schedule);
+      const auto program =
+          lower(parallelize(model, digits, chooser.run(), schedule), digits, Optimizer::kSgd);
+      SCOPED_TRACE(fmt::format("{} devices, {} micro-batches, {} stages, seed {}\n{}\n{}",
+                               digits.devices(), c.micro_batches, c.stages, seed,
+                               graph::to_text(program.pcg), to_text(program)));
+      expect_same_step(model, program, seed);
+      if (HasFailure()) return;
+      for (const auto& task : program.tasks) {
+        sends += task.kind == TaskKind::kSend ? 1 : 0;
+        again += task.remade ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(sends, 500);
+  EXPECT_GT(again, 500);
 }
 
 // Doubles go the same way; here only rounding may differ.

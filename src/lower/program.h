@@ -7,6 +7,10 @@
 //
 // Tasks stand in an order in which they can run one after another; they need what they read, so
 // anything else may overlap.
+//
+// With micro-batches and pipeline stages the list is cut into segments, the forward or the backward
+// tasks of one stage, and a device runs its segments in the order of lower/order.h, once for every
+// micro-batch. So a program is as long for 192 micro-batches as for one.
 #pragma once
 
 #include <optional>
@@ -37,6 +41,8 @@ struct Buffer {
   Shape shard;             // on a device that holds it
   DType dtype = DType::kFp32;
   double density = 1;  // TensorType's
+  // One for every micro-batch, from its first write to its last read; else one for the step.
+  bool each = false;
   // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.
   std::optional<std::int64_t> sparse_elements = {};
 
@@ -54,38 +60,66 @@ enum class TaskKind : std::uint8_t {
   kBackward,  // reads the operands it needs (kNone for others), then the result's gradient; writes
               // the gradients of `operands`
   kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step
+  kSend,      // reads a buffer: a reshard step to other devices, which they do not wait for
+  kReceive,   // writes what the task `peer` sends
   kAccumulate,  // adds the second buffer read to the first, which it writes
+  kCollect,     // adds a micro-batch's summand to the sum over all of them, which it writes
   kUpdate,      // reads a weight, its gradient and its state; writes weight and state
 };
+
+// In which micro-batches a task runs.
+enum class When : std::uint8_t { kEach, kFirst, kLast };
+
+enum class Phase : std::uint8_t { kTraining, kInference };
+
+enum class Part : std::uint8_t { kForward, kBackward, kUpdate };
 
 struct Task {
   TaskKind kind = TaskKind::kForward;
   graph::NodeId node;           // of the PCG
-  machine::ReshardStep step{};  // kMove
-  bool backward = false;        // in the backward pass; for reports
+  machine::ReshardStep step{};  // kMove, kSend, kReceive
+  bool backward = false;        // in the backward pass
+  When when = When::kEach;
+  bool remade = false;  // runs a second time, for the backward pass
+  std::uint16_t stage = 0;
   std::vector<BufferId> reads;
   std::vector<BufferId> writes;
   // kBackward: which operand each written gradient belongs to.
   std::vector<std::size_t> operands = {};
+  std::size_t peer = 0;  // kReceive
+};
+
+// The tasks of one part of one stage, by number.
+struct Segment {
+  std::uint16_t stage = 0;
+  Part part = Part::kForward;
+  std::vector<std::uint32_t> tasks;
 };
 
 struct Program {
   graph::Graph pcg;
   machine::Digits digits;
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  plan::Schedule schedule;
+  Phase phase = Phase::kTraining;
   std::vector<Buffer> buffers;
   std::vector<Task> tasks;
+  std::vector<Segment> segments;  // by stage: forward, backward, update
   // By PCG node, the buffer of its tensor; parallelization operators inside a fused chain have
   // none.
   std::vector<BufferId> tensor;
   BufferId loss;  // may be partial: the loss is the sum over its partial digits
 
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
+  [[nodiscard]] const Segment& segment(std::size_t stage, Part part) const {
+    return segments[stage * 3 + static_cast<std::size_t>(part)];
+  }
 
   static constexpr BufferId kNone{std::uint32_t{0xffffffff}};
 };
 
-// Of a move: the largest buffer one device has in it, as cost/collectives.h wants it.
+// Of a move, send or receive: the largest buffer one device has in it, as cost/collectives.h wants
+// it.
 Bytes moved_bytes(const Program& program, const Task& task);
 
 // Elements that all devices together send in one step, by ring algorithms.

@@ -1,7 +1,9 @@
 #include "lower/task_interpreter.h"
 
 #include <algorithm>
+#include <set>
 
+#include "lower/order.h"
 #include "ops/signature.h"
 #include "term/evaluate.h"
 
@@ -64,7 +66,7 @@ std::int64_t add_overlap(const Dense<T>& from, const Box& from_box, Dense<T>& to
 enum class Senders : std::uint8_t {
   kSelf,        // it keeps what it has
   kSelfIfRoot,  // the same, and the others become zero
-  kRoot,        // rank 0 has what everyone gets, whole or a part
+  kRoot,        // the root has what everyone gets, whole or a part
   kSummands,    // everyone has a summand
   kPieces,      // everyone has another piece
 };
@@ -80,6 +82,7 @@ Senders senders(Step step) {
       return Senders::kSelfIfRoot;
     case Step::kBroadcast:
     case Step::kScatter:
+    case Step::kSend:
       return Senders::kRoot;
     case Step::kAllReduce:
     case Step::kReduceScatter:
@@ -108,55 +111,102 @@ class Interpreter {
  public:
   Interpreter(const Program& program, const graph::SourceValues<T>& sources, T learning_rate)
       : program_(program), digits_(program.digits), learning_rate_(learning_rate) {
-    const auto devices = static_cast<std::size_t>(digits_.devices());
-    out_.buffers.assign(program.buffers.size(), std::vector<Dense<T>>(devices));
-    for (auto id : program.pcg.ids()) {
-      if (program.pcg.node(id).op.role() == ops::Role::kSource) place(id, sources(id));
+    for (const auto& buffer : program.buffers) {
+      const auto times = buffer.each ? digits_.micro_batches() : 1;
+      out_.buffers.emplace_back(static_cast<std::size_t>(digits_.devices() * times));
     }
+    for (micro_batch_ = 0; micro_batch_ < digits_.micro_batches(); ++micro_batch_) {
+      for (auto id : program.pcg.ids()) {
+        if (program.pcg.node(id).op.role() == ops::Role::kSource) place(id, sources(id));
+      }
+    }
+    micro_batch_ = 0;
     for (std::size_t b = 0; b < program.buffers.size(); ++b) {
       if (program.buffers[b].kind == BufferKind::kState) fill_zero(BufferId(b));
     }
   }
 
+  // Every rank of the pipeline takes its turns; one that waits for what another has not yet sent
+  // lets the others go on.
   Execution<T> run() {
-    for (const auto& task : program_.tasks) {
-      switch (task.kind) {
-        case TaskKind::kForward:
-          forward(task);
-          break;
-        case TaskKind::kSeed:
-          seed(task);
-          break;
-        case TaskKind::kBackward:
-          backward(task);
-          break;
-        case TaskKind::kMove:
-          move(task);
-          break;
-        case TaskKind::kAccumulate:
-          accumulate(task);
-          break;
-        case TaskKind::kUpdate:
-          update(task);
-          break;
-      }
+    const auto ranks = digits_.group_size(program_.schedule.digits);
+    std::vector<Rank> all;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      all.push_back({turns_of(program_.schedule, ranks, r, program_.phase)});
     }
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (auto& rank : all) moved = advance(rank) || moved;
+    }
+    for (const auto& rank : all) CHECK(rank.turn == rank.turns.size(), "waits for ever");
     return std::move(out_);
   }
 
  private:
-  // --- Buffers -----------------------------------------------------------------------------------
+  struct Rank {
+    std::vector<Turn> turns;
+    std::size_t turn = 0;
+    std::size_t task = 0;  // of the turn's segment
+  };
 
-  // Calls visit(device) for every device that holds a shard.
-  template <class Visit>
-  void for_each_holder(const Layout& layout, Visit&& visit) const {
-    for (std::int64_t device = 0; device < digits_.devices(); ++device) {
-      if (holds(layout, digits_, device)) visit(device);
+  // Runs what can be run; returns whether there was anything.
+  bool advance(Rank& rank) {
+    bool moved = false;
+    for (; rank.turn < rank.turns.size(); ++rank.turn, rank.task = 0) {
+      const auto& turn = rank.turns[rank.turn];
+      const auto& tasks = program_.segment(turn.stage, turn.part).tasks;
+      for (; rank.task < tasks.size(); ++rank.task) {
+        const auto& task = program_.tasks[tasks[rank.task]];
+        if (!runs_in(task, turn.micro_batch, digits_.micro_batches())) continue;
+        if (task.kind == TaskKind::kReceive && !sent_.contains({task.peer, turn.micro_batch})) {
+          return moved;
+        }
+        if (task.kind == TaskKind::kSend) sent_.insert({tasks[rank.task], turn.micro_batch});
+        micro_batch_ = turn.micro_batch;
+        run(task);
+        moved = true;
+      }
+    }
+    return moved;
+  }
+
+  void run(const Task& task) {
+    switch (task.kind) {
+      case TaskKind::kForward:
+        return forward(task);
+      case TaskKind::kSeed:
+        return seed(task);
+      case TaskKind::kBackward:
+        return backward(task);
+      case TaskKind::kMove:
+        return move(task.step, task.reads[0], task.writes[0]);
+      case TaskKind::kSend:
+        return;  // the receiver takes it
+      case TaskKind::kReceive:
+        return move(task.step, program_.tasks[task.peer].reads[0], task.writes[0]);
+      case TaskKind::kAccumulate:
+        return accumulate(task);
+      case TaskKind::kCollect:
+        return collect(task);
+      case TaskKind::kUpdate:
+        return update(task);
     }
   }
 
-  Dense<T>& slot(BufferId id, std::int64_t device) {
-    return out_.buffers[id.index()][static_cast<std::size_t>(device)];
+  // --- Buffers -----------------------------------------------------------------------------------
+
+  // Calls visit(slot) for every slot of the micro-batch that holds a shard.
+  template <class Visit>
+  void for_each_holder(const Layout& layout, Visit&& visit) const {
+    for (std::int64_t device = 0; device < digits_.devices(); ++device) {
+      const auto slot = digits_.slot(device, micro_batch_);
+      if (holds(layout, digits_, slot)) visit(slot);
+    }
+  }
+
+  Dense<T>& slot(BufferId id, std::int64_t slot) {
+    const auto at = program_.buffer(id).each ? slot : slot % digits_.devices();
+    return out_.buffers[id.index()][static_cast<std::size_t>(at)];
   }
 
   // A shard that is read: it must be there.
@@ -317,6 +367,15 @@ class Interpreter {
     });
   }
 
+  void collect(const Task& task) {
+    const auto sum = task.writes[0];
+    for_each_holder(program_.buffer(sum).layout, [&](std::int64_t device) {
+      auto& into = slot(sum, device);
+      if (micro_batch_ == 0) into = Dense<T>(program_.buffer(sum).shard);
+      add_overlap(shard(task.reads[0], device), box(task.reads[0], device), into, box(sum, device));
+    });
+  }
+
   void update(const Task& task) {
     if (program_.optimizer != plan::Optimizer::kSgd) return;
     const auto& layout = program_.buffer(task.writes[0]).layout;
@@ -334,46 +393,47 @@ class Interpreter {
 
   // --- Moves -------------------------------------------------------------------------------------
 
-  void move(const Task& task) {
-    const auto from = task.reads[0];
-    const auto to = task.writes[0];
-    CHECK(task.step.before == program_.buffer(from).layout);
-    CHECK(task.step.after == program_.buffer(to).layout);
-    for_each_holder(task.step.after, [&](std::int64_t device) {
+  void move(const ReshardStep& step, BufferId from, BufferId to) {
+    CHECK(step.before == program_.buffer(from).layout);
+    CHECK(step.after == program_.buffer(to).layout);
+    for_each_holder(step.after, [&](std::int64_t device) {
       Dense<T> out(program_.buffer(to).shard);
-      receive(task, device, out);
+      receive(step, from, to, device, out);
       slot(to, device) = std::move(out);
     });
   }
 
-  void receive(const Task& task, std::int64_t device, Dense<T>& out) {
-    const auto group = digits_.group(device, task.step.digits);
-    const auto kind = senders(task.step.kind);
+  void receive(const ReshardStep& step, BufferId read, BufferId written, std::int64_t device,
+               Dense<T>& out) {
+    const auto group = digits_.group(device, step.digits);
+    const auto kind = senders(step.kind);
     std::int64_t received = 0;
     const auto from = [&](std::int64_t sender) {
-      received += add_overlap(shard(task.reads[0], sender), box(task.reads[0], sender), out,
-                              box(task.writes[0], device));
+      received += add_overlap(shard(read, sender), box(read, sender), out, box(written, device));
     };
     if (kind == Senders::kSelf) from(device);
-    if (kind == Senders::kSelfIfRoot && device == group[0]) from(device);
-    if (kind == Senders::kRoot) from(group[0]);
+    const auto root = group[static_cast<std::size_t>(root_of(step, digits_))];
+    if (kind == Senders::kSelfIfRoot && device == root) from(device);
+    if (kind == Senders::kRoot) from(root);
     if (kind == Senders::kSummands || kind == Senders::kPieces) std::ranges::for_each(group, from);
 
     // Did the definition make sense for these layouts?
     const auto all = static_cast<std::int64_t>(out.data.size());
     const auto members = static_cast<std::int64_t>(group.size());
     const auto expected = [&] {
-      if (task.step.kind == Step::kPad) return all / members;
-      if (kind == Senders::kSelfIfRoot) return device == group[0] ? all : 0;
+      if (step.kind == Step::kPad) return all / members;
+      if (kind == Senders::kSelfIfRoot) return device == root ? all : 0;
       return kind == Senders::kSummands ? all * members : all;
     }();
-    CHECK(received == expected, machine::name(task.step.kind), to_text(task.step.before),
-          to_text(task.step.after), received, expected);
+    CHECK(received == expected, machine::name(step.kind), to_text(step.before), to_text(step.after),
+          received, expected);
   }
 
   const Program& program_;
   const Digits& digits_;
   T learning_rate_;
+  std::int64_t micro_batch_ = 0;
+  std::set<std::pair<std::size_t, std::int64_t>> sent_;  // tasks, in micro-batches
   Execution<T> out_;
 };
 
@@ -395,13 +455,14 @@ Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferI
   const Box everything =
       box_of(Layout(digits.count(), DigitRole::kReplica), digits, 0, buffer.sizes);
   Dense<T> out(buffer.sizes);
-  for (std::int64_t device = 0; device < digits.devices(); ++device) {
-    const auto& shard = shards[static_cast<std::size_t>(device)];
-    CHECK(shard.data.empty() != holds(buffer.layout, digits, device), device);
+  for (std::size_t n = 0; n < shards.size(); ++n) {
+    const auto slot = static_cast<std::int64_t>(n);
+    const auto& shard = shards[n];
+    CHECK(shard.data.empty() != holds(buffer.layout, digits, slot), slot);
     if (shard.data.empty()) continue;
-    const auto first = digits.group(device, copies)[0];
-    if (device == first) {
-      add_overlap(shard, box_of(buffer.layout, digits, device, buffer.sizes), out, everything);
+    const auto first = digits.group(slot, copies)[0];
+    if (slot == first) {
+      add_overlap(shard, box_of(buffer.layout, digits, slot, buffer.sizes), out, everything);
     } else if (replicas_agree != nullptr && shard != shards[static_cast<std::size_t>(first)]) {
       *replicas_agree = false;
     }

@@ -17,7 +17,8 @@ namespace tandem::lower {
 
 template <class T>
 struct Execution {
-  // By buffer, by device. No data where the device holds no shard, or no task has written.
+  // By buffer, by slot (those of the first micro-batch, where there is one buffer for the step). No
+  // data where the slot holds no shard, or no task has written.
   std::vector<std::vector<Dense<T>>> buffers;
 };
 

@@ -4,7 +4,9 @@
 
 namespace tandem::machine {
 
-Digits::Digits(const Machine& machine) {
+Digits::Digits(const Machine& machine, std::int64_t micro_batches) : micro_batches_(micro_batches) {
+  CHECK(micro_batches >= 1, micro_batches);
+  if (micro_batches > 1) digits_.push_back({kTime, micro_batches});
   for (std::size_t level = 0; level < machine.levels.size(); ++level) {
     std::int64_t rest = machine.levels[level].count;
     for (std::int64_t p = 2; p * p <= rest; ++p) {
@@ -12,9 +14,15 @@ Digits::Digits(const Machine& machine) {
     }
     if (rest > 1) digits_.push_back({level, rest});
   }
-  // kMaxDevices keeps any machine that was parsed below this.
-  static_assert(kMaxDevices <= std::int64_t{1} << kMax);
+  // kMaxDevices keeps any machine that was parsed below this, with one digit left for time.
+  static_assert(kMaxDevices <= std::int64_t{1} << (kMax - 1));
   CHECK(count() <= kMax, machine.name, count());
+  strides_.resize(count());
+  std::int64_t stride = 1;
+  for (std::size_t i = count(); i-- > 0;) {
+    strides_[i] = stride;
+    stride *= digits_[i].size;
+  }
 }
 
 std::int64_t Digits::group_size(DigitMask mask) const {
@@ -33,43 +41,27 @@ std::int64_t Digits::group_size(DigitMask mask, std::size_t level) const {
   return size;
 }
 
-std::vector<std::int64_t> Digits::coordinates(std::int64_t device) const {
-  std::vector<std::int64_t> out(count());
-  for (std::size_t i = count(); i-- > 0;) {
-    out[i] = device % digits_[i].size;
-    device /= digits_[i].size;
-  }
-  return out;
-}
-
-std::int64_t Digits::rank_in_group(std::int64_t device, DigitMask mask) const {
+std::int64_t Digits::rank_in_group(std::int64_t slot, DigitMask mask) const {
   std::int64_t rank = 0;
-  std::int64_t weight = 1;
-  for (std::size_t i = count(); i-- > 0;) {
-    const auto size = digits_[i].size;
-    if ((mask >> i & 1U) != 0) {
-      rank += device % size * weight;
-      weight *= size;
-    }
-    device /= size;
+  for (std::size_t i = 0; i < count(); ++i) {
+    if ((mask >> i & 1U) != 0) rank = rank * digits_[i].size + coordinate(slot, i);
   }
   return rank;
 }
 
-std::vector<std::int64_t> Digits::group(std::int64_t device, DigitMask mask) const {
-  // Digits are added from the outermost, each one subdividing the ranks so far.
-  std::vector<std::int64_t> members = {0};
-  std::int64_t stride = devices();
+std::vector<std::int64_t> Digits::group(std::int64_t slot, DigitMask mask) const {
+  std::int64_t first = slot;
   for (std::size_t i = 0; i < count(); ++i) {
-    const auto size = digits_[i].size;
-    stride /= size;
-    const bool inside = (mask >> i & 1U) != 0;
-    const auto own = device / stride % size;
+    if ((mask >> i & 1U) != 0) first -= coordinate(slot, i) * strides_[i];
+  }
+  // Digits are added from the outermost, each one subdividing the ranks so far.
+  std::vector<std::int64_t> members = {first};
+  for (std::size_t i = 0; i < count(); ++i) {
+    if ((mask >> i & 1U) == 0) continue;
     std::vector<std::int64_t> next;
+    next.reserve(members.size() * static_cast<std::size_t>(digits_[i].size));
     for (const auto base : members) {
-      for (std::int64_t c = inside ? 0 : own; c < (inside ? size : own + 1); ++c) {
-        next.push_back(base + c * stride);
-      }
+      for (std::int64_t c = 0; c < digits_[i].size; ++c) next.push_back(base + c * strides_[i]);
     }
     members = std::move(next);
   }

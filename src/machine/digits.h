@@ -1,6 +1,11 @@
 // A machine's devices as digits: every level's count in prime factors, outermost level first.
 // summit:8 has the digits node 2, node 2, node 2, socket 2, gpu 3; device 47 is 1 1 1 1 2.
 // A layout (machine/layout.h) says what each digit does to a tensor.
+//
+// Where a step runs in micro-batches, these are one more digit, before all others: time. A tensor
+// cut along it is there piece by piece, a replica over it is the same in every micro-batch, a
+// partial sum over it is accumulated. So a *slot* is a device in a micro-batch; the first
+// `devices()` slots are the devices in the first one.
 #pragma once
 
 #include <array>
@@ -14,33 +19,46 @@ namespace tandem::machine {
 using DigitMask = std::uint32_t;
 
 struct Digit {
-  std::size_t level = 0;
+  std::size_t level = 0;  // kTime for the micro-batches
   std::int64_t size = 1;
 };
+inline constexpr std::size_t kTime = static_cast<std::size_t>(-1);
 
 class Digits {
  public:
-  static constexpr std::size_t kMax = 20;
+  static constexpr std::size_t kMax = 21;
 
-  explicit Digits(const Machine& machine);
+  explicit Digits(const Machine& machine, std::int64_t micro_batches = 1);
 
   [[nodiscard]] std::size_t count() const { return digits_.size(); }
   [[nodiscard]] const Digit& operator[](std::size_t i) const { return digits_[i]; }
   [[nodiscard]] DigitMask all() const { return (DigitMask{1} << count()) - 1; }
-  // How many devices differ in the digits of `mask` only.
+  // The digit of the micro-batches; 0 where there is one micro-batch.
+  [[nodiscard]] DigitMask time() const { return micro_batches_ > 1 ? 1 : 0; }
+  // Those of the machine.
+  [[nodiscard]] DigitMask space() const { return all() & ~time(); }
+  [[nodiscard]] std::int64_t micro_batches() const { return micro_batches_; }
+  // How many slots differ in the digits of `mask` only.
   [[nodiscard]] std::int64_t group_size(DigitMask mask) const;
   // The same, counting only the digits of one level.
   [[nodiscard]] std::int64_t group_size(DigitMask mask, std::size_t level) const;
-  [[nodiscard]] std::int64_t devices() const { return group_size(all()); }
+  [[nodiscard]] std::int64_t devices() const { return group_size(space()); }
+  [[nodiscard]] std::int64_t slot(std::int64_t device, std::int64_t micro_batch) const {
+    return micro_batch * devices() + device;
+  }
 
-  [[nodiscard]] std::vector<std::int64_t> coordinates(std::int64_t device) const;
-  // The position of `device` within its group: the mixed radix of the digits in `mask`.
-  [[nodiscard]] std::int64_t rank_in_group(std::int64_t device, DigitMask mask) const;
-  // The devices that share all of `device`'s other digits, by their rank in the group.
-  [[nodiscard]] std::vector<std::int64_t> group(std::int64_t device, DigitMask mask) const;
+  [[nodiscard]] std::int64_t coordinate(std::int64_t slot, std::size_t digit) const {
+    return slot / strides_[digit] % digits_[digit].size;
+  }
+  // The position of `slot` within its group: the mixed radix of the digits in `mask`.
+  [[nodiscard]] std::int64_t rank_in_group(std::int64_t slot, DigitMask mask) const;
+  // The slots that share all of `slot`'s other digits, by their rank in the group.
+  [[nodiscard]] std::vector<std::int64_t> group(std::int64_t slot, DigitMask mask) const;
 
  private:
   std::vector<Digit> digits_;
+  std::vector<std::int64_t> strides_;  // what 1 more in a digit adds to the slot's number
+  std::int64_t micro_batches_ = 1;
 };
 
 }  // namespace tandem::machine

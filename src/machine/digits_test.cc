@@ -50,8 +50,27 @@ TEST(Digits, KnowTheirLevels) {
 
 TEST(Digits, TheLastDeviceOfSummit) {
   const Digits digits(machine_of({8, 2, 3}));
-  EXPECT_EQ(digits.coordinates(47), (Sizes{1, 1, 1, 1, 2}));
-  EXPECT_EQ(digits.coordinates(4), (Sizes{0, 0, 0, 1, 1}));
+  const auto coordinates = [&](std::int64_t device) {
+    Sizes out;
+    for (std::size_t i = 0; i < digits.count(); ++i) out.push_back(digits.coordinate(device, i));
+    return out;
+  };
+  EXPECT_EQ(coordinates(47), (Sizes{1, 1, 1, 1, 2}));
+  EXPECT_EQ(coordinates(4), (Sizes{0, 0, 0, 1, 1}));
+}
+
+TEST(Digits, MicroBatchesAreTheFirst) {
+  const Digits digits(machine_of({2, 3}), 4);
+  EXPECT_EQ(sizes_of(digits), (Sizes{4, 2, 3}));
+  EXPECT_EQ(digits[0].level, kTime);
+  EXPECT_EQ(digits.time(), 1U);
+  EXPECT_EQ(digits.space(), 0b110U);
+  EXPECT_EQ(digits.devices(), 6);
+  EXPECT_EQ(digits.slot(5, 3), 23);
+  EXPECT_EQ(digits.coordinate(23, 0), 3);
+  EXPECT_EQ(digits.rank_in_group(23, digits.space()), 5);
+  EXPECT_EQ(digits.group(5, digits.time()), (Sizes{5, 11, 17, 23}));
+  EXPECT_EQ(Digits(machine_of({2, 3})).time(), 0U);
 }
 
 TEST(Digits, GroupSizes) {

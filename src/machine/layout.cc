@@ -5,13 +5,15 @@ namespace tandem::machine {
 char DigitRole::text() const {
   if (is_dim()) return static_cast<char>('0' + code_);
   if (*this == kReplica) return 'r';
-  return *this == kPartial ? 'p' : '.';
+  if (*this == kPartial) return 'p';
+  return place() == 0 ? '.' : static_cast<char>('A' + place() - 1);
 }
 
 std::optional<DigitRole> DigitRole::parse(char c) {
   if (c >= '0' && c < static_cast<char>('0' + Shape::kMaxRank)) {
     return dim(static_cast<std::size_t>(c - '0'));
   }
+  if (c >= 'A' && c <= 'Z') return idle(c - 'A' + 1);
   switch (c) {
     case 'r':
       return kReplica;
@@ -28,6 +30,14 @@ DigitMask Layout::digits(DigitRole role) const {
   DigitMask mask = 0;
   for (std::size_t i = 0; i < count_; ++i) {
     if (roles_[i] == role) mask |= DigitMask{1} << i;
+  }
+  return mask;
+}
+
+DigitMask Layout::idle() const {
+  DigitMask mask = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (roles_[i].is_idle()) mask |= DigitMask{1} << i;
   }
   return mask;
 }
@@ -75,6 +85,7 @@ std::optional<ParallelShape> parallel_shape(const Layout& layout, const Shape& s
     const auto size = digits[i].size;
     if (role == DigitRole::kReplica) out.replicas *= size;
     if (role == DigitRole::kPartial) out.partial *= size;
+    if (role.is_idle() && role.place() >= size) return std::nullopt;
     if (!role.is_dim()) continue;
     if (role.dim() >= sizes.rank()) return std::nullopt;
     auto& degree = out.degrees[role.dim()];
@@ -84,15 +95,18 @@ std::optional<ParallelShape> parallel_shape(const Layout& layout, const Shape& s
   return out;
 }
 
-Range range_of(const Layout& layout, const Digits& digits, std::int64_t device, std::size_t dim,
+Range range_of(const Layout& layout, const Digits& digits, std::int64_t slot, std::size_t dim,
                std::int64_t extent) {
   const auto mask = layout.digits(DigitRole::dim(dim));
   const auto size = extent / digits.group_size(mask);
-  return {digits.rank_in_group(device, mask) * size, size};
+  return {digits.rank_in_group(slot, mask) * size, size};
 }
 
-bool holds(const Layout& layout, const Digits& digits, std::int64_t device) {
-  return digits.rank_in_group(device, layout.digits(DigitRole::kIdle)) == 0;
+bool holds(const Layout& layout, const Digits& digits, std::int64_t slot) {
+  for (std::size_t i = 0; i < layout.count(); ++i) {
+    if (layout[i].is_idle() && digits.coordinate(slot, i) != layout[i].place()) return false;
+  }
+  return true;
 }
 
 }  // namespace tandem::machine

@@ -3,8 +3,9 @@
 // part.
 //
 // Text, a character a digit: a dimension's number, 'r' replica, 'p' partial sum, '.' idle (only the
-// devices whose digit is 0 hold the tensor). "000rr" on summit:8: the first dimension over the 8
-// nodes, a copy for each of the 6 GPUs inside.
+// devices whose digit is 0 hold the tensor), 'A', 'B', ... idle too, but those whose digit is 1, 2,
+// ... hold it. "000rr" on summit:8: the first dimension over the 8 nodes, a copy for each of the 6
+// GPUs inside; ".AAr." is in node 3 only.
 // Several digits of one dimension count in machine order, the outermost being the major one.
 #pragma once
 
@@ -26,9 +27,17 @@ class DigitRole {
  public:
   constexpr DigitRole() = default;
   static constexpr DigitRole dim(std::size_t d) { return DigitRole(static_cast<std::int8_t>(d)); }
+  // Only the devices whose digit is `place` hold the tensor.
+  static constexpr DigitRole idle(std::int64_t place) {
+    return DigitRole(static_cast<std::int8_t>(kFirstIdle - place));
+  }
+  // Places that have a letter, and 0.
+  static constexpr std::int64_t kPlaces = 27;
 
   [[nodiscard]] constexpr bool is_dim() const { return code_ >= 0; }
   [[nodiscard]] constexpr std::size_t dim() const { return static_cast<std::size_t>(code_); }
+  [[nodiscard]] constexpr bool is_idle() const { return code_ <= kFirstIdle; }
+  [[nodiscard]] constexpr std::int64_t place() const { return kFirstIdle - code_; }
   [[nodiscard]] char text() const;
   static std::optional<DigitRole> parse(char c);
   constexpr auto operator<=>(const DigitRole&) const = default;
@@ -36,12 +45,13 @@ class DigitRole {
   static const DigitRole kIdle, kReplica, kPartial;
 
  private:
+  static constexpr std::int8_t kFirstIdle = -3;
   constexpr explicit DigitRole(std::int8_t code) : code_(code) {}
-  std::int8_t code_ = -1;
+  std::int8_t code_ = kFirstIdle;
 };
-inline constexpr DigitRole DigitRole::kIdle = DigitRole(-1);
-inline constexpr DigitRole DigitRole::kReplica = DigitRole(-2);
-inline constexpr DigitRole DigitRole::kPartial = DigitRole(-3);
+inline constexpr DigitRole DigitRole::kReplica = DigitRole(-1);
+inline constexpr DigitRole DigitRole::kPartial = DigitRole(-2);
+inline constexpr DigitRole DigitRole::kIdle = DigitRole::idle(0);
 
 class Layout {
  public:
@@ -58,6 +68,8 @@ class Layout {
 
   // The digits with this role.
   [[nodiscard]] DigitMask digits(DigitRole role) const;
+  // Those that are idle, at whatever place.
+  [[nodiscard]] DigitMask idle() const;
   [[nodiscard]] Hash hash() const;
 
  private:
@@ -75,15 +87,15 @@ Layout dual(const Layout& layout);
 std::optional<ParallelShape> parallel_shape(const Layout& layout, const Shape& sizes,
                                             const Digits& digits);
 
-// The index range of `dim` that `device` holds: [offset, offset + size).
+// The index range of `dim` that a slot holds: [offset, offset + size).
 struct Range {
   std::int64_t offset = 0;
   std::int64_t size = 0;
 };
-Range range_of(const Layout& layout, const Digits& digits, std::int64_t device, std::size_t dim,
+Range range_of(const Layout& layout, const Digits& digits, std::int64_t slot, std::size_t dim,
                std::int64_t extent);
 
-// Does `device` hold a shard at all? False where an idle digit is not 0.
-bool holds(const Layout& layout, const Digits& digits, std::int64_t device);
+// Does the slot hold a shard at all? False where an idle digit is not at its place.
+bool holds(const Layout& layout, const Digits& digits, std::int64_t slot);
 
 }  // namespace tandem::machine

@@ -18,7 +18,7 @@ DigitRole input_role(const ops::Signature& s, DigitUse use, std::size_t input) {
     const bool carries = ((s.partial_inputs[use.through_set()] >> input) & 1U) != 0;
     return carries ? DigitRole::kPartial : DigitRole::kReplica;
   }
-  return use == DigitUse::kReplica ? DigitRole::kReplica : DigitRole::kIdle;
+  return use.is_idle() ? DigitRole::idle(use.place()) : DigitRole::kReplica;
 }
 
 DigitRole output_role(const ops::Signature& s, DigitUse use) {
@@ -26,7 +26,7 @@ DigitRole output_role(const ops::Signature& s, DigitUse use) {
     return along(s.map.output_dim(use.factor()), DigitRole::kPartial);
   }
   if (use.is_through()) return DigitRole::kPartial;
-  return use == DigitUse::kReplica ? DigitRole::kReplica : DigitRole::kIdle;
+  return use.is_idle() ? DigitRole::idle(use.place()) : DigitRole::kReplica;
 }
 
 // Every use that could explain digit `i` of the operands; the first that fits all of them is right,
@@ -40,7 +40,10 @@ std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout>
     return true;
   };
   if (fits(DigitUse::kReplica)) return DigitUse::kReplica;
-  if (fits(DigitUse::kIdle)) return DigitUse::kIdle;
+  if (const auto role = inputs[0][i]; role.is_idle()) {
+    const auto use = DigitUse::idle(role.place());
+    return fits(use) ? std::optional(use) : std::nullopt;
+  }
   for (std::size_t set = 0; set < s.partial_inputs.size(); ++set) {
     if (fits(DigitUse::through(set))) return DigitUse::through(set);
   }

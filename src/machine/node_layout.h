@@ -24,22 +24,32 @@ class DigitUse {
   [[nodiscard]] constexpr ops::FactorId factor() const { return static_cast<ops::FactorId>(code_); }
   // Carries partial sums through the inputs of Signature::partial_inputs[set].
   static constexpr DigitUse through(std::size_t set) {
-    return DigitUse(static_cast<std::int8_t>(-16 - static_cast<int>(set)));
+    return DigitUse(static_cast<std::int8_t>(kFirstThrough - static_cast<int>(set)));
   }
-  [[nodiscard]] constexpr bool is_through() const { return code_ <= -16; }
+  [[nodiscard]] constexpr bool is_through() const {
+    return code_ <= kFirstThrough && code_ > kFirstIdle;
+  }
   [[nodiscard]] constexpr std::size_t through_set() const {
-    return static_cast<std::size_t>(-16 - code_);
+    return static_cast<std::size_t>(kFirstThrough - code_);
   }
+  // Only the devices whose digit is `place` compute.
+  static constexpr DigitUse idle(std::int64_t place) {
+    return DigitUse(static_cast<std::int8_t>(kFirstIdle - place));
+  }
+  [[nodiscard]] constexpr bool is_idle() const { return code_ <= kFirstIdle; }
+  [[nodiscard]] constexpr std::int64_t place() const { return kFirstIdle - code_; }
   constexpr auto operator<=>(const DigitUse&) const = default;
 
   static const DigitUse kIdle, kReplica;
 
  private:
+  static constexpr std::int8_t kFirstThrough = -2;
+  static constexpr std::int8_t kFirstIdle = -64;
   constexpr explicit DigitUse(std::int8_t code) : code_(code) {}
-  std::int8_t code_ = -1;
+  std::int8_t code_ = kFirstIdle;
 };
-inline constexpr DigitUse DigitUse::kIdle = DigitUse(-1);
-inline constexpr DigitUse DigitUse::kReplica = DigitUse(-2);
+inline constexpr DigitUse DigitUse::kReplica = DigitUse(-1);
+inline constexpr DigitUse DigitUse::kIdle = DigitUse::idle(0);
 
 struct NodeLayout {
   std::array<DigitUse, Digits::kMax> uses{};

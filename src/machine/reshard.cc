@@ -33,6 +33,8 @@ std::string_view name(Step s) {
       return "broadcast";
     case Step::kScatter:
       return "scatter";
+    case Step::kSend:
+      return "send";
   }
   CHECK(false);
 }
@@ -58,14 +60,15 @@ Step kind_of(DigitRole from, DigitRole to) {
     return to == kReplica ? Step::kAllReduce : Step::kReduce;
   }
   if (to.is_dim()) return Step::kScatter;
+  if (to.is_idle()) return Step::kSend;
   return to == kReplica ? Step::kBroadcast : Step::kZero;
 }
 
 // Cheap and shrinking first, growing last: what is left to move is then smallest.
 constexpr std::array kOrder = {
-    Step::kDrop,      Step::kSlice,   Step::kMask,      Step::kReduceScatter, Step::kReduce,
-    Step::kAllToAll,  Step::kScatter, Step::kAllReduce, Step::kGather,        Step::kAllGather,
-    Step::kBroadcast, Step::kPad,     Step::kZero};
+    Step::kDrop,      Step::kSlice,     Step::kMask,      Step::kReduceScatter, Step::kReduce,
+    Step::kAllToAll,  Step::kScatter,   Step::kAllReduce, Step::kSend,          Step::kGather,
+    Step::kAllGather, Step::kBroadcast, Step::kPad,       Step::kZero};
 
 class Resharding {
  public:
@@ -195,6 +198,27 @@ class Resharding {
 };
 
 }  // namespace
+
+namespace {
+// The rank of the place in a group; 0 in digits that are not idle.
+std::int64_t rank_of_place(const Layout& layout, DigitMask group, const Digits& digits) {
+  std::int64_t rank = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if ((group >> i & 1U) == 0) continue;
+    rank = rank * digits[i].size + (layout[i].is_idle() ? layout[i].place() : 0);
+  }
+  return rank;
+}
+}  // namespace
+
+std::int64_t root_of(const ReshardStep& step, const Digits& digits) {
+  const bool leaves = (step.before.idle() & step.digits) != 0;
+  return rank_of_place(leaves ? step.before : step.after, step.digits, digits);
+}
+
+std::int64_t target_of(const ReshardStep& step, const Digits& digits) {
+  return rank_of_place(step.after, step.digits, digits);
+}
 
 std::vector<ReshardStep> reshard(const Layout& from, const Layout& to) {
   CHECK(from.count() == to.count());

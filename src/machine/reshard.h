@@ -30,10 +30,13 @@ enum class Step : std::uint8_t {
   kGather,         // dim -> idle
   kBroadcast,      // idle -> replica
   kScatter,        // idle -> dim
+  kSend,           // idle -> idle at another place
 };
 constexpr bool is_local(Step s) { return s <= Step::kZero; }
 std::string_view name(Step s);  // "all_reduce"
 
+// In a collective with a root (reduce, gather, broadcast, scatter, send: its source) the root is
+// the device at the idle digits' place.
 struct ReshardStep {
   Step kind = Step::kSlice;
   DigitMask digits = 0;      // over which devices
@@ -41,6 +44,10 @@ struct ReshardStep {
   std::size_t to_dim = 0;    // where they join one
   Layout before, after;
 };
+
+// The root's rank in its group; 0 for a collective without one. And that of a send's target.
+std::int64_t root_of(const ReshardStep& step, const Digits& digits);
+std::int64_t target_of(const ReshardStep& step, const Digits& digits);
 
 std::vector<ReshardStep> reshard(const Layout& from, const Layout& to);
 

@@ -25,7 +25,7 @@ using term::Term;
 enum class Role : std::uint8_t {
   kSource,    // input, weight: no operands
   kCompute,   // has a meaning per element and a kernel
-  kParallel,  // Partition, Combine, Replicate, Reduce, Unreplicate: the identity on meaning
+  kParallel,  // Partition, Combine, Replicate, Reduce, Unreplicate, Send: the identity on meaning
 };
 
 // name=value pairs as written in a graph's text.

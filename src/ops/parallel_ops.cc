@@ -4,14 +4,22 @@
 //   partition(dim, d)  [n]     -> [n/d]     combine(dim, d)  [n/d]   -> [n]
 //   replicate(d)       [n]     -> [n]*d     reduce(d)        [n]+d   -> [n]   (adds the summands)
 //                                           unreplicate(d)   [n]*d   -> [n]   (keeps replica 0)
+//   send()             [n]     -> [n]       the same shards on other devices; its own pair
 //
-// Each adds or removes the minor digit of what it changes.
+// Each but send adds or removes the minor digit of what it changes.
 #include "ops/attributes.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
 
 namespace {
+
+void check_degree(const NoAttributes& /*none*/) {}
+void check_degree(const auto& a) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 30U;
+  if (a.degree >= 1 && a.degree <= kLargest) return;
+  throw UserError("graph", "", fmt::format("degree {} is not in 1..2^30", a.degree));
+}
 
 template <class Attributes>
 OpDefinition<Attributes> parallel(const std::string& name, const std::string& doc,
@@ -26,10 +34,7 @@ OpDefinition<Attributes> parallel(const std::string& name, const std::string& do
             if (in.size() != 1) {
               throw UserError("graph", "", fmt::format("takes 1 inputs and has {}", in.size()));
             }
-            if (constexpr std::int64_t kLargest = std::int64_t{1} << 30U;
-                a.degree < 1 || a.degree > kLargest) {
-              throw UserError("graph", "", fmt::format("degree {} is not in 1..2^30", a.degree));
-            }
+            check_degree(a);
             return TensorType{change(a, in[0].shape), in[0].dtype, in[0].density};
           },
   };
@@ -100,6 +105,8 @@ ParallelShape unreplicate(const Degree& a, ParallelShape shape) {
   return shape;
 }
 
+ParallelShape send(const NoAttributes& /*none*/, ParallelShape shape) { return shape; }
+
 }  // namespace
 
 const OpSpec kPartition = define_op(
@@ -109,6 +116,8 @@ const OpSpec kCombine = define_op(
 const OpSpec kReplicate =
     define_op(parallel<Degree>("replicate", "copies to `degree` devices", replicate));
 const OpSpec kReduce = define_op(parallel<Degree>("reduce", "adds `degree` partial sums", reduce));
+const OpSpec kSend =
+    define_op(parallel<NoAttributes>("send", "the same shards on other devices", send));
 const OpSpec kUnreplicate =
     define_op(parallel<Degree>("unreplicate", "keeps the first of `degree` replicas", unreplicate));
 

@@ -82,6 +82,7 @@ extern const OpSpec kRope;
 extern const OpSpec kRowMax;
 extern const OpSpec kRsqrt;
 extern const OpSpec kScale;
+extern const OpSpec kSend;
 extern const OpSpec kSigmoid;
 extern const OpSpec kSilu;
 extern const OpSpec kSin;

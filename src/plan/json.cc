@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 std::string hex(Hash h) { return fmt::format("{:016x}", h); }
 
@@ -57,12 +57,80 @@ std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Gra
   return out;
 }
 
-std::int64_t read_batch(const Reader& reader) {
-  const auto batch = reader.get<Json>("batch");
-  if (!batch.is_number_integer() || batch.get<std::int64_t>() < 1) {
-    reader.fail("batch", "must be a whole number from 1");
+std::int64_t read_count(const Reader& reader, const Json& json, const char* key) {
+  const auto at = json.find(key);
+  constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
+  if (at == json.end() || !at->is_number_integer() || *at < 1 || *at > kLargest) {
+    reader.fail(key, "must be a whole number from 1");
   }
-  return batch.get<std::int64_t>();
+  return at->get<std::int64_t>();
+}
+
+// "-ss--": the digits whose places are the pipeline's ranks.
+std::string ranks_text(machine::DigitMask ranks, std::size_t digits) {
+  std::string out(digits, '-');
+  for (std::size_t i = 0; i < digits; ++i) {
+    if ((ranks >> i & 1U) != 0) out[i] = 's';
+  }
+  return out;
+}
+
+Json schedule_json(const Schedule& s, std::size_t digits) {
+  return {{"order", name(s.order)},
+          {"micro_batches", s.micro_batches},
+          {"stages", s.stages},
+          {"ranks", ranks_text(s.digits, digits)},
+          {"reduce_each", s.reduce_each}};
+}
+
+Schedule read_schedule(const Reader& reader) {
+  const auto json = reader.get<Json>("schedule");
+  if (!json.is_object()) reader.fail("schedule", "has the wrong type");
+  Schedule out;
+  const auto text = [&](const char* key) {
+    const auto at = json.find(key);
+    if (at == json.end() || !at->is_string()) reader.fail(key, "must be a text");
+    return at->get<std::string>();
+  };
+  const auto order = parse_order(text("order"));
+  if (!order) reader.fail("order", "must be gpipe, 1f1b or interleaved");
+  out.order = *order;
+  out.micro_batches = read_count(reader, json, "micro_batches");
+  out.stages = read_count(reader, json, "stages");
+  constexpr std::int64_t kMost = 4096;
+  if (out.stages > kMost) reader.fail("stages", fmt::format("must be at most {}", kMost));
+  const auto ranks = text("ranks");
+  if (ranks.size() > machine::Digits::kMax || ranks.find_first_not_of("-s") != std::string::npos) {
+    reader.fail("ranks", "must have a '-' or an 's' for every digit");
+  }
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] == 's') out.digits |= machine::DigitMask{1} << i;
+  }
+  const auto each = json.find("reduce_each");
+  if (each == json.end() || !each->is_boolean())
+    reader.fail("reduce_each", "must be true or false");
+  out.reduce_each = each->get<bool>();
+  return out;
+}
+
+// The nodes named, by node.
+void read_stages_and_remade(const Reader& reader, MappedGraph& mapped) {
+  std::unordered_map<std::string, std::size_t> index;
+  for (auto id : mapped.pcg.ids()) index[mapped.pcg.node(id).name] = id.index();
+  const auto find = [&](const char* key, const std::string& name) {
+    const auto at = index.find(name);
+    if (at == index.end()) reader.fail(key, fmt::format("names %{}, which is not there", name));
+    return at->second;
+  };
+  mapped.stage.assign(mapped.pcg.size(), 0);
+  mapped.remake.assign(mapped.pcg.size(), false);
+  for (const auto& [name, stage] :
+       reader.get<std::unordered_map<std::string, std::uint16_t>>("stages")) {
+    mapped.stage[find("stages", name)] = stage;
+  }
+  for (const auto& name : reader.get<std::vector<std::string>>("remake")) {
+    mapped.remake[find("remake", name)] = true;
+  }
 }
 
 void read_prediction(const Reader& reader, Plan& plan) {
@@ -81,7 +149,15 @@ void read_prediction(const Reader& reader, Plan& plan) {
 std::string to_json(const Plan& plan) {
   Json layouts = Json::object();
   const auto& pcg = plan.mapped.pcg;
-  for (auto id : pcg.ids()) layouts[pcg.node(id).name] = to_text(plan.mapped.layouts[id.index()]);
+  Json stages = Json::object();
+  Json remake = Json::array();
+  for (auto id : pcg.ids()) {
+    const auto& name = pcg.node(id).name;
+    layouts[name] = to_text(plan.mapped.layouts[id.index()]);
+    if (const auto stage = plan.mapped.stage[id.index()]; stage != 0) stages[name] = stage;
+    if (plan.mapped.remake[id.index()]) remake.push_back(name);
+  }
+  const auto digits = plan.mapped.layouts.empty() ? 0 : plan.mapped.layouts[0].count();
   const Json out = {
       {"tandem_plan", kVersion},
       {"model", plan.model},
@@ -92,6 +168,9 @@ std::string to_json(const Plan& plan) {
       {"dtype", name(plan.dtype)},
       {"graph", to_text(pcg)},
       {"layouts", layouts},
+      {"schedule", schedule_json(plan.mapped.schedule, digits)},
+      {"stages", stages},
+      {"remake", remake},
       {"derivation", Json::array()},
       {"hashes",
        {{"graph", hex(erase_parallelism(pcg).identity_hash())},
@@ -114,7 +193,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   plan.model = reader.get<std::string>("model");
   plan.machine = reader.get<std::string>("machine");
   plan.strategy = reader.get<std::string>("strategy");
-  plan.batch = read_batch(reader);
+  plan.batch = read_count(reader, json, "batch");
   const auto optimizer = reader.get<std::string>("optimizer");
   if (optimizer != "sgd" && optimizer != "adam") reader.fail("optimizer", "must be sgd or adam");
   plan.optimizer = optimizer == "sgd" ? Optimizer::kSgd : Optimizer::kAdam;
@@ -123,6 +202,8 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   }
   plan.mapped.pcg = graph::parse_graph(reader.get<std::string>("graph"), source + ":graph");
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
+  plan.mapped.schedule = read_schedule(reader);
+  read_stages_and_remade(reader, plan.mapped);
   const auto hashes = reader.get<std::unordered_map<std::string, std::string>>("hashes");
   const auto hash = hashes.find("graph");
   if (hash == hashes.end() ||
@@ -138,7 +219,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   }
   read_prediction(reader, plan);
   try {
-    check_mapped(plan.mapped, machine::Digits(machine::load_machine(plan.machine)));
+    check_mapped(plan.mapped, digits_of(plan, machine::load_machine(plan.machine)));
   } catch (const UserError& e) {
     throw UserError(e.kind, source + ": " + e.where, e.message, e.hint);
   }

@@ -23,7 +23,7 @@ class Parallelizer {
   Parallelizer(const graph::Graph& model, const Digits& digits, const std::vector<Choice>& choices)
       : model_(model), digits_(digits), choices_(choices), builder_(model.name()) {}
 
-  MappedGraph run() {
+  MappedGraph run(const Schedule& schedule) {
     image_.resize(model_.size());
     for (auto id : model_.ids()) {
       const auto& node = model_.node(id);
@@ -31,44 +31,57 @@ class Parallelizer {
     }
     std::vector<NodeId> outputs;
     for (auto o : model_.outputs()) outputs.push_back(image_[o.index()]);
-    return {builder_.finish(std::move(outputs)), std::move(layouts_)};
+    out_.pcg = builder_.finish(std::move(outputs));
+    out_.schedule = schedule;
+    return std::move(out_);
   }
 
  private:
   NodeId add(const ops::Op& op, std::span<const NodeId> inputs, const std::string& name,
-             const Layout& layout) {
-    layouts_.push_back(layout);
+             const Layout& layout, std::uint16_t stage, bool remake) {
+    out_.layouts.push_back(layout);
+    out_.stage.push_back(stage);
+    out_.remake.push_back(remake);
     return builder_.add(op, inputs, name);
   }
 
   NodeId add_source(NodeId id) {
     const auto& node = model_.node(id);
-    const auto& layout = choices_[id.index()].source;
+    const auto& choice = choices_[id.index()];
+    const auto& layout = choice.source;
     const auto shape = parallel_shape(layout, node.type.shape.sizes, digits_);
     CHECK(shape.has_value(), node.name, to_text(layout));
-    return add(ops::with_shape(node.op, *shape), {}, node.name, layout);
+    return add(ops::with_shape(node.op, *shape), {}, node.name, layout, choice.stage,
+               choice.remake);
   }
 
   NodeId add_operator(NodeId id) {
     const auto& node = model_.node(id);
     const auto& s = signature_of(model_, id);
-    const auto& uses = choices_[id.index()].node;
+    const auto& choice = choices_[id.index()];
+    const auto& uses = choice.node;
     std::vector<NodeId> inputs;
     for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
       const auto producer = image_[model_.inputs(id)[i].index()];
-      inputs.push_back(bring(producer, input_layout(s, uses, digits_.count(), i)));
+      inputs.push_back(bring(producer, input_layout(s, uses, digits_.count(), i), choice.stage));
     }
-    return add(node.op, inputs, node.name, output_layout(s, uses, digits_.count()));
+    return add(node.op, inputs, node.name, output_layout(s, uses, digits_.count()), choice.stage,
+               choice.remake);
   }
 
   // `producer`'s tensor in the layout wanted, through new parallelization operators if need be.
-  NodeId bring(NodeId producer, const Layout& wanted) {
-    const Layout& has = layouts_[producer.index()];
+  NodeId bring(NodeId producer, const Layout& wanted, std::uint16_t stage) {
+    const Layout has = out_.layouts[producer.index()];
     if (has == wanted) return producer;
     const auto [at, fresh] = brought_.try_emplace({producer, wanted});
     if (!fresh) return at->second;
     NodeId now = producer;
-    for (const auto& step : reshard(has, wanted)) now = add_step(now, step);
+    stage_ = out_.stage[producer.index()];
+    remake_ = out_.remake[producer.index()];
+    for (const auto& step : reshard(has, wanted)) {
+      if (step.kind == Step::kSend) stage_ = stage;
+      now = add_step(now, step);
+    }
     return at->second = now;
   }
 
@@ -81,7 +94,8 @@ class Parallelizer {
     CHECK(to != DigitRole::kPartial, to_text(step.before), to_text(step.after));
     Layout between = step.before;
     for (std::size_t i = 0; i < between.count(); ++i) {
-      if (((step.digits >> i) & 1U) != 0) between.set(i, DigitRole::kIdle);
+      if (((step.digits >> i) & 1U) == 0) continue;
+      between.set(i, step.after[i].is_idle() ? step.after[i] : DigitRole::kIdle);
     }
     if (from.is_dim()) {
       now = add_parallel(ops::make_op(ops::kCombine, dim_degree(from, degree)), now, between);
@@ -92,6 +106,8 @@ class Parallelizer {
     }
     if (to.is_dim()) {
       now = add_parallel(ops::make_op(ops::kPartition, dim_degree(to, degree)), now, step.after);
+    } else if (from.is_idle() && to.is_idle()) {
+      now = add_parallel(ops::make_op(ops::kSend, ops::NoAttributes{}), now, step.after);
     } else if (to == DigitRole::kReplica) {
       now = add_parallel(ops::make_op(ops::kReplicate, ops::Degree{degree}), now, step.after);
     }
@@ -103,14 +119,16 @@ class Parallelizer {
   }
 
   NodeId add_parallel(const ops::Op& op, NodeId input, const Layout& layout) {
-    return add(op, std::span(&input, 1), "", layout);
+    return add(op, std::span(&input, 1), "", layout, stage_, remake_);
   }
 
   const graph::Graph& model_;
   const Digits& digits_;
   const std::vector<Choice>& choices_;
   graph::GraphBuilder builder_;
-  std::vector<Layout> layouts_;
+  MappedGraph out_;
+  std::uint16_t stage_ = 0;  // of the parallelization operators that are being added
+  bool remake_ = false;
   std::vector<NodeId> image_;
   std::map<std::pair<NodeId, Layout>, NodeId> brought_;
 };
@@ -118,39 +136,8 @@ class Parallelizer {
 }  // namespace
 
 MappedGraph parallelize(const graph::Graph& model, const Digits& digits,
-                        const std::vector<Choice>& choices) {
-  return Parallelizer(model, digits, choices).run();
-}
-
-void check_mapped(const MappedGraph& mapped, const Digits& digits) {
-  const auto& pcg = mapped.pcg;
-  for (auto id : pcg.ids()) {
-    const auto& node = pcg.node(id);
-    const std::string where = fmt::format("{} %{}", node.op.name(), node.name);
-    const auto& layout = mapped.layouts[id.index()];
-    if (layout.count() != digits.count()) {
-      throw UserError("plan", where,
-                      fmt::format("layout '{}' has {} digits and the machine has {}",
-                                  to_text(layout), layout.count(), digits.count()));
-    }
-    const auto shape = parallel_shape(layout, node.type.shape.sizes, digits);
-    if (!shape || *shape != node.type.shape) {
-      throw UserError("plan", where,
-                      fmt::format("layout '{}' does not mean the type {}", to_text(layout),
-                                  to_text(node.type.shape)));
-    }
-    if (is_weight(node) && layout.digits(DigitRole::kPartial) != 0) {
-      throw UserError("plan", where, "a weight cannot be stored as partial sums");
-    }
-    if (node.op.role() != ops::Role::kCompute) continue;
-    std::vector<Layout> layouts;
-    for (auto i : pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
-    const auto& s = signature_of(pcg, id);
-    const auto uses = infer_node_layout(s, layouts);
-    if (!uses || output_layout(s, *uses, digits.count()) != layout) {
-      throw UserError("plan", where, "the layouts of its operands and its result do not agree");
-    }
-  }
+                        const std::vector<Choice>& choices, const Schedule& schedule) {
+  return Parallelizer(model, digits, choices).run(schedule);
 }
 
 }  // namespace tandem::plan

@@ -14,12 +14,14 @@ namespace tandem::plan {
 struct Choice {
   machine::NodeLayout node;  // compute
   machine::Layout source;    // input, weight
+  std::uint16_t stage = 0;   // of the pipeline
+  bool remake = false;       // MappedGraph's; of a source: what is gathered of it
 };
 
 // A tensor that several operators want in the same layout is brought there once.
 // Edges may not need what no forward operator does (a partial sum made from a whole value):
 // CHECKed.
 MappedGraph parallelize(const graph::Graph& model, const machine::Digits& digits,
-                        const std::vector<Choice>& choices);
+                        const std::vector<Choice>& choices, const Schedule& schedule = {});
 
 }  // namespace tandem::plan

@@ -2,7 +2,9 @@
 // mapping), and what it was made from. JSON form: plan/json.h.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -15,14 +17,39 @@ inline std::string_view name(Optimizer o) { return o == Optimizer::kSgd ? "sgd" 
 // Optimizer state per weight, in elements: Adam keeps two moments.
 inline std::size_t states(Optimizer o) { return o == Optimizer::kSgd ? 0 : 2; }
 
+// In which order a device takes up micro-batches.
+enum class Order : std::uint8_t {
+  kGpipe,        // all forward, then all backward
+  k1F1B,         // one forward, one backward, as soon as the pipeline is full
+  kInterleaved,  // the same where a device has several stages, in groups of micro-batches
+};
+std::string_view name(Order order);  // "1f1b"
+std::optional<Order> parse_order(std::string_view text);
+
+// A step in micro-batches over pipeline stages. Stage s runs at place s % ranks of `digits`.
+struct Schedule {
+  Order order = Order::k1F1B;
+  std::int64_t micro_batches = 1;
+  std::int64_t stages = 1;
+  machine::DigitMask digits = 0;  // of the machine: their places are the pipeline's ranks
+  // Gradients are summed over devices after every micro-batch, not once a step: more is sent, and a
+  // device keeps its shard of the sum only.
+  bool reduce_each = false;
+};
+
 // A parallel computation graph and where each of its tensors lies, by node.
 struct MappedGraph {
   graph::Graph pcg;
   std::vector<machine::Layout> layouts;
+  std::vector<std::uint16_t> stage;  // of the pipeline
+  // What a backward pass needs of it is made anew: an activation is computed again, a gathered
+  // weight gathered again.
+  std::vector<bool> remake;
+  Schedule schedule;
 };
 
-// Throws UserError if a tensor's type is not what its layout means, or if the digits of an
-// operator's operands do not agree.
+// Throws UserError if a tensor's type is not what its layout means, if the digits of an operator's
+// operands do not agree, or if a stage is not where the schedule has it.
 void check_mapped(const MappedGraph& mapped, const machine::Digits& digits);
 
 struct Plan {
@@ -38,5 +65,10 @@ struct Plan {
   Seconds iteration;
   Bytes memory;
 };
+
+// The digits that the plan's layouts are about, on the machine it is for.
+inline machine::Digits digits_of(const Plan& plan, const machine::Machine& machine) {
+  return machine::Digits(machine, plan.mapped.schedule.micro_batches);
+}
 
 }  // namespace tandem::plan

@@ -25,8 +25,9 @@ inline machine::Machine machine_of(const std::vector<std::int64_t>& counts) {
   for (auto count : counts) out.levels.emplace_back().count = count;
   return out;
 }
-inline machine::Digits digits_of(const std::vector<std::int64_t>& counts) {
-  return machine::Digits(machine_of(counts));
+inline machine::Digits digits_of(const std::vector<std::int64_t>& counts,
+                                 std::int64_t micro_batches = 1) {
+  return machine::Digits(machine_of(counts), micro_batches);
 }
 
 // --- Models: `n` is the number of devices, which divides most sizes ------------------------------
@@ -116,14 +117,18 @@ inline graph::Graph random_model(std::int64_t n, std::uint64_t seed) {
 
 class Chooser {
  public:
-  Chooser(const graph::Graph& model, const machine::Digits& digits, std::uint64_t seed)
-      : model_(model), digits_(digits), random_(seed) {}
+  Chooser(const graph::Graph& model, const machine::Digits& digits, std::uint64_t seed,
+          const Schedule& schedule = {})
+      : model_(model), digits_(digits), schedule_(schedule), random_(seed) {}
 
   std::vector<Choice> run() {
     layouts_.resize(model_.size());
+    choose_stages();
     for (auto id : model_.ids()) {
       const bool source = model_.node(id).op.role() == ops::Role::kSource;
       choices_.push_back(source ? choose_source(id) : choose_compute(id));
+      choices_.back().stage = stage_[id.index()];
+      choices_.back().remake = schedule_.micro_batches > 1 && chance(0.4);
     }
     return choices_;
   }
@@ -137,12 +142,57 @@ class Chooser {
     return from[random_() % from.size()];
   }
 
+  // None before one of what it reads; a source not after its first user.
+  void choose_stages() {
+    const auto last = static_cast<std::uint16_t>(schedule_.stages - 1);
+    stage_.assign(model_.size(), last);
+    std::uint16_t now = 0;
+    for (auto id : model_.ids()) {
+      if (model_.node(id).op.role() == ops::Role::kSource) continue;
+      if (now < last && chance(2.0 * last / static_cast<double>(model_.size()))) ++now;
+      stage_[id.index()] = now;
+      for (auto i : model_.inputs(id)) {
+        if (model_.node(i).op.role() != ops::Role::kSource) continue;
+        stage_[i.index()] = std::min(stage_[i.index()], now);
+      }
+    }
+  }
+
+  [[nodiscard]] std::optional<machine::DigitRole> fixed_role(graph::NodeId id, std::size_t digit) {
+    if (digits_[digit].level == machine::kTime) {
+      const auto& node = model_.node(id);
+      return is_weight(node) ? machine::DigitRole::kReplica : machine::DigitRole::dim(0);
+    }
+    if ((schedule_.digits >> digit & 1U) == 0) return std::nullopt;
+    const auto rank = stage_[id.index()] % digits_.group_size(schedule_.digits);
+    const auto inner = schedule_.digits & ~((machine::DigitMask{2} << digit) - 1);
+    return machine::DigitRole::idle(rank / digits_.group_size(inner) % digits_[digit].size);
+  }
+
+  // Micro-batches are cut along the factor along which the operands are.
+  [[nodiscard]] machine::DigitUse time_use(graph::NodeId id, const ops::Signature& s) const {
+    for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
+      const auto role = layouts_[model_.inputs(id)[i].index()][0];
+      if (role.is_dim()) return machine::DigitUse::factor(s.map.inputs[i][role.dim()].carriers[0]);
+    }
+    return machine::DigitUse::kReplica;
+  }
+
+  std::int64_t random_place(std::size_t digit) {
+    return static_cast<std::int64_t>(random_()) & 1 ? 0 : digits_[digit].size - 1;
+  }
+
   Choice choose_source(graph::NodeId id) {
     Shape left = model_.node(id).type.shape.sizes;
     machine::Layout layout(digits_.count(), machine::DigitRole::kReplica);
     for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (const auto role = fixed_role(id, i)) {
+        if (role->is_dim()) left[role->dim()] /= digits_[i].size;
+        layout.set(i, *role);
+        continue;
+      }
       std::vector<machine::DigitRole> roles = {machine::DigitRole::kReplica,
-                                               machine::DigitRole::kIdle};
+                                               machine::DigitRole::idle(random_place(i))};
       for (std::size_t d = 0; d < left.rank(); ++d) {
         if (left[d] % digits_[i].size == 0)
           roles.insert(roles.end(), 2, machine::DigitRole::dim(d));
@@ -165,13 +215,19 @@ class Chooser {
     const auto set = s.partial_inputs.empty() ? 0 : random_() % s.partial_inputs.size();
     Choice out;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (const auto role = fixed_role(id, i)) {
+        auto& use = out.node.uses[i];
+        use = role->is_idle() ? machine::DigitUse::idle(role->place()) : time_use(id, s);
+        if (use.is_factor()) left[use.factor()] /= digits_[i].size;
+        continue;
+      }
       if (can_pass(id, s, set, i) && chance(0.6)) {
         out.node.uses[i] = machine::DigitUse::through(set);
         ++through_count_;
         continue;
       }
       std::vector<machine::DigitUse> uses = {machine::DigitUse::kReplica};
-      if (chance(0.2)) uses.push_back(machine::DigitUse::kIdle);
+      if (chance(0.2)) uses.push_back(machine::DigitUse::idle(random_place(i)));
       for (ops::FactorId f = 0; f < left.size(); ++f) {
         if (machine::may_cut(s, f) && left[f] % digits_[i].size == 0) {
           uses.insert(uses.end(), 2, machine::DigitUse::factor(f));
@@ -198,7 +254,9 @@ class Chooser {
 
   const graph::Graph& model_;
   const machine::Digits& digits_;
+  const Schedule schedule_;
   std::mt19937_64 random_;
+  std::vector<std::uint16_t> stage_;
   std::vector<machine::Layout> layouts_;
   std::vector<Choice> choices_;
   int through_count_ = 0;

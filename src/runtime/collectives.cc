@@ -26,12 +26,20 @@ MPI_Datatype to_mpi(at::ScalarType type) {
   }
 }
 
+int count(const at::Tensor& t) {
+  if (t.numel() > std::numeric_limits<int>::max()) {
+    throw UserError("plan", "", fmt::format("{} elements are too many for one message", t.numel()),
+                    "MPI counts up to 2147483647");
+  }
+  return static_cast<int>(t.numel());
+}
+
 // One group's collectives. Blocks of a tensor along a dimension go to or come from the members in
-// order of their rank.
+// order of their rank. `root` is the member that alone gets or has the whole, where there is one.
 class Group {
  public:
-  Group(MPI_Comm comm, std::int64_t rank, std::int64_t size, at::ScalarType type)
-      : comm_(comm), rank_(rank), size_(size), type_(to_mpi(type)) {}
+  Group(MPI_Comm comm, std::int64_t rank, std::int64_t root, std::int64_t size, at::ScalarType type)
+      : comm_(comm), rank_(rank), root_(static_cast<int>(root)), size_(size), type_(to_mpi(type)) {}
 
   [[nodiscard]] at::Tensor block(const at::Tensor& t, std::size_t dim) const {
     const auto length = t.size(static_cast<std::int64_t>(dim)) / size_;
@@ -68,9 +76,9 @@ class Group {
 
   [[nodiscard]] at::Tensor reduce(const at::Tensor& t) const {
     const auto in = t.contiguous();
-    auto out = rank_ == 0 ? at::empty_like(in) : at::Tensor();
-    MPI_Reduce(in.data_ptr(), rank_ == 0 ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM, 0,
-               comm_);
+    auto out = is_root() ? at::empty_like(in) : at::Tensor();
+    MPI_Reduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM,
+               root_, comm_);
     return out;
   }
 
@@ -90,10 +98,10 @@ class Group {
 
   [[nodiscard]] at::Tensor gather(const at::Tensor& t, std::size_t dim) const {
     const auto in = t.contiguous();
-    auto out = rank_ == 0 ? all_shards(in) : at::Tensor();
-    MPI_Gather(in.data_ptr(), count(in), type_, rank_ == 0 ? out.data_ptr() : nullptr, count(in),
-               type_, 0, comm_);
-    return rank_ == 0 ? join(out, dim) : out;
+    auto out = is_root() ? all_shards(in) : at::Tensor();
+    MPI_Gather(in.data_ptr(), count(in), type_, is_root() ? out.data_ptr() : nullptr, count(in),
+               type_, root_, comm_);
+    return is_root() ? join(out, dim) : out;
   }
 
   [[nodiscard]] at::Tensor all_to_all(const at::Tensor& t, std::size_t from_dim,
@@ -106,37 +114,32 @@ class Group {
   }
 
   [[nodiscard]] at::Tensor broadcast(const at::Tensor& t, at::Tensor like) const {
-    auto out = rank_ == 0 ? t.contiguous() : std::move(like);
-    MPI_Bcast(out.data_ptr(), count(out), type_, 0, comm_);
+    auto out = is_root() ? t.contiguous() : std::move(like);
+    MPI_Bcast(out.data_ptr(), count(out), type_, root_, comm_);
     return out;
   }
 
   [[nodiscard]] at::Tensor scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const {
-    const auto in = rank_ == 0 ? blocks(t, dim) : at::Tensor();
+    const auto in = is_root() ? blocks(t, dim) : at::Tensor();
     auto out = std::move(like);
-    MPI_Scatter(rank_ == 0 ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(), count(out),
-                type_, 0, comm_);
+    MPI_Scatter(is_root() ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(), count(out),
+                type_, root_, comm_);
     return out;
   }
 
  private:
+  [[nodiscard]] bool is_root() const { return rank_ == root_; }
+
   [[nodiscard]] at::Tensor all_shards(const at::Tensor& one) const {
     auto sizes = one.sizes().vec();
     sizes.insert(sizes.begin(), size_);
     return at::empty(sizes, one.options());
   }
 
-  static int count(const at::Tensor& t) {
-    if (t.numel() > std::numeric_limits<int>::max()) {
-      throw UserError("plan", "",
-                      fmt::format("{} elements are too many for one message", t.numel()),
-                      "MPI counts up to 2147483647");
-    }
-    return static_cast<int>(t.numel());
-  }
-
   MPI_Comm comm_;
-  std::int64_t rank_, size_;
+  std::int64_t rank_;
+  int root_;
+  std::int64_t size_;
   MPI_Datatype type_;
 };
 
@@ -158,24 +161,28 @@ void Collectives::prepare(DigitMask mask) {
 }
 
 at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Shape& local,
-                             at::ScalarType type) const {
-  // Digits that stay idle: the groups at 0 have the tensor, the others nothing to do.
-  const auto idle = step.before.digits(DigitRole::kIdle) & ~step.digits;
-  if (digits_.rank_in_group(device_, idle) != 0) return {};
+                             at::ScalarType type, std::int64_t micro_batch) const {
+  // Digits that stay idle: the groups at their place have the tensor, the others nothing to do.
+  for (std::size_t i = 0; i < digits_.count(); ++i) {
+    const auto role = step.before[i];
+    const bool stays = role.is_idle() && (step.digits >> i & 1U) == 0;
+    if (stays && digits_.coordinate(device_, i) != role.place()) return {};
+  }
 
-  const auto rank = digits_.rank_in_group(device_, step.digits);
+  const auto rank = digits_.rank_in_group(digits_.slot(device_, micro_batch), step.digits);
   const auto comm = is_local(step.kind) ? MPI_COMM_NULL : communicators_.at(step.digits);
-  const Group group(comm, rank, digits_.group_size(step.digits), type);
+  const auto root = machine::root_of(step, digits_);
+  const Group group(comm, rank, root, digits_.group_size(step.digits), type);
   const auto fresh = [&] { return at::empty(to_aten(local), type); };
   const auto zeros = [&] { return at::zeros(to_aten(local), type); };
   switch (step.kind) {
     case Step::kSlice:
       return group.block(shard, step.to_dim);
     case Step::kDrop:
-      return rank == 0 ? shard : at::Tensor();
+      return rank == root ? shard : at::Tensor();
     case Step::kMask:
     case Step::kZero:
-      return rank == 0 ? shard : zeros();
+      return rank == root ? shard : zeros();
     case Step::kPad: {
       auto out = zeros();
       group.block(out, step.from_dim).copy_(shard);
@@ -194,11 +201,39 @@ at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Sh
     case Step::kGather:
       return group.gather(shard, step.from_dim);
     case Step::kBroadcast:
-      return group.broadcast(shard, rank == 0 ? at::Tensor() : fresh());
+      return group.broadcast(shard, rank == root ? at::Tensor() : fresh());
     case Step::kScatter:
       return group.scatter(shard, step.to_dim, fresh());
+    case Step::kSend:
+      break;
   }
   CHECK(false);
+}
+
+void Collectives::send(const ReshardStep& step, const at::Tensor& shard, int tag) {
+  // What has gone meanwhile need not be kept.
+  std::erase_if(sent_, [](Sent& s) {
+    int gone = 0;
+    MPI_Test(&s.request, &gone, MPI_STATUS_IGNORE);
+    return gone != 0;
+  });
+  auto& out = sent_.emplace_back(Sent{MPI_REQUEST_NULL, shard.contiguous()});
+  MPI_Isend(out.tensor.data_ptr(), count(out.tensor), to_mpi(shard.scalar_type()),
+            static_cast<int>(target_of(step, digits_)), tag, communicators_.at(step.digits),
+            &out.request);
+}
+
+at::Tensor Collectives::receive(const ReshardStep& step, const Shape& local, at::ScalarType type,
+                                int tag) const {
+  auto out = at::empty(to_aten(local), type);
+  MPI_Recv(out.data_ptr(), count(out), to_mpi(type), static_cast<int>(root_of(step, digits_)), tag,
+           communicators_.at(step.digits), MPI_STATUS_IGNORE);
+  return out;
+}
+
+void Collectives::finish() {
+  for (auto& s : sent_) MPI_Wait(&s.request, MPI_STATUS_IGNORE);
+  sent_.clear();
 }
 
 }  // namespace tandem::runtime

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <map>
+#include <vector>
 
 #include "machine/reshard.h"
 #include "runtime/tensor.h"
@@ -25,14 +26,27 @@ class Collectives {
 
   // `shard` is undefined where step.before leaves nothing on this device; the result is undefined
   // where step.after does. `local` is the shape of a shard afterwards. The result may share memory
-  // with `shard`; a shard that only the caller's argument holds may be overwritten.
+  // with `shard` (a step over the micro-batches is the process's own). A shard that only the
+  // caller's argument holds may be overwritten.
   at::Tensor move(const machine::ReshardStep& step, at::Tensor shard, const Shape& local,
-                  at::ScalarType type) const;
+                  at::ScalarType type, std::int64_t micro_batch = 0) const;
+
+  // A send step's two ends; `tag` tells messages apart. The sender goes on at once; `finish` waits
+  // for all that was sent.
+  void send(const machine::ReshardStep& step, const at::Tensor& shard, int tag);
+  at::Tensor receive(const machine::ReshardStep& step, const Shape& local, at::ScalarType type,
+                     int tag) const;
+  void finish();
 
  private:
   const machine::Digits& digits_;
   std::int64_t device_;
   std::map<machine::DigitMask, MPI_Comm> communicators_;
+  struct Sent {
+    MPI_Request request;
+    at::Tensor tensor;  // until it has gone
+  };
+  std::vector<Sent> sent_;
 };
 
 }  // namespace tandem::runtime

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <set>
 
+#include "lower/order.h"
 #include "runtime/aten.h"
 #include "runtime/optimizer.h"
 #include "runtime/source_values.h"
@@ -23,14 +24,15 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
       device_(device),
       training_(training),
       collectives_(program.digits, device),
-      values_(program.buffers.size()) {
+      instances_(program) {
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
   for (const auto& task : program_.tasks) {
-    if (task.kind == TaskKind::kMove && !is_local(task.step.kind)) {
+    const bool sends = task.kind == TaskKind::kSend;
+    if (sends || (task.kind == TaskKind::kMove && !is_local(task.step.kind))) {
       collectives_.prepare(task.step.digits);
     }
-    if (runs_here(task)) tasks_.push_back(prepare(task));
   }
+  take_turns();
   find_last_uses();
   initialise();
 }
@@ -43,6 +45,7 @@ bool Executor::holds(BufferId id) const {
 
 bool Executor::runs_here(const Task& task) const {
   if (task.kind == TaskKind::kMove) return holds(task.reads[0]) || holds(task.writes[0]);
+  if (task.kind == TaskKind::kSend) return holds(task.reads[0]);
   return !task.writes.empty() && holds(task.writes[0]);
 }
 
@@ -51,15 +54,7 @@ Executor::Ready Executor::prepare(const Task& task) const {
   if (task.kind != TaskKind::kForward && task.kind != TaskKind::kBackward) return ready;
   const auto& op = program_.pcg.node(task.node).op;
   ready.call.op = op;
-  for (auto input : program_.pcg.inputs(task.node)) {
-    const auto& buffer = program_.buffer(program_.tensor[input.index()]);
-    Shard shard{buffer.sizes, buffer.shard, buffer.shard};
-    for (std::size_t d = 0; d < shard.offset.rank(); ++d) {
-      shard.offset[d] =
-          range_of(buffer.layout, program_.digits, device_, d, buffer.sizes[d]).offset;
-    }
-    ready.call.operands.push_back(shard);
-  }
+  ready.call.operands = operands(task, 0);
   ready.kernel = &find_kernel(ready.call);
   if (task.kind == TaskKind::kBackward) {
     const auto result = program_.tensor[task.node.index()];
@@ -68,6 +63,41 @@ Executor::Ready Executor::prepare(const Task& task) const {
         task.writes, [&](BufferId id) { return program_.buffer(id).sparse_elements.has_value(); });
   }
   return ready;
+}
+
+std::vector<Shard> Executor::operands(const Task& task, std::int64_t micro_batch) const {
+  const auto slot = program_.digits.slot(device_, micro_batch);
+  std::vector<Shard> out;
+  for (auto input : program_.pcg.inputs(task.node)) {
+    const auto& buffer = program_.buffer(program_.tensor[input.index()]);
+    Shard shard{buffer.sizes, buffer.shard, buffer.shard};
+    for (std::size_t d = 0; d < shard.offset.rank(); ++d) {
+      shard.offset[d] = range_of(buffer.layout, program_.digits, slot, d, buffer.sizes[d]).offset;
+    }
+    out.push_back(shard);
+  }
+  return out;
+}
+
+void Executor::take_turns() {
+  std::vector<std::size_t> ready(program_.tasks.size());
+  std::vector<bool> here(program_.tasks.size());
+  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+    here[t] = runs_here(program_.tasks[t]);
+    if (!here[t]) continue;
+    ready[t] = tasks_.size();
+    tasks_.push_back(prepare(program_.tasks[t]));
+  }
+  const auto& schedule = program_.schedule;
+  const auto rank = program_.digits.rank_in_group(device_, schedule.digits);
+  values_.resize(instances_.count(rank));
+  for (const auto& turn : turns_of(schedule, instances_.ranks(), rank, program_.phase)) {
+    for (auto t : program_.segment(turn.stage, turn.part).tasks) {
+      if (!here[t]) continue;
+      if (!runs_in(program_.tasks[t], turn.micro_batch, schedule.micro_batches)) continue;
+      turns_.push_back({ready[t], turn.micro_batch});
+    }
+  }
 }
 
 // Does some operator's backward pass need this tensor, so that it is in memory anyway?
@@ -87,14 +117,15 @@ std::vector<std::string> Executor::slow_operators() const {
 }
 
 void Executor::find_last_uses() {
-  std::vector<bool> used_later(program_.buffers.size());
-  used_later[program_.loss.index()] = true;
-  for (auto& ready : std::views::reverse(tasks_)) {
+  std::vector<bool> used_later(values_.size());
+  for (auto& turn : std::views::reverse(turns_)) {
     const auto visit = [&](BufferId id) {
       if (id == Program::kNone || program_.buffer(id).is_persistent()) return;
-      if (!used_later[id.index()]) ready.last_used.push_back(id);
-      used_later[id.index()] = true;
+      const auto instance = instances_.of(id, turn.micro_batch);
+      if (!used_later[instance]) turn.last_used.push_back(instance);
+      used_later[instance] = true;
     };
+    const auto& ready = tasks_[turn.ready];
     visit(ready.kept_result);
     for (auto id : ready.task->reads) visit(id);
     for (auto id : ready.task->writes) visit(id);
@@ -106,9 +137,9 @@ void Executor::initialise() {
     const auto& buffer = program_.buffers[b];
     if (!holds(BufferId(b))) continue;
     if (buffer.kind == BufferKind::kWeight) {
-      values_[b] = source_values(program_, buffer, device_, training_.seed, 0);
+      value(BufferId(b)) = source_values(program_, buffer, device_, training_.seed, 0);
     } else if (buffer.kind == BufferKind::kState) {
-      values_[b] = at::zeros(to_aten(buffer.shard), to_aten(buffer.dtype));
+      value(BufferId(b)) = at::zeros(to_aten(buffer.shard), to_aten(buffer.dtype));
     }
   }
 }
@@ -123,20 +154,35 @@ void Executor::feed(std::int64_t step) {
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     const auto& buffer = program_.buffers[b];
     if (buffer.kind != BufferKind::kInput || !holds(BufferId(b))) continue;
-    values_[b] =
-        source_values(program_, buffer, device_, training_.seed, static_cast<std::uint64_t>(step));
+    const auto times = buffer.each ? program_.digits.micro_batches() : 1;
+    for (micro_batch_ = 0; micro_batch_ < times; ++micro_batch_) {
+      const auto slot = program_.digits.slot(device_, micro_batch_);
+      value(BufferId(b)) =
+          source_values(program_, buffer, slot, training_.seed, static_cast<std::uint64_t>(step));
+    }
   }
 }
 
 void Executor::run() {
-  for (const auto& ready : tasks_) {
-    run(ready);
-    for (auto id : ready.last_used) value(id).reset();
+  loss_ = 0;
+  for (const auto& turn : turns_) {
+    micro_batch_ = turn.micro_batch;
+    auto& ready = tasks_[turn.ready];
+    run(ready, turn);
+    if (std::ranges::find(ready.task->writes, program_.loss) != ready.task->writes.end()) {
+      add_loss();
+    }
+    for (auto instance : turn.last_used) values_[instance].reset();
   }
+  collectives_.finish();
 }
 
-void Executor::run(const Ready& ready) {
+void Executor::run(Ready& ready, const Turn& turn) {
   const auto& task = *ready.task;
+  const bool computes = task.kind == TaskKind::kForward || task.kind == TaskKind::kBackward;
+  if (computes && program_.digits.time() != 0) {
+    ready.call.operands = operands(task, turn.micro_batch);
+  }
   switch (task.kind) {
     case TaskKind::kForward:
       value(task.writes[0]) = ready.kernel->forward(ready.call, values(task.reads));
@@ -148,7 +194,12 @@ void Executor::run(const Ready& ready) {
       backward(ready);
       return;
     case TaskKind::kMove:
-      move(ready);
+    case TaskKind::kSend:
+    case TaskKind::kReceive:
+      move(task, turn);
+      return;
+    case TaskKind::kCollect:
+      collect(task);
       return;
     case TaskKind::kAccumulate:
       accumulate(task);
@@ -181,20 +232,8 @@ void Executor::backward(const Ready& ready) {
   }
 }
 
-void Executor::move(const Ready& ready) {
-  const auto& task = *ready.task;
-  const auto& to = program_.buffer(task.writes[0]);
-  // Handed over where this is the last use, so that a collective may work in place.
-  const bool last = std::ranges::find(ready.last_used, task.reads[0]) != ready.last_used.end();
-  auto& source = value(task.reads[0]);
-  at::Tensor shard = last ? std::move(source) : source;
-  value(task.writes[0]) =
-      collectives_.move(task.step, std::move(shard), to.shard, to_aten(to.dtype));
-}
-
-void Executor::accumulate(const Task& task) {
-  auto& sum = value(task.reads[0]);
-  const auto& more = value(task.reads[1]);
+namespace {
+void add_to(at::Tensor& sum, const at::Tensor& more) {
   // Gradients may share memory with others (add's do).
   const bool own = sum.use_count() == 1 && sum.storage().use_count() == 1;
   if (own) {
@@ -203,6 +242,44 @@ void Executor::accumulate(const Task& task) {
     sum = at::add(sum, more);
   }
 }
+}  // namespace
+
+void Executor::move(const Task& task, const Turn& turn) {
+  // Micro-batches tell apart what a task sends.
+  const auto tag = [&](std::size_t send) {
+    return static_cast<int>(
+        (static_cast<std::int64_t>(send) * program_.digits.micro_batches() + turn.micro_batch) %
+        (1 << 20));
+  };
+  if (task.kind == TaskKind::kSend) {
+    collectives_.send(task.step, value(task.reads[0]),
+                      tag(static_cast<std::size_t>(&task - program_.tasks.data())));
+    return;
+  }
+  const auto& to = program_.buffer(task.writes[0]);
+  if (task.kind == TaskKind::kReceive) {
+    value(task.writes[0]) =
+        collectives_.receive(task.step, to.shard, to_aten(to.dtype), tag(task.peer));
+    return;
+  }
+  // Handed over where this is the last use, so that a collective may work in place.
+  const auto read = instances_.of(task.reads[0], turn.micro_batch);
+  const bool last = std::ranges::find(turn.last_used, read) != turn.last_used.end();
+  at::Tensor shard = last ? std::move(values_[read]) : values_[read];
+  // A step over time is the device's own: it is as if it were the turn's member of the group.
+  value(task.writes[0]) =
+      collectives_.move(task.step, std::move(shard), to.shard, to_aten(to.dtype), turn.micro_batch);
+}
+
+void Executor::collect(const Task& task) {
+  if (micro_batch_ == 0) {
+    value(task.writes[0]) = value(task.reads[0]);
+  } else {
+    add_to(value(task.writes[0]), value(task.reads[0]));
+  }
+}
+
+void Executor::accumulate(const Task& task) { add_to(value(task.reads[0]), value(task.reads[1])); }
 
 void Executor::update(const Task& task) {
   auto& weight = value(task.reads[0]);
@@ -216,15 +293,16 @@ void Executor::update(const Task& task) {
 
 std::vector<at::Tensor> Executor::values(std::span<const BufferId> ids) const {
   std::vector<at::Tensor> out;
-  for (auto id : ids) out.push_back(id == Program::kNone ? at::Tensor() : values_[id.index()]);
+  for (auto id : ids) out.push_back(id == Program::kNone ? at::Tensor() : value(id));
   return out;
 }
 
-double Executor::loss() const {
-  const auto& layout = program_.buffer(program_.loss).layout;
-  const auto copies = layout.digits(DigitRole::kReplica) | layout.digits(DigitRole::kIdle);
-  if (program_.digits.rank_in_group(device_, copies) != 0) return 0;
-  return values_[program_.loss.index()].item<double>();
+void Executor::add_loss() {
+  const auto copies = program_.buffer(program_.loss).layout.digits(DigitRole::kReplica);
+  const auto slot = program_.digits.slot(device_, micro_batch_);
+  if (program_.digits.rank_in_group(slot, copies) == 0) {
+    loss_ += value(program_.loss).item<double>();
+  }
 }
 
 }  // namespace tandem::runtime

@@ -1,9 +1,10 @@
-// Runs a lowered program on this process's device: one tensor for each buffer it holds, the tasks
-// in their order, a tensor freed after its last use.
+// Runs a lowered program on this process's device: one tensor for each buffer it holds and
+// micro-batch it is for, the tasks in the order of its turns, a tensor freed after its last use.
 #pragma once
 
 #include <span>
 
+#include "lower/instances.h"
 #include "lower/program.h"
 #include "runtime/collectives.h"
 #include "runtime/kernels.h"
@@ -25,7 +26,7 @@ class Executor {
   void feed(std::int64_t step);
   void run();
   // This device's share of the loss: all devices' shares add up to it.
-  [[nodiscard]] double loss() const;
+  [[nodiscard]] double loss() const { return loss_; }
 
   // Operators that run by their meaning, for want of a kernel.
   [[nodiscard]] std::vector<std::string> slow_operators() const;
@@ -37,32 +38,49 @@ class Executor {
     const Kernel* kernel = nullptr;  // forward, backward
     Call call = {};
     lower::BufferId kept_result = lower::Program::kNone;  // backward: worth reading
-    std::vector<lower::BufferId> last_used = {};
+  };
+  struct Turn {
+    std::size_t ready = 0;
+    std::int64_t micro_batch = 0;
+    std::vector<std::size_t> last_used = {};  // instances
   };
 
   [[nodiscard]] bool holds(lower::BufferId id) const;
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
   [[nodiscard]] Ready prepare(const lower::Task& task) const;
   [[nodiscard]] bool kept_for_backward(lower::BufferId id) const;
+  [[nodiscard]] std::vector<Shard> operands(const lower::Task& task,
+                                            std::int64_t micro_batch) const;
+  void take_turns();
   void find_last_uses();
   void initialise();
 
-  void run(const Ready& ready);
+  void run(Ready& ready, const Turn& turn);
   void backward(const Ready& ready);
-  void move(const Ready& ready);
+  void move(const lower::Task& task, const Turn& turn);
+  void collect(const lower::Task& task);
   void accumulate(const lower::Task& task);
   void update(const lower::Task& task);
+  void add_loss();
   [[nodiscard]] at::Tensor seed_value(lower::BufferId id) const;
   [[nodiscard]] std::vector<at::Tensor> values(std::span<const lower::BufferId> ids) const;
-  at::Tensor& value(lower::BufferId id) { return values_[id.index()]; }
+  // Of the micro-batch whose turn it is.
+  at::Tensor& value(lower::BufferId id) { return values_[instances_.of(id, micro_batch_)]; }
+  [[nodiscard]] const at::Tensor& value(lower::BufferId id) const {
+    return values_[instances_.of(id, micro_batch_)];
+  }
 
   const lower::Program& program_;
   std::int64_t device_;
   Training training_;
   Collectives collectives_;
-  std::vector<Ready> tasks_;        // those this device takes part in
-  std::vector<at::Tensor> values_;  // by buffer
+  lower::Instances instances_;
+  std::vector<Ready> tasks_;  // those this device takes part in
+  std::vector<Turn> turns_;
+  std::vector<at::Tensor> values_;  // by instance
   std::int64_t step_ = 0;
+  std::int64_t micro_batch_ = 0;
+  double loss_ = 0;
 };
 
 }  // namespace tandem::runtime

@@ -162,7 +162,7 @@ lower::Program load(const plan::Plan& plan, const World& world) {
                                 machine.devices(), plan.machine, world.size),
                     fmt::format("start it with mpirun -np {}", machine.devices()));
   }
-  return lower::lower(plan.mapped, machine::Digits(machine), plan.optimizer);
+  return lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
 }
 
 double over_ranks(double value, MPI_Op op) {

@@ -2,56 +2,104 @@
 
 #include <algorithm>
 
+#include "lower/instances.h"
+#include "lower/order.h"
+
 namespace tandem::sim {
 
 namespace {
-constexpr std::size_t kNever = static_cast<std::size_t>(-1);
 
-struct Life {
-  std::size_t first = kNever;
-  std::size_t last = 0;
+using lower::BufferId;
+using lower::Program;
+
+// One rank's buffers while it takes its turns.
+class Rank {
+ public:
+  Rank(const Program& program, const lower::Instances& instances, std::int64_t rank)
+      : program_(program),
+        instances_(instances),
+        rank_(rank),
+        turns_(turns_of(program.schedule, instances.ranks(), rank, program.phase)),
+        last_(instances.count(rank)) {}
+
+  Memory peak() {
+    Memory out;
+    std::vector<double> change;
+    for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
+      (void)b;
+      last_[instance] = now + 1;
+      change.resize(now + 2);
+    });
+    if (change.empty()) change.resize(1);
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+      if (instances_.rank_of(BufferId(b)) != rank_) continue;
+      const auto& buffer = program_.buffers[b];
+      if (buffer.is_persistent()) out.persistent += buffer.bytes();
+      // What is fed once is there from the start.
+      const bool fed = buffer.kind == lower::BufferKind::kInput && !buffer.each;
+      const auto instance = instances_.of(BufferId(b), 0);
+      if (fed && last_[instance] != 0) begin(change, BufferId(b), instance, 0);
+    }
+    for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
+      if (last_[instance] != kBegun) begin(change, b, instance, now);
+    });
+    double now = 0;
+    double peak = 0;
+    for (double c : change) {
+      now += c;
+      peak = std::max(peak, now);
+    }
+    out.peak = out.persistent + Bytes{peak};
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kBegun = static_cast<std::size_t>(-1);
+
+  // visit(buffer, instance, when): all reads and writes in the order of the turns.
+  template <class Visit>
+  void for_each_use(Visit&& visit) const {
+    std::size_t now = 0;
+    for (const auto& turn : turns_) {
+      for (auto t : program_.segment(turn.stage, turn.part).tasks) {
+        const auto& task = program_.tasks[t];
+        if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches())) continue;
+        const auto use = [&](BufferId b) {
+          if (b == Program::kNone) return;
+          visit(b, instances_.of(b, turn.micro_batch), now);
+        };
+        std::ranges::for_each(task.reads, use);
+        std::ranges::for_each(task.writes, use);
+        ++now;
+      }
+    }
+  }
+
+  void begin(std::vector<double>& change, BufferId b, std::size_t instance, std::size_t now) {
+    const auto& buffer = program_.buffer(b);
+    if (!buffer.is_persistent()) {
+      change[now] += buffer.bytes().value;
+      change[last_[instance]] -= buffer.bytes().value;
+    }
+    last_[instance] = kBegun;
+  }
+
+  const Program& program_;
+  const lower::Instances& instances_;
+  std::int64_t rank_;
+  std::vector<lower::Turn> turns_;
+  std::vector<std::size_t> last_;  // by instance: after its last use; kBegun once it is counted
 };
 
-// When every buffer is first and last touched, in list order.
-std::vector<Life> lives_of(const lower::Program& program) {
-  std::vector<Life> lives(program.buffers.size());
-  const auto touch = [&](lower::BufferId b, std::size_t t) {
-    if (b == lower::Program::kNone) return;
-    auto& life = lives[b.index()];
-    if (life.first == kNever) life.first = t;
-    life.last = t;
-  };
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    for (auto b : program.tasks[t].reads) touch(b, t);
-    for (auto b : program.tasks[t].writes) touch(b, t);
-  }
-  return lives;
-}
 }  // namespace
 
-Memory memory_of(const lower::Program& program) {
-  const auto lives = lives_of(program);
-  std::vector<double> change(program.tasks.size() + 1);
+Memory memory_of(const Program& program) {
+  const lower::Instances instances(program);
   Memory out;
-  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-    const auto& buffer = program.buffers[b];
-    const double bytes = buffer.bytes().value;
-    if (buffer.is_persistent()) {
-      out.persistent += Bytes{bytes};
-      continue;
-    }
-    if (lives[b].first == kNever) continue;
-    // Inputs are there from the start.
-    change[buffer.kind == lower::BufferKind::kInput ? 0 : lives[b].first] += bytes;
-    change[lives[b].last + 1] -= bytes;
+  for (std::int64_t r = 0; r < instances.ranks(); ++r) {
+    const auto memory = Rank(program, instances, r).peak();
+    if (memory.peak > out.peak) out = memory;
   }
-  double now = 0;
-  double peak = 0;
-  for (double c : change) {
-    now += c;
-    peak = std::max(peak, now);
-  }
-  out.peak = out.persistent + Bytes{peak};
   return out;
 }
 

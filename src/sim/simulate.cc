@@ -1,9 +1,15 @@
 #include "sim/simulate.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
 
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
+#include "lower/instances.h"
+#include "lower/order.h"
 #include "sim/memory.h"
 
 namespace tandem::sim {
@@ -17,50 +23,182 @@ using lower::TaskKind;
 
 constexpr std::size_t kComputeStream = 0;
 
+// A class of devices, on its way through its turns.
+struct DeviceClass {
+  std::int64_t device = 0;  // that stands for it
+  std::vector<lower::Turn> turns;
+  std::vector<bool> takes_part;  // by task; empty where it is all of its turns' tasks
+  std::size_t turn = 0;
+  std::size_t task = 0;  // of the turn's segment
+  std::vector<Seconds> stream_free;
+  std::vector<Seconds> ready;  // by instance
+};
+
 class Simulator {
  public:
   Simulator(const Program& program, const machine::Machine& machine)
-      : program_(program),
-        machine_(machine),
-        stream_free_(1 + machine.levels.size()),
-        ready_(program.buffers.size()) {}
+      : program_(program), machine_(machine), levels_(machine.levels.size()), instances_(program) {
+    for (const auto& task : program_.tasks) duration_.push_back(duration_of(task));
+    make_classes();
+  }
 
   Simulation run() {
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t) schedule(t);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t c = 0; c < classes_.size(); ++c) moved = advance(c) || moved;
+    }
+    for (const auto& c : classes_) CHECK(c.turn == c.turns.size(), "a class waits for ever");
     finish();
     return std::move(out_);
   }
 
  private:
-  void schedule(std::size_t t) {
+  // --- Classes ---------------------------------------------------------------------------------
+
+  // Devices differ in what they do by their place in digits that are idle at several places. In
+  // digits that are idle at 0 only, the device there does the most and stands for the others.
+  void make_classes() {
+    class_digits_ = program_.schedule.digits;
+    for (const auto& buffer : program_.buffers) {
+      for (std::size_t i = 0; i < program_.digits.count(); ++i) {
+        const auto role = buffer.layout[i];
+        if (role.is_idle() && role.place() != 0) class_digits_ |= machine::DigitMask{1} << i;
+      }
+    }
+    for (auto device : program_.digits.group(0, class_digits_)) {
+      DeviceClass c{.device = device,
+                    .turns = {},
+                    .takes_part = {},
+                    .stream_free = std::vector<Seconds>(1 + 3 * levels_),
+                    .ready = {}};
+      const auto& schedule = program_.schedule;
+      const auto rank = program_.digits.rank_in_group(device, schedule.digits);
+      c.turns = lower::turns_of(schedule, instances_.ranks(), rank, program_.phase);
+      c.ready.resize(instances_.count(rank));
+      if (class_digits_ != schedule.digits) {
+        for (const auto& task : program_.tasks) c.takes_part.push_back(touches(task, device));
+      }
+      classes_.push_back(std::move(c));
+    }
+  }
+
+  [[nodiscard]] bool touches(const Task& task, std::int64_t device) const {
+    const auto held = [&](lower::BufferId b) {
+      return b != Program::kNone && holds(program_.buffer(b).layout, program_.digits, device);
+    };
+    return std::ranges::any_of(task.reads, held) || std::ranges::any_of(task.writes, held);
+  }
+
+  // The class of the device that stands where this one does.
+  [[nodiscard]] std::size_t class_of(std::int64_t device) const {
+    return static_cast<std::size_t>(program_.digits.rank_in_group(device, class_digits_));
+  }
+
+  // --- Events ----------------------------------------------------------------------------------
+
+  // Schedules a class's tasks until one that waits for another class; returns whether any.
+  bool advance(std::size_t number) {
+    auto& c = classes_[number];
+    bool moved = false;
+    for (; c.turn < c.turns.size(); ++c.turn, c.task = 0) {
+      const auto& turn = c.turns[c.turn];
+      const auto& tasks = program_.segment(turn.stage, turn.part).tasks;
+      for (; c.task < tasks.size(); ++c.task) {
+        const auto t = tasks[c.task];
+        if (!c.takes_part.empty() && !c.takes_part[t]) continue;
+        if (!runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches()))
+          continue;
+        if (!schedule(number, t, turn.micro_batch)) return moved;
+        moved = true;
+      }
+    }
+    return moved;
+  }
+
+  Seconds& ready(DeviceClass& c, lower::BufferId b, std::int64_t micro_batch) const {
+    return c.ready[instances_.of(b, micro_batch)];
+  }
+
+  // False if the task waits for what another class has not come to yet.
+  bool schedule(std::size_t number, std::uint32_t t, std::int64_t micro_batch) {
     const Task& task = program_.tasks[t];
+    auto& c = classes_[number];
+    const Seconds duration = duration_[t];
+    const auto stream = stream_of(task);
     Seconds start;
     for (auto b : task.reads) {
-      if (b != Program::kNone) start = std::max(start, ready_[b.index()]);
+      if (b != Program::kNone) start = std::max(start, ready(c, b, micro_batch));
     }
-    const Seconds duration = duration_of(task);
+    if (task.kind == TaskKind::kReceive) {
+      const auto sent = sent_.find({task.peer, micro_batch, class_of(source_of(task, c.device))});
+      if (sent == sent_.end()) return false;
+      start = std::max(start, sent->second);
+    } else if (duration > Seconds{}) {
+      start = std::max(start, c.stream_free[stream]);
+    }
+    if (task.kind == TaskKind::kMove && (task.step.digits & class_digits_) != 0) {
+      const auto together = meet(number, t, micro_batch, start);
+      if (!together) return false;
+      start = *together;
+    }
     Seconds end = start;
     if (duration > Seconds{}) {
-      const auto stream = stream_of(task);
-      start = std::max(start, stream_free_[stream]);
+      if (task.kind == TaskKind::kReceive) start = std::max(start, c.stream_free[stream]);
       end = start + duration;
-      stream_free_[stream] = end;
-      out_.timeline.push_back({t, stream, start, end});
-      out_.serialized[kind_of(task)] += duration;
+      c.stream_free[stream] = end;
+      out_.timeline.push_back({t, static_cast<std::uint32_t>(micro_batch),
+                               static_cast<std::uint32_t>(number),
+                               static_cast<std::uint32_t>(stream), start, end});
     }
-    for (auto b : task.writes) ready_[b.index()] = end;
+    // A receiver takes in while the sender sends.
+    if (task.kind == TaskKind::kSend) sent_[{t, micro_batch, number}] = start;
+    for (auto b : task.writes) {
+      auto& at = ready(c, b, micro_batch);
+      at = std::max(at, end);
+    }
     out_.iteration = std::max(out_.iteration, end);
+    return true;
+  }
+
+  [[nodiscard]] std::int64_t source_of(const Task& receive, std::int64_t device) const {
+    const auto group = program_.digits.group(device, receive.step.digits);
+    return group[static_cast<std::size_t>(root_of(receive.step, program_.digits))];
+  }
+
+  // When all classes of a collective are there; nothing while some are not.
+  std::optional<Seconds> meet(std::size_t number, std::uint32_t t, std::int64_t micro_batch,
+                              Seconds start) {
+    const auto digits = program_.tasks[t].step.digits & class_digits_;
+    const auto group = program_.digits.group(classes_[number].device, digits);
+    auto& meeting = meetings_[{t, micro_batch, class_of(group[0])}];
+    if (meeting.there.insert(number).second) meeting.start = std::max(meeting.start, start);
+    const auto expected = std::ranges::count_if(
+        group, [&](std::int64_t device) { return classes_[class_of(device)].takes_part[t]; });
+    if (static_cast<std::ptrdiff_t>(meeting.there.size()) < expected) return std::nullopt;
+    return meeting.start;
   }
 
   [[nodiscard]] std::size_t stream_of(const Task& task) const {
-    if (task.kind != TaskKind::kMove) return kComputeStream;
-    return 1 + cost::outermost_level(program_.digits, task.step.digits);
+    const auto level = [&] { return cost::outermost_level(program_.digits, task.step.digits); };
+    switch (task.kind) {
+      case TaskKind::kMove:
+        return is_local(task.step.kind) ? kComputeStream : 1 + level();
+      case TaskKind::kSend:
+        return 1 + levels_ + level();
+      case TaskKind::kReceive:
+        return 1 + 2 * levels_ + level();
+      default:
+        return kComputeStream;
+    }
   }
 
   [[nodiscard]] std::string kind_of(const Task& task) const {
+    if (task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive) return "send_recv";
     if (task.kind == TaskKind::kMove) return std::string(machine::name(task.step.kind));
     return program_.pcg.node(task.node).op.name() == "embedding_bag" ? "embedding" : "compute";
   }
+
+  // --- Durations -------------------------------------------------------------------------------
 
   Seconds duration_of(const Task& task) {
     switch (task.kind) {
@@ -68,11 +206,14 @@ class Simulator {
       case TaskKind::kBackward:
         return operator_time(task);
       case TaskKind::kMove:
+      case TaskKind::kSend:
+      case TaskKind::kReceive:
         return cost::collective_time(machine_, program_.digits, task.step.kind, task.step.digits,
                                      moved_bytes(program_, task));
       case TaskKind::kSeed:
         return Seconds{};
       case TaskKind::kAccumulate:
+      case TaskKind::kCollect:
         return streaming_time(task);
       case TaskKind::kUpdate:
         return update_time(task);
@@ -82,8 +223,10 @@ class Simulator {
 
   Seconds operator_time(const Task& task) {
     const auto& node = program_.pcg.node(task.node);
-    out_.model_flops +=
-        work_of(task, [](const ParallelShape& s) { return ParallelShape(s.sizes); }).flops;
+    if (!task.remade) {
+      out_.model_flops +=
+          work_of(task, [](const ParallelShape& s) { return ParallelShape(s.sizes); }).flops;
+    }
     const auto work = work_of(task, [](const ParallelShape& s) { return s; });
     return cost::task_time(machine_.device, work, node.type.dtype);
   }
@@ -119,16 +262,42 @@ class Simulator {
     return cost::task_time(machine_.device, {.flops = {}, .bytes = bytes}, weight.dtype);
   }
 
-  void finish() {
+  // --- Sums ------------------------------------------------------------------------------------
+
+  struct Busy {
+    Seconds compute;
+    Seconds any;
+  };
+
+  // The spans of one class; those of a stream come in order.
+  Busy busy(std::span<const Span> spans) const {
     std::vector<Span> compute;
-    std::vector<Span> all = out_.timeline;
-    for (const auto& span : out_.timeline) {
+    Busy out;
+    for (const auto& span : spans) {
       if (span.stream != kComputeStream) continue;
       compute.push_back(span);
-      out_.compute += span.end - span.start;
+      out.compute += span.end - span.start;
     }
-    out_.exposed_comm = covered(all) - covered(compute);
-    out_.bubble = out_.iteration - covered(all);
+    out.any = covered({spans.begin(), spans.end()});
+    return out;
+  }
+
+  void finish() {
+    std::vector<std::vector<Span>> spans(classes_.size());
+    for (const auto& span : out_.timeline) spans[span.device_class].push_back(span);
+    Busy most;
+    for (std::size_t c = 0; c < spans.size(); ++c) {
+      const auto now = busy(spans[c]);
+      if (c > 0 && now.any <= most.any) continue;
+      most = now;
+      out_.busiest = static_cast<std::uint32_t>(c);
+    }
+    for (const auto& span : spans[out_.busiest]) {
+      out_.serialized[kind_of(program_.tasks[span.task])] += span.end - span.start;
+    }
+    out_.compute = most.compute;
+    out_.exposed_comm = most.any - most.compute;
+    out_.bubble = out_.iteration - most.any;
     const auto memory = memory_of(program_);
     out_.memory = memory.peak;
     out_.persistent = memory.persistent;
@@ -153,8 +322,20 @@ class Simulator {
 
   const Program& program_;
   const machine::Machine& machine_;
-  std::vector<Seconds> stream_free_;
-  std::vector<Seconds> ready_;
+  std::size_t levels_;
+  lower::Instances instances_;
+  std::vector<Seconds> duration_;  // by task
+  machine::DigitMask class_digits_ = 0;
+  std::vector<DeviceClass> classes_;
+
+  // By task, micro-batch, class.
+  using Event = std::tuple<std::size_t, std::int64_t, std::size_t>;
+  struct Meeting {
+    std::set<std::size_t> there;
+    Seconds start;
+  };
+  std::map<Event, Seconds> sent_;
+  std::map<Event, Meeting> meetings_;
   Simulation out_;
 };
 

@@ -1,8 +1,9 @@
 // The simulator: a program on a machine becomes a timeline, times by kind, and memory.
 //
-// One device stands for all of them (the one whose idle digits are 0, which does the most). It has
-// a compute stream and a communication stream for each machine level; a task starts when its inputs
-// are there and its stream is free, so communication that nothing waits for overlaps.
+// Devices that do the same are one class; one device stands for each. It has a compute stream and,
+// for each machine level, one for collectives, one for what it sends and one for what it receives;
+// a task starts when its inputs are there and its stream is free, so communication that nothing
+// waits for overlaps. Where classes take part in one collective they start together.
 #pragma once
 
 #include <map>
@@ -15,24 +16,28 @@
 namespace tandem::sim {
 
 struct Span {
-  std::size_t task = 0;
-  std::size_t stream = 0;  // 0 compute, 1 + level communication
+  std::uint32_t task = 0;
+  std::uint32_t micro_batch = 0;
+  std::uint32_t device_class = 0;
+  std::uint32_t stream = 0;  // 0 compute; of the levels: collectives, sends, receives
   Seconds start;
   Seconds end;
 };
 
 struct Simulation {
   Seconds iteration;
+  // Of the busiest class, from here to `bubble`.
   // "compute", "embedding", "all_reduce", ...: as if nothing overlapped.
   std::map<std::string, Seconds> serialized;
   Seconds compute;       // the compute stream's busy time, embeddings included
   Seconds exposed_comm;  // communication with no compute beside it
   Seconds bubble;        // neither; compute + exposed + bubble = iteration
-  Bytes memory;          // peak, persistent included
+  Bytes memory;          // peak of the fullest class, persistent included
   Bytes persistent;      // weights and optimizer state
   Flops model_flops;     // of all devices together, redundant work not counted
   double mfu = 0;        // model_flops over what the devices could do in the iteration
   std::vector<Span> timeline;
+  std::uint32_t busiest = 0;  // class
 };
 
 Simulation simulate(const lower::Program& program, const machine::Machine& machine);

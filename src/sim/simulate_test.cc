@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <regex>
 
 #include "graph/text.h"
@@ -187,15 +188,16 @@ TEST(Simulate, TheIterationIsComputeAndExposedAndBubble) {
     EXPECT_GE(s.exposed_comm.value, 0);
     EXPECT_GE(s.bubble.value, -1e-12 * whole);
     double serialized = 0;
-    for (const auto& [kind, time] : s.serialized) serialized += time.value;
+    for (const auto& span : s.timeline) serialized += (span.end - span.start).value;
     EXPECT_LE(whole, serialized * (1 + 1e-12));
     EXPECT_GT(s.mfu, 0);
     EXPECT_LE(s.mfu, 1);
     // A stream does one thing at a time.
-    std::vector<Seconds> free(1 + m.levels.size());
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Seconds> free;
     for (const auto& span : s.timeline) {
-      EXPECT_GE(span.start, free[span.stream]);
-      free[span.stream] = span.end;
+      auto& at = free[{span.device_class, span.stream}];
+      EXPECT_GE(span.start, at);
+      at = span.end;
     }
   });
 }

@@ -1,0 +1,30 @@
+// A number for every buffer that the devices of one rank of the pipeline have in a step: one for
+// each micro-batch where a buffer is there for `each`.
+#pragma once
+
+#include "lower/program.h"
+
+namespace tandem::lower {
+
+class Instances {
+ public:
+  explicit Instances(const Program& program);
+
+  [[nodiscard]] std::int64_t ranks() const { return static_cast<std::int64_t>(count_.size()); }
+  [[nodiscard]] std::size_t count(std::int64_t rank) const {
+    return count_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] std::size_t of(BufferId id, std::int64_t micro_batch) const {
+    return first_[id.index()] +
+           (program_.buffer(id).each ? static_cast<std::size_t>(micro_batch) : 0);
+  }
+  [[nodiscard]] std::int64_t rank_of(BufferId id) const { return rank_[id.index()]; }
+
+ private:
+  const Program& program_;
+  std::vector<std::size_t> count_;  // by rank
+  std::vector<std::size_t> first_;  // by buffer
+  std::vector<std::int64_t> rank_;  // by buffer
+};
+
+}  // namespace tandem::lower

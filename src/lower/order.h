@@ -1,0 +1,41 @@
+// In which order the devices of a pipeline's rank take up micro-batches.
+//
+//   4 micro-batches on 2 ranks, F forward, B backward:
+//   gpipe  rank 0  F0 F1 F2 F3          B0 B1 B2 B3
+//          rank 1     F0 F1 F2 F3 B0 B1 B2 B3
+//   1f1b   rank 0  F0 F1       B0 F2 B1 F3 B2    B3      at most 2 in flight
+//          rank 1     F0 B0 F1 B1 F2 B2 F3 B3            at most 1
+#pragma once
+
+#include <vector>
+
+#include "lower/program.h"
+
+namespace tandem::lower {
+
+struct Turn {
+  std::uint16_t stage = 0;
+  Part part = Part::kForward;
+  std::int64_t micro_batch = 0;
+  bool operator==(const Turn&) const = default;
+};
+
+// The turns of a rank, updates last. Every stage takes up micro-batches in rising order, forward
+// and backward.
+std::vector<Turn> turns_of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t rank,
+                           Phase phase = Phase::kTraining);
+
+// Does the task run in this micro-batch?
+inline bool runs_in(const Task& task, std::int64_t micro_batch, std::int64_t micro_batches) {
+  switch (task.when) {
+    case When::kEach:
+      return true;
+    case When::kFirst:
+      return micro_batch == 0;
+    case When::kLast:
+      return micro_batch == micro_batches - 1;
+  }
+  return false;
+}
+
+}  // namespace tandem::lower

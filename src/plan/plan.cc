@@ -1,0 +1,121 @@
+#include "plan/plan.h"
+
+#include <array>
+
+#include "base/error.h"
+#include "machine/node_layout.h"
+#include "ops/signature.h"
+
+namespace tandem::plan {
+
+namespace {
+
+using machine::DigitRole;
+using machine::Digits;
+using machine::Layout;
+
+[[noreturn]] void fail(const graph::Node& node, const std::string& message) {
+  throw UserError("plan", fmt::format("{} %{}", node.op.name(), node.name), message);
+}
+
+void check_layout(const graph::Node& node, const Layout& layout, const Digits& digits) {
+  if (layout.count() != digits.count()) {
+    fail(node, fmt::format("layout '{}' has {} digits and the machine has {}", to_text(layout),
+                           layout.count(), digits.count()));
+  }
+  const auto shape = parallel_shape(layout, node.type.shape.sizes, digits);
+  if (!shape || *shape != node.type.shape) {
+    fail(node, fmt::format("layout '{}' does not mean the type {}", to_text(layout),
+                           to_text(node.type.shape)));
+  }
+  if (digits.time() != 0 && layout[0].is_idle()) {
+    fail(node, fmt::format("layout '{}' leaves out micro-batches", to_text(layout)));
+  }
+  if (!is_weight(node)) return;
+  if (layout.digits(DigitRole::kPartial) != 0) {
+    fail(node, "a weight cannot be stored as partial sums");
+  }
+  if (digits.time() != 0 && layout[0] != DigitRole::kReplica) {
+    fail(node,
+         fmt::format("layout '{}' gives a weight a part in every micro-batch", to_text(layout)));
+  }
+}
+
+void check_operands(const MappedGraph& mapped, graph::NodeId id, const Digits& digits) {
+  std::vector<Layout> layouts;
+  for (auto i : mapped.pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
+  const auto& s = signature_of(mapped.pcg, id);
+  const auto uses = infer_node_layout(s, layouts);
+  if (!uses || output_layout(s, *uses, digits.count()) != mapped.layouts[id.index()]) {
+    fail(mapped.pcg.node(id), "the layouts of its operands and its result do not agree");
+  }
+}
+
+void check_schedule(const Schedule& s, const Digits& digits) {
+  const auto fail = [](const std::string& message) {
+    throw UserError("plan", "schedule", message);
+  };
+  const auto ranks = digits.group_size(s.digits);
+  if (s.micro_batches != digits.micro_batches()) {
+    fail(fmt::format("has {} micro-batches and its layouts {}", s.micro_batches,
+                     digits.micro_batches()));
+  }
+  if ((s.digits & ~digits.space()) != 0) fail("has ranks that the machine has not");
+  if (s.stages < 1 || s.stages % ranks != 0) {
+    fail(fmt::format("has {} stages, which {} ranks cannot share", s.stages, ranks));
+  }
+  if (s.order == Order::kInterleaved && s.micro_batches % ranks != 0) {
+    fail(fmt::format("interleaves {} micro-batches, which is no multiple of {} ranks",
+                     s.micro_batches, ranks));
+  }
+}
+
+void check_stage(const MappedGraph& mapped, graph::NodeId id, const Digits& digits) {
+  const auto& node = mapped.pcg.node(id);
+  const auto& s = mapped.schedule;
+  const auto stage = mapped.stage[id.index()];
+  if (stage >= s.stages) fail(node, fmt::format("is in stage {} of {}", stage, s.stages));
+  const auto& layout = mapped.layouts[id.index()];
+  std::int64_t rank = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if ((s.digits >> i & 1U) == 0) continue;
+    if (!layout[i].is_idle()) {
+      fail(node, fmt::format("layout '{}' is not in one stage of the pipeline", to_text(layout)));
+    }
+    rank = rank * digits[i].size + layout[i].place();
+  }
+  if (rank != stage % digits.group_size(s.digits)) {
+    fail(node, fmt::format("is in stage {} and its layout '{}' is not", stage, to_text(layout)));
+  }
+  for (auto i : mapped.pcg.inputs(id)) {
+    if (mapped.stage[i.index()] > stage) {
+      fail(node, fmt::format("reads %{} of a later stage", mapped.pcg.node(i).name));
+    }
+  }
+}
+
+constexpr std::array kOrderNames = {std::string_view("gpipe"), std::string_view("1f1b"),
+                                    std::string_view("interleaved")};
+
+}  // namespace
+
+std::string_view name(Order order) { return kOrderNames[static_cast<std::size_t>(order)]; }
+
+std::optional<Order> parse_order(std::string_view text) {
+  for (std::size_t i = 0; i < kOrderNames.size(); ++i) {
+    if (kOrderNames[i] == text) return static_cast<Order>(i);
+  }
+  return std::nullopt;
+}
+
+void check_mapped(const MappedGraph& mapped, const Digits& digits) {
+  check_schedule(mapped.schedule, digits);
+  for (auto id : mapped.pcg.ids()) {
+    const auto& node = mapped.pcg.node(id);
+    check_layout(node, mapped.layouts[id.index()], digits);
+    check_stage(mapped, id, digits);
+    if (node.op.role() == ops::Role::kCompute) check_operands(mapped, id, digits);
+  }
+}
+
+}  // namespace tandem::plan
