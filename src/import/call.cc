@@ -118,10 +118,11 @@ NodeId Call::constant(const Known& k, DType dtype) {
 }
 
 NodeId Call::fixed_index(const Known& k, std::int64_t below) {
+  if (node_.outputs.empty()) reject("has no output");
+  const auto name = fmt::format("{}.rows", node_.outputs[0]);
+  const auto id = importer_.input(name, k.sizes, DType::kInt64, below);
   Dense<double> contents{Shape(k.sizes)};
   for (std::size_t i = 0; i < k.count(); ++i) contents.data[i] = k.real(i);
-  const auto id =
-      importer_.input(fmt::format("{}.rows", node_.outputs.at(0)), k.sizes, DType::kInt64, below);
   importer_.out_.fixed.emplace(importer_.builder_.node(id).name, std::move(contents));
   return id;
 }
@@ -134,6 +135,12 @@ KnownPtr Call::known(std::size_t i) {
   auto& v = value(i);
   const bool is_weight = !v.known && v.data && real_type(v.type) && !v.sizes.empty();
   return is_weight ? nullptr : importer_.known(v);
+}
+
+bool Call::is_known(std::size_t i) {
+  const auto& v = value(i);
+  const bool is_weight = v.data && real_type(v.type) && !v.sizes.empty();
+  return v.known || (!is_weight && (!v.stored.empty() || v.fill));
 }
 
 KnownPtr Call::contents(std::size_t i) { return importer_.known(value(i)); }
@@ -224,6 +231,8 @@ void Call::move(const ops::Op& op, std::size_t input, std::size_t output) {
 }
 
 Value Call::moved(const Value& fed, const ops::Op& op) const {
+  constexpr std::size_t kMostMoves = 64;  // every tensor on the way has those before it
+  if (fed.moves.size() == kMostMoves) reject("whole numbers are moved too often");
   Value out = fed;
   out.moves.push_back(op);
   try {
@@ -239,8 +248,9 @@ Value Call::moved(const Value& fed, const ops::Op& op) const {
 void Call::inline_graph(std::string_view message) {
   constexpr int kMostDepth = 8;
   if (importer_.depth_ == kMostDepth) reject("graphs in graphs are nested too deeply");
+  if (node_.outputs.empty()) reject("has no output");
   const auto graph = read_subgraph(message);
-  Scope scope{.outer = importer_.scope_, .prefix = std::string(node_.outputs.at(0))};
+  Scope scope{.outer = importer_.scope_, .prefix = std::string(node_.outputs[0])};
   auto* outer = importer_.scope_;
   importer_.scope_ = &scope;
   ++importer_.depth_;
@@ -323,6 +333,7 @@ void Call::causal(std::size_t i, KnownPtr mask, bool times_mask) {
 
 std::string Call::derived_key() {
   constexpr std::size_t kSmall = 16;
+  constexpr std::size_t kLong = 256;
   std::string key(node_.op);
   for (const auto& a : node_.attributes) {
     if (a.type != 2) return "";
@@ -331,8 +342,9 @@ std::string Call::derived_key() {
   for (std::size_t i = 0; i < inputs(); ++i) {
     if (!has(i)) return "";
     const auto& v = value(i);
-    const auto k = v.fed.empty() ? known(i) : nullptr;
-    if (k && k->count() <= kSmall) {
+    if (v.fed.size() + node_.inputs[i].size() > kLong) return "";
+    const bool small = is_known(i) && count_elements(v.sizes, "it") <= std::int64_t{kSmall};
+    if (const auto k = small ? known(i) : nullptr) {
       key += fmt::format("\n{} {}", fmt::join(k->sizes, ","), k->type);
       for (std::size_t e = 0; e < k->count(); ++e) key += fmt::format(" {}", k->real(e));
     } else if (!v.fed.empty() && v.moves.empty()) {
@@ -364,9 +376,7 @@ void Call::note_from_whole() {
   for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
     if (!has(i)) continue;
     const auto& v = value(i);
-    const bool known =
-        v.known || (!v.stored.empty() && !(v.data && real_type(v.type))) || (v.fill && !v.data);
-    if (!known && v.fed.empty() && !v.from_whole) return;
+    if (!is_known(i) && v.fed.empty() && !v.from_whole) return;
   }
   for (auto name : node_.outputs) {
     if (const auto at = importer_.values_.find(name); at != importer_.values_.end()) {

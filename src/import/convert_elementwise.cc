@@ -33,7 +33,7 @@ bool is_score_mask(const Known& k) {
 // Of an operand that may be such a mask times `sign`: square where rows and columns are.
 KnownPtr score_mask(Call& call, std::size_t i, double sign) {
   const auto& sizes = call.sizes(i);
-  if (sizes.size() < 2 || !real_type(call.value(i).type)) return nullptr;
+  if (sizes.size() < 2 || !real_type(call.value(i).type) || call.value(i).fill) return nullptr;
   auto k = call.known(i);
   if (!k && sizes.back() == sizes[sizes.size() - 2]) k = call.contents(i);
   if (k && sign < 0) {
@@ -77,7 +77,7 @@ bool mask_scores(Call& call) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto other = 1 - i;
     if (op == "Mul") {
-      const auto k = call.known(i);
+      const auto k = call.value(i).fill ? nullptr : call.known(i);
       const auto is_zero = [](double x) { return x == 0; };
       if (!k || !is_causal(*k, is_zero) || !stretches_to(k->sizes, call.sizes(other))) continue;
       if (!std::ranges::all_of(k->reals, [](double x) { return x == 0 || x == 1; })) continue;

@@ -382,6 +382,13 @@ void slice(Call& call) {
     call.move(slice_op(pieces[0].axis, pieces[0].begin, pieces[0].size));
     return;
   }
+  const bool apart = std::ranges::all_of(pieces, [](const Piece& p) { return p.step == 1; });
+  if (apart && !call.value(0).fed.empty()) {
+    auto v = call.value(0);
+    for (const auto& p : pieces) v = call.moved(v, slice_op(p.axis, p.begin, p.size));
+    call.result(std::move(v));
+    return;
+  }
   auto x = call.tensor(0);
   for (const auto& p : pieces) {
     if (p.begin != 0 || p.size != call.sizes_of(x)[p.axis]) {
@@ -504,6 +511,7 @@ void one_hot(Call& call) {
   if (depth.size() != 1 || depth[0] < 1) reject("the depth must be one number");
   if (!values || values->count() != 2) reject("the values must be two known numbers");
   if (call.value(0).fed.empty()) reject("the indices must be an input");
+  count_elements({depth[0], depth[0]}, "the table");
   const auto rank = call.rank(0) + 1;
   const auto axis = call.axis(call.integer("axis", -1), rank);
   if (axis + 1 != rank) reject("only the last axis is supported", "axis -1");

@@ -2,6 +2,8 @@
 // that are there, masks by comparison. The graph computes with real numbers only, so such a result
 // becomes an input of its own, which is computed before the graph runs. Here is what sizes and type
 // it has.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -26,7 +28,7 @@ bool is_one_of(std::string_view op, std::span<const std::string_view> list) {
 // Is it computed from whole numbers and constants?
 bool is_from_whole(Call& call, std::size_t i) {
   const auto& v = call.value(i);
-  return !v.fed.empty() || v.from_whole || call.known(i) != nullptr;
+  return !v.fed.empty() || v.from_whole || call.is_known(i);
 }
 
 Sizes stretched(Call& call) {
@@ -52,6 +54,19 @@ Sizes reduced(Call& call) {
   return out;
 }
 
+Sizes repeated(Call& call) {
+  auto out = call.sizes(0);
+  const auto times = call.known_integers(1, "the repeats");
+  if (times.size() != out.size()) reject("the repeats do not fit the rank");
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    if (times[d] < 1 || times[d] > (std::int64_t{1} << 20U)) {
+      reject(fmt::format("a repeat is {}", times[d]));
+    }
+    out[d] *= times[d];
+  }
+  return out;
+}
+
 Sizes joined(Call& call) {
   auto out = call.sizes(0);
   const auto axis = call.axis(call.integer("axis", 1), out.size());
@@ -70,7 +85,9 @@ bool derive(Call& call) {
   const bool choice = op == "Where";
   const bool reduction = is_one_of(op, kReductions);
   const bool concat = op == "Concat";
-  if (!truth && !choice && !reduction && !concat && !is_one_of(op, kOfElements)) return false;
+  const bool tile = op == "Tile";
+  if (!truth && !choice && !reduction && !concat && !tile && !is_one_of(op, kOfElements))
+    return false;
   if (call.inputs() == 0 || !call.has(0)) return false;
   // A cast of an input is its own business; one of what was computed from it is whole again here.
   const auto& first = call.value(0);
@@ -89,14 +106,17 @@ bool derive(Call& call) {
   for (std::size_t i = 0; i < call.inputs(); ++i) {
     if (!call.has(i)) continue;
     if (!is_from_whole(call, i)) return false;
-    any = any || call.known(i) == nullptr;
+    any = any || !call.is_known(i);
   }
   if (!any) return false;
   for (const char* name : {"exclusive", "reverse", "fmod", "direction"}) call.attribute(name);
-  call.derived(type, reduction        ? reduced(call)
-                     : concat         ? joined(call)
-                     : op == "CumSum" ? first.sizes
-                                      : stretched(call));
+  auto sizes = reduction        ? reduced(call)
+               : concat         ? joined(call)
+               : tile           ? repeated(call)
+               : op == "CumSum" ? call.sizes(0)
+                                : stretched(call);
+  count_elements(sizes, "the result");
+  call.derived(type, std::move(sizes));
   return true;
 }
 

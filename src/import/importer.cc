@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/text.h"
 #include "ops/attributes.h"
@@ -17,15 +18,18 @@ namespace {
 
 constexpr std::int64_t kInnerAlways = std::int64_t{1}
                                       << 16U;  // nodes that any file's functions may be
+constexpr std::size_t kLongName = 256;
 constexpr std::int64_t kKnownAlways = std::int64_t{1} << 22U;  // elements that any file may compute
 
 std::string quoted(std::string_view name) { return fmt::format("'{}'", name); }
 
+void check_rank(const Sizes& sizes, std::string_view what) {
+  if (sizes.size() <= Shape::kMaxRank) return;
+  reject(fmt::format("{} has {} dimensions and can have {}", what, sizes.size(), Shape::kMaxRank));
+}
+
 Shape to_shape(const Sizes& sizes, std::string_view what) {
-  if (sizes.size() > Shape::kMaxRank) {
-    reject(
-        fmt::format("{} has {} dimensions and can have {}", what, sizes.size(), Shape::kMaxRank));
-  }
+  check_rank(sizes, what);
   for (auto size : sizes) {
     if (size == 0) reject(fmt::format("{} has no elements", what));
   }
@@ -47,12 +51,13 @@ bool is_hidden(double score) { return score <= -1e4; }
 std::optional<std::int64_t> sum_of(const std::string& text,
                                    const std::map<std::string, std::int64_t>& sizes) {
   if (text.find('+') == std::string::npos) return std::nullopt;
+  constexpr auto kMost = std::int64_t{1} << 40U;
   std::int64_t sum = 0;
   for (auto part : split(text, '+')) {
     const std::string name(trim(part));
     const auto at = sizes.find(name);
     const auto size = at != sizes.end() ? std::optional(at->second) : parse_int(name);
-    if (!size || *size < 0 || *size > (std::int64_t{1} << 40U)) return std::nullopt;
+    if (!size || *size < 0 || *size > kMost - sum) return std::nullopt;
     sum += *size;
   }
   return sum;
@@ -111,6 +116,28 @@ void Importer::read_initializers(const Model& graph) {
   }
 }
 
+// Sizes must be of dimensions that are there.
+void Importer::check_dims(const std::vector<ValueInfo>& infos) const {
+  for (const auto& [name, size] : options_.dims) {
+    bool found = false;
+    std::set<std::string> names;
+    for (const auto& info : infos) {
+      for (std::size_t d = 0; d < info.shape.size(); ++d) {
+        found = found || name == fmt::format("{}.{}", info.name, d);
+        for (auto part : split(info.shape[d].name, '+')) {
+          found = found || part == name;
+          if (!parse_int(part) && is_utf8(part)) names.emplace(part);
+        }
+      }
+    }
+    if (found) continue;
+    fail("", UserError("onnx", "", fmt::format("no dimension of an input is called '{}'", name),
+                       names.empty() ? "INPUT.1 is one without a name"
+                                     : "they are called: " +
+                                           join(std::vector(names.begin(), names.end()), ", ")));
+  }
+}
+
 void Importer::read_inputs() {
   std::vector<ValueInfo> infos;
   for (auto message : model_.inputs) {
@@ -126,6 +153,7 @@ void Importer::read_inputs() {
   for (const auto& info : infos) {
     for (const auto& dim : info.shape) has_batch_name_ = has_batch_name_ || is_batch(dim.name);
   }
+  check_dims(infos);
   bool first = true;
   for (const auto& info : infos) {
     try {
@@ -173,9 +201,10 @@ void Importer::read_input(const ValueInfo& info, bool first) {
     } else {
       const auto flag = name.empty() ? key : name;
       reject(fmt::format("dim {} is open{}", d, name.empty() ? "" : fmt::format(": {}", name)),
-             fmt::format("say its size: --dim {}=SIZE", flag));
+             fmt::format("say its size: --dim {0}=SIZE, or FILE.onnx:{0}=SIZE", flag));
     }
   }
+  check_rank(v.sizes, "it");
   count_elements(v.sizes, "it");
   input_types_[info.name] = info.type;
   if (real_type(info.type)) {
@@ -478,9 +507,12 @@ void Importer::convert(Node node) {
 
 // --- Nodes inside nodes -------------------------------------------------------------------------
 
-std::string_view Importer::declare(std::string_view name) {
+std::string_view Importer::declare(std::string_view given) {
+  auto name = given;
   if (scope_ == nullptr || name.empty()) return name;
   auto own = name;
+  // A function may be called often: long names would be many.
+  if (name.size() > kLongName) name = "long_name";
   if (scope_->is_function || values_.contains(name)) {
     auto fresh = fmt::format("{}.{}", scope_->prefix, name);
     for (int n = 2; values_.contains(fresh); ++n) {
@@ -488,7 +520,7 @@ std::string_view Importer::declare(std::string_view name) {
     }
     own = own_names_.emplace_back(std::move(fresh));
   }
-  if (!scope_->names.emplace(name, own).second) {
+  if (!scope_->names.emplace(given, own).second) {
     reject(fmt::format("there are two tensors {}", quoted(name)));
   }
   return own;
@@ -529,7 +561,7 @@ void Importer::call_function(const Node& call, const Function& function) {
     if (!given) scope.attributes.push_back(a);
   }
   for (auto output : call.outputs) {
-    if (scope.prefix.empty()) scope.prefix = output;
+    if (scope.prefix.empty() && output.size() <= kLongName) scope.prefix = output;
   }
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
     const auto given = i < call.inputs.size() ? call.inputs[i] : std::string_view{};

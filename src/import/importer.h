@@ -68,6 +68,7 @@ class Importer {
   friend class Call;
 
   void read_inputs();
+  void check_dims(const std::vector<ValueInfo>& infos) const;
   void read_initializers(const Model& graph);
   void read_input(const ValueInfo& info, bool first);
   void convert(Node node);
@@ -77,7 +78,7 @@ class Importer {
   const Function* find_function(const Node& node);
   void call_function(const Node& call, const Function& function);
   // A name for what a node inside a function or a branch makes.
-  std::string_view declare(std::string_view name);
+  std::string_view declare(std::string_view given);
   void find_frequencies();
   void define(std::string_view name, Value value);
   std::vector<NodeId> outputs();
@@ -170,6 +171,8 @@ class Call {
   NodeId scalar(double value, DType dtype);
   // Null where the contents are computed, or a weight's: contents() reads those, too.
   KnownPtr known(std::size_t i);
+  // Would known() give contents? Reads none.
+  bool is_known(std::size_t i);
   KnownPtr contents(std::size_t i);
   Sizes known_integers(std::size_t i, std::string_view what);
   std::optional<double> known_scalar(std::size_t i);
