@@ -245,29 +245,6 @@ Value Call::moved(const Value& fed, const ops::Op& op) const {
   return out;
 }
 
-void Call::inline_graph(std::string_view message) {
-  constexpr int kMostDepth = 8;
-  if (importer_.depth_ == kMostDepth) reject("graphs in graphs are nested too deeply");
-  if (node_.outputs.empty()) reject("has no output");
-  const auto graph = read_subgraph(message);
-  Scope scope{.outer = importer_.scope_, .prefix = std::string(node_.outputs[0])};
-  auto* outer = importer_.scope_;
-  importer_.scope_ = &scope;
-  ++importer_.depth_;
-  importer_.convert_all(graph);
-  --importer_.depth_;
-  importer_.scope_ = outer;
-  if (graph.outputs.size() != outputs()) reject("the inner graph has another number of outputs");
-  for (std::size_t i = 0; i < outputs(); ++i) {
-    const auto name = scope.resolve(read_value_info(graph.outputs[i]).name);
-    const auto at = importer_.values_.find(name);
-    if (at == importer_.values_.end()) {
-      reject(fmt::format("no node of the inner graph makes '{}'", name));
-    }
-    result(Value(at->second), i);
-  }
-}
-
 namespace {
 
 ops::Op reshape_to(const Sizes& sizes) { return ops::make_op(ops::kReshape, ops::Reshape{sizes}); }

@@ -30,6 +30,10 @@ bool is_score_mask(const Known& k) {
   return hides;
 }
 
+bool is_zero(const Known& k) {
+  return std::ranges::all_of(k.reals, [](double x) { return x == 0; }) && !k.whole();
+}
+
 // Of an operand that may be such a mask times `sign`: square where rows and columns are.
 KnownPtr score_mask(Call& call, std::size_t i, double sign) {
   const auto& sizes = call.sizes(i);
@@ -78,8 +82,8 @@ bool mask_scores(Call& call) {
     const auto other = 1 - i;
     if (op == "Mul") {
       const auto k = call.value(i).fill ? nullptr : call.known(i);
-      const auto is_zero = [](double x) { return x == 0; };
-      if (!k || !is_causal(*k, is_zero) || !stretches_to(k->sizes, call.sizes(other))) continue;
+      const auto hides = [](double x) { return x == 0; };
+      if (!k || !is_causal(*k, hides) || !stretches_to(k->sizes, call.sizes(other))) continue;
       if (!std::ranges::all_of(k->reals, [](double x) { return x == 0 || x == 1; })) continue;
       call.causal(other, k, true);
       return true;
@@ -93,6 +97,18 @@ bool mask_scores(Call& call) {
       const auto scores = call.tensor(other);
       call.result(ops::kAdd, {scores, call.constant(*mask, call.dtype(scores))});
     }
+    return true;
+  }
+  return false;
+}
+
+// A mask that hides nothing: exporters compute one of ones.
+bool add_nothing(Call& call) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& v = call.value(i);
+    if (!call.is_known(i) || !stretches_to(v.sizes, call.sizes(1 - i))) continue;
+    if (v.fill ? *v.fill != 0 : !is_zero(*call.known(i))) continue;
+    call.identity(0, 1 - i);
     return true;
   }
   return false;
@@ -116,6 +132,7 @@ void arithmetic(Call& call) {
     call.result(make_op(ops::kScale, ops::Scale{*s}), {call.tensor(1)});
     return;
   }
+  if (op == "Add" && add_nothing(call)) return;
   if (mask_scores(call)) return;
   const auto& spec = op == "Add"   ? ops::kAdd
                      : op == "Sub" ? ops::kSub

@@ -556,6 +556,10 @@ void gather(Call& call) {
       runs.emplace_back(i, 1);
     }
   }
+  if (runs.size() > 1 && !call.value(0).fed.empty()) {
+    call.derived(call.value(0).type, to);
+    return;
+  }
   if (runs.size() > kMostParts) {
     Known rows{.type = kInt64, .sizes = k->sizes, .ints = at};
     look_up_fixed(call, rows, axis);

@@ -67,6 +67,25 @@ Sizes repeated(Call& call) {
   return out;
 }
 
+// Of GatherND and GatherElements.
+Sizes gathered(Call& call) {
+  const auto& at = call.sizes(1);
+  if (call.op() == "GatherElements") {
+    call.attribute("axis");
+    return at;
+  }
+  const auto& from = call.sizes(0);
+  const auto batch = call.integer("batch_dims", 0);
+  const auto taken = at.empty() ? -1 : at.back();
+  if (batch < 0 || taken < 0 || batch > static_cast<std::int64_t>(from.size()) ||
+      taken > static_cast<std::int64_t>(from.size()) - batch) {
+    reject("the indices do not fit the rank");
+  }
+  Sizes out(at.begin(), at.end() - 1);
+  out.insert(out.end(), from.begin() + batch + taken, from.end());
+  return out;
+}
+
 Sizes joined(Call& call) {
   auto out = call.sizes(0);
   const auto axis = call.axis(call.integer("axis", 1), out.size());
@@ -86,7 +105,8 @@ bool derive(Call& call) {
   const bool reduction = is_one_of(op, kReductions);
   const bool concat = op == "Concat";
   const bool tile = op == "Tile";
-  if (!truth && !choice && !reduction && !concat && !tile && !is_one_of(op, kOfElements))
+  const bool gather = op == "GatherND" || op == "GatherElements";
+  if (!truth && !choice && !reduction && !concat && !tile && !gather && !is_one_of(op, kOfElements))
     return false;
   if (call.inputs() == 0 || !call.has(0)) return false;
   // A cast of an input is its own business; one of what was computed from it is whole again here.
@@ -113,6 +133,7 @@ bool derive(Call& call) {
   auto sizes = reduction        ? reduced(call)
                : concat         ? joined(call)
                : tile           ? repeated(call)
+               : gather         ? gathered(call)
                : op == "CumSum" ? call.sizes(0)
                                 : stretched(call);
   count_elements(sizes, "the result");

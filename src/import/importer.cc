@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "import/frequencies.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
 
@@ -16,9 +17,6 @@ namespace tandem::import {
 
 namespace {
 
-constexpr std::int64_t kInnerAlways = std::int64_t{1}
-                                      << 16U;  // nodes that any file's functions may be
-constexpr std::size_t kLongName = 256;
 constexpr std::int64_t kKnownAlways = std::int64_t{1} << 22U;  // elements that any file may compute
 
 std::string quoted(std::string_view name) { return fmt::format("'{}'", name); }
@@ -505,116 +503,6 @@ void Importer::convert(Node node) {
   if (!made_node_) ++out_.folded[std::string(node.op)];
 }
 
-// --- Nodes inside nodes -------------------------------------------------------------------------
-
-std::string_view Importer::declare(std::string_view given) {
-  auto name = given;
-  if (scope_ == nullptr || name.empty()) return name;
-  auto own = name;
-  // A function may be called often: long names would be many.
-  if (name.size() > kLongName) name = "long_name";
-  if (scope_->is_function || values_.contains(name)) {
-    auto fresh = fmt::format("{}.{}", scope_->prefix, name);
-    for (int n = 2; values_.contains(fresh); ++n) {
-      fresh = fmt::format("{}.{}_{}", scope_->prefix, name, n);
-    }
-    own = own_names_.emplace_back(std::move(fresh));
-  }
-  if (!scope_->names.emplace(given, own).second) {
-    reject(fmt::format("there are two tensors {}", quoted(name)));
-  }
-  return own;
-}
-
-const Function* Importer::find_function(const Node& node) {
-  const auto key = [](const auto& x, std::string_view name) {
-    return fmt::format("{}\n{}\n{}", x.domain == "ai.onnx" ? "" : x.domain, name, x.overload);
-  };
-  if (functions_.empty()) {
-    for (auto message : model_.functions) {
-      auto function = read_function(message);
-      functions_.emplace(key(function, function.name), std::move(function));
-    }
-  }
-  const auto at = functions_.find(key(node, node.op));
-  return at == functions_.end() ? nullptr : &at->second;
-}
-
-// The function's nodes as if they stood in the place of the call.
-void Importer::call_function(const Node& call, const Function& function) {
-  constexpr int kMostDepth = 32;
-  if (depth_ == kMostDepth) reject("functions in functions are nested too deeply");
-  if (call.inputs.size() > function.inputs.size() ||
-      call.outputs.size() > function.outputs.size()) {
-    reject(fmt::format("it has {} inputs and {} outputs, and the function {} and {}",
-                       call.inputs.size(), call.outputs.size(), function.inputs.size(),
-                       function.outputs.size()));
-  }
-  inner_nodes_ += static_cast<std::int64_t>(function.nodes.size()) + 1;
-  if (inner_nodes_ > kInnerAlways + static_cast<std::int64_t>(file_.size())) {
-    reject("the model's functions become too many nodes");
-  }
-  Scope scope{.is_function = true, .attributes = call.attributes};
-  for (const auto& a : function.defaults) {
-    const bool given =
-        std::ranges::find(call.attributes, a.name, &Attribute::name) != call.attributes.end();
-    if (!given) scope.attributes.push_back(a);
-  }
-  for (auto output : call.outputs) {
-    if (scope.prefix.empty() && output.size() <= kLongName) scope.prefix = output;
-  }
-  for (std::size_t i = 0; i < function.inputs.size(); ++i) {
-    const auto given = i < call.inputs.size() ? call.inputs[i] : std::string_view{};
-    if (!values_.contains(given) && !given.empty())
-      reject(fmt::format("no earlier node makes {}", quoted(given)));
-    scope.names[function.inputs[i]] = given;
-  }
-  auto* outer = scope_;
-  const auto outer_opset = opset_;
-  scope_ = &scope;
-  if (function.opset > 0) opset_ = function.opset;
-  ++depth_;
-  convert_nodes(function.nodes);
-  --depth_;
-  opset_ = outer_opset;
-  scope_ = outer;
-  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    if (call.outputs[i].empty()) continue;
-    Value v = values_.at(scope.resolve(function.outputs[i]));
-    define(call.outputs[i], std::move(v));
-  }
-}
-
-// A vector that only sines and cosines see, times positions: the frequencies of rotary or
-// sinusoidal positions, which are not trained.
-void Importer::find_frequencies() {
-  static constexpr std::string_view kPassing[] = {
-      "Cast", "Concat",  "Einsum", "Expand",  "Gather", "Identity",  "MatMul",
-      "Mul",  "Reshape", "Slice",  "Squeeze", "Tile",   "Transpose", "Unsqueeze"};
-  std::unordered_map<std::string_view, bool> only_angles;
-  for (auto message = model_.nodes.rbegin(); message != model_.nodes.rend(); ++message) {
-    const auto node = read_node(*message);
-    if (node.op == "Shape" || node.outputs.empty()) continue;
-    bool angle = node.op == "Sin" || node.op == "Cos";
-    if (!angle && std::ranges::find(kPassing, node.op) != std::end(kPassing)) {
-      const auto at = only_angles.find(node.outputs[0]);
-      angle = at != only_angles.end() && at->second;
-    }
-    if (!angle && only_angles.empty()) continue;
-    for (auto input : node.inputs) {
-      auto& only = only_angles.try_emplace(input, true).first->second;
-      only = only && angle;
-    }
-  }
-  if (only_angles.empty()) return;
-  for (auto message : model_.initializers) {
-    const auto tensor = read_tensor(message);
-    const auto at = only_angles.find(tensor.name);
-    const auto wide = std::ranges::count_if(tensor.sizes, [](auto size) { return size != 1; });
-    if (at != only_angles.end() && at->second && wide <= 1) frequencies_.insert(tensor.name);
-  }
-}
-
 std::vector<NodeId> Importer::outputs() {
   std::vector<NodeId> out;
   for (auto message : model_.outputs) {
@@ -699,12 +587,7 @@ graph::Graph Importer::finish(std::vector<NodeId> outputs) {
 }
 
 OnnxModel Importer::run() {
-  try {
-    find_frequencies();
-  } catch (const UserError&) {
-    // Converting finds it again, and says where.
-    frequencies_.clear();
-  }
+  frequencies_ = find_frequencies(model_);
   convert_all(model_);
   auto results = outputs();
   if (options_.append_loss) results.insert(results.begin(), append_loss(results[0]));

@@ -79,7 +79,6 @@ class Importer {
   void call_function(const Node& call, const Function& function);
   // A name for what a node inside a function or a branch makes.
   std::string_view declare(std::string_view given);
-  void find_frequencies();
   void define(std::string_view name, Value value);
   std::vector<NodeId> outputs();
   graph::Graph finish(std::vector<NodeId> outputs);

@@ -415,7 +415,13 @@ def gpt2(how, opset, past, vocab=20, width=8, heads=2, layers=2, context=16, b=2
     ids = f.op("Reshape", "input_ids", shape_of(f, -1, size_of(f, "input_ids", 1)))
     begin = size_of(f, "past.0.key", 2) if past is not None else f.constant(numpy.int64(0))
     end = f.op("Add", begin, size_of(f, "input_ids", 1))
-    places = unsqueeze(f, f.op("Range", begin, end, f.constant(numpy.int64(1))), 0)
+    if opset < 11:  # before there was Range: the places of ones
+        ones = f.op("ConstantOfShape", shape_of(f, f.op("Sub", end, begin)), value=helper.make_tensor("v", T.INT64, [1], [1]))
+        places = f.op("Squeeze", f.op("Transpose", f.op("NonZero", ones), perm=[1, 0]), axes=[1])
+        places = f.op("Add", f.op("Mul", places, f.constant(numpy.int64(1))), begin)
+        places = unsqueeze(f, f.op("Cast", places, to=T.INT64), 0)
+    else:
+        places = unsqueeze(f, f.op("Range", begin, end, f.constant(numpy.int64(1))), 0)
     places = f.op("Reshape", places, shape_of(f, -1, size_of(f, "input_ids", 1)))
     x = f.op("Add", f.op("Gather", "wte", ids), f.op("Gather", "wpe", places))
     mask = hf_mask(f, "attention_mask", "mul") if past is not None else None
