@@ -20,11 +20,12 @@ NodeId scaled(Call& call, NodeId x, double factor) {
 
 bool is_hidden(double score) { return score <= -1e4; }
 
-// A tensor of the file that hides scores from a softmax: 0 where they are shown, else very small.
+// A tensor of the file that hides scores from a softmax: 0 where they are shown, else very small;
+// windowed attention has -100.
 bool is_score_mask(const Known& k) {
   bool hides = false;
   for (std::size_t i = 0; i < k.count(); ++i) {
-    if (k.real(i) != 0 && !is_hidden(k.real(i))) return false;
+    if (k.real(i) != 0 && k.real(i) > -100) return false;
     hides = hides || k.real(i) != 0;
   }
   return hides;
@@ -125,6 +126,7 @@ void arithmetic(Call& call) {
   if (const auto s = scalar(1); s && factor && (op == "Mul" || *s != 0)) {
     if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
     const auto f = op == "Mul" ? *s : 1 / *s;
+    if (f == 1) return call.identity();
     call.result(make_op(ops::kScale, ops::Scale{f}), {call.tensor(0)});
     return;
   }

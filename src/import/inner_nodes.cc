@@ -21,7 +21,9 @@ std::string_view Importer::declare(std::string_view given) {
   auto own = name;
   // A function may be called often: long names would be many.
   if (name.size() > kLongName) name = "long_name";
-  if (scope_->is_function || values_.contains(name)) {
+  if (const auto at = scope_->results.find(given); at != scope_->results.end()) {
+    own = at->second;
+  } else if (scope_->is_function || values_.contains(name)) {
     auto fresh = fmt::format("{}.{}", scope_->prefix, name);
     for (int n = 2; values_.contains(fresh); ++n) {
       fresh = fmt::format("{}.{}_{}", scope_->prefix, name, n);
@@ -68,7 +70,11 @@ void Importer::call_function(const Node& call, const Function& function) {
         std::ranges::find(call.attributes, a.name, &Attribute::name) != call.attributes.end();
     if (!given) scope.attributes.push_back(a);
   }
-  for (auto output : call.outputs) {
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const auto output = call.outputs[i];
+    if (output.empty()) continue;
+    if (values_.contains(output)) reject(fmt::format("there are two tensors '{}'", output));
+    scope.results.try_emplace(function.outputs[i], output);
     if (scope.prefix.empty() && output.size() <= kLongName) scope.prefix = output;
   }
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
@@ -87,7 +93,7 @@ void Importer::call_function(const Node& call, const Function& function) {
   opset_ = outer_opset;
   scope_ = outer;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    if (call.outputs[i].empty()) continue;
+    if (call.outputs[i].empty() || values_.contains(call.outputs[i])) continue;
     Value v = values_.at(scope.resolve(function.outputs[i]));
     define(call.outputs[i], std::move(v));
   }

@@ -187,10 +187,10 @@ TEST(Onnx, FunctionsOfTheModelStandInThePlaceOfTheirCalls) {
             "graph test\n"
             "%x = input() shape=[2, 3]\n"
             "%y.h.h = neg(%x) : [2, 3] fp32\n"
-            "%y.h.b = softmax(%y.h.h) axis=0 : [2, 3] fp32\n"
-            "%y.b.h = neg(%y.h.b) : [2, 3] fp32\n"
-            "%y.b.b = softmax(%y.b.h) : [2, 3] fp32\n"
-            "return %y.b.b\n");
+            "%y.h = softmax(%y.h.h) axis=0 : [2, 3] fp32\n"
+            "%y.h_2 = neg(%y.h) : [2, 3] fp32\n"
+            "%y = softmax(%y.h_2) : [2, 3] fp32\n"
+            "return %y\n");
 }
 
 TEST(Onnx, WholeNumbersComputedFromInputsAreInputs) {

@@ -5,6 +5,7 @@ A style is a function that yields `Case`s. Networks are small: what differs is h
 """
 
 import dataclasses
+import io
 import math
 
 import numpy
@@ -13,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
+
+import networks
 
 EPS = 2.0 ** -16  # a number that fp32 holds
 
@@ -26,6 +29,7 @@ class Case:
     parameters: int
     dims: dict = dataclasses.field(default_factory=dict)
     external: bool = False  # weights in another file
+    limit: float = 1e-9
 
 
 class Writer:
@@ -62,7 +66,8 @@ class Writer:
         return name
 
     def weight(self, name, *shape, scale=0.5, offset=0.0):
-        value = (self.random.uniform(-scale, scale, shape) + offset).astype(numpy.float32)
+        value = numpy.round((self.random.uniform(-scale, scale, shape) + offset) * 512) / 512  # fp16 holds these
+        value = value.astype(numpy.float32)
         self.w[name] = torch.tensor(value, dtype=torch.float64)
         return self.store(value, name)
 
@@ -952,6 +957,102 @@ def newest():
     return Case("newest", f.model("y"), {"x": data}, [attend(y, y, y, 2, causal(8))], f.parameters)
 
 
+def microsoft():
+    """What ONNX Runtime joins."""
+    f = Writer(17)
+    f.imports = {"com.microsoft": 1}
+    f.input("x", ["batch", 4, 8]), f.input("r", ["batch", 4, 8])
+    for n in ("g1", "g2", "g3"):
+        f.weight(n, 8, offset=1)
+    for n in ("b1", "bias", "bg"):
+        f.weight(n, 8)
+    h, _, _, s = f.op("SkipLayerNormalization", "x", "r", "g1", "b1", "bias", n=4, domain="com.microsoft", epsilon=EPS)
+    h = f.op("BiasGelu", h, "bg", domain="com.microsoft")
+    h, _, _, s = f.op("SkipSimplifiedLayerNormalization", h, s, "g2", n=4, domain="com.microsoft", epsilon=EPS)
+    f.op("Add", f.op("SimplifiedLayerNormalization", s, "g3", axis=-1, epsilon=EPS), h, out="y")
+    x, r, w = images(2, 4, 8), images(2, 4, 8, seed=1), f.w
+    rms = lambda t, g: t / torch.sqrt((t * t).mean(-1, keepdim=True) + EPS) * g
+    s = double(x) + double(r) + w["bias"]
+    h = F.gelu(norm(s, w["g1"], w["b1"]) + w["bg"])
+    s = h + s
+    return Case("microsoft", f.model("y"), {"x": x, "r": r}, [rms(s, w["g3"]) + rms(s, w["g2"])], f.parameters)
+
+
+def swin(width=8, heads=2, side=4, window=2):
+    """Windows that are rolled, hidden from each other by -100, with a table of relative places."""
+    f = Writer(13)
+    n, count = window * window, (side // window) ** 2
+    f.input("x", ["batch", side, side, width])
+    f.weight("table", (2 * window - 1) ** 2, heads)
+    for p in "qkv":
+        f.weight(p, width, width)
+    x = "x"
+    for axis in (1, 2):
+        x = f.op("Concat", f.op("Slice", x, f.ints(1), f.ints(2 ** 63 - 1), f.ints(axis)),
+                 f.op("Slice", x, f.ints(0), f.ints(1), f.ints(axis)), axis=axis)
+    x = f.op("Reshape", x, f.ints(-1, side // window, window, side // window, window, width))
+    x = f.op("Reshape", f.op("Transpose", x, perm=[0, 1, 3, 2, 4, 5]), f.ints(-1, n, width))
+    q, k, v = (f.op("Transpose", f.op("Reshape", f.op("MatMul", x, p), f.ints(-1, n, heads, width // heads)),
+                    perm=[0, 2, 1, 3]) for p in "qkv")
+    at = numpy.stack(numpy.meshgrid(range(window), range(window), indexing="ij")).reshape(2, -1)
+    apart = at[:, :, None] - at[:, None, :] + window - 1
+    index = apart[0] * (2 * window - 1) + apart[1]
+    bias = f.op("Reshape", f.op("Gather", "table", f.ints(*index.flatten())), f.ints(n, n, heads))
+    bias = unsqueeze(f, f.op("Transpose", bias, perm=[2, 0, 1]), 0)
+    scores = f.op("Add", f.op("MatMul", q, f.op("Transpose", k, perm=[0, 1, 3, 2])), bias)
+    area = numpy.zeros((side, side))
+    area[-1, :] += 1
+    area[:, -1] += 2
+    area = area.reshape(side // window, window, side // window, window).transpose(0, 2, 1, 3).reshape(count, n)
+    mask = numpy.where(area[:, :, None] != area[:, None, :], -100.0, 0.0)
+    scores = f.op("Add", f.op("Reshape", scores, f.ints(-1, count, heads, n, n)), f.store(mask[None, :, None]))
+    shown = f.op("Softmax", f.op("Reshape", scores, f.ints(-1, heads, n, n)), axis=-1)
+    y = f.op("Reshape", f.op("Transpose", f.op("MatMul", shown, v), perm=[0, 2, 1, 3]), f.ints(-1, n, width))
+    f.op("ReduceMean", y, out="y", axes=[1], keepdims=0)
+    data, w = images(2, side, side, width), f.w
+    t = double(data).roll((-1, -1), (1, 2)).view(2, side // window, window, side // window, window, width)
+    t = t.permute(0, 1, 3, 2, 4, 5).reshape(-1, n, width)
+    hide = rows(w["table"], index).permute(2, 0, 1)[None] + double(mask)[:, None].repeat(2, 1, 1, 1)
+    t = attend(t @ w["q"] * math.sqrt(width // heads), t @ w["k"], t @ w["v"], heads, hide)
+    return Case("swin", f.model("y"), {"x": data}, [t.mean(1)], f.parameters)
+
+
+def halved(case):
+    """In fp16, with casts at the border."""
+    half = lambda t: numpy_helper.from_array(numpy_helper.to_array(t).clip(-65504, 65504).astype(numpy.float16), t.name)
+    graph = case.model.graph
+    for t in graph.initializer:
+        if t.data_type == T.FLOAT:
+            t.CopyFrom(half(t))
+    for node in graph.node:
+        for a in node.attribute:
+            if node.op_type == "Constant" and a.t.data_type == T.FLOAT:
+                a.t.CopyFrom(half(a.t))
+            if node.op_type == "Cast" and a.i == T.FLOAT:
+                a.i = T.FLOAT16
+        for n, name in enumerate(node.input):
+            if any(i.name == name and i.type.tensor_type.elem_type == T.FLOAT for i in graph.input):
+                node.input[n] = name + "_half"
+    for i in graph.input:
+        if i.type.tensor_type.elem_type == T.FLOAT:
+            graph.node.insert(0, helper.make_node("Cast", [i.name], [i.name + "_half"], to=T.FLOAT16))
+    return dataclasses.replace(case, name=case.name + "_half", limit=1e-2)
+
+
+def folded():
+    """PyTorch's export for inference: normalisations are inside the convolutions."""
+    torch.manual_seed(0)
+    module = networks.resnet50(4, (1, 1, 1, 1), 7).double()
+    data = torch.rand(2, 3, 32, 32, dtype=torch.float64)
+    module(data)
+    module.eval()
+    file = io.BytesIO()
+    torch.onnx.export(module, (data,), file, opset_version=13, input_names=["x"])
+    model = onnx.load_from_string(file.getvalue())
+    parameters = sum(numpy_helper.to_array(t).size for t in model.graph.initializer)
+    return Case("folded", model, {"x": data.numpy()}, [module(data).detach()], parameters)
+
+
 def cases():
     for opset in (8, 10, 11):
         yield lambda o=opset: tf_bert(o)
@@ -971,4 +1072,7 @@ def cases():
         yield lambda o=opset: keras(o)
     yield lambda: dynamo(False)
     yield lambda: dynamo(True)
-    yield from (external_mask, newest)
+    yield from (external_mask, newest, microsoft, swin, folded)
+    yield lambda: halved(vit(13))
+    yield lambda: halved(hf_bert("bert", 17))
+    yield lambda: halved(gpt2("bool", 14, None))
