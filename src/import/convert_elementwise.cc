@@ -122,9 +122,10 @@ void arithmetic(Call& call) {
     const auto k = call.known_scalar(i);
     return k && std::isfinite(*k) && call.rank(i) <= call.rank(1 - i) ? k : std::nullopt;
   };
+  // Before opset 7 these said how sizes are matched; second_operand() reads them.
+  if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
   const bool factor = op == "Mul" || op == "Div";
   if (const auto s = scalar(1); s && factor && (op == "Mul" || *s != 0)) {
-    if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
     const auto f = op == "Mul" ? *s : 1 / *s;
     if (f == 1) return call.identity();
     call.result(make_op(ops::kScale, ops::Scale{f}), {call.tensor(0)});

@@ -381,10 +381,10 @@ NodeId Importer::index(Value& v, std::int64_t below) {
 
 NodeId Importer::real_input(Value& v, DType dtype) {
   const std::string name(v.fed);
-  auto at = real_inputs_.find(name);
+  auto at = real_inputs_.find({name, dtype});
   if (at == real_inputs_.end()) {
     const auto node = input(name, values_.at(v.fed).sizes, dtype);
-    at = real_inputs_.emplace(name, node).first;
+    at = real_inputs_.emplace(std::pair{name, dtype}, node).first;
   }
   auto node = at->second;
   for (const auto& move : v.moves) node = add(move, std::span(&node, 1), name);

@@ -128,7 +128,7 @@ class Importer {
   // smaller, and then the file is read again.
   std::map<std::string, std::int64_t> below_;
   std::map<std::string, NodeId> index_inputs_;
-  std::map<std::string, NodeId> real_inputs_;
+  std::map<std::pair<std::string, DType>, NodeId> real_inputs_;
   bool again_ = false;
   friend OnnxModel import_onnx(std::string_view, const std::string&, const OnnxOptions&);
 };
