@@ -225,7 +225,7 @@ std::string Importer::free_name(std::string_view name) {
   }
   if (out.empty()) out = "x";
   if (!builder_.find(out)) return out;
-  for (int n = 2;; ++n) {
+  for (auto& n = next_number_.try_emplace(out, 2).first->second;; ++n) {
     auto numbered = fmt::format("{}_{}", out, n);
     if (!builder_.find(numbered)) return numbered;
   }

@@ -115,6 +115,8 @@ class Importer {
   bool made_node_ = false;             // by the node being converted
   Scope* scope_ = nullptr;             // of the function or branch being converted
   std::deque<std::string> own_names_;  // that the file has not
+  std::int64_t next_own_ = 2;
+  std::unordered_map<std::string, int> next_number_;     // of names that are taken
   std::unordered_map<std::string, Function> functions_;  // by their operator
   std::int64_t inner_nodes_ = 0;                         // of functions
   std::int64_t opset_ = 1;                               // of the nodes being converted

@@ -23,10 +23,10 @@ std::string_view Importer::declare(std::string_view given) {
   if (name.size() > kLongName) name = "long_name";
   if (const auto at = scope_->results.find(given); at != scope_->results.end()) {
     own = at->second;
-  } else if (scope_->is_function || values_.contains(name)) {
+  } else {
     auto fresh = fmt::format("{}.{}", scope_->prefix, name);
-    for (int n = 2; values_.contains(fresh); ++n) {
-      fresh = fmt::format("{}.{}_{}", scope_->prefix, name, n);
+    while (values_.contains(fresh)) {
+      fresh = fmt::format("{}.{}_{}", scope_->prefix, name, next_own_++);
     }
     own = own_names_.emplace_back(std::move(fresh));
   }
@@ -79,8 +79,9 @@ void Importer::call_function(const Node& call, const Function& function) {
   }
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
     const auto given = i < call.inputs.size() ? call.inputs[i] : std::string_view{};
-    if (!values_.contains(given) && !given.empty())
+    if (!values_.contains(given) && !given.empty()) {
       reject(fmt::format("no earlier node makes '{}'", given));
+    }
     scope.names[function.inputs[i]] = given;
   }
   auto* outer = scope_;
@@ -94,8 +95,9 @@ void Importer::call_function(const Node& call, const Function& function) {
   scope_ = outer;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].empty() || values_.contains(call.outputs[i])) continue;
-    Value v = values_.at(scope.resolve(function.outputs[i]));
-    define(call.outputs[i], std::move(v));
+    const auto at = values_.find(scope.resolve(function.outputs[i]));
+    if (at == values_.end()) reject(fmt::format("its output '{}' is missing", function.outputs[i]));
+    define(call.outputs[i], Value(at->second));
   }
 }
 
@@ -104,7 +106,12 @@ void Call::inline_graph(std::string_view message) {
   if (importer_.depth_ == kMostDepth) reject("graphs in graphs are nested too deeply");
   if (node_.outputs.empty()) reject("has no output");
   const auto graph = read_subgraph(message);
-  Scope scope{.outer = importer_.scope_, .prefix = std::string(node_.outputs[0])};
+  Scope scope{.outer = importer_.scope_};
+  if (node_.outputs[0].size() <= kLongName) scope.prefix = node_.outputs[0];
+  for (std::size_t i = 0; i < std::min(graph.outputs.size(), outputs()); ++i) {
+    const auto name = read_value_info(graph.outputs[i]).name;
+    if (wants(i)) scope.results.try_emplace(name, node_.outputs[i]);
+  }
   auto* outer = importer_.scope_;
   importer_.scope_ = &scope;
   ++importer_.depth_;
@@ -114,6 +121,7 @@ void Call::inline_graph(std::string_view message) {
   if (graph.outputs.size() != outputs()) reject("the inner graph has another number of outputs");
   for (std::size_t i = 0; i < outputs(); ++i) {
     const auto name = scope.resolve(read_value_info(graph.outputs[i]).name);
+    if (name == node_.outputs[i]) continue;
     const auto at = importer_.values_.find(name);
     if (at == importer_.values_.end()) {
       reject(fmt::format("no node of the inner graph makes '{}'", name));

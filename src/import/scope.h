@@ -17,7 +17,7 @@ struct Scope {
   bool is_function = false;
   std::string prefix = {};  // of new names
   std::unordered_map<std::string_view, std::string_view> names = {};
-  // Of a function: its results, and what the call calls them.
+  // The results, and what the node around calls them.
   std::unordered_map<std::string_view, std::string_view> results = {};
   // Of a function: what its nodes' attributes may refer to.
   std::vector<Attribute> attributes = {};
