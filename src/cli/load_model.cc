@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "graph/json.h"
 #include "graph/text.h"
@@ -62,21 +63,38 @@ std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::s
   return out;
 }
 
-// An ONNX file is read for the batch that is asked for, and gets a loss.
-std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path) {
+// An ONNX file is read for the batch that is asked for, and gets a loss. "sequence=128": sizes that
+// it leaves open.
+std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path, const std::string& sizes) {
   auto out = std::make_shared<ModelSpec>();
-  const auto model = import::import_onnx_file(path);
+  import::OnnxOptions options;
+  for (auto part : split(sizes, ',')) {
+    const auto equals = part.find('=');
+    const std::string key(trim(part.substr(0, equals)));
+    const auto size =
+        parse_int(equals == std::string_view::npos ? "" : trim(part.substr(equals + 1)));
+    if (!size || *size < 0) {
+      throw UserError("model", path, fmt::format("'{}' is not NAME=SIZE", part));
+    }
+    options.dims[key] = *size;
+    out->hyperparameters.push_back(
+        {key, fmt::format("{}", *size), "a size that the file leaves open"});
+  }
+  const auto model = import::import_onnx_file(path, options);
   out->name = model.graph.name();
   out->doc = "the network in " + path;
   out->batch_per_device = out->train_batch = model.batch;
-  out->build = [path](const models::Settings&, std::int64_t batch, DType) {
-    return import::import_onnx_file(path, {.batch = batch, .dims = {}, .append_loss = true}).graph;
+  options.append_loss = true;
+  out->build = [path, options](const models::Settings&, std::int64_t batch, DType) {
+    auto now = options;
+    now.batch = batch;
+    return import::import_onnx_file(path, now).graph;
   };
   return out;
 }
 
-std::shared_ptr<const ModelSpec> spec_in(const std::string& path) {
-  if (import::is_onnx_file(path)) return onnx_spec(path);
+std::shared_ptr<const ModelSpec> spec_in(const std::string& path, const std::string& overrides) {
+  if (import::is_onnx_file(path)) return onnx_spec(path, overrides);
   const auto text = read_file(path);
   if (graph::is_graph_text(text)) return spec_of(graph::parse_graph(text, path), path);
   if (graph::is_graph_json(text)) return spec_of(graph::parse_json(text, path), path);
@@ -90,7 +108,7 @@ std::shared_ptr<const ModelSpec> spec_in(const std::string& path) {
 
 Model load_model(const std::string& text) {
   const auto file = file_in(text);
-  if (file) return models::make_model(spec_in(file->path), text, file->overrides);
+  if (file) return models::make_model(spec_in(file->path, file->overrides), text, file->overrides);
   if (text.ends_with(".onnx") || text.ends_with(".json")) {
     throw UserError("file", text, "cannot be read");
   }

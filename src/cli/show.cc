@@ -31,8 +31,9 @@ struct Shown {
   std::string name;
   std::optional<std::int64_t> batch;  // unless the graph says it itself
   graph::Graph graph;
-  std::map<std::string, int> folded = {};      // of an imported file, by operator
-  std::vector<std::string> fixed_inputs = {};  // whose contents the file holds
+  std::map<std::string, int> folded = {};        // of an imported file, by operator
+  std::vector<std::string> fixed_inputs = {};    // whose contents the file holds
+  std::vector<std::string> derived_inputs = {};  // that the file computes from others
 
   [[nodiscard]] std::string title() const {
     return batch ? fmt::format("{}, batch {}", name, *batch) : name;
@@ -61,7 +62,7 @@ Shown show_onnx(const Flags& flags) {
   for (const auto& text : flags.dims) {
     const auto equals = text.rfind('=');
     const auto size = parse_int(equals == std::string::npos ? "" : text.substr(equals + 1));
-    if (!size || *size < 1) {
+    if (!size || *size < 0) {
       throw UserError("flag", "--dim", fmt::format("'{}' is not NAME=SIZE", text));
     }
     options.dims[text.substr(0, equals)] = *size;
@@ -70,6 +71,7 @@ Shown show_onnx(const Flags& flags) {
   Shown out{.name = model.graph.name(), .batch = model.batch, .graph = model.graph};
   out.folded = std::move(model.folded);
   for (const auto& [name, contents] : model.fixed) out.fixed_inputs.push_back(name);
+  out.derived_inputs = std::move(model.derived);
   return out;
 }
 
@@ -125,6 +127,7 @@ Json figures(const Shown& shown) {
   out["outputs"] = outputs;
   if (!shown.folded.empty()) out["folded"] = shown.folded;
   if (!shown.fixed_inputs.empty()) out["fixed_inputs"] = shown.fixed_inputs;
+  if (!shown.derived_inputs.empty()) out["derived_inputs"] = shown.derived_inputs;
   return out;
 }
 
@@ -136,6 +139,10 @@ std::string import_comments(const Shown& shown) {
   if (!folded.empty()) out += "# folded: " + join(folded, ", ") + "\n";
   if (!shown.fixed_inputs.empty()) {
     out += "# inputs that the file fixes: " + join(shown.fixed_inputs, ", ") + "\n";
+  }
+  if (!shown.derived_inputs.empty()) {
+    out +=
+        "# inputs that the file computes from others: " + join(shown.derived_inputs, ", ") + "\n";
   }
   return out;
 }

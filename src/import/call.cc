@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,7 @@ constexpr std::array kWithoutMeaning = {"consumed_inputs", "is_test",           
 // --- Attributes ---------------------------------------------------------------------------------
 
 std::int64_t Call::opset() const {
-  return node_.domain == "com.microsoft" ? std::int64_t{17} : importer_.out_.opset;
+  return node_.domain == "com.microsoft" ? std::int64_t{17} : importer_.opset_;
 }
 
 const Attribute* Call::attribute(std::string_view name) {
@@ -116,6 +117,16 @@ NodeId Call::constant(const Known& k, DType dtype) {
   return importer_.source_of(fmt::format("{}.constant", node_.outputs[0]), k, dtype);
 }
 
+NodeId Call::fixed_index(const Known& k, std::int64_t below) {
+  if (node_.outputs.empty()) reject("has no output");
+  const auto name = fmt::format("{}.rows", node_.outputs[0]);
+  const auto id = importer_.input(name, k.sizes, DType::kInt64, below);
+  Dense<double> contents{Shape(k.sizes)};
+  for (std::size_t i = 0; i < k.count(); ++i) contents.data[i] = k.real(i);
+  importer_.out_.fixed.emplace(importer_.builder_.node(id).name, std::move(contents));
+  return id;
+}
+
 NodeId Call::scalar(double value, DType dtype) {
   return constant({.type = kDouble, .reals = {value}}, dtype);
 }
@@ -124,6 +135,12 @@ KnownPtr Call::known(std::size_t i) {
   auto& v = value(i);
   const bool is_weight = !v.known && v.data && real_type(v.type) && !v.sizes.empty();
   return is_weight ? nullptr : importer_.known(v);
+}
+
+bool Call::is_known(std::size_t i) {
+  const auto& v = value(i);
+  const bool is_weight = v.data && real_type(v.type) && !v.sizes.empty();
+  return v.known || (!is_weight && (!v.stored.empty() || v.fill));
 }
 
 KnownPtr Call::contents(std::size_t i) { return importer_.known(value(i)); }
@@ -144,6 +161,12 @@ std::optional<double> Call::known_scalar(std::size_t i) {
   const auto k = known(i);
   if (!k || k->count() != 1) return std::nullopt;
   return k->real(0);
+}
+
+std::optional<double> Call::scalar_contents(std::size_t i) {
+  if (std::ranges::any_of(value(i).sizes, [](auto size) { return size != 1; })) return std::nullopt;
+  const auto k = contents(i);
+  return k && k->count() == 1 ? std::optional(k->real(0)) : std::nullopt;
 }
 
 std::optional<Sizes> Call::integers_or_input(std::string_view name, std::size_t i) {
@@ -188,12 +211,12 @@ void Call::unusable(std::size_t i, const std::string& why) {
 
 // PyTorch writes initializers of equal contents once, and the others as their identity. Where all
 // elements are the same, as of new normalisations, that is by chance: they are different weights.
-void Call::identity(std::size_t output) {
-  auto& v = value(0);
+void Call::identity(std::size_t output, std::size_t input) {
+  auto& v = value(input);
   Value same = v;
   const bool weight = !v.stored.empty() && v.data && real_type(v.type);
   if (!v.node && v.tied.empty() && (v.input || (weight && !is_uniform(read_tensor(v.stored))))) {
-    same.tied = node_.inputs[0];
+    same.tied = node_.inputs[input];
   }
   result(std::move(same), output);
 }
@@ -208,6 +231,8 @@ void Call::move(const ops::Op& op, std::size_t input, std::size_t output) {
 }
 
 Value Call::moved(const Value& fed, const ops::Op& op) const {
+  constexpr std::size_t kMostMoves = 64;  // every tensor on the way has those before it
+  if (fed.moves.size() == kMostMoves) reject("whole numbers are moved too often");
   Value out = fed;
   out.moves.push_back(op);
   try {
@@ -218,24 +243,6 @@ Value Call::moved(const Value& fed, const ops::Op& op) const {
     reject(e.message, e.hint);
   }
   return out;
-}
-
-void Call::inline_graph(std::string_view message) {
-  constexpr int kMostDepth = 8;
-  if (importer_.depth_ == kMostDepth) reject("graphs in graphs are nested too deeply");
-  const auto graph = read_subgraph(message);
-  ++importer_.depth_;
-  importer_.convert_all(graph);
-  --importer_.depth_;
-  if (graph.outputs.size() != outputs()) reject("the inner graph has another number of outputs");
-  for (std::size_t i = 0; i < outputs(); ++i) {
-    const auto name = read_value_info(graph.outputs[i]).name;
-    const auto at = importer_.values_.find(name);
-    if (at == importer_.values_.end()) {
-      reject(fmt::format("no node of the inner graph makes '{}'", name));
-    }
-    result(Value(at->second), i);
-  }
 }
 
 namespace {
@@ -291,11 +298,68 @@ void Call::reshape(const Sizes& to, std::size_t output) {
   move(reshape_to(to), 0, output);
 }
 
-void Call::causal(std::size_t i, KnownPtr mask) {
+void Call::causal(std::size_t i, KnownPtr mask, bool times_mask) {
   Value v{.type = value(i).type, .sizes = value(i).sizes};
-  v.scores = tensor(i);
+  // A mask that was multiplied with hides the same and is not needed.
+  const auto& before = value(i);
+  v.scores = before.times_mask && !before.node && !times_mask ? *before.scores : tensor(i);
   v.mask = std::move(mask);
+  v.times_mask = times_mask;
   result(std::move(v));
+}
+
+std::string Call::derived_key() {
+  constexpr std::size_t kSmall = 16;
+  constexpr std::size_t kLong = 256;
+  std::string key(node_.op);
+  for (const auto& a : node_.attributes) {
+    if (a.type != 2) return "";
+    key += fmt::format(" {}={}", a.name, a.i);
+  }
+  for (std::size_t i = 0; i < inputs(); ++i) {
+    if (!has(i)) return "";
+    const auto& v = value(i);
+    if (v.fed.size() + node_.inputs[i].size() > kLong) return "";
+    const bool small = is_known(i) && count_elements(v.sizes, "it") <= std::int64_t{kSmall};
+    if (const auto k = small ? known(i) : nullptr) {
+      key += fmt::format("\n{} {}", fmt::join(k->sizes, ","), k->type);
+      for (std::size_t e = 0; e < k->count(); ++e) key += fmt::format(" {}", k->real(e));
+    } else if (!v.fed.empty() && v.moves.empty()) {
+      key += fmt::format("\nfed {} {}", v.type, v.fed);
+    } else {
+      key += fmt::format("\nname {}", node_.inputs[i]);
+    }
+  }
+  return key;
+}
+
+void Call::derived(std::int32_t type, Sizes sizes) {
+  if (!wants(0)) return;
+  // Layers repeat it: the same of the same is one input.
+  const auto key = derived_key();
+  if (const auto same = importer_.derived_before_.find(key);
+      !key.empty() && same != importer_.derived_before_.end()) {
+    result(Value(importer_.values_.at(same->second)));
+    return;
+  }
+  if (!key.empty()) importer_.derived_before_.emplace(key, node_.outputs[0]);
+  importer_.input_types_[node_.outputs[0]] = type;
+  importer_.derived_.insert(node_.outputs[0]);
+  result(Value{.type = type, .sizes = std::move(sizes), .fed = node_.outputs[0]});
+}
+
+void Call::note_from_whole() {
+  if (node_.inputs.empty()) return;
+  for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
+    if (!has(i)) continue;
+    const auto& v = value(i);
+    if (!is_known(i) && v.fed.empty() && !v.from_whole) return;
+  }
+  for (auto name : node_.outputs) {
+    if (const auto at = importer_.values_.find(name); at != importer_.values_.end()) {
+      at->second.from_whole = true;
+    }
+  }
 }
 
 void Call::charge(std::int64_t elements) { importer_.charge(elements); }

@@ -20,22 +20,33 @@ NodeId scaled(Call& call, NodeId x, double factor) {
 
 bool is_hidden(double score) { return score <= -1e4; }
 
-// A tensor of the file that hides scores from a softmax: 0 where they are shown, else very small.
+// A tensor of the file that hides scores from a softmax: 0 where they are shown, else very small;
+// windowed attention has -100.
 bool is_score_mask(const Known& k) {
   bool hides = false;
   for (std::size_t i = 0; i < k.count(); ++i) {
-    if (k.real(i) != 0 && !is_hidden(k.real(i))) return false;
+    if (k.real(i) != 0 && k.real(i) > -100) return false;
     hides = hides || k.real(i) != 0;
   }
   return hides;
 }
 
-// Of an operand that may be such a mask: square where rows and columns are.
-KnownPtr score_mask(Call& call, std::size_t i) {
+bool is_zero(const Known& k) {
+  return std::ranges::all_of(k.reals, [](double x) { return x == 0; }) && !k.whole();
+}
+
+// Of an operand that may be such a mask times `sign`: square where rows and columns are.
+KnownPtr score_mask(Call& call, std::size_t i, double sign) {
   const auto& sizes = call.sizes(i);
-  if (sizes.size() < 2 || !real_type(call.value(i).type)) return nullptr;
+  if (sizes.size() < 2 || !real_type(call.value(i).type) || call.value(i).fill) return nullptr;
   auto k = call.known(i);
   if (!k && sizes.back() == sizes[sizes.size() - 2]) k = call.contents(i);
+  if (k && sign < 0) {
+    auto negative = *k;
+    for (auto& x : negative.reals) x = -x;
+    call.charge(static_cast<std::int64_t>(negative.count()));
+    k = std::make_shared<Known>(std::move(negative));
+  }
   return k && is_score_mask(*k) ? k : nullptr;
 }
 
@@ -64,6 +75,46 @@ NodeId second_operand(Call& call) {
   return call.reshaped(b, sizes);
 }
 
+// Scores with a constant mask: hidden ones are made very small, or multiplied by 0 before. A causal
+// mask is kept apart from its scores, for the softmax to take in.
+bool mask_scores(Call& call) {
+  const auto op = call.op();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto other = 1 - i;
+    if (op == "Mul") {
+      const auto k = call.value(i).fill ? nullptr : call.known(i);
+      const auto hides = [](double x) { return x == 0; };
+      if (!k || !is_causal(*k, hides) || !stretches_to(k->sizes, call.sizes(other))) continue;
+      if (!std::ranges::all_of(k->reals, [](double x) { return x == 0 || x == 1; })) continue;
+      call.causal(other, k, true);
+      return true;
+    }
+    if (op != "Add" && (op != "Sub" || i == 0)) continue;
+    const auto mask = score_mask(call, i, op == "Sub" ? -1 : 1);
+    if (!mask || !stretches_to(mask->sizes, call.sizes(other))) continue;
+    if (is_causal(*mask, is_hidden)) {
+      call.causal(other, mask);
+    } else {
+      const auto scores = call.tensor(other);
+      call.result(ops::kAdd, {scores, call.constant(*mask, call.dtype(scores))});
+    }
+    return true;
+  }
+  return false;
+}
+
+// A mask that hides nothing: exporters compute one of ones.
+bool add_nothing(Call& call) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& v = call.value(i);
+    if (!call.is_known(i) || !stretches_to(v.sizes, call.sizes(1 - i))) continue;
+    if (v.fill ? *v.fill != 0 : !is_zero(*call.known(i))) continue;
+    call.identity(0, 1 - i);
+    return true;
+  }
+  return false;
+}
+
 // Add, Sub, Mul, Div. Constant scalars become attributes where they can.
 void arithmetic(Call& call) {
   const auto op = call.op();
@@ -71,10 +122,12 @@ void arithmetic(Call& call) {
     const auto k = call.known_scalar(i);
     return k && std::isfinite(*k) && call.rank(i) <= call.rank(1 - i) ? k : std::nullopt;
   };
+  // Before opset 7 these said how sizes are matched; second_operand() reads them.
+  if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
   const bool factor = op == "Mul" || op == "Div";
   if (const auto s = scalar(1); s && factor && (op == "Mul" || *s != 0)) {
-    if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
     const auto f = op == "Mul" ? *s : 1 / *s;
+    if (f == 1) return call.identity();
     call.result(make_op(ops::kScale, ops::Scale{f}), {call.tensor(0)});
     return;
   }
@@ -82,17 +135,8 @@ void arithmetic(Call& call) {
     call.result(make_op(ops::kScale, ops::Scale{*s}), {call.tensor(1)});
     return;
   }
-  for (std::size_t i = 0; op == "Add" && i < 2; ++i) {
-    const auto mask = score_mask(call, i);
-    if (!mask || !stretches_to(mask->sizes, call.sizes(1 - i))) continue;
-    if (is_causal(*mask, is_hidden)) {
-      call.causal(1 - i, mask);
-    } else {
-      const auto scores = call.tensor(1 - i);
-      call.result(ops::kAdd, {scores, call.constant(*mask, call.dtype(scores))});
-    }
-    return;
-  }
+  if (op == "Add" && add_nothing(call)) return;
+  if (mask_scores(call)) return;
   const auto& spec = op == "Add"   ? ops::kAdd
                      : op == "Sub" ? ops::kSub
                      : op == "Mul" ? ops::kMul
@@ -121,7 +165,8 @@ void many(Call& call) {
 }
 
 void power(Call& call) {
-  const auto exponent = call.known_scalar(1);
+  if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
+  const auto exponent = call.scalar_contents(1);
   if (!exponent) reject("the exponent must be a known scalar");
   const auto x = call.tensor(0);
   if (*exponent == 2) {
@@ -143,12 +188,38 @@ void clip(Call& call) {
   double high = call.real("max", kLargest);
   for (std::size_t i = 1; i < 3; ++i) {
     if (!call.has(i)) continue;
-    const auto bound = call.known_scalar(i);
+    const auto bound = call.scalar_contents(i);
     if (!bound) reject("the bounds must be known scalars");
     (i == 1 ? low : high) = std::clamp(*bound, -kLargest, kLargest);
   }
   // With the bounds crossed, the upper one holds.
   call.result(make_op(ops::kClip, ops::Clip{std::min(low, high), high}), {call.tensor(0)});
+}
+
+void cast_to(Call& call, std::int32_t type) {
+  const auto wanted = real_type(type);
+  const auto& from = call.value(0);
+  if (!from.fed.empty()) {
+    if (wanted) {
+      const auto x = call.real_input(0, *wanted);
+      Value v{.type = type, .sizes = call.sizes(0)};
+      v.node = x;
+      call.result(std::move(v));
+    } else {
+      Value same = from;
+      same.type = type;
+      call.result(std::move(same));
+    }
+    return;
+  }
+  if (!wanted) reject(fmt::format("computed numbers cannot become {}", type_name(type)));
+  // Whole numbers that are a node are real ones there.
+  const auto own = from.node ? std::optional(call.dtype(*from.node)) : real_type(from.type);
+  if (own == wanted) {
+    call.identity();
+    return;
+  }
+  call.result(make_op(ops::kCast, ops::Cast{*wanted}), {call.tensor(0)});
 }
 
 // Leaves computed numbers as they are, and makes real ones of an input of whole numbers.
@@ -163,28 +234,47 @@ void cast(Call& call) {
                            [](char c) { return static_cast<char>(std::toupper(c)); });
     if (name == to->s) type = t;
   }
-  const auto wanted = real_type(type);
-  if (!call.value(0).fed.empty()) {
-    if (wanted) {
-      const auto x = call.real_input(0, *wanted);
-      Value v{.type = type, .sizes = call.sizes(0)};
-      v.node = x;
-      call.result(std::move(v));
-    } else {
-      Value same = call.value(0);
-      same.type = type;
-      call.result(std::move(same));
-    }
-    return;
-  }
-  if (!wanted) reject(fmt::format("computed numbers cannot become {}", type_name(type)));
-  if (real_type(call.value(0).type) == wanted) {
-    call.identity();
-    return;
-  }
-  call.result(make_op(ops::kCast, ops::Cast{*wanted}), {call.tensor(0)});
+  cast_to(call, type);
 }
 
+// To the type of the second operand.
+void cast_like(Call& call) {
+  const auto type = call.value(1).type;
+  call.attribute("saturate");
+  if (const auto k = call.known(0)) {
+    call.result(known_cast(*k, type));
+  } else {
+    cast_to(call, type);
+  }
+}
+
+// No computed number is infinite or undefined here: hidden scores are finite.
+void never(Call& call) {
+  for (const char* name : {"detect_negative", "detect_positive"}) call.attribute(name);
+  call.result(Value{.type = kBool, .sizes = call.sizes(0), .fill = 0});
+}
+
+// scale * x + bias of each channel: how old files prepare an image.
+void image_scaler(Call& call) {
+  const auto scale = call.real("scale", 1);
+  const auto* bias = call.attribute("bias");
+  if (call.rank(0) < 2) reject("the input must have channels");
+  const auto x = scaled(call, call.tensor(0), scale);
+  Known k{.type = kFloat, .sizes = Sizes(call.rank(0) - 1, 1)};
+  if (bias != nullptr) k.reals = bias->floats;
+  k.sizes[0] = static_cast<std::int64_t>(k.reals.size());
+  if (k.sizes[0] != call.sizes(0)[1]) {
+    reject(fmt::format("bias has {} numbers for {} channels", k.sizes[0], call.sizes(0)[1]));
+  }
+  call.result(ops::kAdd, {x, call.constant(k, call.dtype(x))});
+}
+
+// The numbers of the largest elements: nothing that follows could be trained through them.
+void number_of_largest(Call& call) {
+  for (const char* name : {"axis", "keepdims", "select_last_index"}) call.attribute(name);
+  call.tensor(0);
+  call.unusable(0, "it is computed as whole numbers");
+}
 void identity(Call& call) { call.identity(); }
 
 // For inference it is the identity; only opset 12's training_mode keeps it.
@@ -220,6 +310,16 @@ void where(Call& call) {
       return true;
     };
     if (hides(1, 2, true) || hides(2, 1, false)) return;
+  }
+  // Everywhere the same branch.
+  if (condition && condition->count() > 0 &&
+      std::ranges::adjacent_find(condition->ints, std::not_equal_to<>()) == condition->ints.end()) {
+    const std::size_t taken = condition->real(0) != 0 ? 1 : 2;
+    const auto all = broadcast_sizes(broadcast_sizes(call.sizes(0), call.sizes(1)), call.sizes(2));
+    if (call.sizes(taken) == all) {
+      call.identity(0, taken);
+      return;
+    }
   }
   // A scalar takes its type from the other operand, and is finite.
   const auto first = x_or_y(1) ? call.tensor(2) : call.tensor(1);
@@ -309,18 +409,36 @@ void gelu(Call& call) {
 
 ConverterList elementwise_converters() {
   return {
-      {"Add", arithmetic},    {"BiasGelu", gelu},
-      {"Cast", cast},         {"Clip", clip},
-      {"Div", arithmetic},    {"Dropout", dropout},
-      {"Elu", elu},           {"FastGelu", gelu},
-      {"Gelu", gelu},         {"HardSigmoid", hard_sigmoid},
-      {"Identity", identity}, {"LeakyRelu", leaky_relu},
-      {"Max", many},          {"Mean", many},
-      {"Min", many},          {"Mish", mish},
-      {"Mul", arithmetic},    {"PRelu", prelu},
-      {"Pow", power},         {"Selu", elu},
-      {"Softplus", softplus}, {"Softsign", softsign},
-      {"Sub", arithmetic},    {"Sum", many},
+      {"Add", arithmetic},
+      {"ArgMax", number_of_largest},
+      {"ArgMin", number_of_largest},
+      {"BiasGelu", gelu},
+      {"Cast", cast},
+      {"CastLike", cast_like},
+      {"Clip", clip},
+      {"Div", arithmetic},
+      {"Dropout", dropout},
+      {"Elu", elu},
+      {"FastGelu", gelu},
+      {"Gelu", gelu},
+      {"HardSigmoid", hard_sigmoid},
+      {"Identity", identity},
+      {"ImageScaler", image_scaler},
+      {"IsInf", never},
+      {"IsNaN", never},
+      {"LeakyRelu", leaky_relu},
+      {"Max", many},
+      {"Mean", many},
+      {"Min", many},
+      {"Mish", mish},
+      {"Mul", arithmetic},
+      {"PRelu", prelu},
+      {"Pow", power},
+      {"Selu", elu},
+      {"Softplus", softplus},
+      {"Softsign", softsign},
+      {"Sub", arithmetic},
+      {"Sum", many},
       {"Where", where},
   };
 }

@@ -172,7 +172,8 @@ void global_pool(Call& call) {
 
 // With the statistics of the batch, as in training; the running ones are no parameters.
 void batch_norm(Call& call) {
-  if (call.integer("spatial", 1) == 0) {
+  // Of vectors, every position is a channel.
+  if (call.integer("spatial", 1) == 0 && call.rank(0) != 2) {
     reject("spatial=0, statistics for every position, is not supported");
   }
   call.integer("training_mode", 0);
@@ -196,6 +197,40 @@ void instance_norm(Call& call) {
   const ops::BatchNorm a{call.real("epsilon", 1e-5), 1};
   const auto x = call.tensor(0);
   call.result(make_op(ops::kBatchNorm, a), {x, operand(1), operand(2)});
+}
+
+void group_norm(Call& call) {
+  const auto groups = call.integer("num_groups", 0);
+  if (call.rank(0) < 2 || groups < 1 || call.sizes(0)[1] % groups != 0) {
+    reject(fmt::format("{} groups do not fit", groups));
+  }
+  const auto channels = call.sizes(0)[1];
+  // Before opset 21 there was one number for each group.
+  const auto operand = [&](std::size_t i) {
+    const auto x = call.weight(i);
+    if (call.sizes_of(x) != Sizes{groups} || groups == channels) return x;
+    const Sizes wide = {groups, channels / groups};
+    return call.reshaped(
+        call.add(make_op(ops::kExpand, ops::Reshape{wide}), {call.reshaped(x, {groups, 1})}),
+        {channels});
+  };
+  const auto op =
+      ops::parse_op(ops::kGroupNorm, {{"groups", fmt::format("{}", groups)},
+                                      {"eps", fmt::format("{}", call.real("epsilon", 1e-5))}});
+  call.result(op, {call.tensor(0), operand(1), operand(2)});
+}
+
+// Less the mean, over the root of the variance; by default over all but the channels.
+void mean_variance_norm(Call& call) {
+  ops::Reduction a{.axes = call.integers("axes").value_or(Sizes{0, 2, 3}), .keep = true};
+  for (auto& axis : a.axes) axis = static_cast<std::int64_t>(call.axis(axis, call.rank(0)));
+  const auto mean = make_op(ops::kReduceMean, a);
+  const auto x = call.tensor(0);
+  const auto centred = call.add(ops::kSub, {x, call.add(mean, {x})});
+  const auto variance = call.add(mean, {call.add(ops::kSquare, {centred})});
+  const auto least = call.scalar(1e-9, call.dtype(x));
+  const auto root = call.add(ops::kSqrt, {call.add(ops::kAdd, {variance, least})});
+  call.result(ops::kDiv, {centred, root});
 }
 
 void lrn(Call& call) {
@@ -279,9 +314,11 @@ ConverterList image_converters() {
       {"Conv", conv},
       {"GlobalAveragePool", global_pool},
       {"GlobalMaxPool", global_pool},
+      {"GroupNormalization", group_norm},
       {"InstanceNormalization", instance_norm},
       {"LRN", lrn},
       {"MaxPool", pool},
+      {"MeanVarianceNormalization", mean_variance_norm},
       {"Resize", upsample},
       {"Upsample", upsample},
   };

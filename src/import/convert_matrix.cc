@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 
 #include "import/importer.h"
@@ -127,7 +128,7 @@ void softmax(Call& call) {
   const auto axis =
       call.axis(call.integer("axis", matrix ? 1 : -1), std::max<std::size_t>(rank, 1));
   const bool last = axis + 1 == rank;
-  if (const auto& v = call.value(0); v.scores && last && !log) {
+  if (const auto& v = call.value(0); v.scores && !v.times_mask && last && !log) {
     call.result(make_op(ops::kSoftmax, ops::Softmax{-1, true}), {*v.scores});
     return;
   }
@@ -179,7 +180,9 @@ void reduce(Call& call) {
 void layer_norm(Call& call) {
   const auto rank = call.rank(0);
   const auto axis = call.axis(call.integer("axis", -1), rank);
-  const auto op = make_op(ops::kLayerNorm, ops::Norm{call.real("epsilon", 1e-5)});
+  const bool rms = call.op() != "LayerNormalization";
+  const auto op =
+      make_op(rms ? ops::kRmsNorm : ops::kLayerNorm, ops::Norm{call.real("epsilon", 1e-5)});
   const auto sizes = call.sizes(0);
   const bool joined = axis + 1 < rank;
   Sizes flat(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(axis));
@@ -195,8 +198,80 @@ void layer_norm(Call& call) {
   } else {
     call.result(op, inputs);
   }
-  call.unusable(1, "it is a statistic of a LayerNormalization");
-  call.unusable(2, "it is a statistic of a LayerNormalization");
+  for (std::size_t i = 1; i < call.outputs(); ++i) {
+    call.unusable(i, fmt::format("it is a statistic of a {}", call.op()));
+  }
+}
+
+// The sum of two tensors, normalised; ONNX Runtime joins the two. Output 3 is the sum.
+void skip_norm(Call& call) {
+  const bool rms = call.op() == "SkipSimplifiedLayerNormalization";
+  const std::size_t bias = rms ? 3 : 4;
+  const ops::Norm a{call.real("epsilon", 1e-5)};
+  auto sum = call.add(ops::kAdd, {call.tensor(0), call.tensor(1)});
+  if (call.has(bias)) sum = call.add(ops::kAdd, {sum, call.weight(bias)});
+  std::vector<NodeId> inputs = {sum, call.weight(2)};
+  if (!rms && call.has(3)) inputs.push_back(call.weight(3));
+  call.result(make_op(rms ? ops::kRmsNorm : ops::kLayerNorm, a), inputs);
+  for (std::size_t i = 1; i < 3; ++i) call.unusable(i, "it is a statistic of a normalisation");
+  call.result(ops::kIdentity, {sum}, 3);
+}
+
+// [b, s, heads * size] as [b, heads, s, size].
+NodeId apart(Call& call, NodeId x, std::int64_t heads) {
+  const auto s = call.sizes_of(x);
+  if (s.size() == 4) return x;
+  if (s.size() != 3 || heads < 1 || s[2] % heads != 0) {
+    reject(fmt::format("{} heads do not fit", heads), "q_num_heads and kv_num_heads say them");
+  }
+  x = call.reshaped(x, {s[0], s[1], heads, s[2] / heads});
+  return call.add(make_op(ops::kTranspose, ops::Transpose{{0, 2, 1, 3}}), {x});
+}
+
+// Every head of keys and values as often as heads of queries share it.
+NodeId shared(Call& call, NodeId x, std::int64_t times) {
+  if (times == 1) return x;
+  const auto s = call.sizes_of(x);
+  x = call.reshaped(x, {s[0], s[1], 1, s[2], s[3]});
+  x = call.add(make_op(ops::kExpand, ops::Reshape{{s[0], s[1], times, s[2], s[3]}}), {x});
+  return call.reshaped(x, {s[0], s[1] * times, s[2], s[3]});
+}
+
+void attention(Call& call) {
+  if (call.is_microsoft()) reject("it is not supported in this domain", "that of opset 23 is");
+  if (call.has(4) || call.has(5)) reject("past keys and values are not supported");
+  for (std::size_t i = 1; i < call.outputs(); ++i) {
+    if (call.wants(i)) reject("only the first output is supported");
+  }
+  if (call.real("softcap", 0) != 0) reject("softcap is not supported");
+  for (const char* name : {"qk_matmul_output_mode", "softmax_precision"}) call.attribute(name);
+  const bool causal = call.integer("is_causal", 0) != 0;
+  const auto q_heads = call.integer("q_num_heads", 0);
+  const auto kv_heads = call.integer("kv_num_heads", 0);
+  const bool joined = call.rank(0) == 3;
+  const auto q = apart(call, call.tensor(0), q_heads);
+  auto k = apart(call, call.tensor(1), kv_heads);
+  auto v = apart(call, call.tensor(2), kv_heads);
+  const auto q_sizes = call.sizes_of(q);
+  const auto k_sizes = call.sizes_of(k);
+  if (q_sizes[1] % k_sizes[1] != 0) {
+    reject(fmt::format("{} heads do not share {}", q_sizes[1], k_sizes[1]));
+  }
+  const auto scale = call.real("scale", 1 / std::sqrt(static_cast<double>(q_sizes[3])));
+  k = shared(call, k, q_sizes[1] / k_sizes[1]);
+  v = shared(call, v, q_sizes[1] / k_sizes[1]);
+  k = call.add(make_op(ops::kTranspose, ops::Transpose{{0, 1, 3, 2}}), {k});
+  auto scores = call.add(make_op(ops::kScale, ops::Scale{scale}), {call.add(ops::kMatMul, {q, k})});
+  if (call.has(3)) {
+    if (!real_type(call.value(3).type)) reject("a mask of bool is not supported here");
+    scores = call.add(ops::kAdd, {scores, call.tensor(3)});
+  }
+  const auto shown = call.add(make_op(ops::kSoftmax, ops::Softmax{-1, causal}), {scores});
+  if (!joined) return call.result(ops::kMatMul, {shown, v});
+  const auto out = call.add(make_op(ops::kTranspose, ops::Transpose{{0, 2, 1, 3}}),
+                            {call.add(ops::kMatMul, {shown, v})});
+  const auto s = call.sizes_of(out);
+  call.result(make_op(ops::kReshape, ops::Reshape{{s[0], s[1], s[2] * s[3]}}), {out});
 }
 
 void cross_entropy(Call& call) {
@@ -224,11 +299,16 @@ void cross_entropy(Call& call) {
 
 ConverterList matrix_converters() {
   ConverterList out = {
+      {"Attention", attention},
       {"Einsum", einsum},
       {"Gemm", gemm},
       {"LayerNormalization", layer_norm},
       {"MatMul", matmul},
       {"LogSoftmax", softmax},
+      {"RMSNormalization", layer_norm},
+      {"SimplifiedLayerNormalization", layer_norm},
+      {"SkipLayerNormalization", skip_norm},
+      {"SkipSimplifiedLayerNormalization", skip_norm},
       {"Softmax", softmax},
       {"SoftmaxCrossEntropyLoss", cross_entropy},
   };

@@ -284,10 +284,13 @@ void concat(Call& call) {
     if (call.rank(i) == call.rank(0) && call.sizes(i)[axis] == 0) continue;
     inputs.push_back(call.tensor(i));
   }
-  if (inputs.size() == 1 && call.inputs() == 1) {
-    call.identity();
+  if (inputs.size() == 1) {
+    std::size_t only = 0;
+    while (call.sizes(only)[axis] == 0 && only + 1 < call.inputs()) ++only;
+    call.identity(0, only);
     return;
   }
+  if (inputs.empty()) reject("all inputs are empty");
   call.result(make_op(ops::kConcat, ops::Concat{static_cast<std::int64_t>(axis)}), inputs);
 }
 
@@ -379,6 +382,13 @@ void slice(Call& call) {
     call.move(slice_op(pieces[0].axis, pieces[0].begin, pieces[0].size));
     return;
   }
+  const bool apart = std::ranges::all_of(pieces, [](const Piece& p) { return p.step == 1; });
+  if (apart && !call.value(0).fed.empty()) {
+    auto v = call.value(0);
+    for (const auto& p : pieces) v = call.moved(v, slice_op(p.axis, p.begin, p.size));
+    call.result(std::move(v));
+    return;
+  }
   auto x = call.tensor(0);
   for (const auto& p : pieces) {
     if (p.begin != 0 || p.size != call.sizes_of(x)[p.axis]) {
@@ -439,17 +449,16 @@ void pad(Call& call) {
 
 // --- Gather -------------------------------------------------------------------------------------
 
-// Rows that an input names: an embedding.
-void look_up(Call& call) {
-  const auto table_sizes = call.sizes(0);
+// The rows of a table [rows, ...] that operand `from`, an input of whole numbers, names.
+void look_up(Call& call, NodeId table, std::size_t from) {
+  const auto table_sizes = call.sizes_of(table);
   if (table_sizes.empty()) reject("the table is a scalar");
   const auto rows = table_sizes[0];
-  auto table = call.weight(0);
   const Sizes behind(table_sizes.begin() + 1, table_sizes.end());
   const auto width = product(behind);
   if (table_sizes.size() != 2) table = call.reshaped(table, {rows, width});
-  const auto index = call.index(1, rows);
-  const auto moves = call.value(1).moves;
+  const auto index = call.index(from, rows);
+  const auto moves = call.value(from).moves;
   if (moves.empty() && behind.size() == 1) {
     call.result(ops::kEmbedding, {index, table});
     return;
@@ -457,13 +466,64 @@ void look_up(Call& call) {
   // What has moved the indices moves the rows.
   auto out = call.add(ops::kEmbedding, {index, table});
   for (const auto& move : moves) out = call.add(row_move(move, width), {out});
-  auto sizes = call.sizes(1);
+  auto sizes = call.sizes(from);
   sizes.insert(sizes.end(), behind.begin(), behind.end());
   if (sizes == call.sizes_of(out)) {
     call.result(ops::kIdentity, {out});
   } else {
     call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {out});
   }
+}
+
+// Rows along `axis` that a constant names: an embedding whose indices the file fixes. The axis goes
+// first before, and its place is the indices' after.
+void look_up_fixed(Call& call, const Known& rows, std::size_t axis) {
+  auto table = call.factor(0);
+  Sizes perm;
+  for (std::size_t d = 0; d < call.rank(0); ++d) perm.push_back(static_cast<std::int64_t>(d));
+  std::rotate(perm.begin(), perm.begin() + static_cast<std::ptrdiff_t>(axis),
+              perm.begin() + static_cast<std::ptrdiff_t>(axis) + 1);
+  if (axis != 0) table = call.add(make_op(ops::kTranspose, ops::Transpose{perm}), {table});
+  const auto moved = call.sizes_of(table);
+  table = call.reshaped(table, {moved[0], -1});
+  auto out = call.add(ops::kEmbedding, {call.fixed_index(rows, moved[0]), table});
+  auto to = rows.sizes;
+  to.insert(to.end(), moved.begin() + 1, moved.end());
+  out = call.reshaped(out, to);
+  if (axis != 0) {
+    // [rows..., before..., behind...] as [before..., rows..., behind...]
+    Sizes back;
+    const auto own = rows.sizes.size();
+    for (std::size_t d = 0; d < axis; ++d) back.push_back(static_cast<std::int64_t>(own + d));
+    for (std::size_t d = 0; d < own; ++d) back.push_back(static_cast<std::int64_t>(d));
+    for (std::size_t d = own + axis; d < to.size(); ++d) {
+      back.push_back(static_cast<std::int64_t>(d));
+    }
+    out = call.add(make_op(ops::kTranspose, ops::Transpose{back}), {out});
+  }
+  call.result(ops::kIdentity, {out});
+}
+
+// Rows of a unit matrix: on for the class that is named, off for the others.
+void one_hot(Call& call) {
+  const auto depth = call.known_integers(1, "the depth");
+  const auto values = call.contents(2);
+  if (depth.size() != 1 || depth[0] < 1) reject("the depth must be one number");
+  if (!values || values->count() != 2) reject("the values must be two known numbers");
+  if (call.value(0).fed.empty()) reject("the indices must be an input");
+  count_elements({depth[0], depth[0]}, "the table");
+  const auto rank = call.rank(0) + 1;
+  const auto axis = call.axis(call.integer("axis", -1), rank);
+  if (axis + 1 != rank) reject("only the last axis is supported", "axis -1");
+  const double off = values->real(0);
+  const double on = values->real(1);
+  Known table{.type = kFloat, .sizes = {depth[0], depth[0]}};
+  call.charge(product(table.sizes));
+  for (std::int64_t r = 0; r < depth[0]; ++r) {
+    for (std::int64_t c = 0; c < depth[0]; ++c) table.reals.push_back(r == c ? on : off);
+  }
+  const auto dtype = real_type(values->type).value_or(DType::kFp32);
+  look_up(call, call.constant(table, dtype), 0);
 }
 
 void gather(Call& call) {
@@ -473,7 +533,7 @@ void gather(Call& call) {
   if (!k) {
     if (call.value(1).fed.empty()) reject("the indices are computed from inputs");
     if (axis != 0) reject("indices that are an input need axis 0");
-    look_up(call);
+    look_up(call, call.weight(0), 1);
     return;
   }
   Sizes at = k->ints;
@@ -496,12 +556,14 @@ void gather(Call& call) {
       runs.emplace_back(i, 1);
     }
   }
+  if (runs.size() > 1 && !call.value(0).fed.empty()) {
+    call.derived(call.value(0).type, to);
+    return;
+  }
   if (runs.size() > kMostParts) {
-    // A table whose rows a constant names.
-    if (axis != 0 || from.size() != 2) {
-      reject(fmt::format("indices in {} runs are not supported here", runs.size()));
-    }
-    reject("so many constant indices are not supported");
+    Known rows{.type = kInt64, .sizes = k->sizes, .ints = at};
+    look_up_fixed(call, rows, axis);
+    return;
   }
   if (runs.size() == 1 && !call.value(0).fed.empty()) {
     auto part = call.moved(call.value(0), slice_op(axis, runs[0].first, runs[0].second));
@@ -569,6 +631,7 @@ ConverterList movement_converters() {
       {"Flatten", flatten},
       {"Gather", gather},
       {"If", branch},
+      {"OneHot", one_hot},
       {"Pad", pad},
       {"Reshape", reshape},
       {"Shape", shape},

@@ -81,6 +81,8 @@ Known strided(Call& call, const Known& k, Sizes sizes, std::int64_t begin,
   return out;
 }
 
+}  // namespace
+
 Sizes broadcast_sizes(const Sizes& a, const Sizes& b) {
   Sizes out(std::max(a.size(), b.size()));
   for (std::size_t d = 0; d < out.size(); ++d) {
@@ -95,6 +97,8 @@ Sizes broadcast_sizes(const Sizes& a, const Sizes& b) {
   }
   return out;
 }
+
+namespace {
 
 Known broadcast(Call& call, const Known& k, const Sizes& sizes) {
   std::vector<std::int64_t> strides(sizes.size(), 0);
@@ -224,9 +228,9 @@ Known unary(Call& call, const Operands& in) {
   return out;
 }
 
-Known cast(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
-  const auto to = static_cast<std::int32_t>(call.integer("to", kFloat));
+}  // namespace
+
+Known known_cast(const Known& k, std::int32_t to) {
   if (!real_type(to) && !is_whole(to)) {
     reject(fmt::format("to {} is not supported", type_name(to)));
   }
@@ -239,6 +243,16 @@ Known cast(Call& call, const Operands& in) {
     }
   }
   return out;
+}
+
+namespace {
+
+Known cast(Call& call, const Operands& in) {
+  return known_cast(operand(in, 0), static_cast<std::int32_t>(call.integer("to", kFloat)));
+}
+
+Known cast_like(Call&, const Operands& in) {
+  return known_cast(operand(in, 0), operand(in, 1).type);
 }
 
 Known with_sizes(const Known& k, Sizes sizes) {
@@ -505,6 +519,47 @@ Known cumulative_sum(Call& call, const Operands& in) {
   return out;
 }
 
+// Products of matrices; dimensions in front are matched.
+Known matmul(Call& call, const Operands& in) {
+  const auto& a = operand(in, 0);
+  const auto& b = operand(in, 1);
+  if (a.sizes.size() < 2 || b.sizes.size() < 2 || a.whole() || b.whole()) {
+    reject("constants must be matrices of real numbers");
+  }
+  const auto rows = a.sizes[a.sizes.size() - 2];
+  const auto inner = a.sizes.back();
+  const auto columns = b.sizes.back();
+  if (inner != b.sizes[b.sizes.size() - 2]) {
+    reject(fmt::format("sizes {} and {} do not fit", inner, b.sizes[b.sizes.size() - 2]));
+  }
+  const auto front = broadcast_sizes(Sizes(a.sizes.begin(), a.sizes.end() - 2),
+                                     Sizes(b.sizes.begin(), b.sizes.end() - 2));
+  const auto whole = [&](std::int64_t m, std::int64_t n) {
+    auto sizes = front;
+    sizes.insert(sizes.end(), {m, n});
+    return sizes;
+  };
+  const auto x = broadcast(call, a, whole(rows, inner));
+  const auto y = broadcast(call, b, whole(inner, columns));
+  Known out{.type = a.type, .sizes = whole(rows, columns)};
+  count_of(call, out.sizes);
+  call.charge(count_elements(whole(rows, columns * inner), "the product"));
+  const auto blocks = count_elements(front, "the product");
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    for (std::int64_t m = 0; m < rows; ++m) {
+      for (std::int64_t n = 0; n < columns; ++n) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < inner; ++k) {
+          sum += x.reals[static_cast<std::size_t>((block * rows + m) * inner + k)] *
+                 y.reals[static_cast<std::size_t>((block * inner + k) * columns + n)];
+        }
+        out.reals.push_back(sum);
+      }
+    }
+  }
+  return out;
+}
+
 Known identity(Call&, const Operands& in) { return operand(in, 0); }
 
 // Reshape, Squeeze, Unsqueeze and Flatten have converters, which know how to do it to sizes.
@@ -514,6 +569,7 @@ const std::map<std::string_view, Folder>& folders() {
       {"Add", arithmetic},
       {"And", comparison},
       {"Cast", cast},
+      {"CastLike", cast_like},
       {"Ceil", unary},
       {"Concat", concat},
       {"Cos", unary},
@@ -530,6 +586,7 @@ const std::map<std::string_view, Folder>& folders() {
       {"Less", comparison},
       {"LessOrEqual", comparison},
       {"Log", unary},
+      {"MatMul", matmul},
       {"Max", arithmetic},
       {"Min", arithmetic},
       {"Mod", arithmetic},

@@ -6,8 +6,10 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/text.h"
+#include "import/frequencies.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
 
@@ -19,11 +21,13 @@ constexpr std::int64_t kKnownAlways = std::int64_t{1} << 22U;  // elements that 
 
 std::string quoted(std::string_view name) { return fmt::format("'{}'", name); }
 
+void check_rank(const Sizes& sizes, std::string_view what) {
+  if (sizes.size() <= Shape::kMaxRank) return;
+  reject(fmt::format("{} has {} dimensions and can have {}", what, sizes.size(), Shape::kMaxRank));
+}
+
 Shape to_shape(const Sizes& sizes, std::string_view what) {
-  if (sizes.size() > Shape::kMaxRank) {
-    reject(
-        fmt::format("{} has {} dimensions and can have {}", what, sizes.size(), Shape::kMaxRank));
-  }
+  check_rank(sizes, what);
   for (auto size : sizes) {
     if (size == 0) reject(fmt::format("{} has no elements", what));
   }
@@ -41,6 +45,22 @@ bool is_batch(std::string_view dimension) {
 double hidden_score(DType dtype) { return dtype == DType::kFp16 ? -65504 : -1e30; }
 bool is_hidden(double score) { return score <= -1e4; }
 
+// "past + 1": the sum of sizes that are given.
+std::optional<std::int64_t> sum_of(const std::string& text,
+                                   const std::map<std::string, std::int64_t>& sizes) {
+  if (text.find('+') == std::string::npos) return std::nullopt;
+  constexpr auto kMost = std::int64_t{1} << 40U;
+  std::int64_t sum = 0;
+  for (auto part : split(text, '+')) {
+    const std::string name(trim(part));
+    const auto at = sizes.find(name);
+    const auto size = at != sizes.end() ? std::optional(at->second) : parse_int(name);
+    if (!size || *size < 0 || *size > kMost - sum) return std::nullopt;
+    sum += *size;
+  }
+  return sum;
+}
+
 }  // namespace
 
 void reject(std::string message, std::string hint) {
@@ -55,7 +75,7 @@ Importer::Importer(std::string_view file, const std::string& source, const OnnxO
     fail("", e);
   }
   builder_ = graph::GraphBuilder(free_name(model_.graph_name.empty() ? "onnx" : model_.graph_name));
-  out_.opset = model_.opset == 0 ? 1 : model_.opset;
+  opset_ = out_.opset = model_.opset == 0 ? 1 : model_.opset;
 }
 
 void Importer::fail(const std::string& where, const UserError& e) const {
@@ -80,11 +100,39 @@ void Importer::read_initializers(const Model& graph) {
       tensor = read_tensor(message);
       if (tensor.name.empty()) reject("an initializer has no name");
       count_elements(tensor.sizes, "it");
-      define(tensor.name,
-             {.type = tensor.type, .sizes = tensor.sizes, .stored = message, .data = true});
+      const auto name = declare(tensor.name);
+      const bool untrained = frequencies_.contains(name) || is_triangle(tensor);
+      define(name, {.type = tensor.type,
+                    .sizes = tensor.sizes,
+                    .stored = message,
+                    .data = !untrained,
+                    .untrained = untrained,
+                    .origin = tensor.name});
     } catch (const UserError& e) {
       fail(fmt::format("initializer {}", quoted(tensor.name)), e);
     }
+  }
+}
+
+// Sizes must be of dimensions that are there.
+void Importer::check_dims(const std::vector<ValueInfo>& infos) const {
+  for (const auto& [name, size] : options_.dims) {
+    bool found = false;
+    std::set<std::string> names;
+    for (const auto& info : infos) {
+      for (std::size_t d = 0; d < info.shape.size(); ++d) {
+        found = found || name == fmt::format("{}.{}", info.name, d);
+        for (auto part : split(info.shape[d].name, '+')) {
+          found = found || part == name;
+          if (!parse_int(part) && is_utf8(part)) names.emplace(part);
+        }
+      }
+    }
+    if (found) continue;
+    fail("", UserError("onnx", "", fmt::format("no dimension of an input is called '{}'", name),
+                       names.empty() ? "INPUT.1 is one without a name"
+                                     : "they are called: " +
+                                           join(std::vector(names.begin(), names.end()), ", ")));
   }
 }
 
@@ -103,6 +151,7 @@ void Importer::read_inputs() {
   for (const auto& info : infos) {
     for (const auto& dim : info.shape) has_batch_name_ = has_batch_name_ || is_batch(dim.name);
   }
+  check_dims(infos);
   bool first = true;
   for (const auto& info : infos) {
     try {
@@ -129,6 +178,8 @@ void Importer::read_input(const ValueInfo& info, bool first) {
       v.sizes.push_back(at->second);
     } else if (const auto by_place = options_.dims.find(key); by_place != options_.dims.end()) {
       v.sizes.push_back(by_place->second);
+    } else if (const auto sum = sum_of(name, options_.dims)) {
+      v.sizes.push_back(*sum);
     } else if (dim.size && *dim.size != 0) {
       v.sizes.push_back(*dim.size);
       if (*dim.size < 0) reject(fmt::format("dim {} is {}", d, *dim.size));
@@ -148,10 +199,11 @@ void Importer::read_input(const ValueInfo& info, bool first) {
     } else {
       const auto flag = name.empty() ? key : name;
       reject(fmt::format("dim {} is open{}", d, name.empty() ? "" : fmt::format(": {}", name)),
-             fmt::format("say its size: --dim {}=SIZE", flag));
+             fmt::format("say its size: --dim {0}=SIZE, or FILE.onnx:{0}=SIZE", flag));
     }
   }
-  to_shape(v.sizes, "it");
+  check_rank(v.sizes, "it");
+  count_elements(v.sizes, "it");
   input_types_[info.name] = info.type;
   if (real_type(info.type)) {
     v.input = true;
@@ -173,7 +225,7 @@ std::string Importer::free_name(std::string_view name) {
   }
   if (out.empty()) out = "x";
   if (!builder_.find(out)) return out;
-  for (int n = 2;; ++n) {
+  for (auto& n = next_number_.try_emplace(out, 2).first->second;; ++n) {
     auto numbered = fmt::format("{}_{}", out, n);
     if (!builder_.find(numbered)) return numbered;
   }
@@ -222,7 +274,7 @@ KnownPtr Importer::known(Value& v) {
     }
     v.known = std::make_shared<Known>(std::move(k));
   } else {
-    v.known = std::make_shared<Known>(known_from(read_tensor(v.stored)));
+    v.known = std::make_shared<Known>(known_from(read_tensor(v.stored), options_.folder));
   }
   return v.known;
 }
@@ -236,6 +288,7 @@ NodeId Importer::weight(std::string_view name, const Value& v, DType dtype) {
 NodeId Importer::input(std::string_view name, const Sizes& sizes, DType dtype, std::int64_t below) {
   const auto own = free_name(name);
   out_.names[own] = std::string(name);
+  if (derived_.contains(name)) out_.derived.push_back(own);
   return builder_.input(own, ParallelShape(to_shape(sizes, quoted(name))), dtype, below);
 }
 
@@ -273,6 +326,8 @@ NodeId Importer::tensor(std::string_view name, Value& v, bool trained) {
         fmt::format("{} is {} and must be of real numbers here", quoted(name), type_name(v.type)),
         "whole numbers computed from inputs are not supported");
   }
+  // Contents that were computed are no weight, nor are frequencies and masks.
+  trained = trained && !v.untrained && (v.input || v.data || !v.stored.empty() || v.fill);
   const bool scalar = v.sizes.empty();
   if (v.input && !trained) {
     v.node = input(name, v.sizes, *dtype);
@@ -326,10 +381,10 @@ NodeId Importer::index(Value& v, std::int64_t below) {
 
 NodeId Importer::real_input(Value& v, DType dtype) {
   const std::string name(v.fed);
-  auto at = real_inputs_.find(name);
+  auto at = real_inputs_.find({name, dtype});
   if (at == real_inputs_.end()) {
     const auto node = input(name, values_.at(v.fed).sizes, dtype);
-    at = real_inputs_.emplace(name, node).first;
+    at = real_inputs_.emplace(std::pair{name, dtype}, node).first;
   }
   auto node = at->second;
   for (const auto& move : v.moves) node = add(move, std::span(&node, 1), name);
@@ -338,6 +393,10 @@ NodeId Importer::real_input(Value& v, DType dtype) {
 
 NodeId Importer::masked(std::string_view name, Value& v) {
   const auto dtype = builder_.node(*v.scores).type.dtype;
+  if (v.times_mask) {
+    const NodeId inputs[] = {*v.scores, source_of(fmt::format("{}.mask", name), *v.mask, dtype)};
+    return add(ops::parse_op(ops::kMul, {}), inputs, name);
+  }
   Known shown{.type = kFloat, .sizes = v.mask->sizes};
   for (std::size_t i = 0; i < v.mask->count(); ++i) {
     shown.reals.push_back(is_hidden(v.mask->real(i)) ? 0 : 1);
@@ -380,13 +439,9 @@ const ops::OpSpec* find_plain_operator(std::string_view op) {
   return at == kByName.end() ? nullptr : at->second;
 }
 
-[[noreturn]] void unknown_operator(const Node& node, const Model& model) {
+[[noreturn]] void unknown_operator(const Node& node) {
   const auto op =
       node.domain.empty() ? std::string(node.op) : fmt::format("{}.{}", node.domain, node.op);
-  if (std::ranges::find(model.functions, node.op) != model.functions.end()) {
-    reject(fmt::format("the operator {} is a function of the model itself", op),
-           "inline the model's functions first");
-  }
   const auto foldable = foldable_operators();
   if (std::ranges::find(foldable, node.op) != foldable.end()) {
     reject(fmt::format("the operator {} is supported only of what is known", op),
@@ -398,30 +453,51 @@ const ops::OpSpec* find_plain_operator(std::string_view op) {
 
 }  // namespace
 
-void Importer::convert(const Node& node) {
+// Nodes whose operator is the file's format's own.
+void Importer::convert_known(Call& call, const Node& node) {
+  const auto at = converters().find(node.op);
+  const auto* spec = at == converters().end() ? find_plain_operator(node.op) : nullptr;
+  if (fold(call) || derive(call)) {
+  } else if (at != converters().end()) {
+    at->second(call);
+  } else if (spec != nullptr) {
+    std::vector<NodeId> inputs;
+    for (std::size_t i = 0; i < call.inputs(); ++i) inputs.push_back(call.tensor(i));
+    call.result(ops::parse_op(*spec, {}), inputs);
+  } else if (const auto* function = find_function(node)) {
+    call_function(node, *function);
+    return;
+  } else {
+    unknown_operator(node);
+  }
+  call.check_attributes();
+  call.note_from_whole();
+}
+
+void Importer::convert(Node node) {
   made_node_ = false;
   try {
     for (auto text : {node.name, node.op, node.domain}) {
       if (!is_utf8(text)) reject("a name is not UTF-8");
     }
     if (node.op.empty()) reject("a node names no operator");
-    Call call(*this, node);
-    const bool standard =
-        node.domain.empty() || node.domain == "ai.onnx" || node.domain == "com.microsoft";
-    const auto at = standard ? converters().find(node.op) : converters().end();
-    if (!standard || !fold(call)) {
-      if (at != converters().end()) {
-        at->second(call);
-      } else if (const auto* spec = standard ? find_plain_operator(node.op) : nullptr) {
-        std::vector<NodeId> inputs;
-        for (std::size_t i = 0; i < call.inputs(); ++i) inputs.push_back(call.tensor(i));
-        call.result(ops::parse_op(*spec, {}), inputs);
-      } else {
-        unknown_operator(node, model_);
-      }
+    if (scope_ != nullptr) {
+      for (auto& name : node.inputs) name = scope_->resolve(name);
+      for (auto& name : node.outputs) name = declare(name);
+      scope_->resolve_attributes(node);
     }
-    call.check_attributes();
+    if (node.domain.empty() || node.domain == "ai.onnx" || node.domain == "com.microsoft") {
+      Call call(*this, node);
+      convert_known(call, node);
+    } else if (const auto* function = find_function(node)) {
+      call_function(node, *function);
+      return;
+    } else {
+      unknown_operator(node);
+    }
   } catch (const UserError& e) {
+    // The innermost node is the place.
+    if (e.where.starts_with(source_)) throw;
     fail(place_of(node), e);
   }
   if (!made_node_) ++out_.folded[std::string(node.op)];
@@ -436,6 +512,7 @@ std::vector<NodeId> Importer::outputs() {
       const auto at = values_.find(name);
       if (at == values_.end()) reject("no node makes it");
       auto& v = at->second;
+      if (v.sizes.end() != std::ranges::find(v.sizes, 0)) continue;
       // What the file only passes on or computes from constants is no result of a network.
       if (!v.node && !v.scores && model_.outputs.size() > 1) continue;
       if (const auto contents = v.node || v.input ? nullptr : known(v); contents) {
@@ -464,23 +541,58 @@ void Importer::convert_all(const Model& graph) {
   }
   read_initializers(graph);
   if (depth_ == 0) read_inputs();
-  for (auto message : graph.nodes) {
+  convert_nodes(graph.nodes);
+}
+
+void Importer::convert_nodes(std::span<const std::string_view> nodes) {
+  for (auto message : nodes) {
     Node node;
     try {
       node = read_node(message);
     } catch (const UserError& e) {
       fail("a node", e);
     }
-    convert(node);
+    convert(std::move(node));
   }
 }
 
+// Without the nodes that no output needs: what the file computes for a Shape, or a mask whose
+// values come from outside.
+graph::Graph Importer::finish(std::vector<NodeId> outputs) {
+  auto all = builder_.finish(std::move(outputs));
+  std::vector<bool> needed(all.size());
+  for (auto id : all.outputs()) needed[id.index()] = true;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    for (auto input : all.inputs(NodeId(i))) needed[input.index()] = true;
+  }
+  if (std::ranges::find(needed, false) == needed.end()) return all;
+  graph::GraphBuilder builder(std::string(all.name()));
+  std::vector<NodeId> now(all.size());
+  for (auto id : all.ids()) {
+    const auto& name = all.node(id).name;
+    if (!needed[id.index()]) {
+      out_.fixed.erase(name);
+      out_.names.erase(name);
+      std::erase(out_.derived, name);
+      continue;
+    }
+    std::vector<NodeId> inputs;
+    for (auto input : all.inputs(id)) inputs.push_back(now[input.index()]);
+    now[id.index()] = builder.keep(all, id, inputs);
+  }
+  std::vector<NodeId> results;
+  for (auto id : all.outputs()) results.push_back(now[id.index()]);
+  return builder.finish(std::move(results));
+}
+
 OnnxModel Importer::run() {
+  frequencies_ = find_frequencies(model_);
   convert_all(model_);
   auto results = outputs();
   if (options_.append_loss) results.insert(results.begin(), append_loss(results[0]));
   try {
-    out_.graph = builder_.finish(std::move(results));
+    out_.graph = finish(std::move(results));
   } catch (const UserError& e) {
     fail(e.where, e);
   }

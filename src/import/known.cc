@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "import/external.h"
+
 namespace tandem::import {
 
 namespace {
@@ -31,8 +33,9 @@ bool is_eye(const Known& k) {
 
 }  // namespace
 
-Known known_from(const Tensor& tensor) {
-  auto contents = read_contents(tensor);
+Known known_from(const Tensor& tensor, const std::string& folder) {
+  auto contents =
+      tensor.external && !folder.empty() ? read_external(tensor, folder) : read_contents(tensor);
   return {.type = tensor.type,
           .sizes = tensor.sizes,
           .ints = std::move(contents.ints),
@@ -66,6 +69,20 @@ std::optional<Written> written_as(const Known& k) {
     return Written{.kind = "eye", .value = k.real(0)};
   }
   return std::nullopt;
+}
+
+bool is_triangle(const Tensor& tensor) {
+  const auto rank = tensor.sizes.size();
+  if (!real_type(tensor.type) || rank < 2 || tensor.external) return false;
+  if (tensor.sizes[rank - 1] < 2 || tensor.sizes[rank - 2] < 2) return false;
+  // Weights do not begin so.
+  if (const auto first = read_beginning(tensor);
+      !first || first->first != 1 || first->second != 0) {
+    return false;
+  }
+  const auto k = known_from(tensor);
+  return is_causal(k, [](double x) { return x == 0; }) &&
+         std::ranges::all_of(k.reals, [](double x) { return x == 0 || x == 1; });
 }
 
 bool is_causal(const Known& k, const std::function<bool(double)>& hidden) {

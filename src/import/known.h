@@ -27,7 +27,8 @@ struct Known {
 };
 using KnownPtr = std::shared_ptr<const Known>;
 
-Known known_from(const Tensor& tensor);
+// `folder` holds the contents that are in other files.
+Known known_from(const Tensor& tensor, const std::string& folder = "");
 Known integers(Sizes values);  // a vector of int64
 
 // How the contents may be written down: as an attribute of the operator constant, if they are of
@@ -38,6 +39,9 @@ struct Written {
   std::int64_t axis = 0;
 };
 std::optional<Written> written_as(const Known& k);
+
+// Is this tensor of real numbers 1 up to the diagonal and 0 above it? Reads others only in part.
+bool is_triangle(const Tensor& tensor);
 
 // Of [..., s, t]: is element t of row s shown only where t <= s? `hidden` tells by value.
 bool is_causal(const Known& k, const std::function<bool(double)>& hidden);

@@ -88,7 +88,11 @@ OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options) 
     throw UserError("onnx", path, "the file has more than 2 GiB",
                     "such models keep their weights in other files (external data)");
   }
-  return import_onnx(file.bytes(), path, options);
+  auto here = options;
+  const auto slash = path.rfind('/');
+  if (here.folder.empty())
+    here.folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return import_onnx(file.bytes(), path, here);
 }
 
 namespace {
@@ -108,11 +112,12 @@ const Attribute* find(const Node& node, std::string_view name) {
 
 }  // namespace
 
-Dense<double> read_weight(std::string_view file, const std::string& name) {
+Dense<double> read_weight(std::string_view file, const std::string& name,
+                          const std::string& folder) {
   const auto model = read_model(file);
   for (auto message : model.initializers) {
     const auto tensor = read_tensor(message);
-    if (tensor.name == name) return to_dense(known_from(tensor));
+    if (tensor.name == name) return to_dense(known_from(tensor, folder));
   }
   for (auto message : model.nodes) {
     const auto node = read_node(message);
@@ -122,12 +127,25 @@ Dense<double> read_weight(std::string_view file, const std::string& name) {
       return to_dense(known_from(read_tensor(value->tensor)));
     }
     if (node.op == "ConstantOfShape") {
-      const auto sizes = read_weight(file, std::string(node.inputs.at(0)));
+      const auto sizes = read_weight(file, std::string(node.inputs.at(0)), folder);
       Shape shape;
       for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
       Dense<double> out(shape);
       const auto fill = value == nullptr ? 0 : known_from(read_tensor(value->tensor)).real(0);
       std::ranges::fill(out.data, fill);
+      return out;
+    }
+    if (node.op == "ConstantFill") {
+      const auto* written = find(node, "shape");
+      Shape shape;
+      for (auto size : written != nullptr ? written->ints : Sizes{}) shape.push_back(size);
+      if (written == nullptr) {
+        const auto sizes = read_weight(file, std::string(node.inputs.at(0)), folder);
+        for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
+      }
+      Dense<double> out(shape);
+      const auto* fill = find(node, "value");
+      std::ranges::fill(out.data, fill == nullptr ? 0 : static_cast<double>(fill->f));
       return out;
     }
   }

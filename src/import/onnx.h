@@ -21,6 +21,7 @@ struct OnnxOptions {
       0;  // for the first dimension of the inputs; 0: the file's, or 1 if it is open
   std::map<std::string, std::int64_t> dims = {};  // sizes for symbolic dimensions
   bool append_loss = false;  // mse of the first output against an input `target`
+  std::string folder = {};   // of files that hold contents of tensors; empty: they are not read
 };
 
 struct OnnxModel {
@@ -32,6 +33,8 @@ struct OnnxModel {
   // Inputs of the graph whose contents the file holds, and which are not trained: masks that are
   // no causal ones. By the name of the node.
   std::map<std::string, Dense<double>> fixed;
+  // Inputs that the file computes from inputs of whole numbers: positions, masks. By name.
+  std::vector<std::string> derived;
   // Of every weight and input, the name that it has in the file.
   std::map<std::string, std::string> names;
 };
@@ -42,8 +45,9 @@ OnnxModel import_onnx(std::string_view file, const std::string& source,
                       const OnnxOptions& options = {});
 OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options = {});
 
-// The contents of a weight, by its name in the file.
-Dense<double> read_weight(std::string_view file, const std::string& name);
+// The contents of a weight, by its name in the file; `folder` as in OnnxOptions.
+Dense<double> read_weight(std::string_view file, const std::string& name,
+                          const std::string& folder = "");
 
 // Is this a name or a beginning of an ONNX file?
 bool is_onnx(const std::string& path, std::string_view beginning);

@@ -66,6 +66,28 @@ inline std::string node(const std::string& op, const std::vector<std::string>& i
   return out + bytes(3, name) + bytes(4, op) + attributes;
 }
 
+// The call of a function, and the function.
+inline std::string call(const std::string& domain, const std::string& op,
+                        const std::vector<std::string>& inputs,
+                        const std::vector<std::string>& outputs,
+                        const std::string& attributes = "") {
+  return node(op, inputs, outputs, attributes) + bytes(7, domain);
+}
+inline std::string function(const std::string& domain, const std::string& name,
+                            const std::vector<std::string>& inputs,
+                            const std::vector<std::string>& outputs,
+                            const std::vector<std::string>& nodes) {
+  std::string out = bytes(1, name) + bytes(10, domain);
+  for (const auto& i : inputs) out += bytes(4, i);
+  for (const auto& o : outputs) out += bytes(5, o);
+  for (const auto& n : nodes) out += bytes(7, n);
+  return out;
+}
+// An attribute that is the attribute `of` of the call.
+inline std::string refer(const std::string& name, const std::string& of) {
+  return bytes(5, bytes(1, name) + number(20, 2) + bytes(21, of));
+}
+
 // A dimension is a number, or a name.
 struct Dim {
   std::int64_t size = 0;
@@ -86,6 +108,7 @@ struct File {
   std::vector<std::string> inputs = {value_info("x", kFloat, {{2}, {3}})};
   std::vector<std::string> outputs = {"y"};
   std::int64_t opset = 13;
+  std::vector<std::string> functions = {};
 
   [[nodiscard]] std::string text() const {
     std::string graph;
@@ -94,7 +117,9 @@ struct File {
     for (const auto& t : initializers) graph += bytes(5, t);
     for (const auto& i : inputs) graph += bytes(11, i);
     for (const auto& o : outputs) graph += bytes(12, bytes(1, o));
-    return number(1, 8) + bytes(7, graph) + bytes(8, number(2, opset));
+    std::string out = number(1, 8) + bytes(7, graph) + bytes(8, number(2, opset));
+    for (const auto& f : functions) out += bytes(25, f);
+    return out;
   }
 };
 

@@ -69,7 +69,9 @@ TEST(Onnx, ShapesAreFolded) {
 TEST(Onnx, SymbolicBatchAndNamedDimensions) {
   const File file{.nodes = {node("Relu", {"x"}, {"y"})},
                   .inputs = {value_info("x", kFloat, {{0, "N"}, {0, "seq"}, {4}})}};
-  EXPECT_EQ(error_of(file), "m.onnx: input 'x': dim 1 is open: seq (say its size: --dim seq=SIZE)");
+  EXPECT_EQ(error_of(file),
+            "m.onnx: input 'x': dim 1 is open: seq (say its size: --dim seq=SIZE, or "
+            "FILE.onnx:seq=SIZE)");
   const auto model = import_onnx(file.text(), "m.onnx", {.batch = 5, .dims = {{"seq", 7}}});
   EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[5, 7, 4]");
   EXPECT_EQ(model.batch, 5);
@@ -171,15 +173,133 @@ TEST(Onnx, ALossCanBeAppended) {
             "return %loss, %y\n");
 }
 
+TEST(Onnx, FunctionsOfTheModelStandInThePlaceOfTheirCalls) {
+  // Both calls have a tensor "h"; the attribute goes through two calls.
+  const auto inner =
+      function("own", "turn", {"a"}, {"b"},
+               {node("Neg", {"a"}, {"h"}), node("Softmax", {"h"}, {"b"}, refer("axis", "d"))});
+  const auto outer = function("own", "twice", {"a", "missing"}, {"b"},
+                              {call("own", "turn", {"a"}, {"h"}, refer("d", "dim")),
+                               call("own", "turn", {"h"}, {"b"}, integer("d", -1))});
+  const File file{.nodes = {call("own", "twice", {"x"}, {"y"}, integer("dim", 0))},
+                  .functions = {inner, outer}};
+  EXPECT_EQ(text_of(file),
+            "graph test\n"
+            "%x = input() shape=[2, 3]\n"
+            "%y.h.h = neg(%x) : [2, 3] fp32\n"
+            "%y.h = softmax(%y.h.h) axis=0 : [2, 3] fp32\n"
+            "%y.h_2 = neg(%y.h) : [2, 3] fp32\n"
+            "%y = softmax(%y.h_2) : [2, 3] fp32\n"
+            "return %y\n");
+}
+
+TEST(Onnx, WholeNumbersComputedFromInputsAreInputs) {
+  const File file{
+      .nodes = {node("Equal", {"ids", "pad"}, {"is"}), node("Not", {"is"}, {"real"}),
+                node("Equal", {"ids", "pad"}, {"again"}),
+                node("Cast", {"real"}, {"m"}, integer("to", kInt64)),
+                node("CumSum", {"m", "one"}, {"places"}), node("Gather", {"w", "places"}, {"e"}),
+                node("ReduceSum", {"e", "two"}, {"s"}, integer("keepdims", 0)),
+                node("Where", {"again", "zero", "s"}, {"y"})},
+      .initializers = {weights("w", {9, 4}), whole("two", {2}),
+                       tensor<std::int64_t>("pad", kInt64, {}, {1}),
+                       tensor<std::int64_t>("one", kInt64, {}, {1}),
+                       tensor<float>("zero", kFloat, {}, {0})},
+      .inputs = {value_info("ids", kInt64, {{2}, {3}})}};
+  const auto model = import_onnx(file.text(), "m.onnx");
+  EXPECT_EQ(graph::to_text(model.graph),
+            "graph test\n"
+            "%w = weight() shape=[9, 4]\n"
+            "%places = input() shape=[2, 3] dtype=int64 below=9\n"
+            "%e = embedding(%places, %w) : [2, 3, 4] fp32\n"
+            "%s = reduce_sum(%e) axes=[2] : [2, 3] fp32\n"
+            "%y.constant = constant()\n"
+            "%is = input() shape=[2, 3]\n"
+            "%y = where(%is, %y.constant, %s) : [2, 3] fp32\n"
+            "return %y\n");
+  EXPECT_EQ(model.derived, (std::vector<std::string>{"places", "is"}));
+}
+
+TEST(Onnx, FrequenciesAreNotTrained) {
+  const auto with = [](const std::string& op) {
+    return File{.nodes = {node("Cast", {"x"}, {"p"}, integer("to", kFloat)),
+                          node("Mul", {"p", "f"}, {"a"}), node(op, {"a"}, {"y"})},
+                .initializers = {weights("f", {3})}};
+  };
+  const auto count = [&](const std::string& op, std::int32_t type) {
+    auto file = with(op);
+    file.inputs = {value_info("x", type, {{2}, {3}})};
+    return models::count_parameters(import_onnx(file.text(), "m.onnx").graph);
+  };
+  EXPECT_EQ(count("Sin", kInt64), 0);
+  EXPECT_EQ(count("Tanh", kInt64), 3);
+  EXPECT_EQ(count("Sin", kFloat), 3);  // a gain of what may be a layer's result
+}
+
+TEST(Onnx, SumsOfNamedDimensions) {
+  const File file{.nodes = {node("Relu", {"x"}, {"y"})},
+                  .inputs = {value_info("x", kFloat, {{0, "batch"}, {0, "past + new + 1"}}),
+                             value_info("p", kFloat, {{0, "batch"}, {0, "past"}}),
+                             value_info("n", kFloat, {{0, "batch"}, {0, "new"}})}};
+  const auto model = import_onnx(file.text(), "m.onnx", {.dims = {{"past", 0}, {"new", 3}}});
+  EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[1, 4]");
+  EXPECT_EQ(error_of(file.text(), OnnxOptions{.dims = {{"past", 0}, {"new", 3}, {"nwe", 3}}}),
+            "m.onnx: no dimension of an input is called 'nwe' (they are called: batch, new, past)");
+}
+
 // --- Bad files
 // -------------------------------------------------------------------------------------
+
+TEST(OnnxErrors, Functions) {
+  const auto with = [](const std::string& f, const std::string& n) {
+    return error_of(File{.nodes = {n}, .functions = {f}});
+  };
+  const auto error = with(function("own", "f", {"a"}, {"b"}, {call("own", "f", {"a"}, {"b"})}),
+                          call("own", "f", {"x"}, {"y"}));
+  EXPECT_TRUE(error.ends_with("': functions in functions are nested too deeply")) << error;
+  EXPECT_EQ(with(function("own", "f", {"a"}, {"b"}, {node("Relu", {"x"}, {"b"})}),
+                 call("own", "f", {"x"}, {"y"})),
+            "m.onnx: Relu that makes 'b': no earlier node of the function makes 'x'");
+  EXPECT_EQ(
+      with(function("own", "f", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}),
+           call("own", "f", {"x", "x"}, {"y"})),
+      "m.onnx: own.f that makes 'y': it has 2 inputs and 1 outputs, and the function 1 and 1");
+  EXPECT_TRUE(
+      starts_with(with(function("own", "f", {"a"}, {"b"}, {}), call("other", "f", {"x"}, {"y"})),
+                  "m.onnx: other.f that makes 'y': the operator other.f is not supported "));
+  // Calls that double at every level.
+  std::vector<std::string> functions;
+  for (int i = 0; i < 30; ++i) {
+    const auto next = "f" + std::to_string(i + 1);
+    functions.push_back(
+        function("own", "f" + std::to_string(i), {"a"}, {"b"},
+                 {call("own", next, {"a"}, {"h"}), call("own", next, {"h"}, {"b"})}));
+  }
+  functions.push_back(function("own", "f30", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}));
+  const auto many =
+      error_of(File{.nodes = {call("own", "f0", {"x"}, {"y"})}, .functions = functions});
+  EXPECT_TRUE(many.ends_with("the model's functions become too many nodes")) << many;
+}
+
+TEST(OnnxErrors, ContentsInOtherFiles) {
+  const auto with = [](const std::string& location) {
+    const auto shape = tensor<std::int64_t>("s", kInt64, {2}, {}, false) + number(14, 1) +
+                       bytes(13, bytes(1, "location") + bytes(2, location));
+    const File file{.nodes = {node("Reshape", {"x", "s"}, {"y"})}, .initializers = {shape}};
+    return error_of(file.text(), OnnxOptions{.folder = testing::TempDir()});
+  };
+  const std::string begin = "m.onnx: Reshape that makes 'y': tensor 's' is needed, and the file '";
+  EXPECT_EQ(with("../s.bin"), begin + "../s.bin' that holds it is not beside the model");
+  EXPECT_EQ(with("/etc/s"), begin + "/etc/s' that holds it is not beside the model");
+  EXPECT_EQ(with("none.bin"), begin + "none.bin' that holds it is not there");
+}
 
 TEST(OnnxErrors, AnUnknownOperatorNamesItAndWhatThereIs) {
   const File file{.nodes = {node("NonMaxSuppression", {"x"}, {"y"}, "", "boxes")}};
   EXPECT_TRUE(
       starts_with(error_of(file),
                   "m.onnx: NonMaxSuppression 'boxes': the operator NonMaxSuppression is not "
-                  "supported (supported are: Abs Add And AveragePool "));
+                  "supported (supported are: Abs Add And ArgMax "));
 }
 
 TEST(OnnxErrors, Cut) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -104,6 +105,16 @@ void append_raw(std::int32_t type, std::string_view raw, std::size_t count, Cont
   }
 }
 
+std::int64_t read_opset(std::string_view message, std::int64_t otherwise) {
+  std::string_view domain;
+  std::int64_t version = 0;
+  for (WireReader r(message); r.next();) {
+    if (r.field() == 1) domain = r.bytes();
+    if (r.field() == 2) version = r.integer();
+  }
+  return domain.empty() || domain == "ai.onnx" ? version : otherwise;
+}
+
 // float_data, int32_data, int64_data, double_data, uint64_data
 void append_typed(const Tensor& tensor, Contents& out) {
   std::vector<std::int64_t> ints;
@@ -164,16 +175,6 @@ void read_graph(std::string_view message, Model& out) {
   }
 }
 
-void read_opset(std::string_view message, Model& out) {
-  std::string_view domain;
-  std::int64_t version = 0;
-  for (WireReader r(message); r.next();) {
-    if (r.field() == 1) domain = r.bytes();
-    if (r.field() == 2) version = r.integer();
-  }
-  if (domain.empty() || domain == "ai.onnx") out.opset = version;
-}
-
 }  // namespace
 
 std::optional<DType> real_type(std::int32_t type) {
@@ -231,29 +232,78 @@ std::int64_t count_elements(const Sizes& sizes, std::string_view what) {
   return static_cast<std::int64_t>(count);
 }
 
+namespace {
+
+std::string what_is(const Tensor& tensor) { return fmt::format("tensor '{}'", tensor.name); }
+
+const TypeInfo& type_of(const Tensor& tensor) {
+  const auto* type = find_type(tensor.type);
+  if (type == nullptr || type->size == 0) {
+    reject(fmt::format("{} has elements of type {}, which is not supported", what_is(tensor),
+                       type_name(tensor.type)));
+  }
+  return *type;
+}
+
+}  // namespace
+
+Location read_location(const Tensor& tensor) {
+  Location out;
+  const auto number = [&](std::string_view text) {
+    std::int64_t value = 0;
+    const auto* end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data(), end, value);
+    if (problem != std::errc() || stop != end || value < 0) {
+      reject(fmt::format("{} has no valid place in its file", what_is(tensor)));
+    }
+    return value;
+  };
+  for (WireReader r(tensor.bytes); r.next();) {
+    if (r.field() != 13) continue;
+    std::string_view key;
+    std::string_view value;
+    for (WireReader entry(r.bytes()); entry.next();) {
+      if (entry.field() == 1) key = entry.bytes();
+      if (entry.field() == 2) value = entry.bytes();
+    }
+    if (key == "location") out.file = value;
+    if (key == "offset") out.offset = number(value);
+    if (key == "length") out.length = number(value);
+  }
+  return out;
+}
+
+std::int64_t count_bytes(const Tensor& tensor) {
+  return count_elements(tensor.sizes, what_is(tensor)) *
+         static_cast<std::int64_t>(type_of(tensor).size);
+}
+
+Contents read_contents(const Tensor& tensor, std::string_view raw) {
+  const auto& type = type_of(tensor);
+  const auto count = static_cast<std::size_t>(count_elements(tensor.sizes, what_is(tensor)));
+  if (raw.size() / type.size != count || raw.size() % type.size != 0) {
+    reject(fmt::format("{} has {} bytes of contents and its sizes say {} elements of {} bytes",
+                       what_is(tensor), raw.size(), count, type.size));
+  }
+  Contents out;
+  append_raw(tensor.type, raw, count, out);
+  return out;
+}
+
 Contents read_contents(const Tensor& tensor) {
-  const auto what = fmt::format("tensor '{}'", tensor.name);
+  const auto what = what_is(tensor);
   if (tensor.external) {
     reject(fmt::format("{} is needed and its contents are in another file, which is not loaded",
                        what));
   }
-  const auto* type = find_type(tensor.type);
-  if (type == nullptr || type->size == 0) {
-    reject(fmt::format("{} has elements of type {}, which is not supported", what,
-                       type_name(tensor.type)));
-  }
+  type_of(tensor);
   const auto count = static_cast<std::size_t>(count_elements(tensor.sizes, what));
   Contents out;
   bool is_raw = false;
   for (WireReader r(tensor.bytes); r.next();) {
     if (r.field() != 9) continue;
     is_raw = true;
-    if (r.bytes().size() / type->size != count || r.bytes().size() % type->size != 0) {
-      reject(fmt::format("{} has {} bytes of contents and its sizes say {} elements of {} bytes",
-                         what, r.bytes().size(), count, type->size));
-    }
-    out = {};
-    append_raw(tensor.type, r.bytes(), count, out);
+    out = read_contents(tensor, r.bytes());
   }
   if (!is_raw) append_typed(tensor, out);
   const auto found = is_whole(tensor.type) ? out.ints.size() : out.reals.size();
@@ -261,6 +311,21 @@ Contents read_contents(const Tensor& tensor) {
     reject(fmt::format("{} has {} elements of contents and its sizes say {}", what, found, count));
   }
   return out;
+}
+
+std::optional<std::pair<double, double>> read_beginning(const Tensor& tensor) {
+  const auto* type = find_type(tensor.type);
+  if (type == nullptr || !real_type(tensor.type)) return std::nullopt;
+  Contents out;
+  for (WireReader r(tensor.bytes); r.next();) {
+    if (r.field() == 4) r.append_reals32(out.reals);
+    if (r.field() == 10) r.append_reals64(out.reals);
+    if (r.field() == 9 && r.bytes().size() >= 2 * type->size) {
+      append_raw(tensor.type, r.bytes(), 2, out);
+    }
+    if (out.reals.size() >= 2) return std::pair{out.reals[0], out.reals[1]};
+  }
+  return std::nullopt;
 }
 
 bool is_uniform(const Tensor& tensor) {
@@ -306,6 +371,9 @@ Attribute read_attribute(std::string_view message) {
       case 20:
         out.type = r.integer();
         break;
+      case 21:
+        out.refers = r.bytes();
+        break;
       default:
         break;
     }
@@ -337,6 +405,47 @@ Node read_node(std::string_view message) {
         break;
       case 7:
         out.domain = r.bytes();
+        break;
+      case 8:
+        out.overload = r.bytes();
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
+}
+
+Function read_function(std::string_view message) {
+  Function out;
+  for (WireReader r(message); r.next();) {
+    switch (r.field()) {
+      case 1:
+        out.name = r.bytes();
+        break;
+      case 4:
+        out.inputs.push_back(r.bytes());
+        break;
+      case 5:
+        out.outputs.push_back(r.bytes());
+        break;
+      case 7:
+        out.nodes.push_back(r.bytes());
+        break;
+      case 9:
+        out.opset = read_opset(r.bytes(), out.opset);
+        break;
+      case 10:
+        out.domain = r.bytes();
+        break;
+      case 11:
+        if (out.defaults.size() == kMostAttributes) {
+          reject(fmt::format("a function has more than {} attributes", kMostAttributes));
+        }
+        out.defaults.push_back(read_attribute(r.bytes()));
+        break;
+      case 13:
+        out.overload = r.bytes();
         break;
       default:
         break;
@@ -376,12 +485,8 @@ Model read_model(std::string_view file) {
       has_graph = true;
       read_graph(r.bytes(), out);
     }
-    if (r.field() == 8) read_opset(r.bytes(), out);
-    if (r.field() == 25) {
-      for (WireReader f(r.bytes()); f.next();) {
-        if (f.field() == 1) out.functions.push_back(f.bytes());
-      }
-    }
+    if (r.field() == 8) out.opset = read_opset(r.bytes(), out.opset);
+    if (r.field() == 25) out.functions.push_back(r.bytes());
   }
   if (!has_graph) reject("the file holds no graph", "is it an ONNX model?");
   return out;

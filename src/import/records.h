@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tensor/dtype.h"
@@ -47,6 +48,13 @@ struct Tensor {
   bool external = false;        // the contents are in another file
   std::string_view bytes = {};  // the message, for read_contents
 };
+// Where they are, if they are: a file beside this one, and bytes of it.
+struct Location {
+  std::string_view file;
+  std::int64_t offset = 0;
+  std::optional<std::int64_t> length;
+};
+Location read_location(const Tensor& tensor);
 Tensor read_tensor(std::string_view message);
 
 // The number of elements; throws UserError if a size is negative or the number is absurd.
@@ -59,6 +67,12 @@ struct Contents {
   std::vector<double> reals;
 };
 Contents read_contents(const Tensor& tensor);
+// Of a tensor whose contents are elsewhere: `raw` holds them. And how many bytes they are.
+Contents read_contents(const Tensor& tensor, std::string_view raw);
+std::int64_t count_bytes(const Tensor& tensor);
+
+// The first two elements of real numbers; none where it has fewer.
+std::optional<std::pair<double, double>> read_beginning(const Tensor& tensor);
 
 // Are all its elements the same? Copies nothing.
 bool is_uniform(const Tensor& tensor);
@@ -72,7 +86,8 @@ struct Attribute {
   std::string_view tensor;  // bytes
   std::vector<std::int64_t> ints;
   std::vector<double> floats;
-  std::string_view graph;  // bytes
+  std::string_view graph;   // bytes
+  std::string_view refers;  // in a function: the attribute of the call that it is
 };
 Attribute read_attribute(std::string_view message);
 
@@ -80,11 +95,25 @@ struct Node {
   std::string_view name;
   std::string_view op;
   std::string_view domain;
+  std::string_view overload;
   std::vector<std::string_view> inputs;
   std::vector<std::string_view> outputs;
   std::vector<Attribute> attributes;
 };
 Node read_node(std::string_view message);
+
+// An operator that the model itself defines.
+struct Function {
+  std::string_view name;
+  std::string_view domain;
+  std::string_view overload;
+  std::int64_t opset = 0;  // of the default domain; 0 where it does not say
+  std::vector<std::string_view> inputs;
+  std::vector<std::string_view> outputs;
+  std::vector<Attribute> defaults;      // of attributes that a call may leave out
+  std::vector<std::string_view> nodes;  // bytes
+};
+Function read_function(std::string_view message);
 
 // A dimension is a number, a name, or unknown.
 struct Dimension {
@@ -108,7 +137,7 @@ struct Model {
   std::vector<std::string_view> initializers;  // bytes
   std::vector<std::string_view> inputs;        // bytes
   std::vector<std::string_view> outputs;       // bytes
-  std::vector<std::string_view> functions;     // names of operators that the model itself defines
+  std::vector<std::string_view> functions;     // bytes
   bool has_sparse_initializer = false;
 };
 Model read_model(std::string_view file);

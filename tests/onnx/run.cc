@@ -8,6 +8,7 @@
 // Without "inputs" nothing is run. An error is answered as {"error": ..., "where": ...}.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,8 @@ namespace {
 using Json = nlohmann::json;
 using tandem::Dense;
 
-Json run(const tandem::import::OnnxModel& model, const std::string& file, const Json& inputs) {
+Json run(const tandem::import::OnnxModel& model, const std::string& file, const std::string& folder,
+         const Json& inputs) {
   const auto& graph = model.graph;
   const auto feed = tandem::graph::feed_values<double>(graph);
   const auto values = tandem::graph::run_forward<double>(graph, [&](tandem::graph::NodeId id) {
@@ -33,7 +35,9 @@ Json run(const tandem::import::OnnxModel& model, const std::string& file, const 
     if (const auto at = model.fixed.find(node.name); at != model.fixed.end()) return at->second;
     if (node.op.is(tandem::ops::kConstant)) return feed(id);
     const auto& name = model.names.at(node.name);
-    if (is_weight(node) && !inputs.contains(name)) return tandem::import::read_weight(file, name);
+    if (is_weight(node) && !inputs.contains(name)) {
+      return tandem::import::read_weight(file, name, folder);
+    }
     auto numbers = inputs.at(name).get<std::vector<double>>();
     if (static_cast<std::int64_t>(numbers.size()) != node.type.shape.sizes.count()) {
       throw tandem::UserError("onnx", name, "the test gives another number of elements");
@@ -62,6 +66,7 @@ Json answer(const Json& request) {
   if (request.contains("dims")) {
     options.dims = request["dims"].get<std::map<std::string, std::int64_t>>();
   }
+  options.folder = std::filesystem::path(std::string(request["file"])).parent_path().string();
   options.append_loss = request.value("append_loss", false);
   const auto model = tandem::import::import_onnx(file, request["file"], options);
   Json out = {{"parameters", tandem::models::count_parameters(model.graph)},
@@ -73,7 +78,8 @@ Json answer(const Json& request) {
     auto& count = out["operators"][model.graph.node(id).op.name()];
     count = count.is_null() ? 1 : count.get<int>() + 1;
   }
-  if (request.contains("inputs")) out["outputs"] = run(model, file, request["inputs"]);
+  if (request.contains("inputs"))
+    out["outputs"] = run(model, file, options.folder, request["inputs"]);
   return out;
 }
 

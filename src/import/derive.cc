@@ -1,0 +1,144 @@
+// Whole numbers that a file computes from inputs of whole numbers: positions that count only words
+// that are there, masks by comparison. The graph computes with real numbers only, so such a result
+// becomes an input of its own, which is computed before the graph runs. Here is what sizes and type
+// it has.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "import/importer.h"
+
+namespace tandem::import {
+
+namespace {
+
+constexpr std::array<std::string_view, 9> kTruths = {
+    "And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"};
+constexpr std::array<std::string_view, 16> kOfElements = {
+    "Abs", "Add", "Clip", "CumSum", "Div", "Max", "Min",  "Mod",
+    "Mul", "Neg", "Pow",  "Sign",   "Sub", "Sum", "Cast", "BitShift"};
+constexpr std::array<std::string_view, 6> kReductions = {"ArgMax",    "ArgMin",     "ReduceMax",
+                                                         "ReduceMin", "ReduceProd", "ReduceSum"};
+
+bool is_one_of(std::string_view op, std::span<const std::string_view> list) {
+  return std::ranges::find(list, op) != list.end();
+}
+
+// Is it computed from whole numbers and constants?
+bool is_from_whole(Call& call, std::size_t i) {
+  const auto& v = call.value(i);
+  return !v.fed.empty() || v.from_whole || call.is_known(i);
+}
+
+Sizes stretched(Call& call) {
+  Sizes out;
+  for (std::size_t i = 0; i < call.inputs(); ++i) {
+    if (call.has(i)) out = broadcast_sizes(out, call.sizes(i));
+  }
+  return out;
+}
+
+Sizes reduced(Call& call) {
+  const bool arg = call.op().starts_with("Arg");
+  const bool keep = call.integer("keepdims", 1) != 0;
+  Sizes axes =
+      arg ? Sizes{call.integer("axis", 0)} : call.integers_or_input("axes", 1).value_or(Sizes{});
+  for (const char* name : {"select_last_index", "noop_with_empty_axes"}) call.attribute(name);
+  std::vector<bool> gone(call.rank(0), axes.empty());
+  for (auto a : axes) gone[call.axis(a, call.rank(0))] = true;
+  Sizes out;
+  for (std::size_t d = 0; d < gone.size(); ++d) {
+    if (!gone[d] || keep) out.push_back(gone[d] ? 1 : call.sizes(0)[d]);
+  }
+  return out;
+}
+
+Sizes repeated(Call& call) {
+  auto out = call.sizes(0);
+  const auto times = call.known_integers(1, "the repeats");
+  if (times.size() != out.size()) reject("the repeats do not fit the rank");
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    if (times[d] < 1 || times[d] > (std::int64_t{1} << 20U)) {
+      reject(fmt::format("a repeat is {}", times[d]));
+    }
+    out[d] *= times[d];
+  }
+  return out;
+}
+
+// Of GatherND and GatherElements.
+Sizes gathered(Call& call) {
+  const auto& at = call.sizes(1);
+  if (call.op() == "GatherElements") {
+    call.attribute("axis");
+    return at;
+  }
+  const auto& from = call.sizes(0);
+  const auto batch = call.integer("batch_dims", 0);
+  const auto taken = at.empty() ? -1 : at.back();
+  if (batch < 0 || taken < 0 || batch > static_cast<std::int64_t>(from.size()) ||
+      taken > static_cast<std::int64_t>(from.size()) - batch) {
+    reject("the indices do not fit the rank");
+  }
+  Sizes out(at.begin(), at.end() - 1);
+  out.insert(out.end(), from.begin() + batch + taken, from.end());
+  return out;
+}
+
+Sizes joined(Call& call) {
+  auto out = call.sizes(0);
+  const auto axis = call.axis(call.integer("axis", 1), out.size());
+  for (std::size_t i = 1; i < call.inputs(); ++i) {
+    if (call.rank(i) != out.size()) reject("the inputs differ in rank");
+    out[axis] += call.sizes(i)[axis];
+  }
+  return out;
+}
+
+}  // namespace
+
+bool derive(Call& call) {
+  const auto op = call.op();
+  const bool truth = is_one_of(op, kTruths);
+  const bool choice = op == "Where";
+  const bool reduction = is_one_of(op, kReductions);
+  const bool concat = op == "Concat";
+  const bool tile = op == "Tile";
+  const bool gather = op == "GatherND" || op == "GatherElements";
+  if (!truth && !choice && !reduction && !concat && !tile && !gather && !is_one_of(op, kOfElements))
+    return false;
+  if (call.inputs() == 0 || !call.has(0)) return false;
+  // A cast of an input is its own business; one of what was computed from it is whole again here.
+  const auto& first = call.value(0);
+  if (op == "Cast") {
+    const auto to = static_cast<std::int32_t>(call.integer("to", 0));
+    if (!first.from_whole || !first.node || !is_whole(to)) return false;
+    call.derived(to, first.sizes);
+    return true;
+  }
+  const auto type = truth                   ? std::int32_t{kBool}
+                    : op.starts_with("Arg") ? std::int32_t{kInt64}
+                    : choice && call.has(1) ? call.value(1).type
+                                            : first.type;
+  if (!is_whole(type)) return false;
+  bool any = false;
+  for (std::size_t i = 0; i < call.inputs(); ++i) {
+    if (!call.has(i)) continue;
+    if (!is_from_whole(call, i)) return false;
+    any = any || !call.is_known(i);
+  }
+  if (!any) return false;
+  for (const char* name : {"exclusive", "reverse", "fmod", "direction"}) call.attribute(name);
+  auto sizes = reduction        ? reduced(call)
+               : concat         ? joined(call)
+               : tile           ? repeated(call)
+               : gather         ? gathered(call)
+               : op == "CumSum" ? call.sizes(0)
+                                : stretched(call);
+  count_elements(sizes, "the result");
+  call.derived(type, std::move(sizes));
+  return true;
+}
+
+}  // namespace tandem::import

@@ -1,0 +1,52 @@
+#include "import/external.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem::import {
+
+namespace {
+
+// A model says which file is read: only one beside it may be.
+bool is_inside(const std::filesystem::path& path) {
+  return !path.empty() && path.is_relative() &&
+         std::ranges::none_of(path, [](const auto& part) { return part == ".."; });
+}
+
+}  // namespace
+
+Contents read_external(const Tensor& tensor, const std::string& folder) {
+  const auto place = read_location(tensor);
+  const auto fail = [&](std::string_view why) {
+    throw UserError("onnx", "",
+                    fmt::format("tensor '{}' is needed, and the file '{}' that holds it {}",
+                                tensor.name, place.file, why));
+  };
+  const std::filesystem::path name(place.file);
+  if (!is_utf8(place.file) || place.file.find('\0') != std::string_view::npos || !is_inside(name)) {
+    fail("is not beside the model");
+  }
+  const auto path = std::filesystem::path(folder) / name;
+  const auto bytes = count_bytes(tensor);
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(path, problem)) fail("is not there");
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, problem));
+  if (problem) fail("cannot be read");
+  if (place.offset > size || bytes > size - place.offset || place.length.value_or(bytes) != bytes) {
+    fail("is too short or says another length");
+  }
+  std::string raw(static_cast<std::size_t>(bytes), '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(place.offset);
+  in.read(raw.data(), bytes);
+  if (in.gcount() != bytes) fail("cannot be read");
+  return read_contents(tensor, raw);
+}
+
+}  // namespace tandem::import
