@@ -242,6 +242,16 @@ TEST(MachineFile, ListsItsSources) {
   EXPECT_EQ(file.source, "machines/summit.machine");
 }
 
+TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
+  const auto m = load_machine("dgx_v100:1");
+  const std::array<std::int64_t, 3> digits = {2, 2, 2};
+  const auto& network = *m.levels[1].network;
+  // The first ring of double links, in both directions: 100 GB/s of the 25 of a single link.
+  EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b111).load, 0.25);
+  // Neighbours in it have a double link.
+  EXPECT_DOUBLE_EQ(network.passage(Pattern::kChain, digits, 0b100).load, 0.5);
+}
+
 // `local` as measured on this computer, where somebody has left the figures.
 TEST(LocalMachine, IsReadFromTheCacheFolderUnlessTold) {
   const auto folder = testing::TempDir() + "tandem_cache";
