@@ -14,7 +14,7 @@ namespace tandem::machine {
 namespace {
 
 using Grid = std::span<const std::int64_t>;
-using Dims = std::array<std::int8_t, Digits::kMax>;
+using Dims = std::array<int, Digits::kMax>;
 
 constexpr std::size_t kMostDims = 8;
 
@@ -56,7 +56,7 @@ class Enumeration {
     for (auto dim = first; dim < left_.size() && !idle_only; ++dim) {
       if (left_[dim] % size != 0) continue;
       left_[dim] /= size;
-      dims_[digit] = static_cast<std::int8_t>(dim);
+      dims_[digit] = static_cast<int>(dim);
       give(digit + 1);
       left_[dim] *= size;
     }
@@ -82,7 +82,7 @@ Mapping to_mapping(const NamedMapping& named, const Digits& digits) {
       if (digits[i].level != part.level || (taken >> i & 1U) != 0) continue;
       if (part.size != 0 && left % digits[i].size != 0) continue;
       taken |= DigitMask{1} << i;
-      if (part.dim) out.dims[i] = static_cast<std::int8_t>(*part.dim);
+      if (part.dim) out.dims[i] = static_cast<int>(*part.dim);
       if (part.size != 0) left /= digits[i].size;
     }
   }
@@ -112,7 +112,7 @@ Dims in_listed_order(const Machine& machine, const Digits& digits, Dims dims) {
   for (std::size_t i = 0; i < digits.count();) {
     auto end = i + 1;
     while (end < digits.count() && are_alike(machine, digits[i], digits[end])) ++end;
-    const auto key = [](std::int8_t dim) { return static_cast<std::uint8_t>(dim); };  // idle last
+    const auto key = [](int dim) { return static_cast<unsigned>(dim); };  // idle last
     std::sort(dims.begin() + static_cast<std::ptrdiff_t>(i),
               dims.begin() + static_cast<std::ptrdiff_t>(end),
               [&](auto a, auto b) { return key(a) < key(b); });
@@ -153,7 +153,7 @@ Mapping find_mapping(const Machine& machine, Grid grid, const std::string& name)
                              : suggestion(name, names));
   }
   const Digits digits(machine);
-  const auto mapping =
+  auto mapping =
       to_mapping(is_text ? parse_mapping(place, "", name, machine.levels, true) : *named, digits);
   if (!makes(mapping, digits, grid)) {
     place.fail(fmt::format("makes a grid of {} on {}, not {}", grid_text(grid_of(mapping, digits)),
@@ -210,6 +210,7 @@ NamedMapping parse_mapping(const Place& place, std::string_view name, std::strin
                            const std::vector<Level>& levels, bool is_sized) {
   NamedMapping out{std::string(name), {}};
   std::vector<std::int64_t> left;
+  left.reserve(levels.size());
   for (const auto& level : levels) left.push_back(level.count);
   for (const auto piece : split(text, ',')) {
     const auto malformed = [&] {
@@ -223,6 +224,7 @@ NamedMapping parse_mapping(const Place& place, std::string_view name, std::strin
     const auto level = std::ranges::find(levels, units[0], &Level::name);
     if (level == levels.end()) {
       std::vector<std::string> names;
+      names.reserve(levels.size());
       for (const auto& l : levels) names.push_back(l.name);
       place.fail(fmt::format("'{}': there is no level '{}'", printable(piece), printable(units[0])),
                  suggestion(units[0], names));

@@ -24,10 +24,10 @@
 namespace tandem::machine {
 
 struct Mapping {
-  static constexpr std::int8_t kIdle = -1;
+  static constexpr int kIdle = -1;
 
-  std::string name;                            // the machine file's, or empty
-  std::array<std::int8_t, Digits::kMax> dims;  // by digit: the grid's dimension, or kIdle
+  std::string name;                    // the machine file's, or empty
+  std::array<int, Digits::kMax> dims;  // by digit: the grid's dimension, or kIdle
 };
 
 // All mappings of the grid, those the machine names among them; none where it has too few devices.

@@ -114,13 +114,13 @@ TEST(Mapping, BruteForceFindsNoOther) {
       for (std::size_t i = 0; i < digits.count(); ++i) assignments *= grid.size() + 1;
       std::size_t fitting = 0;
       for (std::size_t code = 0; code < assignments; ++code) {
-        std::array<std::int8_t, Digits::kMax> dims{};
+        std::array<int, Digits::kMax> dims{};
         Sizes degrees(grid.size() + 1, 1);  // the last one: idle
         auto rest = code;
         for (std::size_t i = 0; i < digits.count(); ++i, rest /= grid.size() + 1) {
           const auto use = rest % (grid.size() + 1);
           degrees[use] *= digits[i].size;
-          dims[i] = use == grid.size() ? Mapping::kIdle : static_cast<std::int8_t>(use);
+          dims[i] = use == grid.size() ? Mapping::kIdle : static_cast<int>(use);
         }
         degrees.pop_back();
         if (degrees != grid) continue;
