@@ -1,11 +1,33 @@
-// Fuzzing of the parser of a machine file.
+// Fuzzing of the parser of a machine file, and of what collectives cost on what it describes.
+#include <cmath>
+#include <cstdlib>
+
 #include "machine/machine.h"
 #include "target.h"
+
+namespace tandem {
+namespace {
+
+// All units of every level in one all-to-all.
+void cross(const machine::Machine& machine) {
+  for (const auto& level : machine.levels) {
+    // Beyond that it only takes long.
+    if (level.network == nullptr || level.count > 64) continue;
+    const std::int64_t digits[] = {level.count};
+    const auto [load, latency] = level.network->passage(machine::Pattern::kAllToAll, digits, 1);
+    if (!std::isfinite(load) || !std::isfinite(latency.value)) std::abort();
+  }
+}
+
+}  // namespace
+}  // namespace tandem
 
 void tandem::fuzz::parse(std::string_view input) {
   for (std::int64_t size : {0, 2}) {
     try {
-      machine::hash_of(machine::parse_machine(input, "fuzz", size));
+      const auto machine = machine::parse_machine(input, "fuzz", size);
+      machine::hash_of(machine);
+      cross(machine);
     } catch (const UserError&) {
       // A count that is left open needs a size, one that is not refuses it.
     }

@@ -3,8 +3,11 @@
 
 #include <iostream>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "machine/mapping.h"
+#include "machine/parse.h"
 #include "ops/registry.h"
 
 namespace tandem::cli {
@@ -41,11 +44,139 @@ void list_models(bool json) {
 void list_machines(bool json) {
   Json out = Json::array();
   for (const auto& m : machine::builtin_machines()) {
-    out.push_back({{"name", m.name}, {"usage", m.usage}, {"doc", m.doc}});
+    const auto file = machine::load_machine_file(m.name);
+    out.push_back({{"name", m.name},
+                   {"usage", m.usage},
+                   {"devices_per_size", file.machine.devices()},  // an open count is 1
+                   {"doc", m.doc},
+                   {"source", file.source}});
   }
   if (json) return print_json(out);
-  for (const auto& m : machine::builtin_machines()) {
-    std::cout << fmt::format("{:<18} {}\n", m.usage, m.doc);
+  for (const auto& m : out) {
+    std::cout << fmt::format("{:<20} {:>2} x  {}\n", m["usage"].get<std::string>(),
+                             m["devices_per_size"].get<std::int64_t>(),
+                             m["doc"].get<std::string>());
+  }
+}
+
+Json device_json(const machine::Device& d) {
+  Json peak = Json::object();
+  for (const auto& [type, rate] : d.peak) peak[std::string(name(type))] = rate.value;
+  return {{"name", d.name},
+          {"peak", peak},
+          {"compute_utilization", d.compute_utilization},
+          {"memory_bytes", d.memory.value},
+          {"reserve_bytes", d.reserve.value},
+          {"bandwidth", d.bandwidth.value},
+          {"memory_utilization", d.memory_utilization},
+          {"launch_s", d.launch.value}};
+}
+
+struct MachineFlags {
+  bool json = false;
+  std::string name;
+  std::string grid;
+};
+
+std::vector<std::int64_t> parse_grid(const std::string& text) {
+  std::vector<std::int64_t> grid;
+  for (const auto piece : split(text, 'x')) {
+    const auto degree = parse_int(piece);
+    if (!degree || *degree < 1) {
+      throw UserError("flag", "--grid", fmt::format("'{}' is not a list of degrees", text),
+                      "write it like 8x6");
+    }
+    grid.push_back(*degree);
+  }
+  return grid;
+}
+
+Json mappings_json(const machine::Machine& m, const std::string& grid) {
+  Json out = Json::array();
+  for (const auto& mapping : machine::mappings(m, parse_grid(grid))) {
+    Json entry = {{"text", machine::to_text(mapping, m)}};
+    if (!mapping.name.empty()) entry["name"] = mapping.name;
+    out.push_back(entry);
+  }
+  return out;
+}
+
+Json machine_json(const machine::MachineFile& file) {
+  const auto& m = file.machine;
+  Json levels = Json::array();
+  for (const auto& l : m.levels) {
+    levels.push_back({{"name", l.name},
+                      {"count", l.count},
+                      {"bandwidth", l.bandwidth.value},
+                      {"shared", l.shared},
+                      {"half_duplex", l.half_duplex},
+                      {"utilization", l.utilization},
+                      {"latency_s", l.latency.value},
+                      {"topology", l.topology}});
+    if (l.name == file.open_level) levels.back()["open"] = true;
+  }
+  Json groups = Json::array();
+  for (const auto& g : m.groups) {
+    groups.push_back({{"name", g.name}, {"units", g.units}, {"device", device_json(g.device)}});
+  }
+  Json names = Json::array();
+  for (const auto& mapping : m.mappings) names.push_back(mapping.name);
+  return {{"name", m.name},         {"usage", file.usage},    {"doc", file.doc},
+          {"source", file.source},  {"devices", m.devices()}, {"device", device_json(m.device)},
+          {"groups", groups},       {"levels", levels},       {"mappings", names},
+          {"sources", file.sources}};
+}
+
+void print_device(const std::string& who, const machine::Device& d) {
+  std::vector<std::string> peaks;
+  for (const auto& [type, rate] : d.peak) {
+    peaks.push_back(fmt::format("{} {}/s", name(type), flops_text(rate.value)));
+  }
+  std::cout << fmt::format("{}: {}, {} kept back; {}/s x {:.3g}; launch {}\n    {}, x {:.3g}\n",
+                           who, bytes_text(d.memory.value), bytes_text(d.reserve.value),
+                           bytes_text(d.bandwidth.value), d.memory_utilization,
+                           seconds_text(d.launch.value), join(peaks, ", "), d.compute_utilization);
+}
+
+void print_machine(const machine::MachineFile& file) {
+  const auto& m = file.machine;
+  const bool open = !file.open_level.empty();
+  std::cout << fmt::format("{}{}{}\n  {}from {}\n", open ? file.usage : m.name,
+                           file.doc.empty() ? "" : ": ", file.doc,
+                           open ? "" : counted(m.devices(), "device") + ", ", file.source);
+  print_device(m.groups.empty() ? "device " + m.device.name : "devices, at least", m.device);
+  for (const auto& g : m.groups) {
+    print_device(
+        fmt::format("  {}: {} of {}", g.name, counted(g.units, m.levels[0].name), g.device.name),
+        g.device);
+  }
+  std::cout << "levels\n";
+  for (const auto& l : m.levels) {
+    const auto count = l.name == file.open_level ? "?" : std::to_string(l.count);
+    std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {:.3g} {}{}, {}\n", l.name, count,
+                             l.topology, bytes_text(l.bandwidth.value), l.utilization,
+                             l.shared ? "shared" : "each", l.half_duplex ? " half duplex" : "",
+                             seconds_text(l.latency.value));
+  }
+  if (!file.sources.empty()) std::cout << "sources\n";
+  for (const auto& source : file.sources) std::cout << "  " << source << "\n";
+  for (const auto& mapping : m.mappings) std::cout << "mapping " << mapping.name << "\n";
+}
+
+void show_machines(const MachineFlags& flags) {
+  if (flags.name.empty()) return list_machines(flags.json);
+  const auto file = machine::load_machine_file(flags.name);
+  auto json = Json::array({machine_json(file)});
+  if (!flags.grid.empty()) {
+    json[0]["grid"] = mappings_json(machine::load_machine(flags.name), flags.grid);
+  }
+  if (flags.json) return print_json(json);
+  print_machine(file);
+  if (flags.grid.empty()) return;
+  std::cout << fmt::format("{} mappings of a grid of {}\n", json[0]["grid"].size(), flags.grid);
+  for (const auto& mapping : json[0]["grid"]) {
+    const auto label = mapping.contains("name") ? mapping["name"].get<std::string>() + ": " : "";
+    std::cout << "  " << label << mapping["text"].get<std::string>() << "\n";
   }
 }
 
@@ -117,7 +248,13 @@ void add_models(CLI::App& app, int& /*exit_code*/) {
   add_list(app, "models", "list the built-in networks and their hyperparameters", list_models);
 }
 void add_machines(CLI::App& app, int& /*exit_code*/) {
-  add_list(app, "machines", "list the built-in machines", list_machines);
+  auto flags = std::make_shared<MachineFlags>();
+  auto* command = add_command(app, "machines", "list the built-in machines",
+                              "machines summit:8 --grid 8x6", flags->json);
+  command->add_option("name", flags->name, "show this one: its devices, levels and sources");
+  command->add_option("--grid", flags->grid, "and the mappings of such a task grid, like 8x6")
+      ->needs("name");
+  command->callback([flags] { show_machines(*flags); });
 }
 void add_ops(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<OpsFlags>();

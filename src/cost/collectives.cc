@@ -12,12 +12,14 @@ using machine::Digits;
 using machine::Machine;
 using machine::Step;
 
+using machine::Pattern;
+
 // One level that the group spans, seen from the inside out.
 struct Span {
   double size;               // units of the group at this level
   double inside;             // the group's devices within one such unit
-  BytesPerSecond bandwidth;  // of one device, when all send
-  Seconds latency;
+  BytesPerSecond bandwidth;  // of one device, when all send in the pattern
+  Seconds latency;           // of a step of it
 
   // Of one device per group and unit, when only that one sends. The devices of a unit that are not
   // in the group are in groups of their own, which do the same at the same time.
@@ -26,16 +28,32 @@ struct Span {
   }
 };
 
+// What a step costs on a level, relative to a switch.
+machine::Passage passage(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                         Pattern pattern, std::size_t l) {
+  const auto& level = machine.levels[l];
+  if (level.network == nullptr) return {1, level.latency};
+  std::vector<std::int64_t> sizes;  // of the level's digits
+  std::uint32_t mask = 0;           // of the group's digits among them
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (digits[i].level != l) continue;
+    mask |= (group >> i & 1U) << sizes.size();
+    sizes.push_back(digits[i].size);
+  }
+  return level.network->passage(pattern, sizes, mask);
+}
+
 // Calls visit(span, level) for each level that the group spans, innermost first.
 template <class Visit>
 void for_each_span(const Machine& machine, const Digits& digits, machine::DigitMask group,
-                   Visit&& visit) {
+                   Pattern pattern, Visit&& visit) {
   double inside = 1;
   for (std::size_t l = machine.levels.size(); l-- > 0;) {
     const auto size = static_cast<double>(digits.group_size(group, l));
     if (size == 1) continue;
     const auto& level = machine.levels[l];
-    visit(Span{size, inside, machine.bandwidth_per_device(l) * level.utilization, level.latency},
+    const auto [load, latency] = passage(machine, digits, group, pattern, l);
+    visit(Span{size, inside, machine.bandwidth_per_device(l) * level.utilization / load, latency},
           level);
     inside *= size;
   }
@@ -46,7 +64,7 @@ void for_each_span(const Machine& machine, const Digits& digits, machine::DigitM
 Seconds ring_pass(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   Bytes bytes) {
   Seconds total;
-  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level&) {
+  for_each_span(machine, digits, group, Pattern::kRing, [&](const Span& s, const machine::Level&) {
     total += (s.size - 1) / s.size * (bytes / s.inside) / s.bandwidth + (s.size - 1) * s.latency;
   });
   return total;
@@ -57,18 +75,20 @@ Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitM
                    Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Seconds total;
-  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level&) {
-    total += bytes * ((s.size - 1) * s.inside / n) / s.bandwidth + (s.size - 1) * s.latency;
-  });
+  for_each_span(
+      machine, digits, group, Pattern::kAllToAll, [&](const Span& s, const machine::Level&) {
+        total += bytes * ((s.size - 1) * s.inside / n) / s.bandwidth + (s.size - 1) * s.latency;
+      });
   return total;
 }
 
 // Broadcast: a pipelined chain on each level, one device per unit passing everything on.
 Seconds chain(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
   Seconds total;
-  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level& level) {
-    total += bytes / s.lone_bandwidth(level.shared) + (s.size - 1) * s.latency;
-  });
+  for_each_span(machine, digits, group, Pattern::kChain,
+                [&](const Span& s, const machine::Level& level) {
+                  total += bytes / s.lone_bandwidth(level.shared) + (s.size - 1) * s.latency;
+                });
   return total;
 }
 
@@ -77,9 +97,10 @@ Seconds from_root(const Machine& machine, const Digits& digits, machine::DigitMa
                   Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Seconds total;
-  for_each_span(machine, digits, group, [&](const Span& s, const machine::Level& level) {
-    total = (n - 1) / n * bytes / s.lone_bandwidth(level.shared) + s.latency;
-  });
+  for_each_span(machine, digits, group, Pattern::kFromRoot,
+                [&](const Span& s, const machine::Level& level) {
+                  total = (n - 1) / n * bytes / s.lone_bandwidth(level.shared) + s.latency;
+                });
   return total;
 }
 

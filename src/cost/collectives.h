@@ -1,7 +1,8 @@
 // The time of a collective over a group of devices, given by the machine digits it spans.
 //
 // Hierarchical: inner levels first, each level moving what is left after the ones inside it
-// (ring formulas on every level), with a level's bandwidth shared as the machine says.
+// (ring formulas on every level), with a level's bandwidth shared as the machine says and divided
+// by how full its fullest link gets (machine/topology.h).
 #pragma once
 
 #include "machine/digits.h"

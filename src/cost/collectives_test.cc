@@ -115,6 +115,49 @@ TEST(CollectiveTime, GrowsWithBytes) {
   }
 }
 
+// A level's time is that of a switch, times what its fullest link carries.
+TEST(CollectiveTime, FollowsTheTopology) {
+  auto ring = flat();
+  ring.levels[0].network = machine::torus(std::vector<std::int64_t>{4}, Seconds{1e-6}, false);
+  // 4 MB at 5 GB/s and link: all-reduce both ways around; all-to-all with 4^2/8 of 3 parts.
+  EXPECT_NEAR(seconds(ring, Step::kAllReduce, 0b11, 4e6), 2 * (0.3e-3 + 3e-6), 1e-12);
+  EXPECT_NEAR(seconds(ring, Step::kAllToAll, 0b11, 4e6), 0.6e-3 * 2 / 3 + 3 * 4e-6 / 3, 1e-12);
+  EXPECT_NEAR(seconds(ring, Step::kBroadcast, 0b11, 4e6), 0.8e-3 + 3e-6, 1e-12);
+  // Pairs two apart share the links between them, half of the bytes each way around.
+  EXPECT_NEAR(seconds(ring, Step::kAllGather, 0b01, 4e6), 0.4e-3 + 2e-6, 1e-12);
+
+  // Half duplex: sending and receiving take turns.
+  auto half = flat();
+  half.levels[0].network = machine::fat_tree(4, 4, 1, Seconds{1e-6}, true);
+  EXPECT_NEAR(seconds(half, Step::kAllReduce, 0b11, 4e6), 2 * (1.2e-3 + 3e-6), 1e-12);
+
+  // Only the level between the nodes is oversubscribed.
+  auto tree = nested();
+  tree.levels[0].count = 4;
+  tree.levels[0].network = machine::fat_tree(4, 2, 2, Seconds{1e-4}, false);
+  auto flat_nodes = tree;
+  flat_nodes.levels[0].network = nullptr;
+  const auto inside = seconds(tree, Step::kAllToAll, 0b1100, 8e6 * 4 / 16);
+  const auto through_core = seconds(tree, Step::kAllToAll, 0b1111, 8e6) - inside;
+  const auto on_a_switch = seconds(flat_nodes, Step::kAllToAll, 0b1111, 8e6) - inside;
+  // 2 of 3 parts leave the leaf, over a link of half: load 4/3; steps take 5/3 of the latency.
+  EXPECT_NEAR(through_core, (on_a_switch - 3e-4) * 4 / 3 + 5e-4, 1e-12);
+}
+
+// A switch spelt as links is a switch.
+TEST(CollectiveTime, LinksToOneSwitchAreASwitch) {
+  auto links = nested();
+  std::vector<machine::Network::Link> star;
+  for (std::int32_t unit = 0; unit < 4; ++unit) star.push_back({unit, 4, 1, Seconds{0.5e-6}});
+  links.levels[1].network = machine::linked(4, 1, star, {});
+  for (const auto kind : kCollectives) {
+    for (machine::DigitMask group = 1; group <= kAll; ++group) {
+      EXPECT_NEAR(seconds(links, kind, group, 8e6), seconds(nested(), kind, group, 8e6), 1e-12)
+          << name(kind) << ' ' << group;
+    }
+  }
+}
+
 TEST(CollectiveTime, LocalMachineMeetsItsMeasurements) {
   const auto local = machine::load_machine("local:2");
   const auto all = Digits(local).all();

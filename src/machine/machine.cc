@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "machine/embedded.h"
+#include "machine/number.h"
 #include "machine/parse.h"
 
 namespace tandem::machine {
@@ -39,6 +42,21 @@ bool is_path(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".machine");
 }
 
+// The figures of `local` as they were measured on this computer, where somebody has left them.
+std::optional<std::string> measured_local() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (!variable("TANDEM_NO_CACHE").empty()) return std::nullopt;
+  auto folder = variable("XDG_CACHE_HOME");
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
+  const auto path = folder + "/tandem/local.machine";
+  std::error_code ignored;
+  if (folder.empty() || !std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
+  return path;
+}
+
 [[noreturn]] void unknown_machine(const std::string& name, std::string_view stem) {
   std::vector<std::string> stems;
   std::vector<std::string> usages;
@@ -56,6 +74,41 @@ bool is_path(std::string_view name) {
   throw UserError("machine", name, fmt::format("there is no machine '{}'", printable(stem)), hint);
 }
 
+// The text that a name stands for, and the size in the name; 0 where there is none.
+struct Named {
+  std::string text, source;
+  std::int64_t size;
+};
+
+Named resolve(const std::string& name) {
+  const auto builtin = [](std::string_view stem) {
+    return std::ranges::find(embedded_machines(), stem, &EmbeddedFile::name);
+  };
+  const auto open = [&](const std::string& stem, std::int64_t size) -> Named {
+    const auto file = builtin(stem);
+    if (file == embedded_machines().end()) return {read_file(stem), stem, size};
+    if (const auto path = stem == "local" ? measured_local() : std::nullopt) {
+      return {read_file(*path), *path, size};
+    }
+    return {std::string(file->text), builtin_source(stem), size};
+  };
+
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(name, ignored)) return open(name, 0);
+  const auto colon = name.rfind(':');
+  const auto stem = name.substr(0, colon);
+  if (!is_path(stem) && builtin(stem) == embedded_machines().end()) unknown_machine(name, stem);
+  if (colon == std::string::npos) return open(name, 0);
+  const auto size = parse_int(std::string_view(name).substr(colon + 1));
+  if (!size || *size < 1) {
+    throw UserError(
+        "machine", name,
+        fmt::format("size '{}' is not a whole number of at least 1", name.substr(colon + 1)),
+        fmt::format("write it like {}:8", stem));
+  }
+  return open(stem, *size);
+}
+
 }  // namespace
 
 std::int64_t Machine::devices() const {
@@ -70,56 +123,75 @@ std::int64_t Machine::devices_below(std::size_t l) const {
   return n;
 }
 
+const Device& Machine::device_of(std::int64_t device) const {
+  auto unit = device / devices_below(0);
+  for (const auto& group : groups) {
+    if (unit < group.units) return group.device;
+    unit -= group.units;
+  }
+  return this->device;
+}
+
 BytesPerSecond Machine::bandwidth_per_device(std::size_t l) const {
   const auto& level = levels[l];
   return level.shared ? level.bandwidth / static_cast<double>(devices_below(l)) : level.bandwidth;
 }
 
-Machine load_machine(const std::string& name) {
-  const auto builtin = [](std::string_view stem) {
-    return std::ranges::find(embedded_machines(), stem, &EmbeddedFile::name);
-  };
-  const auto load = [&](const std::string& stem, std::int64_t size) {
-    const auto file = builtin(stem);
-    if (file != embedded_machines().end()) {
-      return parse_machine(file->text, builtin_source(stem), size);
+Device weakest(const std::vector<DeviceGroup>& groups) {
+  Device out = groups.front().device;
+  Bytes usable = out.memory - out.reserve;
+  for (const auto& group : groups) {
+    const auto& d = group.device;
+    if (("+" + out.name + "+").find("+" + d.name + "+") == std::string::npos) {
+      out.name += "+" + d.name;
     }
-    return parse_machine(read_file(stem), stem, size);
-  };
-
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(name, ignored)) return load(name, 0);
-  const auto colon = name.rfind(':');
-  const auto stem = name.substr(0, colon);
-  if (!is_path(stem) && builtin(stem) == embedded_machines().end()) unknown_machine(name, stem);
-  if (colon == std::string::npos) return load(name, 0);
-  const auto size = parse_int(std::string_view(name).substr(colon + 1));
-  if (!size || *size < 1) {
-    throw UserError(
-        "machine", name,
-        fmt::format("size '{}' is not a whole number of at least 1", name.substr(colon + 1)),
-        fmt::format("write it like {}:8", stem));
+    std::erase_if(out.peak, [&](const auto& entry) { return !d.peak.contains(entry.first); });
+    for (auto& [type, peak] : out.peak) peak = std::min(peak, d.peak.at(type));
+    out.compute_utilization = std::min(out.compute_utilization, d.compute_utilization);
+    usable = std::min(usable, d.memory - d.reserve);
+    out.memory = std::min(out.memory, d.memory);
+    out.bandwidth = std::min(out.bandwidth, d.bandwidth);
+    out.memory_utilization = std::min(out.memory_utilization, d.memory_utilization);
+    out.launch = std::max(out.launch, d.launch);
   }
-  return load(stem, *size);
+  out.reserve = out.memory - usable;
+  return out;
+}
+
+Machine load_machine(const std::string& name) {
+  const auto named = resolve(name);
+  return parse_machine(named.text, named.source, named.size);
+}
+
+MachineFile load_machine_file(const std::string& name) {
+  const auto named = resolve(name);
+  return read_machine_file(named.text, named.source, named.size);
 }
 
 Hash hash_of(const Machine& machine) {
   Hash h = hash_text(machine.device.name);
   const auto add = [&h](double value) { h = hash_combine(h, std::bit_cast<Hash>(value)); };
-  const auto& d = machine.device;
-  for (const auto& [dtype, peak] : d.peak) {
-    add(static_cast<double>(dtype));
-    add(peak.value);
-  }
-  for (double v : {d.compute_utilization, d.memory.value, d.reserve.value, d.bandwidth.value,
-                   d.memory_utilization, d.launch.value}) {
-    add(v);
-  }
+  const auto add_device = [&](const Device& d) {
+    for (const auto& [dtype, peak] : d.peak) {
+      add(static_cast<double>(dtype));
+      add(peak.value);
+    }
+    for (double v : {d.compute_utilization, d.memory.value, d.reserve.value, d.bandwidth.value,
+                     d.memory_utilization, d.launch.value}) {
+      add(v);
+    }
+  };
+  add_device(machine.device);
   for (const auto& l : machine.levels) {
     for (double v : {static_cast<double>(l.count), l.bandwidth.value, l.latency.value,
                      l.shared ? 1.0 : 0.0, l.utilization}) {
       add(v);
     }
+    if (l.network != nullptr) h = hash_combine(h, l.network->hash());
+  }
+  for (const auto& group : machine.groups) {
+    add_device(group.device);
+    add(static_cast<double>(group.units));
   }
   return h;
 }

@@ -1,20 +1,27 @@
-// Machines: equal devices in nested levels, joined by links. Read from a text file
-// (machines/*.machine) in which every number carries its unit and its source; built-in machines are
-// such files, embedded.
+// Machines: devices in nested levels, joined by links. Read from a text file (machines/*.machine)
+// in which every number carries its unit and its source; built-in machines are such files,
+// embedded. docs/machine-format.md describes them.
 //
 // Levels stand outermost first: node, socket, gpu on Summit. A level's link joins its units; a
 // `shared` link is one per unit, used by all devices inside it together, else each device has its
-// own.
+// own. The units are joined by one switch, or as `network` says; then each device inside a unit has
+// such a network of its own, unless it is shared.
+//
+// Units of the outermost level may have different devices. Who plans for all devices at once plans
+// for the weakest: `device` is as slow and small as any, in every respect.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "machine/topology.h"
 #include "tensor/dtype.h"
 
 namespace tandem::machine {
@@ -36,20 +43,49 @@ struct Level {
   BytesPerSecond bandwidth;  // one direction
   Seconds latency;
   bool shared = false;
-  double utilization = 1;  // of bandwidth, for a long message
+  double utilization = 1;                            // of bandwidth, for a long message
+  bool half_duplex = false;                          // sending and receiving share the bandwidth
+  std::string topology = "switch";                   // as the file says it: "torus 4x4"
+  std::shared_ptr<const Network> network = nullptr;  // null: one full-duplex switch
+};
+
+// Units of the outermost level that have the same device.
+struct DeviceGroup {
+  std::string name;
+  Device device;
+  std::int64_t units = 1;
+};
+
+// A mapping that the machine file names: which dimension of a task grid runs along which level
+// (machine/mapping.h).
+struct NamedMapping {
+  struct Part {
+    std::size_t level = 0;
+    std::int64_t size = 0;           // of the level; 0: all that is left of it
+    std::optional<std::size_t> dim;  // none: idle
+  };
+  std::string name;
+  std::vector<Part> parts;
 };
 
 struct Machine {
   std::string name;  // "summit:8"
-  Device device;
+  Device device;     // the weakest, where there are several
   std::vector<Level> levels;
+  std::vector<DeviceGroup> groups;  // empty where all devices are equal
+  std::vector<NamedMapping> mappings;
 
   [[nodiscard]] std::int64_t devices() const;
+  // What the device with this number is.
+  [[nodiscard]] const Device& device_of(std::int64_t device) const;
   // Devices inside one unit of level `l`.
   [[nodiscard]] std::int64_t devices_below(std::size_t l) const;
   // What one device can send across level `l` when all devices do.
   [[nodiscard]] BytesPerSecond bandwidth_per_device(std::size_t l) const;
 };
+
+// As slow and small as any of them in every respect, with the element types that all have.
+Device weakest(const std::vector<DeviceGroup>& groups);
 
 inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 
@@ -58,6 +94,8 @@ inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size = 0);
 
 // "summit:8", "local:2", or the path of a machine file, which may also take a size: "my.machine:4".
+// `local` is the file $XDG_CACHE_HOME/tandem/local.machine (by default in ~/.cache) where there is
+// one and TANDEM_NO_CACHE is not set, else built in.
 Machine load_machine(const std::string& name);
 
 // Of every number, so that a plan can tell for which machine it was made.

@@ -1,0 +1,278 @@
+// Machine files beyond equal devices on switches: topologies, half duplex, groups of devices.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "machine/machine.h"
+#include "machine/parse.h"
+
+namespace tandem::machine {
+namespace {
+
+const std::string kDevice = R"(machine toy
+device A100
+  memory 40 GB
+  reserve 1 GB
+  bandwidth 1.5 TB/s
+  memory_utilization 0.7
+  peak fp32 156 TFLOP/s
+  peak bf16 312 TFLOP/s
+  launch 4 us
+)";
+
+// A machine of 8 units with these lines in its level; they start at line 13.
+std::string with(std::string_view lines) {
+  return kDevice + "level node 8\n  bandwidth 10 GB/s\n  latency 2 us\n" + std::string(lines) +
+         "\n";
+}
+
+std::string error_of(const std::string& text, std::int64_t size = 0) {
+  try {
+    parse_machine(text, "toy.machine", size);
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.kind, "machine");
+    return e.what();
+  }
+  return "no error";
+}
+
+double load(const Machine& m, Pattern pattern) {
+  const std::array<std::int64_t, 3> digits = {2, 2, 2};
+  return m.levels[0].network->passage(pattern, digits, 0b111).load;
+}
+
+TEST(TopologyText, ReadsEveryKind) {
+  const auto parsed = [](std::string_view lines) {
+    return parse_machine(with(lines), "toy.machine");
+  };
+  EXPECT_EQ(parsed("").levels[0].network, nullptr);
+  EXPECT_EQ(parsed("topology switch").levels[0].network, nullptr);
+  EXPECT_DOUBLE_EQ(load(parsed("topology ring"), Pattern::kAllToAll), 64.0 / 8 / 7);
+  EXPECT_DOUBLE_EQ(load(parsed("topology torus 2x4"), Pattern::kRing), 0.5);
+  EXPECT_DOUBLE_EQ(load(parsed("topology fat_tree 2 4:1"), Pattern::kAllToAll), 4 * 6.0 / 7);
+  EXPECT_EQ(parsed("topology torus 2x4").levels[0].topology, "torus 2x4");
+  const auto star = parsed(
+      "topology links\nlink 0 s\nlink 1 s\nlink 2 s\nlink 3 s\nlink 4 s\nlink 5 s\nlink 6 s\n"
+      "link 7 s 5 GB/s 3 us");
+  EXPECT_DOUBLE_EQ(load(star, Pattern::kAllToAll), 2);
+  EXPECT_DOUBLE_EQ(star.levels[0]
+                       .network->passage(Pattern::kChain, std::array<std::int64_t, 1>{8}, 1)
+                       .latency.value,
+                   5e-6);
+}
+
+TEST(TopologyText, HalfDuplexSharesTheBandwidth) {
+  auto text = with("");
+  text.replace(text.find("10 GB/s"), 7, "10 GB/s shared half");
+  const auto m = parse_machine(text, "toy.machine");
+  EXPECT_TRUE(m.levels[0].shared);
+  EXPECT_TRUE(m.levels[0].half_duplex);
+  EXPECT_DOUBLE_EQ(load(m, Pattern::kRing), 2);
+}
+
+TEST(TopologyText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+  struct Case {
+    std::string_view lines, error;
+  };
+  const Case cases[] = {
+      {"topology mesh",
+       "toy.machine:13: topology mesh: there is no such topology (expected one of: switch, "
+       "'fat_tree 16 2:1' (leaves of 16 units, uplinks of a half), ring, 'torus 4x4', links)"},
+      {"topology ring\ntopology ring", "toy.machine:14: 'topology' stands twice"},
+      {"topology torus 3x3",
+       "toy.machine:13: topology torus 3x3: has 9 units, and level 'node' 8 "
+       "(the product of the extents is the level's count)"},
+      {"topology torus 999999x999999x999999x999999",
+       "toy.machine:13: topology torus 999999x999999x999999x999999: has 9.99996000006e+23 units, "
+       "and level 'node' 8 (the product of the extents is the level's count)"},
+      {"topology ring\nlink 0 1",
+       "toy.machine:14: level 'node': its topology is ring, not links "
+       "(links and routes are read where the level has a line 'topology links')"},
+      {"link 0 1",
+       "toy.machine:13: level 'node': its topology is switch, not links "
+       "(links and routes are read where the level has a line 'topology links')"},
+      {"topology links\nlink 0 1",
+       "toy.machine:10: level 'node': no links lead from unit 0 to unit 2 (a link is missing)"},
+      {"topology links",
+       "toy.machine:10: level 'node': no links lead from unit 0 to unit 1 (a link is missing)"},
+      {"topology links\nlink 0 8",
+       "toy.machine:14: link 0 8: there is no unit 8 (level 'node' has the units 0 to 7)"},
+      {"topology links\nlink 0 -1",
+       "toy.machine:14: link 0 -1: there is no unit -1 (level 'node' has the units 0 to 7)"},
+      {"topology links\nlink 0 0", "toy.machine:14: link 0 0: joins 0 with itself"},
+      {"topology links\nlink 0 1\nlink 1 0",
+       "toy.machine:15: link 1 0: 1 and 0 are joined already "
+       "(a double link is one of twice the bandwidth)"},
+      {"topology links\nlink 0",
+       "toy.machine:14: link 0: expected two units or switches "
+       "(write it like 'link 0 1', 'link 0 leaf' or 'link 0 1 50 GB/s 2 us half')"},
+      {"topology links\nlink 0 1 50 Gb/s",
+       "toy.machine:14: link 0 1 50 Gb/s: expected a rate like '25 GB/s' "
+       "(units: MB/s, GB/s, TB/s, MiB/s, GiB/s)"},
+      {"topology links\nlink 0 1 nan GB/s",
+       "toy.machine:14: link 0 1 nan GB/s: expected a rate like '25 GB/s' "
+       "(units: MB/s, GB/s, TB/s, MiB/s, GiB/s)"},
+      {"topology links\nlink 0 1 0 GB/s",
+       "toy.machine:14: link 0 1 0 GB/s: must be greater than 0"},
+      {"topology links\nlink 0 1 1e200 GB/s", "toy.machine:14: link 0 1 1e200 GB/s: out of range"},
+      {"topology links\nlink 0 1 1 GB/s 2 GB/s",
+       "toy.machine:14: link 0 1 1 GB/s 2 GB/s: has two bandwidths"},
+      {"topology links\nroute 0 1",
+       "toy.machine:14: route 0 1: expected two units and what lies between "
+       "(write it like 'route 0 3 via 1 2')"},
+      {"topology links\nlink 0 s\nlink 1 s\nlink 2 s\nlink 3 s\nlink 4 s\nlink 5 s\nlink 6 s\n"
+       "link 7 s\nroute 0 2 via 1",
+       "toy.machine:22: route 0 2 via 1: there is no link between 0 and 1"},
+      {"topology links\nlink 0 s\nlink 1 s\nlink 2 s\nlink 3 s\nlink 4 s\nlink 5 s\nlink 6 s\n"
+       "link 7 s\nroute 0 2 via s\nroute 0 2 via s",
+       "toy.machine:23: route 0 2 via s: a second route from 0 to 2"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
+}
+
+TEST(TopologyText, OnlySwitchesJoinVeryManyUnits) {
+  const auto text = [](std::string_view topology) {
+    return kDevice + "level node ?\n  bandwidth 10 GB/s\n  latency 2 us\ntopology " +
+           std::string(topology) + "\n";
+  };
+  EXPECT_EQ(error_of(text("ring"), 1025),
+            "toy.machine:13: level 'node': 1025 units, more than 1024 for this topology "
+            "(switch and fat_tree take any number)");
+  EXPECT_EQ(error_of(text("ring"), 1024), "no error");
+  EXPECT_EQ(error_of(text("fat_tree 32 2:1"), 100000), "no error");
+  EXPECT_EQ(error_of(text("torus 4x4"), 0).substr(0, 40),
+            "toy.machine:10: toy needs a size: toy:SI");
+}
+
+const std::string kV100 = R"(device V100
+  memory 32 GB
+  reserve 3 GB
+  bandwidth 0.9 TB/s
+  memory_utilization 0.8
+  peak fp32 15.7 TFLOP/s
+  peak fp16 125 TFLOP/s
+  launch 5 us
+)";
+
+TEST(DeviceGroups, SayWhichDeviceANumberHas) {
+  const auto m = parse_machine(kV100 + with("group new A100 3\ngroup old V100 5") +
+                                   "level gpu 4\n bandwidth 100 GB/s\n latency 1 us\n",
+                               "toy.machine");
+  EXPECT_EQ(m.devices(), 32);
+  EXPECT_EQ(m.device_of(0).name, "A100");
+  EXPECT_EQ(m.device_of(11).name, "A100");
+  EXPECT_EQ(m.device_of(12).name, "V100");
+  EXPECT_EQ(m.device_of(31).name, "V100");
+  // Who plans for all plans for the weakest in every respect.
+  EXPECT_EQ(m.device.name, "A100+V100");
+  EXPECT_EQ(m.device.peak.size(), 1U);
+  EXPECT_EQ(m.device.peak.at(DType::kFp32), FlopsPerSecond{15.7e12});
+  EXPECT_EQ(m.device.memory, Bytes{32e9});
+  EXPECT_EQ(m.device.reserve, Bytes{3e9});
+  EXPECT_EQ(m.device.bandwidth, BytesPerSecond{0.9e12});
+  EXPECT_EQ(m.device.memory_utilization, 0.7);
+  EXPECT_DOUBLE_EQ(m.device.launch.value, 5e-6);
+}
+
+TEST(DeviceGroups, EqualDevicesNeedNone) {
+  const auto m = parse_machine(with(""), "toy.machine");
+  EXPECT_TRUE(m.groups.empty());
+  EXPECT_EQ(m.device_of(7).name, "A100");
+}
+
+TEST(DeviceGroups, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+  struct Case {
+    std::string text, error;
+  };
+  const auto both = [](std::string_view lines) { return kV100 + with(lines); };
+  const Case cases[] = {
+      {both(""),
+       "toy.machine:18: level 'node': 2 devices and no group that says which units have them "
+       "(a line like 'group first V100 2' for each)"},
+      {both("group new A100 3\ngroup old V100 4"),
+       "toy.machine:18: level 'node': its groups have 7 units together, not 8 "
+       "(every unit is in one group)"},
+      {both("group new A100 8"), "toy.machine: device 'V100' is in no group"},
+      {both("group new A1000 8"),
+       "toy.machine:21: group 'new': there is no device 'A1000' (did you mean 'A100'?)"},
+      {both("group new A100 4\ngroup new V100 4"), "toy.machine:22: group 'new' stands twice"},
+      {both("group new A100"),
+       "toy.machine:21: group new A100: expected a name, a device and how many units have it "
+       "(write it like 'group old V100 4')"},
+      {both("group new A100 0"),
+       "toy.machine:21: group new A100 0: expected a name, a device and how many units have it "
+       "(write it like 'group old V100 4')"},
+      {both("level gpu 2\nbandwidth 1 GB/s\nlatency 1 us\ngroup new A100 2"),
+       "toy.machine:24: group new A100 2: stands in level 'gpu' "
+       "(groups are of units of the outermost level)"},
+      {kDevice + kDevice.substr(kDevice.find("device")),
+       "toy.machine:10: device 'A100' stands twice"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(c.text), c.error);
+  auto other = both("group new A100 3\ngroup old V100 5");
+  other.replace(other.find("peak fp32 15.7"), 9, "peak fp64");
+  EXPECT_EQ(error_of(other),
+            "toy.machine: the devices A100+V100 have no element type in common "
+            "(a 'peak' of the same type for each)");
+}
+
+TEST(MachineHash, TellsTopologiesAndGroups) {
+  const auto hash = [](const std::string& text) {
+    return hash_of(parse_machine(text, "toy.machine"));
+  };
+  EXPECT_EQ(hash(with("")), hash(with("topology switch")));
+  EXPECT_NE(hash(with("")), hash(with("topology ring")));
+  EXPECT_NE(hash(with("topology torus 2x4")), hash(with("topology ring")));
+  const auto groups = [&](std::string_view lines) { return hash(kV100 + with(lines)); };
+  EXPECT_NE(groups("group new A100 3\ngroup old V100 5"),
+            groups("group new A100 4\ngroup old V100 4"));
+}
+
+TEST(MachineFile, ListsItsSources) {
+  const auto file = load_machine_file("summit");
+  ASSERT_EQ(file.sources.size(), 4U);
+  EXPECT_TRUE(file.sources[0].starts_with("[OLCF]  Summit User Guide")) << file.sources[0];
+  EXPECT_EQ(file.open_level, "node");
+  EXPECT_EQ(file.source, "machines/summit.machine");
+}
+
+TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
+  const auto m = load_machine("dgx_v100:1");
+  const std::array<std::int64_t, 3> digits = {2, 2, 2};
+  const auto& network = *m.levels[1].network;
+  // The first ring of double links, in both directions: 100 GB/s of the 25 of a single link.
+  EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b111).load, 0.25);
+  // Neighbours in it have a double link.
+  EXPECT_DOUBLE_EQ(network.passage(Pattern::kChain, digits, 0b100).load, 0.5);
+}
+
+// `local` as measured on this computer, where somebody has left the figures.
+TEST(LocalMachine, IsReadFromTheCacheFolderUnlessTold) {
+  const auto folder = testing::TempDir() + "tandem_cache";
+  std::filesystem::create_directories(folder + "/tandem");
+  auto text = with("");
+  text.replace(text.find("node 8"), 6, "node ?");
+  std::ofstream(folder + "/tandem/local.machine") << text;
+  const auto* before = std::getenv("TANDEM_NO_CACHE");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  unsetenv("TANDEM_NO_CACHE");
+  EXPECT_EQ(load_machine("local:3").name, "toy:3");
+  EXPECT_EQ(load_machine_file("local:3").source, folder + "/tandem/local.machine");
+  setenv("TANDEM_NO_CACHE", "1", 1);
+  EXPECT_EQ(load_machine("local:3").name, "local:3");
+  unsetenv("XDG_CACHE_HOME");
+  if (before == nullptr)
+    unsetenv("TANDEM_NO_CACHE");
+  else
+    setenv("TANDEM_NO_CACHE", kept.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace tandem::machine
