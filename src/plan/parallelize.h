@@ -14,6 +14,7 @@ namespace tandem::plan {
 struct Choice {
   machine::NodeLayout node;  // compute
   machine::Layout source;    // input, weight
+  bool operator==(const Choice&) const = default;
 };
 
 // A tensor that several operators want in the same layout is brought there once.
