@@ -47,6 +47,7 @@ class Search {
   void cost_baselines() {
     const strategies::Problem problem(model_, digits_);
     for (const auto& setting : settings_for(problem)) {
+      if (setting.sp && !options_.dims.sequence) continue;  // Megatron is one without it, too
       auto made = make_strategy(setting, problem);
       if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) add_baseline(*strategy);
     }

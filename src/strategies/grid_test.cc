@@ -148,13 +148,9 @@ TEST(Grid, SaysWhyNot) {
   const std::string moe = "mixtral_8x7b:" + models::small_models().at("mixtral_8x7b").settings;
   const std::vector<Case> cases = {
       {"megatron:tp=2,dp=2", mlp, "accepted"},
-      {"dp", mlp,
-       "dp: the batch of 6 does not divide over 4 devices (--batch a multiple of 4, or 2 devices)",
-       6},
+      {"dp", mlp, "dp: the batch of 6 does not divide over 4 devices (--batch 8 does)", 6},
       {"megatron:tp=2", mlp,
-       "megatron:tp=2: the batch of 3 does not divide over 2 devices (--batch a multiple of 2, or "
-       "1 devices)",
-       3},
+       "megatron:tp=2: the batch of 3 does not divide over 2 devices (--batch 4 does)", 3},
       {"megatron:tp=3", mlp, "megatron:tp=3: 4 devices cannot be grouped so (tp=4 is nearest)"},
       {"megatron:dp=3", mlp, "megatron:dp=3: 4 devices cannot be grouped so (dp=4 is nearest)"},
       {"megatron:tp=2/2/2", mlp,
@@ -224,7 +220,7 @@ std::vector<Setting> settings_and_mixes(const Problem& problem) {
 }
 
 TEST(Grid, EveryStrategyTrainsEveryNetworkLikeOneDevice) {
-  // Convolutions are slow to interpret.
+  // Convolutions are slow to interpret, and so is attention on six devices.
   const std::set<std::string> slow = {"inception_v3", "nasnet_a", "resnet50", "resnext50"};
   std::map<std::string, int> made;
   std::set<Hash> run;  // small networks of one kind are often the same
@@ -251,7 +247,9 @@ TEST(Grid, EveryStrategyTrainsEveryNetworkLikeOneDevice) {
         const auto mapped = plan::parallelize(model, digits, choices);
         EXPECT_NO_THROW(plan::check_mapped(mapped, digits));
         ++made[std::string(strategies::name(setting.family))];
-        if (!is_new || std::ranges::find(tried, choices) != tried.end()) continue;
+        if (!is_new || (counts[0] == 3 && problem.has(LayerKind::kTransformer)) ||
+            std::ranges::find(tried, choices) != tried.end())
+          continue;
         if (!expected) expected = run_alone(model);
         expect_same_step(model, *expected, lower::lower(mapped, digits, plan::Optimizer::kSgd));
         if (HasFailure()) return;

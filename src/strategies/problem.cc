@@ -14,8 +14,9 @@ Problem::Problem(const graph::Graph& m, const machine::Digits& d)
 }
 
 bool Problem::has_sequence() const {
-  return std::ranges::any_of(nodes,
-                             [](const auto& node) { return sequence_factor(node).has_value(); });
+  return has(LayerKind::kTransformer) && std::ranges::any_of(nodes, [](const auto& node) {
+           return sequence_factor(node).has_value();
+         });
 }
 
 std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node) {

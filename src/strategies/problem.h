@@ -23,7 +23,7 @@ struct Problem {
   [[nodiscard]] bool has(LayerKind kind) const {
     return std::ranges::find(layers, kind) != layers.end();
   }
-  // Does some operator run along a sequence that may be cut?
+  // Is there a transformer with a sequence that may be cut? (The rows of an image are no sequence.)
   [[nodiscard]] bool has_sequence() const;
 };
 

@@ -240,10 +240,10 @@ class Spreader {
       return {fmt::format("{} needs the whole batch", place), ""};
     }
     const auto size = s.map.factors[batch].size;
-    const auto fits = digits_.group_size(dividing_digits(digits_, digits_.all(), size));
     if (is_whole_batch(id, batch)) {
+      const auto nearest = std::max<std::int64_t>(1, (size + devices / 2) / devices) * devices;
       return {fmt::format("the batch of {} does not divide over {} devices", size, devices),
-              fmt::format("--batch a multiple of {}, or {} devices", devices, fits)};
+              fmt::format("--batch {} does", nearest)};
     }
     return {fmt::format("{} takes the batch in {} groups, which do not divide over {} devices",
                         place, size, devices),
