@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "lower/lower.h"
 #include "search/layout_network.h"
@@ -51,10 +52,10 @@ class Search {
       auto made = make_strategy(setting, problem);
       if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) add_baseline(*strategy);
     }
+    choose_seeds();
   }
 
-  // The best of a family stands for it; all of them seed the search. Settings that come to the same
-  // choices are costed once.
+  // The best of a family stands for it. Settings that come to the same choices are costed once.
   void add_baseline(const strategies::Strategy& strategy) {
     const auto same = std::ranges::find(tried_, strategy.choices, &Tried::choices);
     auto costed = same == tried_.end() ? cost(strategy.name, strategy.choices) : same->costed;
@@ -62,10 +63,7 @@ class Search {
     costed.family = name(strategy.setting.family);
     if (same == tried_.end()) {
       tried_.push_back({strategy.choices, costed});
-      if (is_within_dims(strategy.choices)) {
-        seeds_.push_back(strategy.choices);
-        consider(costed);
-      }
+      if (is_within_dims(strategy.choices)) consider(costed);
     }
     auto& baselines = result_.baselines;
     if (baselines.empty() || baselines.back().family != costed.family) {
@@ -73,6 +71,21 @@ class Search {
     } else if (is_better(costed, baselines.back())) {
       baselines.back() = std::move(costed);
     }
+  }
+
+  // The best few of every family seed the search; all of them would leave no room for states of its
+  // own.
+  void choose_seeds() {
+    constexpr int kPerFamily = 8;
+    std::ranges::stable_sort(
+        tried_, [](const Tried& a, const Tried& b) { return is_better(a.costed, b.costed); });
+    std::map<std::string, int> taken;
+    for (auto& [choices, costed] : tried_) {
+      if (is_within_dims(choices) && taken[costed.family]++ < kPerFamily) {
+        seeds_.push_back(std::move(choices));
+      }
+    }
+    tried_.clear();
   }
 
   // Does a baseline keep to the dimensions the user allows? Only then may it win or seed.
@@ -142,15 +155,16 @@ class Search {
     }
   }
 
-  const graph::Graph& model_;
-  const machine::Machine& machine_;
-  const Options& options_;
-  machine::Digits digits_;
   struct Tried {
     std::vector<plan::Choice> choices;
     Costed costed;
   };
-  std::vector<Tried> tried_;  // baselines
+
+  const graph::Graph& model_;
+  const machine::Machine& machine_;
+  const Options& options_;
+  machine::Digits digits_;
+  std::vector<Tried> tried_;  // baselines, until seeds are chosen from them
   std::vector<std::vector<plan::Choice>> seeds_;
   bool fits_without_price_ = false;
   bool last_fits_ = false;
