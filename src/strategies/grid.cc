@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "base/error.h"
@@ -38,7 +39,7 @@ std::vector<DigitMask> tensor_masks(const Digits& digits) {
 // Does `a` reach less far out than `b`? Compares the outermost digits first.
 bool is_further_in(DigitMask a, DigitMask b) {
   const auto differ = a ^ b;
-  return differ != 0 && (b & (differ & (~differ + 1))) != 0;
+  return differ != 0 && ((b >> std::countr_zero(differ)) & 1U) != 0;
 }
 
 // Where one number of devices goes by default.
@@ -128,6 +129,7 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     }
   }
   std::vector<Setting> out;
+  out.reserve(masks.size());
   for (auto mask : masks) out.push_back(megatron_setting(digits, mask, setting.sp));
   return out;
 }

@@ -94,8 +94,8 @@ TEST(Setting, Errors) {
        "madmax:conv=tp: 'conv=tp' is no setting of madmax (there are: embedding, dense, "
        "transformer, experts, word_embedding =S or =S/S (inside a node and across), S ddp, fsdp, "
        "tp or mp; micro=N, recompute=R)"}};
-  for (const auto& [text, error] : cases) {
-    EXPECT_EQ(error_of([&] { (void)parse_setting(text); }), error);
+  for (const auto& c : cases) {
+    EXPECT_EQ(error_of([&] { (void)parse_setting(c.first); }), c.second);
   }
 }
 
