@@ -7,26 +7,24 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "sim/simulate.h"
-#include "strategies/strategies.h"
+#include "strategies/grid.h"
 
 namespace tandem {
 namespace {
-
-constexpr machine::DigitMask kSockets = 0b1000;  // of node, node, node, socket, gpu: tp=2
 
 struct Setting {
   machine::Machine summit = machine::load_machine("summit:8");
   machine::Digits digits{summit};
   graph::Graph model = models::parse_model("bert_large").build(4 * 48, DType::kFp32);
 
-  [[nodiscard]] strategies::Strategy strategy(machine::DigitMask tensor) const {
-    return strategies::megatron(model, digits, tensor).value();
+  [[nodiscard]] strategies::Strategy strategy(const std::string& name) const {
+    return strategies::named_strategies(name, model, digits)[0];
   }
-  [[nodiscard]] plan::MappedGraph mapped(machine::DigitMask tensor) const {
-    return plan::parallelize(model, digits, strategy(tensor).choices);
+  [[nodiscard]] plan::MappedGraph mapped(const std::string& name) const {
+    return plan::parallelize(model, digits, strategy(name).choices);
   }
-  [[nodiscard]] lower::Program program(machine::DigitMask tensor) const {
-    return lower::lower(mapped(tensor), digits, plan::Optimizer::kAdam);
+  [[nodiscard]] lower::Program program(const std::string& name) const {
+    return lower::lower(mapped(name), digits, plan::Optimizer::kAdam);
   }
 };
 
@@ -35,17 +33,17 @@ const Setting& setting() {
   return kSetting;
 }
 
-machine::DigitMask tensor_digits(const benchmark::State& state) {
-  return state.range(0) == 0 ? 0 : kSockets;
+const char* strategy_name(const benchmark::State& state) {
+  return state.range(0) == 0 ? "dp" : "megatron:tp=2";
 }
 
 void BM_Strategy(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(setting().strategy(tensor_digits(state)));
+  for (auto _ : state) benchmark::DoNotOptimize(setting().strategy(strategy_name(state)));
 }
 
 void BM_Parallelize(benchmark::State& state) {
   const auto& s = setting();
-  const auto strategy = s.strategy(tensor_digits(state));
+  const auto strategy = s.strategy(strategy_name(state));
   for (auto _ : state) {
     benchmark::DoNotOptimize(plan::parallelize(s.model, s.digits, strategy.choices));
   }
@@ -53,16 +51,16 @@ void BM_Parallelize(benchmark::State& state) {
 
 void BM_Lower(benchmark::State& state) {
   const auto& s = setting();
-  const auto mapped = s.mapped(tensor_digits(state));
+  const auto mapped = s.mapped(strategy_name(state));
   for (auto _ : state) {
     benchmark::DoNotOptimize(lower::lower(mapped, s.digits, plan::Optimizer::kAdam));
   }
-  state.counters["tasks"] = static_cast<double>(s.program(tensor_digits(state)).tasks.size());
+  state.counters["tasks"] = static_cast<double>(s.program(strategy_name(state)).tasks.size());
 }
 
 void BM_Simulate(benchmark::State& state) {
   const auto& s = setting();
-  const auto program = s.program(tensor_digits(state));
+  const auto program = s.program(strategy_name(state));
   for (auto _ : state) benchmark::DoNotOptimize(sim::simulate(program, s.summit));
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "strategies/strategies.h"
+#include "strategies/grid.h"
 
 namespace tandem::cli {
 
@@ -151,7 +151,7 @@ search::Costed cost_named_strategy(const Setup& setup, const std::string& name) 
   for (const auto& s : strategies::named_strategies(name, setup.graph, setup.digits)) {
     auto costed = search::cost_choices(setup.graph, setup.machine, setup.digits, s.name, s.choices,
                                        setup.options.optimizer, limit);
-    if (!best || costed.simulation.iteration < best->simulation.iteration) best = std::move(costed);
+    if (!best || search::is_better(costed, *best)) best = std::move(costed);
   }
   CHECK(best.has_value(), name);
   return std::move(*best);

@@ -68,7 +68,7 @@ Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.
 Setup resolve_for_training(const Job& job);
 
-// The fastest of the strategies that the name stands for, feasible or not.
+// The fastest of the strategies that the name stands for; the smallest where none fits.
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name);
 
 plan::Plan make_plan(const Setup& setup, const search::Costed& costed);

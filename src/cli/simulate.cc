@@ -102,7 +102,9 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   flags->job.add_flags(*command);
   command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
   command->get_option("--machine")->required(false);
-  command->add_option("--strategy", flags->strategy, "dp, megatron or megatron:tp=N")
+  command
+      ->add_option("--strategy", flags->strategy,
+                   "dp, megatron:tp=N, best_baseline, ... (docs/strategies.md)")
       ->capture_default_str();
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
       ->excludes("--json");

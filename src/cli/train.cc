@@ -179,7 +179,8 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
   command->remove_option(command->get_option("--machine"));
   command->add_option("--devices", flags->devices, "processes; default: one a core")
       ->check(kPositive);
-  command->add_option("--strategy", flags->strategy, "dp or megatron instead of the found plan");
+  command->add_option("--strategy", flags->strategy,
+                      "dp, megatron:tp=N, ... instead of the found plan");
   command->add_option("--steps", flags->steps, "steps to run")
       ->check(kPositive)
       ->capture_default_str();

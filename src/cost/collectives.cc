@@ -104,11 +104,12 @@ Seconds from_root(const Machine& machine, const Digits& digits, machine::DigitMa
   return total;
 }
 
-// Every device of one place to the device at the other.
+// Every device of one place to the device at the other, while all other pairs do the same.
 Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
   const auto l = outermost_level(digits, group);
-  const auto& level = machine.levels[l];
-  return bytes / (machine.bandwidth_per_device(l) * level.utilization) + level.latency;
+  const auto [load, latency] = passage(machine, digits, group, Pattern::kChain, l);
+  const auto bandwidth = machine.bandwidth_per_device(l) * machine.levels[l].utilization / load;
+  return bytes / bandwidth + latency;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace tandem::machine {
 
 Digits::Digits(const Machine& machine, std::int64_t micro_batches) : micro_batches_(micro_batches) {
   CHECK(micro_batches >= 1, micro_batches);
-  if (micro_batches > 1) digits_.push_back({kTime, micro_batches});
+  if (micro_batches > 1) digits_.push_back({kTimeLevel, micro_batches});
   for (std::size_t level = 0; level < machine.levels.size(); ++level) {
     std::int64_t rest = machine.levels[level].count;
     for (std::int64_t p = 2; p * p <= rest; ++p) {

@@ -19,10 +19,10 @@ namespace tandem::machine {
 using DigitMask = std::uint32_t;
 
 struct Digit {
-  std::size_t level = 0;  // kTime for the micro-batches
+  std::size_t level = 0;  // kTimeLevel for the micro-batches
   std::int64_t size = 1;
 };
-inline constexpr std::size_t kTime = static_cast<std::size_t>(-1);
+inline constexpr std::size_t kTimeLevel = static_cast<std::size_t>(-1);
 
 class Digits {
  public:

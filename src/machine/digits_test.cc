@@ -62,7 +62,7 @@ TEST(Digits, TheLastDeviceOfSummit) {
 TEST(Digits, MicroBatchesAreTheFirst) {
   const Digits digits(machine_of({2, 3}), 4);
   EXPECT_EQ(sizes_of(digits), (Sizes{4, 2, 3}));
-  EXPECT_EQ(digits[0].level, kTime);
+  EXPECT_EQ(digits[0].level, kTimeLevel);
   EXPECT_EQ(digits.time(), 1U);
   EXPECT_EQ(digits.space(), 0b110U);
   EXPECT_EQ(digits.devices(), 6);

@@ -159,7 +159,7 @@ class Chooser {
   }
 
   [[nodiscard]] std::optional<machine::DigitRole> fixed_role(graph::NodeId id, std::size_t digit) {
-    if (digits_[digit].level == machine::kTime) {
+    if (digits_[digit].level == machine::kTimeLevel) {
       const auto& node = model_.node(id);
       return is_weight(node) ? machine::DigitRole::kReplica : machine::DigitRole::dim(0);
     }

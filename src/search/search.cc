@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "lower/lower.h"
 #include "search/layout_network.h"
-#include "strategies/strategies.h"
+#include "strategies/grid.h"
 
 namespace tandem::search {
 
@@ -32,6 +33,12 @@ class Search {
     if (result_.stop_reason == "done") result_.lower_bound = bound;
     for (const double async : {0.0, 0.5, 1.0}) solve(network, {.async = async});
     if (!fits_without_price_) raise_memory_price(network);
+    // The bound is that of weights stored as they are used; a baseline may store them in parts,
+    // and update less on every device.
+    if (result_.best && result_.lower_bound &&
+        result_.best->simulation.iteration < *result_.lower_bound) {
+      result_.lower_bound.reset();
+    }
     result_.search_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
@@ -39,24 +46,46 @@ class Search {
 
  private:
   void cost_baselines() {
-    if (auto dp = strategies::data_parallel(model_, digits_)) add_baseline("dp", {*dp});
-    add_baseline("megatron", strategies::megatron_grid(model_, digits_));
+    const strategies::Problem problem(model_, digits_);
+    for (const auto& setting : settings_for(problem)) {
+      if (setting.sp && !options_.dims.sequence) continue;  // Megatron is one without it, too
+      auto made = make_strategy(setting, problem);
+      if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) add_baseline(*strategy);
+    }
+    choose_seeds();
   }
 
-  // The best of a family stands for it; all of them seed the search.
-  void add_baseline(const std::string& name, const std::vector<strategies::Strategy>& family) {
-    std::optional<Costed> best;
-    for (const auto& strategy : family) {
-      auto costed = cost(strategy.name, strategy.choices);
-      if (is_within_dims(strategy.choices)) {
-        seeds_.push_back(strategy.choices);
-        consider(costed);
-      }
-      if (!best || is_better(costed, *best)) best = std::move(costed);
+  // The best of a family stands for it. Settings that come to the same choices are costed once.
+  void add_baseline(const strategies::Strategy& strategy) {
+    const auto same = std::ranges::find(tried_, strategy.choices, &Tried::choices);
+    auto costed = same == tried_.end() ? cost(strategy.name, strategy.choices) : same->costed;
+    costed.name = strategy.name;
+    costed.family = name(strategy.setting.family);
+    if (same == tried_.end()) {
+      tried_.push_back({strategy.choices, costed});
+      if (is_within_dims(strategy.choices)) consider(costed);
     }
-    if (!best) return;
-    best->family = name;
-    result_.baselines.push_back(std::move(*best));
+    auto& baselines = result_.baselines;
+    if (baselines.empty() || baselines.back().family != costed.family) {
+      baselines.push_back(std::move(costed));
+    } else if (is_better(costed, baselines.back())) {
+      baselines.back() = std::move(costed);
+    }
+  }
+
+  // The best few of every family seed the search; all of them would leave no room for states of its
+  // own.
+  void choose_seeds() {
+    constexpr int kPerFamily = 8;
+    std::ranges::stable_sort(
+        tried_, [](const Tried& a, const Tried& b) { return is_better(a.costed, b.costed); });
+    std::map<std::string, int> taken;
+    for (auto& [choices, costed] : tried_) {
+      if (is_within_dims(choices) && taken[costed.family]++ < kPerFamily) {
+        seeds_.push_back(std::move(choices));
+      }
+    }
+    tried_.clear();
   }
 
   // Does a baseline keep to the dimensions the user allows? Only then may it win or seed.
@@ -75,13 +104,6 @@ class Search {
     ++result_.candidates;
     return cost_choices(model_, machine_, digits_, name, choices, options_.optimizer,
                         result_.limit);
-  }
-
-  // Feasible before infeasible; then the faster, or the smaller where neither fits.
-  static bool is_better(const Costed& a, const Costed& b) {
-    if (a.feasible != b.feasible) return a.feasible;
-    return a.feasible ? a.simulation.iteration < b.simulation.iteration
-                      : a.simulation.memory < b.simulation.memory;
   }
 
   void consider(const Costed& costed) {
@@ -133,10 +155,16 @@ class Search {
     }
   }
 
+  struct Tried {
+    std::vector<plan::Choice> choices;
+    Costed costed;
+  };
+
   const graph::Graph& model_;
   const machine::Machine& machine_;
   const Options& options_;
   machine::Digits digits_;
+  std::vector<Tried> tried_;  // baselines, until seeds are chosen from them
   std::vector<std::vector<plan::Choice>> seeds_;
   bool fits_without_price_ = false;
   bool last_fits_ = false;
@@ -157,6 +185,12 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
   out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer), machine);
   out.feasible = out.simulation.memory <= limit;
   return out;
+}
+
+bool is_better(const Costed& a, const Costed& b) {
+  if (a.feasible != b.feasible) return a.feasible;
+  return a.feasible ? a.simulation.iteration < b.simulation.iteration
+                    : a.simulation.memory < b.simulation.memory;
 }
 
 Result search(const graph::Graph& model, const machine::Machine& machine, const Options& options) {

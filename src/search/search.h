@@ -38,7 +38,7 @@ struct Costed {
 
 struct Result {
   std::optional<Costed> best;     // nothing if nothing fits
-  std::vector<Costed> baselines;  // dp and the best megatron, where they exist
+  std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists
   Costed smallest;                // what needs least memory of all that was costed
   Bytes limit;
   // For these layouts, with all that may overlap taken as free; nothing if it could not be found.
@@ -56,6 +56,9 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const machine::Digits& digits, const std::string& name,
                     const std::vector<plan::Choice>& choices, plan::Optimizer optimizer,
                     Bytes limit);
+
+// Feasible before infeasible; then the faster, or the smaller where neither fits.
+bool is_better(const Costed& a, const Costed& b);
 
 // --memory, or what the device has less its reserve.
 Bytes memory_limit(const machine::Machine& machine, const Options& options);

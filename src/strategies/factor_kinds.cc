@@ -66,28 +66,28 @@ std::optional<ops::FactorId> AnalyzedNode::batch() const {
 }
 
 std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
-  std::vector<AnalyzedNode> out(model.size());
+  static const ops::Signature kOfSources;
+  std::vector<AnalyzedNode> out;
+  out.reserve(model.size());
   std::vector<Kinds> tensors(model.size());
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     auto& dims = tensors[id.index()];
-    if (is_parallel(node)) {
-      dims = tensors[model.inputs(id)[0].index()];
-      continue;
-    }
     if (node.op.role() != ops::Role::kCompute) {
-      dims = is_input(node) ? kinds_of_input(node.type) : Kinds(node.type.shape.rank());
+      dims = is_parallel(node) ? tensors[model.inputs(id)[0].index()]
+             : is_input(node)  ? kinds_of_input(node.type)
+                               : Kinds(node.type.shape.rank());
+      out.push_back({kOfSources, {}});
       continue;
     }
     std::vector<Kinds> operands;
     for (auto i : model.inputs(id)) operands.push_back(tensors[i.index()]);
-    auto& analyzed = out[id.index()];
-    analyzed.signature = signature_of(model, id);
-    analyzed.kinds = kinds_of_factors(analyzed.signature, operands);
-    for (const auto& dim : analyzed.signature.map.output) {
-      dims.push_back(dim.carriers.empty() ? std::nullopt
-                                          : std::optional(analyzed.kinds[dim.carriers[0]]));
+    const auto& s = signature_of(model, id);
+    auto kinds = kinds_of_factors(s, operands);
+    for (const auto& dim : s.map.output) {
+      dims.push_back(dim.carriers.empty() ? std::nullopt : std::optional(kinds[dim.carriers[0]]));
     }
+    out.push_back({s, std::move(kinds)});
   }
   return out;
 }

@@ -18,8 +18,8 @@ enum class FactorKind : std::uint8_t { kData, kSequence, kHead, kModel };
 std::string_view name(FactorKind kind);
 
 struct AnalyzedNode {
-  ops::Signature signature;       // empty for sources
-  std::vector<FactorKind> kinds;  // by factor
+  const ops::Signature& signature;  // interned; empty for sources
+  std::vector<FactorKind> kinds;    // by factor
 
   // The factor that runs along the batch, if there is one.
   [[nodiscard]] std::optional<ops::FactorId> batch() const;

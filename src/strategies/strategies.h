@@ -1,37 +1,64 @@
-// Known strategies as functions from a model's graph to choices: the baselines that a found plan is
-// compared with, and that seed the search.
+// Known strategies as functions from a problem to choices: the baselines that a found plan is
+// compared with, and that seed the search. Each says only which digits do what (strategies/spread.h
+// does the rest) and stands in a file of its own; strategies/grid.h makes them by name.
 #pragma once
 
+#include <array>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "graph/graph.h"
-#include "machine/digits.h"
-#include "plan/parallelize.h"
+#include "strategies/spread.h"
 
 namespace tandem::strategies {
 
-struct Strategy {
-  std::string name;  // "dp", "megatron:tp=2,dp=24"
-  std::vector<plan::Choice> choices;
-};
+using Made = std::variant<Choices, Refusal>;
 
-// Every digit along the batch; weights replicated. Nothing when the batch does not divide.
-std::optional<Strategy> data_parallel(const graph::Graph& model, const machine::Digits& digits);
+// Every digit along the batch; weights replicated.
+Made data_parallel(const Problem& problem);
+
+// The same, weights stored in parts over all digits: gathered before use, their gradients
+// reduce-scattered. FSDP, and the storage of DeepSpeed's ZeRO.
+Made fully_sharded(const Problem& problem);
 
 // The digits of `tensor` as Megatron uses them, the others along the batch: weights split by
-// columns, then by rows, attention by heads, one all-reduce after each pair. An operator that the
-// digits do not divide computes redundantly. Nothing when the batch does not divide.
-std::optional<Strategy> megatron(const graph::Graph& model, const machine::Digits& digits,
-                                 machine::DigitMask tensor);
+// columns, then by rows, attention by heads, one all-reduce after each pair. With
+// `sequence_parallel`, what is not split computes along the sequence: the all-reduce becomes a
+// reduce-scatter before it and an all-gather after.
+Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel);
 
-// megatron with every choice of digits that differs in more than symmetry.
-std::vector<Strategy> megatron_grid(const graph::Graph& model, const machine::Digits& digits);
+// Layers whose weights are larger than what they compute are split over all digits, the others go
+// along the batch: what an expert does by hand, in Unity's evaluation.
+Made expert(const Problem& problem);
 
-// By name: "dp", "megatron" (all of its grid), "megatron:tp=N,dp=N" (those of that size).
-// At least one, else UserError.
-std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
-                                       const machine::Digits& digits);
+// The same for recommenders: tables split over all digits, the rest along the batch.
+Made dlrm_hybrid(const Problem& problem);
+
+// Experts over the digits of `experts`, all else along the batch: tokens travel by all-to-all.
+Made expert_parallel(const Problem& problem, machine::DigitMask experts);
+// The digits among which expert parallelism may choose: from the innermost, those that divide the
+// model's number of experts. None where it has no experts.
+machine::DigitMask expert_digits(const Problem& problem);
+
+// MAD-Max: a strategy for every kind of layer, inside a node and across nodes.
+enum class Sharding : std::uint8_t {
+  kDdp,   // along the batch, weights replicated
+  kFsdp,  // along the batch, weights stored in parts
+  kTp,    // split as Megatron does
+  kMp,    // split into what the layer has several of: tables, experts; else as kTp
+};
+inline constexpr std::array<std::string_view, 4> kShardingNames = {"ddp", "fsdp", "tp", "mp"};
+
+struct LevelSharding {
+  Sharding intra = Sharding::kFsdp;  // below the machine's first level
+  Sharding inter = Sharding::kFsdp;  // across it
+  auto operator<=>(const LevelSharding&) const = default;
+};
+// What a kind of layer has unless said otherwise: tables mp, the rest fsdp.
+LevelSharding default_sharding(LayerKind kind);
+
+Made madmax(const Problem& problem, const std::map<LayerKind, LevelSharding>& layers);
 
 }  // namespace tandem::strategies

@@ -1,0 +1,63 @@
+#include "strategies/strategies.h"
+
+namespace tandem::strategies {
+
+namespace {
+
+using graph::NodeId;
+
+// What is split goes along the batch where an operator after it cannot stay split.
+Made split_layers(const Problem& problem, const std::vector<bool>& is_split) {
+  const auto all = problem.digits.all();
+  std::vector<Job> jobs(problem.model.size(), {.data = all});
+  for (auto id : problem.model.ids()) {
+    if (!is_split[id.index()]) continue;
+    jobs[id.index()] = {.split = all, .start = Start::kParts};
+    if (!problem.has_own_weights[id.index()]) jobs[id.index()].rest = Rest::kBatch;
+  }
+  return spread(problem, jobs);
+}
+
+// An operator's only activation, if it has just one.
+std::optional<NodeId> only_activation(const Problem& problem, NodeId id) {
+  const auto inputs = problem.model.inputs(id);
+  return inputs.size() == 1 ? std::optional(inputs[0]) : std::nullopt;
+}
+
+bool has_more_weights_than_results(const Problem& problem, NodeId id) {
+  Bytes weights;
+  for (auto i : problem.model.inputs(id)) {
+    const auto& input = problem.model.node(i);
+    if (is_weight(input)) weights += input.type.whole_bytes();
+  }
+  return weights > problem.model.node(id).type.whole_bytes();
+}
+
+}  // namespace
+
+Made expert(const Problem& problem) {
+  std::vector<bool> is_split(problem.model.size());
+  for (auto id : problem.model.ids()) {
+    if (problem.model.node(id).op.role() != ops::Role::kCompute) continue;
+    // An activation function belongs to the layer before it.
+    const auto before = only_activation(problem, id);
+    is_split[id.index()] = problem.has_own_weights[id.index()]
+                               ? has_more_weights_than_results(problem, id)
+                               : before && is_split[before->index()];
+  }
+  return split_layers(problem, is_split);
+}
+
+Made dlrm_hybrid(const Problem& problem) {
+  if (!problem.has(LayerKind::kEmbedding)) {
+    return Refusal{"it needs embedding tables, and " + problem.model.name() + " has none", ""};
+  }
+  std::vector<bool> is_split(problem.model.size());
+  for (auto id : problem.model.ids()) {
+    is_split[id.index()] =
+        problem.layers[id.index()] == LayerKind::kEmbedding && problem.has_own_weights[id.index()];
+  }
+  return split_layers(problem, is_split);
+}
+
+}  // namespace tandem::strategies

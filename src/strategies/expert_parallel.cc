@@ -1,0 +1,29 @@
+// The tokens lie along the batch before and after the experts, and the expert's factor takes the
+// digits in between: that is MoE's pair of all-to-alls, of the tokens that an expert gets only.
+#include "ops/registry.h"
+#include "strategies/strategies.h"
+
+namespace tandem::strategies {
+
+Made expert_parallel(const Problem& problem, machine::DigitMask experts) {
+  const auto all = problem.digits.all();
+  std::vector<Job> jobs(problem.model.size(), {.data = all});
+  for (auto id : problem.model.ids()) {
+    if (problem.layers[id.index()] != LayerKind::kExperts || sends_tokens(problem.model.node(id))) {
+      continue;
+    }
+    jobs[id.index()] = {.data = all & ~experts, .split = experts, .start = Start::kParts};
+  }
+  return spread(problem, jobs);
+}
+
+machine::DigitMask expert_digits(const Problem& problem) {
+  for (auto id : problem.model.ids()) {
+    const auto& node = problem.model.node(id);
+    if (!node.op.is(ops::kMoeDispatch)) continue;
+    return dividing_digits(problem.digits, problem.digits.all(), node.type.shape.sizes[0]);
+  }
+  return 0;
+}
+
+}  // namespace tandem::strategies

@@ -1,0 +1,295 @@
+#include "strategies/grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "base/error.h"
+
+namespace tandem::strategies {
+
+namespace {
+
+using machine::DigitMask;
+using machine::Digits;
+
+DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
+
+// Every subset of digits that takes the last ones of each level, the smaller groups first.
+std::vector<DigitMask> tensor_masks(const Digits& digits) {
+  std::vector<DigitMask> masks = {0};
+  std::size_t begin = 0;
+  while (begin < digits.count()) {
+    std::size_t end = begin;
+    while (end < digits.count() && digits[end].level == digits[begin].level) ++end;
+    const auto before = masks;
+    DigitMask tail = 0;
+    for (std::size_t i = end; i-- > begin;) {
+      tail |= bit(i);
+      for (auto m : before) masks.push_back(m | tail);
+    }
+    begin = end;
+  }
+  std::ranges::stable_sort(masks, {}, [&](DigitMask m) { return digits.group_size(m); });
+  return masks;
+}
+
+// Does `a` reach less far out than `b`? Compares the outermost digits first.
+bool is_further_in(DigitMask a, DigitMask b) {
+  const auto differ = a ^ b;
+  return differ != 0 && ((b >> std::countr_zero(differ)) & 1U) != 0;
+}
+
+// Where one number of devices goes by default.
+std::optional<DigitMask> innermost(const Digits& digits, std::int64_t tp) {
+  std::optional<DigitMask> best;
+  for (auto mask : tensor_masks(digits)) {
+    if (digits.group_size(mask) == tp && (!best || is_further_in(mask, *best))) best = mask;
+  }
+  return best;
+}
+
+std::vector<std::int64_t> by_level(const Digits& digits, DigitMask mask) {
+  std::vector<std::int64_t> out;
+  const auto levels = digits.count() == 0 ? 1 : digits[digits.count() - 1].level + 1;
+  for (std::size_t level = levels; level-- > 0;) {
+    out.push_back(digits.group_size(mask, level));
+  }
+  while (out.size() > 1 && out.back() == 1) out.pop_back();
+  return out;
+}
+
+// The digits that "tp=8" or "tp=1/2" means.
+std::optional<DigitMask> tensor_digits(const Digits& digits, const std::vector<std::int64_t>& tp) {
+  if (tp.size() == 1) return innermost(digits, tp[0]);
+  for (auto mask : tensor_masks(digits)) {
+    if (by_level(digits, mask) == tp) return mask;
+  }
+  return std::nullopt;
+}
+
+Setting megatron_setting(const Digits& digits, DigitMask mask, bool sp) {
+  const auto tp = digits.group_size(mask);
+  const bool is_default = innermost(digits, tp) == mask;
+  return {.family = Family::kMegatron,
+          .tp = is_default ? std::vector{tp} : by_level(digits, mask),
+          .dp = digits.devices() / tp,
+          .sp = sp};
+}
+
+// "4 is nearest", among numbers that are possible.
+std::string nearest_hint(std::string_view key, double wanted, const std::set<std::int64_t>& legal) {
+  const auto distance = [&](std::int64_t n) {
+    const auto value = static_cast<double>(n);
+    return std::max(value / wanted, wanted / value);
+  };
+  return fmt::format("{}={} is nearest", key, *std::ranges::min_element(legal, {}, distance));
+}
+
+[[noreturn]] void fail(const Setting& setting, const std::string& message,
+                       const std::string& hint) {
+  throw UserError("strategy", to_text(setting), message, hint);
+}
+
+std::vector<Setting> complete_megatron(const Setting& setting, const Problem& problem) {
+  const auto& digits = problem.digits;
+  const auto devices = digits.devices();
+  std::vector<DigitMask> masks;
+  std::set<std::int64_t> legal;
+  for (auto mask : tensor_masks(digits)) legal.insert(digits.group_size(mask));
+  if (!setting.tp.empty()) {
+    const auto mask = tensor_digits(digits, setting.tp);
+    if (!mask) {
+      std::int64_t wanted = 1;
+      for (auto n : setting.tp) wanted *= n;
+      fail(setting, fmt::format("{} devices cannot be grouped so", devices),
+           nearest_hint("tp", static_cast<double>(wanted), legal));
+    }
+    const auto dp = devices / digits.group_size(*mask);
+    if (setting.dp.value_or(dp) != dp) {
+      fail(setting,
+           fmt::format("tp x dp is {} and the machine has {} devices",
+                       digits.group_size(*mask) * *setting.dp, devices),
+           fmt::format("dp={}", dp));
+    }
+    masks = {*mask};
+  } else {
+    for (auto mask : tensor_masks(digits)) {
+      const auto dp = devices / digits.group_size(mask);
+      const bool wanted = setting.dp ? *setting.dp == dp : mask != 0 || devices == 1;
+      if (wanted) masks.push_back(mask);
+    }
+    if (masks.empty()) {
+      std::set<std::int64_t> groups;
+      for (auto tp : legal) groups.insert(devices / tp);
+      fail(setting, fmt::format("{} devices cannot be grouped so", devices),
+           nearest_hint("dp", static_cast<double>(*setting.dp), groups));
+    }
+  }
+  std::vector<Setting> out;
+  out.reserve(masks.size());
+  for (auto mask : masks) out.push_back(megatron_setting(digits, mask, setting.sp));
+  return out;
+}
+
+// The digits that `ep` devices take, from the innermost.
+DigitMask expert_mask(const Problem& problem, std::int64_t ep) {
+  return dividing_digits(problem.digits, expert_digits(problem), ep);
+}
+
+std::set<std::int64_t> expert_degrees(const Problem& problem) {
+  std::set<std::int64_t> out = {1};
+  std::int64_t most = 1;
+  const auto digits = expert_digits(problem);
+  for (std::size_t i = problem.digits.count(); i-- > 0;) {
+    if (((digits >> i) & 1U) != 0) out.insert(most *= problem.digits[i].size);
+  }
+  return out;
+}
+
+std::vector<Setting> complete_ep(const Setting& setting, const Problem& problem) {
+  if (!problem.has(LayerKind::kExperts)) return {setting};  // refused when it is made
+  const auto legal = expert_degrees(problem);
+  std::vector<Setting> out;
+  for (auto ep : legal) {
+    if (setting.ep ? *setting.ep == ep : ep > 1) {
+      out.push_back(setting);
+      out.back().ep = ep;
+    }
+  }
+  if (!out.empty()) return out;
+  if (setting.ep) {
+    fail(setting, "the experts or the devices cannot be grouped so",
+         nearest_hint("ep", static_cast<double>(*setting.ep), legal));
+  }
+  fail(setting,
+       fmt::format("no level of the {} devices divides the number of experts",
+                   problem.digits.devices()),
+       "");
+}
+
+std::vector<Setting> complete_deepspeed(const Setting& setting) {
+  if (setting.zero) return {setting};
+  std::vector<Setting> out;
+  for (const std::int64_t zero : {1, 2, 3}) {
+    out.push_back(setting);
+    out.back().zero = zero;
+  }
+  return out;
+}
+
+Made make_choices(const Setting& setting, const Problem& problem) {
+  switch (setting.family) {
+    case Family::kDp:
+      return data_parallel(problem);
+    case Family::kFsdp:
+      return fully_sharded(problem);
+    case Family::kMegatron:
+      return megatron(problem, *tensor_digits(problem.digits, setting.tp), setting.sp);
+    case Family::kDeepspeed:
+      // ZeRO-1 and -2 keep a whole copy of the weights beside their parts from one step to the
+      // next. Plans cannot say that yet: both gather in every step, like ZeRO-3.
+      return setting.zero == 0 ? data_parallel(problem) : fully_sharded(problem);
+    case Family::kExpert:
+      return expert(problem);
+    case Family::kDlrmHybrid:
+      return dlrm_hybrid(problem);
+    case Family::kEp:
+      if (!setting.ep) {
+        return Refusal{"it needs experts, and " + problem.model.name() + " has none", ""};
+      }
+      return expert_parallel(problem, expert_mask(problem, *setting.ep));
+    case Family::kMadmax:
+      return madmax(problem, setting.layers);
+  }
+  CHECK(false);
+}
+
+}  // namespace
+
+std::vector<Setting> complete(const Setting& setting, const Problem& problem) {
+  switch (setting.family) {
+    case Family::kMegatron:
+      return complete_megatron(setting, problem);
+    case Family::kDeepspeed:
+      return complete_deepspeed(setting);
+    case Family::kEp:
+      return complete_ep(setting, problem);
+    default:
+      return {setting};
+  }
+}
+
+std::vector<Setting> settings_for(const Problem& problem) {
+  std::vector<Setting> out = {{.family = Family::kDp}};
+  if (problem.digits.count() == 0) return out;  // on one device all are the same
+  const auto add = [&](const Setting& setting) {
+    std::ranges::copy(complete(setting, problem), std::back_inserter(out));
+  };
+  add({.family = Family::kFsdp});
+  add({.family = Family::kMegatron});
+  if (problem.has_sequence()) add({.family = Family::kMegatron, .sp = true});
+  add({.family = Family::kDeepspeed});
+  add({.family = Family::kExpert});
+  if (problem.has(LayerKind::kEmbedding)) add({.family = Family::kDlrmHybrid});
+  if (expert_digits(problem) != 0) add({.family = Family::kEp});
+  add({.family = Family::kMadmax});
+  return out;
+}
+
+std::vector<Setting> madmax_settings(const Problem& problem) {
+  std::vector<Setting> out = {{.family = Family::kMadmax}};
+  for (auto kind : kLayerKinds) {
+    if (kind == LayerKind::kEmbedding || !problem.has(kind)) continue;
+    const auto before = std::move(out);
+    out.clear();
+    for (const auto& setting : before) {
+      for (std::size_t i = 0; i < kShardingNames.size() * kShardingNames.size(); ++i) {
+        const LevelSharding sharding{static_cast<Sharding>(i / kShardingNames.size()),
+                                     static_cast<Sharding>(i % kShardingNames.size())};
+        out.push_back(setting);
+        if (sharding != default_sharding(kind)) out.back().layers[kind] = sharding;
+      }
+    }
+  }
+  return out;
+}
+
+std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem) {
+  auto made = make_choices(setting, problem);
+  if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
+  return Strategy{setting, to_text(setting), std::get<Choices>(std::move(made))};
+}
+
+std::vector<Strategy> make_strategies(const std::vector<Setting>& settings,
+                                      const Problem& problem) {
+  std::vector<Strategy> out;
+  for (const auto& setting : settings) {
+    auto made = make_strategy(setting, problem);
+    if (auto* strategy = std::get_if<Strategy>(&made)) out.push_back(std::move(*strategy));
+  }
+  return out;
+}
+
+std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
+                                       const Digits& digits) {
+  const Problem problem(model, digits);
+  const bool all = name == "best_baseline";
+  const auto settings = all ? settings_for(problem) : complete(parse_setting(name), problem);
+  std::vector<Strategy> out;
+  std::optional<Refusal> refusal;
+  for (const auto& setting : settings) {
+    auto made = make_strategy(setting, problem);
+    if (auto* strategy = std::get_if<Strategy>(&made)) {
+      out.push_back(std::move(*strategy));
+    } else if (!refusal) {
+      refusal = std::get<Refusal>(std::move(made));
+    }
+  }
+  if (out.empty()) throw UserError("strategy", name, refusal->message, refusal->hint);
+  return out;
+}
+
+}  // namespace tandem::strategies

@@ -1,0 +1,42 @@
+// The grid of strategies: every known strategy with the settings that make sense for a model on a
+// machine. Written once, for the search's baselines, for sweeps, and for what a user names.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "strategies/setting.h"
+
+namespace tandem::strategies {
+
+struct Strategy {
+  Setting setting;
+  std::string name;  // the setting's text: "dp", "megatron:tp=2,dp=24"
+  std::vector<plan::Choice> choices;
+};
+
+// What makes sense here, families in order; every setting is complete. Megatron with all devices of
+// tensor parallelism and all places for them, with sp where there is a sequence; ZeRO's levels;
+// experts over every number of devices that divides them; MAD-Max's defaults.
+std::vector<Setting> settings_for(const Problem& problem);
+
+// MAD-Max's whole grid: every sharding inside a node and across for every kind of layer that the
+// model has but tables, which stay as they are by default.
+std::vector<Setting> madmax_settings(const Problem& problem);
+
+// The completions of a setting that leaves something open. Throws UserError where the machine's
+// devices cannot be grouped as it says, naming the nearest number that can.
+std::vector<Setting> complete(const Setting& setting, const Problem& problem);
+
+// The strategy of a complete setting.
+std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem);
+
+// Of these settings, what can be made.
+std::vector<Strategy> make_strategies(const std::vector<Setting>& settings, const Problem& problem);
+
+// By name: a setting's text, "best_baseline" for settings_for. At least one, else UserError.
+std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
+                                       const machine::Digits& digits);
+
+}  // namespace tandem::strategies

@@ -1,0 +1,265 @@
+// The grid of strategies: names that parse back, what is refused and how it is said, and that every
+// strategy trains every built-in network like one device.
+#include "strategies/grid.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "lower/lower.h"
+#include "lower/task_interpreter.h"
+#include "models/model.h"
+#include "models/small_models_test_support.h"
+
+namespace tandem::strategies {
+namespace {
+
+using graph::Graph;
+using machine::Digits;
+using term::Field;
+
+Digits digits_of(const std::vector<std::int64_t>& counts) {
+  machine::Machine m;
+  for (auto count : counts) m.levels.emplace_back().count = count;
+  return Digits(m);
+}
+
+Graph build(std::string_view model, std::int64_t batch) {
+  return models::parse_model(model).build(batch, DType::kFp32);
+}
+
+std::string error_of(const auto& attempt) {
+  try {
+    attempt();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+std::vector<std::string> names_of(const std::vector<Setting>& settings) {
+  std::vector<std::string> out;
+  for (const auto& s : settings) out.push_back(to_text(s));
+  return out;
+}
+
+// --- Text ----------------------------------------------------------------------------------------
+
+TEST(Setting, TextParsesBack) {
+  for (const std::string text :
+       {"dp", "fsdp", "megatron", "megatron:tp=8", "megatron:tp=8,dp=16,sp", "megatron:tp=1/2,dp=4",
+        "megatron:sp", "deepspeed", "deepspeed:zero=2", "expert", "dlrm_hybrid", "ep", "ep:ep=4",
+        "madmax", "madmax:dense=tp/ddp,transformer=tp", "madmax:embedding=tp/mp,experts=mp"}) {
+    EXPECT_EQ(to_text(parse_setting(text)), text);
+    EXPECT_EQ(parse_setting(to_text(parse_setting(text))), parse_setting(text)) << text;
+  }
+  // One text for one strategy.
+  EXPECT_EQ(to_text(parse_setting(" madmax: transformer=tp/tp, dense=fsdp,embedding=mp ")),
+            "madmax:transformer=tp");
+  EXPECT_EQ(to_text(parse_setting("megatron:sp,pp=1,dp=2,micro=1,recompute=none")),
+            "megatron:dp=2,sp");
+}
+
+TEST(Setting, Errors) {
+  const std::map<std::string, std::string> cases = {
+      {"zero",
+       "zero: there is no such strategy (there are: dp, fsdp, megatron, deepspeed, expert, "
+       "dlrm_hybrid, ep, madmax, best_baseline)"},
+      {"taso+flexflow",
+       "taso+flexflow: it needs rewriting of graphs, which this version does not do"},
+      {"dp:tp=2", "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R)"},
+      {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},
+      {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
+      {"megatron:zero=1",
+       "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, sp, pp=N, "
+       "interleave=N, micro=N, recompute=R)"},
+      {"megatron:pp=2",
+       "megatron:pp=2: pp needs pipeline stages, which this version does not have (leave pp out)"},
+      {"megatron:micro=4",
+       "megatron:micro=4: micro needs micro-batches, which this version does not have (leave micro "
+       "out)"},
+      {"fsdp:recompute=full",
+       "fsdp:recompute=full: recompute needs recomputation, which this version does not have "
+       "(leave "
+       "recompute out)"},
+      {"fsdp:recompute=some",
+       "fsdp:recompute=some: recompute cannot be 'some' (none, selective or full)"},
+      {"deepspeed:zero=4", "deepspeed:zero=4: zero cannot be '4' (a whole number from 0 to 3)"},
+      {"madmax:dense=pp", "madmax:dense=pp: dense cannot be 'pp' (ddp, fsdp, tp or mp)"},
+      {"madmax:dense=tp/tp/tp",
+       "madmax:dense=tp/tp/tp: dense cannot be 'tp/tp/tp' (S, or S/S inside a node and across)"},
+      {"madmax:conv=tp",
+       "madmax:conv=tp: 'conv=tp' is no setting of madmax (there are: embedding, dense, "
+       "transformer, experts, word_embedding =S or =S/S (inside a node and across), S ddp, fsdp, "
+       "tp or mp; micro=N, recompute=R)"}};
+  for (const auto& c : cases) {
+    EXPECT_EQ(error_of([&] { (void)parse_setting(c.first); }), c.second);
+  }
+}
+
+// --- What makes sense ----------------------------------------------------------------------------
+
+TEST(Grid, HasTheInnermostDigitsOfEveryLevel) {
+  const auto model = build("mlp:layers=2,hidden=48,inputs=48,outputs=48", 48);
+  const auto digits = digits_of({4, 3});
+  EXPECT_EQ(names_of(settings_for(Problem(model, digits))),
+            (std::vector<std::string>{"dp", "fsdp", "megatron:tp=2,dp=6", "megatron:tp=3,dp=4",
+                                      "megatron:tp=4,dp=3", "megatron:tp=6,dp=2",
+                                      "megatron:tp=12,dp=1", "deepspeed:zero=1", "deepspeed:zero=2",
+                                      "deepspeed:zero=3", "expert", "madmax"}));
+  // The same number in another place has another name.
+  const auto square = digits_of({2, 2});
+  EXPECT_EQ(names_of(complete(parse_setting("megatron"), Problem(model, square))),
+            (std::vector<std::string>{"megatron:tp=1/2,dp=2", "megatron:tp=2,dp=2",
+                                      "megatron:tp=4,dp=1"}));
+}
+
+TEST(Grid, EveryNameMeansItsOwnStrategy) {
+  const auto digits = digits_of({2, 2});
+  for (const auto& [name, small] : models::small_models()) {
+    const auto model = build(fmt::format("{}:{}", name, small.settings), 4);
+    const Problem problem(model, digits);
+    for (const auto& setting : settings_for(problem)) {
+      EXPECT_EQ(parse_setting(to_text(setting)), setting) << name << " " << to_text(setting);
+      EXPECT_EQ(complete(setting, problem), std::vector{setting}) << name;
+    }
+  }
+}
+
+TEST(Grid, MadmaxVariesEveryKindOfLayerButTables) {
+  const auto model = build("dlrm_a_moe:" + models::small_models().at("dlrm_a_moe").settings, 4);
+  const auto digits = digits_of({2, 2});
+  const auto settings = madmax_settings(Problem(model, digits));
+  EXPECT_EQ(settings.size(), 16U * 16U);  // dense, experts
+  const auto names = names_of(settings);
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+  EXPECT_EQ(names.front(), "madmax:dense=ddp,experts=ddp");
+}
+
+TEST(Grid, SaysWhyNot) {
+  struct Case {
+    std::string strategy, model, error;
+    std::int64_t batch = 4;
+  };
+  const std::string mlp = "mlp:layers=2,hidden=8,inputs=8,outputs=8";
+  const std::string small_resnet = "resnet50:" + models::small_models().at("resnet50").settings;
+  const std::string moe = "mixtral_8x7b:" + models::small_models().at("mixtral_8x7b").settings;
+  const std::vector<Case> cases = {
+      {"megatron:tp=2,dp=2", mlp, "accepted"},
+      {"dp", mlp, "dp: the batch of 6 does not divide over 4 devices (--batch 8 does)", 6},
+      {"megatron:tp=2", mlp,
+       "megatron:tp=2: the batch of 3 does not divide over 2 devices (--batch 4 does)", 3},
+      {"megatron:tp=3", mlp, "megatron:tp=3: 4 devices cannot be grouped so (tp=4 is nearest)"},
+      {"megatron:dp=3", mlp, "megatron:dp=3: 4 devices cannot be grouped so (dp=4 is nearest)"},
+      {"megatron:tp=2/2/2", mlp,
+       "megatron:tp=2/2/2: 4 devices cannot be grouped so (tp=4 is nearest)"},
+      {"megatron:tp=2,dp=4", mlp,
+       "megatron:tp=2,dp=4: tp x dp is 8 and the machine has 4 devices (dp=2)"},
+      {"megatron:tp=2,sp", mlp, "megatron:tp=2,sp: sp needs a sequence, and mlp has none"},
+      {"ep", small_resnet, "ep: it needs experts, and resnet50 has none"},
+      {"ep", moe, "ep: no level of the 4 devices divides the number of experts"},
+      {"ep:ep=2", moe,
+       "ep:ep=2: the experts or the devices cannot be grouped so (ep=1 is nearest)"},
+      {"dlrm_hybrid", small_resnet,
+       "dlrm_hybrid: it needs embedding tables, and resnet50 has none"},
+      {"madmax:experts=mp", "xdl:" + models::small_models().at("xdl").settings,
+       "madmax:experts=mp: xdl has no layers of the kind experts (it has: embedding, dense)"},
+      {"dp", "resnet50:image=32,classes=5,width=2,blocks=1-2,bn_group=4",
+       "dp: batch_norm %stem_norm takes the batch in 2 groups, which do not divide over 4 devices "
+       "(smaller groups, or a larger --batch)",
+       8}};
+  const auto digits = digits_of({2, 2});
+  for (const auto& c : cases) {
+    EXPECT_EQ(
+        error_of([&] { (void)named_strategies(c.strategy, build(c.model, c.batch), digits); }),
+        c.error);
+  }
+}
+
+// --- They train like one device ------------------------------------------------------------------
+
+struct Expected {
+  graph::Values<Field> values, gradients;
+};
+
+Expected run_alone(const Graph& model) {
+  Expected out;
+  out.values = graph::run_forward(model, graph::feed_values<Field>(model));
+  out.gradients = graph::run_backward(model, out.values, graph::loss_seed<Field>(model));
+  return out;
+}
+
+void expect_same_step(const Graph& model, const Expected& expected, const lower::Program& program) {
+  const auto step = lower::step_result(
+      program, lower::run_program(program, graph::feed_values<Field>(program.pcg), Field(3)));
+  EXPECT_TRUE(step.replicas_agree);
+  EXPECT_EQ(step.loss, expected.values[model.outputs()[0].index()]);
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (!is_weight(node)) continue;
+    ASSERT_TRUE(step.gradients.contains(node.name)) << node.name;
+    EXPECT_EQ(step.gradients.at(node.name), expected.gradients[id.index()]) << node.name;
+  }
+}
+
+// Beside the grid, what users name: MAD-Max with levels and kinds mixed.
+std::vector<Setting> settings_and_mixes(const Problem& problem) {
+  auto out = settings_for(problem);
+  using enum Sharding;
+  const std::vector<LevelSharding> mixes = {{kTp, kDdp}, {kFsdp, kTp}, {kMp, kMp}, {kTp, kTp}};
+  for (std::size_t i = 0; i < mixes.size(); ++i) {
+    Setting mix{.family = Family::kMadmax};
+    for (auto kind : kLayerKinds) {
+      if (problem.has(kind)) mix.layers[kind] = mixes[(i + static_cast<std::size_t>(kind)) % 4];
+    }
+    out.push_back(mix);
+  }
+  return out;
+}
+
+TEST(Grid, EveryStrategyTrainsEveryNetworkLikeOneDevice) {
+  // Convolutions are slow to interpret, and so is attention on six devices.
+  const std::set<std::string> slow = {"inception_v3", "nasnet_a", "resnet50", "resnext50"};
+  std::map<std::string, int> made;
+  std::set<Hash> run;  // small networks of one kind are often the same
+  int refused = 0;
+  for (const auto& [name, small] : models::small_models()) {
+    const bool is_slow = slow.contains(name);
+    for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {3, 2}}) {
+      if (is_slow && counts.size() > 1) continue;
+      const auto digits = digits_of(counts);
+      const auto model = build(fmt::format("{}:{}", name, small.settings), digits.devices());
+      const bool is_new = run.insert(model.shape_hash()).second;
+      std::optional<Expected> expected;
+      const Problem problem(model, digits);
+      std::vector<Choices> tried;
+      for (const auto& setting : settings_and_mixes(problem)) {
+        SCOPED_TRACE(fmt::format("{} on {} devices, {}", name, digits.devices(), to_text(setting)));
+        auto strategy = make_strategy(setting, problem);
+        if (const auto* refusal = std::get_if<Refusal>(&strategy)) {
+          EXPECT_NE(refusal->message, "");
+          ++refused;
+          continue;
+        }
+        auto& choices = std::get<Strategy>(strategy).choices;
+        const auto mapped = plan::parallelize(model, digits, choices);
+        EXPECT_NO_THROW(plan::check_mapped(mapped, digits));
+        ++made[std::string(strategies::name(setting.family))];
+        if (!is_new || (counts[0] == 3 && problem.has(LayerKind::kTransformer)) ||
+            std::ranges::find(tried, choices) != tried.end())
+          continue;
+        if (!expected) expected = run_alone(model);
+        expect_same_step(model, *expected, lower::lower(mapped, digits, plan::Optimizer::kSgd));
+        if (HasFailure()) return;
+        tried.push_back(std::move(choices));
+      }
+    }
+  }
+  EXPECT_EQ(made.size(), family_names().size());
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
+}  // namespace tandem::strategies

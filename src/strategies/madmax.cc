@@ -1,0 +1,74 @@
+#include "strategies/strategies.h"
+
+namespace tandem::strategies {
+
+namespace {
+
+// What the digits of one level do.
+void add_level(Job& job, machine::DigitMask level, Sharding sharding) {
+  switch (sharding) {
+    case Sharding::kFsdp:
+      job.stored |= level;
+      [[fallthrough]];
+    case Sharding::kDdp:
+      job.data |= level;
+      return;
+    case Sharding::kMp:
+      job.start = Start::kParts;
+      [[fallthrough]];
+    case Sharding::kTp:
+      job.split |= level;
+      return;
+  }
+}
+
+// Those of the outermost level. Where there is no level below it, the machine is one node.
+machine::DigitMask digits_across_nodes(const machine::Digits& digits) {
+  machine::DigitMask mask = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (digits[i].level == 0) mask |= machine::DigitMask{1} << i;
+  }
+  return mask == digits.all() ? 0 : mask;
+}
+
+}  // namespace
+
+LevelSharding default_sharding(LayerKind kind) {
+  if (kind == LayerKind::kEmbedding) return {Sharding::kMp, Sharding::kMp};
+  return {};
+}
+
+Made madmax(const Problem& problem, const std::map<LayerKind, LevelSharding>& layers) {
+  for (const auto& [kind, sharding] : layers) {
+    if (problem.has(kind)) continue;
+    std::string has;
+    for (auto k : kLayerKinds) {
+      if (problem.has(k)) has += (has.empty() ? "" : ", ") + std::string(name(k));
+    }
+    return Refusal{problem.model.name() + " has no layers of the kind " + std::string(name(kind)),
+                   "it has: " + has};
+  }
+  const auto& digits = problem.digits;
+  const auto inter = digits_across_nodes(digits);
+  std::map<LayerKind, Job> jobs;
+  for (auto kind : kLayerKinds) {
+    const auto at = layers.find(kind);
+    const auto sharding = at == layers.end() ? default_sharding(kind) : at->second;
+    add_level(jobs[kind], digits.all() & ~inter, sharding.intra);
+    add_level(jobs[kind], inter, sharding.inter);
+  }
+  std::vector<Job> by_node;
+  for (auto id : problem.model.ids()) {
+    auto job = jobs[problem.layers[id.index()]];
+    if (job.start == Start::kParts && sends_tokens(problem.model.node(id))) {
+      job = {.data = job.data | job.split};
+    } else if (job.start == Start::kParts && !problem.has_own_weights[id.index()]) {
+      // What cannot stay split, as the concatenation of what tables gave, is for its samples.
+      job.rest = Rest::kBatch;
+    }
+    by_node.push_back(job);
+  }
+  return spread(problem, by_node);
+}
+
+}  // namespace tandem::strategies

@@ -1,0 +1,36 @@
+#include "strategies/problem.h"
+
+#include "machine/node_layout.h"
+#include "ops/registry.h"
+
+namespace tandem::strategies {
+
+Problem::Problem(const graph::Graph& m, const machine::Digits& d)
+    : model(m), digits(d), nodes(analyze(m)), layers(layer_kinds(m)), has_own_weights(m.size()) {
+  for (auto id : m.ids()) {
+    has_own_weights[id.index()] =
+        std::ranges::any_of(m.inputs(id), [&](auto i) { return is_weight(m.node(i)); });
+  }
+}
+
+bool Problem::has_sequence() const {
+  return has(LayerKind::kTransformer) && std::ranges::any_of(nodes, [](const auto& node) {
+           return sequence_factor(node).has_value();
+         });
+}
+
+std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node) {
+  std::optional<ops::FactorId> summed;
+  for (ops::FactorId f = 0; f < node.kinds.size(); ++f) {
+    if (node.kinds[f] != FactorKind::kSequence || !machine::may_cut(node.signature, f)) continue;
+    if (node.signature.map.output_dim(f) >= 0) return f;
+    if (!summed) summed = f;
+  }
+  return summed;
+}
+
+bool sends_tokens(const graph::Node& node) {
+  return node.op.is(ops::kMoeDispatch) || node.op.is(ops::kMoeCombine);
+}
+
+}  // namespace tandem::strategies

@@ -1,0 +1,206 @@
+#include "strategies/setting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem::strategies {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(trim(text)) {}
+
+  Setting run() {
+    const auto colon = text_.find(':');
+    out_.family = parse_family(trim(std::string_view(text_).substr(0, colon)));
+    if (colon != std::string::npos) {
+      for (auto part : split(std::string_view(text_).substr(colon + 1), ',')) parse_part(part);
+    }
+    refuse_what_is_missing();
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message, const std::string& hint) const {
+    throw UserError("strategy", text_, message, hint);
+  }
+
+  [[nodiscard]] Family parse_family(std::string_view word) const {
+    const auto& names = family_names();
+    const auto at = std::ranges::find(names, word);
+    if (at != names.end()) return static_cast<Family>(at - names.begin());
+    if (word == "taso+flexflow") {
+      fail("it needs rewriting of graphs, which this version does not do", "");
+    }
+    fail("there is no such strategy", "there are: " + join(names, ", ") + ", best_baseline");
+  }
+
+  void parse_part(std::string_view part) {
+    const auto equals = part.find('=');
+    const auto key = trim(part.substr(0, equals));
+    const auto value =
+        equals == std::string_view::npos ? std::string_view() : trim(part.substr(equals + 1));
+    const bool known = out_.family == Family::kMegatron    ? parse_megatron(key, value)
+                       : out_.family == Family::kDeepspeed ? parse_deepspeed(key, value)
+                       : out_.family == Family::kEp        ? parse_ep(key, value)
+                       : out_.family == Family::kMadmax    ? parse_madmax(key, value)
+                                                           : false;
+    if (!known && !parse_common(key, value)) {
+      fail(fmt::format("'{}' is no setting of {}", part, name(out_.family)),
+           "there are: " + keys());
+    }
+  }
+
+  [[nodiscard]] std::string keys() const {
+    switch (out_.family) {
+      case Family::kMegatron:
+        return "tp=N, dp=N, sp, pp=N, interleave=N, micro=N, recompute=R";
+      case Family::kDeepspeed:
+        return "zero=0|1|2|3, micro=N, recompute=R";
+      case Family::kEp:
+        return "ep=N, micro=N, recompute=R";
+      case Family::kMadmax:
+        return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node "
+               "and across), S ddp, fsdp, tp or mp; micro=N, recompute=R";
+      default:
+        return "micro=N, recompute=R";
+    }
+  }
+
+  bool parse_common(std::string_view key, std::string_view value) {
+    if (key == "micro") {
+      out_.micro = number(key, value, 1, kMany);
+    } else if (key == "recompute") {
+      if (std::ranges::find(kRecompute, value) == kRecompute.end()) {
+        fail(fmt::format("recompute cannot be '{}'", value), "none, selective or full");
+      }
+      out_.recompute = value;
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool parse_megatron(std::string_view key, std::string_view value) {
+    if (key == "sp" && value.empty()) {
+      out_.sp = true;
+    } else if (key == "tp") {
+      out_.tp.clear();
+      for (auto level : split(value, '/')) out_.tp.push_back(number(key, level, 1, kMany));
+      if (out_.tp.empty()) (void)number(key, value, 1, kMany);
+    } else if (key == "dp") {
+      out_.dp = number(key, value, 1, kMany);
+    } else if (key == "pp") {
+      out_.pp = number(key, value, 1, kMany);
+    } else if (key == "interleave") {
+      out_.interleave = number(key, value, 1, kMany);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool parse_deepspeed(std::string_view key, std::string_view value) {
+    if (key == "zero") out_.zero = number(key, value, 0, 3);
+    return key == "zero";
+  }
+
+  bool parse_ep(std::string_view key, std::string_view value) {
+    if (key == "ep") out_.ep = number(key, value, 1, kMany);
+    return key == "ep";
+  }
+
+  // What is the default is not kept, so that a strategy has one text.
+  bool parse_madmax(std::string_view key, std::string_view value) {
+    const auto kind = parse_layer_kind(key);
+    if (!kind) return false;
+    const auto levels = split(value, '/');
+    if (levels.empty() || levels.size() > 2) {
+      fail(fmt::format("{} cannot be '{}'", key, value), "S, or S/S inside a node and across");
+    }
+    const LevelSharding sharding{parse_sharding(key, levels[0]),
+                                 parse_sharding(key, levels.back())};
+    out_.layers.erase(*kind);
+    if (sharding != default_sharding(*kind)) out_.layers[*kind] = sharding;
+    return true;
+  }
+
+  [[nodiscard]] Sharding parse_sharding(std::string_view key, std::string_view word) const {
+    const auto at = std::ranges::find(kShardingNames, word);
+    if (at == kShardingNames.end()) {
+      fail(fmt::format("{} cannot be '{}'", key, word), "ddp, fsdp, tp or mp");
+    }
+    return static_cast<Sharding>(at - kShardingNames.begin());
+  }
+
+  [[nodiscard]] std::int64_t number(std::string_view key, std::string_view value,
+                                    std::int64_t least, std::int64_t most) const {
+    const auto n = parse_int(value);
+    if (!n || *n < least || *n > most) {
+      fail(fmt::format("{} cannot be '{}'", key, value),
+           fmt::format("a whole number from {} to {}", least, most));
+    }
+    return *n;
+  }
+
+  // Settings that plans and programs do not have yet.
+  void refuse_what_is_missing() const {
+    const auto refuse = [&](std::string_view key, const std::string& needs) {
+      fail(fmt::format("{} needs {}, which this version does not have", key, needs),
+           fmt::format("leave {} out", key));
+    };
+    if (out_.pp != 1) refuse("pp", "pipeline stages");
+    if (out_.interleave != 1) refuse("interleave", "pipeline stages");
+    if (out_.micro != 1) refuse("micro", "micro-batches");
+    if (out_.recompute != "none") refuse("recompute", "recomputation");
+  }
+
+  static constexpr std::int64_t kMany = std::int64_t{1} << 30U;
+  std::string text_;
+  Setting out_;
+};
+
+std::string to_text(const LevelSharding& sharding) {
+  const auto text = [](Sharding s) { return kShardingNames[static_cast<std::size_t>(s)]; };
+  if (sharding.intra == sharding.inter) return std::string(text(sharding.intra));
+  return fmt::format("{}/{}", text(sharding.intra), text(sharding.inter));
+}
+
+}  // namespace
+
+const std::vector<std::string>& family_names() {
+  static const std::vector<std::string> kNames = {"dp",     "fsdp",        "megatron", "deepspeed",
+                                                  "expert", "dlrm_hybrid", "ep",       "madmax"};
+  return kNames;
+}
+
+std::string_view name(Family family) { return family_names()[static_cast<std::size_t>(family)]; }
+
+Setting parse_setting(std::string_view text) { return Parser(text).run(); }
+
+std::string to_text(const Setting& s) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::string_view key, const auto& value) {
+    parts.push_back(fmt::format("{}={}", key, value));
+  };
+  if (!s.tp.empty()) add("tp", fmt::to_string(fmt::join(s.tp, "/")));
+  if (s.dp) add("dp", *s.dp);
+  if (s.sp) parts.emplace_back("sp");
+  if (s.zero) add("zero", *s.zero);
+  if (s.ep) add("ep", *s.ep);
+  for (const auto& [kind, sharding] : s.layers) add(name(kind), to_text(sharding));
+  if (s.pp != 1) add("pp", s.pp);
+  if (s.interleave != 1) add("interleave", s.interleave);
+  if (s.micro != 1) add("micro", s.micro);
+  if (s.recompute != "none") add("recompute", s.recompute);
+  return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));
+}
+
+}  // namespace tandem::strategies

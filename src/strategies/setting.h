@@ -1,0 +1,56 @@
+// A strategy's settings and their text, which parses back: "megatron:tp=8,dp=16,sp",
+// "deepspeed:zero=2", "madmax:dense=tp/ddp,transformer=fsdp". What a text leaves out stays open:
+// strategies/grid.h fills it in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strategies/strategies.h"
+
+namespace tandem::strategies {
+
+enum class Family : std::uint8_t {
+  kDp,
+  kFsdp,
+  kMegatron,
+  kDeepspeed,
+  kExpert,
+  kDlrmHybrid,
+  kEp,
+  kMadmax
+};
+
+// "dp", ..., in the order of Family.
+const std::vector<std::string>& family_names();
+std::string_view name(Family family);
+
+struct Setting {
+  Family family = Family::kDp;
+
+  // megatron: how many devices share a layer, by machine level, the innermost first ("1/2": pairs
+  // of nodes). One number is for the innermost levels that have it. Empty: left open.
+  std::vector<std::int64_t> tp = {};
+  std::optional<std::int64_t> dp = {};  // follows from tp
+  bool sp = false;
+  std::optional<std::int64_t> zero = {};           // deepspeed: 0 to 3
+  std::optional<std::int64_t> ep = {};             // ep: how many devices share the experts
+  std::map<LayerKind, LevelSharding> layers = {};  // madmax: those that are not the default
+  std::int64_t pp = 1;                             // pipeline stages
+  std::int64_t micro = 1;                          // micro-batches
+  std::int64_t interleave = 1;                     // pieces of the model a stage holds
+  std::string recompute = "none";                  // "selective", "full"
+
+  bool operator==(const Setting&) const = default;
+};
+
+// Throws UserError: an unknown strategy, with those there are; an unknown key, with the strategy's;
+// an impossible value; settings that this version does not have.
+Setting parse_setting(std::string_view text);
+std::string to_text(const Setting& setting);
+
+}  // namespace tandem::strategies

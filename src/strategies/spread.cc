@@ -1,0 +1,287 @@
+#include "strategies/spread.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace tandem::strategies {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitMask;
+using machine::DigitRole;
+using machine::Digits;
+using machine::DigitUse;
+using machine::Layout;
+using machine::NodeLayout;
+using ops::FactorId;
+
+bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
+
+DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
+
+// The uses of one operator's digits, given out one by one; no factor gets more than divides it.
+class Uses {
+ public:
+  Uses(const ops::Signature& s, const Digits& digits) : signature_(s), digits_(digits) {
+    degree_.fill(1);
+    std::fill_n(layout.uses.begin(), digits.count(), DigitUse::kReplica);
+  }
+
+  bool assign(std::size_t digit, FactorId f) {
+    const auto degree = degree_[f] * digits_[digit].size;
+    if (!machine::may_cut(signature_, f) || signature_.map.factors[f].size % degree != 0) {
+      return false;
+    }
+    degree_[f] = degree;
+    layout.uses[digit] = DigitUse::factor(f);
+    return true;
+  }
+
+  // The digits of `mask`, from the outermost, that `f` takes.
+  DigitMask assign_all(DigitMask mask, FactorId f) {
+    DigitMask taken = 0;
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (has(mask, i) && assign(i, f)) taken |= bit(i);
+    }
+    return taken;
+  }
+
+  [[nodiscard]] bool can_take_all(DigitMask mask, FactorId f) const {
+    return machine::may_cut(signature_, f) &&
+           signature_.map.factors[f].size % (degree_[f] * digits_.group_size(mask)) == 0;
+  }
+
+  NodeLayout layout;
+
+ private:
+  const ops::Signature& signature_;
+  const Digits& digits_;
+  std::array<std::int64_t, term::IndexMap::kMaxFactors> degree_{};
+};
+
+class Spreader {
+ public:
+  Spreader(const Problem& problem, const std::vector<Job>& jobs)
+      : problem_(problem),
+        model_(problem.model),
+        digits_(problem.digits),
+        jobs_(jobs),
+        split_(model_.size()),
+        results_(model_.size()),
+        out_(model_.size()) {}
+
+  std::variant<Choices, Refusal> run() {
+    for (auto id : model_.ids()) {
+      if (model_.node(id).op.role() != ops::Role::kCompute) continue;
+      if (auto refusal = place(id)) return std::move(*refusal);
+    }
+    const auto consumers = model_.consumers();
+    for (auto id : model_.ids()) {
+      if (model_.node(id).op.role() == ops::Role::kSource) store(id, consumers[id.index()]);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::optional<Refusal> place(NodeId id) {
+    const auto n = id.index();
+    const auto& node = problem_.nodes[n];
+    const auto& job = jobs_[n];
+    Uses uses(node.signature, digits_);
+    const auto batch = node.batch();
+    if (batch && digits_.group_size(job.data) > 1) {
+      if (!uses.can_take_all(job.data, *batch)) return batch_refusal(id, *batch);
+      uses.assign_all(job.data, *batch);
+    }
+    auto taken = follow(id, job.split, uses);
+    if (taken == 0 && problem_.has_own_weights[n]) taken = start(id, job, uses);
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (has(taken, i) && node.signature.map.output_dim(uses.layout.uses[i].factor()) >= 0) {
+        split_[n] |= bit(i);
+      }
+    }
+    // Inside a region that is split, the digits left over compute redundantly: to do something else
+    // with them would only move tensors.
+    if (taken == 0 || job.rest == Rest::kBatch) {
+      const auto rest = job.rest == Rest::kBatch      ? batch
+                        : job.rest == Rest::kSequence ? sequence_factor(node)
+                                                      : std::nullopt;
+      if (rest) uses.assign_all(job.split & ~taken, *rest);
+    }
+    out_[n].node = uses.layout;
+    results_[n] = output_layout(node.signature, uses.layout, digits_.count());
+    return std::nullopt;
+  }
+
+  // Goes on where the activations are split: every digit along the factor on which all of them are,
+  // sources apart. (Where some are not, as in a residual's sum, a region ends.)
+  DigitMask follow(NodeId id, DigitMask mask, Uses& uses) const {
+    const auto& s = problem_.nodes[id.index()].signature;
+    const auto inputs = model_.inputs(id);
+    DigitMask taken = 0;
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (!has(mask, i)) continue;
+      std::optional<FactorId> factor;
+      bool agreed = true;
+      for (std::size_t operand = 0; operand < inputs.size() && agreed; ++operand) {
+        const auto from = inputs[operand];
+        if (model_.node(from).op.role() == ops::Role::kSource) continue;
+        agreed = has(split_[from.index()], i);
+        if (!agreed) continue;
+        const auto& carriers = s.map.inputs[operand][results_[from.index()][i].dim()].carriers;
+        agreed = !carriers.empty() && factor.value_or(carriers[0]) == carriers[0];
+        if (agreed) factor = carriers[0];
+      }
+      if (agreed && factor && uses.assign(i, *factor)) taken |= bit(i);
+    }
+    return taken;
+  }
+
+  // Starts to split a layer: along the first factor that all digits divide; else by columns along
+  // the factor that takes most of them, and in parts along several.
+  DigitMask start(NodeId id, const Job& job, Uses& uses) const {
+    if (job.split == 0) return 0;
+    const auto candidates = own_factors(id, job.start);
+    for (auto f : candidates) {
+      if (uses.can_take_all(job.split, f)) return uses.assign_all(job.split, f);
+    }
+    if (job.start == Start::kParts) {
+      DigitMask taken = 0;
+      for (auto f : candidates) taken |= uses.assign_all(job.split & ~taken, f);
+      return taken;
+    }
+    const auto most = std::ranges::max_element(candidates, {}, [&](FactorId f) {
+      return digits_.group_size(Uses(uses).assign_all(job.split, f));
+    });
+    return most == candidates.end() ? 0 : uses.assign_all(job.split, *most);
+  }
+
+  // The factors that a layer may start to be split on, the preferred first.
+  [[nodiscard]] std::vector<FactorId> own_factors(NodeId id, Start start) const {
+    const auto& s = problem_.nodes[id.index()].signature;
+    const auto inputs = model_.inputs(id);
+    std::vector<bool> of_weight(s.map.factors.size());
+    std::vector<bool> of_activation(s.map.factors.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      for (const auto& dim : s.map.inputs[i]) {
+        for (auto f : dim.carriers) {
+          (is_weight(model_.node(inputs[i])) ? of_weight : of_activation)[f] = true;
+        }
+      }
+    }
+    std::vector<FactorId> parts;
+    std::vector<FactorId> columns;
+    std::vector<FactorId> rows;
+    for (const auto& dim : s.map.output) {
+      if (dim.carriers.empty()) continue;
+      const auto f = dim.carriers[0];
+      if (!of_activation[f]) {
+        columns.push_back(f);
+      } else if (of_weight[f]) {
+        parts.push_back(f);
+      }
+    }
+    for (FactorId f = 0; f < of_weight.size(); ++f) {
+      if (of_weight[f] && s.map.output_dim(f) < 0) rows.push_back(f);
+    }
+    if (start == Start::kColumns) return columns;
+    std::ranges::copy(columns, std::back_inserter(parts));
+    std::ranges::copy(rows, std::back_inserter(parts));
+    return parts;
+  }
+
+  // Sources lie as their first user wants them; stored in parts where it says so.
+  void store(NodeId id, const std::vector<NodeId>& users) {
+    auto& layout = out_[id.index()].source;
+    if (users.empty()) {
+      layout = Layout(digits_.count(), DigitRole::kReplica);
+      return;
+    }
+    const auto user = users[0];
+    const auto inputs = model_.inputs(user);
+    const auto at = std::ranges::find(inputs, id);
+    layout = input_layout(problem_.nodes[user.index()].signature, out_[user.index()].node,
+                          digits_.count(), static_cast<std::size_t>(at - inputs.begin()));
+    if (is_weight(model_.node(id))) {
+      store_in_parts(layout, model_.node(id).type.shape.sizes, jobs_[user.index()].stored);
+    }
+  }
+
+  // Along the first dimension that all the digits divide, else along the one that takes most.
+  void store_in_parts(Layout& layout, const Shape& sizes, DigitMask stored) const {
+    const auto replicas = layout.digits(DigitRole::kReplica) & stored;
+    std::optional<std::size_t> best;
+    DigitMask most = 0;
+    for (std::size_t d = 0; d < sizes.rank(); ++d) {
+      const auto there = layout.digits(DigitRole::dim(d));
+      // Only inside the digits that split the dimension already: others could not be gathered
+      // without those.
+      const auto inside = replicas & ~(there == 0 ? 0 : 2 * std::bit_floor(there) - 1);
+      const auto mask = dividing_digits(digits_, inside, sizes[d] / digits_.group_size(there));
+      if (digits_.group_size(mask) > digits_.group_size(most)) {
+        most = mask;
+        best = d;
+      }
+    }
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (has(most, i)) layout.set(i, DigitRole::dim(*best));
+    }
+  }
+
+  [[nodiscard]] Refusal batch_refusal(NodeId id, FactorId batch) const {
+    const auto& node = model_.node(id);
+    const auto& s = problem_.nodes[id.index()].signature;
+    const auto devices = digits_.group_size(jobs_[id.index()].data);
+    const auto place = fmt::format("{} %{}", node.op.name(), node.name);
+    if (!machine::may_cut(s, batch)) {
+      return {fmt::format("{} needs the whole batch", place), ""};
+    }
+    const auto size = s.map.factors[batch].size;
+    if (is_whole_batch(id, batch)) {
+      const auto nearest = std::max<std::int64_t>(1, (size + devices / 2) / devices) * devices;
+      return {fmt::format("the batch of {} does not divide over {} devices", size, devices),
+              fmt::format("--batch {} does", nearest)};
+    }
+    return {fmt::format("{} takes the batch in {} groups, which do not divide over {} devices",
+                        place, size, devices),
+            "smaller groups, or a larger --batch"};
+  }
+
+  // Else it runs along groups of samples.
+  [[nodiscard]] bool is_whole_batch(NodeId id, FactorId batch) const {
+    const auto& s = problem_.nodes[id.index()].signature;
+    const int dim = s.map.input_dim(0, batch);
+    return dim < 0 ||
+           s.map.inputs[0][static_cast<std::size_t>(dim)].size == s.map.factors[batch].size;
+  }
+
+  const Problem& problem_;
+  const graph::Graph& model_;
+  const Digits& digits_;
+  const std::vector<Job>& jobs_;
+  std::vector<DigitMask> split_;  // by node: the digits that split its tensor, the batch apart
+  std::vector<Layout> results_;   // by node
+  Choices out_;
+};
+
+}  // namespace
+
+std::variant<Choices, Refusal> spread(const Problem& problem, const std::vector<Job>& jobs) {
+  return Spreader(problem, jobs).run();
+}
+
+DigitMask dividing_digits(const Digits& digits, DigitMask among, std::int64_t size) {
+  DigitMask mask = 0;
+  for (std::size_t i = digits.count(); i-- > 0;) {
+    if (!has(among, i) || size % digits[i].size != 0) continue;
+    mask |= bit(i);
+    size /= digits[i].size;
+  }
+  return mask;
+}
+
+}  // namespace tandem::strategies
