@@ -52,8 +52,11 @@ Simulated simulate_strategy(const Flags& flags) {
   }
   const auto setup = resolve(flags.job);
   const auto best = cost_named_strategy(setup, flags.strategy);
-  return {echo(make_plan(setup, best)), setup.batch, setup.machine,
-          lower::lower(best.mapped, setup.digits, setup.options.optimizer), best.simulation};
+  return {
+      echo(make_plan(setup, best)), setup.batch, setup.machine,
+      lower::lower(best.mapped, machine::Digits(setup.machine, best.mapped.schedule.micro_batches),
+                   setup.options.optimizer),
+      best.simulation};
 }
 
 void print(const Simulated& s) {

@@ -79,7 +79,7 @@ TEST(BackwardWork, NothingWithoutDifferentiatedInputs) {
 }
 
 TEST(ForwardWork, AnEmbeddingBagReadsFewOfItsRows) {
-  const auto op = ops::make_op(ops::kEmbeddingBag, ops::NoAttributes{});
+  const auto op = ops::make_op(ops::kEmbeddingBag, ops::EmbeddingBag{});
   const std::vector<TensorType> in = {type({64, 2}, DType::kInt64), type({1000000, 16})};
   const auto out = type({64, 16});
   const auto work = forward_work(op, in, out);

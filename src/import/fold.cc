@@ -277,6 +277,7 @@ Known gather(Call& call, const Operands& in) {
   if (count_of(call, sizes) == 0) return out;
   const auto behind = strides_of(k.sizes)[axis];
   const auto along = k.sizes[axis];
+  if (along == 0) reject("there is nothing to choose from");
   const auto blocks = k.count() / (behind * static_cast<std::size_t>(along));
   for (std::size_t b = 0; b < blocks; ++b) {
     for (auto i : index.ints) {

@@ -342,7 +342,8 @@ class Lowering {
     same_time.set(0, before[0]);
     from = reshard_to(from, same_time, node, place, to_stage);
     place.stage = to_stage;
-    if (before[0] == DigitRole::kPartial && to[0] == DigitRole::kReplica) {
+    const bool is_gradient = place.backward && !place.remade;
+    if (is_gradient && before[0] == DigitRole::kPartial && to[0] == DigitRole::kReplica) {
       return collect(from, place);
     }
     const auto step = reshard(same_time, to);
@@ -350,7 +351,7 @@ class Lowering {
       throw UserError("plan", fmt::format("%{}", pcg_.node(node).name),
                       fmt::format("needs all micro-batches at once: '{}' becomes '{}'",
                                   to_text(before), to_text(to)),
-                      "nothing but gradients and losses may put micro-batches together");
+                      "only gradients may put micro-batches together");
     }
     return take(from, step[0], node, place);
   }

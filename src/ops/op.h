@@ -47,6 +47,7 @@ struct OpSpec {
 
   // Filled in by define_op from the typed definition.
   AttributeList attributes;  // all of them, with their defaults
+  const void* attributes_type = nullptr;
   std::function<AnyAttributes(const AttributeList&)> parse;
   std::function<std::string(const void*)> print;
   std::function<std::string(const void*, std::span<const Shape>)> index_text;
@@ -97,8 +98,13 @@ class Op {
 // The one Op of this spec with these attributes. Thread-safe.
 Op intern(const OpSpec& spec, AnyAttributes attributes);
 
+// Its address tells types of attributes apart.
+template <class Attributes>
+inline constexpr char kAttributesType = 0;
+
 template <class Attributes>
 Op make_op(const OpSpec& spec, Attributes attributes) {
+  CHECK(spec.attributes_type == &kAttributesType<Attributes>, spec.name, "has other attributes");
   return intern(spec, std::make_shared<const Attributes>(std::move(attributes)));
 }
 
@@ -161,6 +167,7 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   spec.index_inputs = d.index_inputs;
   spec.row_sparse_operand = d.row_sparse_operand;
   spec.attributes = field_values(Attributes{});
+  spec.attributes_type = &kAttributesType<Attributes>;
   spec.parse = [name = d.name](const AttributeList& list) {
     return parse_attributes<Attributes>(name, list);
   };

@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kVersion = 2;
+constexpr int kLargestVersion = 1'000'000;
 
 std::string hex(Hash h) { return fmt::format("{:016x}", h); }
 
@@ -26,6 +27,11 @@ class Reader {
   T get(const char* key) const {
     const auto at = json_.find(key);
     if (at == json_.end()) fail(key, "is missing");
+    // A conversion from a number that is no int is not defined.
+    constexpr bool kWhole = std::is_same_v<T, int>;
+    if (kWhole && (!at->is_number_integer() || *at < 0 || *at > kLargestVersion)) {
+      fail(key, "has the wrong type");
+    }
     try {
       return at->get<T>();
     } catch (const Json::exception&) {
@@ -124,9 +130,10 @@ void read_stages_and_remade(const Reader& reader, MappedGraph& mapped) {
   };
   mapped.stage.assign(mapped.pcg.size(), 0);
   mapped.remake.assign(mapped.pcg.size(), false);
-  for (const auto& [name, stage] :
-       reader.get<std::unordered_map<std::string, std::uint16_t>>("stages")) {
-    mapped.stage[find("stages", name)] = stage;
+  for (const auto& [name, stage] : reader.get<std::unordered_map<std::string, Json>>("stages")) {
+    const bool known = stage.is_number_integer() && stage >= 0 && stage < mapped.schedule.stages;
+    if (!known) reader.fail("stages", fmt::format("gives %{} none that there is", name));
+    mapped.stage[find("stages", name)] = stage.get<std::uint16_t>();
   }
   for (const auto& name : reader.get<std::vector<std::string>>("remake")) {
     mapped.remake[find("remake", name)] = true;

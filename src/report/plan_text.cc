@@ -118,6 +118,7 @@ std::string communication_text(const lower::Program& program, const Machine& mac
   };
   std::map<std::string, Sum> sums;
   for (const auto& span : simulation.timeline) {
+    if (span.device_class != simulation.busiest) continue;
     const auto& task = program.tasks[span.task];
     if (task.kind != lower::TaskKind::kMove) continue;
     auto& sum = sums[fmt::format("{:<15} over {}", machine::name(task.step.kind),

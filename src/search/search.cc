@@ -102,8 +102,7 @@ class Search {
 
   Costed cost(const std::string& name, const std::vector<plan::Choice>& choices) {
     ++result_.candidates;
-    return cost_choices(model_, machine_, digits_, name, choices, options_.optimizer,
-                        result_.limit);
+    return cost_choices(model_, machine_, name, choices, {}, options_.optimizer, result_.limit);
   }
 
   void consider(const Costed& costed) {
@@ -178,10 +177,10 @@ Bytes memory_limit(const machine::Machine& machine, const Options& options) {
 }
 
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
-                    const machine::Digits& digits, const std::string& name,
-                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer,
-                    Bytes limit) {
-  Costed out{name, name, plan::parallelize(model, digits, choices), {}, false};
+                    const std::string& name, const std::vector<plan::Choice>& choices,
+                    const plan::Schedule& schedule, plan::Optimizer optimizer, Bytes limit) {
+  const machine::Digits digits(machine, schedule.micro_batches);
+  Costed out{name, name, plan::parallelize(model, digits, choices, schedule), {}, false};
   out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer), machine);
   out.feasible = out.simulation.memory <= limit;
   return out;

@@ -53,9 +53,8 @@ Result search(const graph::Graph& model, const machine::Machine& machine, const 
 
 // Lowers and simulates one strategy's choices.
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
-                    const machine::Digits& digits, const std::string& name,
-                    const std::vector<plan::Choice>& choices, plan::Optimizer optimizer,
-                    Bytes limit);
+                    const std::string& name, const std::vector<plan::Choice>& choices,
+                    const plan::Schedule& schedule, plan::Optimizer optimizer, Bytes limit);
 
 // Feasible before infeasible; then the faster, or the smaller where neither fits.
 bool is_better(const Costed& a, const Costed& b);

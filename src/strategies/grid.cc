@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "strategies/pipeline.h"
 
 namespace tandem::strategies {
 
@@ -70,13 +71,14 @@ std::optional<DigitMask> tensor_digits(const Digits& digits, const std::vector<s
   return std::nullopt;
 }
 
-Setting megatron_setting(const Digits& digits, DigitMask mask, bool sp) {
+Setting megatron_setting(const Problem& problem, DigitMask mask, Setting out) {
+  const auto& digits = problem.digits;
   const auto tp = digits.group_size(mask);
   const bool is_default = innermost(digits, tp) == mask;
-  return {.family = Family::kMegatron,
-          .tp = is_default ? std::vector{tp} : by_level(digits, mask),
-          .dp = digits.devices() / tp,
-          .sp = sp};
+  out.tp = is_default ? std::vector{tp} : by_level(digits, mask);
+  out.dp = digits.devices() / tp / out.pp;
+  if (out.micro == 1) out.micro = default_micro_batches(problem, *out.dp, out.pp);
+  return out;
 }
 
 // "4 is nearest", among numbers that are possible.
@@ -93,15 +95,34 @@ std::string nearest_hint(std::string_view key, double wanted, const std::set<std
   throw UserError("strategy", to_text(setting), message, hint);
 }
 
+// How many stages a pipeline may have.
+std::set<std::int64_t> rank_counts(const Digits& digits) {
+  std::set<std::int64_t> out = {1};
+  for (std::int64_t n = 2; n <= digits.devices(); ++n) {
+    if (digits.devices() % n == 0 && rank_digits(digits, n)) out.insert(n);
+  }
+  return out;
+}
+
 std::vector<Setting> complete_megatron(const Setting& setting, const Problem& problem) {
   const auto& digits = problem.digits;
-  const auto devices = digits.devices();
+  if (setting.interleave > 1 && setting.pp == 1) {
+    fail(setting, "interleave needs the stages of a pipeline", "pp=N");
+  }
+  const auto ranks = rank_digits(digits, setting.pp);
+  if (!ranks) {
+    fail(setting, fmt::format("{} devices cannot be grouped so", digits.devices()),
+         nearest_hint("pp", static_cast<double>(setting.pp), rank_counts(digits)));
+  }
+  const auto devices = digits.devices() / setting.pp;
+  std::vector<DigitMask> all_masks = tensor_masks(digits);
+  std::erase_if(all_masks, [&](DigitMask mask) { return (mask & *ranks) != 0; });
   std::vector<DigitMask> masks;
   std::set<std::int64_t> legal;
-  for (auto mask : tensor_masks(digits)) legal.insert(digits.group_size(mask));
+  for (auto mask : all_masks) legal.insert(digits.group_size(mask));
   if (!setting.tp.empty()) {
     const auto mask = tensor_digits(digits, setting.tp);
-    if (!mask) {
+    if (!mask || (*mask & *ranks) != 0) {
       std::int64_t wanted = 1;
       for (auto n : setting.tp) wanted *= n;
       fail(setting, fmt::format("{} devices cannot be grouped so", devices),
@@ -110,15 +131,17 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     const auto dp = devices / digits.group_size(*mask);
     if (setting.dp.value_or(dp) != dp) {
       fail(setting,
-           fmt::format("tp x dp is {} and the machine has {} devices",
-                       digits.group_size(*mask) * *setting.dp, devices),
+           fmt::format("tp x dp{} is {} and the machine has {} devices",
+                       setting.pp > 1 ? " x pp" : "",
+                       digits.group_size(*mask) * *setting.dp * setting.pp, digits.devices()),
            fmt::format("dp={}", dp));
     }
     masks = {*mask};
   } else {
-    for (auto mask : tensor_masks(digits)) {
+    for (auto mask : all_masks) {
       const auto dp = devices / digits.group_size(mask);
-      const bool wanted = setting.dp ? *setting.dp == dp : mask != 0 || devices == 1;
+      const bool wanted =
+          setting.dp ? *setting.dp == dp : mask != 0 || devices == 1 || setting.pp > 1;
       if (wanted) masks.push_back(mask);
     }
     if (masks.empty()) {
@@ -130,7 +153,7 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
   }
   std::vector<Setting> out;
   out.reserve(masks.size());
-  for (auto mask : masks) out.push_back(megatron_setting(digits, mask, setting.sp));
+  for (auto mask : masks) out.push_back(megatron_setting(problem, mask, setting));
   return out;
 }
 
@@ -187,10 +210,10 @@ Made make_choices(const Setting& setting, const Problem& problem) {
     case Family::kFsdp:
       return fully_sharded(problem);
     case Family::kMegatron:
-      return megatron(problem, *tensor_digits(problem.digits, setting.tp), setting.sp);
+      return megatron(problem, *tensor_digits(problem.digits, setting.tp), setting.sp,
+                      rank_digits(problem.digits, setting.pp).value());
     case Family::kDeepspeed:
-      // ZeRO-1 and -2 keep a whole copy of the weights beside their parts from one step to the
-      // next. Plans cannot say that yet: both gather in every step, like ZeRO-3.
+      // How often weights are gathered and gradients reduced differs (strategies/pipeline.cc).
       return setting.zero == 0 ? data_parallel(problem) : fully_sharded(problem);
     case Family::kExpert:
       return expert(problem);
@@ -260,7 +283,10 @@ std::vector<Setting> madmax_settings(const Problem& problem) {
 std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem) {
   auto made = make_choices(setting, problem);
   if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
-  return Strategy{setting, to_text(setting), std::get<Choices>(std::move(made))};
+  auto step = make_step(setting, problem, std::get<Choices>(std::move(made)));
+  if (auto* refusal = std::get_if<Refusal>(&step)) return std::move(*refusal);
+  auto& [choices, schedule] = std::get<Step>(step);
+  return Strategy{setting, to_text(setting), std::move(choices), schedule};
 }
 
 std::vector<Strategy> make_strategies(const std::vector<Setting>& settings,

@@ -14,6 +14,7 @@ struct Strategy {
   Setting setting;
   std::string name;  // the setting's text: "dp", "megatron:tp=2,dp=24"
   std::vector<plan::Choice> choices;
+  plan::Schedule schedule = {};  // the choices are about its micro-batches, too
 };
 
 // What makes sense here, families in order; every setting is complete. Megatron with all devices of

@@ -75,15 +75,6 @@ TEST(Setting, Errors) {
       {"megatron:zero=1",
        "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, sp, pp=N, "
        "interleave=N, micro=N, recompute=R)"},
-      {"megatron:pp=2",
-       "megatron:pp=2: pp needs pipeline stages, which this version does not have (leave pp out)"},
-      {"megatron:micro=4",
-       "megatron:micro=4: micro needs micro-batches, which this version does not have (leave micro "
-       "out)"},
-      {"fsdp:recompute=full",
-       "fsdp:recompute=full: recompute needs recomputation, which this version does not have "
-       "(leave "
-       "recompute out)"},
       {"fsdp:recompute=some",
        "fsdp:recompute=some: recompute cannot be 'some' (none, selective or full)"},
       {"deepspeed:zero=4", "deepspeed:zero=4: zero cannot be '4' (a whole number from 0 to 3)"},

@@ -23,7 +23,6 @@ class Parser {
     if (colon != std::string::npos) {
       for (auto part : split(std::string_view(text_).substr(colon + 1), ',')) parse_part(part);
     }
-    refuse_what_is_missing();
     return std::move(out_);
   }
 
@@ -148,18 +147,6 @@ class Parser {
            fmt::format("a whole number from {} to {}", least, most));
     }
     return *n;
-  }
-
-  // Settings that plans and programs do not have yet.
-  void refuse_what_is_missing() const {
-    const auto refuse = [&](std::string_view key, const std::string& needs) {
-      fail(fmt::format("{} needs {}, which this version does not have", key, needs),
-           fmt::format("leave {} out", key));
-    };
-    if (out_.pp != 1) refuse("pp", "pipeline stages");
-    if (out_.interleave != 1) refuse("interleave", "pipeline stages");
-    if (out_.micro != 1) refuse("micro", "micro-batches");
-    if (out_.recompute != "none") refuse("recompute", "recomputation");
   }
 
   static constexpr std::int64_t kMany = std::int64_t{1} << 30U;

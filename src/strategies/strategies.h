@@ -27,7 +27,9 @@ Made fully_sharded(const Problem& problem);
 // columns, then by rows, attention by heads, one all-reduce after each pair. With
 // `sequence_parallel`, what is not split computes along the sequence: the all-reduce becomes a
 // reduce-scatter before it and an all-gather after.
-Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel);
+// Those of `ranks` are left to a pipeline.
+Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel,
+              machine::DigitMask ranks = 0);
 
 // Layers whose weights are larger than what they compute are split over all digits, the others go
 // along the batch: what an expert does by hand, in Unity's evaluation.

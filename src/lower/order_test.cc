@@ -1,0 +1,60 @@
+#include "lower/order.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace tandem::lower {
+namespace {
+
+using plan::Order;
+
+// "F0 F1 B0": of a stage beyond the rank's first "F0'1".
+std::string text_of(const std::vector<Turn>& turns, std::int64_t ranks) {
+  std::string out;
+  for (const auto& turn : turns) {
+    if (turn.part == Part::kUpdate) continue;
+    out += fmt::format("{}{}{}", out.empty() ? "" : " ", turn.part == Part::kForward ? "F" : "B",
+                       turn.micro_batch);
+    if (turn.stage >= ranks) out += fmt::format("'{}", turn.stage / ranks);
+  }
+  return out;
+}
+
+TEST(Order, OfTheUsualSchedules) {
+  const auto turns = [](Order order, std::int64_t micro, std::int64_t stages, std::int64_t ranks,
+                        std::int64_t rank) {
+    return text_of(
+        turns_of({.order = order, .micro_batches = micro, .stages = stages}, ranks, rank), ranks);
+  };
+  EXPECT_EQ(turns(Order::kGpipe, 3, 2, 2, 0), "F0 F1 F2 B0 B1 B2");
+  EXPECT_EQ(turns(Order::k1F1B, 4, 2, 2, 0), "F0 F1 B0 F2 B1 F3 B2 B3");
+  EXPECT_EQ(turns(Order::k1F1B, 4, 2, 2, 1), "F0 B0 F1 B1 F2 B2 F3 B3");
+  EXPECT_EQ(turns(Order::kInterleaved, 2, 4, 2, 1), "F0 F1 F0'1 B0'1 F1'1 B1'1 B0 B1");
+}
+
+// Every stage takes every micro-batch once forward and once backward, in rising order.
+TEST(Order, IsComplete) {
+  for (auto order : {Order::kGpipe, Order::k1F1B, Order::kInterleaved}) {
+    for (std::int64_t ranks : {1, 2, 4}) {
+      for (std::int64_t chunks : {1, 2, 3}) {
+        for (std::int64_t rank = 0; rank < ranks; ++rank) {
+          const plan::Schedule schedule{
+              .order = order, .micro_batches = 2 * ranks, .stages = ranks * chunks};
+          std::map<std::pair<std::uint16_t, Part>, std::int64_t> next;
+          for (const auto& turn : turns_of(schedule, ranks, rank)) {
+            EXPECT_EQ(turn.stage % ranks, rank);
+            if (turn.part == Part::kUpdate) continue;
+            EXPECT_EQ(turn.micro_batch, (next[{turn.stage, turn.part}]++));
+          }
+          EXPECT_EQ(static_cast<std::int64_t>(next.size()), 2 * chunks);
+          for (const auto& [key, count] : next) EXPECT_EQ(count, 2 * ranks);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::lower

@@ -1,0 +1,187 @@
+#include "strategies/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/stages.h"
+
+namespace tandem::strategies {
+
+namespace {
+
+using machine::DigitMask;
+using machine::DigitRole;
+using machine::Digits;
+using machine::DigitUse;
+using machine::Layout;
+
+bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
+
+bool gathers_anew(const Setting& s) {
+  return s.family == Family::kFsdp || s.family == Family::kMadmax ||
+         (s.family == Family::kDeepspeed && s.zero == 3);
+}
+
+bool reduces_each(const Setting& s) {
+  return gathers_anew(s) || (s.family == Family::kDeepspeed && s.zero == 2);
+}
+
+void mark_remade(const Setting& setting, const Problem& problem, Choices& choices) {
+  if (setting.recompute != "none") {
+    const auto again = setting.recompute == "full" ? full_recomputation(problem)
+                                                   : selective_recomputation(problem);
+    for (std::size_t n = 0; n < choices.size(); ++n) choices[n].remake = again[n];
+  }
+  if (!gathers_anew(setting)) return;
+  for (auto id : problem.model.ids()) {
+    if (is_weight(problem.model.node(id))) choices[id.index()].remake = true;
+  }
+}
+
+// The coordinate of a rank in each of the digits that count ranks.
+std::int64_t place_of(const Digits& digits, DigitMask ranks, std::int64_t rank, std::size_t digit) {
+  const auto inner = ranks & ~((DigitMask{2} << digit) - 1);
+  return rank / digits.group_size(inner) % digits[digit].size;
+}
+
+void put_in_stages(const Digits& digits, DigitMask ranks, const std::vector<std::uint16_t>& stage,
+                   Choices& choices) {
+  const auto count = digits.group_size(ranks);
+  for (std::size_t n = 0; n < choices.size(); ++n) {
+    auto& choice = choices[n];
+    choice.stage = stage[n];
+    for (std::size_t i = 0; i < digits.count(); ++i) {
+      if (!has(ranks, i)) continue;
+      const auto place = place_of(digits, ranks, stage[n] % count, i);
+      choice.node.uses[i] = DigitUse::idle(place);
+      if (choice.source.count() > 0) choice.source.set(i, DigitRole::idle(place));
+    }
+  }
+}
+
+// Puts the digit of the micro-batches before the others.
+class Cutter {
+ public:
+  Cutter(const Problem& problem, std::int64_t micro_batches)
+      : problem_(problem), digits_(problem.digits), micro_batches_(micro_batches) {}
+
+  std::optional<Refusal> cut(Choices& choices) const {
+    for (auto id : problem_.model.ids()) {
+      auto& choice = choices[id.index()];
+      const auto& node = problem_.model.node(id);
+      if (node.op.role() == ops::Role::kCompute) {
+        if (auto refusal = cut_operator(id, choice)) return refusal;
+      }
+    }
+    const auto consumers = problem_.model.consumers();
+    for (auto id : problem_.model.ids()) {
+      if (problem_.model.node(id).op.role() == ops::Role::kSource) {
+        cut_source(id, consumers[id.index()], choices);
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<Refusal> cut_operator(graph::NodeId id, plan::Choice& choice) const {
+    const auto& node = problem_.nodes[id.index()];
+    const auto batch = node.batch();
+    auto& uses = choice.node.uses;
+    std::int64_t degree = micro_batches_;
+    for (std::size_t i = 0; batch && i < digits_.count(); ++i) {
+      if (uses[i] == DigitUse::factor(*batch)) degree *= digits_[i].size;
+    }
+    std::copy_backward(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(digits_.count()),
+                       uses.begin() + static_cast<std::ptrdiff_t>(digits_.count()) + 1);
+    uses[0] = batch ? DigitUse::factor(*batch) : DigitUse::kReplica;
+    if (!batch) return std::nullopt;
+    const auto size = node.signature.map.factors[*batch].size;
+    if (machine::may_cut(node.signature, *batch) && size % degree == 0) return std::nullopt;
+    return Refusal{
+        fmt::format("{} micro-batches on {} devices do not divide the {} of %{}", micro_batches_,
+                    degree / micro_batches_, size, problem_.model.node(id).name),
+        "another number of micro-batches"};
+  }
+
+  // An input lies in micro-batches if its readers want it so.
+  void cut_source(graph::NodeId id, const std::vector<graph::NodeId>& users,
+                  Choices& choices) const {
+    const auto& old = choices[id.index()].source;
+    Layout layout(digits_.count() + 1, DigitRole::kReplica);
+    for (std::size_t i = 0; i < digits_.count(); ++i) layout.set(i + 1, old[i]);
+    if (!users.empty() && !is_weight(problem_.model.node(id))) {
+      const auto user = users[0];
+      const auto inputs = problem_.model.inputs(user);
+      const auto operand = static_cast<std::size_t>(std::ranges::find(inputs, id) - inputs.begin());
+      const auto wanted = input_layout(problem_.nodes[user.index()].signature,
+                                       choices[user.index()].node, digits_.count() + 1, operand);
+      layout.set(0, wanted[0]);
+    }
+    choices[id.index()].source = layout;
+  }
+
+  const Problem& problem_;
+  const Digits& digits_;
+  std::int64_t micro_batches_;
+};
+
+}  // namespace
+
+std::optional<DigitMask> rank_digits(const Digits& digits, std::int64_t pp) {
+  DigitMask out = 0;
+  for (std::size_t i = 0; i < digits.count() && pp > 1; ++i) {
+    if (pp % digits[i].size != 0 || digits[i].size > DigitRole::kPlaces) continue;
+    out |= DigitMask{1} << i;
+    pp /= digits[i].size;
+  }
+  if (pp > 1) return std::nullopt;
+  return out;
+}
+
+std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp) {
+  if (pp == 1) return 1;
+  const auto has_batch = [](const AnalyzedNode& n) { return n.batch().has_value(); };
+  const auto at = std::ranges::find_if(problem.nodes, has_batch);
+  if (at == problem.nodes.end()) return 1;
+  const auto batch = at->signature.map.factors[*at->batch()].size / dp;
+  constexpr std::int64_t kPerStage = 8;
+  for (auto n = std::min(batch, kPerStage * pp); n > 1; --n) {
+    if (batch % n == 0 && n % pp == 0) return n;
+  }
+  return 1;
+}
+
+std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
+                                      Choices choices) {
+  Step out{std::move(choices), {}};
+  mark_remade(setting, problem, out.choices);
+  auto& schedule = out.schedule;
+  schedule.micro_batches = setting.micro;
+  schedule.stages = setting.pp * setting.interleave;
+  schedule.reduce_each = reduces_each(setting);
+  if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;
+  if (schedule.stages > 1) {
+    const auto ranks = rank_digits(problem.digits, setting.pp);
+    CHECK(ranks.has_value(), setting.pp);
+    const auto stage = stages_of(problem, schedule.stages);
+    if (!stage) {
+      return Refusal{fmt::format("{} can be cut into {} stages at most", problem.model.name(),
+                                 cuts(problem).size()),
+                     ""};
+    }
+    if (setting.interleave > 1 && setting.micro % setting.pp != 0) {
+      return Refusal{fmt::format("{} micro-batches cannot be interleaved over {} stages",
+                                 setting.micro, setting.pp),
+                     fmt::format("micro a multiple of {}", setting.pp)};
+    }
+    put_in_stages(problem.digits, *ranks, *stage, out.choices);
+    schedule.digits = *ranks;
+  }
+  if (setting.micro == 1) return out;
+  if (auto refusal = Cutter(problem, setting.micro).cut(out.choices)) return std::move(*refusal);
+  schedule.digits <<= 1U;  // behind that of time
+  return out;
+}
+
+}  // namespace tandem::strategies

@@ -1,0 +1,175 @@
+// Pipelines, micro-batches and recomputation: where models are cut, and that they train like one
+// device.
+#include "strategies/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "lower/lower.h"
+#include "lower/task_interpreter.h"
+#include "models/model.h"
+#include "plan/random_choices_test_support.h"
+#include "sim/simulate.h"
+#include "strategies/grid.h"
+#include "strategies/stages.h"
+
+namespace tandem::strategies {
+namespace {
+
+using graph::Graph;
+using machine::Digits;
+using term::Field;
+
+Graph build(const std::string& text, std::int64_t batch) {
+  return models::parse_model(text).build(batch, DType::kFp32);
+}
+
+lower::Program lowered(const Graph& model, const Strategy& s,
+                       const std::vector<std::int64_t>& counts) {
+  const auto digits = plan::digits_of(counts, s.schedule.micro_batches);
+  return lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
+                      plan::Optimizer::kSgd);
+}
+
+TEST(Stages, OfATransformerEndBetweenItsLayers) {
+  const auto model = build("gpt2:layers=4,hidden=8,heads=2,ffn=16,vocab=8,seq=4", 4);
+  const auto digits = plan::digits_of({2});
+  const Problem problem(model, digits);
+  EXPECT_EQ(cuts(problem).back(), model.outputs()[0].index());
+  const auto stage = stages_of(problem, 2);
+  ASSERT_TRUE(stage.has_value());
+  std::map<std::string, std::set<int>> of_layer;
+  for (auto id : model.ids()) {
+    const auto& name = model.node(id).name;
+    if (name.starts_with("l") && name.find('.') != std::string::npos) {
+      of_layer[name.substr(0, name.find('.'))].insert((*stage)[id.index()]);
+    }
+  }
+  EXPECT_EQ(of_layer.at("l0"), std::set<int>{0});
+  EXPECT_EQ(of_layer.at("l3"), std::set<int>{1});
+  EXPECT_FALSE(stages_of(problem, 1000).has_value());
+}
+
+TEST(Stages, OfEqualLayersAreEqual) {
+  const auto model = build("mlp:layers=8,hidden=8,inputs=8,outputs=8", 4);
+  const auto digits = plan::digits_of({4});
+  const auto stage = stages_of(Problem(model, digits), 4);
+  ASSERT_TRUE(stage.has_value());
+  std::map<int, int> linears;
+  for (auto id : model.ids()) {
+    if (model.node(id).op.name() == "linear") ++linears[(*stage)[id.index()]];
+  }
+  EXPECT_EQ(linears, (std::map<int, int>{{0, 2}, {1, 2}, {2, 2}, {3, 2}}));
+}
+
+// Same loss, gradients and weights, exactly.
+TEST(Pipeline, TrainsLikeOneDevice) {
+  struct Case {
+    std::string strategy, model;
+    std::int64_t batch;
+    std::vector<std::int64_t> counts;
+  };
+  const std::string gpt = "gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4";
+  const std::string mlp = "mlp:layers=4,hidden=4,inputs=4,outputs=4";
+  const std::vector<Case> cases = {
+      {"megatron:pp=2,tp=1", mlp, 8, {2}},
+      {"megatron:pp=2,tp=2,micro=4", mlp, 8, {2, 2}},
+      {"megatron:pp=2,tp=1,dp=2,micro=2,interleave=2", mlp, 8, {2, 2}},
+      {"megatron:pp=4,tp=1,micro=4,recompute=full", mlp, 4, {2, 2}},
+      {"dp:micro=2,recompute=full", gpt, 4, {2}},
+      {"fsdp:micro=2,recompute=selective", gpt, 4, {2}},
+      {"deepspeed:zero=1,micro=2", gpt, 4, {2}},
+      {"deepspeed:zero=2,micro=2", gpt, 4, {2}},
+      {"megatron:pp=2,tp=1,micro=2", gpt, 2, {2}},
+      {"megatron:pp=2,tp=2,sp,micro=2,recompute=full", gpt, 2, {2, 2}},
+  };
+  for (const auto& c : cases) {
+    const auto model = build(c.model, c.batch);
+    const auto values = graph::run_forward(model, graph::feed_values<Field>(model, 1));
+    const auto gradients = graph::run_backward(model, values, graph::loss_seed<Field>(model));
+    for (const auto& s : named_strategies(c.strategy, model, plan::digits_of(c.counts))) {
+      SCOPED_TRACE(s.name);
+      const auto program = lowered(model, s, c.counts);
+      const auto result = step_result(
+          program, run_program(program, graph::feed_values<Field>(program.pcg, 1), Field(3)));
+      EXPECT_TRUE(result.replicas_agree);
+      EXPECT_EQ(result.loss, values[model.outputs()[0].index()]);
+      for (auto id : model.ids()) {
+        const auto& node = model.node(id);
+        if (!is_weight(node)) continue;
+        EXPECT_EQ(result.gradients.at(node.name), gradients[id.index()]);
+      }
+    }
+  }
+}
+
+// ZeRO's levels gather and reduce what they say, on 2 devices in 4 micro-batches.
+TEST(Pipeline, ZeroLevelsDifferInWhatTheySend) {
+  const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
+  const auto moves = [&](const std::string& name) {
+    const auto s = named_strategies(name, model, plan::digits_of({2}))[0];
+    std::map<std::string, int> out;
+    for (const auto& task : lowered(model, s, {2}).tasks) {
+      if (task.kind != lower::TaskKind::kMove || is_local(task.step.kind)) continue;
+      out[std::string(machine::name(task.step.kind))] += task.when == lower::When::kEach ? 4 : 1;
+    }
+    return out;
+  };
+  using Moves = std::map<std::string, int>;
+  EXPECT_EQ(moves("deepspeed:zero=0,micro=4"), (Moves{{"all_reduce", 2}}));
+  EXPECT_EQ(moves("deepspeed:zero=1,micro=4"), (Moves{{"all_gather", 2}, {"reduce_scatter", 2}}));
+  EXPECT_EQ(moves("deepspeed:zero=2,micro=4"), (Moves{{"all_gather", 2}, {"reduce_scatter", 8}}));
+  EXPECT_EQ(moves("deepspeed:zero=3,micro=4"), (Moves{{"all_gather", 16}, {"reduce_scatter", 8}}));
+}
+
+// Equal stages and sends that cost nothing: fill and drain take as long as ranks - 1 micro-batches,
+// and the first rank of 1F1B holds as many micro-batches as there are ranks, of GPipe all.
+TEST(Pipeline, FillsAndDrains) {
+  machine::Machine m = plan::machine_of({4});
+  m.device.peak = {{DType::kFp32, FlopsPerSecond{1e12}}};
+  m.device.bandwidth = BytesPerSecond{1e13};
+  m.levels[0].bandwidth = BytesPerSecond{1e15};
+  const auto model = build("mlp:layers=8,hidden=64,inputs=64,outputs=64", 256);
+  const auto simulated = [&](const std::string& name, plan::Order order) {
+    auto s = named_strategies(name, model, Digits(m))[0];
+    s.schedule.order = order;
+    const Digits digits(m, s.schedule.micro_batches);
+    return sim::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
+                                      digits, plan::Optimizer::kSgd),
+                         m);
+  };
+  const auto one = simulated("megatron:tp=1,pp=4,micro=16", plan::Order::k1F1B);
+  EXPECT_NEAR(one.bubble / one.iteration, 3.0 / 19, 0.03);
+  const auto gpipe = simulated("megatron:tp=1,pp=4,micro=16", plan::Order::kGpipe);
+  EXPECT_NEAR(gpipe.iteration / one.iteration, 1, 0.03);
+  const double activations = (one.memory - one.persistent).value;
+  EXPECT_GT((gpipe.memory - gpipe.persistent).value, 2.5 * activations);
+}
+
+TEST(Pipeline, SaysWhyNot) {
+  const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
+  const auto error = [&](const std::string& name) {
+    try {
+      named_strategies(name, model, plan::digits_of({4, 2}));
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(error("dp:micro=3"),
+            "dp:micro=3: 3 micro-batches on 8 devices do not divide the 8 of "
+            "%linear1 (another number of micro-batches)");
+  EXPECT_EQ(error("megatron:pp=3"),
+            "megatron:pp=3: 8 devices cannot be grouped so (pp=4 is nearest)");
+  EXPECT_EQ(error("megatron:interleave=2"),
+            "megatron:interleave=2: interleave needs the stages of a pipeline (pp=N)");
+  EXPECT_EQ(error("megatron:tp=1,pp=8,micro=2"),
+            "megatron:tp=1,pp=8,micro=2: mlp can be cut into 4 stages at most");
+  EXPECT_EQ(error("megatron:tp=1,pp=2,dp=2"),
+            "megatron:tp=1,pp=2,dp=2: tp x dp x pp is 4 and the machine has 8 devices (dp=4)");
+}
+
+}  // namespace
+}  // namespace tandem::strategies

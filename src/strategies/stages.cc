@@ -1,0 +1,149 @@
+#include "strategies/stages.h"
+
+#include <algorithm>
+
+namespace tandem::strategies {
+
+namespace {
+
+bool computes(const Problem& problem, std::size_t n) {
+  return problem.model.node(graph::NodeId(n)).op.role() == ops::Role::kCompute;
+}
+
+// Operations from the first operator to each node, itself included.
+std::vector<double> operations_until(const Problem& problem) {
+  std::vector<double> out;
+  double now = 0;
+  for (std::size_t n = 0; n < problem.model.size(); ++n) {
+    if (computes(problem, n)) now += problem.nodes[n].signature.flops.value;
+    out.push_back(now);
+  }
+  return out;
+}
+
+// Greedily: where each of `stages` runs ends, none with more than `most` operations if that is
+// possible. A run leaves at least one cut for each that follows.
+std::vector<std::size_t> ends(const std::vector<std::size_t>& cuts,
+                              const std::vector<double>& until, std::int64_t stages, double most) {
+  std::vector<std::size_t> out;
+  std::size_t next = 0;
+  double before = 0;
+  for (std::int64_t left = stages; left > 0; --left) {
+    const auto last = cuts.size() - static_cast<std::size_t>(left);
+    auto end = left == 1 ? last : next;
+    while (end < last && until[cuts[end + 1]] - before <= most) ++end;
+    out.push_back(cuts[end]);
+    before = until[cuts[end]];
+    next = end + 1;
+  }
+  return out;
+}
+
+double longest(const std::vector<std::size_t>& ends, const std::vector<double>& until) {
+  double out = 0;
+  double before = 0;
+  for (auto end : ends) {
+    out = std::max(out, until[end] - before);
+    before = until[end];
+  }
+  return out;
+}
+
+// The first number in a name: that of the layer.
+std::string_view layer_number(std::string_view name) {
+  constexpr std::string_view kDigits = "0123456789";
+  const auto first = name.find_first_of(kDigits);
+  if (first == std::string_view::npos) return {};
+  return name.substr(0, name.find_first_not_of(kDigits, first));
+}
+
+}  // namespace
+
+std::vector<std::size_t> cuts(const Problem& problem) {
+  const auto& model = problem.model;
+  std::vector<std::size_t> last_read(model.size(), 0);
+  for (auto id : model.ids()) {
+    for (auto i : model.inputs(id)) last_read[i.index()] = id.index();
+  }
+  // How many results that depend on the batch are still to be read after each node.
+  std::vector<std::int64_t> change(model.size() + 1);
+  std::size_t last = 0;
+  for (std::size_t n = 0; n < model.size(); ++n) {
+    if (!computes(problem, n)) continue;
+    last = n;
+    if (!problem.nodes[n].batch() || last_read[n] == 0) continue;
+    ++change[n];
+    --change[last_read[n]];
+  }
+  std::vector<std::size_t> out;
+  std::int64_t open = 0;
+  for (std::size_t n = 0; n < last; ++n) {
+    open += change[n];
+    if (computes(problem, n) && open == 1 && problem.nodes[n].batch() && last_read[n] > n) {
+      out.push_back(n);
+    }
+  }
+  out.push_back(last);
+  return out;
+}
+
+std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages) {
+  const auto places = cuts(problem);
+  if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
+  const auto until = operations_until(problem);
+  double low = 0;
+  double high = until.back();
+  constexpr int kHalvings = 50;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (longest(ends(places, until, stages, middle), until) <= middle ? high : low) = middle;
+  }
+  const auto found = ends(places, until, stages, high);
+
+  const auto& model = problem.model;
+  constexpr std::uint16_t kNone = 0xffff;
+  std::vector<std::uint16_t> out(model.size(), kNone);
+  std::uint16_t stage = 0;
+  for (auto id : model.ids()) {
+    while (id.index() > found[stage] && stage + 1U < found.size()) ++stage;
+    if (!computes(problem, id.index())) continue;
+    out[id.index()] = stage;
+    for (auto i : model.inputs(id)) {
+      if (!computes(problem, i.index())) out[i.index()] = std::min(out[i.index()], stage);
+    }
+  }
+  std::ranges::replace(out, kNone, std::uint16_t{0});  // sources that nothing reads
+  return out;
+}
+
+std::vector<bool> full_recomputation(const Problem& problem) {
+  const auto& model = problem.model;
+  const auto places = cuts(problem);
+  std::vector<bool> out(model.size());
+  std::size_t from = 0;
+  for (std::size_t c = 0; c + 1 < places.size(); ++c) {
+    // A layer ends where the next operator has another number.
+    std::size_t next = places[c] + 1;
+    while (!computes(problem, next)) ++next;
+    const auto here = layer_number(model.node(graph::NodeId(places[c])).name);
+    if (here == layer_number(model.node(graph::NodeId(next)).name)) continue;
+    for (std::size_t n = from; n < places[c]; ++n) out[n] = computes(problem, n);
+    from = places[c] + 1;
+  }
+  return out;
+}
+
+std::vector<bool> selective_recomputation(const Problem& problem) {
+  std::vector<bool> out(problem.model.size());
+  for (std::size_t n = 0; n < out.size(); ++n) {
+    if (!computes(problem, n)) continue;
+    const auto& node = problem.nodes[n];
+    const auto along_sequence = [&](const term::Dim& dim) {
+      return !dim.carriers.empty() && node.kinds[dim.carriers[0]] == FactorKind::kSequence;
+    };
+    out[n] = std::ranges::count_if(node.signature.map.output, along_sequence) >= 2;
+  }
+  return out;
+}
+
+}  // namespace tandem::strategies

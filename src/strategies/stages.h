@@ -1,0 +1,27 @@
+// Where a model may be cut into pipeline stages, and into which. A cut is good where a single
+// activation crosses it: between the blocks of a network, and the halves of a block.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "strategies/problem.h"
+
+namespace tandem::strategies {
+
+// The operators, by number of their node, after which only their own result is still to be read.
+// (What does not depend on the batch, masks for example, may be read everywhere.) The last operator
+// is one of them.
+std::vector<std::size_t> cuts(const Problem& problem);
+
+// By node; operators in `stages` runs that end at cuts, the longest as short as can be, by
+// operations. A source is where its first reader is. Nothing where there are fewer cuts.
+std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages);
+
+// By node: what recomputation makes again. Of "full" the insides of layers, as the numbers in names
+// tell them apart; of "selective" what grows with the square of a sequence.
+std::vector<bool> full_recomputation(const Problem& problem);
+std::vector<bool> selective_recomputation(const Problem& problem);
+
+}  // namespace tandem::strategies
