@@ -63,7 +63,7 @@ void Job::add_search_flags(CLI::App& command) {
           },
           "BYTES"));
   command.add_option("--dims", dims,
-                     "what may be partitioned: some of data,model,reduction,head,sequence");
+                     "what may be partitioned: some of data,model,spatial,reduction,head,sequence");
 }
 
 namespace {
@@ -83,12 +83,14 @@ void show_progress(search::Options& options) {
 search::Dims parse_dims(const std::string& text) {
   search::Dims dims;
   if (text.empty()) return dims;
-  dims = {false, false, false, false, false};
+  dims = {false, false, false, false, false, false};
   for (auto word : split(text, ',')) {
     if (word == "data")
       dims.data = true;
     else if (word == "model")
       dims.model = true;
+    else if (word == "spatial")
+      dims.spatial = true;
     else if (word == "reduction")
       dims.reduction = true;
     else if (word == "head")
@@ -97,7 +99,7 @@ search::Dims parse_dims(const std::string& text) {
       dims.sequence = true;
     else
       throw UserError("flag", "--dims", fmt::format("there is no dimension '{}'", word),
-                      "there are: data, model, reduction, head, sequence");
+                      "there are: data, model, spatial, reduction, head, sequence");
   }
   return dims;
 }
@@ -141,8 +143,11 @@ Setup resolve(const Job& job) {
 }
 
 Setup resolve_for_training(const Job& job) {
-  return resolve_with(job,
-                      [](const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; });
+  auto out = resolve_with(
+      job, [](const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; });
+  // The runtime cannot exchange halos.
+  if (job.dims.empty()) out.options.dims.spatial = false;
+  return out;
 }
 
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
@@ -212,8 +217,8 @@ Json simulation_json(const sim::Simulation& s, std::int64_t batch) {
     const auto at = s.serialized.find(kind);
     serialized[kind] = at == s.serialized.end() ? 0.0 : at->second.value;
   }
-  // Rooted collectives have no key of their own: they are sends and receives.
-  for (const char* kind : {"reduce", "gather", "broadcast", "scatter"}) {
+  // Rooted collectives and halos have no key of their own: they are sends and receives.
+  for (const char* kind : {"reduce", "gather", "broadcast", "scatter", "halo", "halo_reduce"}) {
     const auto at = s.serialized.find(kind);
     if (at != s.serialized.end()) {
       serialized["send_recv"] = serialized["send_recv"].get<double>() + at->second.value;

@@ -104,12 +104,22 @@ Seconds from_root(const Machine& machine, const Digits& digits, machine::DigitMa
   return total;
 }
 
-// Every device of one place to the device at the other, while all other pairs do the same.
-Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
+struct Link {
+  BytesPerSecond bandwidth;
+  Seconds latency;
+};
+
+// Of one device on the outermost level, while all send to one other.
+Link outermost_link(const Machine& machine, const Digits& digits, machine::DigitMask group) {
   const auto l = outermost_level(digits, group);
   const auto [load, latency] = passage(machine, digits, group, Pattern::kChain, l);
-  const auto bandwidth = machine.bandwidth_per_device(l) * machine.levels[l].utilization / load;
-  return bytes / bandwidth + latency;
+  return {machine.bandwidth_per_device(l) * machine.levels[l].utilization / load, latency};
+}
+
+// Every device of one place to the device at the other, while all other pairs do the same.
+Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
+  const auto link = outermost_link(machine, digits, group);
+  return bytes / link.bandwidth + link.latency;
 }
 
 }  // namespace
@@ -136,6 +146,13 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
       CHECK(is_local(kind));
       return Seconds{};
   }
+}
+
+Seconds halo_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                  Bytes bytes, std::int64_t messages) {
+  if (messages == 0) return {};
+  const auto link = outermost_link(machine, digits, group);
+  return bytes / link.bandwidth + static_cast<double>(messages) * link.latency;
 }
 
 std::size_t outermost_level(const Digits& digits, machine::DigitMask group) {

@@ -18,6 +18,11 @@ namespace tandem::cost {
 Seconds collective_time(const machine::Machine& machine, const machine::Digits& digits,
                         machine::Step kind, machine::DigitMask group, Bytes bytes);
 
+// The time of exchanging halos: `bytes` and `messages` are what one device gets at the most. All of
+// it as if it crossed the group's outermost level.
+Seconds halo_time(const machine::Machine& machine, const machine::Digits& digits,
+                  machine::DigitMask group, Bytes bytes, std::int64_t messages);
+
 // The outermost level that the group spans: whose stream the collective runs on.
 std::size_t outermost_level(const machine::Digits& digits, machine::DigitMask group);
 

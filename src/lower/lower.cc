@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 
 #include "lower/row_sparse.h"
 #include "ops/signature.h"
@@ -113,7 +114,11 @@ class Lowering {
               .stage = stage_of(id),
               .reads = {},
               .writes = {out}};
-    for (auto i : pcg_.inputs(id)) task.reads.push_back(tensor_for(i, id, again));
+    const auto inputs = pcg_.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      task.reads.push_back(
+          in_windows(tensor_for(inputs[i], id, again), id, i, {stage_of(id), again, again}));
+    }
     add(std::move(task));
     return out;
   }
@@ -174,19 +179,22 @@ class Lowering {
     const auto kept = signature_of(pcg_, id).backward_reads;
     const auto inputs = pcg_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      task.reads.push_back(((kept >> i) & 1U) != 0 ? kept_tensor(inputs[i], id) : Program::kNone);
+      task.reads.push_back(((kept >> i) & 1U) != 0 ? kept_operand(id, i) : Program::kNone);
     }
     task.reads.push_back(g);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!wants_gradient_[inputs[i].index()]) continue;
       task.operands.push_back(i);
-      task.writes.push_back(
-          add_buffer(BufferKind::kGradient, inputs[i], dual(layout_of(inputs[i]))));
+      const auto g = add_buffer(BufferKind::kGradient, inputs[i], dual(layout_of(inputs[i])));
+      read_in_windows(g, windows_of(id, i));
+      task.writes.push_back(g);
     }
     const auto written = task.writes;
     const auto operands = task.operands;
     add(std::move(task));
-    for (std::size_t w = 0; w < written.size(); ++w) add_gradient(inputs[operands[w]], written[w]);
+    for (std::size_t w = 0; w < written.size(); ++w) {
+      add_gradient(inputs[operands[w]], in_shards(written[w], {stage_of(id), true, false}));
+    }
   }
 
   void add_gradient(NodeId id, BufferId g) {
@@ -251,9 +259,11 @@ class Lowering {
     return again && is_remade_for(id, user) ? remade_[id.index()] : program_.tensor[id.index()];
   }
 
-  BufferId kept_tensor(NodeId id, NodeId user) {
+  // What an operator's backward pass reads of an operand.
+  BufferId kept_operand(NodeId user, std::size_t operand) {
+    const auto id = pcg_.inputs(user)[operand];
     if (is_remade_for(id, user)) remake(id);
-    return tensor_for(id, user, true);
+    return in_windows(tensor_for(id, user, true), user, operand, {stage_of(user), true, true});
   }
 
   // Makes the tensor again, and first all those between it and what was kept.
@@ -279,6 +289,68 @@ class Lowering {
     }
     std::ranges::sort(missing);
     for (auto m : missing) remade_[m.index()] = make(m, true);
+  }
+
+  // --- Windows ---------------------------------------------------------------------------------
+
+  std::vector<machine::Window> windows_of(NodeId id, std::size_t operand) const {
+    return machine::windows_of(signature_of(pcg_, id), operand, layout_of(pcg_.inputs(id)[operand]),
+                               program_.digits);
+  }
+
+  // An operand as the operator reads it. What reads the same windows, the backward pass included,
+  // shares them.
+  BufferId in_windows(BufferId shards, NodeId user, std::size_t operand, Place place) {
+    const auto windows = windows_of(user, operand);
+    if (windows.empty()) return shards;
+    for (const auto& [from, stage, made] : windowed_) {
+      if (from == shards && stage == place.stage && program_.buffer(made).windows == windows) {
+        return made;
+      }
+    }
+    const auto made = exchange(shards, windows, machine::Step::kHalo, place);
+    windowed_.emplace_back(shards, place.stage, made);
+    return made;
+  }
+
+  // A gradient that an operator has written over what it reads.
+  BufferId in_shards(BufferId gradient, Place place) {
+    if (program_.buffer(gradient).windows.empty()) return gradient;
+    return exchange(gradient, {}, machine::Step::kHaloReduce, place);
+  }
+
+  // The same tensor in other windows, or in shards where there are none.
+  BufferId exchange(BufferId from, const std::vector<machine::Window>& windows, machine::Step kind,
+                    Place place) {
+    const auto origin = program_.buffer(from);
+    const auto to = add_buffer(
+        origin.kind == BufferKind::kGradient ? BufferKind::kGradient : BufferKind::kActivation,
+        origin.node, origin.layout);
+    program_.buffers[to.index()].each = origin.each;
+    read_in_windows(to, windows);
+    const auto halo = machine::halo_of(windows.empty() ? origin.windows : windows, origin.layout,
+                                       origin.sizes, program_.digits);
+    if ((halo.digits & program_.digits.time()) != 0) {
+      throw UserError("plan", fmt::format("%{}", pcg_.node(origin.node).name),
+                      "micro-batches cannot exchange halos");
+    }
+    add({.kind = TaskKind::kMove,
+         .node = origin.node,
+         .step =
+             {.kind = kind, .digits = halo.digits, .before = origin.layout, .after = origin.layout},
+         .backward = place.backward,
+         .remade = place.remade,
+         .stage = place.stage,
+         .reads = {from},
+         .writes = {to}});
+    return to;
+  }
+
+  void read_in_windows(BufferId id, const std::vector<machine::Window>& windows) {
+    auto& buffer = program_.buffers[id.index()];
+    buffer.windows = windows;
+    if (windows.empty()) return;
+    buffer.shard = largest_block(windows, buffer.layout, buffer.sizes, program_.digits);
   }
 
   // --- Both ------------------------------------------------------------------------------------
@@ -434,7 +506,9 @@ class Lowering {
   std::vector<bool> wants_gradient_;
   std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
   std::vector<BufferId> remade_;    // by node: what the backward pass reads, where it is known
-  bool each_ = false;               // buffers made now are there for one micro-batch
+  // Shards, the stage that reads them, and their windows.
+  std::vector<std::tuple<BufferId, std::uint16_t, BufferId>> windowed_;
+  bool each_ = false;  // buffers made now are there for one micro-batch
   std::vector<Task> updates_;
   Program program_;
 };

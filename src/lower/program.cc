@@ -44,11 +44,49 @@ const Buffer& larger(const Program& p, const Task& task) {
   return from.shard.count() >= to.shard.count() ? from : to;
 }
 
+bool moves_halo(const Task& task) {
+  return task.kind == TaskKind::kMove && is_halo(task.step.kind);
+}
+
+// Of the two buffers of a move the one in windows.
+const Buffer& windowed(const Program& p, const Task& task) {
+  return p.buffer(task.step.kind == machine::Step::kHalo ? task.writes[0] : task.reads[0]);
+}
+
+// Elements that a group's devices send together in one move or send.
+double elements_sent(const Program& program, const Task& task) {
+  if (moves_halo(task)) return static_cast<double>(halo_of(program, task).together);
+  const auto& buffer = larger(program, task);
+  const auto sent =
+      cost::bytes_sent(program.digits, task.step.kind, task.step.digits, buffer.bytes());
+  return sent / size_of(buffer.dtype) *
+         static_cast<double>(program.digits.group_size(task.step.digits));
+}
+
 }  // namespace
+
+machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
+                        std::size_t dim) {
+  if (buffer.windows.empty()) {
+    return machine::range_of(buffer.layout, digits, slot, dim, buffer.sizes[dim]);
+  }
+  const auto mask = buffer.layout.digits(machine::DigitRole::dim(dim));
+  return machine::range_of(buffer.windows[dim], digits.rank_in_group(slot, mask),
+                           buffer.sizes[dim]);
+}
+
+machine::Halo halo_of(const Program& program, const Task& task) {
+  const auto& buffer = windowed(program, task);
+  return machine::halo_of(buffer.windows, buffer.layout, buffer.sizes, program.digits);
+}
 
 Bytes moved_bytes(const Program& program, const Task& task) {
   CHECK(task.kind == TaskKind::kMove || task.kind == TaskKind::kSend ||
         task.kind == TaskKind::kReceive);
+  if (moves_halo(task)) {
+    return static_cast<double>(halo_of(program, task).most) *
+           size_of(windowed(program, task).dtype);
+  }
   return larger(program, task).bytes();
 }
 
@@ -56,14 +94,12 @@ double elements_communicated(const Program& program) {
   double total = 0;
   for (const auto& task : program.tasks) {
     if (task.kind != TaskKind::kMove && task.kind != TaskKind::kSend) continue;
-    const auto& buffer = larger(program, task);
     const auto times = task.when == When::kEach ? program.digits.micro_batches() : 1;
-    const auto sent =
-        cost::bytes_sent(program.digits, task.step.kind, task.step.digits, buffer.bytes());
     // Of digits that stay idle only one place takes part.
     const auto idle = task.step.before.idle() & ~task.step.digits;
-    const auto devices = program.digits.group_size(program.digits.space() & ~idle);
-    total += sent / size_of(buffer.dtype) * static_cast<double>(devices * times);
+    const auto groups =
+        program.digits.group_size(program.digits.space() & ~idle & ~task.step.digits);
+    total += elements_sent(program, task) * static_cast<double>(groups * times);
   }
   return total;
 }

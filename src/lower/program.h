@@ -19,6 +19,7 @@
 
 #include "base/ids.h"
 #include "machine/reshard.h"
+#include "machine/window.h"
 #include "plan/plan.h"
 
 namespace tandem::lower {
@@ -38,13 +39,15 @@ struct Buffer {
   graph::NodeId node;      // whose tensor (or its gradient, or its state) this is
   machine::Layout layout;  // a gradient's layout is its own, not its tensor's
   Shape sizes;             // global
-  Shape shard;             // on a device that holds it
+  Shape shard;             // on a device that holds it; of windows the largest
   DType dtype = DType::kFp32;
   double density = 1;  // TensorType's
   // One for every micro-batch, from its first write to its last read; else one for the step.
   bool each = false;
   // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.
   std::optional<std::int64_t> sparse_elements = {};
+  // By dimension, where devices hold not their shards but windows of the tensor.
+  std::vector<machine::Window> windows = {};
 
   [[nodiscard]] bool is_persistent() const {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
@@ -59,7 +62,8 @@ enum class TaskKind : std::uint8_t {
   kSeed,      // writes the loss's gradient: 1 on every summand of replica 0, else 0
   kBackward,  // reads the operands it needs (kNone for others), then the result's gradient; writes
               // the gradients of `operands`
-  kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step
+  kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step; or
+              // in windows for the operand of an operator, and its gradient back in shards
   kSend,      // reads a buffer: a reshard step to other devices, which they do not wait for
   kReceive,   // writes what the task `peer` sends
   kAccumulate,  // adds the second buffer read to the first, which it writes
@@ -118,8 +122,15 @@ struct Program {
   static constexpr BufferId kNone{std::uint32_t{0xffffffff}};
 };
 
+// The index range of `dim` that a slot holds.
+machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
+                        std::size_t dim);
+
+// Of a move with a halo step: what devices exchange.
+machine::Halo halo_of(const Program& program, const Task& task);
+
 // Of a move, send or receive: the largest buffer one device has in it, as cost/collectives.h wants
-// it.
+// it; of a halo what one device gets.
 Bytes moved_bytes(const Program& program, const Task& task);
 
 // Elements that all devices together send in one step, by ring algorithms.

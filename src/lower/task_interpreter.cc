@@ -24,10 +24,16 @@ struct Box {
   Shape size;
 };
 
-Box box_of(const Layout& layout, const Digits& digits, std::int64_t device, const Shape& sizes) {
+Box everything(const Shape& sizes) {
   Box box{sizes, sizes};
-  for (std::size_t d = 0; d < sizes.rank(); ++d) {
-    const auto range = range_of(layout, digits, device, d, sizes[d]);
+  for (auto& o : box.offset) o = 0;
+  return box;
+}
+
+Box box_of(const Buffer& buffer, const Digits& digits, std::int64_t slot) {
+  Box box{buffer.sizes, buffer.sizes};
+  for (std::size_t d = 0; d < buffer.sizes.rank(); ++d) {
+    const auto range = range_of(buffer, digits, slot, d);
     box.offset[d] = range.offset;
     box.size[d] = range.size;
   }
@@ -69,6 +75,7 @@ enum class Senders : std::uint8_t {
   kRoot,        // the root has what everyone gets, whole or a part
   kSummands,    // everyone has a summand
   kPieces,      // everyone has another piece
+  kWindows,     // everyone has summands of some elements
 };
 
 Senders senders(Step step) {
@@ -91,7 +98,10 @@ Senders senders(Step step) {
     case Step::kAllGather:
     case Step::kAllToAll:
     case Step::kGather:
+    case Step::kHalo:
       return Senders::kPieces;
+    case Step::kHaloReduce:
+      return Senders::kWindows;
   }
   CHECK(false);
 }
@@ -213,14 +223,13 @@ class Interpreter {
   const Dense<T>& shard(BufferId id, std::int64_t device) {
     const auto& out = slot(id, device);
     const auto& buffer = program_.buffer(id);
-    CHECK(!out.data.empty() && out.shape == buffer.shard, program_.pcg.node(buffer.node).name,
-          to_text(buffer.layout), device);
+    CHECK(!out.data.empty() && out.shape == box(id, device).size,
+          program_.pcg.node(buffer.node).name, to_text(buffer.layout), device);
     return out;
   }
 
   [[nodiscard]] Box box(BufferId id, std::int64_t device) const {
-    const auto& buffer = program_.buffer(id);
-    return box_of(buffer.layout, digits_, device, buffer.sizes);
+    return box_of(program_.buffer(id), digits_, device);
   }
 
   [[nodiscard]] bool is_first(const Layout& layout, DigitRole role, std::int64_t device) const {
@@ -230,12 +239,10 @@ class Interpreter {
   void place(NodeId source, const Dense<T>& whole) {
     const auto id = program_.tensor[source.index()];
     const auto& layout = program_.buffer(id).layout;
-    const Box everything =
-        box_of(Layout(digits_.count(), DigitRole::kReplica), digits_, 0, whole.shape);
     for_each_holder(layout, [&](std::int64_t device) {
       auto& into = slot(id, device) = Dense<T>(program_.buffer(id).shard);
       if (!is_first(layout, DigitRole::kPartial, device)) return;
-      add_overlap(whole, everything, into, box(id, device));
+      add_overlap(whole, everything(whole.shape), into, box(id, device));
     });
   }
 
@@ -250,20 +257,18 @@ class Interpreter {
   struct Operator {
     const ops::Signature* signature = nullptr;
     std::vector<Layout> inputs;
-    std::vector<Shape> shards;  // of the inputs
+    std::vector<Shape> sizes;  // of the inputs
     Layout output;
   };
 
   [[nodiscard]] Operator operator_of(NodeId id) const {
     Operator out;
-    std::vector<Shape> sizes;
     for (auto i : program_.pcg.inputs(id)) {
       const auto& buffer = program_.buffer(program_.tensor[i.index()]);
-      sizes.push_back(buffer.sizes);
+      out.sizes.push_back(buffer.sizes);
       out.inputs.push_back(buffer.layout);
-      out.shards.push_back(buffer.shard);
     }
-    out.signature = &ops::signature(program_.pcg.node(id).op, sizes);
+    out.signature = &ops::signature(program_.pcg.node(id).op, out.sizes);
     out.output = program_.buffer(program_.tensor[id.index()]).layout;
     return out;
   }
@@ -296,52 +301,52 @@ class Interpreter {
     return out;
   }
 
-  // Blocks of the operands, by their values on this device.
-  static std::vector<term::Operand<T>> operands(const Operator& op,
-                                                const std::vector<const Dense<T>*>& values,
-                                                std::span<const term::FactorRange> ranges) {
-    std::vector<term::Operand<T>> out;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto& dims = op.signature->map.inputs[i];
-      Shape offset = term::box_of(dims, ranges).offset;
-      for (std::size_t d = 0; d < dims.size(); ++d) {
-        // What is read in windows is not cut, so all of it is here.
-        if (!dims[d].exact) offset[d] = 0;
-      }
-      out.emplace_back(*values[i], offset, term::shape_of(dims));
-    }
-    return out;
+  // A block of an operand: what a device has in the buffer that is read, or that its gradient goes
+  // to; of an operand that has neither, all of it.
+  term::Operand<T> operand(const Dense<T>& value, const Shape& whole, BufferId buffer,
+                           std::int64_t device) const {
+    if (buffer == Program::kNone) return term::Operand<T>(value);
+    return {value, box(buffer, device).offset, whole};
   }
 
   void forward(const Task& task) {
     const Operator op = operator_of(task.node);
     for_each_holder(op.output, [&](std::int64_t device) {
-      std::vector<const Dense<T>*> inputs;
-      for (auto b : task.reads) inputs.push_back(&shard(b, device));
-      const auto parts = ranges(op, device);
-      term::Evaluation<T> evaluation(op.signature->meaning, parts, operands(op, inputs, parts));
+      std::vector<term::Operand<T>> operands;
+      for (std::size_t i = 0; i < task.reads.size(); ++i) {
+        operands.push_back(
+            operand(shard(task.reads[i], device), op.sizes[i], task.reads[i], device));
+      }
+      term::Evaluation<T> evaluation(op.signature->meaning, ranges(op, device),
+                                     std::move(operands));
       slot(task.writes[0], device) = evaluation.forward(op.signature->map.output);
     });
   }
 
   void backward(const Task& task) {
     const Operator op = operator_of(task.node);
-    std::vector<Dense<T>> unread;
-    for (const auto& shape : op.shards) unread.push_back(garbage<T>(shape));
     for_each_holder(op.output, [&](std::int64_t device) {
-      std::vector<const Dense<T>*> inputs;
-      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        const auto b = task.reads[i];
-        inputs.push_back(b == Program::kNone ? &unread[i] : &shard(b, device));
-      }
       std::vector<Dense<T>*> gradients(op.inputs.size(), nullptr);
+      std::vector<BufferId> blocks(task.reads.begin(), task.reads.end() - 1);
       for (std::size_t w = 0; w < task.writes.size(); ++w) {
         auto& into = slot(task.writes[w], device);
-        into = Dense<T>(program_.buffer(task.writes[w]).shard);
+        into = Dense<T>(box(task.writes[w], device).size);
         gradients[task.operands[w]] = &into;
+        auto& block = blocks[task.operands[w]];
+        if (block == Program::kNone) block = task.writes[w];
       }
-      const auto parts = ranges(op, device);
-      term::Evaluation<T>(op.signature->meaning, parts, operands(op, inputs, parts))
+      std::vector<Dense<T>> unread(op.inputs.size());
+      std::vector<term::Operand<T>> operands;
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const bool is_read = task.reads[i] != Program::kNone;
+        if (!is_read) {
+          unread[i] =
+              garbage<T>(blocks[i] == Program::kNone ? op.sizes[i] : box(blocks[i], device).size);
+        }
+        operands.push_back(operand(is_read ? shard(task.reads[i], device) : unread[i], op.sizes[i],
+                                   blocks[i], device));
+      }
+      term::Evaluation<T>(op.signature->meaning, ranges(op, device), std::move(operands))
           .backward(op.signature->map.output, shard(task.reads.back(), device),
                     std::move(gradients));
     });
@@ -397,7 +402,7 @@ class Interpreter {
     CHECK(step.before == program_.buffer(from).layout);
     CHECK(step.after == program_.buffer(to).layout);
     for_each_holder(step.after, [&](std::int64_t device) {
-      Dense<T> out(program_.buffer(to).shard);
+      Dense<T> out(box(to, device).size);
       receive(step, from, to, device, out);
       slot(to, device) = std::move(out);
     });
@@ -415,7 +420,8 @@ class Interpreter {
     const auto root = group[static_cast<std::size_t>(root_of(step, digits_))];
     if (kind == Senders::kSelfIfRoot && device == root) from(device);
     if (kind == Senders::kRoot) from(root);
-    if (kind == Senders::kSummands || kind == Senders::kPieces) std::ranges::for_each(group, from);
+    if (kind >= Senders::kSummands) std::ranges::for_each(group, from);
+    if (kind == Senders::kWindows) return;
 
     // Did the definition make sense for these layouts?
     const auto all = static_cast<std::int64_t>(out.data.size());
@@ -452,8 +458,6 @@ Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferI
   const auto& digits = program.digits;
   const auto& shards = execution.buffers[id.index()];
   const auto copies = buffer.layout.digits(DigitRole::kReplica);
-  const Box everything =
-      box_of(Layout(digits.count(), DigitRole::kReplica), digits, 0, buffer.sizes);
   Dense<T> out(buffer.sizes);
   for (std::size_t n = 0; n < shards.size(); ++n) {
     const auto slot = static_cast<std::int64_t>(n);
@@ -462,7 +466,7 @@ Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferI
     if (shard.data.empty()) continue;
     const auto first = digits.group(slot, copies)[0];
     if (slot == first) {
-      add_overlap(shard, box_of(buffer.layout, digits, slot, buffer.sizes), out, everything);
+      add_overlap(shard, box_of(buffer, digits, slot), out, everything(buffer.sizes));
     } else if (replicas_agree != nullptr && shard != shards[static_cast<std::size_t>(first)]) {
       *replicas_agree = false;
     }

@@ -1,6 +1,7 @@
 #include "machine/node_layout.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tandem::machine {
 
@@ -53,11 +54,39 @@ std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout>
   return std::nullopt;
 }
 
+// Calls visit(dimension) for those of the operands that are read in windows along `f`.
+template <class Visit>
+void for_each_windowed_dim(const ops::Signature& s, ops::FactorId f, Visit&& visit) {
+  for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
+    const int d = s.map.input_dim(i, f);
+    if (d < 0) continue;
+    const auto& dim = s.map.inputs[i][static_cast<std::size_t>(d)];
+    if (!dim.exact) visit(dim);
+  }
+}
+
+// Does every window have an element of the tensor? (A concatenation's do not.)
+bool reads_something(const ops::IndexMap& map, const term::Dim& dim) {
+  auto first_ends = dim.at.constant;  // the last index that the first window reads
+  auto last_begins = dim.at.constant;
+  for (const auto& part : dim.at.parts) {
+    const auto reach = part.coefficient * (map.factors[part.factor].size - 1);
+    const bool moves = part.factor == dim.carriers[0];
+    if (!moves) first_ends += std::max(reach, std::int64_t{0});
+    last_begins += moves ? reach : std::min(reach, std::int64_t{0});
+  }
+  return first_ends >= 0 && last_begins < dim.size;
+}
+
 }  // namespace
 
 bool may_cut(const ops::Signature& s, ops::FactorId f) {
   const auto use = s.use[f];
-  if (use == ops::FactorUse::kWhole || use == ops::FactorUse::kWindowed) return false;
+  if (use == ops::FactorUse::kWhole) return false;
+  bool reads = true;
+  for_each_windowed_dim(
+      s, f, [&](const term::Dim& dim) { reads = reads && reads_something(s.map, dim); });
+  if (!reads) return false;
   if (use == ops::FactorUse::kReducing && s.monoid == Monoid::kMax) return false;
   const auto is_minor = [&](const term::Dim& dim) {
     const auto at = std::ranges::find(dim.carriers, f);
@@ -67,6 +96,16 @@ bool may_cut(const ops::Signature& s, ops::FactorId f) {
          std::ranges::none_of(s.map.inputs, [&](const term::Dims& dims) {
            return std::ranges::any_of(dims, is_minor);
          });
+}
+
+bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f) {
+  return s.use[f] != ops::FactorUse::kWindowed && may_cut(s, f);
+}
+
+std::int64_t divisible_size(const ops::Signature& s, ops::FactorId f) {
+  auto out = s.map.factors[f].size;
+  for_each_windowed_dim(s, f, [&](const term::Dim& dim) { out = std::gcd(out, dim.size); });
+  return out;
 }
 
 Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,

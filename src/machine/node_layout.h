@@ -56,10 +56,16 @@ struct NodeLayout {
   auto operator<=>(const NodeLayout&) const = default;
 };
 
-// May a layout cut this factor? Beside what must be whole: windows and partial maxima need
-// movements that lowering does not make, and a factor inside a product needs those before it used
-// up.
+// May a layout cut this factor? Beside what must be whole: partial maxima need movements that
+// lowering does not make, a factor inside a product needs those before it used up, and windows must
+// not lie in padding alone.
 bool may_cut(const ops::Signature& s, ops::FactorId f);
+// The same, and every operand is read in shards, none in windows.
+bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f);
+
+// What the degree of a factor must divide: its size, and where it is read in windows those of the
+// dimensions that it cuts.
+std::int64_t divisible_size(const ops::Signature& s, ops::FactorId f);
 
 Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
                     std::size_t input);

@@ -35,6 +35,10 @@ std::string_view name(Step s) {
       return "scatter";
     case Step::kSend:
       return "send";
+    case Step::kHalo:
+      return "halo";
+    case Step::kHaloReduce:
+      return "halo_reduce";
   }
   CHECK(false);
 }

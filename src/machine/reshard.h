@@ -31,8 +31,12 @@ enum class Step : std::uint8_t {
   kBroadcast,      // idle -> replica
   kScatter,        // idle -> dim
   kSend,           // idle -> idle at another place
+  // Not between layouts: between a tensor's shards and windows of it (machine/window.h).
+  kHalo,        // shards -> windows: get what lies beyond the own shard
+  kHaloReduce,  // windows -> shards, of gradients: give it back, to be added up
 };
 constexpr bool is_local(Step s) { return s <= Step::kZero; }
+constexpr bool is_halo(Step s) { return s >= Step::kHalo; }
 std::string_view name(Step s);  // "all_reduce"
 
 // In a collective with a root (reduce, gather, broadcast, scatter, send: its source) the root is

@@ -100,7 +100,47 @@ inline graph::Graph random_tables(std::int64_t n, std::mt19937_64& random) {
   return b.finish({b.add(ops::kMse, {y, b.input("target", {2 * n, n}, DType::kFp32)}, "loss")});
 }
 
-// One of the three.
+// Convolutions and pooling of images; `n` divides most of their sides.
+inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random) {
+  graph::GraphBuilder b("image");
+  const auto pick = [&](const std::vector<std::int64_t>& from) {
+    return from[random() % from.size()];
+  };
+  auto h = b.input("x", {2, 2, n * pick({2, 3, 4}), n * pick({2, 3})}, DType::kFp32);
+  const auto shape = [&] { return b.node(h).type.shape; };
+  const auto layers = 1 + random() % 3;
+  for (std::uint64_t l = 0; l < layers; ++l) {
+    // Most kernels do not fit, or leave sides that nobody could cut.
+    for (int attempt = 0; attempt < 40; ++attempt) {
+      const bool pools = random() % 3 == 0;
+      const ops::Sizes kernel = {pick({1, 2, 3, 5}), pick({1, 3})};
+      const ops::Sizes stride = {pick({1, 2}), pick({1, 2})};
+      const ops::Sizes dilation = {pools ? 1 : pick({1, 2}), 1};
+      const ops::Sizes padding = {pick({0, 1, 2}), pick({0, 1})};
+      const auto fits = [&](std::size_t d) {
+        const auto room = shape().sizes[2 + d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
+        return room >= 0 && (room / stride[d] + 1) % n == 0 && (!pools || padding[d] < kernel[d]);
+      };
+      if (!fits(0) || !fits(1)) continue;
+      if (pools) {
+        const ops::Pool2d pool{.kernel = kernel, .stride = stride, .padding = padding};
+        h = b.add(ops::make_op(random() % 2 == 0 ? ops::kMaxPool2d : ops::kAvgPool2d, pool), {h});
+      } else {
+        const ops::Conv2d conv{.stride = stride, .padding = padding, .dilation = dilation};
+        const auto w = b.weight(fmt::format("w{}", l), {2, 2, kernel[0], kernel[1]}, DType::kFp32);
+        h = b.add(ops::make_op(ops::kConv2d, conv), {h, w});
+      }
+      break;
+    }
+    if (random() % 2 == 0) h = b.add(ops::kRelu, {h});
+  }
+  const auto size = shape().sizes;
+  const auto shift = b.weight("shift", {size[1], size[2], size[3]}, DType::kFp32);
+  h = b.add(ops::kAdd, {h, shift});
+  return b.finish({b.add(ops::kMse, {h, b.input("target", shape(), DType::kFp32)}, "loss")});
+}
+
+// One of the first three.
 inline graph::Graph random_model(std::int64_t n, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   switch (seed % 3) {
@@ -210,7 +250,9 @@ class Chooser {
     for (const auto& t : model_.input_types(id)) shapes.push_back(t.shape.sizes);
     const auto& s = ops::signature(model_.node(id).op, shapes);
     std::vector<std::int64_t> left;
-    for (const auto& f : s.map.factors) left.push_back(f.size);
+    for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
+      left.push_back(machine::divisible_size(s, f));
+    }
     // Partial sums pass through one set of operands only.
     const auto set = s.partial_inputs.empty() ? 0 : random_() % s.partial_inputs.size();
     Choice out;

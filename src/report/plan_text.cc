@@ -17,7 +17,7 @@ using machine::Digits;
 using machine::DigitUse;
 using machine::Machine;
 
-// Features are told by the factor of the operator's index text: n, k, d.
+// Features, rows and columns are told by the factor of the operator's index text: n, k, d.
 std::string use_text(const strategies::AnalyzedNode& node, DigitUse use) {
   using strategies::FactorKind;
   if (use.is_factor()) {
@@ -28,6 +28,7 @@ std::string use_text(const strategies::AnalyzedNode& node, DigitUse use) {
         return "sequence";
       case FactorKind::kHead:
         return "heads";
+      case FactorKind::kSpatial:
       case FactorKind::kModel:
         return node.signature.map.factors[use.factor()].name;
     }

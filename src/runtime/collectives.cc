@@ -206,6 +206,10 @@ at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Sh
       return group.scatter(shard, step.to_dim, fresh());
     case Step::kSend:
       break;
+    case Step::kHalo:
+    case Step::kHaloReduce:
+      throw UserError("plan", "", "the runtime cannot exchange halos yet",
+                      "`tandem plan --dims` without `spatial` makes plans without them");
   }
   CHECK(false);
 }

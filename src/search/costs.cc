@@ -51,6 +51,23 @@ Cost CostModel::reshard(const TensorType& tensor, const Layout& from, const Layo
   return out;
 }
 
+// Never taken for blocking: what runs beside it depends on the place in the graph, and the lower
+// bound must stay one.
+Cost CostModel::halo(const TensorType& tensor, const ops::Signature& s, std::size_t input,
+                     const Layout& layout, bool gradient) const {
+  const auto windows = windows_of(s, input, layout, digits_);
+  if (windows.empty()) return {};
+  const auto& sizes = tensor.shape.sizes;
+  const auto halo = halo_of(windows, layout, sizes, digits_);
+  const auto bytes = [&](std::int64_t n) { return static_cast<double>(n) * size_of(tensor.dtype); };
+  const auto once =
+      cost::halo_time(machine_, digits_, halo.digits, bytes(halo.most), halo.messages);
+  Cost out;
+  out.async = gradient ? 2 * once : once;
+  out.memory = bytes(largest_block(windows, layout, sizes, digits_).count());
+  return out;
+}
+
 Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
                        const Shape* looked_up) {
   const double bytes = static_cast<double>(sizes.count()) * size_of(dtype).value;

@@ -8,6 +8,7 @@
 #include "machine/machine.h"
 #include "machine/node_layout.h"
 #include "machine/reshard.h"
+#include "machine/window.h"
 #include "plan/plan.h"
 #include "strategies/factor_kinds.h"
 
@@ -64,6 +65,11 @@ class CostModel {
   // can run beside it.
   Cost reshard(const TensorType& tensor, const machine::Layout& from, const machine::Layout& to,
                bool gradient, bool blocks);
+
+  // An operand that lies in this layout brought into windows, and its gradient back from them.
+  // Nothing where it is read in shards.
+  Cost halo(const TensorType& tensor, const ops::Signature& s, std::size_t input,
+            const machine::Layout& layout, bool gradient) const;
 
  private:
   // Time = latency + per_byte * (global bytes): collectives are affine in their size.

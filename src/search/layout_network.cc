@@ -105,6 +105,8 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
   }
   Cost cost = costs_.compute(node.op, s, types, node.type, layout, differentiated);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    cost += costs_.halo(types[i], s, i, input_layout(s, layout, digits_.count(), i),
+                        gradient_[inputs[i].index()]);
     const auto& source = model_.node(inputs[i]);
     if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
     std::optional<Shape> looked_up;

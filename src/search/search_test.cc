@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/text.h"
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/json.h"
@@ -201,6 +202,27 @@ TEST(Search, UsesOnlyTheDimensionsItMay) {
       search(build("mlp:layers=4", 12288), machine::load_machine("summit:8"), options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_EQ(use_of(*result.best, "linear2"), "d0");
+}
+
+// One large image: rows or columns go to the devices, which exchange a row where they meet.
+TEST(Search, CutsALargeImageIntoParts) {
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[1, 8, 512, 512]\n%w1 = weight() shape=[8, 8, 3, 3]\n"
+      "%w2 = weight() shape=[8, 8, 3, 3]\n%t = input() shape=[1, 8, 512, 512]\n"
+      "%conv1 = conv2d(%x, %w1) padding=[1, 1]\n%relu1 = relu(%conv1)\n"
+      "%conv2 = conv2d(%relu1, %w2) padding=[1, 1]\n%loss = mse(%conv2, %t)\nreturn %loss\n");
+  const auto machine = flat_machine(4);
+  Options options;
+  const auto best = search(model, machine, options).best;
+  options.dims.spatial = false;
+  const auto other = search(model, machine, options).best;
+  ASSERT_TRUE(best.has_value() && other.has_value());
+  for (const auto* conv : {"conv1", "conv2"}) {
+    const auto use = use_of(*best, conv);
+    EXPECT_TRUE(use == "y" || use == "x") << use;
+    EXPECT_NE(use_of(*other, conv), use);
+  }
+  EXPECT_LT(best->simulation.iteration, other->simulation.iteration);
 }
 
 // Every assignment of the states of a chain, costed edge by edge without tables or elimination.

@@ -57,11 +57,11 @@ class Enumerator {
     }
   }
 
-  // False, and nothing done, when the factor's size does not divide.
+  // False, and nothing done, when the degree would not divide.
   bool assign(std::size_t i, DigitUse use) {
     if (use.is_factor()) {
       auto& degree = degree_[use.factor()];
-      const auto size = node_.signature.map.factors[use.factor()].size;
+      const auto size = machine::divisible_size(node_.signature, use.factor());
       if (size % (degree * digits_[i].size) != 0) return false;
       degree *= digits_[i].size;
     }
@@ -89,9 +89,12 @@ class Enumerator {
 bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dims& dims) {
   const auto use = node.signature.use[f];
   if (!machine::may_cut(node.signature, f)) return false;
+  if (use == ops::FactorUse::kWindowed && node.kinds[f] != FactorKind::kSpatial) return false;
   switch (node.kinds[f]) {
     case FactorKind::kData:
       return dims.data;
+    case FactorKind::kSpatial:
+      return dims.spatial;
     case FactorKind::kSequence:
       return dims.sequence;
     case FactorKind::kHead:

@@ -16,6 +16,7 @@ namespace tandem::search {
 struct Dims {
   bool data = true;
   bool model = true;
+  bool spatial = true;
   bool reduction = true;
   bool head = true;
   bool sequence = true;

@@ -208,6 +208,7 @@ class Simulator {
       case TaskKind::kMove:
       case TaskKind::kSend:
       case TaskKind::kReceive:
+        if (is_halo(task.step.kind)) return halo_time(task);
         return cost::collective_time(machine_, program_.digits, task.step.kind, task.step.digits,
                                      moved_bytes(program_, task));
       case TaskKind::kSeed:
@@ -244,6 +245,11 @@ class Simulator {
     return task.kind == TaskKind::kForward
                ? cost::forward_work(op, inputs, type_of(task.node))
                : cost::backward_work(op, inputs, type_of(task.node), task.operands.size());
+  }
+
+  Seconds halo_time(const Task& task) const {
+    return cost::halo_time(machine_, program_.digits, task.step.digits, moved_bytes(program_, task),
+                           halo_of(program_, task).messages);
   }
 
   // Reads and writes its buffers once.

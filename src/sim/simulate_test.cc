@@ -229,6 +229,22 @@ TEST(Simulate, NamesDoNotMatter) {
   });
 }
 
+// Of 8 rows each of 2 devices gets one, of 2 channels and 4 columns, and gives back its gradient.
+TEST(Simulate, AHaloIsItsBytesAndOneLatencyForEachNeighbour) {
+  auto m = counting_machine({2});
+  m.levels[0].latency = Seconds{kMicro};
+  const Digits digits(m);
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[1, 2, 8, 4]\n%b = weight() shape=[1, 2, 8, 4]\n"
+      "%w = weight() shape=[3, 2, 3, 3]\n%t = input() shape=[1, 3, 8, 4]\n%a = add(%x, %b)\n"
+      "%y = conv2d(%a, %w) padding=[1, 1]\n%loss = mse(%y, %t)\nreturn %loss\n");
+  const auto program = lowered(
+      model, digits, named_choices(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}}));
+  const auto s = simulate(program, m);
+  EXPECT_NEAR(s.serialized.at("halo").value, kMicro + 32e-9, 1e-12);
+  EXPECT_NEAR(s.serialized.at("halo_reduce").value, kMicro + 32e-9, 1e-12);
+}
+
 // --- Memory --------------------------------------------------------------------------------------
 
 // x is [64, 64], every tensor 16 KiB; `op` twice in a chain after a linear, then the loss.

@@ -8,10 +8,13 @@ namespace {
 
 using Kinds = std::vector<std::optional<FactorKind>>;
 
-// Real inputs are batch, sequence..., features; tokens are batch, ..., sequence.
+// Real inputs are batch, sequence..., features, or images; tokens are batch, ..., sequence.
 Kinds kinds_of_input(const TensorType& type) {
   const auto rank = type.shape.rank();
   const bool tokens = is_integer(type.dtype);
+  if (!tokens && rank == 4) {
+    return {FactorKind::kData, FactorKind::kModel, FactorKind::kSpatial, FactorKind::kSpatial};
+  }
   Kinds out(rank, tokens ? FactorKind::kModel : FactorKind::kSequence);
   if (rank > 1) out.back() = tokens ? FactorKind::kSequence : FactorKind::kModel;
   if (rank > 0) out.front() = FactorKind::kData;
@@ -49,6 +52,8 @@ std::string_view name(FactorKind kind) {
   switch (kind) {
     case FactorKind::kData:
       return "data";
+    case FactorKind::kSpatial:
+      return "spatial";
     case FactorKind::kSequence:
       return "sequence";
     case FactorKind::kHead:

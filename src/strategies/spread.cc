@@ -33,7 +33,8 @@ class Uses {
 
   bool assign(std::size_t digit, FactorId f) {
     const auto degree = degree_[f] * digits_[digit].size;
-    if (!machine::may_cut(signature_, f) || signature_.map.factors[f].size % degree != 0) {
+    if (!machine::may_cut_in_shards(signature_, f) ||
+        signature_.map.factors[f].size % degree != 0) {
       return false;
     }
     degree_[f] = degree;
@@ -51,7 +52,7 @@ class Uses {
   }
 
   [[nodiscard]] bool can_take_all(DigitMask mask, FactorId f) const {
-    return machine::may_cut(signature_, f) &&
+    return machine::may_cut_in_shards(signature_, f) &&
            signature_.map.factors[f].size % (degree_[f] * digits_.group_size(mask)) == 0;
   }
 
@@ -237,7 +238,7 @@ class Spreader {
     const auto& s = problem_.nodes[id.index()].signature;
     const auto devices = digits_.group_size(jobs_[id.index()].data);
     const auto place = fmt::format("{} %{}", node.op.name(), node.name);
-    if (!machine::may_cut(s, batch)) {
+    if (!machine::may_cut_in_shards(s, batch)) {
       return {fmt::format("{} needs the whole batch", place), ""};
     }
     const auto size = s.map.factors[batch].size;
