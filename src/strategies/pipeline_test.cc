@@ -168,7 +168,7 @@ TEST(Pipeline, SaysWhyNot) {
   EXPECT_EQ(error("megatron:tp=1,pp=8,micro=2"),
             "megatron:tp=1,pp=8,micro=2: mlp can be cut into 4 stages at most");
   EXPECT_EQ(error("megatron:tp=1,pp=2,dp=2"),
-            "megatron:tp=1,pp=2,dp=2: tp x dp x pp is 4 and the machine has 8 devices (dp=4)");
+            "megatron:tp=1,dp=2,pp=2: tp x dp x pp is 4 and the machine has 8 devices (dp=4)");
 }
 
 }  // namespace
