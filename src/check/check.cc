@@ -37,8 +37,7 @@ std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, co
 bool run_all(const std::vector<Small>& all, Report& report) {
   for (const auto& small : all) {
     // Updates are elementwise, and only those of SGD have a meaning in the field.
-    const auto step =
-        compare_step(lower::lower(small.mapped, small.digits, plan::Optimizer::kSgd));
+    const auto step = compare_step(lower::lower(small.mapped, small.digits, plan::Optimizer::kSgd));
     ++report.programs;
     report.values += step.tensors;
     report.worst_error = step.worst_error;

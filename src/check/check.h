@@ -11,14 +11,14 @@ namespace tandem::check {
 
 struct Report {
   bool ok = false;
-  std::string where = {};         // a node; empty if ok
-  std::string message = {};       // empty if ok
-  std::size_t values = 0;         // tensors compared
-  double worst_error = 0;         // relative
-  bool whole = false;             // the whole program was run; else operator by operator
-  std::int64_t devices = 0;       // virtual ones, at the most
+  std::string where = {};    // a node; empty if ok
+  std::string message = {};  // empty if ok
+  std::size_t values = 0;    // tensors compared
+  double worst_error = 0;    // relative
+  bool whole = false;        // the whole program was run; else operator by operator
+  std::int64_t devices = 0;  // virtual ones, at the most
   std::int64_t micro_batches = 1;
-  std::size_t programs = 0;       // run
+  std::size_t programs = 0;  // run
 };
 
 // Of a plan that plan/json.h has read, so that it is legal. `model` is what it names, built for its

@@ -89,9 +89,8 @@ class PartBuilder {
         w.set(i, DigitRole::kReplica);
       }
     }
-    const std::array operands = {
-        source(ops::kInput, node.name + ".x", sizes, x, id),
-        source(ops::kWeight, node.name + ".w", Shape{sizes[rank]}, w, id)};
+    const std::array operands = {source(ops::kInput, node.name + ".x", sizes, x, id),
+                                 source(ops::kWeight, node.name + ".w", Shape{sizes[rank]}, w, id)};
     const auto index = fmt::format("{0}j, j -> {0}", letters(rank));
     return add(ops::make_op(ops::kContract, ops::Contract{index}), operands, node.name, layout, id);
   }

@@ -1,6 +1,7 @@
 #include "check/shrink.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -31,6 +32,8 @@ class Classes {
       }
     }
     fixed_.resize(parent_.size());
+    windowed_.resize(parent_.size());
+    found_by_.resize(pcg.size());
     degree_.assign(parent_.size(), 1);
     for (auto id : pcg.ids()) {
       if (is_parallel(pcg.node(id))) {
@@ -46,27 +49,41 @@ class Classes {
     all = std::lcm(all, degree);
   }
 
-  // Keeps the sizes of all that the node reads and makes; returns whether any would have changed.
-  bool fix(NodeId id) {
-    bool any = false;
-    const auto fix_tensor = [&](NodeId n) {
-      for (std::size_t d = 0; d < rank(n); ++d) {
-        const auto r = root(dim(n, d));
-        any = any || !fixed_[r];
-        fixed_[r] = true;
+  // Does the operator read windows? Then its result's sizes along them are what they come out as:
+  // `find_sizes` says them, until they are forgotten.
+  [[nodiscard]] bool reads_windows(NodeId id) const { return !found_by_[id.index()].empty(); }
+  void find_sizes(NodeId id, const Shape& sizes) {
+    for (auto d : found_by_[id.index()]) found_.try_emplace(root(dim(id, d)), sizes[d]);
+  }
+  void forget_sizes() { found_.clear(); }
+
+  // Keeps the size of one more dimension that the node reads or makes, first ones last (batches are
+  // cheap to shrink and seldom fixed), what is read in windows only with `windows`. Returns whether
+  // there was one.
+  bool fix_one(NodeId id, bool windows) {
+    std::vector<NodeId> tensors(pcg_.inputs(id).begin(), pcg_.inputs(id).end());
+    tensors.push_back(id);
+    for (const bool first : {false, true}) {
+      for (auto n : tensors) {
+        for (auto d = rank(n); d-- > 0;) {
+          const auto r = root(dim(n, d));
+          if ((d == 0) != first || fixed_[r] || (windowed_[r] && !windows)) continue;
+          fixed_[r] = true;
+          return true;
+        }
       }
-    };
-    fix_tensor(id);
-    for (auto i : pcg_.inputs(id)) fix_tensor(i);
-    return any;
+    }
+    return false;
   }
 
-  [[nodiscard]] std::int64_t new_size(NodeId id, std::size_t d, bool twice) {
+  [[nodiscard]] std::int64_t new_size(NodeId id, std::size_t d, bool twice, std::int64_t window) {
     const auto r = root(dim(id, d));
     const auto size = pcg_.node(id).type.shape.sizes[d];
     if (fixed_[r]) return size;
+    if (const auto at = found_.find(r); at != found_.end()) return at->second;
     const auto& sizes = sizes_[r];
     const auto least = degree_[r];
+    if (sizes.size() == 1 && windowed_[r]) return std::min(size, std::lcm(window, least));
     if (sizes.size() == 1) return std::min(size, twice ? 2 * least : least);
     std::int64_t divisor = 0;
     for (auto s : sizes) divisor = std::gcd(divisor, s % least == 0 ? s / least : s);
@@ -91,20 +108,33 @@ class Classes {
     sizes_[a].merge(sizes_[b]);
     degree_[a] = std::lcm(degree_[a], degree_[b]);
     fixed_[a] = fixed_[a] || fixed_[b];
+    windowed_[a] = windowed_[a] || windowed_[b];
   }
 
   void tie_operator(NodeId id) {
     constexpr auto kNone = static_cast<std::size_t>(-1);
     const auto& map = signature_of(pcg_, id).map;
     std::vector<std::size_t> of_factor(map.factors.size(), kNone);
-    std::vector<ops::FactorId> minor;
+    std::vector<ops::FactorId> kept;
     const auto visit = [&](NodeId tensor, const term::Dims& dims) {
       for (std::size_t d = 0; d < dims.size(); ++d) {
         const auto at = dim(tensor, d);
-        const bool product = dims[d].exact && dims[d].carriers.size() > 1;
+        if (is_window(dims[d])) {
+          windowed_[root(at)] = true;
+          for (const auto& part : dims[d].at.parts) {
+            const int result = map.output_dim(part.factor);
+            if (result < 0) kept.push_back(part.factor);
+            if (result < 0) continue;
+            found_by_[id.index()].insert(static_cast<std::size_t>(result));
+            windowed_[root(dim(id, static_cast<std::size_t>(result)))] = true;
+          }
+          continue;
+        }
         // Of a product the major factor shrinks with the dimension, the others keep their size.
-        const auto parts = product ? std::vector{dims[d].carriers[0]} : factors_of(dims[d]);
-        if (product) minor.insert(minor.end(), dims[d].carriers.begin() + 1, dims[d].carriers.end());
+        const auto& carriers = dims[d].carriers;
+        const bool exact = dims[d].exact && !carriers.empty();
+        const auto parts = exact ? std::vector{carriers[0]} : factors_of(dims[d]);
+        if (exact) kept.insert(kept.end(), carriers.begin() + 1, carriers.end());
         for (auto f : parts) {
           sizes_[root(at)].insert(map.factors[f].size);
           if (of_factor[f] == kNone) of_factor[f] = at;
@@ -114,9 +144,15 @@ class Classes {
     };
     for (std::size_t i = 0; i < map.inputs.size(); ++i) visit(pcg_.inputs(id)[i], map.inputs[i]);
     visit(id, map.output);
-    for (auto f : minor) {
+    for (auto f : kept) {
       if (of_factor[f] != kNone) fixed_[root(of_factor[f])] = true;
     }
+  }
+
+  static bool is_window(const term::Dim& dim) {
+    if (dim.exact) return false;
+    return dim.at.parts.size() > 1 ||
+           std::ranges::any_of(dim.at.parts, [](const auto& p) { return p.coefficient != 1; });
   }
 
   static std::vector<ops::FactorId> factors_of(const term::Dim& dim) {
@@ -132,6 +168,9 @@ class Classes {
   std::vector<std::set<std::int64_t>> sizes_;
   std::vector<std::int64_t> degree_;
   std::vector<bool> fixed_;
+  std::vector<bool> windowed_;
+  std::map<std::size_t, std::int64_t> found_;
+  std::vector<std::set<std::size_t>> found_by_;  // by node: the dimensions of its result
 };
 
 Digits small_digits(const KeptDigits& kept) {
@@ -156,13 +195,18 @@ class Shrinker {
     }
   }
 
-  // Where an operator does not come out in the sizes that were chosen, an attribute says otherwise:
-  // its tensors keep theirs.
+  // Where an operator does not come out in the sizes that were chosen, its windows do not fit, or
+  // an attribute says otherwise: its tensors keep theirs.
   std::optional<Small> run() {
     while (true) {
       const auto wrong = build();
       if (!wrong) return Small{std::move(out_), digits_};
-      if (!classes_.fix(*wrong)) return std::nullopt;
+      if (classes_.reads_windows(*wrong) && window_ < kLargestWindow) {
+        window_ *= 2;
+        continue;
+      }
+      window_ = kLeastWindow;
+      if (!classes_.fix_one(*wrong, false) && !classes_.fix_one(*wrong, true)) return std::nullopt;
     }
   }
 
@@ -180,6 +224,7 @@ class Shrinker {
   // The first node that cannot be made, if any.
   std::optional<NodeId> build() {
     out_ = {};
+    classes_.forget_sizes();
     image_.assign(mapped_.pcg.size(), NodeId());
     graph::GraphBuilder builder(mapped_.pcg.name());
     for (auto id : mapped_.pcg.ids()) {
@@ -206,22 +251,19 @@ class Shrinker {
   bool add(graph::GraphBuilder& builder, NodeId id) {
     const auto& node = mapped_.pcg.node(id);
     const auto& layout = layouts_[id.index()];
-    const auto shape = parallel_shape(layout, new_sizes(id), digits_);
-    if (!shape) return false;
     std::vector<NodeId> inputs;
     for (auto i : mapped_.pcg.inputs(id)) inputs.push_back(image_[i.index()]);
-    std::optional<ops::Op> op = node.op;
-    if (node.op.role() == ops::Role::kSource) {
-      op = with_new_range(ops::with_shape(node.op, *shape), id);
-    } else if (is_parallel(node)) {
+    if (classes_.reads_windows(id)) find_sizes(builder, id, inputs);
+    const auto shape = parallel_shape(layout, new_sizes(id), digits_);
+    if (!shape) return false;
+    auto op = std::optional(with_new_sizes(id, *shape));
+    if (is_parallel(node)) {
       const auto from = mapped_.pcg.inputs(id)[0];
       if (layouts_[from.index()] == layout) {
         image_[id.index()] = inputs[0];
         return true;
       }
       op = parallel_op(builder.node(inputs[0]).type.shape, *shape);
-    } else if (node.op.is(ops::kReshape) || node.op.is(ops::kExpand)) {
-      op = ops::make_op(node.op.spec(), ops::Reshape{{shape->sizes.begin(), shape->sizes.end()}});
     }
     if (!op) return false;
     image_[id.index()] = builder.add(*op, inputs, node.name);
@@ -231,10 +273,35 @@ class Shrinker {
     return builder.node(image_[id.index()]).type.shape == *shape;
   }
 
+  void find_sizes(const graph::GraphBuilder& builder, NodeId id,
+                  const std::vector<NodeId>& inputs) {
+    std::vector<TensorType> types;
+    for (auto i : inputs) types.push_back(builder.node(i).type);
+    const auto op = with_new_sizes(id, {});
+    classes_.find_sizes(id, graph::result_type(op, types).shape.sizes);
+  }
+
   Shape new_sizes(NodeId id) {
     Shape out = mapped_.pcg.node(id).type.shape.sizes;
-    for (std::size_t d = 0; d < out.rank(); ++d) out[d] = classes_.new_size(id, d, twice_);
+    for (std::size_t d = 0; d < out.rank(); ++d) out[d] = classes_.new_size(id, d, twice_, window_);
     return out;
+  }
+
+  // The operator with the attributes that hold sizes made small like these.
+  ops::Op with_new_sizes(NodeId id, const ParallelShape& shape) {
+    const auto& op = mapped_.pcg.node(id).op;
+    if (op.role() == ops::Role::kSource) return with_new_range(ops::with_shape(op, shape), id);
+    if (op.is(ops::kReshape) || op.is(ops::kExpand)) {
+      return ops::make_op(op.spec(), ops::Reshape{{shape.sizes.begin(), shape.sizes.end()}});
+    }
+    if (op.is(ops::kConv2d)) {
+      auto attributes = op.get<ops::Conv2d>();
+      const auto x = mapped_.pcg.inputs(id)[0];
+      attributes.groups =
+          attributes.groups * new_sizes(x)[1] / mapped_.pcg.node(x).type.shape.sizes[1];
+      if (attributes.groups > 0) return ops::make_op(ops::kConv2d, attributes);
+    }
+    return op;
   }
 
   // The operator between two types that differ in one degree, or in none.
@@ -284,7 +351,7 @@ class Shrinker {
     for (auto i : mapped_.pcg.inputs(user)) {
       const auto& sizes = mapped_.pcg.node(i).type.shape.sizes;
       for (std::size_t d = 0; d < sizes.rank(); ++d) {
-        if (sizes[d] == full) below = std::min(below, classes_.new_size(i, d, twice_));
+        if (sizes[d] == full) below = std::min(below, classes_.new_size(i, d, twice_, window_));
       }
     }
   }
@@ -292,6 +359,9 @@ class Shrinker {
   const plan::MappedGraph& mapped_;
   const KeptDigits& kept_;
   bool twice_;
+  static constexpr std::int64_t kLeastWindow = 4;
+  static constexpr std::int64_t kLargestWindow = 512;
+  std::int64_t window_ = kLeastWindow;  // the size of what is read in windows
   Digits digits_;
   Classes classes_;
   std::vector<Layout> layouts_;  // by node

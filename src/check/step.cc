@@ -61,12 +61,11 @@ bool for_each_result(const lower::Program& program, Visit&& visit) {
 
 double worst_error_in_double(const lower::Program& program) {
   double worst = 0;
-  for_each_result<double>(
-      program, [&](const std::string& /*node*/, const char* /*what*/, const auto* actual,
-                   const auto& expected) {
-        const bool same_shape = actual != nullptr && actual->shape == expected.shape;
-        worst = std::max(worst, same_shape ? error(*actual, expected) : 1);
-      });
+  for_each_result<double>(program, [&](const std::string& /*node*/, const char* /*what*/,
+                                       const auto* actual, const auto& expected) {
+    const bool same_shape = actual != nullptr && actual->shape == expected.shape;
+    worst = std::max(worst, same_shape ? error(*actual, expected) : 1);
+  });
   return worst;
 }
 
