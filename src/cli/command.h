@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 
 enum ExitCode : int { kDone = 0, kCannot = 1, kWrongUsage = 2 };
 
+void add_check(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_machines(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);

@@ -58,6 +58,7 @@ int run(int argc, char** argv) {
   tandem::cli::add_show(app, exit_code);
   tandem::cli::add_plan(app, exit_code);
   tandem::cli::add_compare(app, exit_code);
+  tandem::cli::add_check(app, exit_code);
   tandem::cli::add_simulate(app, exit_code);
   tandem::cli::add_train(app, exit_code);
   try {

@@ -151,6 +151,31 @@ void read_prediction(const Reader& reader, Plan& plan) {
   plan.memory = Bytes{value("memory_bytes")};
 }
 
+Json parse_object(std::string_view text, const std::string& source) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw UserError("plan", source, "is not a JSON object");
+  return json;
+}
+
+// All but the mapped graph and the prediction.
+Plan read_origin(const Reader& reader, const Json& json) {
+  if (const int version = reader.get<int>("tandem_plan"); version != kVersion) {
+    reader.fail("tandem_plan", fmt::format("is {} and this program reads {}", version, kVersion));
+  }
+  Plan plan;
+  plan.model = reader.get<std::string>("model");
+  plan.machine = reader.get<std::string>("machine");
+  plan.strategy = reader.get<std::string>("strategy");
+  plan.batch = read_count(reader, json, "batch");
+  const auto optimizer = reader.get<std::string>("optimizer");
+  if (optimizer != "sgd" && optimizer != "adam") reader.fail("optimizer", "must be sgd or adam");
+  plan.optimizer = optimizer == "sgd" ? Optimizer::kSgd : Optimizer::kAdam;
+  if (!parse_attribute(reader.get<std::string>("dtype"), plan.dtype) || is_integer(plan.dtype)) {
+    reader.fail("dtype", "must be one of fp64 fp32 bf16 fp16");
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::string to_json(const Plan& plan) {
@@ -189,24 +214,15 @@ std::string to_json(const Plan& plan) {
   return out.dump(1) + "\n";
 }
 
+Plan parse_origin(std::string_view text, const std::string& source) {
+  const auto json = parse_object(text, source);
+  return read_origin(Reader(json, source), json);
+}
+
 Plan parse_plan(std::string_view text, const std::string& source) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) throw UserError("plan", source, "is not a JSON object");
+  const auto json = parse_object(text, source);
   const Reader reader(json, source);
-  if (const int version = reader.get<int>("tandem_plan"); version != kVersion) {
-    reader.fail("tandem_plan", fmt::format("is {} and this program reads {}", version, kVersion));
-  }
-  Plan plan;
-  plan.model = reader.get<std::string>("model");
-  plan.machine = reader.get<std::string>("machine");
-  plan.strategy = reader.get<std::string>("strategy");
-  plan.batch = read_count(reader, json, "batch");
-  const auto optimizer = reader.get<std::string>("optimizer");
-  if (optimizer != "sgd" && optimizer != "adam") reader.fail("optimizer", "must be sgd or adam");
-  plan.optimizer = optimizer == "sgd" ? Optimizer::kSgd : Optimizer::kAdam;
-  if (!parse_attribute(reader.get<std::string>("dtype"), plan.dtype) || is_integer(plan.dtype)) {
-    reader.fail("dtype", "must be one of fp64 fp32 bf16 fp16");
-  }
+  Plan plan = read_origin(reader, json);
   plan.mapped.pcg = graph::parse_graph(reader.get<std::string>("graph"), source + ":graph");
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
   plan.mapped.schedule = read_schedule(reader);

@@ -18,4 +18,8 @@ std::string to_json(const Plan& plan);
 // plan against it, so that what it returns can be lowered.
 Plan parse_plan(std::string_view text, const std::string& source);
 
+// What a plan says it was made from, of a file whose graph or layouts may be wrong: all but the
+// mapped graph and the prediction. Throws UserError where the file is no plan.
+Plan parse_origin(std::string_view text, const std::string& source);
+
 }  // namespace tandem::plan

@@ -1,0 +1,28 @@
+// tandem check: is a plan what its model computes? Its graph without parallelization operators must
+// be the model, and what its program does to small tensors must be what one device does.
+#pragma once
+
+#include <string>
+
+#include "machine/machine.h"
+#include "plan/plan.h"
+
+namespace tandem::check {
+
+struct Report {
+  bool ok = false;
+  std::string where = {};    // a node; empty if ok
+  std::string message = {};  // empty if ok
+  std::size_t values = 0;    // tensors compared
+  double worst_error = 0;    // relative
+  bool whole = false;        // the whole program was run; else operator by operator
+  std::int64_t devices = 0;  // virtual ones, at the most
+  std::int64_t micro_batches = 1;
+  std::size_t programs = 0;  // run
+};
+
+// Of a plan that plan/json.h has read, so that it is legal. `model` is what it names, built for its
+// batch and element type.
+Report check_plan(const plan::Plan& plan, const machine::Digits& digits, const graph::Graph& model);
+
+}  // namespace tandem::check

@@ -1,0 +1,253 @@
+// Plans that are right are ok; wrong ones are not, and the report names the node.
+#include "check/check.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "check/erasure.h"
+#include "check/parts.h"
+#include "check/shrink.h"
+#include "check/step.h"
+#include "graph/text.h"
+#include "lower/lower.h"
+#include "models/model.h"
+#include "plan/random_choices_test_support.h"
+#include "strategies/grid.h"
+
+namespace tandem::check {
+namespace {
+
+using graph::Graph;
+using machine::Digits;
+using plan::Choice;
+using plan::digits_of;
+using plan::MappedGraph;
+using plan::named_choices;
+
+plan::Plan plan_of(MappedGraph mapped) {
+  plan::Plan out;
+  out.mapped = std::move(mapped);
+  return out;
+}
+
+Report check(const Graph& model, const Digits& digits, const MappedGraph& mapped) {
+  return check_plan(plan_of(mapped), digits, model);
+}
+
+// Every part of the plan alone, as if the whole program were too large.
+void expect_parts_agree(const MappedGraph& mapped, const Digits& digits) {
+  for (const auto& part : parts_of(mapped, digits)) {
+    SCOPED_TRACE(part.node);
+    for (const auto& kept : choose_digits(part.mapped, digits)) {
+      const auto small = shrink(part.mapped, kept, true);
+      ASSERT_TRUE(small.has_value());
+      const auto step =
+          compare_step(lower::lower(small->mapped, small->digits, plan::Optimizer::kSgd));
+      EXPECT_TRUE(step.agrees()) << step.where << " " << step.message;
+      EXPECT_GT(step.tensors, 0U);
+    }
+  }
+}
+
+// --- Right plans ---------------------------------------------------------------------------------
+
+TEST(Check, RandomPlansAreOk) {
+  for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 3}, {2, 2, 2}}) {
+    const auto digits = digits_of(counts);
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+      const auto model = plan::random_model(digits.devices(), seed);
+      const auto mapped = parallelize(model, digits, plan::random_choices(model, digits, seed));
+      SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}", digits.devices(), seed,
+                               graph::to_text(mapped.pcg)));
+      const auto report = check(model, digits, mapped);
+      EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+      EXPECT_TRUE(report.whole);
+      EXPECT_EQ(report.worst_error, 0);
+      expect_parts_agree(mapped, digits);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(Check, RandomPipelinesAreOk) {
+  const auto digits = digits_of({2, 2}, 4);
+  const plan::Schedule schedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    if (seed % 3 == 1) continue;  // attention's batch is too small for four micro-batches
+    const auto model = plan::random_model(16, seed);
+    plan::Chooser chooser(model, digits, seed, schedule);
+    const auto mapped = parallelize(model, digits, chooser.run(), schedule);
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, graph::to_text(mapped.pcg)));
+    const auto report = check(model, digits, mapped);
+    EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+    EXPECT_EQ(report.micro_batches, 2);
+    expect_parts_agree(mapped, digits);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Check, StrategiesAreOk) {
+  const Digits digits(machine::load_machine("summit:1"));
+  for (const char* name : {"mlp", "dlrm", "bert_large:layers=2"}) {
+    const auto model = models::parse_model(name).build(48, DType::kFp32);
+    for (const auto& s : strategies::named_strategies("best_baseline", model, digits)) {
+      SCOPED_TRACE(fmt::format("{}, {}", name, s.name));
+      const auto report = check(model, digits, parallelize(model, digits, s.choices));
+      EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+      EXPECT_TRUE(report.whole);
+      EXPECT_EQ(report.devices, 6);
+    }
+  }
+}
+
+// --- Wrong plans ---------------------------------------------------------------------------------
+
+Graph two_layers(const char* activation = "relu") {
+  return graph::parse_graph(
+      fmt::format("graph mlp\n"
+                  "%x = input() shape=[8, 8]\n"
+                  "%w1 = weight() shape=[8, 8]\n"
+                  "%w2 = weight() shape=[8, 8]\n"
+                  "%h1 = linear(%x, %w1)\n"
+                  "%a = {}(%h1)\n"
+                  "%h2 = linear(%a, %w2)\n"
+                  "%t = input() shape=[8, 8]\n"
+                  "%loss = mse(%h2, %t)\n"
+                  "return %loss\n",
+                  activation));
+}
+
+MappedGraph megatron(const Graph& model, const Digits& digits) {
+  return parallelize(model, digits,
+                     named_choices(model, digits, {{"h1", "n"}, {"a", "d1"}, {"h2", "k"}}));
+}
+
+TEST(Check, AGraphThatIsAnotherIsNotOk) {
+  const auto digits = digits_of({2});
+  const auto model = two_layers();
+  EXPECT_TRUE(check(model, digits, megatron(model, digits)).ok);
+  const auto report = check(model, digits, megatron(two_layers("tanh"), digits));
+  EXPECT_FALSE(report.ok);
+  EXPECT_EQ(report.values, 0U);
+  EXPECT_EQ(report.where, "a");
+  EXPECT_EQ(report.message,
+            "is relu(%h1) : [8, 8] in the model and tanh(%h1) : [8, 8] in the plan");
+}
+
+TEST(Check, NodesThatAreMissingOrTooManyAreNamed) {
+  const auto of = [](const char* body) {
+    return graph::parse_graph(fmt::format("graph g\n%x = input() shape=[4]\n{}", body));
+  };
+  const auto one = of("%y = relu(%x)\nreturn %y\n");
+  const auto two = of("%y = relu(%x)\n%z = tanh(%y)\nreturn %z\n");
+  EXPECT_FALSE(difference(one, one).has_value());
+  EXPECT_EQ(difference(two, one)->where, "z");
+  EXPECT_EQ(difference(two, one)->message, "is in the model and not in the plan");
+  EXPECT_EQ(difference(one, two)->where, "z");
+  EXPECT_EQ(difference(one, two)->message, "is in the plan and not in the model");
+}
+
+// The comparison itself: a program in which an all-reduce was dropped.
+TEST(Check, AProgramWithoutItsReduceIsNotOk) {
+  const auto digits = digits_of({2});
+  const auto model = two_layers();
+  auto program = lower::lower(megatron(model, digits), digits, plan::Optimizer::kSgd);
+  EXPECT_TRUE(compare_step(program).agrees());
+  for (auto& task : program.tasks) {
+    if (task.kind == lower::TaskKind::kMove && !task.backward) {
+      task.step.kind = machine::Step::kBroadcast;  // the first summand only
+    }
+  }
+  const auto step = compare_step(program);
+  EXPECT_FALSE(step.agrees());
+  EXPECT_EQ(step.where, "loss");
+  EXPECT_EQ(step.message, "the loss is not that of one device");
+  EXPECT_GT(step.worst_error, 1e-3);
+}
+
+TEST(Check, APartWithoutItsReduceIsNotOk) {
+  const auto digits = digits_of({2});
+  const auto mapped = megatron(two_layers(), digits);
+  int noticed = 0;
+  for (const auto& part : parts_of(mapped, digits)) {
+    auto program = lower::lower(part.mapped, digits, plan::Optimizer::kSgd);
+    for (auto& task : program.tasks) {
+      if (task.step.kind == machine::Step::kAllReduce) {
+        task.step.kind = machine::Step::kBroadcast;
+      }
+    }
+    noticed += compare_step(program).agrees() ? 0 : 1;
+  }
+  EXPECT_GE(noticed, 2);  // forward after h2, backward before h1
+}
+
+// --- Small copies --------------------------------------------------------------------------------
+
+std::string layouts_text(const MappedGraph& mapped) {
+  std::string out;
+  for (auto id : mapped.pcg.ids()) {
+    out +=
+        fmt::format("{} {} {}\n", mapped.pcg.node(id).name, to_text(mapped.pcg.node(id).type.shape),
+                    to_text(mapped.layouts[id.index()]));
+  }
+  return out;
+}
+
+TEST(Shrink, SizesAreSmallMultiplesOfTheDegrees) {
+  const auto digits = digits_of({2, 3});
+  const auto model =
+      models::parse_model("mlp:layers=2,inputs=768,hidden=3072,outputs=10").build(96, DType::kFp32);
+  const auto mapped = parallelize(
+      model, digits,
+      named_choices(model, digits, {{"linear1", "n d0"}, {"relu1", "d1 d0"}, {"linear2", "k d0"}}));
+  const auto kept = choose_digits(mapped, digits);
+  ASSERT_EQ(kept.size(), 1U);
+  const auto small = shrink(mapped, kept[0], true);
+  ASSERT_TRUE(small.has_value());
+  const auto text = layouts_text(small->mapped);
+  EXPECT_NE(text.find("w1 [4/2, 2]*3 0r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("linear1 [6/3, 4/2] 10\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("linear2 [6/3, 2]+2 p0\n"), std::string::npos) << text;
+}
+
+// Windows and groups, which attributes fix, do not keep a network of images large.
+TEST(Shrink, ConvolutionsAreSmall) {
+  const auto digits = digits_of({2});
+  const auto model = graph::parse_graph(
+      "graph g\n"
+      "%x = input() shape=[64, 3, 224, 224]\n"
+      "%w1 = weight() shape=[64, 3, 7, 7]\n"
+      "%w2 = weight() shape=[64, 2, 3, 3]\n"
+      "%c1 = conv2d(%x, %w1) stride=[2, 2] padding=[3, 3]\n"
+      "%c2 = conv2d(%c1, %w2) padding=[1, 1] groups=32\n"
+      "%y = add(%c1, %c2)\n"
+      "%p = global_avg_pool(%y)\n"
+      "%t = input() shape=[64, 64]\n"
+      "%loss = mse(%p, %t)\n"
+      "return %loss\n");
+  std::map<std::string, std::string> words = {
+      {"c1", "b"}, {"c2", "b"}, {"y", "d0"}, {"p", "b"}, {"loss", "d0"}};
+  const auto mapped = parallelize(model, digits, named_choices(model, digits, words));
+  const auto small = shrink(mapped, choose_digits(mapped, digits)[0], true);
+  ASSERT_TRUE(small.has_value());
+  EXPECT_LT(work_of(*small), 1e6) << layouts_text(small->mapped);
+  const auto report = check(model, digits, mapped);
+  EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+}
+
+TEST(Shrink, DigitsThatDoTheSameAreOne) {
+  const auto digits = digits_of({2, 2, 2, 2, 2, 2, 3});  // 192 devices
+  const auto model = two_layers();
+  std::map<std::string, std::string> words;
+  for (const char* node : {"h1", "a", "h2", "loss"}) words[node] = "d0 d0 d0 * * * *";
+  const auto mapped = parallelize(model, digits, named_choices(model, digits, words));
+  const auto kept = choose_digits(mapped, digits);
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(kept[0].space.size(), 3U);  // one of the first, one of the last, and the 3
+  const auto report = check(model, digits, mapped);
+  EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+  EXPECT_EQ(report.devices, 12);
+}
+
+}  // namespace
+}  // namespace tandem::check

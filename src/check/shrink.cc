@@ -1,0 +1,399 @@
+#include "check/shrink.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "machine/node_layout.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "ops/sources.h"
+
+namespace tandem::check {
+
+namespace {
+
+using graph::NodeId;
+using machine::Digits;
+using machine::Layout;
+
+// The dimensions of all tensors, tied where an operator runs them together: those of a class get
+// new sizes by one law.
+class Classes {
+ public:
+  explicit Classes(const graph::Graph& pcg) : pcg_(pcg) {
+    for (auto id : pcg.ids()) {
+      first_.push_back(parent_.size());
+      for (auto size : pcg.node(id).type.shape.sizes) {
+        parent_.push_back(parent_.size());
+        sizes_.push_back({size});
+      }
+    }
+    fixed_.resize(parent_.size());
+    windowed_.resize(parent_.size());
+    found_by_.resize(pcg.size());
+    degree_.assign(parent_.size(), 1);
+    for (auto id : pcg.ids()) {
+      if (is_parallel(pcg.node(id))) {
+        for (std::size_t d = 0; d < rank(id); ++d) tie(dim(id, d), dim(pcg.inputs(id)[0], d));
+      } else if (pcg.node(id).op.role() == ops::Role::kCompute) {
+        tie_operator(id);
+      }
+    }
+  }
+
+  void cut(NodeId id, std::size_t d, std::int64_t degree) {
+    auto& all = degree_[root(dim(id, d))];
+    all = std::lcm(all, degree);
+  }
+
+  // Does the operator read windows? Then its result's sizes along them are what they come out as:
+  // `find_sizes` says them, until they are forgotten.
+  [[nodiscard]] bool reads_windows(NodeId id) const { return !found_by_[id.index()].empty(); }
+  void find_sizes(NodeId id, const Shape& sizes) {
+    for (auto d : found_by_[id.index()]) found_.try_emplace(root(dim(id, d)), sizes[d]);
+  }
+  void forget_sizes() { found_.clear(); }
+
+  // Keeps the size of one more dimension that the node reads or makes, first ones last (batches are
+  // cheap to shrink and seldom fixed), what is read in windows only with `windows`. Returns whether
+  // there was one.
+  bool fix_one(NodeId id, bool windows) {
+    std::vector<NodeId> tensors(pcg_.inputs(id).begin(), pcg_.inputs(id).end());
+    tensors.push_back(id);
+    for (const bool first : {false, true}) {
+      for (auto n : tensors) {
+        for (auto d = rank(n); d-- > 0;) {
+          const auto r = root(dim(n, d));
+          if ((d == 0) != first || fixed_[r] || (windowed_[r] && !windows)) continue;
+          fixed_[r] = true;
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::int64_t new_size(NodeId id, std::size_t d, bool twice, std::int64_t window) {
+    const auto r = root(dim(id, d));
+    const auto size = pcg_.node(id).type.shape.sizes[d];
+    if (fixed_[r]) return size;
+    if (const auto at = found_.find(r); at != found_.end()) return at->second;
+    const auto& sizes = sizes_[r];
+    const auto least = degree_[r];
+    if (sizes.size() == 1 && windowed_[r]) return std::min(size, std::lcm(window, least));
+    if (sizes.size() == 1) return std::min(size, twice ? 2 * least : least);
+    std::int64_t divisor = 0;
+    for (auto s : sizes) divisor = std::gcd(divisor, s % least == 0 ? s / least : s);
+    if (twice && divisor % 2 == 0) divisor /= 2;
+    return size / divisor;
+  }
+
+ private:
+  [[nodiscard]] std::size_t dim(NodeId id, std::size_t d) const { return first_[id.index()] + d; }
+  [[nodiscard]] std::size_t rank(NodeId id) const { return pcg_.node(id).type.shape.rank(); }
+
+  std::size_t root(std::size_t at) {
+    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
+    return at;
+  }
+
+  void tie(std::size_t a, std::size_t b) {
+    a = root(a);
+    b = root(b);
+    if (a == b) return;
+    parent_[b] = a;
+    sizes_[a].merge(sizes_[b]);
+    degree_[a] = std::lcm(degree_[a], degree_[b]);
+    fixed_[a] = fixed_[a] || fixed_[b];
+    windowed_[a] = windowed_[a] || windowed_[b];
+  }
+
+  void tie_operator(NodeId id) {
+    constexpr auto kNone = static_cast<std::size_t>(-1);
+    const auto& map = signature_of(pcg_, id).map;
+    std::vector<std::size_t> of_factor(map.factors.size(), kNone);
+    std::vector<ops::FactorId> kept;
+    const auto visit = [&](NodeId tensor, const term::Dims& dims) {
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        const auto at = dim(tensor, d);
+        if (is_window(dims[d])) {
+          windowed_[root(at)] = true;
+          for (const auto& part : dims[d].at.parts) {
+            const int result = map.output_dim(part.factor);
+            if (result < 0) kept.push_back(part.factor);
+            if (result < 0) continue;
+            found_by_[id.index()].insert(static_cast<std::size_t>(result));
+            windowed_[root(dim(id, static_cast<std::size_t>(result)))] = true;
+          }
+          continue;
+        }
+        // Of a product the major factor shrinks with the dimension, the others keep their size.
+        const auto& carriers = dims[d].carriers;
+        const bool exact = dims[d].exact && !carriers.empty();
+        const auto parts = exact ? std::vector{carriers[0]} : factors_of(dims[d]);
+        if (exact) kept.insert(kept.end(), carriers.begin() + 1, carriers.end());
+        for (auto f : parts) {
+          sizes_[root(at)].insert(map.factors[f].size);
+          if (of_factor[f] == kNone) of_factor[f] = at;
+          tie(of_factor[f], at);
+        }
+      }
+    };
+    for (std::size_t i = 0; i < map.inputs.size(); ++i) visit(pcg_.inputs(id)[i], map.inputs[i]);
+    visit(id, map.output);
+    for (auto f : kept) {
+      if (of_factor[f] != kNone) fixed_[root(of_factor[f])] = true;
+    }
+  }
+
+  static bool is_window(const term::Dim& dim) {
+    if (dim.exact) return false;
+    return dim.at.parts.size() > 1 ||
+           std::ranges::any_of(dim.at.parts, [](const auto& p) { return p.coefficient != 1; });
+  }
+
+  static std::vector<ops::FactorId> factors_of(const term::Dim& dim) {
+    std::vector<ops::FactorId> out;
+    for (const auto& part : dim.at.parts) out.push_back(part.factor);
+    return out;
+  }
+
+  const graph::Graph& pcg_;
+  std::vector<std::size_t> first_;  // by node
+  std::vector<std::size_t> parent_;
+  // Of a class, at its root.
+  std::vector<std::set<std::int64_t>> sizes_;
+  std::vector<std::int64_t> degree_;
+  std::vector<bool> fixed_;
+  std::vector<bool> windowed_;
+  std::map<std::size_t, std::int64_t> found_;
+  std::vector<std::set<std::size_t>> found_by_;  // by node: the dimensions of its result
+};
+
+Digits small_digits(const KeptDigits& kept) {
+  machine::Machine machine;
+  for (const auto& digit : kept.space) machine.levels.emplace_back().count = digit.size;
+  return Digits(machine, kept.micro_batches);
+}
+
+class Shrinker {
+ public:
+  Shrinker(const plan::MappedGraph& mapped, const KeptDigits& kept, bool twice)
+      : mapped_(mapped),
+        kept_(kept),
+        twice_(twice),
+        digits_(small_digits(kept)),
+        classes_(mapped.pcg) {
+    for (auto id : mapped.pcg.ids()) {
+      const auto& layout = layouts_.emplace_back(small(mapped.layouts[id.index()]));
+      for (std::size_t d = 0; d < mapped.pcg.node(id).type.shape.rank(); ++d) {
+        classes_.cut(id, d, digits_.group_size(layout.digits(machine::DigitRole::dim(d))));
+      }
+    }
+  }
+
+  // Where an operator does not come out in the sizes that were chosen, its windows do not fit, or
+  // an attribute says otherwise: its tensors keep theirs.
+  std::optional<Small> run() {
+    while (true) {
+      const auto wrong = build();
+      if (!wrong) return Small{std::move(out_), digits_};
+      if (classes_.reads_windows(*wrong) && window_ < kLargestWindow) {
+        window_ *= 2;
+        continue;
+      }
+      window_ = kLeastWindow;
+      if (!classes_.fix_one(*wrong, false) && !classes_.fix_one(*wrong, true)) return std::nullopt;
+    }
+  }
+
+ private:
+  [[nodiscard]] Layout small(const Layout& layout) const {
+    const std::size_t time = digits_.time() != 0 ? 1 : 0;
+    Layout out(digits_.count(), machine::DigitRole::kIdle);
+    if (time != 0) out.set(0, layout[0]);
+    for (std::size_t i = 0; i < kept_.space.size(); ++i) {
+      out.set(i + time, layout[kept_.space[i].digit]);
+    }
+    return out;
+  }
+
+  // The first node that cannot be made, if any.
+  std::optional<NodeId> build() {
+    out_ = {};
+    classes_.forget_sizes();
+    image_.assign(mapped_.pcg.size(), NodeId());
+    graph::GraphBuilder builder(mapped_.pcg.name());
+    for (auto id : mapped_.pcg.ids()) {
+      try {
+        if (!add(builder, id)) return id;
+      } catch (const UserError&) {
+        return id;
+      }
+    }
+    std::vector<NodeId> outputs;
+    for (auto o : mapped_.pcg.outputs()) outputs.push_back(image_[o.index()]);
+    out_.pcg = builder.finish(std::move(outputs));
+    out_.schedule = mapped_.schedule;
+    out_.schedule.micro_batches = kept_.micro_batches;
+    out_.schedule.digits = 0;
+    const std::size_t time = digits_.time() != 0 ? 1 : 0;
+    for (std::size_t i = 0; i < kept_.space.size(); ++i) {
+      const auto is_rank = mapped_.schedule.digits >> kept_.space[i].digit & 1U;
+      out_.schedule.digits |= is_rank << (i + time);
+    }
+    return std::nullopt;
+  }
+
+  bool add(graph::GraphBuilder& builder, NodeId id) {
+    const auto& node = mapped_.pcg.node(id);
+    const auto& layout = layouts_[id.index()];
+    std::vector<NodeId> inputs;
+    for (auto i : mapped_.pcg.inputs(id)) inputs.push_back(image_[i.index()]);
+    if (classes_.reads_windows(id)) find_sizes(builder, id, inputs);
+    const auto shape = parallel_shape(layout, new_sizes(id), digits_);
+    if (!shape) return false;
+    auto op = std::optional(with_new_sizes(id, *shape));
+    if (is_parallel(node)) {
+      const auto from = mapped_.pcg.inputs(id)[0];
+      if (layouts_[from.index()] == layout) {
+        image_[id.index()] = inputs[0];
+        return true;
+      }
+      op = parallel_op(builder.node(inputs[0]).type.shape, *shape);
+    }
+    if (!op) return false;
+    image_[id.index()] = builder.add(*op, inputs, node.name);
+    out_.layouts.push_back(layout);
+    out_.stage.push_back(mapped_.stage[id.index()]);
+    out_.remake.push_back(mapped_.remake[id.index()]);
+    return builder.node(image_[id.index()]).type.shape == *shape;
+  }
+
+  void find_sizes(const graph::GraphBuilder& builder, NodeId id,
+                  const std::vector<NodeId>& inputs) {
+    std::vector<TensorType> types;
+    for (auto i : inputs) types.push_back(builder.node(i).type);
+    const auto op = with_new_sizes(id, {});
+    classes_.find_sizes(id, graph::result_type(op, types).shape.sizes);
+  }
+
+  Shape new_sizes(NodeId id) {
+    Shape out = mapped_.pcg.node(id).type.shape.sizes;
+    for (std::size_t d = 0; d < out.rank(); ++d) out[d] = classes_.new_size(id, d, twice_, window_);
+    return out;
+  }
+
+  // The operator with the attributes that hold sizes made small like these.
+  ops::Op with_new_sizes(NodeId id, const ParallelShape& shape) {
+    const auto& op = mapped_.pcg.node(id).op;
+    if (op.role() == ops::Role::kSource) return with_new_range(ops::with_shape(op, shape), id);
+    if (op.is(ops::kReshape) || op.is(ops::kExpand)) {
+      return ops::make_op(op.spec(), ops::Reshape{{shape.sizes.begin(), shape.sizes.end()}});
+    }
+    if (op.is(ops::kConv2d)) {
+      auto attributes = op.get<ops::Conv2d>();
+      const auto x = mapped_.pcg.inputs(id)[0];
+      attributes.groups =
+          attributes.groups * new_sizes(x)[1] / mapped_.pcg.node(x).type.shape.sizes[1];
+      if (attributes.groups > 0) return ops::make_op(ops::kConv2d, attributes);
+    }
+    return op;
+  }
+
+  // The operator between two types that differ in one degree, or in none.
+  static std::optional<ops::Op> parallel_op(const ParallelShape& from, const ParallelShape& to) {
+    std::optional<ops::Op> out;
+    int changes = 0;
+    const auto changed = [&](const ops::OpSpec& spec, auto attributes) {
+      ++changes;
+      out = ops::make_op(spec, attributes);
+    };
+    for (std::size_t d = 0; d < from.rank(); ++d) {
+      const auto dim = static_cast<std::int64_t>(d);
+      const auto a = from.degrees[d];
+      const auto b = to.degrees[d];
+      if (b > a) changed(ops::kPartition, ops::DimDegree{dim, b / a});
+      if (a > b) changed(ops::kCombine, ops::DimDegree{dim, a / b});
+    }
+    if (to.replicas > from.replicas) {
+      changed(ops::kReplicate, ops::Degree{to.replicas / from.replicas});
+    } else if (to.replicas < from.replicas) {
+      changed(ops::kUnreplicate, ops::Degree{from.replicas / to.replicas});
+    }
+    if (to.partial < from.partial) changed(ops::kReduce, ops::Degree{from.partial / to.partial});
+    if (changes == 0) return ops::make_op(ops::kSend, ops::NoAttributes{});
+    return changes == 1 ? out : std::nullopt;
+  }
+
+  // Indices are below the number of rows that a reader has for them.
+  ops::Op with_new_range(const ops::Op& op, NodeId id) {
+    if (!op.is(ops::kInput) || op.get<ops::Source>().below == 0) return op;
+    auto source = op.get<ops::Source>();
+    for (auto user : mapped_.pcg.ids()) {
+      for (auto i : mapped_.pcg.inputs(user)) {
+        if (start_of(i) == id && !is_parallel(mapped_.pcg.node(user))) narrow(source.below, user);
+      }
+    }
+    return ops::make_op(ops::kInput, source);
+  }
+
+  [[nodiscard]] NodeId start_of(NodeId id) const {
+    while (is_parallel(mapped_.pcg.node(id))) id = mapped_.pcg.inputs(id)[0];
+    return id;
+  }
+
+  void narrow(std::int64_t& below, NodeId user) {
+    const auto full = below;
+    for (auto i : mapped_.pcg.inputs(user)) {
+      const auto& sizes = mapped_.pcg.node(i).type.shape.sizes;
+      for (std::size_t d = 0; d < sizes.rank(); ++d) {
+        if (sizes[d] == full) below = std::min(below, classes_.new_size(i, d, twice_, window_));
+      }
+    }
+  }
+
+  const plan::MappedGraph& mapped_;
+  const KeptDigits& kept_;
+  bool twice_;
+  static constexpr std::int64_t kLeastWindow = 4;
+  static constexpr std::int64_t kLargestWindow = 512;
+  std::int64_t window_ = kLeastWindow;  // the size of what is read in windows
+  Digits digits_;
+  Classes classes_;
+  std::vector<Layout> layouts_;  // by node
+  std::vector<NodeId> image_;    // by node
+  plan::MappedGraph out_;
+};
+
+}  // namespace
+
+std::optional<Small> shrink(const plan::MappedGraph& mapped, const KeptDigits& kept, bool twice) {
+  return Shrinker(mapped, kept, twice).run();
+}
+
+double work_of(const Small& small) {
+  const auto& pcg = small.mapped.pcg;
+  double total = 0;
+  for (auto id : pcg.ids()) {
+    if (pcg.node(id).op.role() != ops::Role::kCompute) continue;
+    const auto& s = signature_of(pcg, id);
+    std::vector<Layout> inputs;
+    for (auto i : pcg.inputs(id)) inputs.push_back(small.mapped.layouts[i.index()]);
+    const auto uses = infer_node_layout(s, inputs);
+    CHECK(uses.has_value(), pcg.node(id).name);
+    double terms = 1;
+    for (const auto& f : s.map.factors) terms *= static_cast<double>(f.size);
+    for (std::size_t i = 0; i < small.digits.count(); ++i) {
+      const auto use = uses->uses[i];
+      if (!use.is_factor() && !use.is_idle()) terms *= static_cast<double>(small.digits[i].size);
+    }
+    total += terms;
+  }
+  return total;
+}
+
+}  // namespace tandem::check

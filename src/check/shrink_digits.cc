@@ -1,0 +1,104 @@
+// Which digits a small plan keeps.
+#include <algorithm>
+#include <set>
+
+#include "check/shrink.h"
+
+namespace tandem::check {
+
+namespace {
+
+using machine::Digits;
+
+constexpr std::int64_t kMostDevices = 64;
+
+std::int64_t least_divisor(std::int64_t n) {
+  std::int64_t d = 2;
+  while (n % d != 0) ++d;
+  return d;
+}
+
+// 2 or 3, unless a tensor lies at a later place.
+std::int64_t small_size(const plan::MappedGraph& mapped, std::size_t digit, std::int64_t size) {
+  if (size <= 3) return size;
+  std::int64_t least = 2;
+  for (const auto& layout : mapped.layouts) {
+    if (layout[digit].is_idle()) least = std::max(least, layout[digit].place() + 1);
+  }
+  while (least_divisor(least) != least) ++least;
+  return least;
+}
+
+std::int64_t small_micro_batches(const plan::Schedule& schedule, std::int64_t ranks) {
+  const auto n = schedule.micro_batches;
+  if (n <= 3) return n;
+  const auto unit = schedule.order == plan::Order::kInterleaved ? ranks : 1;
+  return unit > 1 ? unit : least_divisor(n);
+}
+
+std::int64_t devices(const std::vector<KeptDigits::Kept>& digits) {
+  std::int64_t out = 1;
+  for (const auto& d : digits) out *= d.size;
+  return out;
+}
+
+// What the digit does to every tensor.
+std::vector<machine::DigitRole> roles(const plan::MappedGraph& mapped, std::size_t digit) {
+  std::vector<machine::DigitRole> out;
+  for (const auto& layout : mapped.layouts) out.push_back(layout[digit]);
+  return out;
+}
+
+// Groups of at most `most` devices, or of one digit.
+std::vector<std::vector<KeptDigits::Kept>> groups_of(const std::vector<KeptDigits::Kept>& digits,
+                                                     std::int64_t most) {
+  std::vector<std::vector<KeptDigits::Kept>> out;
+  for (const auto& digit : digits) {
+    if (out.empty() || devices(out.back()) * digit.size > most) out.emplace_back();
+    out.back().push_back(digit);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<KeptDigits> choose_digits(const plan::MappedGraph& mapped, const Digits& digits) {
+  const auto pipeline = mapped.schedule.digits;
+  std::vector<KeptDigits::Kept> ranks;
+  std::vector<KeptDigits::Kept> all;
+  std::vector<KeptDigits::Kept> different;
+  std::set<std::pair<std::int64_t, std::vector<machine::DigitRole>>> known;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (digits[i].level == machine::kTimeLevel) continue;
+    if ((pipeline >> i & 1U) != 0) {
+      ranks.push_back({i, digits[i].size});
+      continue;
+    }
+    all.push_back({i, digits[i].size});
+    const auto size = small_size(mapped, i, digits[i].size);
+    if (known.emplace(size, roles(mapped, i)).second) different.push_back({i, size});
+  }
+  const auto micro_batches = small_micro_batches(mapped.schedule, digits.group_size(pipeline));
+  const auto choice = [&](std::vector<KeptDigits::Kept> kept) {
+    kept.insert(kept.end(), ranks.begin(), ranks.end());
+    std::ranges::sort(kept, {}, &KeptDigits::Kept::digit);
+    return KeptDigits{std::move(kept), micro_batches};
+  };
+  const auto most = std::max<std::int64_t>(kMostDevices / devices(ranks), 4);
+  if (devices(all) <= most) return {choice(all)};
+  if (devices(different) <= most) return {choice(different)};
+  std::int64_t half = 2;
+  while ((half + 1) * (half + 1) <= most) ++half;
+  const auto groups = groups_of(different, half);
+  std::vector<KeptDigits> out;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (std::size_t j = i + 1; j < groups.size(); ++j) {
+      auto kept = groups[i];
+      kept.insert(kept.end(), groups[j].begin(), groups[j].end());
+      out.push_back(choice(std::move(kept)));
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::check

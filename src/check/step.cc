@@ -1,0 +1,93 @@
+#include "check/step.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "graph/sequential.h"
+#include "lower/task_interpreter.h"
+
+namespace tandem::check {
+
+namespace {
+
+using term::Field;
+
+constexpr std::int64_t kLearningRate = 3;
+
+template <class T>
+Dense<T> updated(Dense<T> weight, const Dense<T>& gradient) {
+  const T factor = term::Numbers<T>::from_index(-kLearningRate);
+  for (std::size_t i = 0; i < weight.data.size(); ++i) weight.data[i] += factor * gradient.data[i];
+  return weight;
+}
+
+double error(const Dense<double>& actual, const Dense<double>& expected) {
+  double largest = 0;
+  double difference = 0;
+  for (std::size_t i = 0; i < expected.data.size(); ++i) {
+    largest = std::max(largest, std::abs(expected.data[i]));
+    difference = std::max(difference, std::abs(actual.data[i] - expected.data[i]));
+  }
+  return largest == 0 ? difference : difference / largest;
+}
+
+// Calls visit(node, what it is, actual, expected) for every tensor that there is to compare;
+// `actual` is null where the program has none.
+template <class T, class Visit>
+bool for_each_result(const lower::Program& program, Visit&& visit) {
+  const auto serial = graph::erase_parallelism(program.pcg);
+  const auto values = graph::run_forward(serial, graph::feed_values<T>(serial));
+  const auto gradients = graph::run_backward(serial, values, graph::loss_seed<T>(serial));
+  const auto execution = lower::run_program(program, graph::feed_values<T>(program.pcg),
+                                            term::Numbers<T>::from_index(kLearningRate));
+  const auto step = lower::step_result(program, execution);
+  const auto loss = serial.outputs()[0];
+  visit(serial.node(loss).name, "the loss", &step.loss, values[loss.index()]);
+  for (auto id : serial.ids()) {
+    const auto& node = serial.node(id);
+    const auto& gradient = gradients[id.index()];
+    if (!is_weight(node) || gradient.data.empty()) continue;
+    const auto find = [&](const auto& map) {
+      const auto at = map.find(node.name);
+      return at == map.end() ? nullptr : &at->second;
+    };
+    visit(node.name, "the gradient", find(step.gradients), gradient);
+    visit(node.name, "the updated weight", find(step.weights),
+          updated(values[id.index()], gradient));
+  }
+  return step.replicas_agree;
+}
+
+double worst_error_in_double(const lower::Program& program) {
+  double worst = 0;
+  for_each_result<double>(program, [&](const std::string& /*node*/, const char* /*what*/,
+                                       const auto* actual, const auto& expected) {
+    const bool same_shape = actual != nullptr && actual->shape == expected.shape;
+    worst = std::max(worst, same_shape ? error(*actual, expected) : 1);
+  });
+  return worst;
+}
+
+}  // namespace
+
+Comparison compare_step(const lower::Program& program) {
+  Comparison out;
+  const bool replicas_agree = for_each_result<Field>(
+      program,
+      [&](const std::string& node, const char* what, const auto* actual, const auto& expected) {
+        ++out.tensors;
+        if (!out.agrees() || (actual != nullptr && *actual == expected)) return;
+        out.where = node;
+        out.message = fmt::format("{} {}", what,
+                                  actual == nullptr ? "is not made" : "is not that of one device");
+      });
+  if (out.agrees() && !replicas_agree) {
+    out.where = program.pcg.node(program.pcg.outputs()[0]).name;
+    out.message = "copies of the loss, a gradient or a weight differ";
+  }
+  if (!out.agrees()) out.worst_error = worst_error_in_double(program);
+  return out;
+}
+
+}  // namespace tandem::check

@@ -1,0 +1,107 @@
+// tandem check: is a plan what its model computes?
+#include "check/check.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "plan/json.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct Flags {
+  bool json = false;
+  std::string path;
+  bool allow_unproved = false;
+};
+
+check::Report wrong(const std::string& where, const std::string& message) {
+  check::Report out;
+  out.where = where;
+  out.message = message;
+  return out;
+}
+
+// A plan that is wrong is a result; a file that is no plan, or is for a machine that is not there,
+// is an error.
+check::Report check_text(const std::string& text, const std::string& path,
+                         const plan::Plan& origin) {
+  const auto machine = machine::load_machine(origin.machine);
+  plan::Plan plan;
+  try {
+    plan = plan::parse_plan(text, path);
+  } catch (const UserError& error) {
+    return wrong(error.where, error.message);
+  }
+  graph::Graph model;
+  try {
+    model = load_model(plan.model).build(plan.batch, plan.dtype);
+  } catch (const UserError& error) {
+    return wrong(plan.model, fmt::format("the model cannot be built: {}", error.what()));
+  }
+  return check::check_plan(plan, digits_of(plan, machine), model);
+}
+
+std::string compared(const check::Report& report) {
+  return report.whole ? "whole program" : "operator by operator";
+}
+
+Json report_json(const check::Report& report, const plan::Plan& origin) {
+  Json out = echo(origin);
+  out["ok"] = report.ok;
+  out["steps"] = 0;
+  out["unproved_rules"] = Json::array();
+  out["values_checked"] = report.values;
+  out["worst_error"] = report.worst_error;
+  out["compared"] = report.values > 0 ? Json(compared(report)) : Json();
+  out["programs"] = report.programs;
+  out["virtual_devices"] = report.devices;
+  out["micro_batches"] = report.micro_batches;
+  if (!report.ok) {
+    out["where"] = report.where;
+    out["message"] = report.message;
+  }
+  return out;
+}
+
+void print(const check::Report& report, const plan::Plan& origin) {
+  std::cout << fmt::format("{} on {}, batch {}, strategy {}: {}\n", origin.model, origin.machine,
+                           origin.batch, origin.strategy, report.ok ? "ok" : "not ok");
+  if (!report.ok) std::cout << fmt::format("  {}: {}\n", report.where, report.message);
+  if (report.values == 0) return;
+  std::cout << fmt::format(
+      "  compared {} with one device, {}: {} on at most {}, worst error {:.3g}\n",
+      counted(static_cast<std::int64_t>(report.values), "tensor"), compared(report),
+      counted(static_cast<std::int64_t>(report.programs), "small program"),
+      counted(report.devices, "virtual device"), report.worst_error);
+}
+
+int run(const Flags& flags) {
+  const auto text = read_file(flags.path);
+  const auto origin = plan::parse_origin(text, flags.path);
+  const auto report = check_text(text, flags.path, origin);
+  if (flags.json) {
+    print_json(report_json(report, origin));
+  } else {
+    print(report, origin);
+  }
+  return report.ok ? ExitCode::kDone : ExitCode::kCannot;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(app, "check", "check that a plan computes what its model does",
+                              "check plan.json", flags->json);
+  command->add_option("plan", flags->path, "a plan.json")->required();
+  command->add_flag("--allow-unproved", flags->allow_unproved,
+                    "accept a derivation that uses rules without a proof");
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+}  // namespace tandem::cli
