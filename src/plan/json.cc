@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "graph/text.h"
 #include "machine/machine.h"
 
@@ -180,6 +181,10 @@ std::string to_json(const Plan& plan) {
         {"memory_bytes", static_cast<std::int64_t>(plan.memory.value)}}},
   };
   return out.dump(1) + "\n";
+}
+
+bool is_plan(std::string_view text) {
+  return trim(text).starts_with('{') && text.find("\"tandem_plan\"") != std::string_view::npos;
 }
 
 Plan parse_plan(std::string_view text, const std::string& source) {
