@@ -1,4 +1,5 @@
-// tandem show: a network, built in or in a file, as text to read, or its figures as JSON.
+// tandem show: a network, built in or in a file, as text to read, for Graphviz, or its figures as
+// JSON; with a machine, or of a plan, what every device does.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,10 +8,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/show_mapped.h"
 #include "graph/json.h"
 #include "graph/text.h"
 #include "import/onnx.h"
+#include "plan/json.h"
+#include "report/dot.h"
 #include "report/graph_text.h"
 
 namespace tandem::cli {
@@ -21,10 +24,24 @@ struct Flags {
   bool json = false;
   bool unfolded = false;
   bool graph_json = false;
+  bool text = false;
+  bool dot = false;
   std::string model;
+  std::string machine;
+  std::string strategy = "dp";
+  std::string optimizer;                     // empty: not given
+  std::vector<std::string> not_with_a_plan;  // those given
+
   std::vector<std::string> dims;  // NAME=SIZE
   std::int64_t batch = 0;         // 0: not given
   std::string dtype;              // empty: not given
+
+  [[nodiscard]] Form form() const {
+    if (graph_json) return Form::kGraphJson;
+    if (json) return Form::kJson;
+    if (dot) return Form::kDot;
+    return text ? Form::kText : Form::kWords;
+  }
 };
 
 struct Shown {
@@ -147,16 +164,53 @@ std::string import_comments(const Shown& shown) {
   return out;
 }
 
-void show(const Flags& flags) {
+void show_graph(const Flags& flags) {
+  for (const auto& flag : flags.not_with_a_plan) {
+    if (flag != "--strategy" && flag != "--optimizer") continue;
+    throw UserError("flag", flag, "needs --machine", "`tandem machines` lists them");
+  }
   const auto shown = load(flags);
-  if (flags.graph_json) {
-    std::cout << graph::to_json(shown.graph);
-  } else if (flags.json) {
-    print_json(figures(shown));
-  } else if (flags.unfolded) {
-    std::cout << import_comments(shown) << graph::to_text(shown.graph);
+  const auto alike = [&](graph::NodeId, graph::NodeId) { return !flags.unfolded; };
+  switch (flags.form()) {
+    case Form::kGraphJson:
+      std::cout << graph::to_json(shown.graph);
+      return;
+    case Form::kJson:
+      print_json(figures(shown));
+      return;
+    case Form::kDot:
+      std::cout << report::dot(shown.graph, report::blocks_of(shown.graph, alike));
+      return;
+    case Form::kText:
+    case Form::kWords:
+      std::cout << import_comments(shown)
+                << (flags.unfolded ? graph::to_text(shown.graph)
+                                   : report::graph_text(shown.graph, shown.title()));
+      return;
+  }
+}
+
+bool is_plan_file(const std::string& path) {
+  return std::filesystem::is_regular_file(path) && plan::is_plan(read_file(path));
+}
+
+void show(const Flags& flags) {
+  const Job job{.model_text = flags.model,
+                .machine_text = flags.machine,
+                .batch = flags.batch,
+                .optimizer = flags.optimizer,
+                .dtype = flags.dtype.empty() ? "fp32" : flags.dtype,
+                .memory = {},
+                .dims = {}};
+  if (is_plan_file(flags.model)) {
+    show_mapped(lower_plan(job, flags.not_with_a_plan), flags.form(), flags.unfolded);
+  } else if (flags.machine.empty()) {
+    show_graph(flags);
+  } else if (!flags.dims.empty()) {
+    throw UserError("flag", "--dim", "does not go with --machine",
+                    fmt::format("sizes stand in the model: {}:{}", flags.model, flags.dims[0]));
   } else {
-    std::cout << import_comments(shown) << report::graph_text(shown.graph, shown.title());
+    show_mapped(lower_strategy(job, flags.strategy), flags.form(), flags.unfolded);
   }
 }
 
@@ -164,20 +218,41 @@ void show(const Flags& flags) {
 
 void add_show(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<Flags>();
-  auto* command = add_command(app, "show", "print a network's graph; the text parses back",
-                              "show mlp:layers=4 --batch 64", flags->json);
+  auto* command =
+      add_command(app, "show", "print a network's graph, or what every device does with it",
+                  "show bert_large --machine summit:2 --strategy megatron", flags->json);
   command
       ->add_option("model", flags->model,
-                   "NAME or NAME:key=value,..., or a file: graph text, graph JSON, ONNX")
+                   "NAME or NAME:key=value,..., or a file: a plan, graph text, graph JSON, ONNX")
       ->required();
-  command->add_option("--batch", flags->batch, "global batch; default: 1")->check(kPositive);
+  command
+      ->add_option("--batch", flags->batch,
+                   "global batch; default: 1, with --machine the published one")
+      ->check(kPositive);
   command->add_option("--dtype", flags->dtype, "element type; default: fp32")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   command->add_option("--dim", flags->dims, "NAME=SIZE: a symbolic dimension of an ONNX file");
+  command->add_option("--machine", flags->machine, "NAME:SIZE or a machine file");
+  command->add_option("--strategy", flags->strategy,
+                      "dp, megatron:tp=N, ... (docs/strategies.md); default, with --machine: dp");
+  command->add_option("--optimizer", flags->optimizer, "default: the published one")
+      ->check(CLI::IsMember({"sgd", "adam"}));
+  command->add_flag("--text", flags->text, "the graph's text, which parses back");
+  command->add_flag("--dot", flags->dot, "for Graphviz: tandem show mlp --dot | dot -Tsvg");
   command->add_flag("--graph-json", flags->graph_json,
                     "the graph as JSON, which `show` reads, too");
   command->add_flag("--unfolded", flags->unfolded, "every node on a line of its own");
-  command->callback([flags] { show(*flags); });
+  for (const char* flag : {"--text", "--dot", "--graph-json"}) {
+    for (const char* other : {"--text", "--dot", "--graph-json", "--json"}) {
+      if (std::string_view(flag) != other) command->get_option(flag)->excludes(other);
+    }
+  }
+  command->callback([flags, command] {
+    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--strategy", "--dim"}) {
+      if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
+    }
+    show(*flags);
+  });
 }
 
 }  // namespace tandem::cli

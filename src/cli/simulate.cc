@@ -5,9 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/command.h"
-#include "lower/lower.h"
-#include "plan/json.h"
+#include "cli/lowered.h"
 #include "report/plan_text.h"
 
 namespace tandem::cli {
@@ -22,52 +20,23 @@ struct Flags {
   std::vector<std::string> not_with_a_plan;  // those given
 };
 
-struct Simulated {
-  Json echo;
-  std::int64_t batch;
-  machine::Machine machine;
-  lower::Program program;
-  sim::Simulation simulation;
-};
-
-Simulated simulate_plan(const Flags& flags) {
-  for (const auto& flag : flags.not_with_a_plan) {
-    throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+Lowered lower_job(const Flags& flags) {
+  if (flags.job.model_text.ends_with(".json")) {
+    return lower_plan(flags.job, flags.not_with_a_plan);
   }
-  const auto plan = plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
-  if (!flags.job.machine_text.empty() && flags.job.machine_text != plan.machine) {
-    throw UserError(
-        "flag", "--machine",
-        fmt::format("is {} and the plan is for {}", flags.job.machine_text, plan.machine));
-  }
-  auto machine = machine::load_machine(plan.machine);
-  auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
-  auto simulation = sim::simulate(program, machine);
-  return {echo(plan), plan.batch, std::move(machine), std::move(program), std::move(simulation)};
-}
-
-Simulated simulate_strategy(const Flags& flags) {
   if (flags.job.machine_text.empty()) {
     throw UserError("flag", "--machine", "is needed with a model", "`tandem machines` lists them");
   }
-  const auto setup = resolve(flags.job);
-  const auto best = cost_named_strategy(setup, flags.strategy);
-  return {
-      echo(make_plan(setup, best)), setup.batch, setup.machine,
-      lower::lower(best.mapped, machine::Digits(setup.machine, best.mapped.schedule.micro_batches),
-                   setup.options.optimizer),
-      best.simulation};
+  return lower_strategy(flags.job, flags.strategy);
 }
 
-void print(const Simulated& s) {
+void print(const Lowered& s) {
   const auto& sim = s.simulation;
-  std::cout << fmt::format("{} on {} ({}), batch {}, strategy {}\n\n",
-                           s.echo["model"].get<std::string>(), s.machine.name,
-                           counted(s.machine.devices(), "device"), s.batch,
-                           s.echo["strategy"].get<std::string>());
+  std::cout << fmt::format("{}, strategy {}\n\n", title(s), s.plan.strategy);
   std::cout << fmt::format("  iteration   {}\n  throughput  {} samples/s\n  MFU         {:.1f} %\n",
                            seconds_text(sim.iteration.value),
-                           si(static_cast<double>(s.batch) / sim.iteration.value), 100 * sim.mfu);
+                           si(static_cast<double>(s.plan.batch) / sim.iteration.value),
+                           100 * sim.mfu);
   std::cout << fmt::format("  memory      {} ({} of it weights and optimizer state)\n",
                            bytes_text(sim.memory.value), bytes_text(sim.persistent.value));
   std::cout << fmt::format("  compute {}, exposed communication {}, idle {}\n\n",
@@ -82,13 +51,12 @@ void print(const Simulated& s) {
 }
 
 void run(const Flags& flags) {
-  const bool is_plan = flags.job.model_text.ends_with(".json");
-  const auto s = is_plan ? simulate_plan(flags) : simulate_strategy(flags);
+  const auto s = lower_job(flags);
   if (flags.tasks) {
     std::cout << to_text(s.program);
   } else if (flags.json) {
-    Json out = s.echo;
-    out.update(simulation_json(s.simulation, s.batch));
+    Json out = echo(s.plan);
+    out.update(simulation_json(s.simulation, s.plan.batch));
     print_json(out);
   } else {
     print(s);

@@ -256,8 +256,11 @@ class Folder {
     std::vector<std::string_view> names;
     for (auto i : inputs(node)) names.push_back(name_of(i));
     const NodeId id(node);
-    lines_.push_back(
-        {.depth = depth, .text = node_text(graph_.node(id), names_[node], names), .first = id});
+    lines_.push_back({.depth = depth,
+                      .text = node_text(graph_.node(id), names_[node], names),
+                      .first = id,
+                      .name = std::string(names_[node]),
+                      .operands = {names.begin(), names.end()}});
   }
 
   void write_run(const Run& run, int depth) {
@@ -270,7 +273,9 @@ class Folder {
                                           kVariables[static_cast<std::size_t>(depth)], run.number),
                       .first = NodeId(run.start),
                       .nodes = run.period,
-                      .count = run.count});
+                      .count = run.count,
+                      .from = run.number,
+                      .name = run.slot});
     std::ranges::copy(run.names, names_.begin() + run.start);
     write_carries(run, depth + 1);
     fold(run.start, run.start + run.period, depth + 1);
@@ -293,7 +298,9 @@ class Folder {
             {.kind = FoldedLine::Kind::kCarry,
              .depth = depth,
              .text = fmt::format("carry %{} = %{} then %{}", name, name_of(first), names_[later]),
-             .nodes = 0});
+             .nodes = 0,
+             .name = name,
+             .operands = {std::string(name_of(first)), std::string(names_[later])}});
         carried_.push_back(name);
       }
       input = at->second;

@@ -30,6 +30,12 @@ struct FoldedLine {
   NodeId first = {};       // of a node: itself, in the first round; of a repeat: its first node
   std::size_t nodes = 1;   // of one round
   std::int64_t count = 1;  // rounds of a repeat
+  std::int64_t from = 0;   // the number of its first round
+  // Names as they are written. Of a node: its own and its operands'; of a repeat: what stands for
+  // the round's number, "{i}"; of a carry: its own, its value in the first round, and in later
+  // ones.
+  std::string name = {};
+  std::vector<std::string> operands = {};
 };
 
 // In time near linear in the graph's size. Folds only where that saves lines.

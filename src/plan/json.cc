@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "graph/text.h"
 #include "machine/machine.h"
 
@@ -217,6 +218,10 @@ std::string to_json(const Plan& plan) {
 Plan parse_origin(std::string_view text, const std::string& source) {
   const auto json = parse_object(text, source);
   return read_origin(Reader(json, source), json);
+}
+
+bool is_plan(std::string_view text) {
+  return trim(text).starts_with('{') && text.find("\"tandem_plan\"") != std::string_view::npos;
 }
 
 Plan parse_plan(std::string_view text, const std::string& source) {

@@ -14,6 +14,9 @@ namespace tandem::plan {
 
 std::string to_json(const Plan& plan);
 
+// Does the text look like a plan file, whole or not?
+bool is_plan(std::string_view text);
+
 // Throws UserError naming `source` and the key. Loads the machine the plan names and checks the
 // plan against it, so that what it returns can be lowered.
 Plan parse_plan(std::string_view text, const std::string& source);

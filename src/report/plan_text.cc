@@ -7,62 +7,14 @@
 
 #include "base/text.h"
 #include "machine/node_layout.h"
-#include "strategies/factor_kinds.h"
+#include "report/digit_text.h"
 
 namespace tandem::report {
 
 namespace {
 
 using machine::Digits;
-using machine::DigitUse;
 using machine::Machine;
-
-// Features, rows and columns are told by the factor of the operator's index text: n, k, d.
-std::string use_text(const strategies::AnalyzedNode& node, DigitUse use) {
-  using strategies::FactorKind;
-  if (use.is_factor()) {
-    switch (node.kinds[use.factor()]) {
-      case FactorKind::kData:
-        return "batch";
-      case FactorKind::kSequence:
-        return "sequence";
-      case FactorKind::kHead:
-        return "heads";
-      case FactorKind::kSpatial:
-      case FactorKind::kModel:
-        return node.signature.map.factors[use.factor()].name;
-    }
-  }
-  if (use.is_through()) return "partial";
-  return use == DigitUse::kReplica ? "copies" : "idle";
-}
-
-// "node 8", "node 2 socket 2".
-std::string levels_text(machine::DigitMask mask, const Machine& machine, const Digits& digits) {
-  std::vector<std::string> out;
-  for (std::size_t l = 0; l < machine.levels.size(); ++l) {
-    const auto size = digits.group_size(mask, l);
-    if (size > 1) out.push_back(fmt::format("{} {}", machine.levels[l].name, size));
-  }
-  return join(out, " x ");
-}
-
-std::string uses_text(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
-                      const Machine& machine, const Digits& digits) {
-  std::vector<std::string> order;
-  std::map<std::string, machine::DigitMask> masks;
-  for (std::size_t i = 0; i < digits.count(); ++i) {
-    const auto use = use_text(node, layout.uses[i]);
-    if (!masks.contains(use)) order.push_back(use);
-    masks[use] |= machine::DigitMask{1} << i;
-  }
-  std::vector<std::string> out;
-  out.reserve(order.size());
-  for (const auto& use : order) {
-    out.push_back(fmt::format("{} over {}", use, levels_text(masks[use], machine, digits)));
-  }
-  return join(out, ", ");
-}
 
 // The first number in a name is taken for that of a layer or table: "l12.ffn1" -> "l*.ffn1".
 std::string folded_name(const std::string& name) {
@@ -96,7 +48,7 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
     const auto name = folded_name(node.name);
     const auto what =
         fmt::format("{:<14} {:<22} {}", node.op.name(), to_text(node.type.shape.sizes),
-                    uses_text(analyzed, *uses, machine, digits));
+                    uses_text(uses_of(analyzed, *uses, digits), machine, digits));
     const auto [at, fresh] = known.try_emplace(name + what, lines.size());
     if (fresh) lines.push_back({node.name, what});
     ++lines[at->second].count;

@@ -24,7 +24,7 @@ class Rank {
 
   Memory peak() {
     Memory out;
-    std::vector<double> change;
+    std::vector<Parts> change;
     for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
       (void)b;
       last_[instance] = now + 1;
@@ -34,7 +34,10 @@ class Rank {
     for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
       if (instances_.rank_of(BufferId(b)) != rank_) continue;
       const auto& buffer = program_.buffers[b];
-      if (buffer.is_persistent()) out.persistent += buffer.bytes();
+      if (buffer.is_persistent()) {
+        out.persistent += buffer.bytes();
+        out.parts[static_cast<std::size_t>(buffer.kind)] += buffer.bytes();
+      }
       // What is fed once is there from the start.
       const bool fed = buffer.kind == lower::BufferKind::kInput && !buffer.each;
       const auto instance = instances_.of(BufferId(b), 0);
@@ -43,18 +46,24 @@ class Rank {
     for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
       if (last_[instance] != kBegun) begin(change, b, instance, now);
     });
-    double now = 0;
+    Parts now{};
+    Parts at_peak{};
     double peak = 0;
-    for (double c : change) {
-      now += c;
-      peak = std::max(peak, now);
+    for (const auto& c : change) {
+      double sum = 0;
+      for (std::size_t k = 0; k < c.size(); ++k) sum += now[k] += c[k];
+      if (sum <= peak) continue;
+      peak = sum;
+      at_peak = now;
     }
+    for (std::size_t k = 0; k < at_peak.size(); ++k) out.parts[k] += Bytes{at_peak[k]};
     out.peak = out.persistent + Bytes{peak};
     return out;
   }
 
  private:
   static constexpr std::size_t kBegun = static_cast<std::size_t>(-1);
+  using Parts = std::array<double, std::tuple_size_v<decltype(Memory::parts)>>;  // bytes
 
   // visit(buffer, instance, when): all reads and writes in the order of the turns.
   template <class Visit>
@@ -75,11 +84,12 @@ class Rank {
     }
   }
 
-  void begin(std::vector<double>& change, BufferId b, std::size_t instance, std::size_t now) {
+  void begin(std::vector<Parts>& change, BufferId b, std::size_t instance, std::size_t now) {
     const auto& buffer = program_.buffer(b);
     if (!buffer.is_persistent()) {
-      change[now] += buffer.bytes().value;
-      change[last_[instance]] -= buffer.bytes().value;
+      const auto kind = static_cast<std::size_t>(buffer.kind);
+      change[now][kind] += buffer.bytes().value;
+      change[last_[instance]][kind] -= buffer.bytes().value;
     }
     last_[instance] = kBegun;
   }

@@ -2,6 +2,8 @@
 // everything when tasks run in list order and a buffer lives from its first writer to its last use.
 #pragma once
 
+#include <array>
+
 #include "lower/program.h"
 
 namespace tandem::sim {
@@ -9,6 +11,12 @@ namespace tandem::sim {
 struct Memory {
   Bytes persistent;  // weights and optimizer state
   Bytes peak;
+  // What is there at the peak, by lower::BufferKind. They add up to it.
+  std::array<Bytes, 5> parts = {};
+
+  [[nodiscard]] Bytes part(lower::BufferKind kind) const {
+    return parts[static_cast<std::size_t>(kind)];
+  }
 };
 
 Memory memory_of(const lower::Program& program);

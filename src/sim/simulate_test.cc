@@ -274,6 +274,9 @@ TEST(Memory, IsAtLeastWhatPersists) {
     const auto digits = plan::digits_of(counts);
     const auto memory = memory_of(lowered(model, digits, choices));
     EXPECT_GE(memory.peak, memory.persistent);
+    Bytes sum;
+    for (auto part : memory.parts) sum += part;
+    EXPECT_DOUBLE_EQ(sum.value, memory.peak.value);
     const auto inference = memory_of(lowered(model, digits, choices, Phase::kInference));
     EXPECT_EQ(inference.persistent, memory.persistent);
     EXPECT_LE(inference.peak, memory.peak);

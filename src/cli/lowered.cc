@@ -1,0 +1,39 @@
+#include "cli/lowered.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "lower/lower.h"
+#include "plan/json.h"
+
+namespace tandem::cli {
+
+Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
+  for (const auto& flag : others) {
+    throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+  }
+  auto plan = plan::parse_plan(read_file(job.model_text), job.model_text);
+  if (!job.machine_text.empty() && job.machine_text != plan.machine) {
+    throw UserError("flag", "--machine",
+                    fmt::format("is {} and the plan is for {}", job.machine_text, plan.machine));
+  }
+  auto machine = machine::load_machine(plan.machine);
+  auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
+  auto simulation = sim::simulate(program, machine);
+  return {std::move(plan), std::move(machine), std::move(program), std::move(simulation)};
+}
+
+Lowered lower_strategy(const Job& job, const std::string& strategy) {
+  const auto setup = resolve(job);
+  const auto best = cost_named_strategy(setup, strategy);
+  auto plan = make_plan(setup, best);
+  auto program = lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer);
+  return {std::move(plan), setup.machine, std::move(program), best.simulation};
+}
+
+std::string title(const Lowered& lowered) {
+  return fmt::format("{} on {} ({}), batch {}", lowered.plan.model, lowered.machine.name,
+                     counted(lowered.machine.devices(), "device"), lowered.plan.batch);
+}
+
+}  // namespace tandem::cli

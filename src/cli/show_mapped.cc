@@ -1,0 +1,101 @@
+#include "cli/show_mapped.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/text.h"
+#include "graph/fold.h"
+#include "graph/json.h"
+#include "graph/text.h"
+#include "report/dot.h"
+#include "report/mapped_json.h"
+#include "report/mapped_text.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct View {
+  const Lowered& lowered;
+  report::MappedModel mapped;
+  std::vector<report::Block> blocks;
+};
+
+View view_of(const Lowered& lowered, bool unfolded) {
+  View out{lowered, report::mapped_model(lowered.program), {}};
+  out.blocks = report::blocks_of(out.mapped.model, [&](graph::NodeId a, graph::NodeId b) {
+    return !unfolded && out.mapped.nodes[a.index()] == out.mapped.nodes[b.index()];
+  });
+  return out;
+}
+
+void print_words(const View& view) {
+  const auto& [plan, machine, program, simulation] = view.lowered;
+  std::cout << fmt::format("{}, {}, {}, strategy {}\n", title(view.lowered), name(plan.dtype),
+                           name(plan.optimizer), plan.strategy);
+  const auto& schedule = program.schedule;
+  if (schedule.stages > 1 || schedule.micro_batches > 1) {
+    std::cout << fmt::format("{}, {}, {}\n", counted(schedule.stages, "stage"),
+                             fmt::format("{} micro-batch{}", schedule.micro_batches,
+                                         schedule.micro_batches == 1 ? "" : "es"),
+                             name(schedule.order));
+  }
+  std::cout << "\n" << report::mapped_text(view.mapped, view.blocks, machine, program);
+  std::cout << "\nWhat communicates, per device and step:\n"
+            << report::traffic_text(report::traffic_of(program, simulation), machine,
+                                    program.digits);
+  std::cout << "\nMemory of a device at its peak: " << report::memory_text(sim::memory_of(program))
+            << "\n";
+}
+
+Json figures(const View& view) {
+  const auto& [plan, machine, program, simulation] = view.lowered;
+  const auto& pcg = program.pcg;
+  std::size_t edges = 0;
+  for (auto id : pcg.ids()) edges += pcg.inputs(id).size();
+  Json out{{"name", plan.model}};
+  out.update(echo(plan));
+  if (program.schedule.stages > 1 || program.schedule.micro_batches > 1) {
+    out["schedule"] = {{"order", name(program.schedule.order)},
+                       {"stages", program.schedule.stages},
+                       {"micro_batches", program.schedule.micro_batches}};
+  }
+  out["nodes"] = pcg.size();
+  out["edges"] = edges;
+  out["parameters"] = models::count_parameters(view.mapped.model);
+  out["iteration_s"] = simulation.iteration.value;
+  out["memory_bytes"] = static_cast<std::int64_t>(simulation.memory.value);
+  out["memory"] = report::memory_json(sim::memory_of(program));
+  out["communication"] =
+      report::traffic_json(report::traffic_of(program, simulation), machine, program.digits);
+  out["blocks"] = report::blocks_json(view.mapped, view.blocks, machine, program.digits);
+  return out;
+}
+
+}  // namespace
+
+void show_mapped(const Lowered& lowered, Form form, bool unfolded) {
+  const auto& pcg = lowered.program.pcg;
+  switch (form) {
+    case Form::kWords:
+      print_words(view_of(lowered, unfolded));
+      return;
+    case Form::kText:
+      std::cout << (unfolded ? graph::to_text(pcg) : graph::to_folded_text(pcg));
+      return;
+    case Form::kJson:
+      print_json(figures(view_of(lowered, unfolded)));
+      return;
+    case Form::kGraphJson:
+      std::cout << graph::to_json(pcg);
+      return;
+    case Form::kDot: {
+      const auto view = view_of(lowered, unfolded);
+      std::cout << report::dot(view.mapped, view.blocks, lowered.machine, lowered.program);
+      return;
+    }
+  }
+}
+
+}  // namespace tandem::cli

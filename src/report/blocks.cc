@@ -1,0 +1,154 @@
+#include "report/blocks.h"
+
+#include <fmt/format.h>
+
+#include "graph/fold.h"
+
+namespace tandem::report {
+
+namespace {
+
+using graph::FoldedLine;
+using graph::NodeId;
+using Kind = FoldedLine::Kind;
+
+bool is_plain(const Block& block) { return block.count == 1 && block.blocks.empty(); }
+
+class Blocks {
+ public:
+  Blocks(std::vector<FoldedLine> lines, const Alike& alike)
+      : lines_(std::move(lines)), alike_(alike) {}
+
+  std::vector<Block> run() {
+    std::vector<Block> out;
+    append(0, lines_.size(), 0, out);
+    return out;
+  }
+
+ private:
+  // The lines [begin, end), for nodes that stand `offset` behind those of the lines.
+  void append(std::size_t begin, std::size_t end, std::size_t offset, std::vector<Block>& out) {
+    for (auto at = begin; at < end;) {
+      if (lines_[at].kind == Kind::kRepeat) {
+        const auto close = end_of(at);
+        append_repeat(at, close, offset, out);
+        at = close + 1;
+      } else {
+        if (out.empty() || !is_plain(out.back())) out.emplace_back();
+        out.back().nodes.push_back(shown(lines_[at++], offset));
+      }
+    }
+  }
+
+  // The line that ends the repeat of line `at`.
+  [[nodiscard]] std::size_t end_of(std::size_t at) const {
+    const auto depth = lines_[at].depth;
+    while (lines_[at].kind != Kind::kEnd || lines_[at].depth != depth) ++at;
+    return at;
+  }
+
+  // Runs of rounds that are alike are blocks; what is by itself is not.
+  void append_repeat(std::size_t at, std::size_t close, std::size_t offset,
+                     std::vector<Block>& out) {
+    const auto& repeat = lines_[at];
+    auto body = at + 1;
+    while (lines_[body].kind == Kind::kCarry) ++body;
+    for (std::int64_t round = 0; round < repeat.count;) {
+      const auto skip = static_cast<std::size_t>(round) * repeat.nodes;
+      const auto start = repeat.first.index() + offset + skip;
+      const auto rounds = alike_rounds(start, repeat.nodes, repeat.count - round);
+      const auto number = repeat.from + round;
+      const auto carries = carries_of(at + 1, body, repeat, number);
+      const auto known = renamed_.size();
+      if (rounds == 1) {
+        for (const auto& carry : carries) renamed_.push_back({carry.name, carry.first, true});
+        renamed_.push_back({repeat.name, fmt::format("{}", number), false});
+        append(body, close, offset + skip, out);
+      } else {
+        Block block{.count = rounds,
+                    .variable = repeat.name,
+                    .from = number,
+                    .start = NodeId(start),
+                    .period = repeat.nodes,
+                    .carries = carries};
+        append(body, close, offset + skip, block.blocks);
+        if (block.blocks.size() == 1 && is_plain(block.blocks[0])) {
+          block.nodes = std::move(block.blocks[0].nodes);
+          block.blocks.clear();
+        }
+        out.push_back(std::move(block));
+      }
+      renamed_.resize(known);
+      round += rounds;
+    }
+  }
+
+  // How many rounds from node `start` on are alike.
+  [[nodiscard]] std::int64_t alike_rounds(std::size_t start, std::size_t period,
+                                          std::int64_t most) const {
+    for (std::int64_t rounds = 1; rounds < most; ++rounds) {
+      for (std::size_t k = 0; k < period; ++k) {
+        const auto other = start + static_cast<std::size_t>(rounds) * period + k;
+        if (!alike_(NodeId(start + k), NodeId(other))) return rounds;
+      }
+    }
+    return most;
+  }
+
+  [[nodiscard]] std::vector<Block::Carry> carries_of(std::size_t begin, std::size_t end,
+                                                     const FoldedLine& repeat,
+                                                     std::int64_t number) const {
+    std::vector<Block::Carry> out;
+    for (auto at = begin; at < end; ++at) {
+      const auto& carry = lines_[at];
+      auto first = carry.operands[0];
+      if (number > repeat.from) {
+        first = carry.operands[1];
+        replace(first, repeat.name, fmt::format("{}", number - 1));
+      }
+      out.push_back({carry.name, display(std::move(first)), display(carry.operands[1])});
+    }
+    return out;
+  }
+
+  [[nodiscard]] BlockNode shown(const FoldedLine& line, std::size_t offset) const {
+    BlockNode out{NodeId(line.first.index() + offset), display(line.name), {}};
+    for (const auto& operand : line.operands) out.operands.push_back(display(operand));
+    return out;
+  }
+
+  [[nodiscard]] std::string display(std::string name) const {
+    for (auto at = renamed_.rbegin(); at != renamed_.rend(); ++at) {
+      if (!at->whole) {
+        replace(name, at->from, at->to);
+      } else if (name == at->from) {
+        return at->to;
+      }
+    }
+    return name;
+  }
+
+  static void replace(std::string& text, std::string_view from, std::string_view to) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+      text.replace(at, from.size(), to);
+    }
+  }
+
+  // Of rounds that stand by themselves.
+  struct Renamed {
+    std::string from, to;
+    bool whole;  // a whole name, else a part
+  };
+
+  std::vector<FoldedLine> lines_;
+  const Alike& alike_;
+  std::vector<Renamed> renamed_;
+};
+
+}  // namespace
+
+std::vector<Block> blocks_of(const graph::Graph& model, const Alike& alike) {
+  return Blocks(graph::fold(model), alike).run();
+}
+
+}  // namespace tandem::report

@@ -1,0 +1,218 @@
+#include "report/dot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "report/mapped_text.h"
+
+namespace tandem::report {
+
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+
+// In quotes. A line break is "\n"; what has a meaning to Graphviz loses it.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string_view color_of(machine::Step kind) {
+  switch (kind) {
+    case machine::Step::kAllReduce:
+      return "firebrick";
+    case machine::Step::kAllToAll:
+      return "purple";
+    case machine::Step::kAllGather:
+    case machine::Step::kReduceScatter:
+      return "darkorange3";
+    default:
+      return "blue";
+  }
+}
+
+// What is written beside the names and operators.
+class Notes {
+ public:
+  virtual ~Notes() = default;
+  [[nodiscard]] virtual std::string of_node(NodeId id) const = 0;
+  [[nodiscard]] virtual std::string of_edge(NodeId user, std::size_t operand) const = 0;
+  [[nodiscard]] virtual const Move* move(NodeId, std::size_t) const { return nullptr; }
+};
+
+class ModelNotes : public Notes {
+ public:
+  explicit ModelNotes(const Graph& model) : model_(model) {}
+  [[nodiscard]] std::string of_node(NodeId id) const override {
+    return to_text(model_.node(id).type.shape);
+  }
+  [[nodiscard]] std::string of_edge(NodeId user, std::size_t operand) const override {
+    return to_text(model_.node(model_.inputs(user)[operand]).type.shape);
+  }
+
+ private:
+  const Graph& model_;
+};
+
+class MappedNotes : public Notes {
+ public:
+  MappedNotes(const MappedModel& mapped, const machine::Machine& machine,
+              const lower::Program& program)
+      : mapped_(mapped), machine_(machine), program_(program) {}
+
+  [[nodiscard]] std::string of_node(NodeId id) const override {
+    const auto& node = mapped_.nodes[id.index()];
+    auto out = to_text(node.type.shape);
+    if (const auto work = work_text(node, machine_, program_); !work.empty()) out += "\n" + work;
+    return out + with_moves(id, Move::kResult);
+  }
+  [[nodiscard]] std::string of_edge(NodeId user, std::size_t operand) const override {
+    return to_text(mapped_.nodes[user.index()].operands[operand]) + with_moves(user, operand);
+  }
+  [[nodiscard]] const Move* move(NodeId user, std::size_t operand) const override {
+    for (const auto& move : mapped_.nodes[user.index()].moves) {
+      if (move.operand == operand) return &move;
+    }
+    return nullptr;
+  }
+
+ private:
+  [[nodiscard]] std::string with_moves(NodeId id, std::size_t operand) const {
+    std::string out;
+    for (const auto& move : mapped_.nodes[id.index()].moves) {
+      if (move.operand == operand) out += "\n" + move_text(move, machine_, program_.digits);
+    }
+    return out;
+  }
+
+  const MappedModel& mapped_;
+  const machine::Machine& machine_;
+  const lower::Program& program_;
+};
+
+class Drawing {
+ public:
+  Drawing(const Graph& model, const Notes& notes) : model_(model), notes_(notes) {
+    for (auto id : model.ids()) drawn_.push_back(id);
+  }
+
+  std::string run(const std::vector<Block>& blocks) {
+    out_ = fmt::format("digraph {} {{\n", quoted(model_.name()));
+    out_ += "  node [shape=box fontname=Helvetica fontsize=10];\n";
+    out_ += "  edge [fontname=Helvetica fontsize=9];\n";
+    for (const auto& block : blocks) add(block, 1);
+    for (const auto& block : blocks) connect(block, {});
+    return out_ + "}\n";
+  }
+
+ private:
+  void add(const Block& block, std::size_t depth) {
+    const std::string indentation(2 * depth, ' ');
+    const bool repeats = block.count > 1;
+    if (repeats) {
+      out_ += fmt::format("{}subgraph cluster_{} {{\n{}  label=\"x{}\";\n", indentation,
+                          clusters_++, indentation, block.count);
+    }
+    for (const auto& node : block.nodes) add(node, depth + (repeats ? 1 : 0));
+    for (const auto& inner : block.blocks) add(inner, depth + (repeats ? 1 : 0));
+    if (!repeats) return;
+    out_ += indentation + "}\n";
+    // The first round is drawn for all of them.
+    const auto start = block.start.index();
+    const auto size = static_cast<std::size_t>(block.count) * block.period;
+    for (auto i = start + block.period; i < start + size; ++i) {
+      drawn_[i] = drawn_[i - block.period];
+    }
+  }
+
+  void add(const BlockNode& shown, std::size_t depth) {
+    const auto& op = model_.node(shown.id).op;
+    out_ += fmt::format(
+        "{}n{} [label={}{}];\n", std::string(2 * depth, ' '), shown.id.index(),
+        quoted(fmt::format("{}\n{} {}", shown.name, op.name(), notes_.of_node(shown.id))),
+        op.role() == ops::Role::kSource ? " shape=ellipse" : "");
+  }
+
+  // `periods`: of the blocks around that repeat.
+  void connect(const Block& block, std::vector<std::size_t> periods) {
+    if (block.count > 1) periods.push_back(block.period);
+    for (const auto& node : block.nodes) connect(node.id, periods);
+    for (const auto& inner : block.blocks) connect(inner, periods);
+  }
+
+  // Equal edges, from operands that are drawn as one, are one edge.
+  void connect(NodeId user, std::span<const std::size_t> periods) {
+    std::vector<std::pair<Edge, int>> edges;
+    const auto add = [&](Edge edge) {
+      const auto at = std::ranges::find(edges, edge, &std::pair<Edge, int>::first);
+      if (at == edges.end()) {
+        edges.emplace_back(std::move(edge), 1);
+      } else {
+        ++at->second;
+      }
+    };
+    for (std::size_t i = 0; i < model_.inputs(user).size(); ++i) {
+      const auto from = drawn_[model_.inputs(user)[i].index()];
+      const auto* move = notes_.move(user, i);
+      Edge edge{from, notes_.of_edge(user, i), move != nullptr ? color_of(move->kind) : ""};
+      add(edge);
+      for (auto period : periods) {
+        // What is carried comes in later rounds from the round before.
+        edge.from = drawn_[model_.inputs(NodeId(user.index() + period))[i].index()];
+        edge.carried = true;
+        if (edge.from != from) add(edge);
+      }
+    }
+    for (const auto& [edge, count] : edges) write(edge, user, count);
+  }
+
+  struct Edge {
+    NodeId from;
+    std::string label;
+    std::string_view color;
+    bool carried = false;
+    bool operator==(const Edge&) const = default;
+  };
+
+  void write(const Edge& edge, NodeId to, int count) {
+    const auto times = count > 1 ? fmt::format("{} x ", count) : std::string();
+    auto attributes = "label=" + quoted(times + edge.label);
+    if (!edge.color.empty()) attributes += fmt::format(" color={0} fontcolor={0}", edge.color);
+    if (edge.carried) attributes += " style=dashed constraint=false";
+    out_ += fmt::format("  n{} -> n{} [{}];\n", edge.from.index(), to.index(), attributes);
+  }
+
+  const Graph& model_;
+  const Notes& notes_;
+  std::vector<NodeId> drawn_;  // by node, the one that is drawn for it
+  std::size_t clusters_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string dot(const Graph& model, const std::vector<Block>& blocks) {
+  const ModelNotes notes(model);
+  return Drawing(model, notes).run(blocks);
+}
+
+std::string dot(const MappedModel& mapped, const std::vector<Block>& blocks,
+                const machine::Machine& machine, const lower::Program& program) {
+  const MappedNotes notes(mapped, machine, program);
+  return Drawing(mapped.model, notes).run(blocks);
+}
+
+}  // namespace tandem::report

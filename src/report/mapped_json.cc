@@ -1,0 +1,100 @@
+#include "report/mapped_json.h"
+
+#include "graph/text.h"
+
+namespace tandem::report {
+
+namespace {
+
+using machine::Digits;
+using machine::Machine;
+
+std::int64_t whole(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
+
+Json over_json(machine::DigitMask mask, const Machine& machine, const Digits& digits) {
+  Json out = Json::object();
+  for (const auto& part : level_parts(mask, machine, digits)) out[part.level] = part.size;
+  return out;
+}
+
+Json node_json(const MappedModel& mapped, const BlockNode& shown, const Machine& machine,
+               const Digits& digits) {
+  const auto& node = mapped.nodes[shown.id.index()];
+  Json split = Json::object();
+  Json over = Json::object();
+  for (const auto& use : node.uses) {
+    if (use.cuts) split[use.what] = digits.group_size(use.digits);
+    over[use.what] = over_json(use.digits, machine, digits);
+  }
+  return {{"name", shown.name},
+          {"op", mapped.model.node(shown.id).op.name()},
+          {"type", graph::type_text(node.type)},
+          {"split", split},
+          {"over", over},
+          {"bytes_per_device", whole(node.result)},
+          {"weights_bytes_per_device", whole(node.weights)},
+          {"stage", node.stage},
+          {"remade", node.remade}};
+}
+
+// "from" is null where a result itself moves.
+Json move_json(const BlockNode& shown, const Move& move, const Machine& machine,
+               const Digits& digits) {
+  return {{"to", shown.name},
+          {"from", move.operand == Move::kResult ? Json() : Json(shown.operands[move.operand])},
+          {"kind", machine::name(move.kind)},
+          {"over", over_json(move.digits, machine, digits)},
+          {"bytes", whole(move.bytes)},
+          {"times", move.times},
+          {"backward", move.backward},
+          {"remade", move.remade}};
+}
+
+}  // namespace
+
+Json blocks_json(const MappedModel& mapped, const std::vector<Block>& blocks,
+                 const Machine& machine, const Digits& digits) {
+  Json out = Json::array();
+  for (const auto& block : blocks) {
+    Json json{{"count", block.count}};
+    if (!block.blocks.empty()) {
+      json["blocks"] = blocks_json(mapped, block.blocks, machine, digits);
+    } else {
+      json["nodes"] = Json::array();
+      json["moves"] = Json::array();
+      for (const auto& shown : block.nodes) {
+        if (mapped.model.node(shown.id).op.role() != ops::Role::kCompute) continue;
+        json["nodes"].push_back(node_json(mapped, shown, machine, digits));
+        for (const auto& move : mapped.nodes[shown.id.index()].moves) {
+          json["moves"].push_back(move_json(shown, move, machine, digits));
+        }
+      }
+    }
+    out.push_back(std::move(json));
+  }
+  return out;
+}
+
+Json traffic_json(const std::vector<Traffic>& traffic, const Machine& machine,
+                  const Digits& digits) {
+  Json out = Json::array();
+  for (const auto& t : traffic) {
+    out.push_back({{"kind", machine::name(t.kind)},
+                   {"over", over_json(t.digits, machine, digits)},
+                   {"bytes", whole(t.bytes)},
+                   {"times", t.times},
+                   {"backward", t.backward}});
+  }
+  return out;
+}
+
+Json memory_json(const sim::Memory& memory) {
+  using lower::BufferKind;
+  return {{"weights", whole(memory.part(BufferKind::kWeight))},
+          {"optimizer_state", whole(memory.part(BufferKind::kState))},
+          {"gradients", whole(memory.part(BufferKind::kGradient))},
+          {"activations", whole(memory.part(BufferKind::kActivation))},
+          {"inputs", whole(memory.part(BufferKind::kInput))}};
+}
+
+}  // namespace tandem::report

@@ -1,0 +1,133 @@
+#include "report/mapped_model.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace tandem::report {
+
+namespace {
+
+using graph::NodeId;
+using lower::Program;
+using lower::TaskKind;
+
+class Reading {
+ public:
+  explicit Reading(const Program& program)
+      : program_(program), pcg_(program.pcg), readers_(pcg_.size()) {}
+
+  MappedModel run() {
+    out_.model = graph::erase_parallelism(pcg_);
+    image_.resize(pcg_.size());
+    const auto analyzed = strategies::analyze(pcg_);
+    for (auto id : pcg_.ids()) {
+      if (is_parallel(pcg_.node(id))) continue;
+      image_[id.index()] = out_.nodes.size();
+      out_.nodes.push_back({.type = pcg_.node(id).type,
+                            .operands = {},
+                            .uses = {},
+                            .result = program_.buffer(program_.tensor[id.index()]).bytes(),
+                            .weights = {},
+                            .moves = {}});
+      if (pcg_.node(id).op.role() == ops::Role::kCompute) add_operator(id, analyzed[id.index()]);
+    }
+    for (const auto& task : program_.tasks) add_task(task);
+    for (auto& node : out_.nodes) std::ranges::stable_sort(node.moves, {}, &Move::operand);
+    return std::move(out_);
+  }
+
+ private:
+  // Who reads a source, or the end of a chain, first.
+  struct Reader {
+    NodeId node;
+    std::size_t operand = 0;
+    bool known = false;
+  };
+
+  MappedNode& mapped(NodeId id) { return out_.nodes[image_[id.index()]]; }
+
+  void add_operator(NodeId id, const strategies::AnalyzedNode& analyzed) {
+    auto& node = mapped(id);
+    std::vector<machine::Layout> layouts;
+    for (auto i : pcg_.inputs(id)) {
+      node.operands.push_back(pcg_.node(i).type.shape);
+      layouts.push_back(program_.buffer(program_.tensor[i.index()]).layout);
+    }
+    const auto layout = infer_node_layout(analyzed.signature, layouts);
+    CHECK(layout.has_value(), pcg_.node(id).name);
+    node.uses = uses_of(analyzed, *layout, program_.digits);
+    for (auto& use : node.uses) use.digits &= ~program_.schedule.digits;
+    std::erase_if(node.uses, [](const Use& use) { return use.digits == 0; });
+    for (std::size_t i = 0; i < node.operands.size(); ++i) read(id, i);
+  }
+
+  void read(NodeId id, std::size_t operand) {
+    for (NodeId at = pcg_.inputs(id)[operand];; at = pcg_.inputs(at)[0]) {
+      const bool parallel = is_parallel(pcg_.node(at));
+      if (!parallel && pcg_.node(at).op.role() != ops::Role::kSource) return;
+      auto& reader = readers_[at.index()];
+      if (!reader.known) {
+        reader = {id, operand, true};
+        if (is_weight(pcg_.node(at))) mapped(id).weights += mapped(at).result;
+      }
+      if (!parallel) return;
+    }
+  }
+
+  void add_task(const lower::Task& task) {
+    if (task.kind == TaskKind::kForward) {
+      auto& node = mapped(task.node);
+      node.stage = task.stage;
+      node.remade = node.remade || task.remade;
+      return;
+    }
+    const bool moves = task.kind == TaskKind::kMove || task.kind == TaskKind::kSend;
+    if (!moves || is_local(task.step.kind)) return;
+    Move move{.operand = Move::kResult,
+              .kind = task.step.kind,
+              .digits = task.step.digits,
+              .bytes = moved_bytes(program_, task),
+              .times = task.when == lower::When::kEach ? program_.digits.micro_batches() : 1,
+              .backward = task.backward,
+              .remade = task.remade};
+    auto at = task.node;
+    if (const auto& reader = readers_[at.index()]; reader.known) {
+      at = reader.node;
+      move.operand = reader.operand;
+    }
+    while (is_parallel(pcg_.node(at))) at = pcg_.inputs(at)[0];  // of an output of the graph
+    mapped(at).moves.push_back(move);
+  }
+
+  const Program& program_;
+  const graph::Graph& pcg_;
+  std::vector<Reader> readers_;     // by node of the PCG
+  std::vector<std::size_t> image_;  // by node of the PCG, the model's
+  MappedModel out_;
+};
+
+}  // namespace
+
+MappedModel mapped_model(const Program& program) { return Reading(program).run(); }
+
+std::vector<Traffic> traffic_of(const Program& program, const sim::Simulation& simulation) {
+  std::map<std::tuple<bool, machine::Step, machine::DigitMask>, Traffic> sums;
+  for (const auto& span : simulation.timeline) {
+    const auto& task = program.tasks[span.task];
+    const bool moves = task.kind == TaskKind::kMove || task.kind == TaskKind::kSend;
+    if (span.device_class != simulation.busiest || !moves || is_local(task.step.kind)) continue;
+    auto& sum = sums[{task.backward, task.step.kind, task.step.digits}];
+    sum.kind = task.step.kind;
+    sum.digits = task.step.digits;
+    sum.backward = task.backward;
+    ++sum.times;
+    sum.bytes += moved_bytes(program, task);
+  }
+  std::vector<Traffic> out;
+  out.reserve(sums.size());
+  for (const auto& [key, sum] : sums) out.push_back(sum);
+  return out;
+}
+
+}  // namespace tandem::report

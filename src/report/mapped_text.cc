@@ -1,0 +1,203 @@
+#include "report/mapped_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+
+namespace tandem::report {
+
+namespace {
+
+class MappedText {
+ public:
+  MappedText(const MappedModel& mapped, const machine::Machine& machine,
+             const lower::Program& program)
+      : mapped_(mapped), machine_(machine), program_(program) {}
+
+  std::string run(const std::vector<Block>& blocks) {
+    add_row(0, {"", "", "result", "a device has", "weights", "what the devices do"});
+    for (const auto& block : blocks) add(block, 0);
+    std::array<std::size_t, kColumns> widths{};
+    for (const auto& line : lines_) {
+      for (std::size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], line[c].size());
+    }
+    std::string out;
+    for (const auto& line : lines_) {
+      out += line.text.empty() ? row(line.cells, widths) : line.text;
+      out.erase(out.find_last_not_of(' ') + 1);
+      out += "\n";
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kColumns = 6;
+  using Cells = std::array<std::string, kColumns>;
+  struct Line {
+    std::string text;  // where it is not cells
+    Cells cells = {};
+    const std::string& operator[](std::size_t c) const { return cells[c]; }
+  };
+
+  static std::string row(const Cells& cells, const std::array<std::size_t, kColumns>& widths) {
+    return fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}  {}", cells[0], widths[0], cells[1],
+                       widths[1], cells[2], widths[2], cells[3], widths[3], cells[4], widths[4],
+                       cells[5]);
+  }
+
+  static std::string indentation(int depth) {
+    return std::string(2 + 2 * static_cast<std::size_t>(depth), ' ');
+  }
+
+  void add_row(int depth, Cells cells) {
+    cells[0] = indentation(depth) + cells[0];
+    lines_.push_back({{}, std::move(cells)});
+  }
+
+  void add(const Block& block, int depth) {
+    if (block.count > 1) {
+      auto text = fmt::format("{}{} times, {} from {}", indentation(depth++), block.count,
+                              block.variable.substr(1, block.variable.size() - 2), block.from);
+      std::vector<std::string> carries;
+      for (const auto& c : block.carries) {
+        carries.push_back(fmt::format("{} is {}, then {}", c.name, c.first, c.later));
+      }
+      if (!carries.empty()) text += " (" + join(carries, "; ") + ")";
+      lines_.push_back({text + ":"});
+    }
+    for (const auto& node : block.nodes) add(node, depth);
+    for (const auto& inner : block.blocks) add(inner, depth);
+  }
+
+  void add(const BlockNode& shown, int depth) {
+    const auto& op = mapped_.model.node(shown.id).op;
+    if (op.role() != ops::Role::kCompute) return;
+    const auto& node = mapped_.nodes[shown.id.index()];
+    add_row(depth,
+            {shown.name, op.name(), to_text(node.type.shape.sizes), bytes_text(node.result.value),
+             node.weights > Bytes{} ? bytes_text(node.weights.value) : "",
+             work_text(node, machine_, program_)});
+    std::size_t first = 0;
+    for (std::size_t operand : moved_operands(node)) {
+      if (operand < first) continue;  // told with one before
+      const auto moves = moves_of(node, operand);
+      const auto text = moves_text(moves, machine_, program_.digits);
+      auto from = std::string("its result");
+      if (operand != Move::kResult) {
+        const auto last = last_alike(node, operand);
+        from = "from " + shown.operands[operand];
+        if (last == operand + 1) from += " and " + shown.operands[last];
+        if (last > operand + 1) {
+          from += fmt::format(" to {}, {} operands", shown.operands[last], last - operand + 1);
+        }
+        first = last + 1;
+      }
+      lines_.push_back({fmt::format("{}{}: {}", indentation(depth + 1), from, text)});
+    }
+  }
+
+  static std::vector<std::size_t> moved_operands(const MappedNode& node) {
+    std::vector<std::size_t> out;
+    for (const auto& move : node.moves) {
+      if (out.empty() || out.back() != move.operand) out.push_back(move.operand);
+    }
+    return out;
+  }
+
+  // As if they were of operand 0, to compare those of several.
+  static std::vector<Move> moves_of(const MappedNode& node, std::size_t operand) {
+    std::vector<Move> out;
+    for (auto move : node.moves) {
+      if (std::exchange(move.operand, 0) == operand) out.push_back(move);
+    }
+    return out;
+  }
+
+  // The last operand in a row with the same moves.
+  static std::size_t last_alike(const MappedNode& node, std::size_t operand) {
+    const auto moves = moves_of(node, operand);
+    while (operand + 1 < node.operands.size() && moves_of(node, operand + 1) == moves) ++operand;
+    return operand;
+  }
+
+  const MappedModel& mapped_;
+  const machine::Machine& machine_;
+  const lower::Program& program_;
+  std::vector<Line> lines_;
+};
+
+}  // namespace
+
+namespace {
+
+std::string pass_text(const Move& move) {
+  return move.remade ? "backward, again" : move.backward ? "backward" : "forward";
+}
+
+// "8 times all_reduce 2.05 kB".
+std::string what_text(const Move& move) {
+  const auto times = move.times > 1 ? fmt::format("{} times ", move.times) : std::string();
+  return fmt::format("{}{} {}", times, machine::name(move.kind), bytes_text(move.bytes.value));
+}
+
+}  // namespace
+
+std::string move_text(const Move& move, const machine::Machine& machine,
+                      const machine::Digits& digits) {
+  return fmt::format("{} over {} ({})", what_text(move), levels_text(move.digits, machine, digits),
+                     pass_text(move));
+}
+
+std::string moves_text(const std::vector<Move>& moves, const machine::Machine& machine,
+                       const machine::Digits& digits) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const bool same = i > 0 && moves[i].digits == moves[i - 1].digits;
+    out.push_back(same ? fmt::format("{} ({})", what_text(moves[i]), pass_text(moves[i]))
+                       : move_text(moves[i], machine, digits));
+  }
+  return join(out, ", ");
+}
+
+std::string work_text(const MappedNode& node, const machine::Machine& machine,
+                      const lower::Program& program) {
+  std::vector<std::string> out;
+  const bool is_source = node.operands.empty();
+  if (program.schedule.stages > 1 && !is_source) out.push_back(fmt::format("stage {}", node.stage));
+  const auto uses = uses_text(node.uses, machine, program.digits);
+  if (!uses.empty()) out.push_back(uses);
+  if (node.remade) out.emplace_back("made again");
+  return join(out, ", ");
+}
+
+std::string mapped_text(const MappedModel& mapped, const std::vector<Block>& blocks,
+                        const machine::Machine& machine, const lower::Program& program) {
+  return MappedText(mapped, machine, program).run(blocks);
+}
+
+std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Machine& machine,
+                         const machine::Digits& digits) {
+  std::string out;
+  for (const auto& t : traffic) {
+    out +=
+        fmt::format("  {:<8} {:>6} time{} {:>9}  {} over {}\n", t.backward ? "backward" : "forward",
+                    t.times, t.times == 1 ? " " : "s", bytes_text(t.bytes.value),
+                    machine::name(t.kind), levels_text(t.digits, machine, digits));
+  }
+  return out.empty() ? "  nothing\n" : out;
+}
+
+std::string memory_text(const sim::Memory& memory) {
+  using lower::BufferKind;
+  const auto part = [&](BufferKind kind) { return bytes_text(memory.part(kind).value); };
+  return fmt::format("{}: weights {}, optimizer state {}, gradients {}, activations {}, inputs {}",
+                     bytes_text(memory.peak.value), part(BufferKind::kWeight),
+                     part(BufferKind::kState), part(BufferKind::kGradient),
+                     part(BufferKind::kActivation), part(BufferKind::kInput));
+}
+
+}  // namespace tandem::report
