@@ -67,7 +67,8 @@ std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Gra
 std::int64_t read_count(const Reader& reader, const Json& json, const char* key) {
   const auto at = json.find(key);
   constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
-  if (at == json.end() || !at->is_number_integer() || *at < 1 || *at > kLargest) {
+  if (at == json.end()) reader.fail(key, "is missing");
+  if (!at->is_number_integer() || *at < 1 || *at > kLargest) {
     reader.fail(key, "must be a whole number from 1");
   }
   return at->get<std::int64_t>();

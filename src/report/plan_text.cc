@@ -73,7 +73,9 @@ std::string communication_text(const lower::Program& program, const Machine& mac
   for (const auto& span : simulation.timeline) {
     if (span.device_class != simulation.busiest) continue;
     const auto& task = program.tasks[span.task];
-    if (task.kind != lower::TaskKind::kMove) continue;
+    const bool moves = task.kind == lower::TaskKind::kMove || task.kind == lower::TaskKind::kSend ||
+                       task.kind == lower::TaskKind::kReceive;
+    if (!moves) continue;
     auto& sum = sums[fmt::format("{:<15} over {}", machine::name(task.step.kind),
                                  levels_text(task.step.digits, machine, program.digits))];
     ++sum.count;
