@@ -64,6 +64,31 @@ void BM_Simulate(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(sim::simulate(program, s.summit));
 }
 
+// GPT-3 on 1,024 devices: tensor parallelism in the node, 16 stages, 128 micro-batches.
+struct Gpt3 {
+  machine::Machine dgx = machine::load_machine("dgx_a100:128");
+  graph::Graph model = models::parse_model("gpt3_175b").build(2048, DType::kBf16);
+  strategies::Strategy strategy =
+      strategies::named_strategies("megatron:tp=8,pp=16,dp=8", model, machine::Digits(dgx))[0];
+  machine::Digits digits{dgx, strategy.schedule.micro_batches};
+  plan::MappedGraph mapped = plan::parallelize(model, digits, strategy.choices, strategy.schedule);
+};
+
+void BM_LowerGpt3(benchmark::State& state) {
+  const Gpt3 gpt3;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(lower::lower(gpt3.mapped, gpt3.digits, plan::Optimizer::kAdam));
+  }
+}
+
+void BM_SimulateGpt3(benchmark::State& state) {
+  const Gpt3 gpt3;
+  const auto program = lower::lower(gpt3.mapped, gpt3.digits, plan::Optimizer::kAdam);
+  std::size_t spans = 0;
+  for (auto _ : state) spans = sim::simulate(program, gpt3.dgx).timeline.size();
+  state.counters["spans"] = static_cast<double>(spans);
+}
+
 void BM_HashGraph(benchmark::State& state) {
   for (auto _ : state) {
     benchmark::DoNotOptimize(graph::hash_graph(setting().model, graph::HashKind::kIdentity));
@@ -85,6 +110,8 @@ BENCHMARK(BM_Strategy)->ArgName("megatron")->Arg(0)->Arg(1)->Unit(benchmark::kMi
 BENCHMARK(BM_Parallelize)->ArgName("megatron")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_Lower)->ArgName("megatron")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_Simulate)->ArgName("megatron")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_LowerGpt3)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_SimulateGpt3)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_HashGraph)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_PrintGraph)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_ParseGraph)->Unit(benchmark::kMicrosecond);

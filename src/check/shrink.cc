@@ -276,6 +276,7 @@ class Shrinker {
   void find_sizes(const graph::GraphBuilder& builder, NodeId id,
                   const std::vector<NodeId>& inputs) {
     std::vector<TensorType> types;
+    types.reserve(inputs.size());
     for (auto i : inputs) types.push_back(builder.node(i).type);
     const auto op = with_new_sizes(id, {});
     classes_.find_sizes(id, graph::result_type(op, types).shape.sizes);

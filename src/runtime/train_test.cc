@@ -12,10 +12,12 @@
 
 #include "graph/sequential.h"
 #include "machine/machine.h"
+#include "models/model.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
 #include "plan/json.h"
 #include "plan/parallelize.h"
+#include "strategies/grid.h"
 
 namespace tandem::runtime {
 namespace {
@@ -122,10 +124,8 @@ plan::Plan make_plan(const Graph& model, const std::string& machine, const Sprea
   return plan;
 }
 
-std::vector<double> losses(const Graph& model, int processes, const Spread& spread,
-                           Optimizer optimizer) {
+std::vector<double> losses(const plan::Plan& plan, int processes) {
   const Scratch scratch;
-  const auto plan = make_plan(model, fmt::format("local:{}", processes), spread, optimizer);
   std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
   const auto run = start(scratch, processes,
                          fmt::format("{} --steps {} --seed {} --lr {}", scratch.file("plan.json"),
@@ -180,10 +180,9 @@ std::vector<double> reference_losses(const Graph& model, Optimizer optimizer) {
   return out;
 }
 
-void expect_reference_losses(const Graph& model, const Spread& spread, int processes = 2,
-                             Optimizer optimizer = Optimizer::kSgd) {
-  const auto reference = reference_losses(model, optimizer);
-  const auto together = losses(model, processes, spread, optimizer);
+void expect_losses_of_plan(const Graph& model, const plan::Plan& plan, int processes) {
+  const auto reference = reference_losses(model, plan.optimizer);
+  const auto together = losses(plan, processes);
   ASSERT_EQ(together.size(), reference.size());
   EXPECT_GT(std::abs(reference[0] - reference.back()), 1e-3);
   double worst = 0;
@@ -192,6 +191,24 @@ void expect_reference_losses(const Graph& model, const Spread& spread, int proce
   }
   EXPECT_LE(worst, 1e-9);
   fmt::print("largest relative difference of a loss: {:.1e}\n", worst);
+}
+
+void expect_reference_losses(const Graph& model, const Spread& spread, int processes = 2,
+                             Optimizer optimizer = Optimizer::kSgd) {
+  const auto machine = fmt::format("local:{}", processes);
+  expect_losses_of_plan(model, make_plan(model, machine, spread, optimizer), processes);
+}
+
+// With micro-batches, pipelines, recomputation: a strategy by its name.
+void expect_reference_losses(const std::string& strategy, const Graph& model, int processes = 2,
+                             Optimizer optimizer = Optimizer::kSgd) {
+  const auto machine = fmt::format("local:{}", processes);
+  const auto loaded = machine::load_machine(machine);
+  const auto made = strategies::named_strategies(strategy, model, machine::Digits(loaded)).front();
+  auto plan = make_plan(model, machine, {}, optimizer);
+  const machine::Digits digits(loaded, made.schedule.micro_batches);
+  plan.mapped = plan::parallelize(model, digits, made.choices, made.schedule);
+  expect_losses_of_plan(model, plan, processes);
 }
 
 constexpr auto kType = DType::kFp64;
@@ -390,6 +407,21 @@ TEST(Train, AttentionBySequence) {
 }
 
 // --- What a user gets wrong ---------------------------------------------------------------------
+
+TEST(Train, Pipeline) { expect_reference_losses("megatron:tp=1,pp=2,micro=4", mlp()); }
+TEST(Train, PipelineOfFourDevices) {
+  expect_reference_losses("megatron:tp=2,pp=2,micro=2,recompute=full", mlp(), 4, Optimizer::kAdam);
+}
+TEST(Train, InterleavedPipeline) {
+  expect_reference_losses(
+      "megatron:tp=1,pp=2,interleave=2,micro=4",
+      models::parse_model("mlp:layers=4,hidden=8,inputs=6,outputs=4").build(8, kType));
+}
+TEST(Train, MicroBatches) { expect_reference_losses("dp:micro=4,recompute=full", mlp()); }
+TEST(Train, ZeroTwo) { expect_reference_losses("deepspeed:zero=2,micro=2", mlp()); }
+TEST(Train, FullyShardedAdam) {
+  expect_reference_losses("fsdp:micro=2", mlp(), 2, Optimizer::kAdam);
+}
 
 TEST(Worker, NumberOfProcessesMustFitThePlan) {
   const Scratch scratch;
