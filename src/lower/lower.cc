@@ -443,38 +443,31 @@ class Lowering {
 
   BufferId take(BufferId from, const machine::ReshardStep& step, NodeId node, Place place) {
     const auto next = moved(from, step, place);
-    add({.kind = TaskKind::kMove,
-         .node = node,
-         .step = step,
-         .backward = place.backward,
-         .remade = place.remade,
-         .stage = place.stage,
-         .reads = {from},
-         .writes = {next}});
+    add(moving(TaskKind::kMove, step, node, place, {from}, {next}));
     return next;
   }
 
   BufferId send(BufferId from, const machine::ReshardStep& step, NodeId node, Place place,
                 std::uint16_t to_stage) {
     const auto next = moved(from, step, place);
-    add({.kind = TaskKind::kSend,
-         .node = node,
-         .step = step,
-         .backward = place.backward,
-         .remade = place.remade,
-         .stage = place.stage,
-         .reads = {from},
-         .writes = {}});
-    add({.kind = TaskKind::kReceive,
-         .node = node,
-         .step = step,
-         .backward = place.backward,
-         .remade = place.remade,
-         .stage = to_stage,
-         .reads = {},
-         .writes = {next},
-         .peer = program_.tasks.size() - 1});
+    add(moving(TaskKind::kSend, step, node, place, {from}, {}));
+    place.stage = to_stage;
+    auto receive = moving(TaskKind::kReceive, step, node, place, {}, {next});
+    receive.peer = program_.tasks.size() - 1;
+    add(std::move(receive));
     return next;
+  }
+
+  static Task moving(TaskKind kind, const machine::ReshardStep& step, NodeId node, Place place,
+                     std::vector<BufferId> reads, std::vector<BufferId> writes) {
+    return {.kind = kind,
+            .node = node,
+            .step = step,
+            .backward = place.backward,
+            .remade = place.remade,
+            .stage = place.stage,
+            .reads = std::move(reads),
+            .writes = std::move(writes)};
   }
 
   BufferId moved(BufferId from, const machine::ReshardStep& step, Place place) {

@@ -52,6 +52,12 @@ class Digits {
   }
   // The position of `slot` within its group: the mixed radix of the digits in `mask`.
   [[nodiscard]] std::int64_t rank_in_group(std::int64_t slot, DigitMask mask) const;
+  // The coordinate in `digit` of the members of rank `rank` of groups over `mask`.
+  [[nodiscard]] std::int64_t coordinate_of_rank(std::int64_t rank, DigitMask mask,
+                                                std::size_t digit) const {
+    const auto inner = mask & ~((DigitMask{2} << digit) - 1);
+    return rank / group_size(inner) % digits_[digit].size;
+  }
   // The slots that share all of `slot`'s other digits, by their rank in the group.
   [[nodiscard]] std::vector<std::int64_t> group(std::int64_t slot, DigitMask mask) const;
 

@@ -102,6 +102,15 @@ Range range_of(const Layout& layout, const Digits& digits, std::int64_t slot, st
   return {digits.rank_in_group(slot, mask) * size, size};
 }
 
+std::int64_t rank_of_place(const Layout& layout, DigitMask mask, const Digits& digits) {
+  std::int64_t rank = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if ((mask >> i & 1U) == 0) continue;
+    rank = rank * digits[i].size + (layout[i].is_idle() ? layout[i].place() : 0);
+  }
+  return rank;
+}
+
 bool holds(const Layout& layout, const Digits& digits, std::int64_t slot) {
   for (std::size_t i = 0; i < layout.count(); ++i) {
     if (layout[i].is_idle() && digits.coordinate(slot, i) != layout[i].place()) return false;

@@ -95,6 +95,9 @@ struct Range {
 Range range_of(const Layout& layout, const Digits& digits, std::int64_t slot, std::size_t dim,
                std::int64_t extent);
 
+// The rank of the layout's place among the digits of `mask`; those that are not idle count as 0.
+std::int64_t rank_of_place(const Layout& layout, DigitMask mask, const Digits& digits);
+
 // Does the slot hold a shard at all? False where an idle digit is not at its place.
 bool holds(const Layout& layout, const Digits& digits, std::int64_t slot);
 

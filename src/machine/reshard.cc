@@ -203,18 +203,6 @@ class Resharding {
 
 }  // namespace
 
-namespace {
-// The rank of the place in a group; 0 in digits that are not idle.
-std::int64_t rank_of_place(const Layout& layout, DigitMask group, const Digits& digits) {
-  std::int64_t rank = 0;
-  for (std::size_t i = 0; i < digits.count(); ++i) {
-    if ((group >> i & 1U) == 0) continue;
-    rank = rank * digits[i].size + (layout[i].is_idle() ? layout[i].place() : 0);
-  }
-  return rank;
-}
-}  // namespace
-
 std::int64_t root_of(const ReshardStep& step, const Digits& digits) {
   const bool leaves = (step.before.idle() & step.digits) != 0;
   return rank_of_place(leaves ? step.before : step.after, step.digits, digits);

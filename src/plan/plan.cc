@@ -76,15 +76,10 @@ void check_stage(const MappedGraph& mapped, graph::NodeId id, const Digits& digi
   const auto stage = mapped.stage[id.index()];
   if (stage >= s.stages) fail(node, fmt::format("is in stage {} of {}", stage, s.stages));
   const auto& layout = mapped.layouts[id.index()];
-  std::int64_t rank = 0;
-  for (std::size_t i = 0; i < digits.count(); ++i) {
-    if ((s.digits >> i & 1U) == 0) continue;
-    if (!layout[i].is_idle()) {
-      fail(node, fmt::format("layout '{}' is not in one stage of the pipeline", to_text(layout)));
-    }
-    rank = rank * digits[i].size + layout[i].place();
+  if ((s.digits & ~layout.idle()) != 0) {
+    fail(node, fmt::format("layout '{}' is not in one stage of the pipeline", to_text(layout)));
   }
-  if (rank != stage % digits.group_size(s.digits)) {
+  if (rank_of_place(layout, s.digits, digits) != stage % digits.group_size(s.digits)) {
     fail(node, fmt::format("is in stage {} and its layout '{}' is not", stage, to_text(layout)));
   }
   for (auto i : mapped.pcg.inputs(id)) {

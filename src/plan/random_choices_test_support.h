@@ -205,8 +205,7 @@ class Chooser {
     }
     if ((schedule_.digits >> digit & 1U) == 0) return std::nullopt;
     const auto rank = stage_[id.index()] % digits_.group_size(schedule_.digits);
-    const auto inner = schedule_.digits & ~((machine::DigitMask{2} << digit) - 1);
-    return machine::DigitRole::idle(rank / digits_.group_size(inner) % digits_[digit].size);
+    return machine::DigitRole::idle(digits_.coordinate_of_rank(rank, schedule_.digits, digit));
   }
 
   // Micro-batches are cut along the factor along which the operands are.

@@ -19,6 +19,20 @@ using lower::Task;
 using lower::TaskKind;
 using machine::DigitRole;
 
+namespace {
+
+void add_to(at::Tensor& sum, const at::Tensor& more) {
+  // Gradients may share memory with others (add's do).
+  const bool own = sum.use_count() == 1 && sum.storage().use_count() == 1;
+  if (own) {
+    sum.add_(more);
+  } else {
+    sum = at::add(sum, more);
+  }
+}
+
+}  // namespace
+
 Executor::Executor(const Program& program, std::int64_t device, Training training)
     : program_(program),
       device_(device),
@@ -231,18 +245,6 @@ void Executor::backward(const Ready& ready) {
     value(task.writes[w]) = gradients[task.operands[w]];
   }
 }
-
-namespace {
-void add_to(at::Tensor& sum, const at::Tensor& more) {
-  // Gradients may share memory with others (add's do).
-  const bool own = sum.use_count() == 1 && sum.storage().use_count() == 1;
-  if (own) {
-    sum.add_(more);
-  } else {
-    sum = at::add(sum, more);
-  }
-}
-}  // namespace
 
 void Executor::move(const Task& task, const Turn& turn) {
   // Micro-batches tell apart what a task sends.

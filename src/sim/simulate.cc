@@ -129,12 +129,11 @@ class Simulator {
     for (auto b : task.reads) {
       if (b != Program::kNone) start = std::max(start, ready(c, b, micro_batch));
     }
+    if (duration > Seconds{}) start = std::max(start, c.stream_free[stream]);
     if (task.kind == TaskKind::kReceive) {
       const auto sent = sent_.find({task.peer, micro_batch, class_of(source_of(task, c.device))});
       if (sent == sent_.end()) return false;
       start = std::max(start, sent->second);
-    } else if (duration > Seconds{}) {
-      start = std::max(start, c.stream_free[stream]);
     }
     if (task.kind == TaskKind::kMove && (task.step.digits & class_digits_) != 0) {
       const auto together = meet(number, t, micro_batch, start);
@@ -143,7 +142,6 @@ class Simulator {
     }
     Seconds end = start;
     if (duration > Seconds{}) {
-      if (task.kind == TaskKind::kReceive) start = std::max(start, c.stream_free[stream]);
       end = start + duration;
       c.stream_free[stream] = end;
       out_.timeline.push_back({t, static_cast<std::uint32_t>(micro_batch),

@@ -77,7 +77,7 @@ Setting megatron_setting(const Problem& problem, DigitMask mask, Setting out) {
   const bool is_default = innermost(digits, tp) == mask;
   out.tp = is_default ? std::vector{tp} : by_level(digits, mask);
   out.dp = digits.devices() / tp / out.pp;
-  if (out.micro == 1) out.micro = default_micro_batches(problem, *out.dp, out.pp);
+  if (!out.micro && out.pp > 1) out.micro = default_micro_batches(problem, *out.dp, out.pp);
   return out;
 }
 

@@ -39,12 +39,6 @@ void mark_remade(const Setting& setting, const Problem& problem, Choices& choice
   }
 }
 
-// The coordinate of a rank in each of the digits that count ranks.
-std::int64_t place_of(const Digits& digits, DigitMask ranks, std::int64_t rank, std::size_t digit) {
-  const auto inner = ranks & ~((DigitMask{2} << digit) - 1);
-  return rank / digits.group_size(inner) % digits[digit].size;
-}
-
 void put_in_stages(const Digits& digits, DigitMask ranks, const std::vector<std::uint16_t>& stage,
                    Choices& choices) {
   const auto count = digits.group_size(ranks);
@@ -53,7 +47,7 @@ void put_in_stages(const Digits& digits, DigitMask ranks, const std::vector<std:
     choice.stage = stage[n];
     for (std::size_t i = 0; i < digits.count(); ++i) {
       if (!has(ranks, i)) continue;
-      const auto place = place_of(digits, ranks, stage[n] % count, i);
+      const auto place = digits.coordinate_of_rank(stage[n] % count, ranks, i);
       choice.node.uses[i] = DigitUse::idle(place);
       if (choice.source.count() > 0) choice.source.set(i, DigitRole::idle(place));
     }
@@ -140,7 +134,6 @@ std::optional<DigitMask> rank_digits(const Digits& digits, std::int64_t pp) {
 }
 
 std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp) {
-  if (pp == 1) return 1;
   const auto has_batch = [](const AnalyzedNode& n) { return n.batch().has_value(); };
   const auto at = std::ranges::find_if(problem.nodes, has_batch);
   if (at == problem.nodes.end()) return 1;
@@ -157,7 +150,8 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   Step out{std::move(choices), {}};
   mark_remade(setting, problem, out.choices);
   auto& schedule = out.schedule;
-  schedule.micro_batches = setting.micro;
+  const auto micro = setting.micro.value_or(1);
+  schedule.micro_batches = micro;
   schedule.stages = setting.pp * setting.interleave;
   schedule.reduce_each = reduces_each(setting);
   if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;
@@ -170,16 +164,16 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
                                  cuts(problem).size()),
                      ""};
     }
-    if (setting.interleave > 1 && setting.micro % setting.pp != 0) {
-      return Refusal{fmt::format("{} micro-batches cannot be interleaved over {} stages",
-                                 setting.micro, setting.pp),
-                     fmt::format("micro a multiple of {}", setting.pp)};
+    if (setting.interleave > 1 && micro % setting.pp != 0) {
+      return Refusal{
+          fmt::format("{} micro-batches cannot be interleaved over {} stages", micro, setting.pp),
+          fmt::format("micro a multiple of {}", setting.pp)};
     }
     put_in_stages(problem.digits, *ranks, *stage, out.choices);
     schedule.digits = *ranks;
   }
-  if (setting.micro == 1) return out;
-  if (auto refusal = Cutter(problem, setting.micro).cut(out.choices)) return std::move(*refusal);
+  if (micro == 1) return out;
+  if (auto refusal = Cutter(problem, micro).cut(out.choices)) return std::move(*refusal);
   schedule.digits <<= 1U;  // behind that of time
   return out;
 }

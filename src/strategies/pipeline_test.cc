@@ -8,7 +8,7 @@
 #include <set>
 
 #include "lower/lower.h"
-#include "lower/task_interpreter.h"
+#include "lower/training_step_test_support.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
 #include "sim/simulate.h"
@@ -20,7 +20,6 @@ namespace {
 
 using graph::Graph;
 using machine::Digits;
-using term::Field;
 
 Graph build(const std::string& text, std::int64_t batch) {
   return models::parse_model(text).build(batch, DType::kFp32);
@@ -87,20 +86,9 @@ TEST(Pipeline, TrainsLikeOneDevice) {
   };
   for (const auto& c : cases) {
     const auto model = build(c.model, c.batch);
-    const auto values = graph::run_forward(model, graph::feed_values<Field>(model, 1));
-    const auto gradients = graph::run_backward(model, values, graph::loss_seed<Field>(model));
     for (const auto& s : named_strategies(c.strategy, model, plan::digits_of(c.counts))) {
       SCOPED_TRACE(s.name);
-      const auto program = lowered(model, s, c.counts);
-      const auto result = step_result(
-          program, run_program(program, graph::feed_values<Field>(program.pcg, 1), Field(3)));
-      EXPECT_TRUE(result.replicas_agree);
-      EXPECT_EQ(result.loss, values[model.outputs()[0].index()]);
-      for (auto id : model.ids()) {
-        const auto& node = model.node(id);
-        if (!is_weight(node)) continue;
-        EXPECT_EQ(result.gradients.at(node.name), gradients[id.index()]);
-      }
+      lower::expect_same_step(model, lowered(model, s, c.counts), 1);
     }
   }
 }
@@ -146,6 +134,17 @@ TEST(Pipeline, FillsAndDrains) {
   EXPECT_NEAR(gpipe.iteration / one.iteration, 1, 0.03);
   const double activations = (one.memory - one.persistent).value;
   EXPECT_GT((gpipe.memory - gpipe.persistent).value, 2.5 * activations);
+}
+
+// A default where nothing is said, and only there.
+TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
+  const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 32);
+  const auto name = [&](const std::string& text) {
+    return named_strategies(text, model, plan::digits_of({2}))[0].name;
+  };
+  EXPECT_EQ(name("megatron:tp=1,pp=2"), "megatron:tp=1,dp=1,pp=2,micro=16");
+  EXPECT_EQ(name("megatron:tp=1,pp=2,micro=1"), "megatron:tp=1,dp=1,pp=2,micro=1");
+  EXPECT_EQ(name("dp:micro=1"), "dp");
 }
 
 TEST(Pipeline, SaysWhyNot) {

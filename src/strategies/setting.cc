@@ -23,6 +23,7 @@ class Parser {
     if (colon != std::string::npos) {
       for (auto part : split(std::string_view(text_).substr(colon + 1), ',')) parse_part(part);
     }
+    if (out_.pp == 1 && out_.micro == 1) out_.micro.reset();  // one text for it
     return std::move(out_);
   }
 
@@ -185,7 +186,7 @@ std::string to_text(const Setting& s) {
   for (const auto& [kind, sharding] : s.layers) add(name(kind), to_text(sharding));
   if (s.pp != 1) add("pp", s.pp);
   if (s.interleave != 1) add("interleave", s.interleave);
-  if (s.micro != 1) add("micro", s.micro);
+  if (s.micro) add("micro", *s.micro);
   if (s.recompute != "none") add("recompute", s.recompute);
   return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));
 }

@@ -41,7 +41,7 @@ struct Setting {
   std::optional<std::int64_t> ep = {};             // ep: how many devices share the experts
   std::map<LayerKind, LevelSharding> layers = {};  // madmax: those that are not the default
   std::int64_t pp = 1;                             // pipeline stages
-  std::int64_t micro = 1;                          // micro-batches
+  std::optional<std::int64_t> micro = {};          // micro-batches; a pipeline has a default
   std::int64_t interleave = 1;                     // pieces of the model a stage holds
   std::string recompute = "none";                  // "selective", "full"
 
