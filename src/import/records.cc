@@ -198,10 +198,6 @@ std::optional<DType> index_type(std::int32_t type) {
   return std::nullopt;
 }
 
-bool is_whole(std::int32_t type) {
-  return find_type(type) != nullptr && !real_type(type) && find_type(type)->size > 0;
-}
-
 std::string type_name(std::int32_t type) {
   const auto* t = find_type(type);
   return t == nullptr ? fmt::format("number {}", type) : t->name;

@@ -37,8 +37,10 @@ enum ElementType : std::int32_t {
 std::optional<DType> real_type(std::int32_t type);
 // int32 and int64, which may hold indices.
 std::optional<DType> index_type(std::int32_t type);
-// Whole numbers and bool.
-bool is_whole(std::int32_t type);
+// Whole numbers and bool. Asked for every element.
+constexpr bool is_whole(std::int32_t type) {
+  return (type >= kUint8 && type <= kInt64) || type == kBool || type == kUint32 || type == kUint64;
+}
 std::string type_name(std::int32_t type);
 
 struct Tensor {
