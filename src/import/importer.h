@@ -24,6 +24,9 @@ namespace tandem::import {
 using graph::NodeId;
 
 [[noreturn]] void reject(std::string message, std::string hint = "");
+std::string quoted(std::string_view name);
+// Throws where a tensor of the graph cannot have as many dimensions.
+void check_rank(const Sizes& sizes, std::string_view what);
 
 // One tensor of the file. Most things are made on demand: a weight becomes a node when a node uses
 // it, contents are read when a shape depends on them.
@@ -267,6 +270,7 @@ using ConverterList = std::vector<std::pair<std::string_view, Converter>>;
 ConverterList elementwise_converters();
 ConverterList image_converters();
 ConverterList matrix_converters();
-ConverterList movement_converters();
+ConverterList parts_converters();
+ConverterList shape_converters();
 
 }  // namespace tandem::import

@@ -53,7 +53,7 @@ const std::map<std::string_view, Converter>& converters() {
   static const auto* const kAll = [] {
     auto* all = new std::map<std::string_view, Converter>();
     for (const auto& list : {elementwise_converters(), image_converters(), matrix_converters(),
-                             movement_converters()}) {
+                             parts_converters(), shape_converters()}) {
       all->insert(list.begin(), list.end());
     }
     return all;

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "base/error.h"
 #include "import/wire.h"
@@ -216,6 +218,10 @@ Tensor read_tensor(std::string_view message) {
     }
   }
   return out;
+}
+
+std::int64_t product(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 std::int64_t count_elements(const Sizes& sizes, std::string_view what) {

@@ -59,6 +59,9 @@ struct Location {
 Location read_location(const Tensor& tensor);
 Tensor read_tensor(std::string_view message);
 
+// Of dimensions that are known to be few and small enough.
+std::int64_t product(const Sizes& sizes);
+
 // The number of elements; throws UserError if a size is negative or the number is absurd.
 std::int64_t count_elements(const Sizes& sizes, std::string_view what);
 

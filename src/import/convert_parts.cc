@@ -1,4 +1,4 @@
-// What moves elements and computes nothing, and what only says sizes.
+// What takes parts of tensors or puts tensors together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,260 +17,8 @@ using ops::make_op;
 
 constexpr std::size_t kMostParts = 64;  // that a gather by known indices is taken apart into
 
-std::int64_t product(const Sizes& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 ops::Op slice_op(std::size_t axis, std::int64_t begin, std::int64_t size) {
   return make_op(ops::kSlice, ops::Slice{static_cast<std::int64_t>(axis), begin, size});
-}
-
-// --- Sizes --------------------------------------------------------------------------------------
-
-void shape(Call& call) {
-  const auto sizes = call.sizes(0);
-  const auto rank = static_cast<std::int64_t>(sizes.size());
-  const auto place = [&](std::int64_t at) {
-    return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
-  };
-  const auto from = place(call.integer("start", 0));
-  const auto to = std::max(from, place(call.integer("end", rank)));
-  call.result(integers(Sizes(sizes.begin() + from, sizes.begin() + to)));
-}
-
-void size(Call& call) {
-  call.result(Known{.type = kInt64, .sizes = {}, .ints = {product(call.sizes(0))}});
-}
-
-void constant(Call& call) {
-  if (const auto* a = call.attribute("value"); a != nullptr) {
-    const auto tensor = read_tensor(a->tensor);
-    count_elements(tensor.sizes, "the tensor");
-    // Read where it is needed: it may be a weight.
-    call.result(Value{.type = tensor.type, .sizes = tensor.sizes, .stored = a->tensor});
-    return;
-  }
-  const auto scalar_or_list = [&](const char* one, const char* many) -> const Attribute* {
-    const auto* a = call.attribute(one);
-    return a != nullptr ? a : call.attribute(many);
-  };
-  if (const auto* a = scalar_or_list("value_int", "value_ints"); a != nullptr) {
-    auto k = integers(a->name == "value_int" ? Sizes{a->i} : a->ints);
-    if (a->name == "value_int") k.sizes = {};
-    call.result(std::move(k));
-  } else if (const auto* b = scalar_or_list("value_float", "value_floats"); b != nullptr) {
-    Known k{.type = kFloat};
-    if (b->name == "value_float") {
-      k.reals = {b->f};
-    } else {
-      k.sizes = {static_cast<std::int64_t>(b->floats.size())};
-      k.reals = b->floats;
-    }
-    call.result(std::move(k));
-  } else {
-    reject("it has no value of numbers");
-  }
-}
-
-// One value everywhere. Where the sizes are written in the file, so is the tensor: a weight whose
-// numbers were left out.
-void filled(Call& call) {
-  Value v{.type = kFloat, .fill = 0};
-  if (call.op() == "ConstantOfShape") {
-    if (const auto* a = call.attribute("value"); a != nullptr) {
-      const auto k = known_from(read_tensor(a->tensor));
-      if (k.count() != 1) reject("value must have one element");
-      v.type = k.type;
-      v.fill = k.real(0);
-    }
-    v.sizes = call.known_integers(0, "the shape");
-    v.data = !call.value(0).stored.empty();
-  } else {
-    v.fill = call.real("value", 0);
-    v.type = static_cast<std::int32_t>(call.integer("dtype", kFloat));
-    for (const char* name : {"input_as_shape", "extra_shape"}) call.attribute(name);
-    v.sizes = call.integers("shape").value_or(Sizes{});
-    v.data = true;
-    if (call.has(0)) {
-      v.sizes = call.integer("input_as_shape", 0) != 0 ? call.known_integers(0, "the shape")
-                                                       : call.sizes(0);
-    }
-    const auto extra = call.integers("extra_shape").value_or(Sizes{});
-    v.sizes.insert(v.sizes.end(), extra.begin(), extra.end());
-  }
-  count_elements(v.sizes, "the tensor");
-  if (!real_type(v.type) && !is_whole(v.type)) {
-    reject(fmt::format("the type {} is not supported", type_name(v.type)));
-  }
-  call.result(std::move(v));
-}
-
-// --- Shapes -------------------------------------------------------------------------------------
-
-void reshape(Call& call) {
-  const auto from = call.sizes(0);
-  auto to = call.opset() < 5 ? call.integers("shape").value_or(Sizes{})
-                             : call.known_integers(1, "the shape");
-  const bool zero_is_size = call.integer("allowzero", 0) != 0;
-  for (std::size_t d = 0; d < to.size(); ++d) {
-    if (to[d] == 0 && !zero_is_size) {
-      if (d >= from.size()) reject(fmt::format("size 0 at dim {} has nothing to copy", d));
-      to[d] = from[d];
-    }
-    if (to[d] < -1) reject(fmt::format("the shape has a size of {}", to[d]));
-  }
-  const auto count = product(from);
-  const auto open = std::ranges::count(to, -1);
-  if (open > 1) reject("the shape leaves more than one size open");
-  const auto known_count = [&] {
-    double out = 1;
-    for (auto n : to) out *= n == -1 ? 1 : static_cast<double>(n);
-    return out;
-  };
-  // A file for one batch has its size in its shapes, first.
-  const auto file_batch = call.file_batch();
-  const bool fits = open == 1 ? count % std::max<std::int64_t>(product(to) * -1, 1) == 0
-                              : known_count() == static_cast<double>(count);
-  if (file_batch > 0 && !to.empty() && !from.empty() && to[0] > 0 && to[0] % file_batch == 0 &&
-      (!fits || (open == 1 && to[0] == file_batch && from[0] == call.batch()))) {
-    to[0] = to[0] / file_batch * call.batch();
-  }
-  if (known_count() > 0x1p50) reject("the shape has more than 2^50 elements");
-  if (open == 1) {
-    const auto rest = static_cast<std::int64_t>(known_count());
-    if (rest == 0 || count % rest != 0) {
-      reject(fmt::format("{} elements do not fill the shape", count));
-    }
-    *std::ranges::find(to, -1) = count / rest;
-  }
-  if (product(to) != count) {
-    reject(fmt::format("{} elements cannot become {}", count, product(to)),
-           file_batch > 0 ? "the file is made for one batch size; export it with an open one" : "");
-  }
-  call.reshape(to);
-}
-
-void flatten(Call& call) {
-  const auto& from = call.sizes(0);
-  const auto rank = static_cast<std::int64_t>(from.size());
-  auto axis = call.integer("axis", 1);
-  if (axis < -rank || axis > rank) reject(fmt::format("axis {} does not fit", axis));
-  if (axis < 0) axis += rank;
-  call.reshape({product(Sizes(from.begin(), from.begin() + axis)),
-                product(Sizes(from.begin() + axis, from.end()))});
-}
-
-void squeeze(Call& call) {
-  const auto from = call.sizes(0);
-  const auto axes = call.integers_or_input("axes", 1);
-  std::vector<bool> gone(from.size());
-  for (std::size_t d = 0; d < from.size() && !axes; ++d) gone[d] = from[d] == 1;
-  for (auto axis : axes.value_or(Sizes{})) gone[call.axis(axis, from.size())] = true;
-  Sizes to;
-  for (std::size_t d = 0; d < from.size(); ++d) {
-    if (gone[d] && from[d] != 1) reject(fmt::format("dim {} is {} and must be 1", d, from[d]));
-    if (!gone[d]) to.push_back(from[d]);
-  }
-  call.reshape(to);
-}
-
-void unsqueeze(Call& call) {
-  const auto from = call.sizes(0);
-  const auto axes = call.integers_or_input("axes", 1);
-  if (!axes) reject("axes are missing");
-  if (axes->size() + from.size() > 64) reject("the result has too many dimensions");
-  std::vector<bool> fresh(from.size() + axes->size());
-  for (auto axis : *axes) {
-    const auto d = call.axis(axis, fresh.size());
-    if (fresh[d]) reject(fmt::format("axes name dim {} twice", d));
-    fresh[d] = true;
-  }
-  Sizes to;
-  auto next = from.begin();
-  for (bool is_fresh : fresh) to.push_back(is_fresh ? 1 : *next++);
-  call.reshape(to);
-}
-
-void expand(Call& call) {
-  const auto from = call.sizes(0);
-  auto to = call.known_integers(1, "the shape");
-  if (call.file_batch() == 1 && to.size() >= from.size() && !from.empty() && to[0] == 1 &&
-      from[0] == call.batch()) {
-    to[0] = call.batch();
-  }
-  while (to.size() < from.size()) to.insert(to.begin(), 1);
-  const auto fresh = to.size() - from.size();
-  for (std::size_t d = 0; d < from.size(); ++d) {
-    if (to[fresh + d] == 1) to[fresh + d] = from[d];
-  }
-  if (to == from) {
-    call.identity();
-  } else {
-    call.move(make_op(ops::kExpand, ops::Reshape{to}));
-  }
-}
-
-void tile(Call& call) {
-  const auto from = call.sizes(0);
-  const auto times = call.known_integers(1, "the repeats");
-  if (times.size() != from.size()) reject("the repeats do not fit the rank");
-  Sizes apart;
-  Sizes copied;
-  Sizes to;
-  for (std::size_t d = 0; d < from.size(); ++d) {
-    if (times[d] < 1 || times[d] > (std::int64_t{1} << 30U)) {
-      reject(fmt::format("a repeat is {}", times[d]));
-    }
-    if (times[d] > 1) apart.push_back(1), copied.push_back(times[d]);
-    apart.push_back(from[d]);
-    copied.push_back(from[d]);
-    to.push_back(from[d] * times[d]);
-  }
-  if (to == from) {
-    call.identity();
-    return;
-  }
-  const auto wide =
-      call.add(make_op(ops::kExpand, ops::Reshape{copied}), {call.reshaped(call.tensor(0), apart)});
-  call.result(make_op(ops::kReshape, ops::Reshape{to}), {wide});
-}
-
-void transpose(Call& call) {
-  const auto rank = call.rank(0);
-  Sizes perm(rank);
-  for (std::size_t d = 0; d < rank; ++d) perm[d] = static_cast<std::int64_t>(rank - 1 - d);
-  perm = call.integers("perm").value_or(perm);
-  if (std::ranges::is_sorted(perm) && perm.size() == rank) {
-    call.identity();
-  } else {
-    call.move(make_op(ops::kTranspose, ops::Transpose{perm}));
-  }
-}
-
-// Blocks of pixels as channels, and back.
-void depth_and_space(Call& call) {
-  const bool to_space = call.op() == "DepthToSpace";
-  const bool crd = to_space && call.text("mode", "DCR") == "CRD";
-  const auto block = call.integer("blocksize", 0);
-  const auto s = call.sizes(0);
-  if (s.size() != 4) reject("the input must have 4 dimensions");
-  if (block < 1 || block > 1024 ||
-      (to_space ? s[1] % (block * block) : s[2] % block + s[3] % block)) {
-    reject(fmt::format("a blocksize of {} does not fit", block));
-  }
-  Sizes apart = {s[0], s[1], s[2] / block, block, s[3] / block, block};
-  Sizes perm = {0, 3, 5, 1, 2, 4};
-  Sizes to = {s[0], s[1] * block * block, s[2] / block, s[3] / block};
-  if (to_space) {
-    const auto depth = s[1] / (block * block);
-    apart = crd ? Sizes{s[0], depth, block, block, s[2], s[3]}
-                : Sizes{s[0], block, block, depth, s[2], s[3]};
-    perm = crd ? Sizes{0, 1, 4, 2, 5, 3} : Sizes{0, 3, 4, 1, 5, 2};
-    to = {s[0], depth, s[2] * block, s[3] * block};
-  }
-  const auto turned = call.add(make_op(ops::kTranspose, ops::Transpose{perm}),
-                               {call.reshaped(call.tensor(0), apart)});
-  call.result(make_op(ops::kReshape, ops::Reshape{to}), {turned});
 }
 
 // --- Parts --------------------------------------------------------------------------------------
@@ -587,16 +335,6 @@ void gather(Call& call) {
   call.result(std::move(v));
 }
 
-// Where shapes decide, one branch is there and the other is not.
-void branch(Call& call) {
-  const auto condition = call.known_scalar(0);
-  const auto* yes = call.attribute("then_branch");
-  const auto* no = call.attribute("else_branch");
-  if (!condition) reject("a condition that is computed from inputs is not supported");
-  if (yes == nullptr || no == nullptr) reject("a branch is missing");
-  call.inline_graph(*condition != 0 ? yes->graph : no->graph);
-}
-
 void trilu(Call& call) {
   const auto& sizes = call.sizes(0);
   if (sizes.size() < 2) reject("the input must have at least 2 dimensions");
@@ -619,30 +357,10 @@ void trilu(Call& call) {
 
 }  // namespace
 
-ConverterList movement_converters() {
+ConverterList parts_converters() {
   return {
-      {"Concat", concat},
-      {"Constant", constant},
-      {"ConstantFill", filled},
-      {"ConstantOfShape", filled},
-      {"Expand", expand},
-      {"DepthToSpace", depth_and_space},
-      {"SpaceToDepth", depth_and_space},
-      {"Flatten", flatten},
-      {"Gather", gather},
-      {"If", branch},
-      {"OneHot", one_hot},
-      {"Pad", pad},
-      {"Reshape", reshape},
-      {"Shape", shape},
-      {"Size", size},
-      {"Slice", slice},
-      {"Split", split},
-      {"Squeeze", squeeze},
-      {"Tile", tile},
-      {"Transpose", transpose},
-      {"Trilu", trilu},
-      {"Unsqueeze", unsqueeze},
+      {"Concat", concat}, {"Gather", gather}, {"OneHot", one_hot}, {"Pad", pad},
+      {"Slice", slice},   {"Split", split},   {"Trilu", trilu},
   };
 }
 

@@ -1,0 +1,233 @@
+// Folding of what moves elements, and of what makes them from their places.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "import/fold.h"
+
+namespace tandem::import {
+
+namespace {
+
+std::size_t checked_axis(Call& call, std::int64_t axis, const Known& k) {
+  return call.axis(axis, k.sizes.size());
+}
+
+Known with_sizes(const Known& k, Sizes sizes) {
+  Known out = k;
+  out.sizes = std::move(sizes);
+  return out;
+}
+
+Known gather(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  const auto& index = operand(in, 1);
+  if (!index.whole()) reject("the indices must be whole numbers");
+  const auto axis = checked_axis(call, call.integer("axis", 0), k);
+  Sizes sizes(k.sizes.begin(), k.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
+  sizes.insert(sizes.end(), index.sizes.begin(), index.sizes.end());
+  sizes.insert(sizes.end(), k.sizes.begin() + static_cast<std::ptrdiff_t>(axis) + 1, k.sizes.end());
+  Known out{.type = k.type, .sizes = sizes};
+  if (count_of(call, sizes) == 0) return out;
+  const auto behind = strides_of(k.sizes)[axis];
+  const auto along = k.sizes[axis];
+  if (along == 0) reject("there is nothing to choose from");
+  const auto blocks = k.count() / (behind * static_cast<std::size_t>(along));
+  for (std::size_t b = 0; b < blocks; ++b) {
+    for (auto i : index.ints) {
+      if (i < -along || i >= along) reject(fmt::format("index {} is not in 0..{}", i, along - 1));
+      const auto row = static_cast<std::size_t>(i < 0 ? i + along : i);
+      for (std::size_t e = 0; e < behind; ++e) {
+        copy_element(k, (b * static_cast<std::size_t>(along) + row) * behind + e, out);
+      }
+    }
+  }
+  return out;
+}
+
+Known concat(Call& call, const Operands& in) {
+  const auto& first = operand(in, 0);
+  const auto axis = checked_axis(call, call.integer("axis", 1), first);
+  Known out{.type = first.type, .sizes = first.sizes};
+  out.sizes[axis] = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto& k = operand(in, i);
+    if (k.sizes.size() != first.sizes.size() || k.whole() != first.whole()) {
+      reject("the inputs differ in rank or type");
+    }
+    for (std::size_t d = 0; d < k.sizes.size(); ++d) {
+      if (d != axis && k.sizes[d] != first.sizes[d]) reject("the inputs' sizes differ");
+    }
+    out.sizes[axis] += k.sizes[axis];
+  }
+  if (count_of(call, out.sizes) == 0) return out;
+  std::size_t blocks = 1;
+  for (std::size_t d = 0; d < axis; ++d) blocks *= static_cast<std::size_t>(first.sizes[d]);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    for (const auto& k : in) {
+      const auto block = k->count() / blocks;
+      for (std::size_t e = 0; e < block; ++e) copy_element(*k, b * block + e, out);
+    }
+  }
+  return out;
+}
+
+Known slice(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  const auto list = [&](const char* name, std::size_t i) -> std::optional<Sizes> {
+    if (auto given = call.integers(name)) return given;
+    if (i < in.size() && in[i]) return in[i]->ints;
+    return std::nullopt;
+  };
+  const auto starts = list("starts", 1).value_or(Sizes{});
+  const auto ends = list("ends", 2).value_or(Sizes{});
+  auto axes = list("axes", 3);
+  const auto steps = list("steps", 4).value_or(Sizes(starts.size(), 1));
+  if (!axes) {
+    axes.emplace(starts.size());
+    std::iota(axes->begin(), axes->end(), 0);
+  }
+  if (ends.size() != starts.size() || axes->size() != starts.size() ||
+      steps.size() != starts.size()) {
+    reject("starts, ends, axes and steps differ in number");
+  }
+  auto sizes = k.sizes;
+  std::vector<std::int64_t> strides;
+  for (auto s : strides_of(k.sizes)) strides.push_back(static_cast<std::int64_t>(s));
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const auto d = checked_axis(call, (*axes)[i], k);
+    const auto size = k.sizes[d];
+    const auto step = steps[i];
+    if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) reject("a step is 0");
+    if (size == 0) continue;
+    const auto place = [&](std::int64_t at, std::int64_t low, std::int64_t high) {
+      return std::clamp(at < 0 ? at + size : at, low, high);
+    };
+    const auto from = step > 0 ? place(starts[i], 0, size) : place(starts[i], 0, size - 1);
+    const auto to = step > 0 ? place(ends[i], 0, size) : place(ends[i], -1, size - 1);
+    const auto length = step > 0 ? to - from : from - to;
+    const auto stride = step > 0 ? step : -step;
+    sizes[d] = length <= 0 ? 0 : (length - 1) / stride + 1;
+    if (sizes[d] == 0) continue;
+    begin += from * strides[d];
+    strides[d] *= sizes[d] == 1 ? 1 : step;
+  }
+  if (count_elements(sizes, "the result") == 0) return {.type = k.type, .sizes = sizes};
+  return strided(call, k, sizes, begin, strides);
+}
+
+Known range(Call& call, const Operands& in) {
+  const auto& start = operand(in, 0);
+  if (start.count() != 1 || operand(in, 1).count() != 1 || operand(in, 2).count() != 1) {
+    reject("start, limit and delta must be scalars");
+  }
+  const double step = in[2]->real(0);
+  if (step == 0) reject("delta is 0");
+  const double steps = std::ceil((in[1]->real(0) - start.real(0)) / step);
+  const double count = std::isfinite(steps) ? std::max(0.0, std::min(steps, 0x1p40)) : 0;
+  Known out{.type = start.type, .sizes = {static_cast<std::int64_t>(count)}};
+  const auto n = count_of(call, out.sizes);
+  for (std::size_t i = 0; i < n; ++i) push(out, start.real(0) + static_cast<double>(i) * step);
+  return out;
+}
+
+Known expand(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  return broadcast(call, k, broadcast_sizes(k.sizes, operand(in, 1).ints));
+}
+
+Known tile(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  const auto& times = operand(in, 1).ints;
+  if (times.size() != k.sizes.size()) reject("the repeats do not fit the rank");
+  // [a, b] tiled is [ta, a, tb, b] with strides of 0 along the new dimensions.
+  Sizes sizes;
+  Sizes joined;
+  std::vector<std::int64_t> strides;
+  const auto own = strides_of(k.sizes);
+  for (std::size_t d = 0; d < times.size(); ++d) {
+    if (times[d] < 0 || times[d] > (std::int64_t{1} << 40U)) reject("a repeat is out of range");
+    sizes.insert(sizes.end(), {times[d], k.sizes[d]});
+    strides.insert(strides.end(), {0, static_cast<std::int64_t>(own[d])});
+    joined.push_back(times[d] * k.sizes[d]);
+  }
+  return with_sizes(strided(call, k, sizes, 0, strides), joined);
+}
+
+Known transpose(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  Sizes perm(k.sizes.size());
+  for (std::size_t d = 0; d < perm.size(); ++d) {
+    perm[d] = static_cast<std::int64_t>(perm.size() - 1 - d);
+  }
+  perm = call.integers("perm").value_or(perm);
+  if (perm.size() != k.sizes.size()) reject("perm does not fit the rank");
+  const auto own = strides_of(k.sizes);
+  Sizes sizes;
+  std::vector<std::int64_t> strides;
+  for (auto p : perm) {
+    const auto d = checked_axis(call, p, k);
+    sizes.push_back(k.sizes[d]);
+    strides.push_back(static_cast<std::int64_t>(own[d]));
+  }
+  if (count_elements(sizes, "the result") != static_cast<std::int64_t>(k.count())) {
+    reject("perm names a dimension twice");
+  }
+  return strided(call, k, sizes, 0, strides);
+}
+
+Known trilu(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  if (k.sizes.size() < 2) reject("the input must have at least 2 dimensions");
+  const bool upper = call.integer("upper", 1) != 0;
+  const std::int64_t diagonal = in.size() > 1 && in[1] && !in[1]->ints.empty() ? in[1]->ints[0] : 0;
+  if (std::abs(static_cast<double>(diagonal)) > 0x1p40) reject("the diagonal is out of range");
+  Known out = k;
+  const auto columns = k.sizes.back();
+  const auto rows = k.sizes[k.sizes.size() - 2];
+  for (std::size_t i = 0; i < k.count(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const auto above = at % columns - at / columns % rows - diagonal;
+    if (upper ? above >= 0 : above <= 0) continue;
+    out.whole() ? static_cast<void>(out.ints[i] = 0) : static_cast<void>(out.reals[i] = 0);
+  }
+  return out;
+}
+
+Known non_zero(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < k.count(); ++i) {
+    if (k.real(i) != 0) found.push_back(i);
+  }
+  Known out{.type = kInt64,
+            .sizes = {static_cast<std::int64_t>(k.sizes.size()),
+                      static_cast<std::int64_t>(found.size())}};
+  count_of(call, out.sizes);
+  const auto strides = strides_of(k.sizes);
+  for (std::size_t d = 0; d < k.sizes.size(); ++d) {
+    for (auto i : found) {
+      out.ints.push_back(
+          static_cast<std::int64_t>(i / strides[d] % static_cast<std::size_t>(k.sizes[d])));
+    }
+  }
+  return out;
+}
+
+Known identity(Call&, const Operands& in) { return operand(in, 0); }
+
+}  // namespace
+
+Folders movement_folders() {
+  return {
+      {"Concat", concat},       {"Expand", expand}, {"Gather", gather}, {"Identity", identity},
+      {"NonZero", non_zero},    {"Range", range},   {"Slice", slice},   {"Tile", tile},
+      {"Transpose", transpose}, {"Trilu", trilu},
+  };
+}
+
+}  // namespace tandem::import

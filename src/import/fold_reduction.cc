@@ -1,0 +1,121 @@
+// Folding of sums and products over many elements.
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "import/fold.h"
+
+namespace tandem::import {
+
+namespace {
+
+Known reduce(Call& call, const Operands& in) {
+  const auto& k = operand(in, 0);
+  const bool keep = call.integer("keepdims", 1) != 0;
+  auto axes = call.integers("axes").value_or(in.size() > 1 && in[1] ? in[1]->ints : Sizes{});
+  const bool none = axes.empty() && call.integer("noop_with_empty_axes", 0) != 0;
+  if (none) return k;
+  std::vector<bool> reduced(k.sizes.size(), axes.empty());
+  for (auto a : axes) reduced[call.axis(a, k.sizes.size())] = true;
+  Sizes kept_sizes;
+  Sizes sizes;
+  for (std::size_t d = 0; d < reduced.size(); ++d) {
+    kept_sizes.push_back(reduced[d] ? 1 : k.sizes[d]);
+    if (!reduced[d] || keep) sizes.push_back(kept_sizes.back());
+  }
+  const auto strides = strides_of(kept_sizes);
+  Known out{.type = k.type, .sizes = sizes};
+  const auto n = count_of(call, sizes);
+  const auto op = call.op().substr(std::string_view("Reduce").size());
+  const auto step = op == "Prod" ? "Mul" : op == "Sum" ? "Add" : op;
+  out.whole() ? out.ints.resize(n) : out.reals.resize(n);
+  std::vector<bool> seen(n);
+  for (std::size_t i = 0; i < k.count(); ++i) {
+    std::size_t at = 0;
+    std::size_t rest = i;
+    for (std::size_t d = k.sizes.size(); d-- > 0;) {
+      const auto size = static_cast<std::size_t>(k.sizes[d]);
+      if (!reduced[d]) at += rest % size * strides[d];
+      rest /= size;
+    }
+    if (k.whole()) {
+      out.ints[at] = seen[at] ? whole_result(step, out.ints[at], k.ints[i]) : k.ints[i];
+    } else {
+      out.reals[at] = seen[at] ? real_result(step, out.reals[at], k.reals[i]) : k.reals[i];
+    }
+    seen[at] = true;
+  }
+  return out;
+}
+
+Known cumulative_sum(Call& call, const Operands& in) {
+  Known out = operand(in, 0);
+  if (call.integer("exclusive", 0) != 0 || call.integer("reverse", 0) != 0) {
+    reject("exclusive and reverse are not supported");
+  }
+  if (operand(in, 1).count() != 1) reject("the axis must be a scalar");
+  const auto axis = call.axis(to_integer(in[1]->real(0)), out.sizes.size());
+  const auto behind = strides_of(out.sizes)[axis];
+  const auto size = static_cast<std::size_t>(out.sizes[axis]);
+  for (std::size_t i = 0; i < out.count(); ++i) {
+    if (i / behind % size == 0) continue;
+    if (out.whole()) {
+      out.ints[i] = whole_result("Add", out.ints[i], out.ints[i - behind]);
+    } else {
+      out.reals[i] += out.reals[i - behind];
+    }
+  }
+  return out;
+}
+
+// Products of matrices; dimensions in front are matched.
+Known matmul(Call& call, const Operands& in) {
+  const auto& a = operand(in, 0);
+  const auto& b = operand(in, 1);
+  if (a.sizes.size() < 2 || b.sizes.size() < 2 || a.whole() || b.whole()) {
+    reject("constants must be matrices of real numbers");
+  }
+  const auto rows = a.sizes[a.sizes.size() - 2];
+  const auto inner = a.sizes.back();
+  const auto columns = b.sizes.back();
+  if (inner != b.sizes[b.sizes.size() - 2]) {
+    reject(fmt::format("sizes {} and {} do not fit", inner, b.sizes[b.sizes.size() - 2]));
+  }
+  const auto front = broadcast_sizes(Sizes(a.sizes.begin(), a.sizes.end() - 2),
+                                     Sizes(b.sizes.begin(), b.sizes.end() - 2));
+  const auto whole = [&](std::int64_t m, std::int64_t n) {
+    auto sizes = front;
+    sizes.insert(sizes.end(), {m, n});
+    return sizes;
+  };
+  const auto x = broadcast(call, a, whole(rows, inner));
+  const auto y = broadcast(call, b, whole(inner, columns));
+  Known out{.type = a.type, .sizes = whole(rows, columns)};
+  count_of(call, out.sizes);
+  call.charge(count_elements(whole(rows, columns * inner), "the product"));
+  const auto blocks = count_elements(front, "the product");
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    for (std::int64_t m = 0; m < rows; ++m) {
+      for (std::int64_t n = 0; n < columns; ++n) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < inner; ++k) {
+          sum += x.reals[static_cast<std::size_t>((block * rows + m) * inner + k)] *
+                 y.reals[static_cast<std::size_t>((block * inner + k) * columns + n)];
+        }
+        out.reals.push_back(sum);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Folders reduction_folders() {
+  return {
+      {"CumSum", cumulative_sum}, {"MatMul", matmul},     {"ReduceMax", reduce},
+      {"ReduceMin", reduce},      {"ReduceProd", reduce}, {"ReduceSum", reduce},
+  };
+}
+
+}  // namespace tandem::import
