@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes files as other exporters do (styles.py) and compares what the importer makes of them.
+"""Writes files as other exporters do (styles/) and compares what the importer makes of them.
 
 tests/onnx/styles_test.py RUN     (RUN: the program tandem_onnx_run)
 
