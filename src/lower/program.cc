@@ -65,6 +65,17 @@ double elements_sent(const Program& program, const Task& task) {
 
 }  // namespace
 
+machine::DigitMask class_digits(const Program& program) {
+  auto out = program.schedule.digits;
+  for (const auto& buffer : program.buffers) {
+    for (std::size_t i = 0; i < program.digits.count(); ++i) {
+      const auto role = buffer.layout[i];
+      if (role.is_idle() && role.place() != 0) out |= machine::DigitMask{1} << i;
+    }
+  }
+  return out;
+}
+
 machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
                         std::size_t dim) {
   if (buffer.windows.empty()) {

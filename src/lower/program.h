@@ -122,6 +122,11 @@ struct Program {
   static constexpr BufferId kNone{std::uint32_t{0xffffffff}};
 };
 
+// Devices differ in what they do by their coordinates in these digits: those of the pipeline, and
+// those that are idle at several places. (In digits that are idle at 0 only, the device there does
+// the most and may stand for the others.)
+machine::DigitMask class_digits(const Program& program);
+
 // The index range of `dim` that a slot holds.
 machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
                         std::size_t dim);

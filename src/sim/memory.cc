@@ -12,15 +12,16 @@ namespace {
 using lower::BufferId;
 using lower::Program;
 
-// One rank's buffers while it takes its turns.
-class Rank {
+// What one device has while it takes its turns.
+class OneDevice {
  public:
-  Rank(const Program& program, const lower::Instances& instances, std::int64_t rank)
-      : program_(program),
-        instances_(instances),
-        rank_(rank),
-        turns_(turns_of(program.schedule, instances.ranks(), rank, program.phase)),
-        last_(instances.count(rank)) {}
+  OneDevice(const Program& program, const lower::Instances& instances, std::int64_t device)
+      : program_(program), instances_(instances) {
+    const auto rank = program.digits.rank_in_group(device, program.schedule.digits);
+    turns_ = turns_of(program.schedule, instances.ranks(), rank, program.phase);
+    last_.resize(instances.count(rank));
+    for (const auto& b : program.buffers) has_.push_back(holds(b.layout, program.digits, device));
+  }
 
   Memory peak() {
     Memory out;
@@ -32,7 +33,7 @@ class Rank {
     });
     if (change.empty()) change.resize(1);
     for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
-      if (instances_.rank_of(BufferId(b)) != rank_) continue;
+      if (!has_[b]) continue;
       const auto& buffer = program_.buffers[b];
       if (buffer.is_persistent()) {
         out.persistent += buffer.bytes();
@@ -74,7 +75,7 @@ class Rank {
         const auto& task = program_.tasks[t];
         if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches())) continue;
         const auto use = [&](BufferId b) {
-          if (b == Program::kNone) return;
+          if (b == Program::kNone || !has_[b.index()]) return;
           visit(b, instances_.of(b, turn.micro_batch), now);
         };
         std::ranges::for_each(task.reads, use);
@@ -96,18 +97,22 @@ class Rank {
 
   const Program& program_;
   const lower::Instances& instances_;
-  std::int64_t rank_;
+  std::vector<bool> has_;  // by buffer
   std::vector<lower::Turn> turns_;
   std::vector<std::size_t> last_;  // by instance: after its last use; kBegun once it is counted
 };
 
 }  // namespace
 
+Memory memory_of(const Program& program, std::int64_t device) {
+  return OneDevice(program, lower::Instances(program), device).peak();
+}
+
 Memory memory_of(const Program& program) {
   const lower::Instances instances(program);
   Memory out;
-  for (std::int64_t r = 0; r < instances.ranks(); ++r) {
-    const auto memory = Rank(program, instances, r).peak();
+  for (auto device : program.digits.group(0, class_digits(program))) {
+    const auto memory = OneDevice(program, instances, device).peak();
     if (memory.peak > out.peak) out = memory;
   }
   return out;

@@ -1,5 +1,6 @@
-// The memory of a program on the fullest device: what lives on between steps, and the peak of
-// everything when tasks run in list order and a buffer lives from its first writer to its last use.
+// The memory of a program on the fullest device, or on one: what lives on between steps, and the
+// peak of everything when tasks run in list order and a buffer lives from its first writer to its
+// last use.
 #pragma once
 
 #include <array>
@@ -20,5 +21,6 @@ struct Memory {
 };
 
 Memory memory_of(const lower::Program& program);
+Memory memory_of(const lower::Program& program, std::int64_t device);
 
 }  // namespace tandem::sim

@@ -55,16 +55,8 @@ class Simulator {
  private:
   // --- Classes ---------------------------------------------------------------------------------
 
-  // Devices differ in what they do by their place in digits that are idle at several places. In
-  // digits that are idle at 0 only, the device there does the most and stands for the others.
   void make_classes() {
-    class_digits_ = program_.schedule.digits;
-    for (const auto& buffer : program_.buffers) {
-      for (std::size_t i = 0; i < program_.digits.count(); ++i) {
-        const auto role = buffer.layout[i];
-        if (role.is_idle() && role.place() != 0) class_digits_ |= machine::DigitMask{1} << i;
-      }
-    }
+    class_digits_ = class_digits(program_);
     for (auto device : program_.digits.group(0, class_digits_)) {
       DeviceClass c{.device = device,
                     .turns = {},

@@ -14,6 +14,7 @@ Made split_layers(const Problem& problem, const std::vector<bool>& is_split) {
     if (!is_split[id.index()]) continue;
     jobs[id.index()] = {.split = all, .start = Start::kParts};
     if (!problem.has_own_weights[id.index()]) jobs[id.index()].rest = Rest::kBatch;
+    if (problem.is_table(id)) jobs[id.index()].rest = Rest::kIdle;
   }
   return spread(problem, jobs);
 }
@@ -24,25 +25,17 @@ std::optional<NodeId> only_activation(const Problem& problem, NodeId id) {
   return inputs.size() == 1 ? std::optional(inputs[0]) : std::nullopt;
 }
 
-bool has_more_weights_than_results(const Problem& problem, NodeId id) {
-  Bytes weights;
-  for (auto i : problem.model.inputs(id)) {
-    const auto& input = problem.model.node(i);
-    if (is_weight(input)) weights += input.type.whole_bytes();
-  }
-  return weights > problem.model.node(id).type.whole_bytes();
-}
-
 }  // namespace
 
 Made expert(const Problem& problem) {
   std::vector<bool> is_split(problem.model.size());
   for (auto id : problem.model.ids()) {
-    if (problem.model.node(id).op.role() != ops::Role::kCompute) continue;
+    const auto& node = problem.model.node(id);
+    if (node.op.role() != ops::Role::kCompute) continue;
     // An activation function belongs to the layer before it.
     const auto before = only_activation(problem, id);
     is_split[id.index()] = problem.has_own_weights[id.index()]
-                               ? has_more_weights_than_results(problem, id)
+                               ? problem.weight_bytes(id) > node.type.whole_bytes()
                                : before && is_split[before->index()];
   }
   return split_layers(problem, is_split);
@@ -53,10 +46,7 @@ Made dlrm_hybrid(const Problem& problem) {
     return Refusal{"it needs embedding tables, and " + problem.model.name() + " has none", ""};
   }
   std::vector<bool> is_split(problem.model.size());
-  for (auto id : problem.model.ids()) {
-    is_split[id.index()] =
-        problem.layers[id.index()] == LayerKind::kEmbedding && problem.has_own_weights[id.index()];
-  }
+  for (auto id : problem.model.ids()) is_split[id.index()] = problem.is_table(id);
   return split_layers(problem, is_split);
 }
 

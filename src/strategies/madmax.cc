@@ -65,6 +65,8 @@ Made madmax(const Problem& problem, const std::map<LayerKind, LevelSharding>& la
     } else if (job.start == Start::kParts && !problem.has_own_weights[id.index()]) {
       // What cannot stay split, as the concatenation of what tables gave, is for its samples.
       job.rest = Rest::kBatch;
+    } else if (job.start == Start::kParts && problem.is_table(id)) {
+      job.rest = Rest::kIdle;
     }
     by_node.push_back(job);
   }

@@ -13,6 +13,14 @@ Problem::Problem(const graph::Graph& m, const machine::Digits& d)
   }
 }
 
+Bytes Problem::weight_bytes(graph::NodeId id) const {
+  Bytes sum;
+  for (auto i : model.inputs(id)) {
+    if (is_weight(model.node(i))) sum += model.node(i).type.whole_bytes();
+  }
+  return sum;
+}
+
 bool Problem::has_sequence() const {
   return has(LayerKind::kTransformer) && std::ranges::any_of(nodes, [](const auto& node) {
            return sequence_factor(node).has_value();

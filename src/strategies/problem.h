@@ -23,6 +23,11 @@ struct Problem {
   [[nodiscard]] bool has(LayerKind kind) const {
     return std::ranges::find(layers, kind) != layers.end();
   }
+  [[nodiscard]] bool is_table(graph::NodeId id) const {
+    return layers[id.index()] == LayerKind::kEmbedding && has_own_weights[id.index()];
+  }
+  // Of all weights that an operator reads, whole.
+  [[nodiscard]] Bytes weight_bytes(graph::NodeId id) const;
   // Is there a transformer with a sequence that may be cut? (The rows of an image are no sequence.)
   [[nodiscard]] bool has_sequence() const;
 };

@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 
+#include "strategies/packing.h"
+
 namespace tandem::strategies {
 
 namespace {
@@ -80,6 +82,7 @@ class Spreader {
       if (model_.node(id).op.role() != ops::Role::kCompute) continue;
       if (auto refusal = place(id)) return std::move(*refusal);
     }
+    leave_whole();
     const auto consumers = model_.consumers();
     for (auto id : model_.ids()) {
       if (model_.node(id).op.role() == ops::Role::kSource) store(id, consumers[id.index()]);
@@ -193,6 +196,31 @@ class Spreader {
     std::ranges::copy(columns, std::back_inserter(parts));
     std::ranges::copy(rows, std::back_inserter(parts));
     return parts;
+  }
+
+  // What the digits of Rest::kIdle did not cut lies at one of their places.
+  void leave_whole() {
+    std::vector<NodeId> nodes;
+    std::vector<Load> loads;
+    for (auto id : model_.ids()) {
+      if (jobs_[id.index()].rest != Rest::kIdle) continue;
+      DigitMask whole = 0;
+      for (std::size_t i = 0; i < digits_.count(); ++i) {
+        const bool is_free = out_[id.index()].node.uses[i] == DigitUse::kReplica;
+        if (has(jobs_[id.index()].split, i) && is_free) whole |= bit(i);
+      }
+      if (whole == 0) continue;
+      nodes.push_back(id);
+      loads.push_back({problem_.weight_bytes(id), whole});
+    }
+    const auto ranks = pack(loads, digits_);
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      for (std::size_t i = 0; i < digits_.count(); ++i) {
+        if (!has(loads[n].whole, i)) continue;
+        const auto place = digits_.coordinate_of_rank(ranks[n], loads[n].whole, i);
+        out_[nodes[n].index()].node.uses[i] = DigitUse::idle(place);
+      }
+    }
   }
 
   // Sources lie as their first user wants them; stored in parts where it says so.

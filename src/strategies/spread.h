@@ -24,7 +24,12 @@ enum class Start : std::uint8_t {
 };
 
 // What the digits do that cannot split an operator.
-enum class Rest : std::uint8_t { kRedundant, kSequence, kBatch };
+enum class Rest : std::uint8_t {
+  kRedundant,
+  kSequence,
+  kBatch,
+  kIdle,  // only one place has it: tables that do not divide, spread by size (strategies/packing.h)
+};
 
 // For one operator. Digits in neither mask compute redundantly.
 struct Job {

@@ -4,8 +4,11 @@
 
 #include <map>
 
+#include "graph/text.h"
 #include "lower/lower.h"
+#include "lower/training_step_test_support.h"
 #include "models/model.h"
+#include "sim/memory.h"
 #include "sim/simulate.h"
 #include "strategies/factor_kinds.h"
 #include "strategies/grid.h"
@@ -302,7 +305,44 @@ TEST(DlrmHybrid, EqualTablesAreSplitByTablesThenColumnsThenRows) {
   EXPECT_EQ(layout("tables=3,rows=8,dim=8"), "22");
   EXPECT_EQ(layout("tables=3,rows=8,dim=5"), "11");
   EXPECT_EQ(layout("tables=2,rows=5,dim=6"), "02");  // no factor takes both digits
-  EXPECT_EQ(layout("tables=3,rows=5,dim=7"), "rr");
+  EXPECT_EQ(layout("tables=3,rows=5,dim=7"), "..");  // none takes any
+}
+
+// The largest first, each to the device that has least.
+TEST(DlrmHybrid, TablesThatDoNotDivideLieWholeOnADeviceEach) {
+  const auto model = graph::parse_graph(R"(
+graph tables
+repeat 3 as i from 0
+  %index{i} = input() shape=[8, 2] dtype=int64 below=5
+end
+%large = weight() shape=[7, 5]
+%small = weight() shape=[5, 3]
+%middle = weight() shape=[11, 3]
+%bag0 = embedding_bag(%index0, %large)
+%bag1 = embedding_bag(%index1, %small)
+%bag2 = embedding_bag(%index2, %middle)
+%features = concat(%bag0, %bag1, %bag2) axis=1
+%w = weight() shape=[2, 11]
+%top = linear(%features, %w)
+%target = input() shape=[8, 2]
+%loss = mse(%top, %target)
+return %loss
+)");
+  const auto digits = digits_of({2});
+  const auto strategy = named("dlrm_hybrid", model, digits);
+  expect_layouts(layouts(model, digits, strategy), {{"large", "."},
+                                                    {"index0", "."},
+                                                    {"bag0", "."},
+                                                    {"middle", "A"},
+                                                    {"small", "A"},
+                                                    {"bag1", "A"},
+                                                    {"features", "0"}});
+  const auto program = lowered(model, digits, strategy);
+  lower::expect_same_step(model, program, 1);
+  // Each device has 35 of table and 22 of matrix, or 48 and 22.
+  EXPECT_EQ(sim::memory_of(program).persistent.value, (33 + 15 + 22) * 4);
+  expect_layouts(layouts(model, digits, named("madmax", model, digits)),
+                 {{"large", "."}, {"middle", "A"}, {"small", "A"}});
 }
 
 TEST(Expert, SplitsLayersWithMoreWeightsThanResults) {

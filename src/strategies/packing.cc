@@ -1,0 +1,59 @@
+#include "strategies/packing.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "machine/layout.h"
+
+namespace tandem::strategies {
+
+namespace {
+
+using machine::Digits;
+
+bool has_letters(const Digits& digits, machine::DigitMask mask, std::int64_t rank) {
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if ((mask >> i & 1U) != 0 &&
+        digits.coordinate_of_rank(rank, mask, i) >= machine::DigitRole::kPlaces) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> pack(const std::vector<Load>& loads, const Digits& digits) {
+  std::vector<std::size_t> order(loads.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](auto i) { return loads[i].bytes; });
+
+  std::vector<std::int64_t> ranks(loads.size());
+  std::vector<Bytes> held(static_cast<std::size_t>(digits.devices()));
+  for (auto i : order) {
+    const auto& load = loads[i];
+    // By rank, what the fullest of the devices there holds.
+    std::vector<Bytes> fullest(static_cast<std::size_t>(digits.group_size(load.whole)));
+    for (std::int64_t d = 0; d < digits.devices(); ++d) {
+      auto& most = fullest[static_cast<std::size_t>(digits.rank_in_group(d, load.whole))];
+      most = std::max(most, held[static_cast<std::size_t>(d)]);
+    }
+    std::int64_t best = 0;
+    for (std::int64_t rank = 1; rank < std::ssize(fullest); ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      if (fullest[at] < fullest[static_cast<std::size_t>(best)] &&
+          has_letters(digits, load.whole, rank)) {
+        best = rank;
+      }
+    }
+    ranks[i] = best;
+    for (std::int64_t d = 0; d < digits.devices(); ++d) {
+      if (digits.rank_in_group(d, load.whole) == best) {
+        held[static_cast<std::size_t>(d)] += load.bytes;
+      }
+    }
+  }
+  return ranks;
+}
+
+}  // namespace tandem::strategies
