@@ -11,6 +11,11 @@
 // With micro-batches and pipeline stages the list is cut into segments, the forward or the backward
 // tasks of one stage, and a device runs its segments in the order of lower/order.h, once for every
 // micro-batch. So a program is as long for 192 micro-batches as for one.
+//
+// With delayed updates (plan::Semantics) two steps are on their way at once. What there is one of
+// for a step then has two versions, and step s works on version s % 2, weights included; its update
+// makes this version of a weight anew from the other, which is the newest:
+//   step s computes with W(s-1), then W(s+1) = W(s) - rate * gradient takes the place of W(s-1).
 #pragma once
 
 #include <optional>
@@ -68,7 +73,8 @@ enum class TaskKind : std::uint8_t {
   kReceive,   // writes what the task `peer` sends
   kAccumulate,  // adds the second buffer read to the first, which it writes
   kCollect,     // adds a micro-batch's summand to the sum over all of them, which it writes
-  kUpdate,      // reads a weight, its gradient and its state; writes weight and state
+  kUpdate,      // reads a weight, its gradient and its state; writes weight and state. It reads the
+                // other version of a weight that has two
 };
 
 // In which micro-batches a task runs.
@@ -118,6 +124,12 @@ struct Program {
   [[nodiscard]] const Segment& segment(std::size_t stage, Part part) const {
     return segments[stage * 3 + static_cast<std::size_t>(part)];
   }
+  // A gradient is used up before the next step's begins, and state belongs to the newest weight.
+  [[nodiscard]] std::int64_t versions(BufferId id) const {
+    const auto& b = buffer(id);
+    const bool of_one_step = b.kind == BufferKind::kGradient || b.kind == BufferKind::kState;
+    return schedule.is_delayed() && !b.each && !of_one_step ? 2 : 1;
+  }
 
   static constexpr BufferId kNone{std::uint32_t{0xffffffff}};
 };
@@ -125,6 +137,11 @@ struct Program {
 // The index range of `dim` that a slot holds.
 machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
                         std::size_t dim);
+
+// The step whose version of a buffer a task reads: see above.
+inline std::int64_t step_read(const Task& task, std::int64_t step) {
+  return task.kind == TaskKind::kUpdate ? step + 1 : step;
+}
 
 // Of a move with a halo step: what devices exchange.
 machine::Halo halo_of(const Program& program, const Task& task);

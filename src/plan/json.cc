@@ -84,11 +84,9 @@ std::string ranks_text(machine::DigitMask ranks, std::size_t digits) {
 }
 
 Json schedule_json(const Schedule& s, std::size_t digits) {
-  return {{"order", name(s.order)},
-          {"micro_batches", s.micro_batches},
-          {"stages", s.stages},
-          {"ranks", ranks_text(s.digits, digits)},
-          {"reduce_each", s.reduce_each}};
+  return {{"order", name(s.order)},       {"micro_batches", s.micro_batches},
+          {"stages", s.stages},           {"ranks", ranks_text(s.digits, digits)},
+          {"reduce_each", s.reduce_each}, {"semantics", name(s.semantics)}};
 }
 
 Schedule read_schedule(const Reader& reader) {
@@ -118,6 +116,11 @@ Schedule read_schedule(const Reader& reader) {
   if (each == json.end() || !each->is_boolean())
     reader.fail("reduce_each", "must be true or false");
   out.reduce_each = each->get<bool>();
+  // Plans of before there was a choice lack it.
+  const auto semantics =
+      json.contains("semantics") ? parse_semantics(text("semantics")) : Semantics::kSynchronous;
+  if (!semantics) reader.fail("semantics", "must be synchronous or delayed-1");
+  out.semantics = *semantics;
   return out;
 }
 

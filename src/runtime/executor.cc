@@ -40,6 +40,10 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
       collectives_(program.digits, device),
       instances_(program) {
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
+  if (program.schedule.is_delayed()) {
+    throw UserError("plan", "semantics", "the runtime cannot delay updates yet",
+                    "a plan made without --stale-weights");
+  }
   for (const auto& task : program_.tasks) {
     const bool sends = task.kind == TaskKind::kSend;
     if (sends || (task.kind == TaskKind::kMove && !is_local(task.step.kind))) {

@@ -19,8 +19,9 @@ class Rank {
       : program_(program),
         instances_(instances),
         rank_(rank),
-        turns_(turns_of(program.schedule, instances.ranks(), rank, program.phase)),
-        last_(instances.count(rank)) {}
+        steps_(lower::steady_steps(program).simulated),
+        turns_(turns_of(program.schedule, instances.ranks(), rank, program.phase, steps_)),
+        last_(instances.count(rank) * static_cast<std::size_t>(steps_)) {}
 
   Memory peak() {
     Memory out;
@@ -35,12 +36,13 @@ class Rank {
       if (instances_.rank_of(BufferId(b)) != rank_) continue;
       const auto& buffer = program_.buffers[b];
       if (buffer.is_persistent()) {
-        out.persistent += buffer.bytes();
-        out.parts[static_cast<std::size_t>(buffer.kind)] += buffer.bytes();
+        const auto bytes = static_cast<double>(program_.versions(BufferId(b))) * buffer.bytes();
+        out.persistent += bytes;
+        out.parts[static_cast<std::size_t>(buffer.kind)] += bytes;
       }
       // What is fed once is there from the start.
       const bool fed = buffer.kind == lower::BufferKind::kInput && !buffer.each;
-      const auto instance = instances_.of(BufferId(b), 0);
+      const auto instance = instance_of(BufferId(b), 0, 0);
       if (fed && last_[instance] != 0) begin(change, BufferId(b), instance, 0);
     }
     for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
@@ -65,6 +67,13 @@ class Rank {
   static constexpr std::size_t kBegun = static_cast<std::size_t>(-1);
   using Parts = std::array<double, std::tuple_size_v<decltype(Memory::parts)>>;  // bytes
 
+  // What one step leaves in a buffer is gone when the next one writes it.
+  [[nodiscard]] std::size_t instance_of(BufferId b, std::int64_t micro_batch,
+                                        std::int64_t step) const {
+    return instances_.of(b, micro_batch, step) +
+           instances_.count(rank_) * static_cast<std::size_t>(step);
+  }
+
   // visit(buffer, instance, when): all reads and writes in the order of the turns.
   template <class Visit>
   void for_each_use(Visit&& visit) const {
@@ -75,7 +84,7 @@ class Rank {
         if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches())) continue;
         const auto use = [&](BufferId b) {
           if (b == Program::kNone) return;
-          visit(b, instances_.of(b, turn.micro_batch), now);
+          visit(b, instance_of(b, turn.micro_batch, turn.step), now);
         };
         std::ranges::for_each(task.reads, use);
         std::ranges::for_each(task.writes, use);
@@ -97,8 +106,10 @@ class Rank {
   const Program& program_;
   const lower::Instances& instances_;
   std::int64_t rank_;
+  std::int64_t steps_;
   std::vector<lower::Turn> turns_;
-  std::vector<std::size_t> last_;  // by instance: after its last use; kBegun once it is counted
+  std::vector<std::size_t>
+      last_;  // by instance and step: after its last use; kBegun once it is counted
 };
 
 }  // namespace

@@ -50,8 +50,9 @@ std::vector<std::string> names_of(const std::vector<Setting>& settings) {
 TEST(Setting, TextParsesBack) {
   for (const std::string text :
        {"dp", "fsdp", "megatron", "megatron:tp=8", "megatron:tp=8,dp=16,sp", "megatron:tp=1/2,dp=4",
-        "megatron:sp", "deepspeed", "deepspeed:zero=2", "expert", "dlrm_hybrid", "ep", "ep:ep=4",
-        "madmax", "madmax:dense=tp/ddp,transformer=tp", "madmax:embedding=tp/mp,experts=mp"}) {
+        "megatron:sp", "megatron:tp=2,pp=2,stale,micro=4", "deepspeed", "deepspeed:zero=2",
+        "expert", "dlrm_hybrid", "ep", "ep:ep=4", "madmax", "madmax:dense=tp/ddp,transformer=tp",
+        "madmax:embedding=tp/mp,experts=mp"}) {
     EXPECT_EQ(to_text(parse_setting(text)), text);
     EXPECT_EQ(parse_setting(to_text(parse_setting(text))), parse_setting(text)) << text;
   }
@@ -74,7 +75,7 @@ TEST(Setting, Errors) {
       {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
       {"megatron:zero=1",
        "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, sp, pp=N, "
-       "interleave=N, micro=N, recompute=R)"},
+       "interleave=N, stale, micro=N, recompute=R)"},
       {"fsdp:recompute=some",
        "fsdp:recompute=some: recompute cannot be 'some' (none, selective or full)"},
       {"deepspeed:zero=4", "deepspeed:zero=4: zero cannot be '4' (a whole number from 0 to 3)"},

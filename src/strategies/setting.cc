@@ -61,7 +61,7 @@ class Parser {
   [[nodiscard]] std::string keys() const {
     switch (out_.family) {
       case Family::kMegatron:
-        return "tp=N, dp=N, sp, pp=N, interleave=N, micro=N, recompute=R";
+        return "tp=N, dp=N, sp, pp=N, interleave=N, stale, micro=N, recompute=R";
       case Family::kDeepspeed:
         return "zero=0|1|2|3, micro=N, recompute=R";
       case Family::kEp:
@@ -91,6 +91,8 @@ class Parser {
   bool parse_megatron(std::string_view key, std::string_view value) {
     if (key == "sp" && value.empty()) {
       out_.sp = true;
+    } else if (key == "stale" && value.empty()) {
+      out_.stale = true;
     } else if (key == "tp") {
       out_.tp.clear();
       for (auto level : split(value, '/')) out_.tp.push_back(number(key, level, 1, kMany));
@@ -186,6 +188,7 @@ std::string to_text(const Setting& s) {
   for (const auto& [kind, sharding] : s.layers) add(name(kind), to_text(sharding));
   if (s.pp != 1) add("pp", s.pp);
   if (s.interleave != 1) add("interleave", s.interleave);
+  if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);
   if (s.recompute != "none") add("recompute", s.recompute);
   return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));

@@ -43,6 +43,7 @@ struct Setting {
   std::int64_t pp = 1;                             // pipeline stages
   std::optional<std::int64_t> micro = {};          // micro-batches; a pipeline has a default
   std::int64_t interleave = 1;                     // pieces of the model a stage holds
+  bool stale = false;                              // updates one step late: plan::Semantics
   std::string recompute = "none";                  // "selective", "full"
 
   bool operator==(const Setting&) const = default;
