@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "lower/buckets.h"
 #include "lower/row_sparse.h"
 #include "ops/signature.h"
 
@@ -60,6 +61,7 @@ class Lowering {
       for (std::size_t n = pcg_.size(); n-- > 0;) backward(NodeId(n));
       std::ranges::for_each(updates_, [this](const Task& task) { add(task); });
       keep_row_sparse_gradients(program_);
+      if (program_.schedule.bucket > Bytes{}) put_gradients_in_buckets(program_);
     }
     cut_into_segments();
     return std::move(program_);

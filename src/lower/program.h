@@ -68,7 +68,9 @@ enum class TaskKind : std::uint8_t {
   kBackward,  // reads the operands it needs (kNone for others), then the result's gradient; writes
               // the gradients of `operands`
   kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step; or
-              // in windows for the operand of an operator, and its gradient back in shards
+              // in windows for the operand of an operator, and its gradient back in shards. Of
+              // gradients in a bucket it reads and writes several, each with the step that its
+              // layouts make, all of one kind over the same devices: one collective
   kSend,      // reads a buffer: a reshard step to other devices, which they do not wait for
   kReceive,   // writes what the task `peer` sends
   kAccumulate,  // adds the second buffer read to the first, which it writes
@@ -87,7 +89,7 @@ enum class Part : std::uint8_t { kForward, kBackward, kUpdate };
 struct Task {
   TaskKind kind = TaskKind::kForward;
   graph::NodeId node;           // of the PCG
-  machine::ReshardStep step{};  // kMove, kSend, kReceive
+  machine::ReshardStep step{};  // kMove, kSend, kReceive; of several buffers the first one's
   bool backward = false;        // in the backward pass
   When when = When::kEach;
   bool remade = false;  // runs a second time, for the backward pass
@@ -146,9 +148,18 @@ inline std::int64_t step_read(const Task& task, std::int64_t step) {
 // Of a move with a halo step: what devices exchange.
 machine::Halo halo_of(const Program& program, const Task& task);
 
+// Of a move of several buffers: the step of one of them.
+machine::ReshardStep step_of(const Program& program, const Task& task, std::size_t which);
+
 // Of a move, send or receive: the largest buffer one device has in it, as cost/collectives.h wants
-// it; of a halo what one device gets.
+// it; of a halo what one device gets. Of several buffers: of one, and of all together.
+Bytes moved_bytes(const Program& program, const Task& task, std::size_t which);
 Bytes moved_bytes(const Program& program, const Task& task);
+
+// What a move needs beside the buffers it reads and writes: a bucket's gradients lie in a row.
+// Those that are all-reduced are parts of the row afterwards; of what is reduce-scattered it is a
+// copy.
+Bytes bucket_bytes(const Program& program, const Task& task);
 
 // Elements that all devices together send in one step, by ring algorithms.
 double elements_communicated(const Program& program);

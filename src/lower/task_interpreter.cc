@@ -233,7 +233,10 @@ class Interpreter {
       case TaskKind::kBackward:
         return backward(task);
       case TaskKind::kMove:
-        return move(task.step, task.reads[0], task.writes[0]);
+        for (std::size_t i = 0; i < task.reads.size(); ++i) {
+          move(step_of(program_, task, i), task.reads[i], task.writes[i]);
+        }
+        return;
       case TaskKind::kSend:
         CHECK(false);  // it is a message
       case TaskKind::kReceive:

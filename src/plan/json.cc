@@ -84,9 +84,13 @@ std::string ranks_text(machine::DigitMask ranks, std::size_t digits) {
 }
 
 Json schedule_json(const Schedule& s, std::size_t digits) {
-  return {{"order", name(s.order)},       {"micro_batches", s.micro_batches},
-          {"stages", s.stages},           {"ranks", ranks_text(s.digits, digits)},
-          {"reduce_each", s.reduce_each}, {"semantics", name(s.semantics)}};
+  return {{"order", name(s.order)},
+          {"micro_batches", s.micro_batches},
+          {"stages", s.stages},
+          {"ranks", ranks_text(s.digits, digits)},
+          {"reduce_each", s.reduce_each},
+          {"semantics", name(s.semantics)},
+          {"bucket_bytes", static_cast<std::int64_t>(s.bucket.value)}};
 }
 
 Schedule read_schedule(const Reader& reader) {
@@ -121,6 +125,9 @@ Schedule read_schedule(const Reader& reader) {
       json.contains("semantics") ? parse_semantics(text("semantics")) : Semantics::kSynchronous;
   if (!semantics) reader.fail("semantics", "must be synchronous or delayed-1");
   out.semantics = *semantics;
+  if (json.value("bucket_bytes", Json(0)) != 0) {
+    out.bucket = Bytes{static_cast<double>(read_count(reader, json, "bucket_bytes"))};
+  }
   return out;
 }
 

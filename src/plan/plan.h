@@ -45,6 +45,8 @@ struct Schedule {
   // device keeps its shard of the sum only.
   bool reduce_each = false;
   Semantics semantics = Semantics::kSynchronous;
+  // Gradients of weights are summed over devices together until there are so many; 0: each alone.
+  Bytes bucket = {};
 
   [[nodiscard]] bool is_delayed() const { return semantics == Semantics::kDelayed1; }
 };

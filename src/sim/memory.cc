@@ -48,6 +48,12 @@ class Rank {
     for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
       if (last_[instance] != kBegun) begin(change, b, instance, now);
     });
+    for_each_task([&](const lower::Task& task, const lower::Turn& /*turn*/, std::size_t now) {
+      const auto row = bucket_bytes(program_, task).value;
+      if (row == 0) return;
+      change[now][kGradient] += row;
+      change[now + 1][kGradient] -= row;
+    });
     Parts now{};
     Parts at_peak{};
     double peak = 0;
@@ -64,6 +70,7 @@ class Rank {
   }
 
  private:
+  static constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
   static constexpr std::size_t kBegun = static_cast<std::size_t>(-1);
   using Parts = std::array<double, std::tuple_size_v<decltype(Memory::parts)>>;  // bytes
 
@@ -74,23 +81,31 @@ class Rank {
            instances_.count(rank_) * static_cast<std::size_t>(step);
   }
 
-  // visit(buffer, instance, when): all reads and writes in the order of the turns.
+  // visit(task, turn, when): in the order of the turns.
   template <class Visit>
-  void for_each_use(Visit&& visit) const {
+  void for_each_task(Visit&& visit) const {
     std::size_t now = 0;
     for (const auto& turn : turns_) {
       for (auto t : program_.segment(turn.stage, turn.part).tasks) {
         const auto& task = program_.tasks[t];
-        if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches())) continue;
-        const auto use = [&](BufferId b) {
-          if (b == Program::kNone) return;
-          visit(b, instance_of(b, turn.micro_batch, turn.step), now);
-        };
-        std::ranges::for_each(task.reads, use);
-        std::ranges::for_each(task.writes, use);
-        ++now;
+        if (runs_in(task, turn.micro_batch, program_.digits.micro_batches())) {
+          visit(task, turn, now++);
+        }
       }
     }
+  }
+
+  // visit(buffer, instance, when): all reads and writes.
+  template <class Visit>
+  void for_each_use(Visit&& visit) const {
+    for_each_task([&](const lower::Task& task, const lower::Turn& turn, std::size_t now) {
+      const auto use = [&](BufferId b) {
+        if (b == Program::kNone) return;
+        visit(b, instance_of(b, turn.micro_batch, turn.step), now);
+      };
+      std::ranges::for_each(task.reads, use);
+      std::ranges::for_each(task.writes, use);
+    });
   }
 
   void begin(std::vector<Parts>& change, BufferId b, std::size_t instance, std::size_t now) {

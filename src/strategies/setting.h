@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "strategies/strategies.h"
 
 namespace tandem::strategies {
@@ -45,6 +46,7 @@ struct Setting {
   std::int64_t interleave = 1;                     // pieces of the model a stage holds
   bool stale = false;                              // updates one step late: plan::Semantics
   std::string recompute = "none";                  // "selective", "full"
+  Bytes bucket = {};                               // of gradients; 0: none
 
   bool operator==(const Setting&) const = default;
 };
