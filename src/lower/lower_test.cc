@@ -121,6 +121,21 @@ TEST(Lower, RandomPipelinesTrainLikeOneDevice) {
   EXPECT_GT(again, 500);
 }
 
+// What is made of weights alone is the same in all micro-batches, and so is its gradient once it is
+// summed over them, here because only a part of the slice is read on each device.
+TEST(Lower, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
+  const auto digits = digits_of({2}, 2);
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[4, 4, 2]\n%w = weight() shape=[8, 2]\n"
+      "%p = slice(%w) size=4\n%y = add(%x, %p)\n%t = input() shape=[4, 4, 2]\n"
+      "%loss = mse(%y, %t)\nreturn %loss\n");
+  const plan::Schedule schedule{.micro_batches = 2};
+  const auto choices = named_choices(model, digits, {{"y", "d0 d1"}, {"loss", "d0 d1"}});
+  const auto program =
+      lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+  expect_same_step(model, program, 0);
+}
+
 // Steps of a pipeline that flow into each other, as one device with delayed gradients does them.
 // Every number of steps, so that every step's loss and gradients are compared.
 TEST(Lower, RandomDelayedPipelinesTrainLikeOneDeviceWithDelayedGradients) {
