@@ -86,6 +86,23 @@ TEST(Check, RandomPipelinesAreOk) {
   }
 }
 
+// Steps that overlap, each with the weights of the one before.
+TEST(Check, DelayedPipelinesAreOk) {
+  const auto digits = digits_of({3}, 9);
+  const plan::Schedule schedule{
+      .micro_batches = 9, .stages = 3, .digits = 0b10, .semantics = plan::Semantics::kDelayed1};
+  for (std::uint64_t seed = 0; seed < 12; seed += 3) {
+    const auto model = plan::random_model(27, seed);
+    plan::Chooser chooser(model, digits, seed, schedule);
+    const auto mapped = parallelize(model, digits, chooser.run(), schedule);
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, graph::to_text(mapped.pcg)));
+    const auto report = check(model, digits, mapped);
+    EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+    EXPECT_EQ(report.micro_batches, 3);
+    if (HasFailure()) return;
+  }
+}
+
 TEST(Check, StrategiesAreOk) {
   const Digits digits(machine::load_machine("summit:1"));
   for (const char* name : {"mlp", "dlrm", "bert_large:layers=2"}) {

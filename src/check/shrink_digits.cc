@@ -32,8 +32,11 @@ std::int64_t small_size(const plan::MappedGraph& mapped, std::size_t digit, std:
 std::int64_t small_micro_batches(const plan::Schedule& schedule, std::int64_t ranks) {
   const auto n = schedule.micro_batches;
   if (n <= 3) return n;
-  const auto unit = schedule.order == plan::Order::kInterleaved ? ranks : 1;
-  return unit > 1 ? unit : least_divisor(n);
+  // Interleaved micro-batches come in groups of `ranks`, and steps that overlap have as many.
+  if (schedule.order == plan::Order::kInterleaved && ranks > 1) return ranks;
+  auto small = std::max(schedule.is_delayed() ? ranks : 1, least_divisor(n));
+  while (n % small != 0) ++small;
+  return small;
 }
 
 std::int64_t devices(const std::vector<KeptDigits::Kept>& digits) {

@@ -14,12 +14,14 @@ namespace {
 using term::Field;
 
 constexpr std::int64_t kLearningRate = 3;
+// The third step is the first whose gradients are of weights that are neither new nor initial.
+constexpr std::int64_t kDelayedSteps = 3;
 
 template <class T>
-Dense<T> updated(Dense<T> weight, const Dense<T>& gradient) {
-  const T factor = term::Numbers<T>::from_index(-kLearningRate);
-  for (std::size_t i = 0; i < weight.data.size(); ++i) weight.data[i] += factor * gradient.data[i];
-  return weight;
+graph::StepValues<T> feed(const graph::Graph& graph) {
+  return [&graph](graph::NodeId id, std::int64_t step) {
+    return graph::feed_values<T>(graph, 0, static_cast<std::uint64_t>(step))(id);
+  };
 }
 
 double error(const Dense<double>& actual, const Dense<double>& expected) {
@@ -37,24 +39,24 @@ double error(const Dense<double>& actual, const Dense<double>& expected) {
 template <class T, class Visit>
 bool for_each_result(const lower::Program& program, Visit&& visit) {
   const auto serial = graph::erase_parallelism(program.pcg);
-  const auto values = graph::run_forward(serial, graph::feed_values<T>(serial));
-  const auto gradients = graph::run_backward(serial, values, graph::loss_seed<T>(serial));
-  const auto execution = lower::run_program(program, graph::feed_values<T>(program.pcg),
-                                            term::Numbers<T>::from_index(kLearningRate));
-  const auto step = lower::step_result(program, execution);
+  const T rate = term::Numbers<T>::from_index(kLearningRate);
+  const auto steps = program.schedule.is_delayed() ? kDelayedSteps : 1;
+  const auto expected =
+      graph::train<T>(serial, feed<T>(serial), steps, rate, program.schedule.is_delayed());
+  const auto step =
+      lower::step_result(program, lower::run_steps<T>(program, feed<T>(program.pcg), steps, rate));
   const auto loss = serial.outputs()[0];
-  visit(serial.node(loss).name, "the loss", &step.loss, values[loss.index()]);
+  visit(serial.node(loss).name, "the loss", &step.loss, expected.values[loss.index()]);
   for (auto id : serial.ids()) {
     const auto& node = serial.node(id);
-    const auto& gradient = gradients[id.index()];
+    const auto& gradient = expected.gradients[id.index()];
     if (!is_weight(node) || gradient.data.empty()) continue;
     const auto find = [&](const auto& map) {
       const auto at = map.find(node.name);
       return at == map.end() ? nullptr : &at->second;
     };
     visit(node.name, "the gradient", find(step.gradients), gradient);
-    visit(node.name, "the updated weight", find(step.weights),
-          updated(values[id.index()], gradient));
+    visit(node.name, "the updated weight", find(step.weights), expected.weights[id.index()]);
   }
   return step.replicas_agree;
 }

@@ -1,5 +1,6 @@
-// One training step of a program against the same step of one device: the loss, every weight's
-// gradient and every updated weight, in a prime field, where equal means equal to the last bit.
+// Training by a program against the same training by one device: the loss, every weight's
+// gradient and every updated weight of a step, in a prime field, where equal means equal to the
+// last bit. Of several steps where updates are delayed, so that the delay shows.
 #pragma once
 
 #include <string>

@@ -51,6 +51,12 @@ void Job::add_flags(CLI::App& command) {
   command.add_option("--dtype", dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))
       ->capture_default_str();
+  add_stale_flag(command, stale_weights);
+}
+
+void add_stale_flag(CLI::App& command, bool& stale_weights) {
+  command.add_flag("--stale-weights", stale_weights,
+                   "allow updates one step late (PipeDream-2BW): another training");
 }
 
 void Job::add_search_flags(CLI::App& command) {
@@ -129,6 +135,7 @@ Setup resolve_with(const Job& job,
   options.optimizer = adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
+  if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   show_progress(options);
   return {std::move(model), std::move(machine), std::move(digits), batch, dtype, std::move(graph),
           options};
@@ -153,7 +160,8 @@ Setup resolve_for_training(const Job& job) {
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
   const auto limit = search::memory_limit(setup.machine, setup.options);
   std::optional<search::Costed> best;
-  for (const auto& s : strategies::named_strategies(name, setup.graph, setup.digits)) {
+  for (const auto& s :
+       strategies::named_strategies(name, setup.graph, setup.digits, setup.options.semantics)) {
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
                                        setup.options.optimizer, limit);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);
@@ -204,6 +212,7 @@ Json echo(const plan::Plan& plan) {
   out["dtype"] = name(plan.dtype);
   out["optimizer"] = name(plan.optimizer);
   out["strategy"] = plan.strategy;
+  out["semantics"] = name(plan.mapped.schedule.semantics);
   return out;
 }
 

@@ -42,12 +42,16 @@ struct Job {
   std::string dtype = "fp32";
   std::string memory;  // empty: the device's, less its reserve
   std::string dims;    // empty: all
+  bool stale_weights = false;
 
-  // MODEL, --machine, --batch, --optimizer, --dtype.
+  // MODEL, --machine, --batch, --optimizer, --dtype, --stale-weights.
   void add_flags(CLI::App& command);
   // --memory, --dims.
   void add_search_flags(CLI::App& command);
 };
+
+// --stale-weights, by itself.
+void add_stale_flag(CLI::App& command, bool& stale_weights);
 
 // For flags that take a whole number from 1.
 extern const CLI::Validator kPositive;

@@ -95,9 +95,10 @@ std::string row_text(const std::string& label, const search::Costed& row, const 
 
 void print_comparison(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
-  std::cout << fmt::format("{} on {} ({}), batch {}, {}, {}\n\n", setup.model.text,
+  std::cout << fmt::format("{} on {} ({}), batch {}, {}, {}{}\n\n", setup.model.text,
                            setup.machine.name, counted(setup.machine.devices(), "device"),
-                           setup.batch, name(setup.dtype), name(setup.options.optimizer));
+                           setup.batch, name(setup.dtype), name(setup.options.optimizer),
+                           best.mapped.schedule.is_delayed() ? ", updates one step late" : "");
   std::cout << fmt::format("  {:<28} {:>9} {:>14} {:>9}\n", "", "iteration", "samples", "memory");
   std::cout << row_text(best.name == "search" ? "plan" : "plan = " + best.name, best, setup,
                         result);
@@ -109,9 +110,10 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   const auto& s = best.simulation;
   print_comparison(setup, result);
+  const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
   std::cout << "What every operator's devices do:\n"
-            << report::layouts_text(best.mapped, setup.machine, setup.digits);
-  const auto program = lower::lower(best.mapped, setup.digits, setup.options.optimizer);
+            << report::layouts_text(best.mapped, setup.machine, digits);
+  const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
   std::cout << "\nWhat communicates, per device and step:\n"
             << report::communication_text(program, setup.machine, s);
   std::cout << fmt::format(

@@ -29,7 +29,8 @@ struct Flags {
   std::string model;
   std::string machine;
   std::string strategy = "dp";
-  std::string optimizer;                     // empty: not given
+  std::string optimizer;  // empty: not given
+  bool stale_weights = false;
   std::vector<std::string> not_with_a_plan;  // those given
 
   std::vector<std::string> dims;  // NAME=SIZE
@@ -166,7 +167,7 @@ std::string import_comments(const Shown& shown) {
 
 void show_graph(const Flags& flags) {
   for (const auto& flag : flags.not_with_a_plan) {
-    if (flag != "--strategy" && flag != "--optimizer") continue;
+    if (flag != "--strategy" && flag != "--optimizer" && flag != "--stale-weights") continue;
     throw UserError("flag", flag, "needs --machine", "`tandem machines` lists them");
   }
   const auto shown = load(flags);
@@ -201,7 +202,8 @@ void show(const Flags& flags) {
                 .optimizer = flags.optimizer,
                 .dtype = flags.dtype.empty() ? "fp32" : flags.dtype,
                 .memory = {},
-                .dims = {}};
+                .dims = {},
+                .stale_weights = flags.stale_weights};
   if (is_plan_file(flags.model)) {
     show_mapped(lower_plan(job, flags.not_with_a_plan), flags.form(), flags.unfolded);
   } else if (flags.machine.empty()) {
@@ -237,6 +239,7 @@ void add_show(CLI::App& app, int& /*exit_code*/) {
                       "dp, megatron:tp=N, ... (docs/strategies.md); default, with --machine: dp");
   command->add_option("--optimizer", flags->optimizer, "default: the published one")
       ->check(CLI::IsMember({"sgd", "adam"}));
+  add_stale_flag(*command, flags->stale_weights);
   command->add_flag("--text", flags->text, "the graph's text, which parses back");
   command->add_flag("--dot", flags->dot, "for Graphviz: tandem show mlp --dot | dot -Tsvg");
   command->add_flag("--graph-json", flags->graph_json,
@@ -248,7 +251,8 @@ void add_show(CLI::App& app, int& /*exit_code*/) {
     }
   }
   command->callback([flags, command] {
-    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--strategy", "--dim"}) {
+    for (const char* flag :
+         {"--batch", "--optimizer", "--dtype", "--strategy", "--stale-weights", "--dim"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     show(*flags);

@@ -80,7 +80,8 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
       ->excludes("--json");
   command->callback([flags, command] {
-    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--strategy"}) {
+    for (const char* flag :
+         {"--batch", "--optimizer", "--dtype", "--strategy", "--stale-weights"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     run(*flags);

@@ -116,6 +116,10 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
     throw UserError("runtime", "train", fmt::format("cannot run {}", name(plan.dtype)),
                     "--dtype fp32 or fp64");
   }
+  if (plan.mapped.schedule.is_delayed()) {
+    throw UserError("runtime", "train", "cannot delay updates yet",
+                    "a plan made without --stale-weights");
+  }
   // More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   if (devices <= 8 * cores) return;
@@ -189,8 +193,8 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
   command->get_option("--batch")->description(
       "global batch; default: a small one of the model's own");
   command->callback([flags, command] {
-    for (const char* flag :
-         {"--batch", "--optimizer", "--dtype", "--strategy", "--devices", "--memory", "--dims"}) {
+    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--strategy", "--devices",
+                             "--memory", "--dims", "--stale-weights"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     run(*flags);

@@ -78,11 +78,39 @@ Values<T> loss_seed(const Graph& graph) {
   return seeds;
 }
 
+template <class T>
+Trained<T> train(const Graph& graph, const StepValues<T>& sources, std::int64_t steps, T rate,
+                 bool delayed) {
+  const T factor = term::Numbers<T>::from_index(-1) * rate;
+  Trained<T> out;
+  out.weights.resize(graph.size());
+  for (auto id : graph.ids()) {
+    if (is_weight(graph.node(id))) out.weights[id.index()] = sources(id, 0);
+  }
+  auto before = out.weights;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const auto& used = delayed ? before : out.weights;
+    out.values = run_forward<T>(graph, [&](NodeId id) {
+      return is_weight(graph.node(id)) ? used[id.index()] : sources(id, step);
+    });
+    out.gradients = run_backward(graph, out.values, loss_seed<T>(graph));
+    before = out.weights;
+    for (std::size_t n = 0; n < graph.size(); ++n) {
+      const auto& gradient = out.gradients[n].data;
+      auto& weight = out.weights[n].data;
+      if (gradient.empty()) continue;
+      for (std::size_t i = 0; i < weight.size(); ++i) weight[i] += factor * gradient[i];
+    }
+  }
+  return out;
+}
+
 #define TANDEM_INSTANTIATE(T)                                                          \
   template SourceValues<T> feed_values<T>(const Graph&, std::uint64_t, std::uint64_t); \
   template Values<T> run_forward<T>(const Graph&, const SourceValues<T>&);             \
   template Values<T> run_backward<T>(const Graph&, const Values<T>&, Values<T>);       \
-  template Values<T> loss_seed<T>(const Graph&);
+  template Values<T> loss_seed<T>(const Graph&);                                       \
+  template Trained<T> train<T>(const Graph&, const StepValues<T>&, std::int64_t, T, bool);
 TANDEM_INSTANTIATE(double)
 TANDEM_INSTANTIATE(term::Field)
 #undef TANDEM_INSTANTIATE

@@ -5,11 +5,13 @@ namespace tandem::lower {
 Instances::Instances(const Program& program)
     : program_(program),
       count_(static_cast<std::size_t>(program.digits.group_size(program.schedule.digits))) {
-  for (const auto& buffer : program.buffers) {
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const auto& buffer = program.buffers[b];
     rank_.push_back(rank_of_place(buffer.layout, program.schedule.digits, program.digits));
     auto& count = count_[static_cast<std::size_t>(rank_.back())];
     first_.push_back(count);
-    count += buffer.each ? static_cast<std::size_t>(program.digits.micro_batches()) : 1;
+    count += static_cast<std::size_t>(buffer.each ? program.digits.micro_batches()
+                                                  : program.versions(BufferId(b)));
   }
 }
 

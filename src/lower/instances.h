@@ -1,5 +1,5 @@
-// A number for every buffer that the devices of one rank of the pipeline have in a step: one for
-// each micro-batch where a buffer is there for `each`.
+// A number for every buffer that the devices of one rank of the pipeline have: one for each
+// micro-batch where a buffer is there for `each`, one for each version where it has several.
 #pragma once
 
 #include "lower/program.h"
@@ -14,9 +14,9 @@ class Instances {
   [[nodiscard]] std::size_t count(std::int64_t rank) const {
     return count_[static_cast<std::size_t>(rank)];
   }
-  [[nodiscard]] std::size_t of(BufferId id, std::int64_t micro_batch) const {
-    return first_[id.index()] +
-           (program_.buffer(id).each ? static_cast<std::size_t>(micro_batch) : 0);
+  [[nodiscard]] std::size_t of(BufferId id, std::int64_t micro_batch, std::int64_t step = 0) const {
+    const auto which = program_.buffer(id).each ? micro_batch : step % program_.versions(id);
+    return first_[id.index()] + static_cast<std::size_t>(which);
   }
   [[nodiscard]] std::int64_t rank_of(BufferId id) const { return rank_[id.index()]; }
 

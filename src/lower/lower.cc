@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "lower/buckets.h"
 #include "lower/row_sparse.h"
 #include "ops/signature.h"
 
@@ -60,6 +61,7 @@ class Lowering {
       for (std::size_t n = pcg_.size(); n-- > 0;) backward(NodeId(n));
       std::ranges::for_each(updates_, [this](const Task& task) { add(task); });
       keep_row_sparse_gradients(program_);
+      if (program_.schedule.bucket > Bytes{}) put_gradients_in_buckets(program_);
     }
     cut_into_segments();
     return std::move(program_);
@@ -185,9 +187,12 @@ class Lowering {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!wants_gradient_[inputs[i].index()]) continue;
       task.operands.push_back(i);
-      const auto g = add_buffer(BufferKind::kGradient, inputs[i], dual(layout_of(inputs[i])));
-      read_in_windows(g, windows_of(id, i));
-      task.writes.push_back(g);
+      auto layout = dual(layout_of(inputs[i]));
+      // Of a sum over all micro-batches it makes a sum, and is the same in all of them.
+      if (!is_summand(g) && is_summand(dual(layout_of(id)))) layout.set(0, DigitRole::kReplica);
+      const auto made = add_buffer(BufferKind::kGradient, inputs[i], layout);
+      read_in_windows(made, windows_of(id, i));
+      task.writes.push_back(made);
     }
     const auto written = task.writes;
     const auto operands = task.operands;

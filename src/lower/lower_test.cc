@@ -121,6 +121,88 @@ TEST(Lower, RandomPipelinesTrainLikeOneDevice) {
   EXPECT_GT(again, 500);
 }
 
+// What is made of weights alone is the same in all micro-batches, and so is its gradient once it is
+// summed over them, here because only a part of the slice is read on each device.
+TEST(Lower, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
+  const auto digits = digits_of({2}, 2);
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[4, 4, 2]\n%w = weight() shape=[8, 2]\n"
+      "%p = slice(%w) size=4\n%y = add(%x, %p)\n%t = input() shape=[4, 4, 2]\n"
+      "%loss = mse(%y, %t)\nreturn %loss\n");
+  const plan::Schedule schedule{.micro_batches = 2};
+  const auto choices = named_choices(model, digits, {{"y", "d0 d1"}, {"loss", "d0 d1"}});
+  const auto program =
+      lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+  expect_same_step(model, program, 0);
+}
+
+// Steps of a pipeline that flow into each other, as one device with delayed gradients does them.
+// Every number of steps, so that every step's loss and gradients are compared.
+TEST(Lower, RandomDelayedPipelinesTrainLikeOneDeviceWithDelayedGradients) {
+  struct Case {
+    std::vector<std::int64_t> counts;
+    machine::DigitMask ranks;  // among the digits, of which the first is time
+    std::int64_t micro_batches, stages;
+  };
+  const std::vector<Case> cases = {
+      {{2}, 0b10, 2, 2},     {{2}, 0b10, 4, 2},     {{3}, 0b10, 3, 3}, {{2, 2}, 0b10, 3, 2},
+      {{2, 2}, 0b100, 2, 2}, {{2, 2}, 0b110, 4, 4}, {{2}, 0, 2, 1}};
+  int sends = 0;
+  int gathered_once = 0;
+  for (const auto& c : cases) {
+    const auto digits = digits_of(c.counts, c.micro_batches);
+    for (std::uint64_t seed = 0; seed < 24; ++seed) {
+      const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
+      const bool small_batch = seed % 3 == 1;  // attention's is 2
+      if (small_batch && c.micro_batches != 2) continue;
+      const plan::Schedule schedule{.micro_batches = c.micro_batches,
+                                    .stages = c.stages,
+                                    .digits = c.ranks,
+                                    .reduce_each = seed % 2 == 1,
+                                    .semantics = plan::Semantics::kDelayed1};
+      plan::Chooser chooser(model, digits, seed, schedule);
+      const auto program =
+          lower(parallelize(model, digits, chooser.run(), schedule), digits, Optimizer::kSgd);
+      SCOPED_TRACE(fmt::format("{} devices, {} micro-batches, seed {}\n{}\n{}", digits.devices(),
+                               c.micro_batches, seed, graph::to_text(program.pcg),
+                               to_text(program)));
+      for (std::int64_t steps = 1; steps <= 4; ++steps) {
+        expect_same_steps(model, program, seed, steps);
+      }
+      if (HasFailure()) return;
+      for (const auto& task : program.tasks) {
+        sends += task.kind == TaskKind::kSend ? 1 : 0;
+        gathered_once +=
+            task.kind == TaskKind::kMove && !task.backward && task.when == When::kFirst ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(sends, 100);
+  EXPECT_GT(gathered_once, 100);
+}
+
+// Delay is another training: the interpreter must not take one for the other.
+TEST(TaskInterpreter, TellsDelayedUpdatesFromPromptOnes) {
+  const auto digits = digits_of({2}, 2);
+  const auto model = plan::random_model(4, 0);
+  plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b10};
+  plan::Chooser chooser(model, digits, 0, schedule);
+  const auto choices = chooser.run();
+  const auto prompt = lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+  schedule.semantics = plan::Semantics::kDelayed1;
+  const auto delayed =
+      lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+  const auto loss = [&](const Program& program, std::int64_t steps) {
+    const auto feed = [&](graph::NodeId id, std::int64_t step) {
+      return graph::feed_values<Field>(program.pcg, 0, static_cast<std::uint64_t>(step))(id);
+    };
+    return step_result(program, run_steps<Field>(program, feed, steps, Field(3))).loss;
+  };
+  expect_same_steps(model, prompt, 0, 3);
+  EXPECT_EQ(loss(prompt, 1), loss(delayed, 1));
+  EXPECT_NE(loss(prompt, 2), loss(delayed, 2));
+}
+
 // Doubles go the same way; here only rounding may differ.
 TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
   const auto digits = digits_of({2, 2});
@@ -356,6 +438,21 @@ TEST(LowerErrors, SayWhatIsWrong) {
   EXPECT_EQ(error(0, "0"), "input %x: layout '0' has 1 digits and the machine has 2");
   EXPECT_EQ(error(1, "0r"), "weight %w: layout '0r' does not mean the type [6, 8]*4");
   EXPECT_EQ(error(0, "r0"), "linear %y: the layouts of its operands and its result do not agree");
+
+  const auto delayed = [&](plan::Schedule schedule) {
+    auto bad = good;
+    bad.schedule = schedule;
+    bad.schedule.semantics = plan::Semantics::kDelayed1;
+    return message_of([&] { lower(bad, digits, Optimizer::kSgd, Phase::kInference); });
+  };
+  EXPECT_EQ(delayed({}), "accepted");
+  EXPECT_EQ(delayed({.order = plan::Order::kGpipe}),
+            "schedule: delays updates, which takes 1f1b with one stage a rank");
+  EXPECT_EQ(delayed({.stages = 2}),
+            "schedule: delays updates, which takes 1f1b with one stage a rank");
+  EXPECT_EQ(delayed({.stages = 2, .digits = 0b01}),
+            "schedule: delays updates over 2 ranks and has 1 micro-batches (at least as many "
+            "micro-batches as ranks)");
 }
 
 }  // namespace

@@ -5,6 +5,10 @@
 //          rank 1     F0 F1 F2 F3 B0 B1 B2 B3
 //   1f1b   rank 0  F0 F1       B0 F2 B1 F3 B2    B3      at most 2 in flight
 //          rank 1     F0 B0 F1 B1 F2 B2 F3 B3            at most 1
+//
+// With delayed updates (plan::Semantics) the next step's micro-batches follow at once: the pipeline
+// is filled once and never drained. U update, ' the second step:
+//          rank 0  F0 F1    B0 F2 B1 F3 B2 F0' B3 U F1' B0' ...
 #pragma once
 
 #include <vector>
@@ -17,13 +21,25 @@ struct Turn {
   std::uint16_t stage = 0;
   Part part = Part::kForward;
   std::int64_t micro_batch = 0;
+  std::int64_t step = 0;
   bool operator==(const Turn&) const = default;
 };
 
-// The turns of a rank, updates last. Every stage takes up micro-batches in rising order, forward
-// and backward.
+// The turns of a rank in one step or several, a step's updates after its backward turns. Every
+// stage takes up micro-batches in rising order, forward and backward.
 std::vector<Turn> turns_of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t rank,
-                           Phase phase = Phase::kTraining);
+                           Phase phase = Phase::kTraining, std::int64_t steps = 1);
+
+// How many steps show what every further one is like, and which of them does. Where steps flow into
+// each other that is neither the first, which fills the pipeline, nor the last, which drains it.
+struct SteadySteps {
+  std::int64_t simulated = 1;
+  std::int64_t steady = 0;
+};
+inline SteadySteps steady_steps(const Program& program) {
+  const bool flows = program.schedule.is_delayed() && program.phase == Phase::kTraining;
+  return flows ? SteadySteps{4, 2} : SteadySteps{};
+}
 
 // Does the task run in this micro-batch?
 inline bool runs_in(const Task& task, std::int64_t micro_batch, std::int64_t micro_batches) {

@@ -34,6 +34,24 @@ TEST(Order, OfTheUsualSchedules) {
   EXPECT_EQ(turns(Order::kInterleaved, 2, 4, 2, 1), "F0 F1 F0'1 B0'1 F1'1 B1'1 B0 B1");
 }
 
+// Steps that flow into each other: the pipeline is filled once; updates U follow a step's last
+// backward turn.
+TEST(Order, OfDelayedUpdatesHasNoFlush) {
+  const auto turns = [](std::int64_t rank) {
+    std::string out;
+    const plan::Schedule schedule{
+        .micro_batches = 2, .stages = 2, .semantics = plan::Semantics::kDelayed1};
+    for (const auto& turn : turns_of(schedule, 2, rank, Phase::kTraining, 3)) {
+      out += fmt::format("{}{}", out.empty() ? "" : " ", "FBU"[static_cast<int>(turn.part)]);
+      out += turn.part == Part::kUpdate ? fmt::format("{}", turn.step)
+                                        : fmt::format("{}.{}", turn.step, turn.micro_batch);
+    }
+    return out;
+  };
+  EXPECT_EQ(turns(0), "F0.0 F0.1 B0.0 F1.0 B0.1 U0 F1.1 B1.0 F2.0 B1.1 U1 F2.1 B2.0 B2.1 U2");
+  EXPECT_EQ(turns(1), "F0.0 B0.0 F0.1 B0.1 U0 F1.0 B1.0 F1.1 B1.1 U1 F2.0 B2.0 F2.1 B2.1 U2");
+}
+
 // Every stage takes every micro-batch once forward and once backward, in rising order.
 TEST(Order, IsComplete) {
   for (auto order : {Order::kGpipe, Order::k1F1B, Order::kInterleaved}) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
@@ -36,12 +37,17 @@ std::string_view name(TaskKind kind) {
 }
 
 // The largest buffer that a device has in a move: what collective costs are stated in.
-const Buffer& larger(const Program& p, const Task& task) {
+const Buffer& larger(const Program& p, const Task& task, std::size_t which) {
   if (task.kind == TaskKind::kSend) return p.buffer(task.reads[0]);
   if (task.kind == TaskKind::kReceive) return p.buffer(task.writes[0]);
-  const auto& from = p.buffer(task.reads[0]);
-  const auto& to = p.buffer(task.writes[0]);
+  const auto& from = p.buffer(task.reads[which]);
+  const auto& to = p.buffer(task.writes[which]);
   return from.shard.count() >= to.shard.count() ? from : to;
+}
+
+// How many buffers a move, send or receive moves.
+std::size_t moved_buffers(const Task& task) {
+  return std::max(task.reads.size(), task.writes.size());
 }
 
 bool moves_halo(const Task& task) {
@@ -56,10 +62,9 @@ const Buffer& windowed(const Program& p, const Task& task) {
 // Elements that a group's devices send together in one move or send.
 double elements_sent(const Program& program, const Task& task) {
   if (moves_halo(task)) return static_cast<double>(halo_of(program, task).together);
-  const auto& buffer = larger(program, task);
-  const auto sent =
-      cost::bytes_sent(program.digits, task.step.kind, task.step.digits, buffer.bytes());
-  return sent / size_of(buffer.dtype) *
+  const auto sent = cost::bytes_sent(program.digits, task.step.kind, task.step.digits,
+                                     moved_bytes(program, task));
+  return sent / size_of(larger(program, task, 0).dtype) *
          static_cast<double>(program.digits.group_size(task.step.digits));
 }
 
@@ -91,14 +96,35 @@ machine::Halo halo_of(const Program& program, const Task& task) {
   return machine::halo_of(buffer.windows, buffer.layout, buffer.sizes, program.digits);
 }
 
-Bytes moved_bytes(const Program& program, const Task& task) {
+machine::ReshardStep step_of(const Program& program, const Task& task, std::size_t which) {
+  if (which == 0) return task.step;
+  const auto steps = machine::reshard(program.buffer(task.reads[which]).layout,
+                                      program.buffer(task.writes[which]).layout);
+  CHECK(steps.size() == 1 && steps[0].kind == task.step.kind &&
+        steps[0].digits == task.step.digits);
+  return steps[0];
+}
+
+Bytes moved_bytes(const Program& program, const Task& task, std::size_t which) {
   CHECK(task.kind == TaskKind::kMove || task.kind == TaskKind::kSend ||
         task.kind == TaskKind::kReceive);
   if (moves_halo(task)) {
     return static_cast<double>(halo_of(program, task).most) *
            size_of(windowed(program, task).dtype);
   }
-  return larger(program, task).bytes();
+  return larger(program, task, which).bytes();
+}
+
+Bytes moved_bytes(const Program& program, const Task& task) {
+  Bytes total;
+  for (std::size_t i = 0; i < moved_buffers(task); ++i) total += moved_bytes(program, task, i);
+  return total;
+}
+
+Bytes bucket_bytes(const Program& program, const Task& task) {
+  const bool copies = task.kind == TaskKind::kMove && task.reads.size() > 1 &&
+                      task.step.kind == machine::Step::kReduceScatter;
+  return copies ? moved_bytes(program, task) : Bytes{};
 }
 
 double elements_communicated(const Program& program) {
@@ -126,11 +152,14 @@ std::string to_text(const Program& program) {
     }
     if (task.kind == TaskKind::kMove || task.kind == TaskKind::kSend) {
       const auto& moved = program.buffer(task.reads[0]);
-      out += fmt::format("{} {} %{}{} {} {} -> {} ({})\n", task.backward ? "<-" : "->",
-                         machine::name(task.step.kind), program.pcg.node(moved.node).name,
-                         moved.kind == BufferKind::kGradient ? "'" : "",
-                         tandem::to_text(moved.sizes), to_text(task.step.before),
-                         to_text(task.step.after), bytes_text(moved_bytes(program, task).value));
+      const auto others = task.reads.size() - 1;
+      out +=
+          fmt::format("{} {} %{}{} {} {} -> {}{} ({})\n", task.backward ? "<-" : "->",
+                      machine::name(task.step.kind), program.pcg.node(moved.node).name,
+                      moved.kind == BufferKind::kGradient ? "'" : "", tandem::to_text(moved.sizes),
+                      to_text(task.step.before), to_text(task.step.after),
+                      others > 0 ? fmt::format(" and {} more", others) : "",
+                      bytes_text(moved_bytes(program, task).value));
     } else {
       out += fmt::format("{} {} {} %{}{}\n", task.backward ? "<-" : "->", name(task.kind),
                          node.op.name(), node.name, task.remade ? " (again)" : "");

@@ -11,6 +11,11 @@
 // With micro-batches and pipeline stages the list is cut into segments, the forward or the backward
 // tasks of one stage, and a device runs its segments in the order of lower/order.h, once for every
 // micro-batch. So a program is as long for 192 micro-batches as for one.
+//
+// With delayed updates (plan::Semantics) two steps are on their way at once. What there is one of
+// for a step then has two versions, and step s works on version s % 2, weights included; its update
+// makes this version of a weight anew from the other, which is the newest:
+//   step s computes with W(s-1), then W(s+1) = W(s) - rate * gradient takes the place of W(s-1).
 #pragma once
 
 #include <optional>
@@ -63,12 +68,15 @@ enum class TaskKind : std::uint8_t {
   kBackward,  // reads the operands it needs (kNone for others), then the result's gradient; writes
               // the gradients of `operands`
   kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step; or
-              // in windows for the operand of an operator, and its gradient back in shards
+              // in windows for the operand of an operator, and its gradient back in shards. Of
+              // gradients in a bucket it reads and writes several, each with the step that its
+              // layouts make, all of one kind over the same devices: one collective
   kSend,      // reads a buffer: a reshard step to other devices, which they do not wait for
   kReceive,   // writes what the task `peer` sends
   kAccumulate,  // adds the second buffer read to the first, which it writes
   kCollect,     // adds a micro-batch's summand to the sum over all of them, which it writes
-  kUpdate,      // reads a weight, its gradient and its state; writes weight and state
+  kUpdate,      // reads a weight, its gradient and its state; writes weight and state. It reads the
+                // other version of a weight that has two
 };
 
 // In which micro-batches a task runs.
@@ -81,7 +89,7 @@ enum class Part : std::uint8_t { kForward, kBackward, kUpdate };
 struct Task {
   TaskKind kind = TaskKind::kForward;
   graph::NodeId node;           // of the PCG
-  machine::ReshardStep step{};  // kMove, kSend, kReceive
+  machine::ReshardStep step{};  // kMove, kSend, kReceive; of several buffers the first one's
   bool backward = false;        // in the backward pass
   When when = When::kEach;
   bool remade = false;  // runs a second time, for the backward pass
@@ -118,6 +126,12 @@ struct Program {
   [[nodiscard]] const Segment& segment(std::size_t stage, Part part) const {
     return segments[stage * 3 + static_cast<std::size_t>(part)];
   }
+  // A gradient is used up before the next step's begins, and state belongs to the newest weight.
+  [[nodiscard]] std::int64_t versions(BufferId id) const {
+    const auto& b = buffer(id);
+    const bool of_one_step = b.kind == BufferKind::kGradient || b.kind == BufferKind::kState;
+    return schedule.is_delayed() && !b.each && !of_one_step ? 2 : 1;
+  }
 
   static constexpr BufferId kNone{std::uint32_t{0xffffffff}};
 };
@@ -131,12 +145,26 @@ machine::DigitMask class_digits(const Program& program);
 machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
                         std::size_t dim);
 
+// The step whose version of a buffer a task reads: see above.
+inline std::int64_t step_read(const Task& task, std::int64_t step) {
+  return task.kind == TaskKind::kUpdate ? step + 1 : step;
+}
+
 // Of a move with a halo step: what devices exchange.
 machine::Halo halo_of(const Program& program, const Task& task);
 
+// Of a move of several buffers: the step of one of them.
+machine::ReshardStep step_of(const Program& program, const Task& task, std::size_t which);
+
 // Of a move, send or receive: the largest buffer one device has in it, as cost/collectives.h wants
-// it; of a halo what one device gets.
+// it; of a halo what one device gets. Of several buffers: of one, and of all together.
+Bytes moved_bytes(const Program& program, const Task& task, std::size_t which);
 Bytes moved_bytes(const Program& program, const Task& task);
+
+// What a move needs beside the buffers it reads and writes: a bucket's gradients lie in a row.
+// Those that are all-reduced are parts of the row afterwards; of what is reduce-scattered it is a
+// copy.
+Bytes bucket_bytes(const Program& program, const Task& task);
 
 // Elements that all devices together send in one step, by ring algorithms.
 double elements_communicated(const Program& program);

@@ -1,7 +1,8 @@
 #include "lower/task_interpreter.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <tuple>
 
 #include "lower/order.h"
 #include "ops/signature.h"
@@ -119,20 +120,24 @@ Dense<T> garbage(const Shape& shape) {
 template <class T>
 class Interpreter {
  public:
-  Interpreter(const Program& program, const graph::SourceValues<T>& sources, T learning_rate)
-      : program_(program), digits_(program.digits), learning_rate_(learning_rate) {
-    for (const auto& buffer : program.buffers) {
-      const auto times = buffer.each ? digits_.micro_batches() : 1;
-      out_.buffers.emplace_back(static_cast<std::size_t>(digits_.devices() * times));
-    }
-    for (micro_batch_ = 0; micro_batch_ < digits_.micro_batches(); ++micro_batch_) {
-      for (auto id : program.pcg.ids()) {
-        if (program.pcg.node(id).op.role() == ops::Role::kSource) place(id, sources(id));
-      }
-    }
-    micro_batch_ = 0;
+  Interpreter(const Program& program, const graph::StepValues<T>& sources, std::int64_t steps,
+              T learning_rate)
+      : program_(program),
+        digits_(program.digits),
+        sources_(sources),
+        steps_(steps),
+        learning_rate_(learning_rate) {
     for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-      if (program.buffers[b].kind == BufferKind::kState) fill_zero(BufferId(b));
+      const auto& buffer = program.buffers[b];
+      const auto times = buffer.each ? digits_.micro_batches() : program.versions(BufferId(b));
+      out_.buffers.emplace_back(static_cast<std::size_t>(digits_.devices() * times));
+      if (buffer.kind == BufferKind::kState) fill_zero(BufferId(b));
+    }
+    for (auto id : program.pcg.ids()) {
+      if (!is_weight(program.pcg.node(id))) continue;
+      for (step_ = 0; step_ < program.versions(program.tensor[id.index()]); ++step_) {
+        place(id, sources(id, 0));
+      }
     }
   }
 
@@ -142,18 +147,20 @@ class Interpreter {
     const auto ranks = digits_.group_size(program_.schedule.digits);
     std::vector<Rank> all;
     for (std::int64_t r = 0; r < ranks; ++r) {
-      all.push_back({turns_of(program_.schedule, ranks, r, program_.phase)});
+      all.push_back({r, turns_of(program_.schedule, ranks, r, program_.phase, steps_)});
     }
     for (bool moved = true; moved;) {
       moved = false;
       for (auto& rank : all) moved = advance(rank) || moved;
     }
     for (const auto& rank : all) CHECK(rank.turn == rank.turns.size(), "waits for ever");
+    keep_last_versions();
     return std::move(out_);
   }
 
  private:
   struct Rank {
+    std::int64_t rank = 0;
     std::vector<Turn> turns;
     std::size_t turn = 0;
     std::size_t task = 0;  // of the turn's segment
@@ -165,19 +172,56 @@ class Interpreter {
     for (; rank.turn < rank.turns.size(); ++rank.turn, rank.task = 0) {
       const auto& turn = rank.turns[rank.turn];
       const auto& tasks = program_.segment(turn.stage, turn.part).tasks;
+      micro_batch_ = turn.micro_batch;
+      step_ = turn.step;
+      if (rank.task == 0) feed(rank.rank, turn);
       for (; rank.task < tasks.size(); ++rank.task) {
         const auto& task = program_.tasks[tasks[rank.task]];
         if (!runs_in(task, turn.micro_batch, digits_.micro_batches())) continue;
-        if (task.kind == TaskKind::kReceive && !sent_.contains({task.peer, turn.micro_batch})) {
-          return moved;
+        if (task.kind == TaskKind::kReceive && !sent_.contains(message(task.peer))) return moved;
+        if (task.kind == TaskKind::kSend) {
+          sent_.emplace(message(tasks[rank.task]), shards_of(task.reads[0]));
+        } else {
+          run(task);
         }
-        if (task.kind == TaskKind::kSend) sent_.insert({tasks[rank.task], turn.micro_batch});
-        micro_batch_ = turn.micro_batch;
-        run(task);
         moved = true;
       }
     }
     return moved;
+  }
+
+  // A rank's first stage is the first to see a micro-batch.
+  void feed(std::int64_t rank, const Turn& turn) {
+    if (turn.part != Part::kForward || turn.stage != rank) return;
+    for (auto id : program_.pcg.ids()) {
+      const auto& node = program_.pcg.node(id);
+      if (node.op.role() != ops::Role::kSource || is_weight(node)) continue;
+      const auto& buffer = program_.buffer(program_.tensor[id.index()]);
+      if (rank_of_place(buffer.layout, program_.schedule.digits, digits_) != rank) continue;
+      if (buffer.each || turn.micro_batch == 0) place(id, sources_(id, turn.step));
+    }
+  }
+
+  // What is sent goes on to be there when the sender writes over it.
+  using Message = std::tuple<std::size_t, std::int64_t, std::int64_t>;
+  [[nodiscard]] Message message(std::size_t send) const { return {send, micro_batch_, step_}; }
+
+  [[nodiscard]] std::vector<Dense<T>> shards_of(BufferId id) {
+    std::vector<Dense<T>> out;
+    for (std::int64_t device = 0; device < digits_.devices(); ++device) {
+      out.push_back(slot(id, digits_.slot(device, micro_batch_)));
+    }
+    return out;
+  }
+
+  void keep_last_versions() {
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+      const auto versions = program_.versions(BufferId(b));
+      if (versions == 1) continue;
+      auto& all = out_.buffers[b];
+      const auto first = all.begin() + (steps_ - 1) % versions * digits_.devices();
+      all = std::vector<Dense<T>>(first, first + digits_.devices());
+    }
   }
 
   void run(const Task& task) {
@@ -189,11 +233,14 @@ class Interpreter {
       case TaskKind::kBackward:
         return backward(task);
       case TaskKind::kMove:
-        return move(task.step, task.reads[0], task.writes[0]);
+        for (std::size_t i = 0; i < task.reads.size(); ++i) {
+          move(step_of(program_, task, i), task.reads[i], task.writes[i]);
+        }
+        return;
       case TaskKind::kSend:
-        return;  // the receiver takes it
+        CHECK(false);  // it is a message
       case TaskKind::kReceive:
-        return move(task.step, program_.tasks[task.peer].reads[0], task.writes[0]);
+        return receive(task);
       case TaskKind::kAccumulate:
         return accumulate(task);
       case TaskKind::kCollect:
@@ -214,8 +261,12 @@ class Interpreter {
     }
   }
 
-  Dense<T>& slot(BufferId id, std::int64_t slot) {
-    const auto at = program_.buffer(id).each ? slot : slot % digits_.devices();
+  Dense<T>& slot(BufferId id, std::int64_t slot) { return slot_in(step_, id, slot); }
+
+  Dense<T>& slot_in(std::int64_t step, BufferId id, std::int64_t slot) {
+    const auto devices = digits_.devices();
+    const auto at =
+        program_.buffer(id).each ? slot : slot % devices + step % program_.versions(id) * devices;
     return out_.buffers[id.index()][static_cast<std::size_t>(at)];
   }
 
@@ -390,6 +441,7 @@ class Interpreter {
       const auto& gradient = shard(task.reads[1], device);
       shard(task.reads[0], device);
       auto& weight = slot(task.writes[0], device);
+      weight = slot_in(step_read(task, step_), task.reads[0], device);
       for (std::size_t i = 0; i < weight.data.size(); ++i) {
         weight.data[i] += factor * gradient.data[i];
       }
@@ -399,22 +451,37 @@ class Interpreter {
   // --- Moves -------------------------------------------------------------------------------------
 
   void move(const ReshardStep& step, BufferId from, BufferId to) {
+    move(step, from, to,
+         [&](std::int64_t sender) -> const Dense<T>& { return shard(from, sender); });
+  }
+
+  void receive(const Task& task) {
+    const auto at = sent_.find(message(task.peer));
+    move(task.step, program_.tasks[task.peer].reads[0], task.writes[0],
+         [&](std::int64_t sender) -> const Dense<T>& {
+           return at->second[static_cast<std::size_t>(sender % digits_.devices())];
+         });
+    sent_.erase(at);
+  }
+
+  // read(slot): the shard that a slot has of `from`.
+  void move(const ReshardStep& step, BufferId from, BufferId to, auto&& read) {
     CHECK(step.before == program_.buffer(from).layout);
     CHECK(step.after == program_.buffer(to).layout);
     for_each_holder(step.after, [&](std::int64_t device) {
       Dense<T> out(box(to, device).size);
-      receive(step, from, to, device, out);
+      gather_from_group(step, from, to, device, read, out);
       slot(to, device) = std::move(out);
     });
   }
 
-  void receive(const ReshardStep& step, BufferId read, BufferId written, std::int64_t device,
-               Dense<T>& out) {
+  void gather_from_group(const ReshardStep& step, BufferId from_buffer, BufferId to,
+                         std::int64_t device, auto&& read, Dense<T>& out) {
     const auto group = digits_.group(device, step.digits);
     const auto kind = senders(step.kind);
     std::int64_t received = 0;
     const auto from = [&](std::int64_t sender) {
-      received += add_overlap(shard(read, sender), box(read, sender), out, box(written, device));
+      received += add_overlap(read(sender), box(from_buffer, sender), out, box(to, device));
     };
     if (kind == Senders::kSelf) from(device);
     const auto root = group[static_cast<std::size_t>(root_of(step, digits_))];
@@ -437,9 +504,12 @@ class Interpreter {
 
   const Program& program_;
   const Digits& digits_;
+  const graph::StepValues<T>& sources_;
+  std::int64_t steps_;
   T learning_rate_;
   std::int64_t micro_batch_ = 0;
-  std::set<std::pair<std::size_t, std::int64_t>> sent_;  // tasks, in micro-batches
+  std::int64_t step_ = 0;
+  std::map<Message, std::vector<Dense<T>>> sent_;  // what has not arrived
   Execution<T> out_;
 };
 
@@ -448,7 +518,14 @@ class Interpreter {
 template <class T>
 Execution<T> run_program(const Program& program, const graph::SourceValues<T>& sources,
                          T learning_rate) {
-  return Interpreter<T>(program, sources, learning_rate).run();
+  return run_steps<T>(
+      program, [&](NodeId id, std::int64_t /*step*/) { return sources(id); }, 1, learning_rate);
+}
+
+template <class T>
+Execution<T> run_steps(const Program& program, const graph::StepValues<T>& sources,
+                       std::int64_t steps, T learning_rate) {
+  return Interpreter<T>(program, sources, steps, learning_rate).run();
 }
 
 template <class T>
@@ -490,9 +567,11 @@ StepResult<T> step_result(const Program& program, const Execution<T>& execution)
   return out;
 }
 
-#define TANDEM_INSTANTIATE(T)                                                             \
-  template Execution<T> run_program<T>(const Program&, const graph::SourceValues<T>&, T); \
-  template Dense<T> assemble<T>(const Program&, const Execution<T>&, BufferId, bool*);    \
+#define TANDEM_INSTANTIATE(T)                                                                   \
+  template Execution<T> run_program<T>(const Program&, const graph::SourceValues<T>&, T);       \
+  template Execution<T> run_steps<T>(const Program&, const graph::StepValues<T>&, std::int64_t, \
+                                     T);                                                        \
+  template Dense<T> assemble<T>(const Program&, const Execution<T>&, BufferId, bool*);          \
   template StepResult<T> step_result<T>(const Program&, const Execution<T>&);
 TANDEM_INSTANTIATE(double)
 TANDEM_INSTANTIATE(term::Field)

@@ -17,8 +17,8 @@ namespace tandem::lower {
 
 template <class T>
 struct Execution {
-  // By buffer, by slot (those of the first micro-batch, where there is one buffer for the step). No
-  // data where the slot holds no shard, or no task has written.
+  // As the last step has left them: by buffer, by slot (those of the first micro-batch, where there
+  // is one buffer for the step). No data where the slot holds no shard, or no task has written.
   std::vector<std::vector<Dense<T>>> buffers;
 };
 
@@ -31,13 +31,19 @@ template <class T>
 Execution<T> run_program(const Program& program, const graph::SourceValues<T>& sources,
                          T learning_rate);
 
+// The same for several steps, which overlap where updates are delayed. Of weights only the first
+// step's values are asked for.
+template <class T>
+Execution<T> run_steps(const Program& program, const graph::StepValues<T>& sources,
+                       std::int64_t steps, T learning_rate);
+
 // The whole tensor in a buffer: concatenated over dimensions, summed over partial digits, of the
 // first replica. `replicas_agree`, when given, becomes false if some replica holds something else.
 template <class T>
 Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferId buffer,
                   bool* replicas_agree = nullptr);
 
-// What a training step is for.
+// What a training step is for: of the last one.
 template <class T>
 struct StepResult {
   Dense<T> loss;

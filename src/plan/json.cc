@@ -88,7 +88,9 @@ Json schedule_json(const Schedule& s, std::size_t digits) {
           {"micro_batches", s.micro_batches},
           {"stages", s.stages},
           {"ranks", ranks_text(s.digits, digits)},
-          {"reduce_each", s.reduce_each}};
+          {"reduce_each", s.reduce_each},
+          {"semantics", name(s.semantics)},
+          {"bucket_bytes", static_cast<std::int64_t>(s.bucket.value)}};
 }
 
 Schedule read_schedule(const Reader& reader) {
@@ -118,6 +120,14 @@ Schedule read_schedule(const Reader& reader) {
   if (each == json.end() || !each->is_boolean())
     reader.fail("reduce_each", "must be true or false");
   out.reduce_each = each->get<bool>();
+  // Plans of before there was a choice lack it.
+  const auto semantics =
+      json.contains("semantics") ? parse_semantics(text("semantics")) : Semantics::kSynchronous;
+  if (!semantics) reader.fail("semantics", "must be synchronous or delayed-1");
+  out.semantics = *semantics;
+  if (json.value("bucket_bytes", Json(0)) != 0) {
+    out.bucket = Bytes{static_cast<double>(read_count(reader, json, "bucket_bytes"))};
+  }
   return out;
 }
 

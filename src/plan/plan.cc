@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -51,6 +52,23 @@ void check_operands(const MappedGraph& mapped, graph::NodeId id, const Digits& d
   }
 }
 
+// A step may begin before the one before it has ended, but only where every micro-batch has come
+// back when the same one of the next step begins: there is one buffer for both.
+void check_delay(const Schedule& s, std::int64_t ranks) {
+  if (!s.is_delayed()) return;
+  const auto fail = [](const std::string& message, const std::string& hint) {
+    throw UserError("plan", "schedule", message, hint);
+  };
+  if (s.order != Order::k1F1B || s.stages != ranks) {
+    fail("delays updates, which takes 1f1b with one stage a rank", "");
+  }
+  if (s.micro_batches < ranks) {
+    fail(fmt::format("delays updates over {} ranks and has {} micro-batches", ranks,
+                     s.micro_batches),
+         "at least as many micro-batches as ranks");
+  }
+}
+
 void check_schedule(const Schedule& s, const Digits& digits) {
   const auto fail = [](const std::string& message) {
     throw UserError("plan", "schedule", message);
@@ -68,6 +86,7 @@ void check_schedule(const Schedule& s, const Digits& digits) {
     fail(fmt::format("interleaves {} micro-batches, which is no multiple of {} ranks",
                      s.micro_batches, ranks));
   }
+  check_delay(s, ranks);
 }
 
 void check_stage(const MappedGraph& mapped, graph::NodeId id, const Digits& digits) {
@@ -89,18 +108,29 @@ void check_stage(const MappedGraph& mapped, graph::NodeId id, const Digits& digi
   }
 }
 
+constexpr std::array kSemanticsNames = {std::string_view("synchronous"),
+                                        std::string_view("delayed-1")};
+
 constexpr std::array kOrderNames = {std::string_view("gpipe"), std::string_view("1f1b"),
                                     std::string_view("interleaved")};
+
+template <class Enum>
+std::optional<Enum> parse_name(const auto& names, std::string_view text) {
+  const auto at = std::ranges::find(names, text);
+  if (at == names.end()) return std::nullopt;
+  return static_cast<Enum>(at - names.begin());
+}
 
 }  // namespace
 
 std::string_view name(Order order) { return kOrderNames[static_cast<std::size_t>(order)]; }
+std::string_view name(Semantics s) { return kSemanticsNames[static_cast<std::size_t>(s)]; }
 
 std::optional<Order> parse_order(std::string_view text) {
-  for (std::size_t i = 0; i < kOrderNames.size(); ++i) {
-    if (kOrderNames[i] == text) return static_cast<Order>(i);
-  }
-  return std::nullopt;
+  return parse_name<Order>(kOrderNames, text);
+}
+std::optional<Semantics> parse_semantics(std::string_view text) {
+  return parse_name<Semantics>(kSemanticsNames, text);
 }
 
 void check_mapped(const MappedGraph& mapped, const Digits& digits) {

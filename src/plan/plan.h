@@ -26,6 +26,15 @@ enum class Order : std::uint8_t {
 std::string_view name(Order order);  // "1f1b"
 std::optional<Order> parse_order(std::string_view text);
 
+// Which weights a step's gradients are of.
+enum class Semantics : std::uint8_t {
+  kSynchronous,  // W(t+1) = W(t) - rate * gradient(W(t))
+  kDelayed1,     // W(t+1) = W(t) - rate * gradient(W(t-1)), so that a step need not wait for the
+                 // one before: PipeDream-2BW. Another training, never ranked against the first
+};
+std::string_view name(Semantics semantics);  // "delayed-1"
+std::optional<Semantics> parse_semantics(std::string_view text);
+
 // A step in micro-batches over pipeline stages. Stage s runs at place s % ranks of `digits`.
 struct Schedule {
   Order order = Order::k1F1B;
@@ -35,6 +44,11 @@ struct Schedule {
   // Gradients are summed over devices after every micro-batch, not once a step: more is sent, and a
   // device keeps its shard of the sum only.
   bool reduce_each = false;
+  Semantics semantics = Semantics::kSynchronous;
+  // Gradients of weights are summed over devices together until there are so many; 0: each alone.
+  Bytes bucket = {};
+
+  [[nodiscard]] bool is_delayed() const { return semantics == Semantics::kDelayed1; }
 };
 
 // A parallel computation graph and where each of its tensors lies, by node.

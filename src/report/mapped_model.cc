@@ -84,14 +84,20 @@ class Reading {
     }
     const bool moves = task.kind == TaskKind::kMove || task.kind == TaskKind::kSend;
     if (!moves || is_local(task.step.kind)) return;
+    // Gradients in a bucket are told where they are read.
+    for (std::size_t i = 0; i < task.reads.size(); ++i) {
+      add_move(task, i, task.reads.size() > 1 ? program_.buffer(task.reads[i]).node : task.node);
+    }
+  }
+
+  void add_move(const lower::Task& task, std::size_t which, graph::NodeId at) {
     Move move{.operand = Move::kResult,
               .kind = task.step.kind,
               .digits = task.step.digits,
-              .bytes = moved_bytes(program_, task),
+              .bytes = moved_bytes(program_, task, which),
               .times = task.when == lower::When::kEach ? program_.digits.micro_batches() : 1,
               .backward = task.backward,
               .remade = task.remade};
-    auto at = task.node;
     if (const auto& reader = readers_[at.index()]; reader.known) {
       at = reader.node;
       move.operand = reader.operand;

@@ -160,15 +160,18 @@ void Collectives::prepare(DigitMask mask) {
                  static_cast<int>(digits_.rank_in_group(device_, mask)), &at->second);
 }
 
-at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Shape& local,
-                             at::ScalarType type, std::int64_t micro_batch) const {
-  // Digits that stay idle: the groups at their place have the tensor, the others nothing to do.
+bool Collectives::takes_part(const ReshardStep& step) const {
   for (std::size_t i = 0; i < digits_.count(); ++i) {
     const auto role = step.before[i];
     const bool stays = role.is_idle() && (step.digits >> i & 1U) == 0;
-    if (stays && digits_.coordinate(device_, i) != role.place()) return {};
+    if (stays && digits_.coordinate(device_, i) != role.place()) return false;
   }
+  return true;
+}
 
+at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Shape& local,
+                             at::ScalarType type, std::int64_t micro_batch) const {
+  if (!takes_part(step)) return {};
   const auto rank = digits_.rank_in_group(digits_.slot(device_, micro_batch), step.digits);
   const auto comm = is_local(step.kind) ? MPI_COMM_NULL : communicators_.at(step.digits);
   const auto root = machine::root_of(step, digits_);
@@ -212,6 +215,34 @@ at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Sh
                       "`tandem plan --dims` without `spatial` makes plans without them");
   }
   CHECK(false);
+}
+
+std::vector<at::Tensor> Collectives::move_together(const std::vector<ReshardStep>& steps,
+                                                   const std::vector<at::Tensor>& shards,
+                                                   const std::vector<Shape>& locals,
+                                                   at::ScalarType type) const {
+  const auto& first = steps[0];
+  if (!takes_part(first)) return std::vector<at::Tensor>(steps.size());
+  const auto size = digits_.group_size(first.digits);
+  const Group group(communicators_.at(first.digits), digits_.rank_in_group(device_, first.digits),
+                    0, size, type);
+  const bool scatters = first.kind == Step::kReduceScatter;
+  CHECK(scatters || first.kind == Step::kAllReduce);
+  // A row for everyone who gets a part of it: of each tensor the member's block.
+  std::vector<at::Tensor> rows;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    rows.push_back(scatters ? group.blocks(shards[i], steps[i].to_dim).reshape({size, -1})
+                            : shards[i].reshape({1, -1}));
+  }
+  auto row = at::cat(rows, 1);
+  row = scatters ? group.reduce_scatter(row, 0) : group.all_reduce(std::move(row));
+  std::vector<at::Tensor> out;
+  std::int64_t at = 0;
+  for (const auto& local : locals) {
+    out.push_back(row.reshape({-1}).narrow(0, at, local.count()).view(to_aten(local)));
+    at += local.count();
+  }
+  return out;
 }
 
 void Collectives::send(const ReshardStep& step, const at::Tensor& shard, int tag) {

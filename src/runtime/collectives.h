@@ -31,6 +31,12 @@ class Collectives {
   at::Tensor move(const machine::ReshardStep& step, at::Tensor shard, const Shape& local,
                   at::ScalarType type, std::int64_t micro_batch = 0) const;
 
+  // The same for several tensors by one all-reduce or reduce-scatter: `steps` are of one kind over
+  // the same digits. The results may share memory with each other.
+  [[nodiscard]] std::vector<at::Tensor> move_together(
+      const std::vector<machine::ReshardStep>& steps, const std::vector<at::Tensor>& shards,
+      const std::vector<Shape>& locals, at::ScalarType type) const;
+
   // A send step's two ends; `tag` tells messages apart. The sender goes on at once; `finish` waits
   // for all that was sent.
   void send(const machine::ReshardStep& step, const at::Tensor& shard, int tag);
@@ -39,6 +45,9 @@ class Collectives {
   void finish();
 
  private:
+  // Digits that stay idle: the groups at their place have the tensor, the others nothing to do.
+  [[nodiscard]] bool takes_part(const machine::ReshardStep& step) const;
+
   const machine::Digits& digits_;
   std::int64_t device_;
   std::map<machine::DigitMask, MPI_Comm> communicators_;

@@ -40,6 +40,10 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
       collectives_(program.digits, device),
       instances_(program) {
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
+  if (program.schedule.is_delayed()) {
+    throw UserError("plan", "semantics", "the runtime cannot delay updates yet",
+                    "a plan made without --stale-weights");
+  }
   for (const auto& task : program_.tasks) {
     const bool sends = task.kind == TaskKind::kSend;
     if (sends || (task.kind == TaskKind::kMove && !is_local(task.step.kind))) {
@@ -258,6 +262,7 @@ void Executor::move(const Task& task, const Turn& turn) {
                       tag(static_cast<std::size_t>(&task - program_.tasks.data())));
     return;
   }
+  if (task.reads.size() > 1) return move_bucket(task);
   const auto& to = program_.buffer(task.writes[0]);
   if (task.kind == TaskKind::kReceive) {
     value(task.writes[0]) =
@@ -271,6 +276,18 @@ void Executor::move(const Task& task, const Turn& turn) {
   // A step over time is the device's own: it is as if it were the turn's member of the group.
   value(task.writes[0]) =
       collectives_.move(task.step, std::move(shard), to.shard, to_aten(to.dtype), turn.micro_batch);
+}
+
+void Executor::move_bucket(const Task& task) {
+  std::vector<machine::ReshardStep> steps;
+  std::vector<Shape> locals;
+  for (std::size_t i = 0; i < task.reads.size(); ++i) {
+    steps.push_back(step_of(program_, task, i));
+    locals.push_back(program_.buffer(task.writes[i]).shard);
+  }
+  const auto type = to_aten(program_.buffer(task.writes[0]).dtype);
+  const auto moved = collectives_.move_together(steps, values(task.reads), locals, type);
+  for (std::size_t i = 0; i < moved.size(); ++i) value(task.writes[i]) = moved[i];
 }
 
 void Executor::collect(const Task& task) {

@@ -58,6 +58,7 @@ class Executor {
   void run(Ready& ready, const Turn& turn);
   void backward(const Ready& ready);
   void move(const lower::Task& task, const Turn& turn);
+  void move_bucket(const lower::Task& task);
   void collect(const lower::Task& task);
   void accumulate(const lower::Task& task);
   void update(const lower::Task& task);

@@ -423,6 +423,16 @@ TEST(Train, FullyShardedAdam) {
   expect_reference_losses("fsdp:micro=2", mlp(), 2, Optimizer::kAdam);
 }
 
+// One all-reduce, or one reduce-scatter, for all gradients, or for some.
+TEST(Train, Buckets) { expect_reference_losses("dp:bucket=1GB", mlp()); }
+TEST(Train, SmallBuckets) { expect_reference_losses("dp:bucket=500B,micro=2", mlp()); }
+TEST(Train, FullyShardedBucketsAdam) {
+  expect_reference_losses("fsdp:bucket=1GB", mlp(), 4, Optimizer::kAdam);
+}
+TEST(Train, BucketsOfEveryMicroBatch) {
+  expect_reference_losses("deepspeed:zero=2,micro=2,bucket=1GB", mlp());
+}
+
 TEST(Worker, NumberOfProcessesMustFitThePlan) {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json"))
@@ -453,6 +463,22 @@ TEST(Worker, Fp16IsRefused) {
   const auto run = start(scratch, 2, scratch.file("plan.json"));
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("fp16 cannot be executed"), std::string::npos) << run.err;
+}
+
+TEST(Worker, DelayedUpdatesAreRefused) {
+  const auto machine = machine::load_machine("local:2");
+  const auto model = mlp();
+  const auto made =
+      strategies::named_strategies("megatron:tp=1,pp=2,micro=2,stale", model,
+                                   machine::Digits(machine), plan::Semantics::kDelayed1)
+          .front();
+  auto plan = make_plan(model, "local:2", {}, Optimizer::kSgd);
+  plan.mapped = plan::parallelize(model, machine::Digits(machine, 2), made.choices, made.schedule);
+  const Scratch scratch;
+  std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
+  const auto run = start(scratch, 2, scratch.file("plan.json"));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("the runtime cannot delay updates yet"), std::string::npos) << run.err;
 }
 
 TEST(Worker, ADeadlineEndsARunThatHangs) {

@@ -21,11 +21,19 @@ class Search {
 
   Result run() {
     const auto start = std::chrono::steady_clock::now();
+    result_.stop_reason = "done";
     cost_baselines();
+    if (options_.semantics == plan::Semantics::kSynchronous) search_layouts();
+    result_.search_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(result_);
+  }
+
+ private:
+  void search_layouts() {
     CostModel costs(machine_, digits_, options_.optimizer);
     const LayoutNetwork network(model_, digits_, costs, options_.dims, options_.states_per_node,
                                 seeds_);
-    result_.stop_reason = "done";
     // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
     // those two may overlap each other.
     const Seconds bound{std::max(solve(network, {.update = 0, .async = 0}),
@@ -39,18 +47,19 @@ class Search {
         result_.best->simulation.iteration < *result_.lower_bound) {
       result_.lower_bound.reset();
     }
-    result_.search_s =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return std::move(result_);
   }
 
- private:
   void cost_baselines() {
     const strategies::Problem problem(model_, digits_);
-    for (const auto& setting : settings_for(problem)) {
+    for (const auto& setting : settings_for(problem, options_.semantics)) {
       if (setting.sp && !options_.dims.sequence) continue;  // Megatron is one without it, too
       auto made = make_strategy(setting, problem);
       if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) add_baseline(*strategy);
+    }
+    if (result_.baselines.empty()) {
+      throw UserError("search", model_.name(),
+                      "it has no pipeline here whose updates may be delayed",
+                      "without --stale-weights");
     }
     choose_seeds();
   }
@@ -58,7 +67,8 @@ class Search {
   // The best of a family stands for it. Settings that come to the same choices are costed once.
   void add_baseline(const strategies::Strategy& strategy) {
     const auto same = std::ranges::find(tried_, strategy.choices, &Tried::choices);
-    auto costed = same == tried_.end() ? cost(strategy.name, strategy.choices) : same->costed;
+    auto costed = same == tried_.end() ? cost(strategy.name, strategy.choices, strategy.schedule)
+                                       : same->costed;
     costed.name = strategy.name;
     costed.family = name(strategy.setting.family);
     if (same == tried_.end()) {
@@ -100,9 +110,11 @@ class Search {
     return true;
   }
 
-  Costed cost(const std::string& name, const std::vector<plan::Choice>& choices) {
+  Costed cost(const std::string& name, const std::vector<plan::Choice>& choices,
+              const plan::Schedule& schedule = {}) {
     ++result_.candidates;
-    return cost_choices(model_, machine_, name, choices, {}, options_.optimizer, result_.limit);
+    return cost_choices(model_, machine_, name, choices, schedule, options_.optimizer,
+                        result_.limit);
   }
 
   void consider(const Costed& costed) {

@@ -23,6 +23,8 @@ struct Options {
   std::optional<Bytes> memory;  // per device; default: the device's, less its reserve
   Dims dims;
   std::size_t states_per_node = 64;
+  // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.
+  plan::Semantics semantics = plan::Semantics::kSynchronous;
   // Called after every candidate with their number and the best time so far, if any fits.
   std::function<void(std::size_t candidates, std::optional<Seconds> best)> progress;
 };

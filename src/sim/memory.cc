@@ -16,10 +16,12 @@ using lower::Program;
 class OneDevice {
  public:
   OneDevice(const Program& program, const lower::Instances& instances, std::int64_t device)
-      : program_(program), instances_(instances) {
-    const auto rank = program.digits.rank_in_group(device, program.schedule.digits);
-    turns_ = turns_of(program.schedule, instances.ranks(), rank, program.phase);
-    last_.resize(instances.count(rank));
+      : program_(program),
+        instances_(instances),
+        rank_(program.digits.rank_in_group(device, program.schedule.digits)),
+        steps_(lower::steady_steps(program).simulated),
+        turns_(turns_of(program.schedule, instances.ranks(), rank_, program.phase, steps_)),
+        last_(instances.count(rank_) * static_cast<std::size_t>(steps_)) {
     for (const auto& b : program.buffers) has_.push_back(holds(b.layout, program.digits, device));
   }
 
@@ -36,16 +38,23 @@ class OneDevice {
       if (!has_[b]) continue;
       const auto& buffer = program_.buffers[b];
       if (buffer.is_persistent()) {
-        out.persistent += buffer.bytes();
-        out.parts[static_cast<std::size_t>(buffer.kind)] += buffer.bytes();
+        const auto bytes = static_cast<double>(program_.versions(BufferId(b))) * buffer.bytes();
+        out.persistent += bytes;
+        out.parts[static_cast<std::size_t>(buffer.kind)] += bytes;
       }
       // What is fed once is there from the start.
       const bool fed = buffer.kind == lower::BufferKind::kInput && !buffer.each;
-      const auto instance = instances_.of(BufferId(b), 0);
+      const auto instance = instance_of(BufferId(b), 0, 0);
       if (fed && last_[instance] != 0) begin(change, BufferId(b), instance, 0);
     }
     for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
       if (last_[instance] != kBegun) begin(change, b, instance, now);
+    });
+    for_each_task([&](const lower::Task& task, const lower::Turn& /*turn*/, std::size_t now) {
+      const auto row = bucket_bytes(program_, task).value;
+      if (row == 0 || !has_[task.reads[0].index()]) return;
+      change[now][kGradient] += row;
+      change[now + 1][kGradient] -= row;
     });
     Parts now{};
     Parts at_peak{};
@@ -63,26 +72,42 @@ class OneDevice {
   }
 
  private:
+  static constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
   static constexpr std::size_t kBegun = static_cast<std::size_t>(-1);
   using Parts = std::array<double, std::tuple_size_v<decltype(Memory::parts)>>;  // bytes
 
-  // visit(buffer, instance, when): all reads and writes in the order of the turns.
+  // What one step leaves in a buffer is gone when the next one writes it.
+  [[nodiscard]] std::size_t instance_of(BufferId b, std::int64_t micro_batch,
+                                        std::int64_t step) const {
+    return instances_.of(b, micro_batch, step) +
+           instances_.count(rank_) * static_cast<std::size_t>(step);
+  }
+
+  // visit(task, turn, when): in the order of the turns.
   template <class Visit>
-  void for_each_use(Visit&& visit) const {
+  void for_each_task(Visit&& visit) const {
     std::size_t now = 0;
     for (const auto& turn : turns_) {
       for (auto t : program_.segment(turn.stage, turn.part).tasks) {
         const auto& task = program_.tasks[t];
-        if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches())) continue;
-        const auto use = [&](BufferId b) {
-          if (b == Program::kNone || !has_[b.index()]) return;
-          visit(b, instances_.of(b, turn.micro_batch), now);
-        };
-        std::ranges::for_each(task.reads, use);
-        std::ranges::for_each(task.writes, use);
-        ++now;
+        if (runs_in(task, turn.micro_batch, program_.digits.micro_batches())) {
+          visit(task, turn, now++);
+        }
       }
     }
+  }
+
+  // visit(buffer, instance, when): all reads and writes.
+  template <class Visit>
+  void for_each_use(Visit&& visit) const {
+    for_each_task([&](const lower::Task& task, const lower::Turn& turn, std::size_t now) {
+      const auto use = [&](BufferId b) {
+        if (b == Program::kNone || !has_[b.index()]) return;
+        visit(b, instance_of(b, turn.micro_batch, turn.step), now);
+      };
+      std::ranges::for_each(task.reads, use);
+      std::ranges::for_each(task.writes, use);
+    });
   }
 
   void begin(std::vector<Parts>& change, BufferId b, std::size_t instance, std::size_t now) {
@@ -98,8 +123,11 @@ class OneDevice {
   const Program& program_;
   const lower::Instances& instances_;
   std::vector<bool> has_;  // by buffer
+  std::int64_t rank_;  // of the pipeline
+  std::int64_t steps_;
   std::vector<lower::Turn> turns_;
-  std::vector<std::size_t> last_;  // by instance: after its last use; kBegun once it is counted
+  std::vector<std::size_t>
+      last_;  // by instance and step: after its last use; kBegun once it is counted
 };
 
 }  // namespace

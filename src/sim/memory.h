@@ -1,6 +1,6 @@
 // The memory of a program on the fullest device, or on one: what lives on between steps, and the
 // peak of everything when tasks run in list order and a buffer lives from its first writer to its
-// last use.
+// last use. Where steps overlap, the peak is that of several in a row.
 #pragma once
 
 #include <array>

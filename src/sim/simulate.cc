@@ -37,7 +37,12 @@ struct DeviceClass {
 class Simulator {
  public:
   Simulator(const Program& program, const machine::Machine& machine)
-      : program_(program), machine_(machine), levels_(machine.levels.size()), instances_(program) {
+      : program_(program),
+        machine_(machine),
+        levels_(machine.levels.size()),
+        instances_(program),
+        steps_(lower::steady_steps(program)),
+        step_ends_(static_cast<std::size_t>(steps_.simulated)) {
     for (const auto& task : program_.tasks) duration_.push_back(duration_of(task));
     make_classes();
   }
@@ -48,6 +53,7 @@ class Simulator {
       for (std::size_t c = 0; c < classes_.size(); ++c) moved = advance(c) || moved;
     }
     for (const auto& c : classes_) CHECK(c.turn == c.turns.size(), "a class waits for ever");
+    cut_out_steady_step();
     finish();
     return std::move(out_);
   }
@@ -65,7 +71,8 @@ class Simulator {
                     .ready = {}};
       const auto& schedule = program_.schedule;
       const auto rank = program_.digits.rank_in_group(device, schedule.digits);
-      c.turns = lower::turns_of(schedule, instances_.ranks(), rank, program_.phase);
+      c.turns =
+          lower::turns_of(schedule, instances_.ranks(), rank, program_.phase, steps_.simulated);
       c.ready.resize(instances_.count(rank));
       if (class_digits_ != schedule.digits) {
         for (const auto& task : program_.tasks) c.takes_part.push_back(touches(task, device));
@@ -100,35 +107,37 @@ class Simulator {
         if (!c.takes_part.empty() && !c.takes_part[t]) continue;
         if (!runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches()))
           continue;
-        if (!schedule(number, t, turn.micro_batch)) return moved;
+        if (!schedule(number, t, turn)) return moved;
         moved = true;
       }
     }
     return moved;
   }
 
-  Seconds& ready(DeviceClass& c, lower::BufferId b, std::int64_t micro_batch) const {
-    return c.ready[instances_.of(b, micro_batch)];
+  Seconds& ready(DeviceClass& c, lower::BufferId b, const lower::Turn& turn,
+                 std::int64_t step) const {
+    return c.ready[instances_.of(b, turn.micro_batch, step)];
   }
 
   // False if the task waits for what another class has not come to yet.
-  bool schedule(std::size_t number, std::uint32_t t, std::int64_t micro_batch) {
+  bool schedule(std::size_t number, std::uint32_t t, const lower::Turn& turn) {
     const Task& task = program_.tasks[t];
     auto& c = classes_[number];
     const Seconds duration = duration_[t];
     const auto stream = stream_of(task);
     Seconds start;
     for (auto b : task.reads) {
-      if (b != Program::kNone) start = std::max(start, ready(c, b, micro_batch));
+      if (b == Program::kNone) continue;
+      start = std::max(start, ready(c, b, turn, step_read(task, turn.step)));
     }
     if (duration > Seconds{}) start = std::max(start, c.stream_free[stream]);
     if (task.kind == TaskKind::kReceive) {
-      const auto sent = sent_.find({task.peer, micro_batch, class_of(source_of(task, c.device))});
+      const auto sent = sent_.find(event(task.peer, turn, class_of(source_of(task, c.device))));
       if (sent == sent_.end()) return false;
       start = std::max(start, sent->second);
     }
     if (task.kind == TaskKind::kMove && (task.step.digits & class_digits_) != 0) {
-      const auto together = meet(number, t, micro_batch, start);
+      const auto together = meet(number, t, turn, start);
       if (!together) return false;
       start = *together;
     }
@@ -136,17 +145,18 @@ class Simulator {
     if (duration > Seconds{}) {
       end = start + duration;
       c.stream_free[stream] = end;
-      out_.timeline.push_back({t, static_cast<std::uint32_t>(micro_batch),
+      out_.timeline.push_back({t, static_cast<std::uint32_t>(turn.micro_batch),
                                static_cast<std::uint32_t>(number),
                                static_cast<std::uint32_t>(stream), start, end});
     }
     // A receiver takes in while the sender sends.
-    if (task.kind == TaskKind::kSend) sent_[{t, micro_batch, number}] = start;
+    if (task.kind == TaskKind::kSend) sent_[event(t, turn, number)] = start;
     for (auto b : task.writes) {
-      auto& at = ready(c, b, micro_batch);
+      auto& at = ready(c, b, turn, turn.step);
       at = std::max(at, end);
     }
-    out_.iteration = std::max(out_.iteration, end);
+    auto& step_end = step_ends_[static_cast<std::size_t>(turn.step)];
+    step_end = std::max(step_end, end);
     return true;
   }
 
@@ -156,11 +166,11 @@ class Simulator {
   }
 
   // When all classes of a collective are there; nothing while some are not.
-  std::optional<Seconds> meet(std::size_t number, std::uint32_t t, std::int64_t micro_batch,
+  std::optional<Seconds> meet(std::size_t number, std::uint32_t t, const lower::Turn& turn,
                               Seconds start) {
     const auto digits = program_.tasks[t].step.digits & class_digits_;
     const auto group = program_.digits.group(classes_[number].device, digits);
-    auto& meeting = meetings_[{t, micro_batch, class_of(group[0])}];
+    auto& meeting = meetings_[event(t, turn, class_of(group[0]))];
     if (meeting.there.insert(number).second) meeting.start = std::max(meeting.start, start);
     const auto expected = std::ranges::count_if(
         group, [&](std::int64_t device) { return classes_[class_of(device)].takes_part[t]; });
@@ -260,6 +270,22 @@ class Simulator {
 
   // --- Sums ------------------------------------------------------------------------------------
 
+  // An iteration is what one more step takes: of steps that overlap, from the end of one to that of
+  // the next. What starts in that time is one step's work, though not of one step.
+  void cut_out_steady_step() {
+    const auto at = static_cast<std::size_t>(steps_.steady);
+    const Seconds begin = at == 0 ? Seconds{} : step_ends_[at - 1];
+    out_.iteration = step_ends_[at] - begin;
+    if (at == 0) return;
+    std::erase_if(out_.timeline, [&](const Span& span) {
+      return span.start < begin || span.start >= step_ends_[at];
+    });
+    for (auto& span : out_.timeline) {
+      span.start = span.start - begin;
+      span.end = span.end - begin;
+    }
+  }
+
   struct Busy {
     Seconds compute;
     Seconds any;
@@ -303,8 +329,18 @@ class Simulator {
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
   }
 
-  // The time that at least one of the spans covers.
-  static Seconds covered(std::vector<Span> spans) {
+  // The time of the iteration that at least one of the spans covers. What runs on in the next has
+  // run on from the last, too.
+  [[nodiscard]] Seconds covered(std::vector<Span> spans) const {
+    const auto count = spans.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (spans[i].end <= out_.iteration) continue;
+      auto rest = spans[i];
+      rest.start = Seconds{};
+      rest.end = spans[i].end - out_.iteration;
+      spans[i].end = out_.iteration;
+      spans.push_back(rest);
+    }
     std::ranges::sort(spans, {}, &Span::start);
     Seconds total;
     Seconds end;
@@ -320,12 +356,17 @@ class Simulator {
   const machine::Machine& machine_;
   std::size_t levels_;
   lower::Instances instances_;
+  lower::SteadySteps steps_;
+  std::vector<Seconds> step_ends_;
   std::vector<Seconds> duration_;  // by task
   machine::DigitMask class_digits_ = 0;
   std::vector<DeviceClass> classes_;
 
-  // By task, micro-batch, class.
-  using Event = std::tuple<std::size_t, std::int64_t, std::size_t>;
+  // By task, step, micro-batch, class.
+  using Event = std::tuple<std::size_t, std::int64_t, std::int64_t, std::size_t>;
+  static Event event(std::size_t task, const lower::Turn& turn, std::size_t device_class) {
+    return {task, turn.step, turn.micro_batch, device_class};
+  }
   struct Meeting {
     std::set<std::size_t> there;
     Seconds start;

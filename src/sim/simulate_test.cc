@@ -245,6 +245,61 @@ TEST(Simulate, AHaloIsItsBytesAndOneLatencyForEachNeighbour) {
   EXPECT_NEAR(s.serialized.at("halo_reduce").value, kMicro + 32e-9, 1e-12);
 }
 
+// --- Buckets -------------------------------------------------------------------------------------
+
+// `layers` weights of [64, 64] on two devices, along the batch; weights stored whole or in halves.
+Program layers_in_buckets(int layers, Bytes bucket, bool stored_in_parts) {
+  const auto digits = plan::digits_of({2});
+  const auto model = mlp(fmt::format("layers={},inputs=64,hidden=64,outputs=64", layers), 2);
+  std::map<std::string, std::string> words = {{"loss", "d0"}};
+  for (int i = 1; i <= layers; ++i) {
+    words[fmt::format("linear{}", i)] = words[fmt::format("relu{}", i)] = "d0";
+  }
+  auto choices = named_choices(model, digits, words);
+  for (auto id : model.ids()) {
+    if (!is_weight(model.node(id)) || !stored_in_parts) continue;
+    choices[id.index()].source = machine::parse_layout("0").value();
+  }
+  plan::Schedule schedule;
+  schedule.bucket = bucket;
+  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+}
+
+// Where latency dominates: every all-reduce takes two latencies of 5 us and 16384 ns for its bytes.
+TEST(Buckets, PayOneLatency) {
+  constexpr int kLayers = 8;
+  auto m = counting_machine({2});
+  m.levels[0].latency = Seconds{5 * kMicro};
+  const auto time = [&](double bucket) {
+    return simulate(layers_in_buckets(kLayers, Bytes{bucket}, false), m);
+  };
+  constexpr double kBytes = 64 * 64 * 4e-9;  // seconds of one weight
+  const auto alone = time(0);
+  const auto together = time(1e9);
+  EXPECT_NEAR(alone.serialized.at("all_reduce").value, kLayers * (10 * kMicro + kBytes), 1e-12);
+  EXPECT_NEAR(together.serialized.at("all_reduce").value, 10 * kMicro + kLayers * kBytes, 1e-12);
+  // Forward 2 L launches; the first gradient is there 2 launches later, the last at 4 L, and
+  // updates follow.
+  EXPECT_NEAR(alone.iteration.value,
+              (2 * kLayers + 2) * kMicro + kLayers * (10 * kMicro + kBytes) + kMicro, 1e-12);
+  EXPECT_NEAR(together.iteration.value,
+              4 * kLayers * kMicro + 10 * kMicro + kLayers * kBytes + kLayers * kMicro, 1e-12);
+  EXPECT_LT(together.iteration, alone.iteration);
+}
+
+// All gradients wait for the last one; where they are scattered, a copy of them lies in a row.
+TEST(Buckets, HoldWhatTheyCollect) {
+  constexpr double kWeight = 64 * 64 * 4;
+  constexpr int kLayers = 6;
+  const auto gradients = [&](double bucket, bool stored_in_parts) {
+    const auto memory = memory_of(layers_in_buckets(kLayers, Bytes{bucket}, stored_in_parts));
+    return memory.part(lower::BufferKind::kGradient).value;
+  };
+  constexpr double kNear = 4096;  // activations are [1, 64]
+  EXPECT_NEAR(gradients(1e9, false), 2 * kLayers * kWeight, kNear);
+  EXPECT_NEAR(gradients(1e9, true), 2.5 * kLayers * kWeight, kNear);
+}
+
 // --- Memory --------------------------------------------------------------------------------------
 
 // x is [64, 64], every tensor 16 KiB; `op` twice in a chain after a linear, then the loss.

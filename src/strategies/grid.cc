@@ -109,6 +109,10 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
   if (setting.interleave > 1 && setting.pp == 1) {
     fail(setting, "interleave needs the stages of a pipeline", "pp=N");
   }
+  if (setting.stale && (setting.pp == 1 || setting.interleave > 1)) {
+    fail(setting, "stale needs a pipeline with one stage a rank",
+         setting.pp == 1 ? "pp=N" : "without interleave");
+  }
   const auto ranks = rank_digits(digits, setting.pp);
   if (!ranks) {
     fail(setting, fmt::format("{} devices cannot be grouped so", digits.devices()),
@@ -245,7 +249,26 @@ std::vector<Setting> complete(const Setting& setting, const Problem& problem) {
   }
 }
 
-std::vector<Setting> settings_for(const Problem& problem) {
+namespace {
+
+std::vector<Setting> delayed_settings(const Problem& problem) {
+  std::vector<Setting> out;
+  for (auto pp : rank_counts(problem.digits)) {
+    if (pp == 1) continue;
+    for (const bool sp : {false, true}) {
+      if (sp && !problem.has_sequence()) continue;
+      std::ranges::copy(
+          complete({.family = Family::kMegatron, .sp = sp, .pp = pp, .stale = true}, problem),
+          std::back_inserter(out));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Setting> settings_for(const Problem& problem, plan::Semantics semantics) {
+  if (semantics == plan::Semantics::kDelayed1) return delayed_settings(problem);
   std::vector<Setting> out = {{.family = Family::kDp}};
   if (problem.digits.count() == 0) return out;  // on one device all are the same
   const auto add = [&](const Setting& setting) {
@@ -300,21 +323,33 @@ std::vector<Strategy> make_strategies(const std::vector<Setting>& settings,
 }
 
 std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
-                                       const Digits& digits) {
+                                       const Digits& digits, plan::Semantics semantics) {
   const Problem problem(model, digits);
-  const bool all = name == "best_baseline";
-  const auto settings = all ? settings_for(problem) : complete(parse_setting(name), problem);
+  std::vector<Setting> settings;
+  if (name == "best_baseline") {
+    settings = settings_for(problem, semantics);
+  } else {
+    const auto setting = parse_setting(name);
+    if (setting.stale && semantics == plan::Semantics::kSynchronous) {
+      throw UserError("strategy", name,
+                      "updates weights by gradients of those of the step before, which is not the "
+                      "training of one device",
+                      "--stale-weights allows it");
+    }
+    settings = complete(setting, problem);
+  }
   std::vector<Strategy> out;
-  std::optional<Refusal> refusal;
+  Refusal refused;
+  if (settings.empty()) refused.message = "this machine has no devices for a pipeline";
   for (const auto& setting : settings) {
     auto made = make_strategy(setting, problem);
     if (auto* strategy = std::get_if<Strategy>(&made)) {
       out.push_back(std::move(*strategy));
-    } else if (!refusal) {
-      refusal = std::get<Refusal>(std::move(made));
+    } else if (refused.message.empty()) {
+      refused = std::get<Refusal>(std::move(made));
     }
   }
-  if (out.empty()) throw UserError("strategy", name, refusal->message, refusal->hint);
+  if (out.empty()) throw UserError("strategy", name, refused.message, refused.hint);
   return out;
 }
 

@@ -20,7 +20,10 @@ struct Strategy {
 // What makes sense here, families in order; every setting is complete. Megatron with all devices of
 // tensor parallelism and all places for them, with sp where there is a sequence; ZeRO's levels;
 // experts over every number of devices that divides them; MAD-Max's defaults.
-std::vector<Setting> settings_for(const Problem& problem);
+// With delayed updates only what has them, which is never ranked against the others: Megatron in
+// pipelines of every length.
+std::vector<Setting> settings_for(const Problem& problem,
+                                  plan::Semantics semantics = plan::Semantics::kSynchronous);
 
 // MAD-Max's whole grid: every sharding inside a node and across for every kind of layer that the
 // model has but tables, which stay as they are by default.
@@ -37,7 +40,9 @@ std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Prob
 std::vector<Strategy> make_strategies(const std::vector<Setting>& settings, const Problem& problem);
 
 // By name: a setting's text, "best_baseline" for settings_for. At least one, else UserError.
+// Setting texts with `stale` need `semantics` that allow them.
 std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
-                                       const machine::Digits& digits);
+                                       const machine::Digits& digits,
+                                       plan::Semantics semantics = plan::Semantics::kSynchronous);
 
 }  // namespace tandem::strategies

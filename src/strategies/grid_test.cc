@@ -50,8 +50,10 @@ std::vector<std::string> names_of(const std::vector<Setting>& settings) {
 TEST(Setting, TextParsesBack) {
   for (const std::string text :
        {"dp", "fsdp", "megatron", "megatron:tp=8", "megatron:tp=8,dp=16,sp", "megatron:tp=1/2,dp=4",
-        "megatron:sp", "deepspeed", "deepspeed:zero=2", "expert", "dlrm_hybrid", "ep", "ep:ep=4",
-        "madmax", "madmax:dense=tp/ddp,transformer=tp", "madmax:embedding=tp/mp,experts=mp"}) {
+        "dp:bucket=25MB", "fsdp:recompute=full,bucket=1001B", "megatron:sp",
+        "megatron:tp=2,pp=2,stale,micro=4", "deepspeed", "deepspeed:zero=2", "expert",
+        "dlrm_hybrid", "ep", "ep:ep=4", "madmax", "madmax:dense=tp/ddp,transformer=tp",
+        "madmax:embedding=tp/mp,experts=mp"}) {
     EXPECT_EQ(to_text(parse_setting(text)), text);
     EXPECT_EQ(parse_setting(to_text(parse_setting(text))), parse_setting(text)) << text;
   }
@@ -69,12 +71,14 @@ TEST(Setting, Errors) {
        "dlrm_hybrid, ep, madmax, best_baseline)"},
       {"taso+flexflow",
        "taso+flexflow: it needs rewriting of graphs, which this version does not do"},
-      {"dp:tp=2", "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R)"},
+      {"dp:tp=2",
+       "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R, bucket=BYTES)"},
       {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},
       {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
       {"megatron:zero=1",
        "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, sp, pp=N, "
-       "interleave=N, micro=N, recompute=R)"},
+       "interleave=N, stale, micro=N, recompute=R, bucket=BYTES)"},
+      {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (an amount like 25MB)"},
       {"fsdp:recompute=some",
        "fsdp:recompute=some: recompute cannot be 'some' (none, selective or full)"},
       {"deepspeed:zero=4", "deepspeed:zero=4: zero cannot be '4' (a whole number from 0 to 3)"},
@@ -84,7 +88,7 @@ TEST(Setting, Errors) {
       {"madmax:conv=tp",
        "madmax:conv=tp: 'conv=tp' is no setting of madmax (there are: embedding, dense, "
        "transformer, experts, word_embedding =S or =S/S (inside a node and across), S ddp, fsdp, "
-       "tp or mp; micro=N, recompute=R)"}};
+       "tp or mp; micro=N, recompute=R, bucket=BYTES)"}};
   for (const auto& c : cases) {
     EXPECT_EQ(error_of([&] { (void)parse_setting(c.first); }), c.second);
   }

@@ -154,7 +154,9 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   schedule.micro_batches = micro;
   schedule.stages = setting.pp * setting.interleave;
   schedule.reduce_each = reduces_each(setting);
+  schedule.bucket = setting.bucket;
   if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;
+  if (setting.stale) schedule.semantics = plan::Semantics::kDelayed1;
   if (schedule.stages > 1) {
     const auto ranks = rank_digits(problem.digits, setting.pp);
     CHECK(ranks.has_value(), setting.pp);
@@ -168,6 +170,12 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
       return Refusal{
           fmt::format("{} micro-batches cannot be interleaved over {} stages", micro, setting.pp),
           fmt::format("micro a multiple of {}", setting.pp)};
+    }
+    if (setting.stale && micro < setting.pp) {
+      return Refusal{fmt::format("steps cannot flow into each other with {} micro-batches over {} "
+                                 "stages",
+                                 micro, setting.pp),
+                     fmt::format("micro at least {}", setting.pp)};
     }
     put_in_stages(problem.digits, *ranks, *stage, out.choices);
     schedule.digits = *ranks;

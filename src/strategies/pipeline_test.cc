@@ -83,6 +83,8 @@ TEST(Pipeline, TrainsLikeOneDevice) {
       {"deepspeed:zero=2,micro=2", gpt, 4, {2}},
       {"megatron:pp=2,tp=1,micro=2", gpt, 2, {2}},
       {"megatron:pp=2,tp=2,sp,micro=2,recompute=full", gpt, 2, {2, 2}},
+      {"fsdp:micro=2,bucket=1GB", gpt, 4, {2}},
+      {"megatron:tp=1,dp=2,pp=2,micro=2,bucket=100B", gpt, 4, {2, 2}},
   };
   for (const auto& c : cases) {
     const auto model = build(c.model, c.batch);
@@ -136,6 +138,89 @@ TEST(Pipeline, FillsAndDrains) {
   EXPECT_GT((gpipe.memory - gpipe.persistent).value, 2.5 * activations);
 }
 
+// With delayed updates nothing is filled or drained: a step takes as long as the slowest rank works
+// on its micro-batches, and two versions of a weight are kept.
+TEST(Pipeline, WithDelayedUpdatesTakesAsLongAsItsSlowestRank) {
+  constexpr double kMicro = 1e-6;
+  machine::Machine m = plan::machine_of({4});
+  m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
+  m.device.bandwidth = BytesPerSecond{1e30};
+  m.device.launch = Seconds{kMicro};
+  m.levels[0].bandwidth = BytesPerSecond{1e30};
+  const auto made = [&](const Graph& model, const std::string& name) {
+    return named_strategies(name, model, Digits(m), plan::Semantics::kDelayed1)[0];
+  };
+  const auto simulated = [&](const Graph& model, const Strategy& s) {
+    const Digits digits(m, s.schedule.micro_batches);
+    return sim::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
+                                      digits, plan::Optimizer::kSgd),
+                         m);
+  };
+  // Every task takes a microsecond: operators forward and backward and the sum of every weight's
+  // gradients for a micro-batch, an update of every weight for a step.
+  const auto slowest = [&](const Graph& model, const Strategy& s) {
+    std::map<int, double> operators;
+    std::map<int, double> weights;
+    for (auto id : model.ids()) {
+      const auto role = model.node(id).op.role();
+      if (is_weight(model.node(id))) ++weights[s.choices[id.index()].stage];
+      if (role == ops::Role::kCompute) ++operators[s.choices[id.index()].stage];
+    }
+    double most = 0;
+    for (const auto& [stage, count] : operators) {
+      const auto micro = static_cast<double>(s.schedule.micro_batches);
+      most = std::max(most, micro * (2 * count + weights[stage]) + weights[stage]);
+    }
+    return most;
+  };
+  for (const int layers : {6, 8, 11}) {
+    const auto model =
+        build(fmt::format("mlp:layers={},hidden=64,inputs=64,outputs=64", layers), 256);
+    for (const int micro : {4, 8, 16}) {
+      SCOPED_TRACE(fmt::format("{} layers, {} micro-batches", layers, micro));
+      const auto strategy = made(model, fmt::format("megatron:tp=1,pp=4,stale,micro={}", micro));
+      const auto s = simulated(model, strategy);
+      EXPECT_NEAR(s.iteration / Seconds{kMicro}, slowest(model, strategy), 1e-6);
+      EXPECT_NEAR(s.compute / s.iteration, 1, 1e-9);
+      EXPECT_NEAR(s.bubble / s.iteration, 0, 1e-9);
+      const auto prompt =
+          simulated(model, made(model, fmt::format("megatron:tp=1,pp=4,micro={}", micro)));
+      EXPECT_LT(s.iteration, prompt.iteration);
+      EXPECT_EQ(s.persistent, 2 * prompt.persistent);
+      EXPECT_GE(s.memory - s.persistent, prompt.memory - prompt.persistent);
+      EXPECT_LE(s.memory - s.persistent, 1.3 * (prompt.memory - prompt.persistent));
+    }
+  }
+}
+
+TEST(Pipeline, TrainsLikeOneDeviceWithDelayedGradients) {
+  const std::string gpt = "gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4";
+  const std::string mlp = "mlp:layers=4,hidden=4,inputs=4,outputs=4";
+  struct Case {
+    std::string strategy, model;
+    std::int64_t batch;
+    std::vector<std::int64_t> counts;
+  };
+  const std::vector<Case> cases = {
+      {"megatron:pp=2,tp=1,stale,micro=2", mlp, 8, {2}},
+      {"megatron:pp=2,tp=2,stale,micro=4", mlp, 8, {2, 2}},
+      {"megatron:pp=4,tp=1,stale,micro=4,recompute=full", mlp, 4, {2, 2}},
+      {"megatron:pp=2,tp=2,sp,stale,micro=2,recompute=full", gpt, 2, {2, 2}},
+      {"megatron:pp=2,tp=1,dp=2,stale,micro=2", gpt, 4, {2, 2}},
+  };
+  for (const auto& c : cases) {
+    const auto model = build(c.model, c.batch);
+    for (const auto& s : named_strategies(c.strategy, model, plan::digits_of(c.counts),
+                                          plan::Semantics::kDelayed1)) {
+      SCOPED_TRACE(s.name);
+      const auto program = lowered(model, s, c.counts);
+      for (std::int64_t steps = 1; steps <= 4; ++steps) {
+        lower::expect_same_steps(model, program, 1, steps);
+      }
+    }
+  }
+}
+
 // A default where nothing is said, and only there.
 TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
   const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 32);
@@ -149,9 +234,10 @@ TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
 
 TEST(Pipeline, SaysWhyNot) {
   const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
+  auto semantics = plan::Semantics::kSynchronous;
   const auto error = [&](const std::string& name) {
     try {
-      named_strategies(name, model, plan::digits_of({4, 2}));
+      named_strategies(name, model, plan::digits_of({4, 2}), semantics);
     } catch (const UserError& e) {
       return std::string(e.what());
     }
@@ -168,6 +254,18 @@ TEST(Pipeline, SaysWhyNot) {
             "megatron:tp=1,pp=8,micro=2: mlp can be cut into 4 stages at most");
   EXPECT_EQ(error("megatron:tp=1,pp=2,dp=2"),
             "megatron:tp=1,dp=2,pp=2: tp x dp x pp is 4 and the machine has 8 devices (dp=4)");
+  EXPECT_EQ(error("megatron:tp=1,pp=2,stale"),
+            "megatron:tp=1,pp=2,stale: updates weights by gradients of those of the step before, "
+            "which is not the training of one device (--stale-weights allows it)");
+  semantics = plan::Semantics::kDelayed1;
+  EXPECT_EQ(error("megatron:stale"),
+            "megatron:stale: stale needs a pipeline with one stage a rank (pp=N)");
+  EXPECT_EQ(error("megatron:pp=2,interleave=2,stale"),
+            "megatron:pp=2,interleave=2,stale: stale needs a pipeline with one stage a rank "
+            "(without interleave)");
+  EXPECT_EQ(error("megatron:tp=1,pp=4,micro=2,stale"),
+            "megatron:tp=1,pp=4,micro=2,stale: steps cannot flow into each other with 2 "
+            "micro-batches over 4 stages (micro at least 4)");
 }
 
 }  // namespace

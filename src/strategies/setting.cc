@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -61,16 +62,16 @@ class Parser {
   [[nodiscard]] std::string keys() const {
     switch (out_.family) {
       case Family::kMegatron:
-        return "tp=N, dp=N, sp, pp=N, interleave=N, micro=N, recompute=R";
+        return "tp=N, dp=N, sp, pp=N, interleave=N, stale, micro=N, recompute=R, bucket=BYTES";
       case Family::kDeepspeed:
-        return "zero=0|1|2|3, micro=N, recompute=R";
+        return "zero=0|1|2|3, micro=N, recompute=R, bucket=BYTES";
       case Family::kEp:
-        return "ep=N, micro=N, recompute=R";
+        return "ep=N, micro=N, recompute=R, bucket=BYTES";
       case Family::kMadmax:
         return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node "
-               "and across), S ddp, fsdp, tp or mp; micro=N, recompute=R";
+               "and across), S ddp, fsdp, tp or mp; micro=N, recompute=R, bucket=BYTES";
       default:
-        return "micro=N, recompute=R";
+        return "micro=N, recompute=R, bucket=BYTES";
     }
   }
 
@@ -82,6 +83,10 @@ class Parser {
         fail(fmt::format("recompute cannot be '{}'", value), "none, selective or full");
       }
       out_.recompute = value;
+    } else if (key == "bucket") {
+      const auto bytes = parse_bytes(value);
+      if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "an amount like 25MB");
+      out_.bucket = Bytes{std::ceil(*bytes)};
     } else {
       return false;
     }
@@ -91,6 +96,8 @@ class Parser {
   bool parse_megatron(std::string_view key, std::string_view value) {
     if (key == "sp" && value.empty()) {
       out_.sp = true;
+    } else if (key == "stale" && value.empty()) {
+      out_.stale = true;
     } else if (key == "tp") {
       out_.tp.clear();
       for (auto level : split(value, '/')) out_.tp.push_back(number(key, level, 1, kMany));
@@ -155,6 +162,15 @@ class Parser {
   Setting out_;
 };
 
+// "25MB": in the largest unit that leaves a whole number.
+std::string exact_text(Bytes bytes) {
+  auto n = static_cast<std::int64_t>(bytes.value);
+  std::size_t unit = 0;
+  constexpr std::array<std::string_view, 4> kUnits = {"B", "kB", "MB", "GB"};
+  for (; n % 1000 == 0 && unit + 1 < kUnits.size(); ++unit) n /= 1000;
+  return fmt::format("{}{}", n, kUnits[unit]);
+}
+
 std::string to_text(const LevelSharding& sharding) {
   const auto text = [](Sharding s) { return kShardingNames[static_cast<std::size_t>(s)]; };
   if (sharding.intra == sharding.inter) return std::string(text(sharding.intra));
@@ -186,8 +202,10 @@ std::string to_text(const Setting& s) {
   for (const auto& [kind, sharding] : s.layers) add(name(kind), to_text(sharding));
   if (s.pp != 1) add("pp", s.pp);
   if (s.interleave != 1) add("interleave", s.interleave);
+  if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);
   if (s.recompute != "none") add("recompute", s.recompute);
+  if (s.bucket > Bytes{}) add("bucket", exact_text(s.bucket));
   return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "strategies/strategies.h"
 
 namespace tandem::strategies {
@@ -43,7 +44,9 @@ struct Setting {
   std::int64_t pp = 1;                             // pipeline stages
   std::optional<std::int64_t> micro = {};          // micro-batches; a pipeline has a default
   std::int64_t interleave = 1;                     // pieces of the model a stage holds
+  bool stale = false;                              // updates one step late: plan::Semantics
   std::string recompute = "none";                  // "selective", "full"
+  Bytes bucket = {};                               // of gradients; 0: none
 
   bool operator==(const Setting&) const = default;
 };

@@ -1,0 +1,141 @@
+#include "lower/buckets.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tandem::lower {
+
+namespace {
+
+class Packing {
+ public:
+  explicit Packing(Program& program)
+      : program_(program), moved_to_(program.tasks.size()), put_off_(program.tasks.size()) {}
+
+  void run() {
+    auto tasks = std::exchange(program_.tasks, {});
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      if (tasks[t].kind == TaskKind::kUpdate) send_all();
+      take({t, std::move(tasks[t])});
+    }
+    send_all();
+    for (auto& task : program_.tasks) {
+      if (task.kind == TaskKind::kReceive) task.peer = moved_to_[task.peer];
+    }
+  }
+
+ private:
+  struct Entry {
+    std::size_t was = 0;  // its number in the list as it was
+    Task task;
+  };
+
+  // Gradients on their way. The first entry's task stands for those to come.
+  using Bucket = std::vector<Entry>;
+
+  void take(Entry entry) {
+    if (waits(entry)) {
+      put_off(std::move(entry));
+    } else if (!is_gradient_of_weight(entry.task)) {
+      emit(std::move(entry));
+    } else {
+      add(std::move(entry));
+    }
+  }
+
+  // For a gradient that is in a bucket, or for what waits for one.
+  [[nodiscard]] bool waits(const Entry& entry) const {
+    const auto is_pending = [&](BufferId b) { return pending_.contains(b); };
+    return std::ranges::any_of(entry.task.reads, is_pending) ||
+           std::ranges::any_of(entry.task.writes, is_pending) ||
+           (entry.task.kind == TaskKind::kReceive && put_off_[entry.task.peer]);
+  }
+
+  void put_off(Entry entry) {
+    put_off_[entry.was] = true;
+    pending_.insert(entry.task.writes.begin(), entry.task.writes.end());
+    waiting_.push_back(std::move(entry));
+  }
+
+  void emit(Entry entry) {
+    put_off_[entry.was] = false;
+    moved_to_[entry.was] = program_.tasks.size();
+    program_.tasks.push_back(std::move(entry.task));
+  }
+
+  [[nodiscard]] bool is_gradient_of_weight(const Task& task) const {
+    const bool sums = task.kind == TaskKind::kMove && task.backward && !task.remade &&
+                      (task.step.kind == machine::Step::kAllReduce ||
+                       task.step.kind == machine::Step::kReduceScatter);
+    if (!sums) return false;
+    const auto& pcg = program_.pcg;
+    auto node = program_.buffer(task.reads[0]).node;
+    while (is_parallel(pcg.node(node))) node = pcg.inputs(node)[0];
+    return is_weight(pcg.node(node));
+  }
+
+  // May one collective do both?
+  [[nodiscard]] bool go_together(const Task& a, const Task& b) const {
+    const auto& left = program_.buffer(a.reads[0]);
+    const auto& right = program_.buffer(b.reads[0]);
+    if (a.stage != b.stage || a.when != b.when || a.step.kind != b.step.kind ||
+        a.step.digits != b.step.digits || left.dtype != right.dtype) {
+      return false;
+    }
+    for (std::size_t i = 0; i < left.layout.count(); ++i) {
+      const bool idle = left.layout[i].is_idle() || right.layout[i].is_idle();
+      if (idle && left.layout[i] != right.layout[i]) return false;
+    }
+    return true;
+  }
+
+  void add(Entry entry) {
+    pending_.insert(entry.task.writes.begin(), entry.task.writes.end());
+    auto bucket = std::ranges::find_if(
+        buckets_, [&](const Bucket& b) { return go_together(b[0].task, entry.task); });
+    if (bucket == buckets_.end()) bucket = buckets_.insert(bucket, Bucket());
+    bucket->push_back(std::move(entry));
+    Bytes total;
+    for (const auto& e : *bucket) total += moved_bytes(program_, e.task);
+    if (total < program_.schedule.bucket) return;
+    auto full = std::move(*bucket);
+    buckets_.erase(bucket);
+    send(std::move(full));
+  }
+
+  void send_all() {
+    while (!buckets_.empty()) {
+      auto first = std::move(buckets_.front());
+      buckets_.erase(buckets_.begin());
+      send(std::move(first));
+    }
+  }
+
+  // The bucket's collective, then what has waited for it.
+  void send(Bucket bucket) {
+    auto all = std::move(bucket[0]);
+    for (std::size_t i = 1; i < bucket.size(); ++i) {
+      all.task.reads.push_back(bucket[i].task.reads[0]);
+      all.task.writes.push_back(bucket[i].task.writes[0]);
+    }
+    emit(std::move(all));
+    pending_.clear();
+    for (const auto& open : buckets_) {
+      for (const auto& e : open) pending_.insert(e.task.writes.begin(), e.task.writes.end());
+    }
+    for (auto& entry : std::exchange(waiting_, {})) take(std::move(entry));
+  }
+
+  Program& program_;
+  std::vector<std::size_t> moved_to_;  // by number in the list as it was
+  std::vector<bool> put_off_;          // the same
+  std::vector<Bucket> buckets_;        // by their first gradient
+  std::vector<Entry> waiting_;
+  std::set<BufferId> pending_;  // what is still to be written by what is in buckets or waits
+};
+
+}  // namespace
+
+void put_gradients_in_buckets(Program& program) { Packing(program).run(); }
+
+}  // namespace tandem::lower
