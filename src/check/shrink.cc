@@ -36,8 +36,8 @@ class Classes {
     found_by_.resize(pcg.size());
     degree_.assign(parent_.size(), 1);
     for (auto id : pcg.ids()) {
-      if (is_parallel(pcg.node(id))) {
-        for (std::size_t d = 0; d < rank(id); ++d) tie(dim(id, d), dim(pcg.inputs(id)[0], d));
+      if (is_parallel(pcg.node(id)) || is_join(pcg.node(id))) {
+        tie_all(id);
       } else if (pcg.node(id).op.role() == ops::Role::kCompute) {
         tie_operator(id);
       }
@@ -109,6 +109,12 @@ class Classes {
     degree_[a] = std::lcm(degree_[a], degree_[b]);
     fixed_[a] = fixed_[a] || fixed_[b];
     windowed_[a] = windowed_[a] || windowed_[b];
+  }
+
+  void tie_all(NodeId id) {
+    for (auto i : pcg_.inputs(id)) {
+      for (std::size_t d = 0; d < rank(id); ++d) tie(dim(id, d), dim(i, d));
+    }
   }
 
   void tie_operator(NodeId id) {

@@ -194,6 +194,8 @@ class Interpreter {
         return;  // the receiver takes it
       case TaskKind::kReceive:
         return move(task.step, program_.tasks[task.peer].reads[0], task.writes[0]);
+      case TaskKind::kJoin:
+        return join(task);
       case TaskKind::kAccumulate:
         return accumulate(task);
       case TaskKind::kCollect:
@@ -359,6 +361,18 @@ class Interpreter {
       const bool first = is_first(buffer.layout, DigitRole::kPartial, device);
       slot(task.writes[0], device) =
           Dense<T>(Shape{}, {term::Numbers<T>::from_index(first ? 1 : 0)});
+    });
+  }
+
+  void join(const Task& task) {
+    for_each_holder(program_.buffer(task.writes[0]).layout, [&](std::int64_t device) {
+      int held = 0;
+      for (auto b : task.reads) {
+        if (!holds(program_.buffer(b).layout, digits_, device)) continue;
+        slot(task.writes[0], device) = shard(b, device);
+        ++held;
+      }
+      CHECK(held == 1, held, device);
     });
   }
 
