@@ -45,7 +45,7 @@ void check_operands(const MappedGraph& mapped, graph::NodeId id, const Digits& d
   std::vector<Layout> layouts;
   for (auto i : mapped.pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
   const auto& s = signature_of(mapped.pcg, id);
-  const auto uses = infer_node_layout(s, layouts);
+  const auto uses = infer_node_layout(s, layouts, digits);
   if (!uses || output_layout(s, *uses, digits.count()) != mapped.layouts[id.index()]) {
     fail(mapped.pcg.node(id), "the layouts of its operands and its result do not agree");
   }

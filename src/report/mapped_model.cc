@@ -73,7 +73,7 @@ class Reading {
       node.operands.push_back(pcg_.node(i).type.shape);
       layouts.push_back(program_.buffer(program_.tensor[i.index()]).layout);
     }
-    const auto layout = infer_node_layout(analyzed.signature, layouts);
+    const auto layout = infer_node_layout(analyzed.signature, layouts, program_.digits);
     CHECK(layout.has_value(), pcg_.node(id).name);
     node.uses = uses_of(analyzed, *layout, program_.digits);
     for (auto& use : node.uses) use.digits &= ~program_.schedule.digits;
