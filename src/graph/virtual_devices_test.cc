@@ -302,6 +302,39 @@ TEST(ProofByExecution, APartialMaximumReachesOnlyAReduction) {
   }
 }
 
+// Logits cut along the vocabulary are never put together: only a maximum, a sum and the picked
+// logit of each row travel.
+TEST(ProofByExecution, CrossEntropyOverASplitVocabulary) {
+  const auto pcg = parse_graph(R"(graph vocabulary
+%h = weight() shape=[4, 6]*2 dtype=fp64
+%w = weight() shape=[8/2, 6] dtype=fp64
+%x = linear(%h, %w) : [4, 8/2] fp64
+%m = row_max(%x) : [4]^2 fp64
+%m1 = reduce(%m) degree=2
+%m2 = replicate(%m1) degree=2
+%m3 = reshape(%m2) shape=[4, 1]
+%z = sub(%x, %m3) : [4, 8/2] fp64
+%e = exp(%z)
+%s = reduce_sum(%e) axes=[1] : [4]+2 fp64
+%s1 = reduce(%s) degree=2
+%l = log(%s1)
+%i = input() shape=[4]*2 dtype=int64 below=8
+%p = pick(%z, %i) : [4]+2 fp64
+%p1 = reduce(%p) degree=2
+%d = sub(%l, %p1)
+%loss = reduce_mean(%d) : [] fp64
+return %loss
+)");
+  expect_equals_one_device<Field>(pcg, 1);
+  expect_equals_one_device<double>(pcg, 2);
+  // It is the loss that one operator computes of whole logits, as are its gradients.
+  const auto one = parse_graph(
+      "graph whole\n%h = weight() shape=[4, 6] dtype=fp64\n%w = weight() shape=[8, 6] dtype=fp64\n"
+      "%i = input() shape=[4] dtype=int64 below=8\n%x = linear(%h, %w)\n"
+      "%loss = cross_entropy(%x, %i)\nreturn %loss\n");
+  expect_equals(pcg, OneDevice<double>(one, 3), 3);
+}
+
 // --- The parallelization operators
 // ----------------------------------------------------------------
 
