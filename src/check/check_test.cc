@@ -139,6 +139,20 @@ MappedGraph megatron(const Graph& model, const Digits& digits) {
                      named_choices(model, digits, {{"h1", "n"}, {"a", "d1"}, {"h2", "k"}}));
 }
 
+// Heads of keys are used up, and a digit cuts the groups that share one; on a small copy, too.
+TEST(Check, MoreDevicesThanHeadsOfKeysAreOk) {
+  const auto digits = digits_of({2, 2, 2, 2, 2, 2, 2});
+  const auto model =
+      models::parse_model("llama3_8b:layers=2,hidden=64,heads=32,kv_heads=8,ffn=64,vocab=32,seq=8")
+          .build(16, DType::kFp32);
+  const auto strategy = strategies::named_strategies("megatron:tp=16,dp=8", model, digits).at(0);
+  const auto mapped = plan::parallelize(model, digits, strategy.choices);
+  const auto report = check(model, digits, mapped);
+  EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+  EXPECT_LE(report.devices, 64);
+  EXPECT_GT(report.values, 10U);
+}
+
 TEST(Check, AGraphThatIsAnotherIsNotOk) {
   const auto digits = digits_of({2});
   const auto model = two_layers();

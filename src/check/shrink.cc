@@ -35,9 +35,10 @@ class Classes {
     windowed_.resize(parent_.size());
     found_by_.resize(pcg.size());
     degree_.assign(parent_.size(), 1);
+    degree_of_size_.resize(parent_.size());
     for (auto id : pcg.ids()) {
-      if (is_parallel(pcg.node(id))) {
-        for (std::size_t d = 0; d < rank(id); ++d) tie(dim(id, d), dim(pcg.inputs(id)[0], d));
+      if (is_parallel(pcg.node(id)) || is_join(pcg.node(id))) {
+        tie_all(id);
       } else if (pcg.node(id).op.role() == ops::Role::kCompute) {
         tie_operator(id);
       }
@@ -45,8 +46,10 @@ class Classes {
   }
 
   void cut(NodeId id, std::size_t d, std::int64_t degree) {
-    auto& all = degree_[root(dim(id, d))];
-    all = std::lcm(all, degree);
+    const auto r = root(dim(id, d));
+    degree_[r] = std::lcm(degree_[r], degree);
+    auto& own = degree_of_size_[r].try_emplace(pcg_.node(id).type.shape.sizes[d], 1).first->second;
+    own = std::lcm(own, degree);
   }
 
   // Does the operator read windows? Then its result's sizes along them are what they come out as:
@@ -86,7 +89,12 @@ class Classes {
     if (sizes.size() == 1 && windowed_[r]) return std::min(size, std::lcm(window, least));
     if (sizes.size() == 1) return std::min(size, twice ? 2 * least : least);
     std::int64_t divisor = 0;
-    for (auto s : sizes) divisor = std::gcd(divisor, s % least == 0 ? s / least : s);
+    // A product may be cut further than its factor by itself, as (kv g) and kv.
+    for (auto s : sizes) {
+      const auto known = degree_of_size_[r].find(s);
+      const auto own = known == degree_of_size_[r].end() ? least : known->second;
+      divisor = std::gcd(divisor, s % own == 0 ? s / own : s);
+    }
     if (twice && divisor % 2 == 0) divisor /= 2;
     return size / divisor;
   }
@@ -109,6 +117,12 @@ class Classes {
     degree_[a] = std::lcm(degree_[a], degree_[b]);
     fixed_[a] = fixed_[a] || fixed_[b];
     windowed_[a] = windowed_[a] || windowed_[b];
+  }
+
+  void tie_all(NodeId id) {
+    for (auto i : pcg_.inputs(id)) {
+      for (std::size_t d = 0; d < rank(id); ++d) tie(dim(id, d), dim(i, d));
+    }
   }
 
   void tie_operator(NodeId id) {
@@ -167,6 +181,7 @@ class Classes {
   // Of a class, at its root.
   std::vector<std::set<std::int64_t>> sizes_;
   std::vector<std::int64_t> degree_;
+  std::vector<std::map<std::int64_t, std::int64_t>> degree_of_size_;
   std::vector<bool> fixed_;
   std::vector<bool> windowed_;
   std::map<std::size_t, std::int64_t> found_;
@@ -384,7 +399,7 @@ double work_of(const Small& small) {
     const auto& s = signature_of(pcg, id);
     std::vector<Layout> inputs;
     for (auto i : pcg.inputs(id)) inputs.push_back(small.mapped.layouts[i.index()]);
-    const auto uses = infer_node_layout(s, inputs);
+    const auto uses = infer_node_layout(s, inputs, small.digits);
     CHECK(uses.has_value(), pcg.node(id).name);
     double terms = 1;
     for (const auto& f : s.map.factors) terms *= static_cast<double>(f.size);

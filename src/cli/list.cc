@@ -194,6 +194,8 @@ std::string_view role_name(ops::Role role) {
       return "compute";
     case ops::Role::kParallel:
       return "parallel";
+    case ops::Role::kJoin:
+      return "join";
   }
   CHECK(false);
 }

@@ -220,6 +220,20 @@ std::vector<bool> needs_gradient(const Graph& graph) {
 bool is_weight(const Node& node) { return node.op.is(ops::kWeight); }
 bool is_input(const Node& node) { return node.op.is(ops::kInput); }
 bool is_parallel(const Node& node) { return node.op.role() == ops::Role::kParallel; }
+bool is_join(const Node& node) { return node.op.role() == ops::Role::kJoin; }
+
+namespace {
+
+NodeId add_all(GraphBuilder& builder, std::span<const NodeId> terms, const std::string& name) {
+  NodeId sum = terms[0];
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    const bool last = i + 1 == terms.size();
+    sum = builder.add(ops::kAdd, {sum, terms[i]}, last ? name : fmt::format("{}.{}", name, i));
+  }
+  return sum;
+}
+
+}  // namespace
 
 Graph erase_parallelism(const Graph& pcg) {
   GraphBuilder builder(pcg.name());
@@ -230,6 +244,8 @@ Graph erase_parallelism(const Graph& pcg) {
     for (auto i : pcg.inputs(id)) inputs.push_back(image[i.index()]);
     if (is_parallel(node)) {
       image[id.index()] = inputs[0];
+    } else if (is_join(node)) {
+      image[id.index()] = add_all(builder, inputs, node.name);
     } else if (node.op.role() == ops::Role::kSource && !node.type.shape.is_undivided()) {
       const ParallelShape whole(node.type.shape.sizes);
       image[id.index()] = builder.add(ops::with_shape(node.op, whole), {}, node.name);

@@ -118,8 +118,10 @@ std::vector<bool> needs_gradient(const Graph& graph);
 bool is_weight(const Node& node);
 bool is_input(const Node& node);
 bool is_parallel(const Node& node);
+bool is_join(const Node& node);
 
-// The graph without its parallelization operators, every tensor whole: what a PCG computes.
+// The graph without its parallelization operators, every tensor whole: what a PCG computes. A join
+// is an addition there; of more than two tensors, several, named %join.1, %join.2, ..., %join.
 Graph erase_parallelism(const Graph& pcg);
 
 }  // namespace tandem::graph

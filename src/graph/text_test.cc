@@ -136,7 +136,9 @@ TEST(GraphText, ErrorsSayWhereAndWhat) {
        "m.graph:4: relu %y: is written as [8, 63] fp32 and is [8, 64] fp32"},
       {"%y = input(%x)", "m.graph:4: input %y: takes 0 inputs and has 1"},
       {"%y = replicate() degree=2", "m.graph:4: replicate %y: takes 1 inputs and has 0"},
-      {"%y = input() shape=[8/3]", "m.graph:4: input: attribute 'shape' cannot be '[8/3]'"},
+      {"%y = input() shape=[8/3]",
+       "m.graph:4: input %y: dim 0 is 8, which degree 3 does not divide (the nearest degree that "
+       "does is 2)"},
       {"%y = embedding_bag(%x, %w)",
        "m.graph:4: embedding_bag %y: input 0 is fp32 and must be int32 or int64"},
       {"%y = input() shape=[8, 64] dtype=bf16\n%z = add(%x, %y)",

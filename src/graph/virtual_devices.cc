@@ -67,6 +67,12 @@ void merge(Dense<T>& target, const Dense<T>& part, const Shape& offset, Monoid m
 }
 
 template <class T>
+void accumulate(Sharded<T>& into, const Sharded<T>& from) {
+  CHECK(into.shape == from.shape, to_text(into.shape), to_text(from.shape));
+  for (std::size_t s = 0; s < from.shards.size(); ++s) accumulate(into.shards[s], from.shards[s]);
+}
+
+template <class T>
 Sharded<T> partition(const Sharded<T>& in, std::size_t dim, std::int64_t degree) {
   ParallelShape shape = in.shape;
   shape.degrees[dim] *= degree;
@@ -145,6 +151,33 @@ Sharded<T> first_of_partial(const Sharded<T>& in, std::int64_t degree) {
   Sharded<T> out(shape);
   for_each_shard(in.shape, [&](const ShardIndex& from) {
     out.at({from.dims, from.replica, from.partial * degree}) = in.at(from);
+  });
+  return out;
+}
+
+// Operand i becomes summand i of every k.
+template <class T>
+Sharded<T> join(std::span<const NodeId> operands, const ShardedValues<T>& values) {
+  const auto k = static_cast<std::int64_t>(operands.size());
+  ParallelShape shape = values[operands[0].index()].shape;
+  shape.partial *= k;
+  Sharded<T> out(shape);
+  for_each_shard(shape, [&](const ShardIndex& to) {
+    const auto i = static_cast<std::size_t>(to.partial % k);
+    out.at(to) = values[operands[i].index()].at({to.dims, to.replica, to.partial / k});
+  });
+  return out;
+}
+
+// The gradient of operand `i`: of every k replicas its own.
+template <class T>
+Sharded<T> own_replicas(const Sharded<T>& gradient, std::size_t i, std::int64_t k) {
+  ParallelShape shape = gradient.shape;
+  shape.replicas /= k;
+  Sharded<T> out(shape);
+  for_each_shard(shape, [&](const ShardIndex& to) {
+    const auto replica = to.replica * k + static_cast<std::int64_t>(i);
+    out.at(to) = gradient.at({to.dims, replica, to.partial});
   });
   return out;
 }
@@ -376,6 +409,9 @@ ShardedValues<T> run_sharded_forward(const Graph& pcg, const SourceValues<T>& so
       case ops::Role::kParallel:
         value = apply(node.op, values[pcg.inputs(id)[0].index()]);
         break;
+      case ops::Role::kJoin:
+        value = join(pcg.inputs(id), values);
+        break;
       case ops::Role::kCompute:
         value = Sharded<T>(node.type.shape);
         Compute<T>(pcg, id, values).forward(value);
@@ -397,13 +433,15 @@ ShardedValues<T> run_sharded_backward(const Graph& pcg, const ShardedValues<T>& 
       auto& g = gradients[i.index()];
       if (g.shards.empty() && !is_integer(type.dtype)) g = Sharded<T>(dual(type.shape));
     }
-    if (node.op.role() == ops::Role::kParallel) {
-      auto& into = gradients[pcg.inputs(id)[0].index()];
-      if (into.shards.empty()) continue;  // of indices
-      const auto moved = apply_backward(node.op, gradients[n]);
-      CHECK(moved.shape == into.shape, node.name);
-      for (std::size_t s = 0; s < moved.shards.size(); ++s)
-        accumulate(into.shards[s], moved.shards[s]);
+    const auto inputs = pcg.inputs(id);
+    if (is_parallel(node)) {
+      auto& into = gradients[inputs[0].index()];
+      if (!into.shards.empty()) accumulate(into, apply_backward(node.op, gradients[n]));
+    } else if (is_join(node)) {
+      const auto k = static_cast<std::int64_t>(inputs.size());
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        accumulate(gradients[inputs[i].index()], own_replicas(gradients[n], i, k));
+      }
     } else {
       Compute<T>(pcg, id, values).backward(gradients[n], gradients);
     }

@@ -109,7 +109,8 @@ class Lowering {
     each_ = is_remade(id);
     const auto out = add_buffer(BufferKind::kActivation, id, layout_of(id));
     each_ = false;
-    Task task{.kind = TaskKind::kForward,
+    const bool joins = is_join(pcg_.node(id));
+    Task task{.kind = joins ? TaskKind::kJoin : TaskKind::kForward,
               .node = id,
               .backward = again,
               .remade = again,
@@ -118,8 +119,9 @@ class Lowering {
               .writes = {out}};
     const auto inputs = pcg_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      task.reads.push_back(
-          in_windows(tensor_for(inputs[i], id, again), id, i, {stage_of(id), again, again}));
+      const auto tensor = tensor_for(inputs[i], id, again);
+      task.reads.push_back(joins ? tensor
+                                 : in_windows(tensor, id, i, {stage_of(id), again, again}));
     }
     add(std::move(task));
     return out;
@@ -155,6 +157,8 @@ class Lowering {
       update(id, g);
     } else if (is_parallel(node)) {
       backward_chain(id, g);
+    } else if (is_join(node)) {
+      backward_join(id, g);
     } else {
       backward_operator(id, g);
     }
@@ -169,6 +173,14 @@ class Lowering {
       wanted.set(0, DigitRole::kReplica);
     }
     add_gradient(start, move(g, wanted, id, here, stage_of(start)));
+  }
+
+  // What is a partial sum forward is a replica backward: every operand takes its own, where it is.
+  void backward_join(NodeId id, BufferId g) {
+    for (auto i : pcg_.inputs(id)) {
+      if (!wants_gradient_[i.index()]) continue;
+      add_gradient(i, move(g, dual(layout_of(i)), id, {stage_of(id), true, false}, stage_of(i)));
+    }
   }
 
   void backward_operator(NodeId id, BufferId g) {

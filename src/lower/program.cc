@@ -26,6 +26,8 @@ std::string_view name(TaskKind kind) {
       return "send";
     case TaskKind::kReceive:
       return "receive";
+    case TaskKind::kJoin:
+      return "join";
     case TaskKind::kAccumulate:
       return "accumulate";
     case TaskKind::kCollect:

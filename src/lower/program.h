@@ -73,6 +73,7 @@ enum class TaskKind : std::uint8_t {
               // layouts make, all of one kind over the same devices: one collective
   kSend,      // reads a buffer: a reshard step to other devices, which they do not wait for
   kReceive,   // writes what the task `peer` sends
+  kJoin,      // reads tensors, of which a device has one; writes it as a partial sum; moves nothing
   kAccumulate,  // adds the second buffer read to the first, which it writes
   kCollect,     // adds a micro-batch's summand to the sum over all of them, which it writes
   kUpdate,      // reads a weight, its gradient and its state; writes weight and state. It reads the

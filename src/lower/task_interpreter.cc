@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "lower/order.h"
+#include "machine/node_layout.h"
 #include "ops/signature.h"
 #include "term/evaluate.h"
 
@@ -241,6 +242,8 @@ class Interpreter {
         CHECK(false);  // it is a message
       case TaskKind::kReceive:
         return receive(task);
+      case TaskKind::kJoin:
+        return join(task);
       case TaskKind::kAccumulate:
         return accumulate(task);
       case TaskKind::kCollect:
@@ -310,6 +313,7 @@ class Interpreter {
     std::vector<Layout> inputs;
     std::vector<Shape> sizes;  // of the inputs
     Layout output;
+    machine::NodeLayout uses;
   };
 
   [[nodiscard]] Operator operator_of(NodeId id) const {
@@ -321,34 +325,9 @@ class Interpreter {
     }
     out.signature = &ops::signature(program_.pcg.node(id).op, out.sizes);
     out.output = program_.buffer(program_.tensor[id.index()]).layout;
-    return out;
-  }
-
-  // The part of every factor that `device` works on: what it holds of some operand along it. A
-  // dimension's first carrier is the only one that layouts cut.
-  [[nodiscard]] std::vector<term::FactorRange> ranges(const Operator& op,
-                                                      std::int64_t device) const {
-    const auto& map = op.signature->map;
-    std::vector<term::FactorRange> out;
-    for (ops::FactorId f = 0; f < map.factors.size(); ++f) {
-      const auto size = map.factors[f].size;
-      const auto along = [&](const term::Dims& dims, const Layout& layout, int d) {
-        const auto& dim = dims[static_cast<std::size_t>(d)];
-        if (dim.carriers[0] != f) return term::FactorRange{size, size, 0};
-        const auto range = range_of(layout, digits_, device, static_cast<std::size_t>(d), size);
-        return term::FactorRange{range.size, size, range.offset};
-      };
-      const auto range = [&] {
-        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-          if (const int d = map.input_dim(i, f); d >= 0) {
-            return along(map.inputs[i], op.inputs[i], d);
-          }
-        }
-        const int d = map.output_dim(f);
-        return d >= 0 ? along(map.output, op.output, d) : term::FactorRange{size, size, 0};
-      }();
-      out.push_back(range);
-    }
+    const auto uses = infer_node_layout(*out.signature, out.inputs, digits_);
+    CHECK(uses.has_value(), program_.pcg.node(id).name);
+    out.uses = *uses;
     return out;
   }
 
@@ -368,7 +347,8 @@ class Interpreter {
         operands.push_back(
             operand(shard(task.reads[i], device), op.sizes[i], task.reads[i], device));
       }
-      term::Evaluation<T> evaluation(op.signature->meaning, ranges(op, device),
+      term::Evaluation<T> evaluation(op.signature->meaning,
+                                     ranges_of(*op.signature, op.uses, digits_, device),
                                      std::move(operands));
       slot(task.writes[0], device) = evaluation.forward(op.signature->map.output);
     });
@@ -397,7 +377,8 @@ class Interpreter {
         operands.push_back(operand(is_read ? shard(task.reads[i], device) : unread[i], op.sizes[i],
                                    blocks[i], device));
       }
-      term::Evaluation<T>(op.signature->meaning, ranges(op, device), std::move(operands))
+      term::Evaluation<T>(op.signature->meaning, ranges_of(*op.signature, op.uses, digits_, device),
+                          std::move(operands))
           .backward(op.signature->map.output, shard(task.reads.back(), device),
                     std::move(gradients));
     });
@@ -410,6 +391,18 @@ class Interpreter {
       const bool first = is_first(buffer.layout, DigitRole::kPartial, device);
       slot(task.writes[0], device) =
           Dense<T>(Shape{}, {term::Numbers<T>::from_index(first ? 1 : 0)});
+    });
+  }
+
+  void join(const Task& task) {
+    for_each_holder(program_.buffer(task.writes[0]).layout, [&](std::int64_t device) {
+      int held = 0;
+      for (auto b : task.reads) {
+        if (!holds(program_.buffer(b).layout, digits_, device)) continue;
+        slot(task.writes[0], device) = shard(b, device);
+        ++held;
+      }
+      CHECK(held == 1, held, device);
     });
   }
 

@@ -30,10 +30,11 @@ DigitRole output_role(const ops::Signature& s, DigitUse use) {
   return use.is_idle() ? DigitRole::idle(use.place()) : DigitRole::kReplica;
 }
 
-// Every use that could explain digit `i` of the operands; the first that fits all of them is right,
-// because two different uses differ in some operand.
+// Every use that could explain digit `i` of the operands, after those of `node`; the first that
+// fits all of them is right, because two different uses differ in some operand, or are factors of
+// one product, of which one is next.
 std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout> inputs,
-                                std::size_t i) {
+                                const NodeLayout& node, const Digits& digits, std::size_t i) {
   const auto fits = [&](DigitUse use) {
     for (std::size_t n = 0; n < inputs.size(); ++n) {
       if (input_role(s, use, n) != inputs[n][i]) return false;
@@ -49,9 +50,32 @@ std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout>
     if (fits(DigitUse::through(set))) return DigitUse::through(set);
   }
   for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
-    if (may_cut(s, f) && fits(DigitUse::factor(f))) return DigitUse::factor(f);
+    if (fits(DigitUse::factor(f)) && may_cut_next(s, f, node, digits, i)) {
+      return DigitUse::factor(f);
+    }
   }
   return std::nullopt;
+}
+
+// Calls visit(major) for the factors that stand before `f` in some dimension.
+template <class Visit>
+void for_each_before(const ops::Signature& s, ops::FactorId f, Visit&& visit) {
+  const auto look = [&](const term::Dims& dims) {
+    for (const auto& dim : dims) {
+      const auto at = std::ranges::find(dim.carriers, f);
+      if (at != dim.carriers.end()) std::for_each(dim.carriers.begin(), at, visit);
+    }
+  };
+  std::ranges::for_each(s.map.inputs, look);
+  look(s.map.output);
+}
+
+DigitMask digits_along(const NodeLayout& node, const Digits& digits, ops::FactorId f) {
+  DigitMask mask = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (node.uses[i] == DigitUse::factor(f)) mask |= DigitMask{1} << i;
+  }
+  return mask;
 }
 
 // Calls visit(dimension) for those of the operands that are read in windows along `f`.
@@ -87,15 +111,27 @@ bool may_cut(const ops::Signature& s, ops::FactorId f) {
   for_each_windowed_dim(
       s, f, [&](const term::Dim& dim) { reads = reads && reads_something(s.map, dim); });
   if (!reads) return false;
-  if (use == ops::FactorUse::kReducing && s.monoid == Monoid::kMax) return false;
-  const auto is_minor = [&](const term::Dim& dim) {
-    const auto at = std::ranges::find(dim.carriers, f);
-    return at != dim.carriers.end() && at != dim.carriers.begin();
-  };
-  return std::ranges::none_of(s.map.output, is_minor) &&
-         std::ranges::none_of(s.map.inputs, [&](const term::Dims& dims) {
-           return std::ranges::any_of(dims, is_minor);
-         });
+  return use != ops::FactorUse::kReducing || s.monoid != Monoid::kMax;
+}
+
+bool is_minor(const ops::Signature& s, ops::FactorId f) {
+  bool found = false;
+  for_each_before(s, f, [&](ops::FactorId) { found = true; });
+  return found;
+}
+
+bool may_cut_next(const ops::Signature& s, ops::FactorId f, const NodeLayout& node,
+                  const Digits& digits, std::size_t i) {
+  if (!may_cut(s, f)) return false;
+  const auto mask_before = (DigitMask{1} << i) - 1;
+  const auto all = digits_along(node, digits, f);
+  if (divisible_size(s, f) % (digits.group_size(all) * digits[i].size) != 0) return false;
+  bool used_up = true;
+  for_each_before(s, f, [&](ops::FactorId major) {
+    const auto degree = digits.group_size(digits_along(node, digits, major) & mask_before);
+    used_up = used_up && degree == s.map.factors[major].size;
+  });
+  return used_up;
 }
 
 bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f) {
@@ -121,13 +157,25 @@ Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_
   return out;
 }
 
-std::optional<NodeLayout> infer_node_layout(const ops::Signature& s,
-                                            std::span<const Layout> inputs) {
+std::optional<NodeLayout> infer_node_layout(const ops::Signature& s, std::span<const Layout> inputs,
+                                            const Digits& digits) {
   NodeLayout out;
   for (std::size_t i = 0; i < inputs[0].count(); ++i) {
-    const auto use = explain(s, inputs, i);
+    const auto use = explain(s, inputs, out, digits, i);
     if (!use) return std::nullopt;
     out.uses[i] = *use;
+  }
+  return out;
+}
+
+std::vector<term::FactorRange> ranges_of(const ops::Signature& s, const NodeLayout& node,
+                                         const Digits& digits, std::int64_t slot) {
+  std::vector<term::FactorRange> out;
+  for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
+    const auto mask = digits_along(node, digits, f);
+    const auto size = s.map.factors[f].size;
+    const auto local = size / digits.group_size(mask);
+    out.push_back({local, size, digits.rank_in_group(slot, mask) * local});
   }
   return out;
 }

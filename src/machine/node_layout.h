@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "machine/layout.h"
 #include "ops/signature.h"
+#include "term/evaluate.h"
 
 namespace tandem::machine {
 
@@ -57,11 +59,19 @@ struct NodeLayout {
 };
 
 // May a layout cut this factor? Beside what must be whole: partial maxima need movements that
-// lowering does not make, a factor inside a product needs those before it used up, and windows must
-// not lie in padding alone.
+// lowering does not make, and windows must not lie in padding alone.
 bool may_cut(const ops::Signature& s, ops::FactorId f);
 // The same, and every operand is read in shards, none in windows.
 bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f);
+
+// Does it stand behind another factor in some dimension, as g in (kv g)?
+bool is_minor(const ops::Signature& s, ops::FactorId f);
+// May digit `i` cut it, the digits before it being used as in `node`? Its degree must divide it;
+// and a minor factor is cut by digits inside those that use up the factors before it: with kv = 8
+// and digits of 2, three run along kv, the next may run along g. (An operand without g has copies
+// then.)
+bool may_cut_next(const ops::Signature& s, ops::FactorId f, const NodeLayout& node,
+                  const Digits& digits, std::size_t i);
 
 // What the degree of a factor must divide: its size, and where it is read in windows those of the
 // dimensions that it cuts.
@@ -72,7 +82,11 @@ Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t
 Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits);
 
 // The node layout that operands laid out like this mean, if they agree digit by digit.
-std::optional<NodeLayout> infer_node_layout(const ops::Signature& s,
-                                            std::span<const Layout> inputs);
+std::optional<NodeLayout> infer_node_layout(const ops::Signature& s, std::span<const Layout> inputs,
+                                            const Digits& digits);
+
+// The part of every factor that a slot works on. (Of an operator that computes there.)
+std::vector<term::FactorRange> ranges_of(const ops::Signature& s, const NodeLayout& node,
+                                         const Digits& digits, std::int64_t slot);
 
 }  // namespace tandem::machine

@@ -26,6 +26,7 @@ enum class Role : std::uint8_t {
   kSource,    // input, weight: no operands
   kCompute,   // has a meaning per element and a kernel
   kParallel,  // Partition, Combine, Replicate, Reduce, Unreplicate, Send: the identity on meaning
+  kJoin,      // adds tensors as the partial sums of one
 };
 
 // name=value pairs as written in a graph's text.

@@ -7,6 +7,7 @@
 //   send()             [n]     -> [n]       the same shards on other devices; its own pair
 //
 // Each but send adds or removes the minor digit of what it changes.
+#include "base/divisor.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
 
@@ -46,25 +47,15 @@ void check_dim(const DimDegree& a, const ParallelShape& shape) {
                   fmt::format("dim {} is not in a tensor of rank {}", a.dim, shape.rank()));
 }
 
-// The divisor of `size` nearest to `degree`, for the hint.
-std::int64_t nearest_divisor(std::int64_t size, std::int64_t degree) {
-  if (degree >= size) return size;
-  for (std::int64_t step = 0;; ++step) {
-    if (degree - step >= 1 && size % (degree - step) == 0) return degree - step;
-    if (size % (degree + step) == 0) return degree + step;
-  }
-}
-
 ParallelShape partition(const DimDegree& a, ParallelShape shape) {
   check_dim(a, shape);
   const auto d = static_cast<std::size_t>(a.dim);
   const auto shard = shape.shard()[d];
   if (shard % a.degree != 0) {
-    throw UserError(
-        "graph", "",
-        fmt::format("dim {} has {} elements a shard, which degree {} does not divide", a.dim, shard,
-                    a.degree),
-        fmt::format("the nearest degree that does is {}", nearest_divisor(shard, a.degree)));
+    throw UserError("graph", "",
+                    fmt::format("dim {} has {} elements a shard, which degree {} does not divide",
+                                a.dim, shard, a.degree),
+                    nearest_degree_hint(shard, a.degree));
   }
   shape.degrees[d] *= a.degree;
   return shape;

@@ -49,6 +49,7 @@ extern const OpSpec kHardSwish;
 extern const OpSpec kIdentity;
 extern const OpSpec kInput;
 extern const OpSpec kInteraction;
+extern const OpSpec kJoin;
 extern const OpSpec kLayerNorm;
 extern const OpSpec kLeakyRelu;
 extern const OpSpec kLinear;

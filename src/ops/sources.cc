@@ -4,12 +4,22 @@
 
 #include <cmath>
 
+#include "base/divisor.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
 
 namespace {
+
+void check_degrees(const ParallelShape& shape) {
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (shape.sizes[d] % shape.degrees[d] == 0) continue;
+    reject(fmt::format("dim {} is {}, which degree {} does not divide", d, shape.sizes[d],
+                       shape.degrees[d]),
+           nearest_degree_hint(shape.sizes[d], shape.degrees[d]));
+  }
+}
 
 OpDefinition<Source> source(std::string name, std::string doc) {
   return {
@@ -19,12 +29,14 @@ OpDefinition<Source> source(std::string name, std::string doc) {
       .role = Role::kSource,
       .type =
           [](const Source& a, std::span<const TensorType>) {
+            check_degrees(a.shape);
             return TensorType{a.shape, a.dtype};
           },
   };
 }
 
 TensorType constant_type(const Constant& a, std::span<const TensorType>) {
+  check_degrees(a.shape);
   const auto rank = a.shape.rank();
   if (a.kind != "fill" && a.kind != "iota" && a.kind != "eye") {
     reject(fmt::format("there is no kind \"{}\" of constant", a.kind),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/divisor.h"
+
 namespace tandem::ops {
 
 namespace {
@@ -136,7 +138,8 @@ class DegreeReader {
       }
       if (factor.size % degrees_[f] != 0) {
         illegal(fmt::format("factor '{}' is {}, which degree {} does not divide", factor.name,
-                            factor.size, degrees_[f]));
+                            factor.size, degrees_[f]),
+                nearest_degree_hint(factor.size, degrees_[f]));
       }
     }
   }

@@ -202,7 +202,7 @@ TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
       {"conv2d",
        {},
        {"[2, 3, 8/2, 4]", "[5, 3, 2, 1]*2"},
-       "factor 'y' is 7, which degree 2 does not divide"},
+       "factor 'y' is 7, which degree 2 does not divide (the nearest degree that does is 1)"},
       {"concat",
        {},
        {"[8]+2", "[4]*2"},

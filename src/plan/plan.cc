@@ -46,7 +46,7 @@ void check_operands(const MappedGraph& mapped, graph::NodeId id, const Digits& d
   std::vector<Layout> layouts;
   for (auto i : mapped.pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
   const auto& s = signature_of(mapped.pcg, id);
-  const auto uses = infer_node_layout(s, layouts);
+  const auto uses = infer_node_layout(s, layouts, digits);
   if (!uses || output_layout(s, *uses, digits.count()) != mapped.layouts[id.index()]) {
     fail(mapped.pcg.node(id), "the layouts of its operands and its result do not agree");
   }
@@ -66,6 +66,31 @@ void check_delay(const Schedule& s, std::int64_t ranks) {
     fail(fmt::format("delays updates over {} ranks and has {} micro-batches", ranks,
                      s.micro_batches),
          "at least as many micro-batches as ranks");
+  }
+}
+
+// An operand lies where it will be a partial sum: operand i at place i of the digits over which the
+// result is one.
+void check_join(const MappedGraph& mapped, graph::NodeId id, const Digits& digits) {
+  const auto inputs = mapped.pcg.inputs(id);
+  const auto& joined = mapped.layouts[id.index()];
+  const auto mask = joined.digits(DigitRole::kPartial) & mapped.layouts[inputs[0].index()].idle();
+  if (digits.group_size(mask) != static_cast<std::int64_t>(inputs.size())) {
+    fail(mapped.pcg.node(id),
+         fmt::format("joins {} tensors over {} devices", inputs.size(), digits.group_size(mask)));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto expected = joined;
+    for (std::size_t d = 0; d < digits.count(); ++d) {
+      if ((mask >> d & 1U) == 0) continue;
+      expected.set(
+          d, DigitRole::idle(digits.coordinate_of_rank(static_cast<std::int64_t>(i), mask, d)));
+    }
+    const auto& layout = mapped.layouts[inputs[i].index()];
+    if (layout == expected) continue;
+    fail(mapped.pcg.node(id), fmt::format("operand {} has layout '{}' and is joined into '{}' at "
+                                          "'{}'",
+                                          i, to_text(layout), to_text(joined), to_text(expected)));
   }
 }
 
@@ -140,6 +165,7 @@ void check_mapped(const MappedGraph& mapped, const Digits& digits) {
     check_layout(node, mapped.layouts[id.index()], digits);
     check_stage(mapped, id, digits);
     if (node.op.role() == ops::Role::kCompute) check_operands(mapped, id, digits);
+    if (is_join(node)) check_join(mapped, id, digits);
   }
 }
 

@@ -69,16 +69,24 @@ inline graph::Graph random_attention(std::int64_t n, std::mt19937_64& random) {
   const auto scale = b.weight("scale", {e}, DType::kFp32);
   const auto shift = b.weight("shift", {e}, DType::kFp32);
   const auto normal = b.add(ops::kLayerNorm, {x, scale, shift});
-  const auto project = [&](const char* name) {
-    return contract("b s i, h d i -> b h s d", normal, b.weight(name, {n, d, e}, DType::kFp32));
+  // A head of keys and values for each head of queries, or for a group of them.
+  const bool grouped = random() % 2 == 0;
+  const std::int64_t kv = grouped && n % 2 == 0 ? 2 : n;
+  const std::int64_t heads = grouped ? kv * std::max<std::int64_t>(n / kv, 2) : n;
+  const auto project = [&](const char* name, std::int64_t count) {
+    return contract("b s i, h d i -> b h s d", normal, b.weight(name, {count, d, e}, DType::kFp32));
   };
-  const auto q = project("wq");
-  const auto k = project("wk");
-  const auto v = project("wv");
-  const auto p = b.add(ops::kSoftmax, {contract("b h s d, b h t d -> b h s t", q, k, 0.125)});
-  const auto heads = contract("b h s t, b h t d -> b h s d", p, v);
+  const auto q = project("wq", heads);
+  const auto k = project("wk", kv);
+  const auto v = project("wv", kv);
+  const auto* scores =
+      grouped ? "b (kv g) s d, b kv t d -> b (kv g) s t" : "b h s d, b h t d -> b h s t";
+  const auto* mixing =
+      grouped ? "b (kv g) s t, b kv t d -> b (kv g) s d" : "b h s t, b h t d -> b h s d";
+  const auto p = b.add(ops::kSoftmax, {contract(scores, q, k, 0.125)});
+  const auto mixed = contract(mixing, p, v);
   const auto out =
-      contract("b h s d, h d e -> b s e", heads, b.weight("wo", {n, d, e}, DType::kFp32));
+      contract("b h s d, h d e -> b s e", mixed, b.weight("wo", {heads, d, e}, DType::kFp32));
   const auto sum = b.add(ops::kAdd, {x, out});
   return b.finish({b.add(ops::kMse, {sum, b.input("target", {2, n, e}, DType::kFp32)}, "loss")});
 }
@@ -270,7 +278,7 @@ class Chooser {
       std::vector<machine::DigitUse> uses = {machine::DigitUse::kReplica};
       if (chance(0.2)) uses.push_back(machine::DigitUse::idle(random_place(i)));
       for (ops::FactorId f = 0; f < left.size(); ++f) {
-        if (machine::may_cut(s, f) && left[f] % digits_[i].size == 0) {
+        if (may_cut_next(s, f, out.node, digits_, i)) {
           uses.insert(uses.end(), 2, machine::DigitUse::factor(f));
         }
       }

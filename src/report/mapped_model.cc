@@ -23,13 +23,11 @@ class Reading {
     const auto analyzed = strategies::analyze(pcg_);
     for (auto id : pcg_.ids()) {
       if (is_parallel(pcg_.node(id))) continue;
-      image_[id.index()] = out_.nodes.size();
-      out_.nodes.push_back({.type = pcg_.node(id).type,
-                            .operands = {},
-                            .uses = {},
-                            .result = program_.buffer(program_.tensor[id.index()]).bytes(),
-                            .weights = {},
-                            .moves = {}});
+      if (is_join(pcg_.node(id))) {
+        add_join(id);
+        continue;
+      }
+      add_node(id);
       if (pcg_.node(id).op.role() == ops::Role::kCompute) add_operator(id, analyzed[id.index()]);
     }
     for (const auto& task : program_.tasks) add_task(task);
@@ -47,6 +45,27 @@ class Reading {
 
   MappedNode& mapped(NodeId id) { return out_.nodes[image_[id.index()]]; }
 
+  MappedNode& add_node(NodeId id) {
+    image_[id.index()] = out_.nodes.size();
+    out_.nodes.push_back({.type = pcg_.node(id).type,
+                          .operands = {},
+                          .uses = {},
+                          .result = program_.buffer(program_.tensor[id.index()]).bytes(),
+                          .weights = {},
+                          .moves = {}});
+    return out_.nodes.back();
+  }
+
+  // The additions of the model that a join is: nobody computes anything.
+  void add_join(NodeId id) {
+    const auto inputs = pcg_.inputs(id);
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      const auto& type = pcg_.node(id).type;
+      add_node(id).operands = {i == 1 ? pcg_.node(inputs[0]).type.shape : type.shape,
+                               pcg_.node(inputs[i]).type.shape};
+    }
+  }
+
   void add_operator(NodeId id, const strategies::AnalyzedNode& analyzed) {
     auto& node = mapped(id);
     std::vector<machine::Layout> layouts;
@@ -54,7 +73,7 @@ class Reading {
       node.operands.push_back(pcg_.node(i).type.shape);
       layouts.push_back(program_.buffer(program_.tensor[i.index()]).layout);
     }
-    const auto layout = infer_node_layout(analyzed.signature, layouts);
+    const auto layout = infer_node_layout(analyzed.signature, layouts, program_.digits);
     CHECK(layout.has_value(), pcg_.node(id).name);
     node.uses = uses_of(analyzed, *layout, program_.digits);
     for (auto& use : node.uses) use.digits &= ~program_.schedule.digits;
@@ -76,7 +95,7 @@ class Reading {
   }
 
   void add_task(const lower::Task& task) {
-    if (task.kind == TaskKind::kForward) {
+    if (task.kind == TaskKind::kForward || task.kind == TaskKind::kJoin) {
       auto& node = mapped(task.node);
       node.stage = task.stage;
       node.remade = node.remade || task.remade;

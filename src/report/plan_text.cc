@@ -43,7 +43,7 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
     std::vector<machine::Layout> layouts;
     for (auto i : pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
     const auto& analyzed = nodes[id.index()];
-    const auto uses = infer_node_layout(analyzed.signature, layouts);
+    const auto uses = infer_node_layout(analyzed.signature, layouts, digits);
     CHECK(uses.has_value(), node.name);
     const auto name = folded_name(node.name);
     const auto what =

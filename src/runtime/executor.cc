@@ -219,6 +219,10 @@ void Executor::run(Ready& ready, const Turn& turn) {
     case TaskKind::kCollect:
       collect(task);
       return;
+    case TaskKind::kJoin:
+      value(task.writes[0]) =
+          value(*std::ranges::find_if(task.reads, [this](BufferId id) { return holds(id); }));
+      return;
     case TaskKind::kAccumulate:
       accumulate(task);
       return;

@@ -44,7 +44,8 @@ struct Problem {
     return ops::signature(call.op, sizes);
   }
 
-  // A dimension is cut along its first carrier alone, in whole multiples of what lies behind it.
+  // A dimension is cut along its first carrier in whole multiples of what lies behind it; where
+  // that is used up, what is left of one of it is cut along the next.
   [[nodiscard]] std::vector<term::FactorRange> ranges(const Call& call) const {
     auto out = whole_ranges(signature.map);
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
@@ -52,9 +53,15 @@ struct Problem {
       for (std::size_t d = 0; d < shard.sizes.rank(); ++d) {
         const auto& dim = signature.map.inputs[i][d];
         if (shard.local[d] == shard.sizes[d]) continue;
-        const auto f = dim.carriers[0];
-        const auto unit = dim.size / signature.map.factors[f].size;
-        out[f] = {shard.local[d] / unit, signature.map.factors[f].size, shard.offset[d] / unit};
+        auto unit = dim.size;
+        auto offset = shard.offset[d];
+        for (auto f : dim.carriers) {
+          const auto size = signature.map.factors[f].size;
+          unit /= size;
+          out[f] = {std::max<std::int64_t>(shard.local[d] / unit, 1), size, offset / unit};
+          if (shard.local[d] >= unit) break;
+          offset %= unit;
+        }
       }
     }
     return out;

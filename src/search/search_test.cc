@@ -31,7 +31,7 @@ graph::Graph build(const std::string& model, std::int64_t batch) {
 
 // The factor that all digits of the operator called `name` run along, as its index text says it;
 // "copies", "idle" or "mixed".
-std::string use_of(const Costed& plan, const std::string& name) {
+std::string use_of(const Costed& plan, const machine::Digits& digits, const std::string& name) {
   const auto& pcg = plan.mapped.pcg;
   const auto nodes = strategies::analyze(pcg);
   for (auto id : pcg.ids()) {
@@ -39,7 +39,7 @@ std::string use_of(const Costed& plan, const std::string& name) {
     std::vector<machine::Layout> layouts;
     for (auto i : pcg.inputs(id)) layouts.push_back(plan.mapped.layouts[i.index()]);
     const auto& s = nodes[id.index()].signature;
-    const auto uses = infer_node_layout(s, layouts);
+    const auto uses = infer_node_layout(s, layouts, digits);
     if (!uses) return "disagree";
     for (std::size_t d = 1; d < layouts[0].count(); ++d) {
       if (uses->uses[d] != uses->uses[0]) return "mixed";
@@ -54,15 +54,16 @@ std::string use_of(const Costed& plan, const std::string& name) {
 // BERT-like layers with a batch of one on six GPUs: no data parallelism to be had, so the search
 // must find Megatron's strategy: attention by heads, the feed-forward block by columns, then by
 // rows.
-void expect_megatron_products(const Costed& plan, const std::string& layer) {
+void expect_megatron_products(const Costed& plan, const machine::Digits& digits,
+                              const std::string& layer) {
   SCOPED_TRACE(layer);
   for (const std::string name : {"q", "k", "v", "scores", "mixed"}) {
-    EXPECT_EQ(use_of(plan, layer + name), "h") << name;
+    EXPECT_EQ(use_of(plan, digits, layer + name), "h") << name;
   }
-  EXPECT_EQ(use_of(plan, layer + "probabilities"), "d1");  // the heads
-  EXPECT_EQ(use_of(plan, layer + "ffn1"), "n");
-  EXPECT_EQ(use_of(plan, layer + "ffn_gelu"), "d2");
-  EXPECT_EQ(use_of(plan, layer + "ffn2"), "k");
+  EXPECT_EQ(use_of(plan, digits, layer + "probabilities"), "d1");  // the heads
+  EXPECT_EQ(use_of(plan, digits, layer + "ffn1"), "n");
+  EXPECT_EQ(use_of(plan, digits, layer + "ffn_gelu"), "d2");
+  EXPECT_EQ(use_of(plan, digits, layer + "ffn2"), "k");
 }
 
 Result search_without_sequence(const graph::Graph& model, const Machine& machine) {
@@ -79,14 +80,16 @@ Result search_without_sequence(const graph::Graph& model, const Machine& machine
 // and all-gather, the residual sum between them), the norms computed by everyone.
 TEST(Search, FindsMegatronForBertLayersOnSixDevices) {
   const auto model = build("bert_large:layers=4,heads=12,hidden=1536,ffn=6144,seq=2048", 1);
-  const auto result = search_without_sequence(model, flat_machine(6));
+  const auto machine = flat_machine(6);
+  const machine::Digits digits(machine);
+  const auto result = search_without_sequence(model, machine);
   for (const std::string layer : {"l0.", "l1.", "l2."}) {
-    expect_megatron_products(*result.best, layer);
-    EXPECT_EQ(use_of(*result.best, layer + "attention_out"), "h");
-    EXPECT_EQ(use_of(*result.best, layer + "attention_sum"), "d2");
-    EXPECT_EQ(use_of(*result.best, layer + "attention_norm"), "copies");
-    EXPECT_EQ(use_of(*result.best, layer + "ffn_sum"), "d2");
-    EXPECT_EQ(use_of(*result.best, layer + "ffn_norm"), "copies");
+    expect_megatron_products(*result.best, digits, layer);
+    EXPECT_EQ(use_of(*result.best, digits, layer + "attention_out"), "h");
+    EXPECT_EQ(use_of(*result.best, digits, layer + "attention_sum"), "d2");
+    EXPECT_EQ(use_of(*result.best, digits, layer + "attention_norm"), "copies");
+    EXPECT_EQ(use_of(*result.best, digits, layer + "ffn_sum"), "d2");
+    EXPECT_EQ(use_of(*result.best, digits, layer + "ffn_norm"), "copies");
   }
 }
 
@@ -94,8 +97,11 @@ TEST(Search, FindsMegatronForBertLayersOnSixDevices) {
 // columns over GPUs. The rest stays Megatron's.
 TEST(Search, ImprovesOnMegatronOnASummitNode) {
   const auto model = build("bert_large:layers=4,heads=12,hidden=768,ffn=3072", 1);
-  const auto result = search_without_sequence(model, machine::load_machine("summit:1"));
-  for (const std::string layer : {"l1.", "l2."}) expect_megatron_products(*result.best, layer);
+  const auto machine = machine::load_machine("summit:1");
+  const machine::Digits digits(machine);
+  const auto result = search_without_sequence(model, machine);
+  for (const std::string layer : {"l1.", "l2."})
+    expect_megatron_products(*result.best, digits, layer);
   EXPECT_LT(result.best->simulation.iteration, result.baselines[0].simulation.iteration);
 }
 
@@ -138,11 +144,13 @@ TEST(Search, MoreStatesNeverRaiseTheBound) {
 }
 
 TEST(Search, ShardsTheTablesOfDlrmAndKeepsItsMlpsDataParallel) {
-  const auto result = search(build("dlrm", 49152), machine::load_machine("summit:8"), {});
+  const auto machine = machine::load_machine("summit:8");
+  const machine::Digits digits(machine);
+  const auto result = search(build("dlrm", 49152), machine, {});
   ASSERT_TRUE(result.best.has_value());
-  EXPECT_EQ(use_of(*result.best, "bottom1"), "d0");
-  EXPECT_EQ(use_of(*result.best, "top1"), "d0");
-  EXPECT_NE(use_of(*result.best, "bag0"), "copies");
+  EXPECT_EQ(use_of(*result.best, digits, "bottom1"), "d0");
+  EXPECT_EQ(use_of(*result.best, digits, "top1"), "d0");
+  EXPECT_NE(use_of(*result.best, digits, "bag0"), "copies");
   // A table is 256 MB: far less of it than a copy a device.
   EXPECT_LT(result.best->simulation.persistent.value, 26 * 256e6 / 10);
 }
@@ -198,10 +206,11 @@ TEST(Search, UsesOnlyTheDimensionsItMay) {
   Options options;
   options.dims = {
       .data = true, .model = false, .reduction = false, .head = false, .sequence = false};
-  const auto result =
-      search(build("mlp:layers=4", 12288), machine::load_machine("summit:8"), options);
+  const auto machine = machine::load_machine("summit:8");
+  const machine::Digits digits(machine);
+  const auto result = search(build("mlp:layers=4", 12288), machine, options);
   ASSERT_TRUE(result.best.has_value());
-  EXPECT_EQ(use_of(*result.best, "linear2"), "d0");
+  EXPECT_EQ(use_of(*result.best, digits, "linear2"), "d0");
 }
 
 // One large image: rows or columns go to the devices, which exchange a row where they meet.
@@ -212,15 +221,16 @@ TEST(Search, CutsALargeImageIntoParts) {
       "%conv1 = conv2d(%x, %w1) padding=[1, 1]\n%relu1 = relu(%conv1)\n"
       "%conv2 = conv2d(%relu1, %w2) padding=[1, 1]\n%loss = mse(%conv2, %t)\nreturn %loss\n");
   const auto machine = flat_machine(4);
+  const machine::Digits digits(machine);
   Options options;
   const auto best = search(model, machine, options).best;
   options.dims.spatial = false;
   const auto other = search(model, machine, options).best;
   ASSERT_TRUE(best.has_value() && other.has_value());
   for (const auto* conv : {"conv1", "conv2"}) {
-    const auto use = use_of(*best, conv);
+    const auto use = use_of(*best, digits, conv);
     EXPECT_TRUE(use == "y" || use == "x") << use;
-    EXPECT_NE(use_of(*other, conv), use);
+    EXPECT_NE(use_of(*other, digits, conv), use);
   }
   EXPECT_LT(best->simulation.iteration, other->simulation.iteration);
 }

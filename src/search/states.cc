@@ -12,11 +12,11 @@ using strategies::FactorKind;
 class Enumerator {
  public:
   Enumerator(const strategies::AnalyzedNode& node, const Digits& digits, const Dims& dims)
-      : node_(node), digits_(digits), degree_(node.signature.map.factors.size(), 1) {
+      : node_(node), digits_(digits) {
     const auto batch = node.batch();
     if (batch && is_allowed(node, *batch, dims)) batch_ = batch;
     others_ = {DigitUse::kReplica, DigitUse::kIdle};
-    for (ops::FactorId f = 0; f < degree_.size(); ++f) {
+    for (ops::FactorId f = 0; f < node.signature.map.factors.size(); ++f) {
       if (batch_ != f && is_allowed(node, f, dims)) others_.push_back(DigitUse::factor(f));
     }
   }
@@ -59,27 +59,19 @@ class Enumerator {
 
   // False, and nothing done, when the degree would not divide.
   bool assign(std::size_t i, DigitUse use) {
-    if (use.is_factor()) {
-      auto& degree = degree_[use.factor()];
-      const auto size = machine::divisible_size(node_.signature, use.factor());
-      if (size % (degree * digits_[i].size) != 0) return false;
-      degree *= digits_[i].size;
+    if (use.is_factor() && !may_cut_next(node_.signature, use.factor(), now_, digits_, i)) {
+      return false;
     }
     now_.uses[i] = use;
     return true;
   }
 
-  void undo(std::size_t i) {
-    const auto use = now_.uses[i];
-    if (use.is_factor()) degree_[use.factor()] /= digits_[i].size;
-    now_.uses[i] = DigitUse::kIdle;
-  }
+  void undo(std::size_t i) { now_.uses[i] = DigitUse::kIdle; }
 
   const strategies::AnalyzedNode& node_;
   const Digits& digits_;
   std::optional<ops::FactorId> batch_;
   std::vector<DigitUse> others_;
-  std::vector<std::int64_t> degree_;  // by factor, so far
   NodeLayout now_;
   std::vector<NodeLayout> out_;
 };

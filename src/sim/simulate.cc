@@ -212,6 +212,7 @@ class Simulator {
         return cost::collective_time(machine_, program_.digits, task.step.kind, task.step.digits,
                                      moved_bytes(program_, task));
       case TaskKind::kSeed:
+      case TaskKind::kJoin:
         return Seconds{};
       case TaskKind::kAccumulate:
       case TaskKind::kCollect:

@@ -79,9 +79,9 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
     const auto& node = model.node(id);
     auto& dims = tensors[id.index()];
     if (node.op.role() != ops::Role::kCompute) {
-      dims = is_parallel(node) ? tensors[model.inputs(id)[0].index()]
-             : is_input(node)  ? kinds_of_input(node.type)
-                               : Kinds(node.type.shape.rank());
+      dims = !model.inputs(id).empty() ? tensors[model.inputs(id)[0].index()]
+             : is_input(node)          ? kinds_of_input(node.type)
+                                       : Kinds(node.type.shape.rank());
       out.push_back({kOfSources, {}});
       continue;
     }

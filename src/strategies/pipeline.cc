@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/divisor.h"
 #include "strategies/stages.h"
 
 namespace tandem::strategies {
@@ -91,11 +92,14 @@ class Cutter {
     uses[0] = batch ? DigitUse::factor(*batch) : DigitUse::kReplica;
     if (!batch) return std::nullopt;
     const auto size = node.signature.map.factors[*batch].size;
-    if (machine::may_cut(node.signature, *batch) && size % degree == 0) return std::nullopt;
-    return Refusal{
-        fmt::format("{} micro-batches on {} devices do not divide the {} of %{}", micro_batches_,
-                    degree / micro_batches_, size, problem_.model.node(id).name),
-        "another number of micro-batches"};
+    const bool may_cut =
+        machine::may_cut(node.signature, *batch) && !machine::is_minor(node.signature, *batch);
+    if (may_cut && size % degree == 0) return std::nullopt;
+    const auto devices = degree / micro_batches_;
+    const auto nearest = size % devices == 0 ? nearest_divisor(size / devices, micro_batches_) : 1;
+    return Refusal{fmt::format("{} micro-batches on {} devices do not divide the {} of %{}",
+                               micro_batches_, devices, size, problem_.model.node(id).name),
+                   fmt::format("micro={} is nearest", nearest)};
   }
 
   // An input lies in micro-batches if its readers want it so.

@@ -245,7 +245,7 @@ TEST(Pipeline, SaysWhyNot) {
   };
   EXPECT_EQ(error("dp:micro=3"),
             "dp:micro=3: 3 micro-batches on 8 devices do not divide the 8 of "
-            "%linear1 (another number of micro-batches)");
+            "%linear1 (micro=1 is nearest)");
   EXPECT_EQ(error("megatron:pp=3"),
             "megatron:pp=3: 8 devices cannot be grouped so (pp=4 is nearest)");
   EXPECT_EQ(error("megatron:interleave=2"),

@@ -30,7 +30,8 @@ bool Problem::has_sequence() const {
 std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node) {
   std::optional<ops::FactorId> summed;
   for (ops::FactorId f = 0; f < node.kinds.size(); ++f) {
-    if (node.kinds[f] != FactorKind::kSequence || !machine::may_cut_in_shards(node.signature, f))
+    if (node.kinds[f] != FactorKind::kSequence) continue;
+    if (!machine::may_cut_in_shards(node.signature, f) || machine::is_minor(node.signature, f))
       continue;
     if (node.signature.map.output_dim(f) >= 0) return f;
     if (!summed) summed = f;

@@ -29,17 +29,14 @@ DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
 class Uses {
  public:
   Uses(const ops::Signature& s, const Digits& digits) : signature_(s), digits_(digits) {
-    degree_.fill(1);
     std::fill_n(layout.uses.begin(), digits.count(), DigitUse::kReplica);
   }
 
   bool assign(std::size_t digit, FactorId f) {
-    const auto degree = degree_[f] * digits_[digit].size;
     if (!machine::may_cut_in_shards(signature_, f) ||
-        signature_.map.factors[f].size % degree != 0) {
+        !may_cut_next(signature_, f, layout, digits_, digit)) {
       return false;
     }
-    degree_[f] = degree;
     layout.uses[digit] = DigitUse::factor(f);
     return true;
   }
@@ -54,8 +51,14 @@ class Uses {
   }
 
   [[nodiscard]] bool can_take_all(DigitMask mask, FactorId f) const {
-    return machine::may_cut_in_shards(signature_, f) &&
-           signature_.map.factors[f].size % (degree_[f] * digits_.group_size(mask)) == 0;
+    return Uses(*this).assign_all(mask, f) == mask;
+  }
+  // The factor along which digit `i` would cut the dimension: of a product the first that is left.
+  [[nodiscard]] std::optional<FactorId> next_factor(const term::Dim& dim, std::size_t i) const {
+    const auto at = std::ranges::find_if(dim.carriers, [&](FactorId f) {
+      return machine::may_cut_next(signature_, f, layout, digits_, i);
+    });
+    return at == dim.carriers.end() ? std::nullopt : std::optional(*at);
   }
 
   NodeLayout layout;
@@ -63,7 +66,6 @@ class Uses {
  private:
   const ops::Signature& signature_;
   const Digits& digits_;
-  std::array<std::int64_t, term::IndexMap::kMaxFactors> degree_{};
 };
 
 class Spreader {
@@ -74,10 +76,12 @@ class Spreader {
         digits_(problem.digits),
         jobs_(jobs),
         split_(model_.size()),
+        shared_(model_.size()),
         results_(model_.size()),
         out_(model_.size()) {}
 
   std::variant<Choices, Refusal> run() {
+    find_shared();
     for (auto id : model_.ids()) {
       if (model_.node(id).op.role() != ops::Role::kCompute) continue;
       if (auto refusal = place(id)) return std::move(*refusal);
@@ -121,8 +125,38 @@ class Spreader {
     return std::nullopt;
   }
 
+  // A dimension is shared where groups of something have one of it in common, now or later on: an
+  // operator has a product, (kv g), of its factor and one that the tensor lacks.
+  void find_shared() {
+    for (std::size_t n = model_.size(); n-- > 0;) {
+      const NodeId id(n);
+      if (model_.node(id).op.role() != ops::Role::kCompute) continue;
+      const auto& s = problem_.nodes[n].signature;
+      for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
+        auto& shared = shared_[model_.inputs(id)[i].index()];
+        for (std::size_t d = 0; d < s.map.inputs[i].size(); ++d) {
+          const auto& carriers = s.map.inputs[i][d].carriers;
+          if (carriers.size() != 1) continue;
+          const int result = s.map.output_dim(carriers[0]);
+          const bool later = result >= 0 && (shared_[n] >> static_cast<unsigned>(result) & 1U) != 0;
+          if (later || has_groups_of(s, carriers[0], i)) shared |= 1U << d;
+        }
+      }
+    }
+  }
+
+  static bool has_groups_of(const ops::Signature& s, FactorId f, std::size_t operand) {
+    const auto groups = [&](const term::Dim& dim) {
+      return dim.carriers.size() > 1 && dim.carriers[0] == f &&
+             s.map.input_dim(operand, dim.carriers[1]) < 0;
+    };
+    return std::ranges::any_of(
+        s.map.inputs, [&](const term::Dims& dims) { return std::ranges::any_of(dims, groups); });
+  }
+
   // Goes on where the activations are split: every digit along the factor on which all of them are,
-  // sources apart. (Where some are not, as in a residual's sum, a region ends.)
+  // sources apart. (Where some are not, as in a residual's sum, a region ends.) Those that lack a
+  // minor factor of a product have copies: keys and values of query heads in groups.
   DigitMask follow(NodeId id, DigitMask mask, Uses& uses) const {
     const auto& s = problem_.nodes[id.index()].signature;
     const auto inputs = model_.inputs(id);
@@ -131,27 +165,42 @@ class Spreader {
       if (!has(mask, i)) continue;
       std::optional<FactorId> factor;
       bool agreed = true;
+      std::vector<std::size_t> copies;  // operands that are not split
       for (std::size_t operand = 0; operand < inputs.size() && agreed; ++operand) {
         const auto from = inputs[operand];
         if (model_.node(from).op.role() == ops::Role::kSource) continue;
-        agreed = has(split_[from.index()], i);
-        if (!agreed) continue;
-        const auto& carriers = s.map.inputs[operand][results_[from.index()][i].dim()].carriers;
-        agreed = !carriers.empty() && factor.value_or(carriers[0]) == carriers[0];
-        if (agreed) factor = carriers[0];
+        if (!has(split_[from.index()], i)) {
+          copies.push_back(operand);
+          continue;
+        }
+        const auto dim = results_[from.index()][i].dim();
+        const auto next = uses.next_factor(s.map.inputs[operand][dim], i);
+        agreed = next && factor.value_or(*next) == *next;
+        if (agreed) factor = next;
+      }
+      for (auto operand : copies) {
+        agreed = agreed && factor && machine::is_minor(s, *factor) &&
+                 s.map.input_dim(operand, *factor) < 0;
       }
       if (agreed && factor && uses.assign(i, *factor)) taken |= bit(i);
     }
     return taken;
   }
 
-  // Starts to split a layer: along the first factor that all digits divide; else by columns along
-  // the factor that takes most of them, and in parts along several.
+  // Starts to split a layer: along the first factor that all digits divide, or along a shared one
+  // that they use up, each part of which several devices then have; else by columns along the
+  // factor that takes most of them, and in parts along several.
   DigitMask start(NodeId id, const Job& job, Uses& uses) const {
     if (job.split == 0) return 0;
     const auto candidates = own_factors(id, job.start);
+    const auto& node = problem_.nodes[id.index()];
     for (auto f : candidates) {
       if (uses.can_take_all(job.split, f)) return uses.assign_all(job.split, f);
+      const int result = node.signature.map.output_dim(f);
+      if (result < 0 || (shared_[id.index()] >> static_cast<unsigned>(result) & 1U) == 0) continue;
+      const auto heads = node.signature.map.factors[f].size;
+      const bool all = digits_.group_size(Uses(uses).assign_all(job.split, f)) == heads;
+      if (all) return uses.assign_all(job.split, f);
     }
     if (job.start == Start::kParts) {
       DigitMask taken = 0;
@@ -293,6 +342,7 @@ class Spreader {
   const Digits& digits_;
   const std::vector<Job>& jobs_;
   std::vector<DigitMask> split_;  // by node: the digits that split its tensor, the batch apart
+  std::vector<unsigned> shared_;  // by node, a bit a dimension
   std::vector<Layout> results_;   // by node
   Choices out_;
 };

@@ -153,6 +153,23 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
                                                     {"loss", "pr"}});
 }
 
+// Two heads of keys on four devices: each is on two of them, whose query heads are halves of its
+// group. Nothing of the attention is gathered.
+TEST(Megatron, MoreDevicesThanHeadsOfKeys) {
+  const auto model =
+      build("llama3_8b:layers=1,hidden=16,heads=8,kv_heads=2,ffn=16,vocab=12,seq=6", 2);
+  const auto digits = digits_of({2, 2});
+  const auto strategy = named("megatron:tp=4,dp=1", model, digits);
+  expect_layouts(
+      layouts(model, digits, strategy),
+      {{"l0.q", "11"}, {"l0.k", "1r"}, {"l0.v", "1r"}, {"l0.mixed", "11"}, {"l0.w_k", "0r"}});
+  const auto program = lowered(model, digits, strategy);
+  for (const auto& task : program.tasks) {
+    if (task.kind != TaskKind::kMove || is_local(task.step.kind)) continue;
+    EXPECT_NE(program.buffer(task.reads[0]).sizes.rank(), 4U) << to_text(program);
+  }
+}
+
 TEST(Megatron, DlrmSplitsTablesByColumns) {
   const auto digits = digits_of({2, 2});
   const auto model = build("dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-4-2", 8);

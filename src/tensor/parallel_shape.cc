@@ -59,6 +59,7 @@ bool take_count(std::string_view& text, char mark, std::int64_t& out) {
 }
 }  // namespace
 
+// Whether degrees divide is for those to say who can name the place.
 std::optional<ParallelShape> parse_parallel_shape(std::string_view text) {
   const auto close = text.find(']');
   if (text.empty() || text.front() != '[' || close == std::string_view::npos) return std::nullopt;
@@ -69,7 +70,7 @@ std::optional<ParallelShape> parse_parallel_shape(std::string_view text) {
     const auto size = parse_int(dim.substr(0, slash));
     const auto degree = slash == std::string_view::npos ? std::optional<std::int64_t>(1)
                                                         : parse_int(dim.substr(slash + 1));
-    if (!size || !degree || *size < 1 || *degree < 1 || *size % *degree != 0) return std::nullopt;
+    if (!size || !degree || *size < 1 || *degree < 1) return std::nullopt;
     out.sizes.push_back(*size);
     out.degrees.push_back(*degree);
   }

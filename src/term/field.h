@@ -22,15 +22,17 @@ class Field {
   static constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61U) - 1;
 
   constexpr Field() = default;
-  constexpr explicit Field(std::uint64_t v) : value_(v % kPrime) {}
+  constexpr explicit Field(std::uint64_t v) : value_(reduced((v & kPrime) + (v >> 61U))) {}
 
   [[nodiscard]] constexpr std::uint64_t value() const { return value_; }
   constexpr bool operator==(const Field&) const = default;
 
   friend constexpr Field operator+(Field a, Field b) { return Field(a.value_ + b.value_); }
+  // 2^61 is 1, so the upper half of a product is added to the lower.
   friend constexpr Field operator*(Field a, Field b) {
-    return Field(
-        static_cast<std::uint64_t>(static_cast<unsigned __int128>(a.value_) * b.value_ % kPrime));
+    const auto product = static_cast<unsigned __int128>(a.value_) * b.value_;
+    return Field((static_cast<std::uint64_t>(product) & kPrime) +
+                 static_cast<std::uint64_t>(product >> 61U));
   }
   constexpr Field& operator+=(Field b) { return *this = *this + b; }
 
@@ -46,6 +48,9 @@ class Field {
   }
 
  private:
+  // Of at most twice the prime.
+  static constexpr std::uint64_t reduced(std::uint64_t v) { return v >= kPrime ? v - kPrime : v; }
+
   std::uint64_t value_ = 0;
 };
 

@@ -1,0 +1,33 @@
+// Degrees divide what they cut; where one does not, messages name the nearest that does.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tandem {
+
+// The divisor of `size` nearest to `wanted`, the smaller of two that are as near: 12, 5 -> 4. Of
+// those of a size beyond 2^40 that have a cofactor or are themselves below 2^20.
+inline std::int64_t nearest_divisor(std::int64_t size, std::int64_t wanted) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20U;
+  const auto distance = [&](std::int64_t n) { return n > wanted ? n - wanted : wanted - n; };
+  std::int64_t best = 1;
+  const auto offer = [&](std::int64_t n) {
+    const bool nearer = distance(n) < distance(best);
+    if (nearer || (distance(n) == distance(best) && n < best)) best = n;
+  };
+  for (std::int64_t n = 1; n <= kMost && n <= size / n; ++n) {
+    if (size % n != 0) continue;
+    offer(n);
+    offer(size / n);
+  }
+  return best;
+}
+
+inline std::string nearest_degree_hint(std::int64_t size, std::int64_t degree) {
+  return fmt::format("the nearest degree that does is {}", nearest_divisor(size, degree));
+}
+
+}  // namespace tandem

@@ -1,0 +1,26 @@
+// For tests: a parallel computation graph and where its tensors lie, both written out.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "graph/text.h"
+#include "machine/layout.h"
+#include "plan/plan.h"
+
+namespace tandem::lower {
+
+// `layouts` by node name.
+inline plan::MappedGraph mapped_text(const std::string& text,
+                                     const std::map<std::string, std::string>& layouts) {
+  plan::MappedGraph out;
+  out.pcg = graph::parse_graph(text);
+  for (auto id : out.pcg.ids()) {
+    out.layouts.push_back(machine::parse_layout(layouts.at(out.pcg.node(id).name)).value());
+  }
+  out.stage.resize(out.pcg.size());
+  out.remake.resize(out.pcg.size());
+  return out;
+}
+
+}  // namespace tandem::lower

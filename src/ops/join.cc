@@ -1,0 +1,54 @@
+// join: tensors of one shape become one, each a partial sum of it. Where they lie on devices of
+// their own nothing moves: add(x, y) = reduce(join(x, y)), and what is communicated is an
+// all-reduce instead of a tensor sent to where the other is (Unity's concat along the partial
+// dimension).
+//
+//   join()   [n]+p, [n]+p -> [n]+2p      backward: each takes the replica of the gradient that is
+//   its
+//                                        own, [n]*2p -> [n]*p
+//
+// It adds the minor digit of the partial sums, as the parallelization operators do. It is none of
+// them: they keep the meaning of one tensor, this adds several.
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::ops {
+
+namespace {
+
+TensorType joined(const NoAttributes& /*none*/, std::span<const TensorType> in) {
+  if (in.size() < 2) {
+    throw UserError("graph", "", fmt::format("takes 2 inputs or more and has {}", in.size()));
+  }
+  TensorType out = in[0];
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (is_integer(in[i].dtype)) {
+      throw UserError("graph", "",
+                      fmt::format("input {} is {} and must be a real type", i, name(in[i].dtype)));
+    }
+    if (in[i].shape != out.shape || in[i].dtype != out.dtype) {
+      throw UserError("graph", "",
+                      fmt::format("input {} is {} {} and input 0 is {} {}", i, to_text(in[i].shape),
+                                  name(in[i].dtype), to_text(out.shape), name(out.dtype)),
+                      "what is joined has one type");
+    }
+    out.density = std::max(out.density, in[i].density);
+  }
+  if (out.shape.monoid == Monoid::kMax) {
+    throw UserError("graph", "", "partial maxima cannot be joined", "reduce them first");
+  }
+  out.shape.partial *= static_cast<std::int64_t>(in.size());
+  return out;
+}
+
+}  // namespace
+
+const OpSpec kJoin = define_op(OpDefinition<NoAttributes>{
+    .name = "join",
+    .doc = "tensors on devices of their own become the partial sums of one",
+    .index = "..., ... -> ...",
+    .role = Role::kJoin,
+    .type = joined,
+});
+
+}  // namespace tandem::ops
