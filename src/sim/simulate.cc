@@ -262,8 +262,9 @@ class Simulator {
   cost::Work work_of_block(const Task& task) const {
     const auto& node = program_.pcg.node(task.node);
     const auto& s = signature_of(program_.pcg, task.node);
-    std::vector<ParallelShape> shapes;
     auto inputs = program_.pcg.input_types(task.node);
+    std::vector<ParallelShape> shapes;
+    shapes.reserve(inputs.size());
     for (const auto& type : inputs) shapes.push_back(type.shape);
     auto grid = ops::infer_grid(s, shapes);
     grid.degrees[task.block->factor] *= program_.digits.group_size(task.block->ring);
