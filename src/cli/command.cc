@@ -226,8 +226,9 @@ Json simulation_json(const sim::Simulation& s, std::int64_t batch) {
     const auto at = s.serialized.find(kind);
     serialized[kind] = at == s.serialized.end() ? 0.0 : at->second.value;
   }
-  // Rooted collectives and halos have no key of their own: they are sends and receives.
-  for (const char* kind : {"reduce", "gather", "broadcast", "scatter", "halo", "halo_reduce"}) {
+  // Rooted collectives, shifts and halos have no key of their own: they are sends and receives.
+  for (const char* kind :
+       {"reduce", "gather", "broadcast", "scatter", "shift", "halo", "halo_reduce"}) {
     const auto at = s.serialized.find(kind);
     if (at != s.serialized.end()) {
       serialized["send_recv"] = serialized["send_recv"].get<double>() + at->second.value;

@@ -120,6 +120,10 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
     throw UserError("runtime", "train", "cannot delay updates yet",
                     "a plan made without --stale-weights");
   }
+  if (plan.mapped.schedule.ring) {
+    throw UserError("runtime", "train", "cannot pass blocks round rings yet",
+                    "a strategy without ring");
+  }
   // More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   if (devices <= 8 * cores) return;

@@ -141,6 +141,7 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
     case Step::kScatter:
       return from_root(machine, digits, group, bytes);
     case Step::kSend:
+    case Step::kShift:
       return send(machine, digits, group, bytes);
     default:
       CHECK(is_local(kind));
@@ -177,6 +178,8 @@ Bytes bytes_sent(const Digits& digits, Step kind, machine::DigitMask group, Byte
       return others / n;
     case Step::kSend:
       return bytes / n;
+    case Step::kShift:
+      return bytes;
     default:
       CHECK(is_local(kind));
       return Bytes{};

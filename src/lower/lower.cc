@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "lower/buckets.h"
+#include "lower/rings.h"
 #include "lower/row_sparse.h"
 #include "ops/signature.h"
 
@@ -63,6 +64,7 @@ class Lowering {
       keep_row_sparse_gradients(program_);
       if (program_.schedule.bucket > Bytes{}) put_gradients_in_buckets(program_);
     }
+    if (program_.schedule.ring) pass_blocks_round_rings(program_);
     cut_into_segments();
     return std::move(program_);
   }

@@ -70,6 +70,11 @@ double elements_sent(const Program& program, const Task& task) {
          static_cast<double>(program.digits.group_size(task.step.digits));
 }
 
+// " (own block)", " (block +2)": that of the device two places further on.
+std::string block_text(const Buffer& part) {
+  return part.turned == 0 ? " (own block)" : fmt::format(" (block +{})", part.turned);
+}
+
 }  // namespace
 
 machine::DigitMask class_digits(const Program& program) {
@@ -85,6 +90,11 @@ machine::DigitMask class_digits(const Program& program) {
 
 machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
                         std::size_t dim) {
+  if (buffer.turned != 0) {
+    const auto group = digits.group(slot, buffer.ring);
+    const auto rank = digits.rank_in_group(slot, buffer.ring) + buffer.turned;
+    slot = group[static_cast<std::size_t>(rank) % group.size()];
+  }
   if (buffer.windows.empty()) {
     return machine::range_of(buffer.layout, digits, slot, dim, buffer.sizes[dim]);
   }
@@ -163,8 +173,9 @@ std::string to_text(const Program& program) {
                       others > 0 ? fmt::format(" and {} more", others) : "",
                       bytes_text(moved_bytes(program, task).value));
     } else {
-      out += fmt::format("{} {} {} %{}{}\n", task.backward ? "<-" : "->", name(task.kind),
-                         node.op.name(), node.name, task.remade ? " (again)" : "");
+      out += fmt::format("{} {} {} %{}{}{}\n", task.backward ? "<-" : "->", name(task.kind),
+                         node.op.name(), node.name, task.remade ? " (again)" : "",
+                         task.block ? block_text(program.buffer(task.block->part)) : "");
     }
   }
   return out;

@@ -25,6 +25,7 @@
 #include "base/ids.h"
 #include "machine/reshard.h"
 #include "machine/window.h"
+#include "ops/signature.h"
 #include "plan/plan.h"
 
 namespace tandem::lower {
@@ -53,6 +54,10 @@ struct Buffer {
   std::optional<std::int64_t> sparse_elements = {};
   // By dimension, where devices hold not their shards but windows of the tensor.
   std::vector<machine::Window> windows = {};
+  // Of a block on its way round a ring of devices, which differ in these digits: how many places
+  // further on the device is whose shard this is.
+  machine::DigitMask ring = 0;
+  std::int64_t turned = 0;
 
   [[nodiscard]] bool is_persistent() const {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
@@ -100,6 +105,15 @@ struct Task {
   // kBackward: which operand each written gradient belongs to.
   std::vector<std::size_t> operands = {};
   std::size_t peer = 0;  // kReceive
+  // kForward, kBackward: works on one block of a factor of several (lower/rings.h).
+  struct Block {
+    std::size_t operand = 0;  // that it is a block of
+    ops::FactorId factor = 0;
+    BufferId part;  // what a device has of the operand's dimension in this buffer is the block
+    machine::DigitMask ring = 0;  // there are as many blocks as devices in a group
+    bool first = true;            // the others add to what they write
+  };
+  std::optional<Block> block = {};
 };
 
 // The tasks of one part of one stage, by number.

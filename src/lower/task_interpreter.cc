@@ -74,6 +74,7 @@ std::int64_t add_overlap(const Dense<T>& from, const Box& from_box, Dense<T>& to
 enum class Senders : std::uint8_t {
   kSelf,        // it keeps what it has
   kSelfIfRoot,  // the same, and the others become zero
+  kNext,        // the next one, whose shard it gets
   kRoot,        // the root has what everyone gets, whole or a part
   kSummands,    // everyone has a summand
   kPieces,      // everyone has another piece
@@ -89,6 +90,8 @@ Senders senders(Step step) {
     case Step::kMask:
     case Step::kZero:
       return Senders::kSelfIfRoot;
+    case Step::kShift:
+      return Senders::kNext;
     case Step::kBroadcast:
     case Step::kScatter:
     case Step::kSend:
@@ -331,12 +334,38 @@ class Interpreter {
     return out;
   }
 
+  // Of the factors: the block's part where the task works on one block.
+  [[nodiscard]] std::vector<term::FactorRange> ranges(const Operator& op, const Task& task,
+                                                      std::int64_t device) const {
+    auto out = ranges_of(*op.signature, op.uses, digits_, device);
+    if (!task.block) return out;
+    const auto f = task.block->factor;
+    const auto d = op.signature->map.input_dim(task.block->operand, f);
+    const auto part =
+        range_of(program_.buffer(task.block->part), digits_, device, static_cast<std::size_t>(d));
+    out[f].local = part.size;
+    out[f].offset = part.offset;
+    return out;
+  }
+
+  // What an operator writes starts from zero, but where blocks add to it.
+  Dense<T>& begun(const Task& task, BufferId id, std::int64_t device) {
+    auto& into = slot(id, device);
+    if (!task.block || task.block->first) into = Dense<T>(box(id, device).size);
+    return into;
+  }
+
   // A block of an operand: what a device has in the buffer that is read, or that its gradient goes
   // to; of an operand that has neither, all of it.
   term::Operand<T> operand(const Dense<T>& value, const Shape& whole, BufferId buffer,
                            std::int64_t device) const {
     if (buffer == Program::kNone) return term::Operand<T>(value);
     return {value, box(buffer, device).offset, whole};
+  }
+
+  static Box result_box(const Operator& op, const std::vector<term::FactorRange>& parts) {
+    const auto box = term::box_of(op.signature->map.output, parts);
+    return {box.offset, box.size};
   }
 
   void forward(const Task& task) {
@@ -347,10 +376,15 @@ class Interpreter {
         operands.push_back(
             operand(shard(task.reads[i], device), op.sizes[i], task.reads[i], device));
       }
-      term::Evaluation<T> evaluation(op.signature->meaning,
-                                     ranges_of(*op.signature, op.uses, digits_, device),
-                                     std::move(operands));
-      slot(task.writes[0], device) = evaluation.forward(op.signature->map.output);
+      const auto parts = ranges(op, task, device);
+      auto made = term::Evaluation<T>(op.signature->meaning, parts, std::move(operands))
+                      .forward(op.signature->map.output);
+      if (!task.block) {
+        slot(task.writes[0], device) = std::move(made);
+        return;
+      }
+      add_overlap(made, result_box(op, parts), begun(task, task.writes[0], device),
+                  box(task.writes[0], device));
     });
   }
 
@@ -360,9 +394,7 @@ class Interpreter {
       std::vector<Dense<T>*> gradients(op.inputs.size(), nullptr);
       std::vector<BufferId> blocks(task.reads.begin(), task.reads.end() - 1);
       for (std::size_t w = 0; w < task.writes.size(); ++w) {
-        auto& into = slot(task.writes[w], device);
-        into = Dense<T>(box(task.writes[w], device).size);
-        gradients[task.operands[w]] = &into;
+        gradients[task.operands[w]] = &begun(task, task.writes[w], device);
         auto& block = blocks[task.operands[w]];
         if (block == Program::kNone) block = task.writes[w];
       }
@@ -377,10 +409,17 @@ class Interpreter {
         operands.push_back(operand(is_read ? shard(task.reads[i], device) : unread[i], op.sizes[i],
                                    blocks[i], device));
       }
-      term::Evaluation<T>(op.signature->meaning, ranges_of(*op.signature, op.uses, digits_, device),
-                          std::move(operands))
-          .backward(op.signature->map.output, shard(task.reads.back(), device),
-                    std::move(gradients));
+      const auto parts = ranges(op, task, device);
+      Dense<T> of_block;
+      const auto* gradient = &shard(task.reads.back(), device);
+      if (task.block) {
+        const auto result = result_box(op, parts);
+        of_block = Dense<T>(result.size);
+        add_overlap(*gradient, box(task.reads.back(), device), of_block, result);
+        gradient = &of_block;
+      }
+      term::Evaluation<T>(op.signature->meaning, parts, std::move(operands))
+          .backward(op.signature->map.output, *gradient, std::move(gradients));
     });
   }
 
@@ -480,6 +519,10 @@ class Interpreter {
     const auto root = group[static_cast<std::size_t>(root_of(step, digits_))];
     if (kind == Senders::kSelfIfRoot && device == root) from(device);
     if (kind == Senders::kRoot) from(root);
+    if (kind == Senders::kNext) {
+      const auto rank = static_cast<std::size_t>(digits_.rank_in_group(device, step.digits));
+      from(group[(rank + 1) % group.size()]);
+    }
     if (kind >= Senders::kSummands) std::ranges::for_each(group, from);
     if (kind == Senders::kWindows) return;
 

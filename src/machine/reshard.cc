@@ -35,6 +35,8 @@ std::string_view name(Step s) {
       return "scatter";
     case Step::kSend:
       return "send";
+    case Step::kShift:
+      return "shift";
     case Step::kHalo:
       return "halo";
     case Step::kHaloReduce:

@@ -31,6 +31,8 @@ enum class Step : std::uint8_t {
   kBroadcast,      // idle -> replica
   kScatter,        // idle -> dim
   kSend,           // idle -> idle at another place
+  // Not between layouts: every device gets the shard of the next one in its group.
+  kShift,
   // Not between layouts: between a tensor's shards and windows of it (machine/window.h).
   kHalo,        // shards -> windows: get what lies beyond the own shard
   kHaloReduce,  // windows -> shards, of gradients: give it back, to be added up

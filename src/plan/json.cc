@@ -90,7 +90,8 @@ Json schedule_json(const Schedule& s, std::size_t digits) {
           {"ranks", ranks_text(s.digits, digits)},
           {"reduce_each", s.reduce_each},
           {"semantics", name(s.semantics)},
-          {"bucket_bytes", static_cast<std::int64_t>(s.bucket.value)}};
+          {"bucket_bytes", static_cast<std::int64_t>(s.bucket.value)},
+          {"ring", s.ring}};
 }
 
 Schedule read_schedule(const Reader& reader) {
@@ -125,6 +126,10 @@ Schedule read_schedule(const Reader& reader) {
       json.contains("semantics") ? parse_semantics(text("semantics")) : Semantics::kSynchronous;
   if (!semantics) reader.fail("semantics", "must be synchronous or delayed-1");
   out.semantics = *semantics;
+  if (const auto ring = json.find("ring"); ring != json.end()) {
+    if (!ring->is_boolean()) reader.fail("ring", "must be true or false");
+    out.ring = ring->get<bool>();
+  }
   if (json.value("bucket_bytes", Json(0)) != 0) {
     out.bucket = Bytes{static_cast<double>(read_count(reader, json, "bucket_bytes"))};
   }

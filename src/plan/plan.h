@@ -47,6 +47,9 @@ struct Schedule {
   Semantics semantics = Semantics::kSynchronous;
   // Gradients of weights are summed over devices together until there are so many; 0: each alone.
   Bytes bucket = {};
+  // What a contraction reads of other devices goes round a ring of them, block by block, instead of
+  // being gathered before it: lower/rings.h.
+  bool ring = false;
 
   [[nodiscard]] bool is_delayed() const { return semantics == Semantics::kDelayed1; }
 };

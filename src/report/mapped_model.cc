@@ -122,7 +122,18 @@ class Reading {
       move.operand = reader.operand;
     }
     while (is_parallel(pcg_.node(at))) at = pcg_.inputs(at)[0];  // of an output of the graph
-    mapped(at).moves.push_back(move);
+    auto& moves = mapped(at).moves;
+    // The blocks of a ring are told once.
+    const auto same = std::ranges::find_if(moves, [&](const Move& m) {
+      auto as_often = m;
+      as_often.times = move.times;
+      return move.kind == machine::Step::kShift && as_often == move;
+    });
+    if (same == moves.end()) {
+      moves.push_back(move);
+    } else {
+      same->times += move.times;
+    }
   }
 
   const Program& program_;

@@ -208,6 +208,7 @@ at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Sh
     case Step::kScatter:
       return group.scatter(shard, step.to_dim, fresh());
     case Step::kSend:
+    case Step::kShift:
       break;
     case Step::kHalo:
     case Step::kHaloReduce:

@@ -44,6 +44,10 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
     throw UserError("plan", "semantics", "the runtime cannot delay updates yet",
                     "a plan made without --stale-weights");
   }
+  if (program.schedule.ring) {
+    throw UserError("plan", "ring", "the runtime cannot pass blocks round rings yet",
+                    "a plan made without ring");
+  }
   for (const auto& task : program_.tasks) {
     const bool sends = task.kind == TaskKind::kSend;
     if (sends || (task.kind == TaskKind::kMove && !is_local(task.step.kind))) {

@@ -10,6 +10,7 @@
 #include "cost/operator_time.h"
 #include "lower/instances.h"
 #include "lower/order.h"
+#include "ops/task_grid.h"
 #include "sim/memory.h"
 
 namespace tandem::sim {
@@ -225,11 +226,13 @@ class Simulator {
 
   Seconds operator_time(const Task& task) {
     const auto& node = program_.pcg.node(task.node);
-    if (!task.remade) {
+    const bool again = task.remade || (task.block && !task.block->first);
+    if (!again) {
       out_.model_flops +=
           work_of(task, [](const ParallelShape& s) { return ParallelShape(s.sizes); }).flops;
     }
-    const auto work = work_of(task, [](const ParallelShape& s) { return s; });
+    const auto work =
+        task.block ? work_of_block(task) : work_of(task, [](const ParallelShape& s) { return s; });
     return cost::task_time(machine_.device, work, node.type.dtype);
   }
 
@@ -246,6 +249,23 @@ class Simulator {
     return task.kind == TaskKind::kForward
                ? cost::forward_work(op, inputs, type_of(task.node))
                : cost::backward_work(op, inputs, type_of(task.node), task.operands.size());
+  }
+
+  // As if the devices of the ring shared the factor.
+  cost::Work work_of_block(const Task& task) const {
+    const auto& node = program_.pcg.node(task.node);
+    const auto& s = signature_of(program_.pcg, task.node);
+    auto inputs = program_.pcg.input_types(task.node);
+    std::vector<ParallelShape> shapes;
+    shapes.reserve(inputs.size());
+    for (const auto& type : inputs) shapes.push_back(type.shape);
+    auto grid = ops::infer_grid(s, shapes);
+    grid.degrees[task.block->factor] *= program_.digits.group_size(task.block->ring);
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = input_shape(s, grid, i);
+    const TensorType output{output_shape(s, grid), node.type.dtype, node.type.density};
+    return task.kind == TaskKind::kForward
+               ? cost::forward_work(node.op, inputs, output)
+               : cost::backward_work(node.op, inputs, output, task.operands.size());
   }
 
   Seconds halo_time(const Task& task) const {

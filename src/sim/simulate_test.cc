@@ -300,6 +300,55 @@ TEST(Buckets, HoldWhatTheyCollect) {
   EXPECT_NEAR(gradients(1e9, true), 2.5 * kLayers * kWeight, kNear);
 }
 
+// --- Rings ---------------------------------------------------------------------------------------
+
+// scores = q . k on four devices, q in parts along s, k in parts along t.
+Program scores(bool ring) {
+  const auto digits = plan::digits_of({4});
+  const auto model = graph::parse_graph(
+      "graph g\n%q = input() shape=[64, 32]\n%x = input() shape=[128, 32]\n%k = relu(%x)\n"
+      "%y = contract(%q, %k) index=\"s d, t d -> s t\"\nreturn %y\n");
+  plan::Schedule schedule;
+  schedule.ring = ring;
+  const auto choices = named_choices(model, digits, {{"k", "d0 d0"}, {"y", "s s"}});
+  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd,
+                      Phase::kInference);
+}
+
+// A device works on a block while the next is on its way: the first block, and then for each
+// further one whatever takes longer.
+TEST(Rings, OverlapBlocksWithTheirWay) {
+  constexpr int kBlocks = 4;
+  constexpr double kBlockFlops = 2.0 * 16 * 32 * 32;
+  constexpr double kBlockBytes = 32 * 32 * 4;
+  for (const double bandwidth : {0.2e9, 1e9, 50e9}) {
+    SCOPED_TRACE(bandwidth);
+    auto m = plan::machine_of({4});
+    m.device.peak = {{DType::kFp32, FlopsPerSecond{10e9}}};
+    m.device.bandwidth = BytesPerSecond{kInfinite};
+    m.levels[0].bandwidth = BytesPerSecond{bandwidth};
+    const double compute = kBlockFlops / 10e9;
+    const double way = kBlockBytes / bandwidth;
+    const auto gathered = simulate(scores(false), m);
+    const auto ring = simulate(scores(true), m);
+    const double before = gathered.compute.value - kBlocks * compute;  // the rectifier
+    EXPECT_NEAR(gathered.iteration.value, before + (kBlocks - 1) * way + kBlocks * compute, 1e-12);
+    EXPECT_NEAR(ring.iteration.value, before + compute + (kBlocks - 1) * std::max(way, compute),
+                1e-12);
+    EXPECT_NEAR(ring.compute.value, gathered.compute.value, 1e-12);
+    EXPECT_EQ(ring.model_flops, gathered.model_flops);
+  }
+}
+
+// Two blocks at a time, not all of them; the result is there either way.
+TEST(Rings, HoldTwoBlocks) {
+  constexpr double kBlock = 32 * 32 * 4;
+  constexpr double kScores = 16 * 128 * 4;
+  constexpr double kQueries = 16 * 32 * 4;
+  EXPECT_EQ(memory_of(scores(false)).peak, Bytes{kQueries + kScores + 4 * kBlock});
+  EXPECT_EQ(memory_of(scores(true)).peak, Bytes{kQueries + kScores + 2 * kBlock});
+}
+
 // --- Memory --------------------------------------------------------------------------------------
 
 // x is [64, 64], every tensor 16 KiB; `op` twice in a chain after a linear, then the loss.

@@ -71,12 +71,19 @@ std::optional<DigitMask> tensor_digits(const Digits& digits, const std::vector<s
   return std::nullopt;
 }
 
+// The digits that `cp` devices take, from the innermost that are left.
+std::optional<DigitMask> context_digits(const Digits& digits, std::int64_t cp, DigitMask taken) {
+  const auto mask = dividing_digits(digits, digits.all() & ~taken, cp);
+  if (digits.group_size(mask) != cp) return std::nullopt;
+  return mask;
+}
+
 Setting megatron_setting(const Problem& problem, DigitMask mask, Setting out) {
   const auto& digits = problem.digits;
   const auto tp = digits.group_size(mask);
   const bool is_default = innermost(digits, tp) == mask;
   out.tp = is_default ? std::vector{tp} : by_level(digits, mask);
-  out.dp = digits.devices() / tp / out.pp;
+  out.dp = digits.devices() / tp / out.pp / out.cp;
   if (!out.micro && out.pp > 1) out.micro = default_micro_batches(problem, *out.dp, out.pp);
   return out;
 }
@@ -118,15 +125,23 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     fail(setting, fmt::format("{} devices cannot be grouped so", digits.devices()),
          nearest_hint("pp", static_cast<double>(setting.pp), rank_counts(digits)));
   }
-  const auto devices = digits.devices() / setting.pp;
   std::vector<DigitMask> all_masks = tensor_masks(digits);
-  std::erase_if(all_masks, [&](DigitMask mask) { return (mask & *ranks) != 0; });
+  std::erase_if(all_masks, [&](DigitMask mask) {
+    return (mask & *ranks) != 0 || !context_digits(digits, setting.cp, mask | *ranks);
+  });
+  if (all_masks.empty()) {
+    fail(
+        setting,
+        fmt::format("{} devices have no groups of {} for a sequence", digits.devices(), setting.cp),
+        "");
+  }
+  const auto devices = digits.devices() / setting.pp / setting.cp;
   std::vector<DigitMask> masks;
   std::set<std::int64_t> legal;
   for (auto mask : all_masks) legal.insert(digits.group_size(mask));
   if (!setting.tp.empty()) {
     const auto mask = tensor_digits(digits, setting.tp);
-    if (!mask || (*mask & *ranks) != 0) {
+    if (!mask || std::ranges::find(all_masks, *mask) == all_masks.end()) {
       std::int64_t wanted = 1;
       for (auto n : setting.tp) wanted *= n;
       fail(setting, fmt::format("{} devices cannot be grouped so", devices),
@@ -135,9 +150,10 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     const auto dp = devices / digits.group_size(*mask);
     if (setting.dp.value_or(dp) != dp) {
       fail(setting,
-           fmt::format("tp x dp{} is {} and the machine has {} devices",
-                       setting.pp > 1 ? " x pp" : "",
-                       digits.group_size(*mask) * *setting.dp * setting.pp, digits.devices()),
+           fmt::format("tp x dp{}{} is {} and the machine has {} devices",
+                       setting.pp > 1 ? " x pp" : "", setting.cp > 1 ? " x cp" : "",
+                       digits.group_size(*mask) * *setting.dp * setting.pp * setting.cp,
+                       digits.devices()),
            fmt::format("dp={}", dp));
     }
     masks = {*mask};
@@ -145,7 +161,7 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     for (auto mask : all_masks) {
       const auto dp = devices / digits.group_size(mask);
       const bool wanted =
-          setting.dp ? *setting.dp == dp : mask != 0 || devices == 1 || setting.pp > 1;
+          setting.dp ? *setting.dp == dp : mask != 0 || devices == 1 || setting.pp * setting.cp > 1;
       if (wanted) masks.push_back(mask);
     }
     if (masks.empty()) {
@@ -213,9 +229,12 @@ Made make_choices(const Setting& setting, const Problem& problem) {
       return data_parallel(problem);
     case Family::kFsdp:
       return fully_sharded(problem);
-    case Family::kMegatron:
-      return megatron(problem, *tensor_digits(problem.digits, setting.tp), setting.sp,
-                      rank_digits(problem.digits, setting.pp).value());
+    case Family::kMegatron: {
+      const auto tensor = tensor_digits(problem.digits, setting.tp).value();
+      const auto ranks = rank_digits(problem.digits, setting.pp).value();
+      const auto context = context_digits(problem.digits, setting.cp, tensor | ranks).value();
+      return megatron(problem, tensor, setting.sp, context, ranks);
+    }
     case Family::kDeepspeed:
       // How often weights are gathered and gradients reduced differs (strategies/pipeline.cc).
       return setting.zero == 0 ? data_parallel(problem) : fully_sharded(problem);

@@ -72,12 +72,13 @@ TEST(Setting, Errors) {
       {"taso+flexflow",
        "taso+flexflow: it needs rewriting of graphs, which this version does not do"},
       {"dp:tp=2",
-       "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R, bucket=BYTES)"},
+       "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R, ring, bucket=BYTES)"},
       {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},
       {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
       {"megatron:zero=1",
-       "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, sp, pp=N, "
-       "interleave=N, stale, micro=N, recompute=R, bucket=BYTES)"},
+       "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
+       "pp=N, "
+       "interleave=N, stale, micro=N, recompute=R, ring, bucket=BYTES)"},
       {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (an amount like 25MB)"},
       {"fsdp:recompute=some",
        "fsdp:recompute=some: recompute cannot be 'some' (none, selective or full)"},
@@ -88,7 +89,7 @@ TEST(Setting, Errors) {
       {"madmax:conv=tp",
        "madmax:conv=tp: 'conv=tp' is no setting of madmax (there are: embedding, dense, "
        "transformer, experts, word_embedding =S or =S/S (inside a node and across), S ddp, fsdp, "
-       "tp or mp; micro=N, recompute=R, bucket=BYTES)"}};
+       "tp or mp; micro=N, recompute=R, ring, bucket=BYTES)"}};
   for (const auto& c : cases) {
     EXPECT_EQ(error_of([&] { (void)parse_setting(c.first); }), c.second);
   }

@@ -159,6 +159,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   schedule.stages = setting.pp * setting.interleave;
   schedule.reduce_each = reduces_each(setting);
   schedule.bucket = setting.bucket;
+  schedule.ring = setting.ring;
   if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;
   if (setting.stale) schedule.semantics = plan::Semantics::kDelayed1;
   if (schedule.stages > 1) {

@@ -83,6 +83,10 @@ TEST(Pipeline, TrainsLikeOneDevice) {
       {"deepspeed:zero=2,micro=2", gpt, 4, {2}},
       {"megatron:pp=2,tp=1,micro=2", gpt, 2, {2}},
       {"megatron:pp=2,tp=2,sp,micro=2,recompute=full", gpt, 2, {2, 2}},
+      {"megatron:tp=1,cp=2", gpt, 2, {2}},
+      {"megatron:tp=1,cp=4,ring", gpt, 2, {2, 2}},
+      {"megatron:tp=2,cp=2,ring", gpt, 2, {2, 2}},
+      {"megatron:tp=1,cp=2,dp=1,pp=2,ring,micro=2,recompute=full", gpt, 2, {2, 2}},
       {"fsdp:micro=2,bucket=1GB", gpt, 4, {2}},
       {"megatron:tp=1,dp=2,pp=2,micro=2,bucket=100B", gpt, 4, {2, 2}},
   };

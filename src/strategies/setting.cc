@@ -62,16 +62,17 @@ class Parser {
   [[nodiscard]] std::string keys() const {
     switch (out_.family) {
       case Family::kMegatron:
-        return "tp=N, dp=N, sp, pp=N, interleave=N, stale, micro=N, recompute=R, bucket=BYTES";
+        return "tp=N, dp=N, cp=N, sp, pp=N, interleave=N, stale, micro=N, recompute=R, ring, "
+               "bucket=BYTES";
       case Family::kDeepspeed:
-        return "zero=0|1|2|3, micro=N, recompute=R, bucket=BYTES";
+        return "zero=0|1|2|3, micro=N, recompute=R, ring, bucket=BYTES";
       case Family::kEp:
-        return "ep=N, micro=N, recompute=R, bucket=BYTES";
+        return "ep=N, micro=N, recompute=R, ring, bucket=BYTES";
       case Family::kMadmax:
         return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node "
-               "and across), S ddp, fsdp, tp or mp; micro=N, recompute=R, bucket=BYTES";
+               "and across), S ddp, fsdp, tp or mp; micro=N, recompute=R, ring, bucket=BYTES";
       default:
-        return "micro=N, recompute=R, bucket=BYTES";
+        return "micro=N, recompute=R, ring, bucket=BYTES";
     }
   }
 
@@ -83,6 +84,8 @@ class Parser {
         fail(fmt::format("recompute cannot be '{}'", value), "none, selective or full");
       }
       out_.recompute = value;
+    } else if (key == "ring" && value.empty()) {
+      out_.ring = true;
     } else if (key == "bucket") {
       const auto bytes = parse_bytes(value);
       if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "an amount like 25MB");
@@ -104,6 +107,8 @@ class Parser {
       if (out_.tp.empty()) (void)number(key, value, 1, kMany);
     } else if (key == "dp") {
       out_.dp = number(key, value, 1, kMany);
+    } else if (key == "cp") {
+      out_.cp = number(key, value, 1, kMany);
     } else if (key == "pp") {
       out_.pp = number(key, value, 1, kMany);
     } else if (key == "interleave") {
@@ -196,6 +201,7 @@ std::string to_text(const Setting& s) {
   };
   if (!s.tp.empty()) add("tp", fmt::to_string(fmt::join(s.tp, "/")));
   if (s.dp) add("dp", *s.dp);
+  if (s.cp != 1) add("cp", s.cp);
   if (s.sp) parts.emplace_back("sp");
   if (s.zero) add("zero", *s.zero);
   if (s.ep) add("ep", *s.ep);
@@ -205,6 +211,7 @@ std::string to_text(const Setting& s) {
   if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);
   if (s.recompute != "none") add("recompute", s.recompute);
+  if (s.ring) parts.emplace_back("ring");
   if (s.bucket > Bytes{}) add("bucket", exact_text(s.bucket));
   return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));
 }

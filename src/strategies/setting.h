@@ -46,6 +46,8 @@ struct Setting {
   std::int64_t interleave = 1;                     // pieces of the model a stage holds
   bool stale = false;                              // updates one step late: plan::Semantics
   std::string recompute = "none";                  // "selective", "full"
+  std::int64_t cp = 1;                             // megatron: how many devices share a sequence
+  bool ring = false;                               // blocks go round rings: lower/rings.h
   Bytes bucket = {};                               // of gradients; 0: none
 
   bool operator==(const Setting&) const = default;

@@ -105,6 +105,9 @@ class Spreader {
       if (!uses.can_take_all(job.data, *batch)) return batch_refusal(id, *batch);
       uses.assign_all(job.data, *batch);
     }
+    if (const auto sequence = sequence_factor(node); sequence && job.sequence != 0) {
+      uses.assign_all(job.sequence, *sequence);
+    }
     auto taken = follow(id, job.split, uses);
     if (taken == 0 && problem_.has_own_weights[n]) taken = start(id, job, uses);
     for (std::size_t i = 0; i < digits_.count(); ++i) {

@@ -33,8 +33,9 @@ enum class Rest : std::uint8_t {
 
 // For one operator. Digits in neither mask compute redundantly.
 struct Job {
-  machine::DigitMask data = 0;   // along the batch
-  machine::DigitMask split = 0;  // the layer itself
+  machine::DigitMask data = 0;      // along the batch
+  machine::DigitMask sequence = 0;  // along the sequence, whatever the operator
+  machine::DigitMask split = 0;     // the layer itself
   Start start = Start::kColumns;
   Rest rest = Rest::kRedundant;
   // Its weights are stored in parts over these digits, as far as they would be replicated there,

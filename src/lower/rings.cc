@@ -1,0 +1,233 @@
+#include "lower/rings.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "ops/signature.h"
+
+namespace tandem::lower {
+
+namespace {
+
+using machine::Step;
+
+class Rings {
+ public:
+  explicit Rings(Program& program)
+      : program_(program),
+        readers_(program.buffers.size()),
+        ring_of_(program.tasks.size()),
+        dropped_(program.tasks.size()),
+        moved_to_(program.tasks.size()) {
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      for (auto b : program.tasks[t].reads) {
+        if (b != Program::kNone) readers_[b.index()].push_back(t);
+      }
+    }
+  }
+
+  void run() {
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) replace_gather(t);
+    const auto tasks = std::exchange(program_.tasks, {});
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      if (dropped_[t]) continue;
+      moved_to_[t] = program_.tasks.size();
+      if (!ring_of_[t]) {
+        program_.tasks.push_back(tasks[t]);
+      } else if (tasks[t].kind == TaskKind::kForward) {
+        forward(tasks[t], *ring_of_[t]);
+      } else {
+        backward(tasks[t], *ring_of_[t]);
+      }
+    }
+    for (auto& task : program_.tasks) {
+      if (task.kind == TaskKind::kReceive) task.peer = moved_to_[task.peer];
+    }
+  }
+
+ private:
+  // An operator's task that works block by block.
+  struct Ring {
+    graph::NodeId node;         // that would be gathered
+    machine::ReshardStep step;  // a shift over the ring's digits
+    std::size_t operand = 0;
+    ops::FactorId factor = 0;
+    BufferId shards;                      // of the operand, on every device
+    std::optional<std::size_t> gradient;  // backward: which of the task's writes is the operand's
+    std::size_t scatter = 0;              // and the task that would reduce-scatter it ...
+    BufferId scattered;                   // ... into these shards
+  };
+
+  // Where all that read what the task gathers can do with blocks.
+  void replace_gather(std::size_t t) {
+    const auto& gather = program_.tasks[t];
+    if (gather.kind != TaskKind::kMove || gather.step.kind != Step::kAllGather) return;
+    const auto& shards = program_.buffer(gather.reads[0]);
+    if (shards.kind != BufferKind::kActivation || !shards.windows.empty()) return;
+    const auto& users = readers_[gather.writes[0].index()];
+    std::vector<Ring> rings;
+    for (auto user : users) {
+      const auto ring = ring_for(gather, user);
+      if (!ring) return;
+      rings.push_back(*ring);
+    }
+    dropped_[t] = !users.empty();
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      ring_of_[users[i]] = rings[i];
+      if (rings[i].gradient) dropped_[rings[i].scatter] = true;
+    }
+  }
+
+  [[nodiscard]] std::optional<Ring> ring_for(const Task& gather, std::size_t user) const {
+    const auto& task = program_.tasks[user];
+    const bool computes = task.kind == TaskKind::kForward || task.kind == TaskKind::kBackward;
+    if (!computes || ring_of_[user] || task.when != gather.when) return std::nullopt;
+    if (std::ranges::count(task.reads, gather.writes[0]) != 1) return std::nullopt;
+    Ring out{.node = gather.node,
+             .step = shift_over(gather),
+             .operand = static_cast<std::size_t>(std::ranges::find(task.reads, gather.writes[0]) -
+                                                 task.reads.begin()),
+             .factor = 0,
+             .shards = gather.reads[0],
+             .gradient = std::nullopt,
+             .scatter = 0,
+             .scattered = {}};
+    const auto factor = factor_of_blocks(task, out.operand, gather.step.from_dim);
+    if (!factor) return std::nullopt;
+    out.factor = *factor;
+    const auto wanted = std::ranges::find(task.operands, out.operand);
+    if (wanted == task.operands.end()) return out;
+    out.gradient = static_cast<std::size_t>(wanted - task.operands.begin());
+    const auto scatter = reduce_scatter_of(task.writes[*out.gradient], gather, task);
+    if (!scatter) return std::nullopt;
+    out.scatter = *scatter;
+    out.scattered = program_.tasks[*scatter].writes[0];
+    return out;
+  }
+
+  static machine::ReshardStep shift_over(const Task& gather) {
+    auto step = gather.step;
+    step.kind = Step::kShift;
+    step.after = step.before;
+    return step;
+  }
+
+  // The factor that the dimension runs over, if a contraction may be cut along it.
+  [[nodiscard]] std::optional<ops::FactorId> factor_of_blocks(const Task& task, std::size_t operand,
+                                                              std::size_t dim) const {
+    const auto& s = signature_of(program_.pcg, task.node);
+    if (operand >= s.map.inputs.size() || s.monoid != Monoid::kSum) return std::nullopt;
+    if (std::ranges::find(s.use, ops::FactorUse::kReducing) == s.use.end()) return std::nullopt;
+    const auto factor = s.map.inputs[operand][dim].carriers[0];
+    const auto use = s.use[factor];
+    if (use != ops::FactorUse::kParallel && use != ops::FactorUse::kReducing) return std::nullopt;
+    const auto is_plain = [&](const term::Dims& dims) {
+      return std::ranges::all_of(dims, [&](const term::Dim& d) {
+        const bool has = std::ranges::find(d.carriers, factor) != d.carriers.end();
+        return !has || (d.exact && d.carriers.size() == 1);
+      });
+    };
+    const bool plain = std::ranges::all_of(s.map.inputs, is_plain) && is_plain(s.map.output);
+    return plain ? std::optional(factor) : std::nullopt;
+  }
+
+  // The task that brings the gradient of what was gathered back into shards, if nothing else reads
+  // it.
+  [[nodiscard]] std::optional<std::size_t> reduce_scatter_of(BufferId gradient, const Task& gather,
+                                                             const Task& user) const {
+    const auto& users = readers_[gradient.index()];
+    if (users.size() != 1) return std::nullopt;
+    const auto& task = program_.tasks[users[0]];
+    const bool is_dual = task.kind == TaskKind::kMove && task.step.kind == Step::kReduceScatter &&
+                         task.step.digits == gather.step.digits &&
+                         task.step.after == dual(gather.step.before) && task.when == user.when &&
+                         task.stage == user.stage;
+    return is_dual ? std::optional(users[0]) : std::nullopt;
+  }
+
+  // --- Tasks -------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::int64_t length(const Ring& ring) const {
+    return program_.digits.group_size(ring.step.digits);
+  }
+
+  // The buffer for the shards of the devices that are `turned` places further on.
+  BufferId turned(BufferId shards, const Ring& ring, std::int64_t turned) {
+    if (turned == 0) return shards;
+    auto buffer = program_.buffer(shards);
+    buffer.ring = ring.step.digits;
+    buffer.turned = turned;
+    program_.buffers.push_back(buffer);
+    return BufferId(program_.buffers.size() - 1);
+  }
+
+  void shift(BufferId from, BufferId to, const Ring& ring, const Task& user) {
+    auto step = ring.step;
+    step.before = step.after = program_.buffer(from).layout;
+    program_.tasks.push_back({.kind = TaskKind::kMove,
+                              .node = ring.node,
+                              .step = step,
+                              .backward = user.backward,
+                              .when = user.when,
+                              .remade = user.remade,
+                              .stage = user.stage,
+                              .reads = {from},
+                              .writes = {to}});
+  }
+
+  static Task part_of(const Task& whole, const Ring& ring, BufferId block, bool first) {
+    auto task = whole;
+    task.reads[ring.operand] = block;
+    task.block = Task::Block{.operand = ring.operand,
+                             .factor = ring.factor,
+                             .part = block,
+                             .ring = ring.step.digits,
+                             .first = first};
+    return task;
+  }
+
+  void forward(const Task& whole, const Ring& ring) {
+    auto block = ring.shards;
+    for (std::int64_t turn = 0; turn < length(ring); ++turn) {
+      const bool last = turn + 1 == length(ring);
+      const auto next = last ? block : turned(ring.shards, ring, turn + 1);
+      if (!last) shift(block, next, ring, whole);
+      program_.tasks.push_back(part_of(whole, ring, block, turn == 0));
+      block = next;
+    }
+  }
+
+  // The own block comes last, for that is where the sum that has come round belongs.
+  void backward(const Task& whole, const Ring& ring) {
+    const auto n = length(ring);
+    auto block = turned(ring.shards, ring, 1);
+    shift(ring.shards, block, ring, whole);
+    BufferId sum;
+    for (std::int64_t turn = 1; turn <= n; ++turn) {
+      const auto next = turn < n ? turned(ring.shards, ring, (turn + 1) % n) : block;
+      if (turn + 1 < n) shift(block, next, ring, whole);
+      auto task = part_of(whole, ring, block, turn == 1);
+      if (ring.gradient) {
+        const auto to = turned(ring.scattered, ring, turn % n);
+        if (turn > 1) shift(sum, to, ring, whole);
+        task.writes[*ring.gradient] = sum = to;
+      }
+      program_.tasks.push_back(std::move(task));
+      block = next;
+    }
+  }
+
+  Program& program_;
+  std::vector<std::vector<std::size_t>> readers_;  // by buffer: tasks
+  // By task of the list as it was.
+  std::vector<std::optional<Ring>> ring_of_;
+  std::vector<bool> dropped_;
+  std::vector<std::size_t> moved_to_;
+};
+
+}  // namespace
+
+void pass_blocks_round_rings(Program& program) { Rings(program).run(); }
+
+}  // namespace tandem::lower

@@ -1,0 +1,150 @@
+// Blocks that go round rings: the same training, exactly, without gathering. Time and memory are
+// judged in sim/simulate_test.cc.
+#include "lower/rings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "graph/text.h"
+#include "lower/lower.h"
+#include "lower/training_step_test_support.h"
+#include "plan/random_choices_test_support.h"
+
+namespace tandem::lower {
+namespace {
+
+using machine::Step;
+using plan::digits_of;
+using plan::parallelize;
+
+std::map<Step, int> moves_of(const Program& program) {
+  std::map<Step, int> out;
+  for (const auto& task : program.tasks) {
+    if (task.kind == TaskKind::kMove) ++out[task.step.kind];
+  }
+  return out;
+}
+
+TEST(Rings, RandomPlansTrainLikeOneDevice) {
+  int blocks = 0;
+  int backward = 0;
+  int remade = 0;
+  for (const std::int64_t micro_batches : {1, 2}) {
+    for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {3}, {2, 2}, {2, 3}}) {
+      const auto digits = digits_of(counts, micro_batches);
+      for (std::uint64_t seed = 0; seed < 60; ++seed) {
+        const auto model = plan::random_model(digits.devices() * micro_batches, seed);
+        plan::Schedule schedule;
+        schedule.micro_batches = micro_batches;
+        schedule.reduce_each = seed % 2 == 1;
+        schedule.ring = true;
+        plan::Chooser chooser(model, digits, seed, schedule);
+        const auto program = lower(parallelize(model, digits, chooser.run(), schedule), digits,
+                                   plan::Optimizer::kSgd);
+        SCOPED_TRACE(fmt::format("{} devices, {} micro-batches, seed {}\n{}\n{}", digits.devices(),
+                                 micro_batches, seed, graph::to_text(program.pcg),
+                                 to_text(program)));
+        expect_same_step(model, program, seed);
+        if (testing::Test::HasFailure()) return;
+        for (const auto& task : program.tasks) {
+          blocks += task.block ? 1 : 0;
+          backward += task.block && task.kind == TaskKind::kBackward ? 1 : 0;
+          remade += task.block && task.remade ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(blocks, 300);
+  EXPECT_GT(backward, 100);
+  EXPECT_GT(remade, 10);
+}
+
+// Attention on four devices, queries split along the sequence.
+Program attention(bool ring) {
+  const auto digits = digits_of({2, 2});
+  std::mt19937_64 random(0);
+  const auto model = plan::random_attention(4, random);
+  std::map<std::string, std::string> words;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (node.op.role() == ops::Role::kSource) continue;
+    const auto& s = signature_of(model, id);
+    const bool has_s = s.map.find("s") >= 0;
+    const auto word = has_s ? "s" : node.op.name() == "softmax" ? "d2" : "d1";
+    words[node.name] = fmt::format("{0} {0}", word);
+  }
+  plan::Schedule schedule;
+  schedule.ring = ring;
+  const auto choices = plan::named_choices(model, digits, words);
+  const auto program =
+      lower(parallelize(model, digits, choices, schedule), digits, plan::Optimizer::kSgd);
+  expect_same_step(model, program, 0);
+  return program;
+}
+
+// Keys and values go round once forward and once backward, their gradients backward; nothing is
+// gathered. Only what goes round backward again is sent beside what the collectives send.
+TEST(Rings, AttentionPassesKeysAndValues) {
+  const auto gathered = attention(false);
+  auto before = moves_of(gathered);
+  EXPECT_EQ(before[Step::kAllGather], 2);
+  EXPECT_EQ(before[Step::kReduceScatter], 2);
+  const auto ring = attention(true);
+  auto after = moves_of(ring);
+  EXPECT_EQ(after[Step::kAllGather], 0);
+  EXPECT_EQ(after[Step::kReduceScatter], 0);
+  EXPECT_EQ(after[Step::kShift], 2 * 3 * 3);
+  EXPECT_EQ(after[Step::kAllReduce], before[Step::kAllReduce]);
+  // [2, 4, 4, 2] keys and values: each of 4 devices sends 3 blocks of a quarter of them.
+  EXPECT_EQ(elements_communicated(ring) - elements_communicated(gathered), 2 * 4 * 3 * 16);
+}
+
+TEST(Rings, Text) {
+  const auto digits = digits_of({2});
+  const auto model = graph::parse_graph(
+      "graph g\n%q = weight() shape=[4, 6]\n%x = weight() shape=[8, 6]\n%k = relu(%x)\n"
+      "%y = contract(%q, %k) index=\"s d, t d -> s t\"\n%t = input() shape=[4, 8]\n"
+      "%loss = mse(%y, %t)\nreturn %loss\n");
+  plan::Schedule schedule;
+  schedule.ring = true;
+  const auto choices =
+      plan::named_choices(model, digits, {{"k", "d0"}, {"y", "s"}, {"loss", "d0"}});
+  const auto program =
+      lower(parallelize(model, digits, choices, schedule), digits, plan::Optimizer::kSgd);
+  expect_same_step(model, program, 0);
+  EXPECT_EQ("\n" + to_text(program), R"(
+-> forward relu %k
+-> shift %k [8, 6] 0 -> 0 (96 B)
+-> forward contract %y (own block)
+-> forward contract %y (block +1)
+-> forward mse %loss
+<- seed mse %loss
+<- backward mse %loss
+<- shift %k [8, 6] 0 -> 0 (96 B)
+<- backward contract %y (block +1)
+<- shift %replicate4' [8, 6] 0 -> 0 (96 B)
+<- backward contract %y (own block)
+<- backward relu %k
+<- update weight %x
+<- update weight %q
+)");
+}
+
+// A wrong block is noticed: each of these mistakes changes the training.
+TEST(Rings, TheInterpreterNoticesAWrongBlock) {
+  const auto good = attention(true);
+  const auto gradients = [](const Program& program) {
+    return step_result(program, run_program(program, graph::feed_values<term::Field>(program.pcg),
+                                            term::Field(3)))
+        .gradients;
+  };
+  auto never_starts_anew = good;
+  for (auto& task : never_starts_anew.tasks) {
+    if (task.block) task.block->first = true;  // forgets the blocks before
+  }
+  EXPECT_NE(gradients(never_starts_anew), gradients(good));
+}
+
+}  // namespace
+}  // namespace tandem::lower
