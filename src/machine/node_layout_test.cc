@@ -54,8 +54,10 @@ TEST(NodeLayout, AMinorFactorIsCutWhereTheMajorIsUsedUp) {
   int refused = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2, 2, 2}, {2, 3, 2}, {3, 2}}) {
     const auto digits = digits_of(counts);
-    for (const auto& [kv, g] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+    for (const auto& sizes : std::vector<std::pair<std::int64_t, std::int64_t>>{
              {2, 4}, {4, 2}, {2, 6}, {3, 4}, {6, 2}}) {
+      const auto kv = sizes.first;
+      const auto g = sizes.second;
       const auto& s = grouped(kv, g);
       const std::array choices = {DigitUse::kReplica,
                                   DigitUse::factor(static_cast<ops::FactorId>(s.map.find("kv"))),

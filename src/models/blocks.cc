@@ -75,9 +75,10 @@ NodeId Block::norm(NodeId x, const NormOptions& options, std::string_view name) 
 // --- Transformers -------------------------------------------------------------------------------
 
 Block::Embedding Block::embedding(std::string_view name, const Shape& indices,
-                                  std::int64_t vocabulary, std::int64_t width) const {
+                                  std::int64_t vocabulary, std::int64_t width,
+                                  std::int64_t padding) const {
   const auto index = this->indices(name, indices, vocabulary);
-  const auto table = weight(fmt::format("w_{}", name), {vocabulary, width});
+  const auto table = weight(fmt::format("w_{}", name), {vocabulary + padding, width});
   return {add(ops::kEmbedding, {index, table}, fmt::format("{}_embedded", name)), table};
 }
 

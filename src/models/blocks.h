@@ -127,13 +127,15 @@ class Block {
   NodeId norm(NodeId x, const NormOptions& options, std::string_view name) const;
 
   // Transformers, on [batch sequence width].
-  // Rows of a table of `vocabulary` rows for the input "tokens" [batch sequence].
+  // Rows of a table of `vocabulary` rows for the input "tokens" [batch sequence]; the table may
+  // have `padding` rows more, which nothing looks up.
   struct Embedding {
     NodeId rows;
     NodeId table;
   };
   [[nodiscard]] Embedding embedding(std::string_view name, const Shape& indices,
-                                    std::int64_t vocabulary, std::int64_t width) const;
+                                    std::int64_t vocabulary, std::int64_t width,
+                                    std::int64_t padding = 0) const;
   // Adds the first rows of a learned table of `positions` rows.
   [[nodiscard]] NodeId add_positions(NodeId x, std::int64_t positions) const;
   [[nodiscard]] NodeId attention(NodeId x, const AttentionOptions& options) const {

@@ -25,6 +25,11 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
   return out;
 }
 
+// What `size` lacks to be a multiple of `unit`.
+std::int64_t padding_to(std::int64_t size, std::int64_t unit) {
+  return (unit - size % unit) % unit;
+}
+
 }  // namespace
 
 std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
@@ -37,6 +42,7 @@ std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
        "heads of keys and values, a divisor of heads"},
       {"ffn", text(s.ffn), "width inside the feed-forward block"},
       {"vocab", text(s.vocab), "tokens in the vocabulary"},
+      {"vocab_pad", "1", "tables of tokens have a multiple of this many rows"},
       {"seq", text(s.seq), "sequence length"},
       {"attention", s.attention, "plain (scores, softmax, mix) or fused (one operator)"},
   };
@@ -53,15 +59,20 @@ graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std
   const auto vocab = settings.size("vocab");
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
-  const auto tokens = b.embedding("tokens", {batch, seq}, vocab, settings.size("hidden"));
+  const auto padding = padding_to(vocab, settings.size("vocab_pad"));
+  const auto tokens = b.embedding("tokens", {batch, seq}, vocab, settings.size("hidden"), padding);
   auto x = tokens.rows;
   if (!decoder.rope_base) x = b.add_positions(x, std::max(decoder.context, seq));
   for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
     x = b.in(fmt::format("l{}", i)).transformer_layer(x, layer);
   }
   x = b.norm(x, decoder.norm, "final_norm");
-  const auto logits = decoder.tied ? b.add(ops::kLinear, {x, tokens.table}, "logits")
-                                   : b.linear(x, vocab, "logits");
+  auto logits = decoder.tied ? b.add(ops::kLinear, {x, tokens.table}, "logits")
+                             : b.linear(x, vocab + padding, "logits");
+  if (padding > 0) {
+    const ops::Slice of_tokens{.axis = 2, .begin = 0, .size = vocab};
+    logits = b.add(ops::kSlice, of_tokens, {logits}, "logits_of_tokens");
+  }
   return graph.finish({b.classification_loss(logits)});
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "graph/fold.h"
 #include "graph/sequential.h"
@@ -129,6 +130,40 @@ TEST(Models, BatchNormGroups) {
 }
 
 // --- What holds for every network ----------------------------------------------------------------
+
+// Rows that pad a vocabulary change nothing: the loss and the gradients of the others are the same,
+// theirs is zero. (Weights are fed by name and index, so that the real rows are equal.)
+TEST(Models, AVocabularyIsPaddedWithRowsThatNobodySees) {
+  using term::Field;
+  const auto step = [](const Graph& g) {
+    const auto values = graph::run_forward(g, graph::feed_values<Field>(g, 7));
+    auto gradients = graph::run_backward(g, values, graph::loss_seed<Field>(g));
+    return std::pair(values[g.outputs()[0].index()], std::move(gradients));
+  };
+  for (const auto* name : {"gpt2", "llama3_8b"}) {  // with the table as head, and another
+    const auto plain = build(small(name), 2);
+    const auto padded = build(small(name) + ",vocab_pad=8", 2);
+    const auto expected = step(plain);
+    const auto actual = step(padded);
+    EXPECT_EQ(actual.first, expected.first) << name;
+    std::map<std::string, NodeId> by_name;
+    for (auto id : padded.ids()) by_name[padded.node(id).name] = id;
+    int larger = 0;
+    for (auto id : plain.ids()) {
+      if (!is_weight(plain.node(id))) continue;
+      auto wanted = expected.second[id.index()].data;
+      const auto& got = actual.second[by_name.at(plain.node(id).name).index()];
+      const bool has_more = got.data.size() > wanted.size();
+      larger += has_more ? 1 : 0;
+      if (has_more) {
+        EXPECT_EQ(got.shape[0], 16);  // 11 rows and 5
+      }
+      wanted.resize(got.data.size());
+      EXPECT_EQ(got.data, wanted) << name << " " << plain.node(id).name;
+    }
+    EXPECT_EQ(larger, plain.name() == "gpt2" ? 1 : 2);
+  }
+}
 
 TEST(Models, TheBatchIsTheLeadingDimensionOfEveryInput) {
   for (const auto* spec : all_models()) {
