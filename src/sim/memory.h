@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "lower/program.h"
+#include "machine/machine.h"
 
 namespace tandem::sim {
 
@@ -20,5 +22,9 @@ struct Memory {
 };
 
 Memory memory_of(const lower::Program& program);
+
+// The same of the fullest device of each of the machine's groups: what only other groups hold does
+// not count. One entry where all devices are equal.
+std::vector<Memory> memory_by_group(const lower::Program& program, const machine::Machine& machine);
 
 }  // namespace tandem::sim

@@ -10,7 +10,6 @@
 #include "cost/operator_time.h"
 #include "lower/instances.h"
 #include "lower/order.h"
-#include "sim/memory.h"
 
 namespace tandem::sim {
 
@@ -26,6 +25,7 @@ constexpr std::size_t kComputeStream = 0;
 // A class of devices, on its way through its turns.
 struct DeviceClass {
   std::int64_t device = 0;  // that stands for it
+  std::size_t group = 0;    // of the machine, that it is in
   std::vector<lower::Turn> turns;
   std::vector<bool> takes_part;  // by task; empty where it is all of its turns' tasks
   std::size_t turn = 0;
@@ -38,7 +38,9 @@ class Simulator {
  public:
   Simulator(const Program& program, const machine::Machine& machine)
       : program_(program), machine_(machine), levels_(machine.levels.size()), instances_(program) {
-    for (const auto& task : program_.tasks) duration_.push_back(duration_of(task));
+    if (machine_.groups.empty()) devices_.push_back(&machine_.device);
+    for (const auto& group : machine_.groups) devices_.push_back(&group.device);
+    for (const auto& task : program_.tasks) add_durations(task);
     make_classes();
   }
 
@@ -55,10 +57,11 @@ class Simulator {
  private:
   // --- Classes ---------------------------------------------------------------------------------
 
-  // Devices differ in what they do by their place in digits that are idle at several places. In
-  // digits that are idle at 0 only, the device there does the most and stands for the others.
+  // Devices differ in what they do by their place in digits that are idle at several places, and
+  // in how fast by their group. In digits that are idle at 0 only, the device there does the most
+  // and stands for the others.
   void make_classes() {
-    class_digits_ = program_.schedule.digits;
+    class_digits_ = program_.schedule.digits | group_digits(machine_, program_.digits);
     for (const auto& buffer : program_.buffers) {
       for (std::size_t i = 0; i < program_.digits.count(); ++i) {
         const auto role = buffer.layout[i];
@@ -67,6 +70,7 @@ class Simulator {
     }
     for (auto device : program_.digits.group(0, class_digits_)) {
       DeviceClass c{.device = device,
+                    .group = machine_.group_of(device),
                     .turns = {},
                     .takes_part = {},
                     .stream_free = std::vector<Seconds>(1 + 3 * levels_),
@@ -123,7 +127,7 @@ class Simulator {
   bool schedule(std::size_t number, std::uint32_t t, std::int64_t micro_batch) {
     const Task& task = program_.tasks[t];
     auto& c = classes_[number];
-    const Seconds duration = duration_[t];
+    const Seconds duration = duration_[t * devices_.size() + c.group];
     const auto stream = stream_of(task);
     Seconds start;
     for (auto b : task.reads) {
@@ -170,8 +174,10 @@ class Simulator {
     const auto group = program_.digits.group(classes_[number].device, digits);
     auto& meeting = meetings_[{t, micro_batch, class_of(group[0])}];
     if (meeting.there.insert(number).second) meeting.start = std::max(meeting.start, start);
-    const auto expected = std::ranges::count_if(
-        group, [&](std::int64_t device) { return classes_[class_of(device)].takes_part[t]; });
+    const auto expected = std::ranges::count_if(group, [&](std::int64_t device) {
+      const auto& takes_part = classes_[class_of(device)].takes_part;
+      return takes_part.empty() || takes_part[t];
+    });
     if (static_cast<std::ptrdiff_t>(meeting.there.size()) < expected) return std::nullopt;
     return meeting.start;
   }
@@ -198,36 +204,43 @@ class Simulator {
 
   // --- Durations -------------------------------------------------------------------------------
 
-  Seconds duration_of(const Task& task) {
+  // One for the devices of each group.
+  void add_durations(const Task& task) {
     switch (task.kind) {
       case TaskKind::kForward:
       case TaskKind::kBackward:
-        return operator_time(task);
+        return add_work(operator_work(task), program_.pcg.node(task.node).type.dtype);
       case TaskKind::kMove:
       case TaskKind::kSend:
       case TaskKind::kReceive:
-        if (is_halo(task.step.kind)) return halo_time(task);
-        return cost::collective_time(machine_, program_.digits, task.step.kind, task.step.digits,
-                                     moved_bytes(program_, task));
+        return add_for_all(is_halo(task.step.kind)
+                               ? halo_time(task)
+                               : cost::collective_time(machine_, program_.digits, task.step.kind,
+                                                       task.step.digits,
+                                                       moved_bytes(program_, task)));
       case TaskKind::kSeed:
-        return Seconds{};
+        return add_for_all(Seconds{});
       case TaskKind::kAccumulate:
       case TaskKind::kCollect:
-        return streaming_time(task);
+        return add_work(streaming_work(task), program_.buffer(task.writes[0]).dtype);
       case TaskKind::kUpdate:
-        return update_time(task);
+        return add_work(update_work(task), program_.buffer(task.reads[0]).dtype);
     }
     CHECK(false);
   }
 
-  Seconds operator_time(const Task& task) {
-    const auto& node = program_.pcg.node(task.node);
+  void add_for_all(Seconds time) { duration_.insert(duration_.end(), devices_.size(), time); }
+
+  void add_work(const cost::Work& work, DType dtype) {
+    for (const auto* device : devices_) duration_.push_back(cost::task_time(*device, work, dtype));
+  }
+
+  cost::Work operator_work(const Task& task) {
     if (!task.remade) {
       out_.model_flops +=
           work_of(task, [](const ParallelShape& s) { return ParallelShape(s.sizes); }).flops;
     }
-    const auto work = work_of(task, [](const ParallelShape& s) { return s; });
-    return cost::task_time(machine_.device, work, node.type.dtype);
+    return work_of(task, [](const ParallelShape& s) { return s; });
   }
 
   // Of the task on operands of the types that `part` makes of them.
@@ -251,19 +264,19 @@ class Simulator {
   }
 
   // Reads and writes its buffers once.
-  Seconds streaming_time(const Task& task) const {
+  cost::Work streaming_work(const Task& task) const {
     cost::Work work;
     for (auto b : task.reads) work.bytes += program_.buffer(b).bytes();
     for (auto b : task.writes) work.bytes += program_.buffer(b).bytes();
-    return cost::task_time(machine_.device, work, program_.buffer(task.writes[0]).dtype);
+    return work;
   }
 
-  Seconds update_time(const Task& task) const {
+  cost::Work update_work(const Task& task) const {
     const auto& weight = program_.buffer(task.reads[0]);
     const auto& gradient = program_.buffer(task.reads[1]);
-    const auto bytes =
-        cost::update_bytes(weight.bytes(), gradient.bytes(), plan::states(program_.optimizer));
-    return cost::task_time(machine_.device, {.flops = {}, .bytes = bytes}, weight.dtype);
+    return {.flops = {},
+            .bytes = cost::update_bytes(weight.bytes(), gradient.bytes(),
+                                        plan::states(program_.optimizer))};
   }
 
   // --- Sums ------------------------------------------------------------------------------------
@@ -302,13 +315,28 @@ class Simulator {
     out_.compute = most.compute;
     out_.exposed_comm = most.any - most.compute;
     out_.bubble = out_.iteration - most.any;
-    const auto memory = memory_of(program_);
-    out_.memory = memory.peak;
-    out_.persistent = memory.persistent;
+    out_.group_memory = memory_by_group(program_, machine_);
+    for (const auto& memory : out_.group_memory) {
+      if (memory.peak < out_.memory) continue;
+      out_.memory = memory.peak;
+      out_.persistent = memory.persistent;
+    }
     const auto dtype = program_.pcg.node(program_.pcg.outputs()[0]).type.dtype;
-    const Seconds at_peak = out_.model_flops / cost::peak_of(machine_.device, dtype) /
-                            static_cast<double>(program_.digits.devices());
+    const Seconds at_peak = out_.model_flops / all_peaks(dtype);
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
+  }
+
+  // Of all devices together.
+  [[nodiscard]] FlopsPerSecond all_peaks(DType dtype) const {
+    if (machine_.groups.empty()) {
+      return cost::peak_of(machine_.device, dtype) * static_cast<double>(machine_.devices());
+    }
+    FlopsPerSecond out;
+    for (const auto& group : machine_.groups) {
+      out += cost::peak_of(group.device, dtype) *
+             static_cast<double>(group.units * machine_.devices_below(0));
+    }
+    return out;
   }
 
   // The time that at least one of the spans covers.
@@ -328,7 +356,8 @@ class Simulator {
   const machine::Machine& machine_;
   std::size_t levels_;
   lower::Instances instances_;
-  std::vector<Seconds> duration_;  // by task
+  std::vector<const machine::Device*> devices_;  // by group; one where all are equal
+  std::vector<Seconds> duration_;                // by task and group
   machine::DigitMask class_digits_ = 0;
   std::vector<DeviceClass> classes_;
 
