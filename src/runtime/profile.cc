@@ -43,7 +43,7 @@ Extent extent_of(bool quick) {
   if (quick) {
     return {.message_bytes = {4 * kKiB, 64 * kKiB, 1024 * kKiB, 16384 * kKiB, 65536 * kKiB},
             .products = {{512, 512, 512}, {1024, 1024, 1024}, {64, 1024, 1024}},
-            .budget = Seconds{0.08}};
+            .budget = Seconds{0.05}};
   }
   Extent out{.message_bytes = {},
              .products = {{512, 512, 512},
