@@ -158,12 +158,12 @@ Setup resolve_for_training(const Job& job) {
 }
 
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
-  const auto limit = search::memory_limit(setup.machine, setup.options);
+  const auto limits = search::memory_limits(setup.machine, setup.options);
   std::optional<search::Costed> best;
   for (const auto& s :
        strategies::named_strategies(name, setup.graph, setup.digits, setup.options.semantics)) {
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
-                                       setup.options.optimizer, limit);
+                                       setup.options.optimizer, limits);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);
   }
   CHECK(best.has_value(), name);

@@ -101,6 +101,16 @@ Json mappings_json(const machine::Machine& m, const std::string& grid) {
   return out;
 }
 
+// A number, or what messages of some sizes reach.
+Json utilization_json(const machine::Utilization& utilization) {
+  if (utilization.points().empty()) return utilization.at(Bytes{});
+  Json out = Json::array();
+  for (const auto& [size, part] : utilization.points()) {
+    out.push_back({{"bytes", size.value}, {"part", part}});
+  }
+  return out;
+}
+
 Json machine_json(const machine::MachineFile& file) {
   const auto& m = file.machine;
   Json levels = Json::array();
@@ -110,9 +120,13 @@ Json machine_json(const machine::MachineFile& file) {
                       {"bandwidth", l.bandwidth.value},
                       {"shared", l.shared},
                       {"half_duplex", l.half_duplex},
-                      {"utilization", l.utilization},
+                      {"utilization", utilization_json(l.utilization)},
                       {"latency_s", l.latency.value},
                       {"topology", l.topology}});
+    for (const auto& [step, utilization] : l.utilization_of_step) {
+      levels.back()["utilization_of"][std::string(machine::name(step))] =
+          utilization_json(utilization);
+    }
     if (l.name == file.open_level) levels.back()["open"] = true;
   }
   Json groups = Json::array();
@@ -153,10 +167,13 @@ void print_machine(const machine::MachineFile& file) {
   std::cout << "levels\n";
   for (const auto& l : m.levels) {
     const auto count = l.name == file.open_level ? "?" : std::to_string(l.count);
-    std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {:.3g} {}{}, {}\n", l.name, count,
-                             l.topology, bytes_text(l.bandwidth.value), l.utilization,
+    std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {} {}{}, {}\n", l.name, count, l.topology,
+                             bytes_text(l.bandwidth.value), to_text(l.utilization),
                              l.shared ? "shared" : "each", l.half_duplex ? " half duplex" : "",
                              seconds_text(l.latency.value));
+    for (const auto& [step, utilization] : l.utilization_of_step) {
+      std::cout << fmt::format("    {} x {}\n", machine::name(step), to_text(utilization));
+    }
   }
   if (!file.sources.empty()) std::cout << "sources\n";
   for (const auto& source : file.sources) std::cout << "  " << source << "\n";

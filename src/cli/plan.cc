@@ -29,26 +29,26 @@ const search::Costed* best_baseline(const search::Result& result) {
   return best;
 }
 
-std::string smallest_change(const search::Result& result) {
-  return result.smallest.simulation.persistent > result.limit
+std::string smallest_change(const search::Tightest& tightest) {
+  return tightest.needs.persistent > tightest.limit
              ? "more devices: weights and optimizer state alone need more than one has"
              : "a smaller batch, or more devices";
 }
 
-int print_infeasible(const search::Result& result, bool json) {
-  const auto needs = result.smallest.simulation.memory;
-  const auto over = needs - result.limit;
+int print_infeasible(const machine::Machine& machine, const search::Result& result, bool json) {
+  const auto tightest = search::tightest(result.smallest.simulation, result.limits);
+  const auto over = result.smallest.over;
   if (json) {
-    print_json({{"feasible", false},
-                {"limit", fmt::format("device memory: {:.0f} bytes", result.limit.value)},
+    Json out = {{"feasible", false},
+                {"limit", fmt::format("device memory: {:.0f} bytes", tightest.limit.value)},
                 {"over_by_bytes", static_cast<std::int64_t>(over.value)},
-                {"smallest_change", smallest_change(result)}});
+                {"smallest_change", smallest_change(tightest)}};
+    if (!machine.groups.empty()) out["group"] = machine.groups[tightest.group].name;
+    print_json(out);
   }
   std::cerr << fmt::format(
-      "tandem: nothing fits: the smallest plan found needs {} a device and {} may be used "
-      "({} too much); what would help: {}\n",
-      bytes_text(needs.value), bytes_text(result.limit.value), bytes_text(over.value),
-      smallest_change(result));
+      "tandem: nothing fits: the smallest plan found needs {} ({} too much); what would help: {}\n",
+      search::shortage_text(tightest, machine), bytes_text(over.value), smallest_change(tightest));
   return ExitCode::kCannot;
 }
 
@@ -114,14 +114,15 @@ void print_plan(const Setup& setup, const search::Result& result) {
   std::cout << "What every operator's devices do:\n"
             << report::layouts_text(best.mapped, setup.machine, digits);
   const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
+  const auto fullest = search::tightest(s, result.limits);
   std::cout << "\nWhat communicates, per device and step:\n"
             << report::communication_text(program, setup.machine, s);
   std::cout << fmt::format(
       "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} "
       "%.\n",
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
-      seconds_text(s.bubble.value), bytes_text(s.memory.value), bytes_text(result.limit.value),
-      100 * s.mfu);
+      seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
+      bytes_text(fullest.limit.value), 100 * s.mfu);
   if (result.lower_bound) {
     std::cout << fmt::format("At least {} for these layouts. ",
                              seconds_text(result.lower_bound->value));
@@ -133,7 +134,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
 int run_plan(const Flags& flags) {
   const auto setup = resolve(flags.job);
   const auto result = search::search(setup.graph, setup.machine, setup.options);
-  if (!result.best) return print_infeasible(result, flags.json);
+  if (!result.best) return print_infeasible(setup.machine, result, flags.json);
   if (!flags.output.empty())
     write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
   if (flags.json) {
@@ -147,7 +148,7 @@ int run_plan(const Flags& flags) {
 int run_compare(const Flags& flags) {
   const auto setup = resolve(flags.job);
   const auto result = search::search(setup.graph, setup.machine, setup.options);
-  if (!result.best) return print_infeasible(result, flags.json);
+  if (!result.best) return print_infeasible(setup.machine, result, flags.json);
   if (flags.json) {
     print_json(plan_json(setup, result));
   } else {

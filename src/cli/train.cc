@@ -2,16 +2,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/launch.h"
 #include "plan/json.h"
 
 namespace tandem::cli {
@@ -48,16 +45,6 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
-std::filesystem::path worker_path() {
-  auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
-  if (!std::filesystem::exists(path)) {
-    throw UserError(
-        "runtime", "train", "the runtime is not built",
-        "it needs libtorch-dev, libopenmpi-dev and openmpi-bin; `./tandem train` installs them");
-  }
-  return path;
-}
-
 plan::Plan choose_plan(const Flags& flags) {
   if (flags.job.model_text.ends_with(".json")) {
     for (const auto& flag : flags.not_with_a_plan) {
@@ -66,9 +53,7 @@ plan::Plan choose_plan(const Flags& flags) {
     return plan::parse_plan(read_file(flags.job.model_text), flags.job.model_text);
   }
   Job job = flags.job;
-  const auto devices = flags.devices > 0
-                           ? flags.devices
-                           : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  const auto devices = flags.devices > 0 ? flags.devices : default_processes();
   job.machine_text = fmt::format("local:{}", devices);
   const auto setup = resolve_for_training(job);
   if (flags.strategy.empty()) {
@@ -79,35 +64,16 @@ plan::Plan choose_plan(const Flags& flags) {
     }
     return make_plan(setup, *result.best);
   }
+  const auto limits = search::memory_limits(setup.machine, setup.options);
   const auto costed = cost_named_strategy(setup, flags.strategy);
   if (!costed.feasible) {
     throw UserError(
         "plan", costed.name,
-        fmt::format("needs {} a process and {} may be used",
-                    bytes_text(costed.simulation.memory.value),
-                    bytes_text(search::memory_limit(setup.machine, setup.options).value)),
+        fmt::format("needs {}", search::shortage_text(search::tightest(costed.simulation, limits),
+                                                      setup.machine)),
         "--memory, a smaller batch or more devices");
   }
   return make_plan(setup, costed);
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-// Runs the command and returns what it prints on standard output.
-std::string capture(const std::string& command) {
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw UserError("runtime", "mpirun", "cannot be started");
-  std::string out;
-  std::array<char, 4096> chunk{};
-  while (const auto n = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    out.append(chunk.data(), n);
-  if (pclose(pipe) != 0)
-    throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
-  return out;
 }
 
 // Throws UserError when this computer cannot run the plan.
@@ -124,28 +90,16 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
     throw UserError("runtime", "train", "cannot pass blocks round rings yet",
                     "a strategy without ring");
   }
-  // More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
-  const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  if (devices <= 8 * cores) return;
-  throw UserError("runtime", plan.machine,
-                  fmt::format("needs {} processes and this computer has {} cores", devices, cores),
-                  "plan for local:N");
-}
-
-std::string worker_command(const TemporaryFile& plan, std::int64_t devices, const Flags& flags) {
-  const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
-  const std::string progress = isatty(STDERR_FILENO) != 0 ? "yes" : "no";
-  return fmt::format(
-      "mpirun {} --oversubscribe --bind-to none -np {} {} {} --steps {} --seed {} --progress {}",
-      as_root, devices, quoted(worker_path().string()), quoted(plan.path()), flags.steps,
-      flags.seed, progress);
+  check_starts_here(plan.machine, devices, "plan for local:N");
 }
 
 Json train(const plan::Plan& plan, const Flags& flags) {
   const auto devices = machine::load_machine(plan.machine).devices();
   check_runs_here(plan, devices);
   const TemporaryFile file(plan::to_json(plan));
-  Json out = Json::parse(capture(worker_command(file, devices, flags)), nullptr, false);
+  const auto arguments = fmt::format("{} --steps {} --seed {} {}", quoted(file.path()), flags.steps,
+                                     flags.seed, progress_flag());
+  Json out = Json::parse(run_worker(devices, arguments), nullptr, false);
   if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
   out["predicted_step_s"] = plan.iteration.value;
   out.update(echo(plan));
@@ -167,7 +121,7 @@ void print(const Json& result) {
 }
 
 void run(const Flags& flags) {
-  worker_path();
+  check_worker_is_built("train");
   const auto result = train(choose_plan(flags), flags);
   if (flags.json) {
     print_json(result);

@@ -16,15 +16,21 @@ using machine::Pattern;
 
 // One level that the group spans, seen from the inside out.
 struct Span {
-  double size;               // units of the group at this level
-  double inside;             // the group's devices within one such unit
-  BytesPerSecond bandwidth;  // of one device, when all send in the pattern
-  Seconds latency;           // of a step of it
+  double size;           // units of the group at this level
+  double inside;         // the group's devices within one such unit
+  BytesPerSecond rated;  // of one device, when all send in the pattern
+  Seconds latency;       // of a step of it
+  const machine::Level& level;
+  Step kind;
 
+  // What of `rated` is reached when every device has so many bytes in it.
+  [[nodiscard]] BytesPerSecond bandwidth(Bytes message) const {
+    return rated * level.utilization_in(kind).at(message);
+  }
   // Of one device per group and unit, when only that one sends. The devices of a unit that are not
   // in the group are in groups of their own, which do the same at the same time.
-  [[nodiscard]] BytesPerSecond lone_bandwidth(bool shared) const {
-    return shared ? bandwidth * inside : bandwidth;
+  [[nodiscard]] BytesPerSecond lone_bandwidth(Bytes message) const {
+    return level.shared ? bandwidth(message) * inside : bandwidth(message);
   }
 };
 
@@ -43,29 +49,29 @@ machine::Passage passage(const Machine& machine, const Digits& digits, machine::
   return level.network->passage(pattern, sizes, mask);
 }
 
-// Calls visit(span, level) for each level that the group spans, innermost first.
+// Calls visit(span) for each level that the group spans, innermost first.
 template <class Visit>
 void for_each_span(const Machine& machine, const Digits& digits, machine::DigitMask group,
-                   Pattern pattern, Visit&& visit) {
+                   Step kind, Pattern pattern, Visit&& visit) {
   double inside = 1;
   for (std::size_t l = machine.levels.size(); l-- > 0;) {
     const auto size = static_cast<double>(digits.group_size(group, l));
     if (size == 1) continue;
     const auto& level = machine.levels[l];
     const auto [load, latency] = passage(machine, digits, group, pattern, l);
-    visit(Span{size, inside, machine.bandwidth_per_device(l) * level.utilization / load, latency},
-          level);
+    visit(Span{size, inside, machine.bandwidth_per_device(l) / load, latency, level, kind});
     inside *= size;
   }
 }
 
 // Reduce-scatter: a ring on each level, over what the levels inside have left of every device's
 // bytes. All-gather is the same backwards.
-Seconds ring_pass(const Machine& machine, const Digits& digits, machine::DigitMask group,
+Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
                   Bytes bytes) {
   Seconds total;
-  for_each_span(machine, digits, group, Pattern::kRing, [&](const Span& s, const machine::Level&) {
-    total += (s.size - 1) / s.size * (bytes / s.inside) / s.bandwidth + (s.size - 1) * s.latency;
+  for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const Span& s) {
+    const Bytes left = bytes / s.inside;
+    total += (s.size - 1) / s.size * left / s.bandwidth(left) + (s.size - 1) * s.latency;
   });
   return total;
 }
@@ -75,32 +81,31 @@ Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitM
                    Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Seconds total;
-  for_each_span(
-      machine, digits, group, Pattern::kAllToAll, [&](const Span& s, const machine::Level&) {
-        total += bytes * ((s.size - 1) * s.inside / n) / s.bandwidth + (s.size - 1) * s.latency;
-      });
+  for_each_span(machine, digits, group, Step::kAllToAll, Pattern::kAllToAll, [&](const Span& s) {
+    const auto crossing = (s.size - 1) * s.inside / n;
+    total += bytes * crossing / s.bandwidth(bytes) + (s.size - 1) * s.latency;
+  });
   return total;
 }
 
 // Broadcast: a pipelined chain on each level, one device per unit passing everything on.
-Seconds chain(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
+Seconds chain(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
+              Bytes bytes) {
   Seconds total;
-  for_each_span(machine, digits, group, Pattern::kChain,
-                [&](const Span& s, const machine::Level& level) {
-                  total += bytes / s.lone_bandwidth(level.shared) + (s.size - 1) * s.latency;
-                });
+  for_each_span(machine, digits, group, kind, Pattern::kChain, [&](const Span& s) {
+    total += bytes / s.lone_bandwidth(bytes) + (s.size - 1) * s.latency;
+  });
   return total;
 }
 
 // Scatter: the root sends each other device its part, all through the outermost link.
-Seconds from_root(const Machine& machine, const Digits& digits, machine::DigitMask group,
+Seconds from_root(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
                   Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Seconds total;
-  for_each_span(machine, digits, group, Pattern::kFromRoot,
-                [&](const Span& s, const machine::Level& level) {
-                  total = (n - 1) / n * bytes / s.lone_bandwidth(level.shared) + s.latency;
-                });
+  for_each_span(machine, digits, group, kind, Pattern::kFromRoot, [&](const Span& s) {
+    total = (n - 1) / n * bytes / s.lone_bandwidth(bytes) + s.latency;
+  });
   return total;
 }
 
@@ -109,16 +114,18 @@ struct Link {
   Seconds latency;
 };
 
-// Of one device on the outermost level, while all send to one other.
-Link outermost_link(const Machine& machine, const Digits& digits, machine::DigitMask group) {
+// Of one device on the outermost level, while all send so many bytes to one other.
+Link outermost_link(const Machine& machine, const Digits& digits, Step kind,
+                    machine::DigitMask group, Bytes bytes) {
   const auto l = outermost_level(digits, group);
   const auto [load, latency] = passage(machine, digits, group, Pattern::kChain, l);
-  return {machine.bandwidth_per_device(l) * machine.levels[l].utilization / load, latency};
+  const auto utilization = machine.levels[l].utilization_in(kind).at(bytes);
+  return {machine.bandwidth_per_device(l) * utilization / load, latency};
 }
 
 // Every device of one place to the device at the other, while all other pairs do the same.
 Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
-  const auto link = outermost_link(machine, digits, group);
+  const auto link = outermost_link(machine, digits, Step::kSend, group, bytes);
   return bytes / link.bandwidth + link.latency;
 }
 
@@ -128,18 +135,18 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
                         machine::DigitMask group, Bytes bytes) {
   switch (kind) {
     case Step::kAllReduce:
-      return 2 * ring_pass(machine, digits, group, bytes);
+      return 2 * ring_pass(machine, digits, kind, group, bytes);
     case Step::kReduceScatter:
     case Step::kAllGather:
-      return ring_pass(machine, digits, group, bytes);
+      return ring_pass(machine, digits, kind, group, bytes);
     case Step::kAllToAll:
       return all_to_all(machine, digits, group, bytes);
     case Step::kReduce:
     case Step::kBroadcast:
-      return chain(machine, digits, group, bytes);
+      return chain(machine, digits, kind, group, bytes);
     case Step::kGather:
     case Step::kScatter:
-      return from_root(machine, digits, group, bytes);
+      return from_root(machine, digits, kind, group, bytes);
     case Step::kSend:
     case Step::kShift:
       return send(machine, digits, group, bytes);
@@ -152,8 +159,17 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
 Seconds halo_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   Bytes bytes, std::int64_t messages) {
   if (messages == 0) return {};
-  const auto link = outermost_link(machine, digits, group);
+  const auto link = outermost_link(machine, digits, Step::kHalo, group, bytes);
   return bytes / link.bandwidth + static_cast<double>(messages) * link.latency;
+}
+
+bool is_affine(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group) {
+  for (std::size_t l = 0; l < machine.levels.size(); ++l) {
+    if (digits.group_size(group, l) > 1 && !machine.levels[l].utilization_in(kind).is_constant()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::size_t outermost_level(const Digits& digits, machine::DigitMask group) {

@@ -1,8 +1,9 @@
 // The time of a collective over a group of devices, given by the machine digits it spans.
 //
 // Hierarchical: inner levels first, each level moving what is left after the ones inside it
-// (ring formulas on every level), with a level's bandwidth shared as the machine says and divided
-// by how full its fullest link gets (machine/topology.h).
+// (ring formulas on every level), with a level's bandwidth shared as the machine says, utilized as
+// far as messages of that size do, and divided by how full its fullest link gets
+// (machine/topology.h).
 #pragma once
 
 #include "machine/digits.h"
@@ -17,6 +18,10 @@ namespace tandem::cost {
 // crosses one level, the outermost at which the two differ.
 Seconds collective_time(const machine::Machine& machine, const machine::Digits& digits,
                         machine::Step kind, machine::DigitMask group, Bytes bytes);
+
+// Is that time latency + bytes x a constant? Not where a level's utilization is a curve.
+bool is_affine(const machine::Machine& machine, const machine::Digits& digits, machine::Step kind,
+               machine::DigitMask group);
 
 // The time of exchanging halos: `bytes` and `messages` are what one device gets at the most. All of
 // it as if it crossed the group's outermost level.

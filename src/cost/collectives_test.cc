@@ -161,7 +161,48 @@ TEST(CollectiveTime, LinksToOneSwitchAreASwitch) {
 TEST(CollectiveTime, LocalMachineMeetsItsMeasurements) {
   const auto local = machine::load_machine("local:2");
   const auto all = Digits(local).all();
-  EXPECT_NEAR(seconds(local, Step::kAllReduce, all, 64 << 20), 32.0e-3, 0.3e-3);
+  EXPECT_NEAR(seconds(local, Step::kAllReduce, all, 64 << 10), 16.3e-6, 0.1e-6);
+  EXPECT_NEAR(seconds(local, Step::kAllReduce, all, 1 << 20), 187e-6, 1e-6);
+  EXPECT_NEAR(seconds(local, Step::kAllReduce, all, 64 << 20), 33.5e-3, 0.1e-3);
+  EXPECT_NEAR(seconds(local, Step::kAllToAll, all, 1 << 20), 175e-6, 1e-6);
+  EXPECT_NEAR(seconds(local, Step::kSend, all, 1 << 20), 84.5e-6, 1e-6);
+}
+
+// By the size that one device has on the level: what the levels inside have left of it.
+TEST(CollectiveTime, FollowsAUtilizationCurve) {
+  using Points = std::vector<machine::Utilization::Point>;
+  auto curved = flat();
+  curved.levels[0].utilization =
+      machine::Utilization(Points{{Bytes{1e4}, 0.25}, {Bytes{4e6}, 0.5}, {Bytes{1e8}, 0.05}});
+  for (const auto kind : kCollectives) {
+    EXPECT_DOUBLE_EQ(seconds(curved, kind, 0b11, 4e6), seconds(flat(), kind, 0b11, 4e6));
+    auto slow = flat();
+    slow.levels[0].utilization = 0.05;
+    EXPECT_DOUBLE_EQ(seconds(curved, kind, 0b11, 1e9), seconds(slow, kind, 0b11, 1e9));
+    double last = 0;
+    for (double bytes = 1; bytes < 1e9; bytes *= 2) {
+      EXPECT_GT(seconds(curved, kind, 0b11, bytes), last) << name(kind) << bytes;
+      last = seconds(curved, kind, 0b11, bytes);
+    }
+  }
+  // Four devices inside a node leave each a quarter.
+  auto outer = nested();
+  outer.levels[0].utilization = machine::Utilization(Points{{Bytes{2e6}, 0.5}, {Bytes{8e6}, 0.1}});
+  EXPECT_NEAR(seconds(outer, Step::kAllReduce, kAll, 8e6), 2 * (0.153e-3 + 2 * 0.5e-3 + 0.1e-3),
+              1e-12);
+  EXPECT_FALSE(is_affine(outer, Digits(outer), Step::kAllReduce, kAll));
+  EXPECT_TRUE(is_affine(outer, Digits(outer), Step::kAllReduce, kInside));
+  EXPECT_TRUE(is_affine(nested(), Digits(nested()), Step::kAllReduce, kAll));
+}
+
+TEST(CollectiveTime, AUtilizationMayBeOfOneCollective) {
+  auto m = nested();
+  m.levels[1].utilization_of_step[Step::kAllReduce] = 0.5;
+  for (const auto kind : kCollectives) {
+    const double slower = kind == Step::kAllReduce ? 2 * 0.15e-3 : 0;
+    EXPECT_NEAR(seconds(m, kind, kInside, 8e6), seconds(nested(), kind, kInside, 8e6) + slower,
+                1e-12);
+  }
 }
 
 TEST(OutermostLevel, IsThatOfTheFirstDigit) {

@@ -142,4 +142,21 @@ Seconds task_time(const machine::Device& device, const Work& work, DType dtype) 
   return std::max(compute, memory) + device.launch;
 }
 
+Seconds slowest_task_time(const machine::Machine& machine, const machine::Digits& digits,
+                          const machine::Layout& layout, const Work& work, DType dtype) {
+  if (machine.groups.empty()) return task_time(machine.device, work, dtype);
+  // One device stands for those alike in the digits that tell groups apart.
+  const auto tell = group_digits(machine, digits);
+  auto held = layout;
+  for (std::size_t i = 0; i < held.count(); ++i) {
+    if ((tell >> i & 1U) == 0) held.set(i, machine::DigitRole::kReplica);
+  }
+  Seconds out;
+  for (const auto device : digits.group(0, tell)) {
+    if (!holds(held, digits, device)) continue;
+    out = std::max(out, task_time(machine.device_of(device), work, dtype));
+  }
+  return out;
+}
+
 }  // namespace tandem::cost

@@ -1,6 +1,7 @@
 // The time of one operator's task on one device: a roofline with launch overhead.
 #pragma once
 
+#include "machine/layout.h"
 #include "machine/machine.h"
 #include "ops/signature.h"
 #include "tensor/tensor_type.h"
@@ -33,5 +34,9 @@ FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
 
 // max(flops / (peak x utilization), bytes / (bandwidth x utilization)) + launch.
 Seconds task_time(const machine::Device& device, const Work& work, DType dtype);
+
+// Of the slowest device that holds a part of a tensor in this layout: where all work on theirs.
+Seconds slowest_task_time(const machine::Machine& machine, const machine::Digits& digits,
+                          const machine::Layout& layout, const Work& work, DType dtype);
 
 }  // namespace tandem::cost

@@ -1,5 +1,7 @@
 #include "machine/digits.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace tandem::machine {
@@ -66,6 +68,24 @@ std::vector<std::int64_t> Digits::group(std::int64_t slot, DigitMask mask) const
     members = std::move(next);
   }
   return members;
+}
+
+DigitMask group_digits(const Machine& machine, const Digits& digits) {
+  std::vector<std::int64_t> bounds;  // the first device of each group
+  std::int64_t first = 0;
+  for (const auto& group : machine.groups) {
+    bounds.push_back(first);
+    first += group.units * machine.devices_below(0);
+  }
+  DigitMask mask = 0;
+  std::int64_t block = digits.devices();  // of devices alike in the digits taken
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if ((digits.time() >> i & 1U) != 0) continue;
+    if (std::ranges::all_of(bounds, [&](auto bound) { return bound % block == 0; })) break;
+    mask |= DigitMask{1} << i;
+    block /= digits[i].size;
+  }
+  return mask;
 }
 
 }  // namespace tandem::machine

@@ -67,4 +67,8 @@ class Digits {
   std::int64_t micro_batches_ = 1;
 };
 
+// The outermost digits that tell in which group a device is: devices alike in these are of one
+// group. None where all devices are equal.
+DigitMask group_digits(const Machine& machine, const Digits& digits);
+
 }  // namespace tandem::machine

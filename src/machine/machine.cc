@@ -9,6 +9,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "machine/embedded.h"
@@ -42,18 +43,10 @@ bool is_path(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".machine");
 }
 
-// The figures of `local` as they were measured on this computer, where somebody has left them.
 std::optional<std::string> measured_local() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (!variable("TANDEM_NO_CACHE").empty()) return std::nullopt;
-  auto folder = variable("XDG_CACHE_HOME");
-  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
-  const auto path = folder + "/tandem/local.machine";
+  const auto path = measured_local_path();
   std::error_code ignored;
-  if (folder.empty() || !std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
+  if (path.empty() || !std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
   return path;
 }
 
@@ -123,13 +116,18 @@ std::int64_t Machine::devices_below(std::size_t l) const {
   return n;
 }
 
-const Device& Machine::device_of(std::int64_t device) const {
+std::size_t Machine::group_of(std::int64_t device) const {
+  if (groups.empty()) return 0;
   auto unit = device / devices_below(0);
-  for (const auto& group : groups) {
-    if (unit < group.units) return group.device;
-    unit -= group.units;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (unit < groups[g].units) return g;
+    unit -= groups[g].units;
   }
-  return this->device;
+  CHECK(false, device);
+}
+
+const Device& Machine::device_of(std::int64_t device) const {
+  return groups.empty() ? this->device : groups[group_of(device)].device;
 }
 
 BytesPerSecond Machine::bandwidth_per_device(std::size_t l) const {
@@ -158,6 +156,17 @@ Device weakest(const std::vector<DeviceGroup>& groups) {
   return out;
 }
 
+std::string measured_local_path() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (!variable("TANDEM_NO_CACHE").empty()) return "";
+  auto folder = variable("XDG_CACHE_HOME");
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
+  return folder.empty() ? "" : folder + "/tandem/local.machine";
+}
+
 Machine load_machine(const std::string& name) {
   const auto named = resolve(name);
   return parse_machine(named.text, named.source, named.size);
@@ -181,11 +190,23 @@ Hash hash_of(const Machine& machine) {
       add(v);
     }
   };
+  const auto add_utilization = [&](const Utilization& utilization) {
+    add(utilization.at(Bytes{}));
+    for (const auto& point : utilization.points()) {
+      add(point.size.value);
+      add(point.part);
+    }
+  };
   add_device(machine.device);
   for (const auto& l : machine.levels) {
-    for (double v : {static_cast<double>(l.count), l.bandwidth.value, l.latency.value,
-                     l.shared ? 1.0 : 0.0, l.utilization}) {
+    for (double v :
+         {static_cast<double>(l.count), l.bandwidth.value, l.latency.value, l.shared ? 1.0 : 0.0}) {
       add(v);
+    }
+    add_utilization(l.utilization);
+    for (const auto& [step, utilization] : l.utilization_of_step) {
+      add(static_cast<double>(step));
+      add_utilization(utilization);
     }
     if (l.network != nullptr) h = hash_combine(h, l.network->hash());
   }

@@ -7,8 +7,8 @@
 // own. The units are joined by one switch, or as `network` says; then each device inside a unit has
 // such a network of its own, unless it is shared.
 //
-// Units of the outermost level may have different devices. Who plans for all devices at once plans
-// for the weakest: `device` is as slow and small as any, in every respect.
+// Units of the outermost level may have different devices, in groups. What runs on several takes as
+// long as on the slowest of them; `device` is as slow and small as any, in every respect.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,9 @@
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "machine/step.h"
 #include "machine/topology.h"
+#include "machine/utilization.h"
 #include "tensor/dtype.h"
 
 namespace tandem::machine {
@@ -43,10 +45,16 @@ struct Level {
   BytesPerSecond bandwidth;  // one direction
   Seconds latency;
   bool shared = false;
-  double utilization = 1;                            // of bandwidth, for a long message
+  Utilization utilization = 1;                           // of bandwidth, by what a device has in it
+  std::map<Step, Utilization> utilization_of_step = {};  // of those for which it is another
   bool half_duplex = false;                          // sending and receiving share the bandwidth
   std::string topology = "switch";                   // as the file says it: "torus 4x4"
   std::shared_ptr<const Network> network = nullptr;  // null: one full-duplex switch
+
+  [[nodiscard]] const Utilization& utilization_in(Step step) const {
+    const auto at = utilization_of_step.find(step);
+    return at == utilization_of_step.end() ? utilization : at->second;
+  }
 };
 
 // Units of the outermost level that have the same device.
@@ -76,7 +84,9 @@ struct Machine {
   std::vector<NamedMapping> mappings;
 
   [[nodiscard]] std::int64_t devices() const;
-  // What the device with this number is.
+  // The number of the group that the device with this number is in; 0 where there are none.
+  [[nodiscard]] std::size_t group_of(std::int64_t device) const;
+  // What that device is.
   [[nodiscard]] const Device& device_of(std::int64_t device) const;
   // Devices inside one unit of level `l`.
   [[nodiscard]] std::int64_t devices_below(std::size_t l) const;
@@ -94,9 +104,13 @@ inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size = 0);
 
 // "summit:8", "local:2", or the path of a machine file, which may also take a size: "my.machine:4".
-// `local` is the file $XDG_CACHE_HOME/tandem/local.machine (by default in ~/.cache) where there is
-// one and TANDEM_NO_CACHE is not set, else built in.
+// `local` is the file measured_local_path() where there is one, else built in.
 Machine load_machine(const std::string& name);
+
+// Where the figures of `local` lie once they are measured on this computer (`tandem profile`):
+// $XDG_CACHE_HOME/tandem/local.machine, by default in ~/.cache. Empty where there is no such folder
+// or TANDEM_NO_CACHE is set.
+std::string measured_local_path();
 
 // Of every number, so that a plan can tell for which machine it was made.
 Hash hash_of(const Machine& machine);

@@ -136,6 +136,66 @@ TEST(TopologyText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
 }
 
+TEST(UtilizationText, IsOneNumberOrOneForEachSize) {
+  EXPECT_EQ(parse_machine(with("utilization 0.9"), "toy.machine").levels[0].utilization.at(Bytes{}),
+            0.9);
+  const auto m = parse_machine(
+      with("utilization 0.5 at 64 KiB\nutilization 1 at 1 MB\nutilization 0.2 at 64 MB"),
+      "toy.machine");
+  const auto& points = m.levels[0].utilization.points();
+  ASSERT_EQ(points.size(), 3U);
+  EXPECT_EQ(points[0].size, Bytes{65536});
+  EXPECT_EQ(points[2].part, 0.2);
+  EXPECT_EQ(m.levels[0].utilization.at(Bytes{64e6}), 0.2);
+  EXPECT_NE(hash_of(m), hash_of(parse_machine(with("utilization 0.5"), "toy.machine")));
+}
+
+TEST(UtilizationText, MayBeOfOneCollective) {
+  const auto m = parse_machine(with("utilization all_reduce 0.5 at 64 KiB\nutilization 0.8\n"
+                                    "utilization all_reduce 0.25 at 1 MB\nutilization send 1"),
+                               "toy.machine");
+  const auto& level = m.levels[0];
+  EXPECT_EQ(level.utilization_in(Step::kAllReduce).at(Bytes{1e6}), 0.25);
+  EXPECT_EQ(level.utilization_in(Step::kSend).at(Bytes{1e6}), 1);
+  EXPECT_EQ(level.utilization_in(Step::kAllGather).at(Bytes{1e6}), 0.8);
+  EXPECT_NE(hash_of(m), hash_of(parse_machine(with("utilization 0.8"), "toy.machine")));
+}
+
+TEST(UtilizationText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+  struct Case {
+    std::string_view lines, error;
+  };
+  const Case cases[] = {
+      {"utilization 0.5\nutilization 0.5 at 1 MB",
+       "toy.machine:14: level node: utilization 0.5 at 1 MB: 'utilization' stands twice "
+       "(one for all sizes, or lines that all end like 'at 64 KiB')"},
+      {"utilization send 0.5 at 1 MB\nutilization send 0.5",
+       "toy.machine:14: level node: utilization send 0.5: 'utilization' stands twice "
+       "(one for all sizes, or lines that all end like 'at 64 KiB')"},
+      {"utilization 0.5 at 1 MB\nutilization 0.5 at 1 MB",
+       "toy.machine:14: utilization 0.5 at 1 MB: sizes must grow from line to line"},
+      {"utilization 0.5 at 1 MB\nutilization 0.9 at 1.5 MB",
+       "toy.machine:14: utilization 0.9 at 1.5 MB: 1.5 MB would take less time than 1 MB "
+       "(which reach 0.5)"},
+      {"utilization 0.5 at big",
+       "toy.machine:13: utilization at big: expected an amount like '16 GB' "
+       "(units: B, KB, MB, GB, TB, KiB, MiB, GiB)"},
+      {"utilization 0.5 at",
+       "toy.machine:13: utilization at: expected an amount like '16 GB' "
+       "(units: B, KB, MB, GB, TB, KiB, MiB, GiB)"},
+      {"utilization slice 0.5",
+       "toy.machine:13: utilization slice 0.5: there is no collective 'slice' "
+       "(all_reduce, all_gather, reduce_scatter, all_to_all, send, ...)"},
+      {"utilization",
+       "toy.machine:13: utilization: expected a fraction like '0.8' "
+       "(a number without a unit)"},
+      {"utilization 2 at 1 MB",
+       "toy.machine:13: utilization 2: must not be greater than 1 "
+       "(the part of the rated value that is reached in practice, like '0.8')"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
+}
+
 TEST(TopologyText, OnlySwitchesJoinVeryManyUnits) {
   const auto text = [](std::string_view topology) {
     return kDevice + "level node ?\n  bandwidth 10 GB/s\n  latency 2 us\ntopology " +

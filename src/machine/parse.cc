@@ -12,6 +12,7 @@
 #include "machine/mapping.h"
 #include "machine/number.h"
 #include "machine/topology_text.h"
+#include "machine/utilization_text.h"
 
 namespace tandem::machine {
 
@@ -46,7 +47,6 @@ const NumberField<Device> kDeviceFields[] = {
 const NumberField<Level> kLevelFields[] = {
     {"bandwidth", kRate, true, false, [](Level& l, double v) { l.bandwidth = BytesPerSecond{v}; }},
     {"latency", kTime, true, true, [](Level& l, double v) { l.latency = Seconds{v}; }},
-    {"utilization", kFraction, false, false, [](Level& l, double v) { l.utilization = v; }},
 };
 
 constexpr std::array<std::string_view, 6> kKeywords = {"machine", "usage", "doc",
@@ -93,6 +93,7 @@ class Parser {
   struct LevelText {
     Place place;
     TopologyText topology;
+    UtilizationText utilization;
   };
   struct GroupText {
     Place place;
@@ -170,7 +171,7 @@ class Parser {
     }
     level.count = rest[1] == "?" ? open_count(level.name) : count_in(level.name, rest[1]);
     machine_.levels.push_back(level);
-    levels_.push_back({place_, {}});
+    levels_.push_back({place_, {}, {}});
     open("level " + level.name);
   }
 
@@ -221,6 +222,7 @@ class Parser {
       }
     } else {
       require<Level>(kLevelFields);
+      levels_.back().utilization.join(machine_.levels.back());
     }
     owner_.clear();
   }
@@ -248,6 +250,7 @@ class Parser {
       return read_number_field<Device>(kDeviceFields, devices_.back().device, name, rest);
     }
     if (TopologyText::is_keyword(name)) return levels_.back().topology.read(place_, name, rest);
+    if (name == "utilization") return levels_.back().utilization.read(place_, owner_, rest);
     if (name == "group") return read_group(rest);
     auto& level = machine_.levels.back();
     if (name == "bandwidth") {
@@ -269,7 +272,7 @@ class Parser {
     if (field == fields.end()) {
       std::vector<std::string> known;
       for (const auto& f : fields) known.emplace_back(f.name);
-      for (const auto* other : {"topology", "group"}) {
+      for (const auto* other : {"utilization", "topology", "group"}) {
         if (!in_device_) known.emplace_back(other);
       }
       if (in_device_) known.emplace_back("peak");

@@ -5,46 +5,6 @@
 
 namespace tandem::machine {
 
-std::string_view name(Step s) {
-  switch (s) {
-    case Step::kSlice:
-      return "slice";
-    case Step::kDrop:
-      return "drop";
-    case Step::kMask:
-      return "mask";
-    case Step::kPad:
-      return "pad";
-    case Step::kZero:
-      return "zero";
-    case Step::kAllReduce:
-      return "all_reduce";
-    case Step::kReduceScatter:
-      return "reduce_scatter";
-    case Step::kAllGather:
-      return "all_gather";
-    case Step::kAllToAll:
-      return "all_to_all";
-    case Step::kReduce:
-      return "reduce";
-    case Step::kGather:
-      return "gather";
-    case Step::kBroadcast:
-      return "broadcast";
-    case Step::kScatter:
-      return "scatter";
-    case Step::kSend:
-      return "send";
-    case Step::kShift:
-      return "shift";
-    case Step::kHalo:
-      return "halo";
-    case Step::kHaloReduce:
-      return "halo_reduce";
-  }
-  CHECK(false);
-}
-
 namespace {
 
 constexpr auto kReplica = DigitRole::kReplica;

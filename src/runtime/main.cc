@@ -1,8 +1,9 @@
 // tandem_worker: one process of a parallel run. Started by mpirun, one rank a device:
 //
 //   mpirun -np 2 tandem_worker plan.json --steps 10 --seed 0
+//   mpirun -np 2 tandem_worker --profile quick
 //
-// Rank 0 prints one JSON document: the losses, the times, the memory.
+// Rank 0 prints one JSON document: the losses, the times, the memory; or what was measured.
 #include <ATen/Parallel.h>
 #include <mpi.h>
 #include <sys/resource.h>
@@ -18,12 +19,14 @@
 #include <optional>
 
 #include "base/text.h"
+#include "cost/profile.h"
 #include "lower/lower.h"
 #include "machine/machine.h"
 #include "plan/json.h"
 #include "runtime/aten.h"
 #include "runtime/environment.h"
 #include "runtime/executor.h"
+#include "runtime/profile.h"
 
 namespace tandem::runtime {
 namespace {
@@ -32,7 +35,9 @@ using Json = nlohmann::json;
 
 constexpr const char* kUsage =
     "usage: mpirun -np DEVICES tandem_worker PLAN.json [--steps K] [--seed S] [--lr X] "
-    "[--momentum no] [--deadline SECONDS] [--progress yes|no]";
+    "[--momentum no] [--deadline SECONDS] [--progress yes|no]\n"
+    "       mpirun -np DEVICES tandem_worker --profile full|quick [--deadline SECONDS] [--progress "
+    "yes|no]";
 
 struct UsageError {
   std::string message;
@@ -40,11 +45,12 @@ struct UsageError {
 
 struct Arguments {
   std::string plan;
+  std::string profile;  // "full" or "quick": measure, in place of a plan
   std::int64_t steps = 10;
   std::int64_t seed = 0;
   std::optional<double> rate;   // default: by optimizer
-  std::int64_t deadline = 600;  // seconds for loading, and for each step
-  bool progress = false;        // a line on standard error that counts steps
+  std::int64_t deadline = 600;  // seconds for loading, and for each step or measurement
+  bool progress = false;        // a line on standard error that counts them
 };
 
 Arguments parse_arguments(std::span<char*> argv) {
@@ -75,6 +81,9 @@ Arguments parse_arguments(std::span<char*> argv) {
     } else if (flag == "--progress") {
       if (value != "yes" && value != "no") throw bad("say 'yes' or 'no'");
       out.progress = value == "yes";
+    } else if (flag == "--profile") {
+      if (value != "full" && value != "quick") throw bad("say 'full' or 'quick'");
+      out.profile = value;
     } else if (flag == "--lr") {
       out.rate = parse_double(value);
       if (!out.rate || !(*out.rate >= 0)) throw bad("it is a number of at least 0");
@@ -84,7 +93,7 @@ Arguments parse_arguments(std::span<char*> argv) {
       throw UsageError{fmt::format("there is no flag {}", flag)};
     }
   }
-  if (out.plan.empty()) throw UsageError{"no plan is given"};
+  if (out.plan.empty() == out.profile.empty()) throw UsageError{"give a plan or --profile"};
   return out;
 }
 
@@ -222,7 +231,20 @@ Json report(const plan::Plan& plan, const World& world, const Measurements& meas
           {"batch", plan.batch}};
 }
 
-int run(const Arguments& arguments, const World& world) {
+int profile(const Arguments& arguments, const World& world) {
+  if (world.size < 2) throw UsageError{"--profile needs at least two processes"};
+  const Deadline deadline(arguments.deadline);
+  const bool progress = arguments.progress && world.rank == 0;
+  const auto measured = measure(arguments.profile == "quick", [&](double done) {
+    deadline.renew();
+    if (progress) std::cerr << fmt::format("\rmeasuring: {:.0f} % ", 100 * done) << std::flush;
+  });
+  if (progress) std::cerr << "\r" << std::flush;
+  if (world.rank == 0) std::cout << cost::to_json(measured).dump(1) << std::endl;
+  return 0;
+}
+
+int run_plan(const Arguments& arguments, const World& world) {
   const Deadline deadline(arguments.deadline);
   plan::Plan plan;
   std::optional<lower::Program> program;
@@ -232,8 +254,6 @@ int run(const Arguments& arguments, const World& world) {
   });
   if (!loaded) return 1;
 
-  const c10::InferenceMode no_autograd;
-  at::set_num_threads(1);
   const double default_rate = plan.optimizer == plan::Optimizer::kSgd ? 0.01 : 0.001;
   const Training training{.seed = static_cast<std::uint64_t>(arguments.seed),
                           .rate = arguments.rate.value_or(default_rate)};
@@ -255,8 +275,11 @@ int start(std::span<char*> argv) {
   World world;
   MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  const c10::InferenceMode no_autograd;
+  at::set_num_threads(1);
   try {
-    return run(parse_arguments(argv), world);
+    const auto arguments = parse_arguments(argv);
+    return arguments.profile.empty() ? run_plan(arguments, world) : profile(arguments, world);
   } catch (const UsageError& e) {  // the same on all ranks
     if (world.rank == 0) std::cerr << "tandem_worker: " << e.message << "\n" << kUsage << std::endl;
     return 2;

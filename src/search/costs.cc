@@ -18,9 +18,9 @@ double CostModel::shard_fraction(const Layout& layout) const {
   return 1 / static_cast<double>(digits_.group_size(dims));
 }
 
-const CostModel::Affine& CostModel::transition(const Layout& from, const Layout& to) {
+const CostModel::Transition& CostModel::transition(const Layout& from, const Layout& to) {
   const auto [at, fresh] = transitions_.try_emplace(hash_combine(from.hash(), to.hash()));
-  Affine& out = at->second;
+  Transition& out = at->second;
   if (!fresh) return out;
   constexpr double kProbe = 1e9;
   for (const auto& step : machine::reshard(from, to)) {
@@ -28,10 +28,22 @@ const CostModel::Affine& CostModel::transition(const Layout& from, const Layout&
     const auto time = [&](double bytes) {
       return cost::collective_time(machine_, digits_, step.kind, step.digits, Bytes{bytes});
     };
+    out.memory += shard_fraction(step.after);
+    if (!is_local(step.kind) && !cost::is_affine(machine_, digits_, step.kind, step.digits)) {
+      out.curved.push_back({step.kind, step.digits, fraction});
+      continue;
+    }
     const auto latency = time(0);
     out.latency += latency;
     out.per_byte += fraction * (time(kProbe) - latency).value / kProbe;
-    out.memory += shard_fraction(step.after);
+  }
+  return out;
+}
+
+Seconds CostModel::time_of(const Transition& transition, double bytes) const {
+  Seconds out = transition.latency + Seconds{transition.per_byte * bytes};
+  for (const auto& c : transition.curved) {
+    out += cost::collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
   }
   return out;
 }
@@ -40,11 +52,10 @@ Cost CostModel::reshard(const TensorType& tensor, const Layout& from, const Layo
                         bool gradient, bool blocks) {
   if (from == to) return {};
   const double bytes = tensor.whole_bytes().value;
-  const auto cost_of = [&](const Affine& a) { return a.latency + Seconds{a.per_byte * bytes}; };
   const auto& there = transition(from, to);
   const Bytes memory{there.memory * bytes};
-  Seconds time = cost_of(there);
-  if (gradient) time += cost_of(transition(dual(to), dual(from)));
+  Seconds time = time_of(there, bytes);
+  if (gradient) time += time_of(transition(dual(to), dual(from)), bytes);
   Cost out;
   (blocks ? out.blocking : out.async) = time;
   out.memory = memory;
@@ -82,8 +93,8 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
   const auto states = plan::states(optimizer_);
   Cost out;
   const cost::Work update{.flops = {}, .bytes = cost::update_bytes(shard, gradient, states)};
-  out.update = cost::task_time(machine_.device, update, dtype);
-  out.async = sync.latency + Seconds{sync.per_byte * bytes};
+  out.update = cost::slowest_task_time(machine_, digits_, layout, update, dtype);
+  out.async = time_of(sync, bytes);
   out.memory = shard * (1 + static_cast<double>(states)) + gradient;
   return out;
 }
@@ -100,13 +111,15 @@ Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
   for (std::size_t i = 0; i < operands.size(); ++i) {
     inputs.push_back(type_of(operands[i], input_layout(s, layout, digits_.count(), i)));
   }
-  const auto output = type_of(result, output_layout(s, layout, digits_.count()));
+  const auto where = output_layout(s, layout, digits_.count());
+  const auto output = type_of(result, where);
+  const auto time_of = [&](const cost::Work& work) {
+    return cost::slowest_task_time(machine_, digits_, where, work, result.dtype);
+  };
   Cost out;
-  out.compute =
-      cost::task_time(machine_.device, cost::forward_work(op, inputs, output), result.dtype);
+  out.compute = time_of(cost::forward_work(op, inputs, output));
   if (differentiated > 0) {
-    const auto work = cost::backward_work(op, inputs, output, differentiated);
-    out.compute += cost::task_time(machine_.device, work, result.dtype);
+    out.compute += time_of(cost::backward_work(op, inputs, output, differentiated));
   }
   out.memory = output.shard_bytes();
   return out;

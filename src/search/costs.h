@@ -72,19 +72,27 @@ class CostModel {
             const machine::Layout& layout, bool gradient) const;
 
  private:
-  // Time = latency + per_byte * (global bytes): collectives are affine in their size.
-  struct Affine {
+  // Time = latency + per_byte * (global bytes), and what is not affine in them: collectives over
+  // links whose utilization is a curve.
+  struct Transition {
+    struct Collective {
+      machine::Step kind;
+      machine::DigitMask digits;
+      double fraction;  // of the global bytes that one device has in it
+    };
     Seconds latency;
     double per_byte = 0;
+    std::vector<Collective> curved;
     double memory = 0;  // of the result's shard, as a fraction of the global bytes
   };
-  const Affine& transition(const machine::Layout& from, const machine::Layout& to);
+  const Transition& transition(const machine::Layout& from, const machine::Layout& to);
+  Seconds time_of(const Transition& transition, double bytes) const;
   double shard_fraction(const machine::Layout& layout) const;
 
   const machine::Machine& machine_;
   const machine::Digits& digits_;
   plan::Optimizer optimizer_;
-  std::unordered_map<Hash, Affine> transitions_;
+  std::unordered_map<Hash, Transition> transitions_;
 };
 
 }  // namespace tandem::search

@@ -1,9 +1,12 @@
 #include "search/search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
 
+#include "base/text.h"
 #include "lower/lower.h"
 #include "search/layout_network.h"
 #include "strategies/grid.h"
@@ -16,7 +19,7 @@ class Search {
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const Options& options)
       : model_(model), machine_(machine), options_(options), digits_(machine) {
-    result_.limit = memory_limit(machine, options);
+    result_.limits = memory_limits(machine, options);
   }
 
   Result run() {
@@ -38,7 +41,7 @@ class Search {
     // those two may overlap each other.
     const Seconds bound{std::max(solve(network, {.update = 0, .async = 0}),
                                  solve(network, {.blocking = 0, .async = 0}))};
-    if (result_.stop_reason == "done") result_.lower_bound = bound;
+    if (result_.stop_reason == "done" && machine_.groups.empty()) result_.lower_bound = bound;
     for (const double async : {0.0, 0.5, 1.0}) solve(network, {.async = async});
     if (!fits_without_price_) raise_memory_price(network);
     // The bound is that of weights stored as they are used; a baseline may store them in parts,
@@ -114,12 +117,11 @@ class Search {
               const plan::Schedule& schedule = {}) {
     ++result_.candidates;
     return cost_choices(model_, machine_, name, choices, schedule, options_.optimizer,
-                        result_.limit);
+                        result_.limits);
   }
 
   void consider(const Costed& costed) {
-    if (result_.smallest.name.empty() ||
-        costed.simulation.memory < result_.smallest.simulation.memory) {
+    if (result_.smallest.name.empty() || costed.over < result_.smallest.over) {
       result_.smallest = costed;
     }
     if (costed.feasible && (!result_.best || is_better(costed, *result_.best))) {
@@ -146,7 +148,8 @@ class Search {
   // Doubles the price of a byte until the solution fits, then halves the gap a few times: the
   // cheapest price that fits gives up the least time.
   void raise_memory_price(const LayoutNetwork& network) {
-    const double scale = result_.smallest.simulation.iteration / Seconds{1} / result_.limit.value;
+    const auto least = std::ranges::min(result_.limits);
+    const double scale = result_.smallest.simulation.iteration / Seconds{1} / least.value;
     double low = 0;
     double high = scale / 64;
     constexpr int kDoublings = 24;
@@ -184,24 +187,50 @@ class Search {
 
 }  // namespace
 
-Bytes memory_limit(const machine::Machine& machine, const Options& options) {
-  return options.memory.value_or(machine.device.memory - machine.device.reserve);
+std::vector<Bytes> memory_limits(const machine::Machine& machine, const Options& options) {
+  const auto limit = [&](const machine::Device& device) {
+    return options.memory.value_or(device.memory - device.reserve);
+  };
+  if (machine.groups.empty()) return {limit(machine.device)};
+  std::vector<Bytes> out;
+  for (const auto& group : machine.groups) out.push_back(limit(group.device));
+  return out;
+}
+
+Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits) {
+  Tightest out;
+  for (std::size_t g = 0; g < limits.size(); ++g) {
+    const auto& needs = simulation.group_memory[g];
+    if (g > 0 && needs.peak - limits[g] <= out.needs.peak - out.limit) continue;
+    out = {g, needs, limits[g]};
+  }
+  return out;
+}
+
+std::string shortage_text(const Tightest& tightest, const machine::Machine& machine) {
+  const auto whose = machine.groups.empty()
+                         ? std::string()
+                         : fmt::format(" of group '{}'", machine.groups[tightest.group].name);
+  return fmt::format("{} a device{} and {} may be used", bytes_text(tightest.needs.peak.value),
+                     whose, bytes_text(tightest.limit.value));
 }
 
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
-                    const plan::Schedule& schedule, plan::Optimizer optimizer, Bytes limit) {
+                    const plan::Schedule& schedule, plan::Optimizer optimizer,
+                    const std::vector<Bytes>& limits) {
   const machine::Digits digits(machine, schedule.micro_batches);
-  Costed out{name, name, plan::parallelize(model, digits, choices, schedule), {}, false};
+  Costed out{name, name, plan::parallelize(model, digits, choices, schedule), {}, {}, false};
   out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer), machine);
-  out.feasible = out.simulation.memory <= limit;
+  const auto [group, needs, limit] = tightest(out.simulation, limits);
+  out.over = needs.peak - limit;
+  out.feasible = out.over <= Bytes{};
   return out;
 }
 
 bool is_better(const Costed& a, const Costed& b) {
   if (a.feasible != b.feasible) return a.feasible;
-  return a.feasible ? a.simulation.iteration < b.simulation.iteration
-                    : a.simulation.memory < b.simulation.memory;
+  return a.feasible ? a.simulation.iteration < b.simulation.iteration : a.over < b.over;
 }
 
 Result search(const graph::Graph& model, const machine::Machine& machine, const Options& options) {

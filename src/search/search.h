@@ -20,7 +20,7 @@ namespace tandem::search {
 
 struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
-  std::optional<Bytes> memory;  // per device; default: the device's, less its reserve
+  std::optional<Bytes> memory;  // per device; default: each one's, less its reserve
   Dims dims;
   std::size_t states_per_node = 64;
   // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.
@@ -35,6 +35,7 @@ struct Costed {
   std::string family;  // the fixed name of a baseline: "megatron"; else the name itself
   plan::MappedGraph mapped;
   sim::Simulation simulation;
+  Bytes over;  // most that a device needs beyond what it may use; negative where all fit
   bool feasible = false;
 };
 
@@ -42,8 +43,9 @@ struct Result {
   std::optional<Costed> best;     // nothing if nothing fits
   std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists
   Costed smallest;                // what needs least memory of all that was costed
-  Bytes limit;
-  // For these layouts, with all that may overlap taken as free; nothing if it could not be found.
+  std::vector<Bytes> limits;      // memory_limits
+  // For these layouts, with all that may overlap taken as free; nothing if it could not be found,
+  // as on a machine of several groups, where layouts decide which devices wait.
   std::optional<Seconds> lower_bound;
   double search_s = 0;
   std::size_t candidates = 0;  // lowered and simulated
@@ -56,12 +58,24 @@ Result search(const graph::Graph& model, const machine::Machine& machine, const 
 // Lowers and simulates one strategy's choices.
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
-                    const plan::Schedule& schedule, plan::Optimizer optimizer, Bytes limit);
+                    const plan::Schedule& schedule, plan::Optimizer optimizer,
+                    const std::vector<Bytes>& limits);
 
 // Feasible before infeasible; then the faster, or the smaller where neither fits.
 bool is_better(const Costed& a, const Costed& b);
 
-// --memory, or what the device has less its reserve.
-Bytes memory_limit(const machine::Machine& machine, const Options& options);
+// --memory, or what a device has less its reserve: by group, one where all devices are equal.
+std::vector<Bytes> memory_limits(const machine::Machine& machine, const Options& options);
+
+// The group whose devices have least room left, or lack most.
+struct Tightest {
+  std::size_t group = 0;
+  sim::Memory needs;
+  Bytes limit;
+};
+Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits);
+// "20 GB a device and 15 GB may be used"; of a machine of several groups, "20 GB a device of group
+// 'old' and ...".
+std::string shortage_text(const Tightest& tightest, const machine::Machine& machine);
 
 }  // namespace tandem::search

@@ -10,6 +10,7 @@
 #include "plan/json.h"
 #include "search/layout_network.h"
 #include "strategies/factor_kinds.h"
+#include "strategies/grid.h"
 
 namespace tandem::search {
 namespace {
@@ -171,6 +172,49 @@ TEST(Search, KeepsWithinMemoryAndSaysWhenNothingFits) {
   const auto none = search(model, machine, options);
   EXPECT_FALSE(none.best.has_value());
   EXPECT_GT(none.smallest.simulation.memory.value, 1000);
+}
+
+// The first stage of two has the large weight, on whichever group's device comes first.
+TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
+  const auto machine = [](const std::vector<std::string>& order) {
+    auto m = flat_machine(2);
+    for (const auto& name : order) {
+      auto device = m.device;
+      device.reserve = Bytes{};
+      device.memory = Bytes{name == "small" ? 300e3 : 2e6};
+      m.groups.push_back({name, device, 1});
+    }
+    m.device = machine::weakest(m.groups);
+    return m;
+  };
+  const auto model = build("mlp:layers=2,inputs=512,hidden=128,outputs=128", 8);
+  const auto costed = [&](const Machine& m) {
+    const auto s =
+        strategies::named_strategies("megatron:tp=1,pp=2,micro=1", model, machine::Digits(m))[0];
+    return cost_choices(model, m, s.name, s.choices, s.schedule, plan::Optimizer::kSgd,
+                        memory_limits(m, {}));
+  };
+  const auto fits = machine({"big", "small"});
+  EXPECT_EQ(memory_limits(fits, {}), (std::vector{Bytes{2e6}, Bytes{300e3}}));
+  const auto good = costed(fits);
+  EXPECT_TRUE(good.feasible);
+  EXPECT_GT(good.simulation.memory, Bytes{300e3});
+  const auto fails = machine({"small", "big"});
+  const auto bad = costed(fails);
+  EXPECT_FALSE(bad.feasible);
+  const auto tight = tightest(bad.simulation, memory_limits(fails, {}));
+  EXPECT_EQ(tight.group, 0U);
+  EXPECT_EQ(bad.over, tight.needs.peak - Bytes{300e3});
+  EXPECT_EQ(tight.needs.persistent, Bytes{512 * 128 * 4});
+  EXPECT_TRUE(
+      shortage_text(tight, fails).ends_with("a device of group 'small' and 300 kB may be used"))
+      << shortage_text(tight, fails);
+  EXPECT_TRUE(is_better(good, bad));
+  // Where layouts decide which devices wait, no bound is claimed; --memory is for all alike.
+  EXPECT_FALSE(search(model, fits, {}).lower_bound.has_value());
+  Options options;
+  options.memory = Bytes{1e3};
+  EXPECT_EQ(memory_limits(fits, options), (std::vector{Bytes{1e3}, Bytes{1e3}}));
 }
 
 TEST(Search, ReportsItsProgress) {

@@ -123,12 +123,26 @@ class OneDevice {
   const Program& program_;
   const lower::Instances& instances_;
   std::vector<bool> has_;  // by buffer
-  std::int64_t rank_;  // of the pipeline
+  std::int64_t rank_;      // of the pipeline
   std::int64_t steps_;
   std::vector<lower::Turn> turns_;
   std::vector<std::size_t>
       last_;  // by instance and step: after its last use; kBegun once it is counted
 };
+
+// The fullest device of each group; devices alike in `digits`, and in what they do, are of one.
+template <class GroupOf>
+std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, std::size_t groups,
+                            GroupOf&& group_of) {
+  const lower::Instances instances(program);
+  std::vector<Memory> out(groups);
+  for (const auto device : program.digits.group(0, class_digits(program) | digits)) {
+    const auto memory = OneDevice(program, instances, device).peak();
+    auto& most = out[group_of(device)];
+    if (memory.peak > most.peak) most = memory;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -137,13 +151,13 @@ Memory memory_of(const Program& program, std::int64_t device) {
 }
 
 Memory memory_of(const Program& program) {
-  const lower::Instances instances(program);
-  Memory out;
-  for (auto device : program.digits.group(0, class_digits(program))) {
-    const auto memory = OneDevice(program, instances, device).peak();
-    if (memory.peak > out.peak) out = memory;
-  }
-  return out;
+  return fullest(program, 0, 1, [](std::int64_t) { return 0; }).front();
+}
+
+std::vector<Memory> memory_by_group(const Program& program, const machine::Machine& machine) {
+  return fullest(program, group_digits(machine, program.digits),
+                 std::max<std::size_t>(1, machine.groups.size()),
+                 [&](std::int64_t device) { return machine.group_of(device); });
 }
 
 }  // namespace tandem::sim

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "lower/program.h"
+#include "machine/machine.h"
 
 namespace tandem::sim {
 
@@ -22,5 +24,9 @@ struct Memory {
 
 Memory memory_of(const lower::Program& program);
 Memory memory_of(const lower::Program& program, std::int64_t device);
+
+// The same of the fullest device of each of the machine's groups: what only other groups hold does
+// not count. One entry where all devices are equal.
+std::vector<Memory> memory_by_group(const lower::Program& program, const machine::Machine& machine);
 
 }  // namespace tandem::sim

@@ -10,23 +10,23 @@
 #include "cost/operator_time.h"
 #include "lower/instances.h"
 #include "lower/order.h"
-#include "ops/task_grid.h"
-#include "sim/memory.h"
+#include "sim/durations.h"
 
 namespace tandem::sim {
 
 namespace {
 
-using graph::NodeId;
 using lower::Program;
 using lower::Task;
 using lower::TaskKind;
+using machine::Step;
 
 constexpr std::size_t kComputeStream = 0;
 
 // A class of devices, on its way through its turns.
 struct DeviceClass {
   std::int64_t device = 0;  // that stands for it
+  std::size_t group = 0;    // of the machine, that it is in
   std::vector<lower::Turn> turns;
   std::vector<bool> takes_part;  // by task; empty where it is all of its turns' tasks
   std::size_t turn = 0;
@@ -42,9 +42,9 @@ class Simulator {
         machine_(machine),
         levels_(machine.levels.size()),
         instances_(program),
+        durations_(program, machine),
         steps_(lower::steady_steps(program)),
         step_ends_(static_cast<std::size_t>(steps_.simulated)) {
-    for (const auto& task : program_.tasks) duration_.push_back(duration_of(task));
     make_classes();
   }
 
@@ -62,10 +62,12 @@ class Simulator {
  private:
   // --- Classes ---------------------------------------------------------------------------------
 
+  // Devices differ in what they do, and in how fast by their group.
   void make_classes() {
-    class_digits_ = class_digits(program_);
+    class_digits_ = class_digits(program_) | group_digits(machine_, program_.digits);
     for (auto device : program_.digits.group(0, class_digits_)) {
       DeviceClass c{.device = device,
+                    .group = machine_.group_of(device),
                     .turns = {},
                     .takes_part = {},
                     .stream_free = std::vector<Seconds>(1 + 3 * levels_),
@@ -124,46 +126,117 @@ class Simulator {
   bool schedule(std::size_t number, std::uint32_t t, const lower::Turn& turn) {
     const Task& task = program_.tasks[t];
     auto& c = classes_[number];
-    const Seconds duration = duration_[t];
-    const auto stream = stream_of(task);
+    const Seconds duration = durations_.of(t, c.group);
+    const auto stream = stream_of(task, is_root(task, c.device));
     Seconds start;
     for (auto b : task.reads) {
       if (b == Program::kNone) continue;
       start = std::max(start, ready(c, b, turn, step_read(task, turn.step)));
     }
+    const auto there = start;
     if (duration > Seconds{}) start = std::max(start, c.stream_free[stream]);
     if (task.kind == TaskKind::kReceive) {
       const auto sent = sent_.find(event(task.peer, turn, class_of(source_of(task, c.device))));
       if (sent == sent_.end()) return false;
       start = std::max(start, sent->second);
     }
-    if (task.kind == TaskKind::kMove && (task.step.digits & class_digits_) != 0) {
-      const auto together = meet(number, t, turn, start);
-      if (!together) return false;
-      start = *together;
+    Part part{start, start + duration, start + duration};
+    if (task.kind == TaskKind::kMove && !is_local(task.step.kind) &&
+        (task.step.digits & class_digits_) != 0) {
+      const auto with_others = part_with_others(number, t, turn, there, part);
+      if (!with_others) return false;
+      part = *with_others;
     }
-    Seconds end = start;
-    if (duration > Seconds{}) {
-      end = start + duration;
-      c.stream_free[stream] = end;
+    if (part.end > part.start) {
+      c.stream_free[stream] = part.end;
       out_.timeline.push_back({t, static_cast<std::uint32_t>(turn.micro_batch),
                                static_cast<std::uint32_t>(number),
-                               static_cast<std::uint32_t>(stream), start, end});
+                               static_cast<std::uint32_t>(stream), part.start, part.end});
     }
     // A receiver takes in while the sender sends.
-    if (task.kind == TaskKind::kSend) sent_[event(t, turn, number)] = start;
+    if (task.kind == TaskKind::kSend) sent_[event(t, turn, number)] = part.start;
     for (auto b : task.writes) {
       auto& at = ready(c, b, turn, turn.step);
-      at = std::max(at, end);
+      at = std::max(at, part.ready);
     }
     auto& step_end = step_ends_[static_cast<std::size_t>(turn.step)];
-    step_end = std::max(step_end, end);
+    step_end = std::max(step_end, part.ready);
     return true;
   }
 
-  [[nodiscard]] std::int64_t source_of(const Task& receive, std::int64_t device) const {
-    const auto group = program_.digits.group(device, receive.step.digits);
-    return group[static_cast<std::size_t>(root_of(receive.step, program_.digits))];
+  [[nodiscard]] std::int64_t source_of(const Task& task, std::int64_t device) const {
+    const auto group = program_.digits.group(device, task.step.digits);
+    return group[static_cast<std::size_t>(root_of(task.step, program_.digits))];
+  }
+
+  // When a class's stream is busy with a task, and when what it writes is there.
+  struct Part {
+    Seconds start;
+    Seconds end;
+    Seconds ready;
+  };
+
+  // What a class does in a move of several, of which `alone` is its part if it waited for nobody
+  // and `there` is when it has what it reads; nothing while it must wait.
+  std::optional<Part> part_with_others(std::size_t number, std::uint32_t t, const lower::Turn& turn,
+                                       Seconds there, Part alone) {
+    const auto kind = program_.tasks[t].step.kind;
+    if (kind == Step::kScatter) return in_scatter(number, t, turn, alone);
+    if (kind == Step::kGather) return in_gather(number, t, turn, there, alone);
+    const auto start = meet(number, t, turn, alone.start);
+    if (!start) return std::nullopt;
+    const auto end = *start + (alone.end - alone.start);
+    return Part{*start, end, end};
+  }
+
+  // The root of a scatter or gather is busy all the time, another device only with its own shard;
+  // what is sent to one device need not wait for what is sent to another. So moves with different
+  // roots go on at the same time.
+  std::optional<Part> in_scatter(std::size_t number, std::uint32_t t, const lower::Turn& turn,
+                                 Part alone) {
+    const Task& task = program_.tasks[t];
+    const auto root = class_of(source_of(task, classes_[number].device));
+    if (number == root) {
+      sent_[event(t, turn, root)] = alone.start;
+      return alone;
+    }
+    const auto sent = sent_.find(event(t, turn, root));
+    if (sent == sent_.end()) return std::nullopt;
+    const auto duration = alone.end - alone.start;
+    const auto start = std::max(alone.start, sent->second);
+    const auto end = start + duration / others_of(task);
+    return Part{start, end, std::max(end, sent->second + duration)};
+  }
+
+  std::optional<Part> in_gather(std::size_t number, std::uint32_t t, const lower::Turn& turn,
+                                Seconds there, Part alone) {
+    const Task& task = program_.tasks[t];
+    const auto device = classes_[number].device;
+    const auto root = class_of(source_of(task, device));
+    const auto duration = alone.end - alone.start;
+    if (number != root) {
+      sent_[event(t, turn, number)] = there;
+      const auto end = alone.start + duration / others_of(task);
+      return Part{alone.start, end, end};
+    }
+    for (auto other : program_.digits.group(device, task.step.digits & class_digits_)) {
+      const auto c = class_of(other);
+      if (c == root) continue;
+      const auto sent = sent_.find(event(t, turn, c));
+      if (sent == sent_.end()) return std::nullopt;
+      alone.start = std::max(alone.start, sent->second);
+    }
+    return Part{alone.start, alone.start + duration, alone.start + duration};
+  }
+
+  [[nodiscard]] double others_of(const Task& task) const {
+    return static_cast<double>(program_.digits.group_size(task.step.digits) - 1);
+  }
+
+  [[nodiscard]] bool is_root(const Task& task, std::int64_t device) const {
+    const auto kind = task.step.kind;
+    return task.kind == TaskKind::kMove && (kind == Step::kScatter || kind == Step::kGather) &&
+           class_of(source_of(task, device)) == class_of(device);
   }
 
   // When all classes of a collective are there; nothing while some are not.
@@ -173,17 +246,25 @@ class Simulator {
     const auto group = program_.digits.group(classes_[number].device, digits);
     auto& meeting = meetings_[event(t, turn, class_of(group[0]))];
     if (meeting.there.insert(number).second) meeting.start = std::max(meeting.start, start);
-    const auto expected = std::ranges::count_if(
-        group, [&](std::int64_t device) { return classes_[class_of(device)].takes_part[t]; });
+    const auto expected = std::ranges::count_if(group, [&](std::int64_t device) {
+      const auto& takes_part = classes_[class_of(device)].takes_part;
+      return takes_part.empty() || takes_part[t];
+    });
     if (static_cast<std::ptrdiff_t>(meeting.there.size()) < expected) return std::nullopt;
     return meeting.start;
   }
 
-  [[nodiscard]] std::size_t stream_of(const Task& task) const {
+  [[nodiscard]] std::size_t stream_of(const Task& task, bool is_root) const {
     const auto level = [&] { return cost::outermost_level(program_.digits, task.step.digits); };
+    const auto kind = task.step.kind;
     switch (task.kind) {
       case TaskKind::kMove:
-        return is_local(task.step.kind) ? kComputeStream : 1 + level();
+        if (is_local(kind)) return kComputeStream;
+        if (kind == Step::kScatter || kind == Step::kGather) {
+          const bool sends = is_root == (kind == Step::kScatter);
+          return 1 + (sends ? levels_ : 2 * levels_) + level();
+        }
+        return 1 + level();
       case TaskKind::kSend:
         return 1 + levels_ + level();
       case TaskKind::kReceive:
@@ -197,96 +278,6 @@ class Simulator {
     if (task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive) return "send_recv";
     if (task.kind == TaskKind::kMove) return std::string(machine::name(task.step.kind));
     return program_.pcg.node(task.node).op.name() == "embedding_bag" ? "embedding" : "compute";
-  }
-
-  // --- Durations -------------------------------------------------------------------------------
-
-  Seconds duration_of(const Task& task) {
-    switch (task.kind) {
-      case TaskKind::kForward:
-      case TaskKind::kBackward:
-        return operator_time(task);
-      case TaskKind::kMove:
-      case TaskKind::kSend:
-      case TaskKind::kReceive:
-        if (is_halo(task.step.kind)) return halo_time(task);
-        return cost::collective_time(machine_, program_.digits, task.step.kind, task.step.digits,
-                                     moved_bytes(program_, task));
-      case TaskKind::kSeed:
-      case TaskKind::kJoin:
-        return Seconds{};
-      case TaskKind::kAccumulate:
-      case TaskKind::kCollect:
-        return streaming_time(task);
-      case TaskKind::kUpdate:
-        return update_time(task);
-    }
-    CHECK(false);
-  }
-
-  Seconds operator_time(const Task& task) {
-    const auto& node = program_.pcg.node(task.node);
-    const bool again = task.remade || (task.block && !task.block->first);
-    if (!again) {
-      out_.model_flops +=
-          work_of(task, [](const ParallelShape& s) { return ParallelShape(s.sizes); }).flops;
-    }
-    const auto work =
-        task.block ? work_of_block(task) : work_of(task, [](const ParallelShape& s) { return s; });
-    return cost::task_time(machine_.device, work, node.type.dtype);
-  }
-
-  // Of the task on operands of the types that `part` makes of them.
-  template <class Part>
-  cost::Work work_of(const Task& task, Part&& part) const {
-    const auto type_of = [&](NodeId id) {
-      const auto& type = program_.pcg.node(id).type;
-      return TensorType{part(type.shape), type.dtype, type.density};
-    };
-    std::vector<TensorType> inputs;
-    for (auto i : program_.pcg.inputs(task.node)) inputs.push_back(type_of(i));
-    const auto& op = program_.pcg.node(task.node).op;
-    return task.kind == TaskKind::kForward
-               ? cost::forward_work(op, inputs, type_of(task.node))
-               : cost::backward_work(op, inputs, type_of(task.node), task.operands.size());
-  }
-
-  // As if the devices of the ring shared the factor.
-  cost::Work work_of_block(const Task& task) const {
-    const auto& node = program_.pcg.node(task.node);
-    const auto& s = signature_of(program_.pcg, task.node);
-    auto inputs = program_.pcg.input_types(task.node);
-    std::vector<ParallelShape> shapes;
-    shapes.reserve(inputs.size());
-    for (const auto& type : inputs) shapes.push_back(type.shape);
-    auto grid = ops::infer_grid(s, shapes);
-    grid.degrees[task.block->factor] *= program_.digits.group_size(task.block->ring);
-    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = input_shape(s, grid, i);
-    const TensorType output{output_shape(s, grid), node.type.dtype, node.type.density};
-    return task.kind == TaskKind::kForward
-               ? cost::forward_work(node.op, inputs, output)
-               : cost::backward_work(node.op, inputs, output, task.operands.size());
-  }
-
-  Seconds halo_time(const Task& task) const {
-    return cost::halo_time(machine_, program_.digits, task.step.digits, moved_bytes(program_, task),
-                           halo_of(program_, task).messages);
-  }
-
-  // Reads and writes its buffers once.
-  Seconds streaming_time(const Task& task) const {
-    cost::Work work;
-    for (auto b : task.reads) work.bytes += program_.buffer(b).bytes();
-    for (auto b : task.writes) work.bytes += program_.buffer(b).bytes();
-    return cost::task_time(machine_.device, work, program_.buffer(task.writes[0]).dtype);
-  }
-
-  Seconds update_time(const Task& task) const {
-    const auto& weight = program_.buffer(task.reads[0]);
-    const auto& gradient = program_.buffer(task.reads[1]);
-    const auto bytes =
-        cost::update_bytes(weight.bytes(), gradient.bytes(), plan::states(program_.optimizer));
-    return cost::task_time(machine_.device, {.flops = {}, .bytes = bytes}, weight.dtype);
   }
 
   // --- Sums ------------------------------------------------------------------------------------
@@ -341,13 +332,29 @@ class Simulator {
     out_.compute = most.compute;
     out_.exposed_comm = most.any - most.compute;
     out_.bubble = out_.iteration - most.any;
-    const auto memory = memory_of(program_);
-    out_.memory = memory.peak;
-    out_.persistent = memory.persistent;
+    out_.group_memory = memory_by_group(program_, machine_);
+    for (const auto& memory : out_.group_memory) {
+      if (memory.peak < out_.memory) continue;
+      out_.memory = memory.peak;
+      out_.persistent = memory.persistent;
+    }
     const auto dtype = program_.pcg.node(program_.pcg.outputs()[0]).type.dtype;
-    const Seconds at_peak = out_.model_flops / cost::peak_of(machine_.device, dtype) /
-                            static_cast<double>(program_.digits.devices());
+    out_.model_flops = durations_.model_flops();
+    const Seconds at_peak = out_.model_flops / all_peaks(dtype);
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
+  }
+
+  // Of all devices together.
+  [[nodiscard]] FlopsPerSecond all_peaks(DType dtype) const {
+    if (machine_.groups.empty()) {
+      return cost::peak_of(machine_.device, dtype) * static_cast<double>(machine_.devices());
+    }
+    FlopsPerSecond out;
+    for (const auto& group : machine_.groups) {
+      out += cost::peak_of(group.device, dtype) *
+             static_cast<double>(group.units * machine_.devices_below(0));
+    }
+    return out;
   }
 
   // The time of the iteration that at least one of the spans covers. What runs on in the next has
@@ -377,9 +384,9 @@ class Simulator {
   const machine::Machine& machine_;
   std::size_t levels_;
   lower::Instances instances_;
+  Durations durations_;
   lower::SteadySteps steps_;
   std::vector<Seconds> step_ends_;
-  std::vector<Seconds> duration_;  // by task
   machine::DigitMask class_digits_ = 0;
   std::vector<DeviceClass> classes_;
 

@@ -1,9 +1,10 @@
 // The simulator: a program on a machine becomes a timeline, times by kind, and memory.
 //
-// Devices that do the same are one class; one device stands for each. It has a compute stream and,
-// for each machine level, one for collectives, one for what it sends and one for what it receives;
-// a task starts when its inputs are there and its stream is free, so communication that nothing
-// waits for overlaps. Where classes take part in one collective they start together.
+// Devices that do the same, equally fast, are one class; one device stands for each. It has a
+// compute stream and, for each machine level, one for collectives, one for what it sends and one
+// for what it receives; a task starts when its inputs are there and its stream is free, so
+// communication that nothing waits for overlaps. Where classes take part in one collective they
+// start together.
 //
 // Where updates are delayed the steps flow into each other, so several are simulated, and the
 // iteration is the time from the end of one to that of the next, fill and drain left out.
@@ -15,6 +16,7 @@
 
 #include "lower/program.h"
 #include "machine/machine.h"
+#include "sim/memory.h"
 
 namespace tandem::sim {
 
@@ -32,15 +34,17 @@ struct Simulation {
   // Of the busiest class, from here to `bubble`.
   // "compute", "embedding", "all_reduce", ...: as if nothing overlapped.
   std::map<std::string, Seconds> serialized;
-  Seconds compute;             // the compute stream's busy time, embeddings included
-  Seconds exposed_comm;        // communication with no compute beside it
-  Seconds bubble;              // neither; compute + exposed + bubble = iteration
-  Bytes memory;                // peak of the fullest class, persistent included
-  Bytes persistent;            // weights and optimizer state
-  Flops model_flops;           // of all devices together, redundant work not counted
-  double mfu = 0;              // model_flops over what the devices could do in the iteration
-  std::vector<Span> timeline;  // of one iteration; where steps overlap, what starts in it
-  std::uint32_t busiest = 0;   // class
+  Seconds compute;                   // the compute stream's busy time, embeddings included
+  Seconds exposed_comm;              // communication with no compute beside it
+  Seconds bubble;                    // neither; compute + exposed + bubble = iteration
+  Bytes memory;                      // peak of the fullest class, persistent included
+  std::vector<Memory> group_memory;  // of the fullest of each group; one where all are equal
+  Bytes persistent;                  // weights and optimizer state
+  Flops model_flops;                 // of all devices together, redundant work not counted
+  double mfu = 0;                    // model_flops over what the devices could do in the iteration
+  // Of one iteration; where steps overlap, what starts in it.
+  std::vector<Span> timeline;
+  std::uint32_t busiest = 0;  // class
 };
 
 Simulation simulate(const lower::Program& program, const machine::Machine& machine);

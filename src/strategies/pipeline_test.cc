@@ -225,6 +225,45 @@ TEST(Pipeline, TrainsLikeOneDeviceWithDelayedGradients) {
   }
 }
 
+// Stages on devices of which one is slower: the fast stage waits. Tasks take a launch of their own
+// device, so the slow stage's are a chain, between the fast one's first and last.
+TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
+  machine::Machine m = plan::machine_of({2});
+  const auto device = [](double launch) {
+    machine::Device d;
+    d.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
+    d.bandwidth = BytesPerSecond{1e30};
+    d.launch = Seconds{launch};
+    return d;
+  };
+  m.groups = {{"fast", device(1), 1}, {"slow", device(3), 1}};
+  m.device = machine::weakest(m.groups);
+  m.levels[0].bandwidth = BytesPerSecond{1e30};
+  const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 8);
+  const auto s = named_strategies("megatron:tp=1,pp=2,micro=4", model, Digits(m))[0];
+  const Digits digits(m, 4);
+  const auto program = lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
+                                    plan::Optimizer::kSgd);
+  const auto simulation = sim::simulate(program, m);
+  double fill_and_drain = 0;
+  double chain = 0;
+  for (const auto& span : simulation.timeline) {
+    if (span.stream != 0) continue;
+    const double launch = span.device_class == 0 ? 1 : 3;
+    EXPECT_NEAR((span.end - span.start).value, launch, 1e-9);
+    const auto kind = program.tasks[span.task].kind;
+    const bool fills = kind == lower::TaskKind::kForward && span.micro_batch == 0;
+    const bool drains = kind != lower::TaskKind::kForward && span.micro_batch == 3;
+    if (span.device_class == 0 && (fills || drains)) fill_and_drain += launch;
+    if (span.device_class == 1 && kind != lower::TaskKind::kUpdate) chain += launch;
+  }
+  // What the slow stage does last, the fast one need not wait for.
+  EXPECT_LE(simulation.iteration.value, fill_and_drain + chain);
+  EXPECT_GE(simulation.iteration.value, fill_and_drain + chain - 3);
+  EXPECT_EQ(simulation.busiest, 1U);
+  EXPECT_EQ(simulation.group_memory.size(), 2U);
+}
+
 // A default where nothing is said, and only there.
 TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
   const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 32);

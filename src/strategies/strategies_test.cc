@@ -1,5 +1,6 @@
 // Known strategies on known models: which layouts they give the key tensors, what then travels, and
 // that they train like one device.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -360,6 +361,38 @@ return %loss
   EXPECT_EQ(sim::memory_of(program).persistent.value, (33 + 15 + 22) * 4);
   expect_layouts(layouts(model, digits, named("madmax", model, digits)),
                  {{"large", "."}, {"middle", "A"}, {"small", "A"}});
+}
+
+// Four tables on four devices: each is busy sending for one scatter's time, and takes in the three
+// others' meanwhile.
+TEST(DlrmHybrid, WhatTablesGiveTravelsFromAllOfThemAtOnce) {
+  machine::Machine m;
+  m.levels.emplace_back().count = 4;
+  m.levels[0].bandwidth = BytesPerSecond{1};
+  m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
+  m.device.bandwidth = BytesPerSecond{1e30};
+  const Digits digits(m);
+  const auto model = build("dlrm_a:tables=1,rows=5,dim=7,bag=2,dense=3,bottom=7-7,top=4-4", 4);
+  const auto one = sim::simulate(lowered(model, digits, named("dlrm_hybrid", model, digits)), m);
+  EXPECT_DOUBLE_EQ(one.serialized.at("scatter").value, 3. / 4 * 4 * 7 * 4);
+
+  std::string text = "graph tables\n%f = input() shape=[4, 1]\n";
+  std::string bags = "%f";
+  for (int i = 0; i < 4; ++i) {
+    text += fmt::format(
+        "%index{0} = input() shape=[4, 2] dtype=int64 below=5\n%table{0} = weight() shape=[5, 7]\n"
+        "%bag{0} = embedding_bag(%index{0}, %table{0})\n",
+        i);
+    bags += fmt::format(", %bag{}", i);
+  }
+  text += fmt::format(
+      "%features = concat({}) axis=1\n%target = input() shape=[4, 29]\n"
+      "%loss = mse(%features, %target)\nreturn %loss\n",
+      bags);
+  const auto four = graph::parse_graph(text);
+  const auto s = sim::simulate(lowered(four, digits, named("dlrm_hybrid", four, digits)), m);
+  const double scatter = 3. / 4 * 4 * 7 * 4;
+  EXPECT_NEAR(s.iteration.value, 2 * scatter, 1e-9);  // and as long for the gathers
 }
 
 TEST(Expert, SplitsLayersWithMoreWeightsThanResults) {

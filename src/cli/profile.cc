@@ -1,0 +1,195 @@
+// tandem profile: measures operators and collectives of this computer, and keeps what they come to
+// as the machine `local`.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+#include "cost/fit.h"
+
+namespace tandem::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flags {
+  bool json = false;
+  bool quick = false;
+  std::string output;  // empty: the file that `local` reads
+  std::int64_t devices = 0;
+};
+
+// A file that appears whole or not at all. Whether it can be written is known before the work is
+// done whose result it takes.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), temporary_(fmt::format("{}.{}.new", path, getpid())) {
+    const auto folder = fs::path(path).parent_path();
+    if (!folder.empty() && !fs::is_directory(folder)) {
+      throw UserError("file", path, fmt::format("there is no folder '{}'", folder.string()));
+    }
+    if (fs::is_directory(path)) throw UserError("file", path, "is a folder");
+    write_file(temporary_, "");
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile() {
+    std::error_code ignored;
+    fs::remove(temporary_, ignored);
+  }
+
+  void write(const std::string& text) {
+    write_file(temporary_, text);
+    std::error_code failed;
+    fs::rename(temporary_, path_, failed);
+    if (failed) throw UserError("file", path_, "cannot be written");
+  }
+
+ private:
+  std::string path_;
+  std::string temporary_;
+};
+
+std::string output_path(const Flags& flags) {
+  if (!flags.output.empty()) return flags.output;
+  const auto path = machine::measured_local_path();
+  if (path.empty()) {
+    throw UserError("flag", "-o", "is not given, and `local` reads no file here",
+                    "TANDEM_NO_CACHE is set, or neither XDG_CACHE_HOME nor HOME are");
+  }
+  const auto folder = fs::path(path).parent_path();
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) throw UserError("file", folder.string(), "cannot be made", failed.message());
+  return path;
+}
+
+// "2025-03-01, Intel(R) Xeon(R) Processor".
+std::string date_and_processor() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string processor = "unknown processor";
+  for (std::string line; std::getline(in, line);) {
+    const auto colon = line.find(':');
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    processor = trim(std::string_view(line).substr(colon + 1));
+    break;
+  }
+  const std::chrono::year_month_day day{
+      std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now())};
+  return fmt::format("{:04}-{:02}-{:02}, {}", static_cast<int>(day.year()),
+                     static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
+                     processor);
+}
+
+cost::Profile measure(const Flags& flags, std::int64_t devices) {
+  const auto text = run_worker(
+      devices, fmt::format("--profile {} {}", flags.quick ? "quick" : "full", progress_flag()));
+  try {
+    return cost::parse_profile(text);
+  } catch (const std::exception&) {
+    throw UserError("runtime", "tandem_worker", "did not print its measurements");
+  }
+}
+
+// What the machine just written predicts for what was measured.
+class Predictions {
+ public:
+  Predictions(const std::string& text, const std::string& path, std::int64_t devices)
+      : machine_(machine::parse_machine(text, path, devices)), digits_(machine_) {}
+
+  [[nodiscard]] Seconds of(const cost::MeasuredCollective& c) const {
+    return cost::collective_time(machine_, digits_, c.kind, digits_.all(), c.bytes);
+  }
+  [[nodiscard]] Seconds of(const cost::MeasuredOperator& o) const {
+    return cost::task_time(machine_.device, o.work(), o.dtype);
+  }
+
+ private:
+  machine::Machine machine_;
+  machine::Digits digits_;
+};
+
+Json json_of(const cost::Profile& profile, const Predictions& predictions,
+             const std::string& path) {
+  Json out = cost::to_json(profile);
+  for (std::size_t i = 0; i < profile.operators.size(); ++i) {
+    out["operators"][i]["predicted_s"] = predictions.of(profile.operators[i]).value;
+  }
+  for (std::size_t i = 0; i < profile.collectives.size(); ++i) {
+    out["collectives"][i]["predicted_s"] = predictions.of(profile.collectives[i]).value;
+  }
+  out["file"] = path;
+  return out;
+}
+
+void print_row(const std::string& what, Seconds measured, Seconds predicted,
+               const std::string& rate) {
+  std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6.2f}   {}\n", what,
+                           seconds_text(measured.value), seconds_text(predicted.value),
+                           predicted / measured, rate);
+}
+
+void print(const cost::Profile& profile, const Predictions& predictions, const std::string& path) {
+  std::cout << fmt::format("{} processes\n\n  {:<32} {:>9} {:>9} {:>6}\n", profile.devices,
+                           "operators", "measured", "predicted", "ratio");
+  for (const auto& o : profile.operators) {
+    const bool adds = o.name == "add";
+    const auto rate = adds ? bytes_text(o.work().bytes.value / o.time.value)
+                           : flops_text(o.work().flops.value / o.time.value);
+    print_row(fmt::format("{} {} {}{}", o.name, name(o.dtype), fmt::join(o.shape, " x "),
+                          o.devices == 1 ? ", alone" : ""),
+              o.time, predictions.of(o), rate + "/s");
+  }
+  std::cout << "\n  collectives\n";
+  for (const auto& c : profile.collectives) {
+    print_row(fmt::format("{} {}", machine::name(c.kind), bytes_text(c.bytes.value)), c.time,
+              predictions.of(c), bytes_text(c.bytes.value / c.time.value) + "/s");
+  }
+  std::cout << fmt::format("\nwritten to {}\n", path);
+}
+
+void run(const Flags& flags) {
+  const auto devices =
+      flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, default_processes());
+  if (devices < 2) {
+    throw UserError("flag", "--devices", "1 process has no collectives to measure", "at least 2");
+  }
+  check_starts_here("--devices", devices, "so many would only wait for each other");
+  const auto path = output_path(flags);
+  NewFile file(path);
+  check_worker_is_built("profile");
+  const auto profile = measure(flags, devices);
+  const auto text = cost::machine_text(profile, date_and_processor());
+  file.write(text);
+  const Predictions predictions(text, path, devices);
+  if (flags.json) {
+    print_json(json_of(profile, predictions, path));
+  } else {
+    print(profile, predictions, path);
+  }
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(app, "profile", "measure this computer, for the machine `local`",
+                              "profile --quick -o my.machine", flags->json);
+  command->add_option("-o", flags->output,
+                      "the machine file to write; default: the one that `local` reads");
+  command->add_option("--devices", flags->devices, "processes; default: one a core, at least 2")
+      ->check(kPositive);
+  command->add_flag("--quick", flags->quick, "fewer sizes and repeats: seconds, not a minute");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,66 @@
+#include "machine/utilization_text.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace tandem::machine {
+
+namespace {
+
+// The collective that the line begins with, if any; takes it off.
+std::optional<Step> take_collective(const Place& place, Words& rest) {
+  if (rest.size() < 2 || parse_double(rest[0])) return std::nullopt;
+  const auto step = parse_collective(rest[0]);
+  if (!step) {
+    place.fail(fmt::format("{}: there is no collective '{}'", shown("utilization", rest),
+                           printable(rest[0])),
+               "all_reduce, all_gather, reduce_scatter, all_to_all, send, ...");
+  }
+  rest = rest.subspan(1);
+  return step;
+}
+
+}  // namespace
+
+Utilization UtilizationText::Lines::utilization() const {
+  return constant ? Utilization(*constant) : Utilization(points);
+}
+
+void UtilizationText::read(const Place& place, const std::string& owner, Words rest) {
+  const auto whole = shown("utilization", rest);
+  auto& lines = lines_[take_collective(place, rest)];
+  const bool sized = rest.size() > 1 && rest[1] == "at";
+  const auto part =
+      read_number(place, "utilization", sized ? rest.first(1) : rest, kFraction, false);
+  if (lines.constant || (!sized && !lines.points.empty())) {
+    place.fail(fmt::format("{}: {}: 'utilization' stands twice", owner, whole),
+               "one for all sizes, or lines that all end like 'at 64 KiB'");
+  }
+  if (!sized) {
+    lines.constant = part;
+    return;
+  }
+  const Utilization::Point next{
+      Bytes{read_number(place, "utilization at", rest.subspan(2), kAmount, false)}, part};
+  if (!lines.points.empty()) {
+    const auto& last = lines.points.back();
+    if (next.size <= last.size) {
+      place.fail(fmt::format("{}: sizes must grow from line to line", whole));
+    }
+    if (!Utilization::may_follow(last, next)) {
+      place.fail(fmt::format("{}: {} would take less time than {}", whole,
+                             bytes_text(next.size.value), bytes_text(last.size.value)),
+                 fmt::format("which reach {:.3g}", last.part));
+    }
+  }
+  lines.points.push_back(next);
+}
+
+void UtilizationText::join(Level& level) const {
+  for (const auto& [step, lines] : lines_) {
+    (step ? level.utilization_of_step[*step] : level.utilization) = lines.utilization();
+  }
+}
+
+}  // namespace tandem::machine

@@ -1,0 +1,340 @@
+#include "runtime/profile.h"
+
+#include <mpi.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <thread>
+
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "runtime/aten.h"
+#include "runtime/collectives.h"
+#include "runtime/kernels.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+using cost::MeasuredCollective;
+using cost::MeasuredOperator;
+using machine::DigitRole;
+using machine::Layout;
+using machine::Step;
+
+constexpr std::int64_t kBeyondCaches = 32 << 20;  // elements of 4 bytes
+
+// Processes that share one level, as local:N has them.
+machine::Machine machine_of(std::int64_t devices) {
+  machine::Machine out;
+  out.levels.emplace_back().count = devices;
+  return out;
+}
+
+// What is measured, and how long one measurement may take.
+struct Extent {
+  std::vector<std::int64_t> message_bytes;
+  std::vector<std::vector<std::int64_t>> products;  // rows, outputs, inputs
+  Seconds budget;
+};
+
+Extent extent_of(bool quick) {
+  constexpr std::int64_t kKiB = 1024;
+  if (quick) {
+    return {.message_bytes = {4 * kKiB, 64 * kKiB, 1024 * kKiB, 16384 * kKiB, 65536 * kKiB},
+            .products = {{512, 512, 512}, {1024, 1024, 1024}, {64, 1024, 1024}},
+            .budget = Seconds{0.05}};
+  }
+  Extent out{.message_bytes = {},
+             .products = {{512, 512, 512},
+                          {1024, 1024, 1024},
+                          {2048, 2048, 2048},
+                          {64, 1024, 1024},
+                          {64, 4096, 1024}},
+             .budget = Seconds{0.3}};
+  for (std::int64_t b = 4 * kKiB; b <= 65536 * kKiB; b *= 4) out.message_bytes.push_back(b);
+  return out;
+}
+
+double largest(double mine) {
+  double out = 0;
+  MPI_Allreduce(&mine, &out, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return out;
+}
+
+double wall_clock() { return MPI_Wtime(); }
+
+// What other programs take of a core is no property of the computer.
+double processor_clock() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The time of one call, where the slowest process counts: the least of several, for what other
+// programs do only adds to it. Short calls are timed many at a time, by their mean. All processes
+// make as many calls: they decide by the same numbers.
+template <class Work>
+Seconds time_of(Seconds budget, double (*clock)(), Work&& work) {
+  double spent = 0;
+  const auto once = [&](double calls) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double since = wall_clock();
+    const double start = clock();
+    for (double i = 0; i < calls; ++i) work();
+    const double taken = clock() - start;
+    spent += largest(wall_clock() - since);
+    return largest(taken) / calls;
+  };
+  constexpr double kLongEnough = 1e-3;
+  constexpr double kMostCalls = 1000;
+  constexpr int kFewest = 5;
+  constexpr int kMost = 100;
+  once(1);  // memory is got from the system
+  double least = once(1);
+  const double calls = std::clamp(std::ceil(kLongEnough / least), 1.0, kMostCalls);
+  for (int i = 0; i < kMost && (spent < budget.value || i < kFewest); ++i) {
+    if (spent > 2 * budget.value) break;
+    const double time = once(calls);
+    least = i == 0 ? time : std::min(least, time);
+  }
+  return Seconds{least};
+}
+
+class Measurement {
+ public:
+  Measurement(bool quick, const std::function<void(double)>& renew)
+      : extent_(extent_of(quick)),
+        renew_(renew),
+        rank_(number(MPI_Comm_rank)),
+        devices_(number(MPI_Comm_size)),
+        machine_(machine_of(devices_)),
+        digits_(machine_),
+        collectives_(digits_, rank_) {
+    CHECK(devices_ > 1, devices_);
+    collectives_.prepare(digits_.all());
+    collectives_.prepare(last_digit());
+    constexpr std::size_t kCollectives = 9;
+    constexpr std::size_t kOthers = 4;
+    steps_ = 2 * extent_.products.size() + kOthers + kCollectives * extent_.message_bytes.size();
+  }
+
+  cost::Profile run() {
+    out_.devices = devices_;
+    out_.resident = resident();
+    operators();
+    for (const auto bytes : extent_.message_bytes) collectives(bytes);
+    return std::move(out_);
+  }
+
+ private:
+  static std::int64_t number(int (*of)(MPI_Comm, int*)) {
+    int out = 0;
+    of(MPI_COMM_WORLD, &out);
+    return out;
+  }
+
+  static Bytes resident() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return Bytes{largest(static_cast<double>(usage.ru_maxrss) * 1024)};
+  }
+
+  void done() { renew_(static_cast<double>(++done_) / static_cast<double>(steps_)); }
+
+  // --- Operators -------------------------------------------------------------------------------
+
+  void operators() {
+    for (const auto dtype : {DType::kFp32, DType::kFp64}) {
+      for (const auto& shape : extent_.products) linear(dtype, shape);
+      linear(dtype, {1, 1, 1});
+    }
+    add(kBeyondCaches, 1);
+    add(kBeyondCaches, devices_);
+  }
+
+  void linear(DType dtype, const std::vector<std::int64_t>& shape) {
+    const Shape x = {shape[0], shape[2]};
+    const Shape w = {shape[1], shape[2]};
+    forward(ops::make_op(ops::kLinear, ops::Linear{}), {x, w},
+            {.name = "linear", .dtype = dtype, .shape = shape, .devices = devices_, .time = {}});
+  }
+
+  void add(std::int64_t elements, std::int64_t devices) {
+    const Shape whole = {elements};
+    forward(ops::make_op(ops::kAdd, ops::NoAttributes{}), {whole, whole},
+            {.name = "add",
+             .dtype = DType::kFp32,
+             .shape = {elements},
+             .devices = devices,
+             .time = {}});
+  }
+
+  // The first `devices` processes do it at once.
+  void forward(const ops::Op& op, const std::vector<Shape>& shapes, MeasuredOperator measured) {
+    Call call{.op = op, .operands = {}};
+    std::vector<at::Tensor> operands;
+    for (const auto& shape : shapes) {
+      call.operands.push_back({.sizes = shape, .local = shape, .offset = shape});
+      std::ranges::fill(call.operands.back().offset, 0);
+      operands.push_back(at::full(to_aten(shape), 0.5, to_aten(measured.dtype)));
+    }
+    const auto& kernel = find_kernel(call);
+    // Processes with a core each are timed by it.
+    const bool own_core = devices_ <= std::thread::hardware_concurrency();
+    const auto clock = own_core ? processor_clock : wall_clock;
+    measured.time = time_of(extent_.budget, clock, [&] {
+      if (rank_ < measured.devices) kernel.forward(call, operands);
+    });
+    out_.operators.push_back(std::move(measured));
+    done();
+  }
+
+  // --- Collectives -----------------------------------------------------------------------------
+
+  [[nodiscard]] machine::DigitMask last_digit() const {
+    return machine::DigitMask{1} << (digits_.count() - 1);
+  }
+
+  [[nodiscard]] Layout everywhere(DigitRole role) const { return {digits_.count(), role}; }
+
+  // About as many elements, nearly square, in rows and columns that all devices can cut.
+  [[nodiscard]] Shape matrix(double elements) const {
+    const auto n = static_cast<double>(devices_);
+    const auto rows = n * std::exp2(std::max(0.0, std::floor(std::log2(std::sqrt(elements) / n))));
+    const auto columns = n * std::max(1.0, std::round(elements / rows / n));
+    return {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)};
+  }
+
+  void collectives(std::int64_t bytes) {
+    const auto n = static_cast<double>(devices_);
+    const auto elements = static_cast<double>(bytes) / size_of(DType::kFp32).value;
+    const auto partial = everywhere(DigitRole::kPartial);
+    const auto replica = everywhere(DigitRole::kReplica);
+    const auto rows = everywhere(DigitRole::dim(0));
+    const auto columns = everywhere(DigitRole::dim(1));
+    const auto sizes = matrix(elements);
+    record({movement(partial, replica, sizes)});
+    record({movement(rows, replica, sizes)});
+    record({movement(partial, rows, sizes)});
+    record({movement(rows, columns, matrix(elements * n))});
+    // With the first and the last as the root in turn, nobody runs ahead of the others.
+    const auto first = everywhere(DigitRole::idle(0));
+    auto last = first;
+    for (std::size_t i = 0; i < digits_.count(); ++i)
+      last.set(i, DigitRole::idle(digits_[i].size - 1));
+    for (const auto& role : {replica, rows}) {
+      record({movement(first, role, sizes), movement(last, role, sizes)});
+    }
+    for (const auto& role : {partial, rows}) {
+      record({movement(role, first, sizes), movement(role, last, sizes)});
+    }
+    send(sizes);
+  }
+
+  // One collective, ready to be repeated: on one tensor after the other, which together are beyond
+  // the caches, as the tensors of a training step are.
+  struct Movement {
+    machine::ReshardStep step;
+    std::vector<at::Tensor> in;  // undefined where the step begins with nothing
+    Shape after;
+    std::int64_t elements;  // the most that one device has
+    std::size_t next = 0;
+  };
+
+  // Tensors of zeros, so that sums of sums stay what they are. They are written to: memory that
+  // never was is one page of zeros.
+  static std::vector<at::Tensor> tensors(const Shape& shape) {
+    constexpr std::int64_t kMost = 256;
+    std::vector<at::Tensor> out;
+    const auto count = std::clamp(kBeyondCaches / shape.count(), std::int64_t{1}, kMost);
+    for (std::int64_t i = 0; i < count; ++i)
+      out.push_back(at::full(to_aten(shape), 0.0, at::kFloat));
+    return out;
+  }
+
+  [[nodiscard]] Shape shard(const Layout& layout, const Shape& sizes) const {
+    const auto shape = parallel_shape(layout, sizes, digits_);
+    CHECK(shape.has_value(), to_text(layout));
+    return shape->shard();
+  }
+
+  [[nodiscard]] Movement movement(const Layout& from, const Layout& to, const Shape& sizes) const {
+    const auto steps = machine::reshard(from, to);
+    CHECK(steps.size() == 1, to_text(from), to_text(to));
+    const auto before = shard(from, sizes);
+    const auto after = shard(to, sizes);
+    const bool here = machine::holds(from, digits_, rank_);
+    return {.step = steps[0],
+            .in = here ? tensors(before) : std::vector<at::Tensor>(1),
+            .after = after,
+            .elements = std::max(before.count(), after.count())};
+  }
+
+  void move(Movement& m) const {
+    // What is reduced is a gradient, which nobody else reads: in place, as in a program.
+    const bool in_place = m.step.kind == Step::kAllReduce;
+    auto& in = m.in[m.next++ % m.in.size()];
+    auto out = collectives_.move(m.step, in_place ? std::move(in) : in, m.after, at::kFloat);
+    if (in_place) in = std::move(out);
+  }
+
+  // The mean of movements that are of one kind.
+  void record(std::vector<Movement> movements) {
+    record(movements[0].step.kind, movements[0].elements, static_cast<double>(movements.size()),
+           [&] {
+             for (auto& m : movements) move(m);
+           });
+  }
+
+  // There and back: between neighbours, all pairs at the same time.
+  void send(const Shape& sizes) {
+    auto here = everywhere(DigitRole::kReplica);
+    auto there = here;
+    here.set(digits_.count() - 1, DigitRole::idle(0));
+    there.set(digits_.count() - 1, DigitRole::idle(1));
+    const auto to = machine::reshard(here, there);
+    const auto back = machine::reshard(there, here);
+    CHECK(to.size() == 1 && back.size() == 1, to.size(), back.size());
+    const auto in = tensors(sizes);
+    std::size_t next = 0;
+    const bool first = machine::holds(here, digits_, rank_);
+    const bool second = machine::holds(there, digits_, rank_);
+    record(Step::kSend, sizes.count(), 2, [&] {
+      const auto& tensor = in[next++ % in.size()];
+      if (first) collectives_.send(to[0], tensor, 0);
+      if (second) collectives_.receive(to[0], sizes, at::kFloat, 0);
+      if (second) collectives_.send(back[0], tensor, 1);
+      if (first) collectives_.receive(back[0], sizes, at::kFloat, 1);
+      collectives_.finish();
+    });
+  }
+
+  template <class Work>
+  void record(Step kind, std::int64_t elements, double moves, Work&& work) {
+    const auto time = time_of(extent_.budget, wall_clock, work) / moves;
+    out_.collectives.push_back({kind, static_cast<double>(elements) * size_of(DType::kFp32), time});
+    done();
+  }
+
+  Extent extent_;
+  const std::function<void(double)>& renew_;
+  std::int64_t rank_;
+  std::int64_t devices_;
+  machine::Machine machine_;
+  machine::Digits digits_;
+  Collectives collectives_;
+  std::size_t steps_ = 0;
+  std::size_t done_ = 0;
+  cost::Profile out_;
+};
+
+}  // namespace
+
+cost::Profile measure(bool quick, const std::function<void(double)>& renew) {
+  return Measurement(quick, renew).run();
+}
+
+}  // namespace tandem::runtime

@@ -1,0 +1,15 @@
+// Measures this computer as programs use it: by the runtime's own kernels and collectives, all
+// processes at once, so that what is measured is what will run.
+#pragma once
+
+#include <functional>
+
+#include "cost/profile.h"
+
+namespace tandem::runtime {
+
+// All processes of MPI_COMM_WORLD call it together, at least two; each gets the same. `quick`:
+// fewer sizes and repeats. `renew` is called between measurements, with what has been done of 1.
+cost::Profile measure(bool quick, const std::function<void(double)>& renew);
+
+}  // namespace tandem::runtime
