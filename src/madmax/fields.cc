@@ -14,8 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-// A value of any length, in a few characters.
+// A value of any length and depth, in a few characters.
 std::string shown(const json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
   auto out = value.dump(-1, ' ', true, json::error_handler_t::replace);
   if (out.size() > 40) out = out.substr(0, 37) + "...";
   return out;

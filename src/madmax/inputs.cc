@@ -112,12 +112,12 @@ void check_degrees(const Fields& fields, const std::string& key, const Strategy&
   const int first = strategy.level[0].degree;
   const auto all = static_cast<std::int64_t>(first) * strategy.level[1].degree;
   if (all != system.devices) {
-    fields.fail(fmt::format("'{}' multiply to {}", key, all),
+    fields.fail(fmt::format("the degrees in '{}' multiply to {}", key, all),
                 fmt::format("the system has {} devices", system.devices));
   }
   if (first != per_node && first != system.devices) {
     fields.fail(
-        fmt::format("'{}' begin with {}", key, first),
+        fmt::format("the degrees in '{}' begin with {}", key, first),
         fmt::format("the first is the {} devices of a node, or all {}", per_node, system.devices));
   }
 }
@@ -131,8 +131,8 @@ Strategy parse_strategy(Fields& fields, const std::string& layers, const System&
     fields.fail(fmt::format("'{}' has {} levels and must have 1 or 2", key, names.size()));
   }
   if (degrees.size() != names.size()) {
-    fields.fail(
-        fmt::format("'{}_degree' has {} numbers for {} levels", key, degrees.size(), names.size()));
+    fields.fail(fmt::format("'{}_degree' has length {}, and the strategy {} levels", key,
+                            degrees.size(), names.size()));
   }
   Strategy out;
   for (const auto& name : names) {

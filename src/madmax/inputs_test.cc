@@ -100,6 +100,10 @@ TEST(Inputs, ModelErrors) {
             "m.json: 'bytes_per_nonemb_param' is 3 and must be 1, 2, 4 or 8");
   EXPECT_EQ(say(with(kDlrm, "num_active_experts", 5)),
             "m.json: 'num_active_experts' 5 is more than 'num_experts' 4");
+  const std::string deep(100000, '[');
+  EXPECT_EQ(
+      error([&] { parse_model(R"({"type": )" + deep + std::string(100000, ']') + "}", "m.json"); }),
+      "m.json: 'type' is a list and must be a string");
   EXPECT_EQ(say(with(kDlrm, "num_tabels", 5)),
             "m.json: there is no field 'num_tabels' (did you mean 'num_tables'?)");
   EXPECT_EQ(say(with(kVision, "image_size", 225)),
@@ -129,13 +133,14 @@ TEST(Inputs, StrategyErrors) {
   EXPECT_EQ(say({"tp", "ddp", "fsdp"}, {2, 2, 2}),
             "t.json: 'mlp_parallel' has 3 levels and must have 1 or 2");
   EXPECT_EQ(say({"tp", "ddp"}, Json::array({8})),
-            "t.json: 'mlp_parallel_degree' has 1 numbers for 2 levels");
+            "t.json: 'mlp_parallel_degree' has length 1, and the strategy 2 levels");
   EXPECT_EQ(say({"tp", "fsdp"}, {4, 2}), "t.json: 'mlp_parallel': 'fsdp' must be the first level");
   EXPECT_EQ(say({"tp", "tp"}, {4, 2}), "t.json: 'mlp_parallel': both levels have the same method");
-  EXPECT_EQ(say({"tp", "ddp"}, {4, 4}),
-            "t.json: 'mlp_parallel_degree' multiply to 16 (the system has 8 devices)");
+  EXPECT_EQ(
+      say({"tp", "ddp"}, {4, 4}),
+      "t.json: the degrees in 'mlp_parallel_degree' multiply to 16 (the system has 8 devices)");
   EXPECT_EQ(say({"tp", "ddp"}, {2, 4}),
-            "t.json: 'mlp_parallel_degree' begin with 2 "
+            "t.json: the degrees in 'mlp_parallel_degree' begin with 2 "
             "(the first is the 4 devices of a node, or all 8)");
   EXPECT_EQ(say(Json::array({"tp"}), Json::array({"x"})),
             "t.json: 'mlp_parallel_degree' is \"x\" and must be a whole number from 1 to 1048576");
