@@ -72,7 +72,6 @@ void parse_patches(Fields& fields, Transformer& out) {
 }
 
 Transformer parse_transformer(Fields& fields, Family family) {
-  fields.count("num_transformer_heads");  // nothing that is modelled depends on them
   Transformer out{.blocks = fields.count("num_transformer_layers"),
                   .width = fields.number("attention_dim"),
                   .ffn_width = fields.number("transformer_fc_dim")};
@@ -180,6 +179,12 @@ FlopsPerSecond System::speed(double value_bytes) const {
 
 Model parse_model(std::string_view text, const std::string& source) {
   Fields fields(text, source);
+  // A file may say more than its type needs; nothing depends on the heads.
+  fields.ignore({"num_bot_mlp_layers", "num_top_mlp_layers", "mlp_dim", "num_tables",
+                 "entries_per_table", "emb_dim", "pooling_size", "num_transformer_layers",
+                 "num_transformer_heads", "attention_dim", "transformer_fc_dim",
+                 "transformer_seq_len", "image_size", "patch_dim", "num_experts",
+                 "num_active_experts"});
   Model out;
   out.name = fields.has("name") ? fields.text("name") : source;
   out.family = named<Family>(fields, "type", fields.text("type"), kFamilies);

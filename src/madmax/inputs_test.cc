@@ -79,7 +79,8 @@ TEST(Inputs, AreRead) {
   EXPECT_TRUE(vision_task().frozen.embedding);
   EXPECT_EQ(vision_task().trained_blocks, 2);
   EXPECT_EQ(vision_task(with(kVisionTask, "type", "pretrain")).trained_blocks, 6);
-  // A task file may speak of layers that the model has not.
+  // A file may speak of layers that the model has not.
+  EXPECT_EQ(model(with(kVision, "num_tables", "none")).recommendation.tables, 0);
   EXPECT_EQ(vision_task(with(kVisionTask, "mlp_parallel", Json{"ddp"})).mlp.levels, 0);
 }
 
