@@ -151,14 +151,14 @@ void parse_frozen(Fields& fields, const Model& model, Task& out) {
                 .bottom = fields.flag("freeze_bot_mlp"),
                 .embedding = fields.flag("freeze_emb"),
                 .transformer = fields.flag("freeze_transformer")};
-  if (out.frozen.transformer) out.trained_blocks = 0;
-  if (!fields.has("min_frozen_layer")) return;
-  const int trained = fields.count("min_frozen_layer", 0);
-  if (trained > model.transformer.blocks) {
-    fields.fail(fmt::format("'min_frozen_layer' {} is more than the model's {} layers", trained,
-                            model.transformer.blocks));
+  if (!is_recommendation(model.family) && fields.has("min_frozen_layer")) {
+    out.trained_blocks = fields.count("min_frozen_layer", 0);
+    if (out.trained_blocks > model.transformer.blocks) {
+      fields.fail(fmt::format("'min_frozen_layer' {} is more than the model's {} layers",
+                              out.trained_blocks, model.transformer.blocks));
+    }
   }
-  if (!out.frozen.transformer) out.trained_blocks = trained;
+  if (out.frozen.transformer) out.trained_blocks = 0;
 }
 
 }  // namespace
