@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/lowered.h"
+#include "cli/madmax.h"
 #include "report/plan_text.h"
 
 namespace tandem::cli {
@@ -15,6 +16,7 @@ namespace {
 struct Flags {
   bool json = false;
   Job job;
+  MadMaxFiles madmax;
   std::string strategy = "dp";
   bool tasks = false;
   std::vector<std::string> not_with_a_plan;  // those given
@@ -51,6 +53,8 @@ void print(const Lowered& s) {
 }
 
 void run(const Flags& flags) {
+  if (flags.madmax.given()) return simulate_madmax(flags.madmax, flags.json);
+  if (flags.job.model_text.empty()) throw CLI::RequiredError("model");
   const auto s = lower_job(flags);
   if (flags.tasks) {
     std::cout << to_text(s.program);
@@ -71,7 +75,8 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       add_command(app, "simulate", "predict the time and memory of a strategy or a plan",
                   "simulate bert_large --machine summit:8 --strategy megatron", flags->json);
   flags->job.add_flags(*command);
-  command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
+  command->get_option("model")->required(false)->description(
+      "NAME, NAME:key=value,... or a plan.json");
   command->get_option("--machine")->required(false);
   command
       ->add_option("--strategy", flags->strategy,
@@ -79,6 +84,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       ->capture_default_str();
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
       ->excludes("--json");
+  flags->madmax.add_flags(*command);
   command->callback([flags, command] {
     for (const char* flag :
          {"--batch", "--optimizer", "--dtype", "--strategy", "--stale-weights"}) {

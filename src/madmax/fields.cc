@@ -1,0 +1,123 @@
+#include "madmax/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem::madmax {
+
+namespace {
+
+using nlohmann::json;
+
+// A value of any length and depth, in a few characters.
+std::string shown(const json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  auto out = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  if (out.size() > 40) out = out.substr(0, 37) + "...";
+  return out;
+}
+
+}  // namespace
+
+Fields::Fields(std::string_view text, std::string source)
+    : json_(json::parse(text, nullptr, false)), source_(std::move(source)) {
+  if (json_.is_discarded()) fail("is not JSON");
+  if (!json_.is_object()) fail("is not a JSON object");
+}
+
+void Fields::fail(const std::string& message, const std::string& hint) const {
+  throw UserError("madmax", source_, message, hint);
+}
+
+void Fields::fail_value(std::string_view key, const json& value, std::string_view expected) const {
+  fail(fmt::format("'{}' is {} and must be {}", key, shown(value), expected));
+}
+
+bool Fields::has(std::string_view key) {
+  known_.emplace_back(key);
+  return json_.contains(key);
+}
+
+const json& Fields::at(std::string_view key) {
+  if (!has(key)) fail(fmt::format("'{}' is missing", key));
+  return json_.at(std::string(key));
+}
+
+double Fields::number(std::string_view key) {
+  const auto& value = at(key);
+  constexpr double kLargest = 1e30;  // products of a few stay finite
+  if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > kLargest) {
+    fail_value(key, value, "a number above 0");
+  }
+  return value.get<double>();
+}
+
+double Fields::fraction(std::string_view key) {
+  const auto& value = at(key);
+  if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > 1) {
+    fail_value(key, value, "a number above 0 and at most 1");
+  }
+  return value.get<double>();
+}
+
+int Fields::whole(std::string_view key, const json& value, int least) const {
+  constexpr double kLargest = 1 << 20;
+  const double number = value.is_number() ? value.get<double>() : -1;
+  if (number < least || number > kLargest || number != std::floor(number)) {
+    fail_value(key, value, fmt::format("a whole number from {} to {}", least, kLargest));
+  }
+  return static_cast<int>(number);
+}
+
+int Fields::count(std::string_view key, int least) { return whole(key, at(key), least); }
+
+bool Fields::flag(std::string_view key) {
+  if (!has(key)) return false;
+  const auto& value = at(key);
+  if (!value.is_boolean()) fail_value(key, value, "true or false");
+  return value.get<bool>();
+}
+
+std::string Fields::text(std::string_view key) {
+  const auto& value = at(key);
+  if (!value.is_string()) fail_value(key, value, "a string");
+  return value.get<std::string>();
+}
+
+std::vector<std::string> Fields::texts(std::string_view key) {
+  const auto& value = at(key);
+  const auto is_text = [](const json& element) { return element.is_string(); };
+  if (!value.is_array() || !std::ranges::all_of(value, is_text)) {
+    fail_value(key, value, "a list of strings");
+  }
+  return value.get<std::vector<std::string>>();
+}
+
+std::vector<int> Fields::counts(std::string_view key) {
+  const auto& value = at(key);
+  if (!value.is_array()) fail_value(key, value, "a list of whole numbers");
+  std::vector<int> out;
+  for (const auto& element : value) out.push_back(whole(key, element, 1));
+  return out;
+}
+
+void Fields::ignore(std::initializer_list<std::string_view> keys) {
+  known_.insert(known_.end(), keys.begin(), keys.end());
+}
+
+void Fields::finish() const {
+  for (const auto& [key, value] : json_.items()) {
+    if (std::ranges::find(known_, key) != known_.end()) continue;
+    const auto near = nearest(key, known_);
+    fail(fmt::format("there is no field '{}'", key),
+         near.empty() ? "" : "did you mean '" + near + "'?");
+  }
+}
+
+}  // namespace tandem::madmax

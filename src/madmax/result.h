@@ -1,0 +1,41 @@
+// What MAD-Max's public model says of one iteration.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "base/units.h"
+
+namespace tandem::madmax {
+
+enum class Compute { kGemm, kEmbedding };
+enum class Collective { kAllToAll, kAllReduce, kAllGather, kReduceScatter };
+
+// The time of each kind of work, as if nothing overlapped.
+struct Totals {
+  std::array<Seconds, 2> compute = {};
+  std::array<Seconds, 4> communication = {};
+
+  [[nodiscard]] Seconds of(Compute kind) const { return compute[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] Seconds of(Collective kind) const {
+    return communication[static_cast<std::size_t>(kind)];
+  }
+};
+
+struct Result {
+  double global_batch = 0;
+  Seconds iteration = {};
+  Totals totals = {};
+  Bytes weights = {};  // of a device; gradients, optimizer state and activations are not counted
+
+  [[nodiscard]] double throughput() const;  // samples per second
+  [[nodiscard]] Seconds compute() const;
+  [[nodiscard]] Seconds communication() const;
+  [[nodiscard]] Seconds serialized() const { return compute() + communication(); }
+  [[nodiscard]] Seconds overlapped() const { return serialized() - iteration; }
+  // Communication with no compute beside it, and its part of all communication.
+  [[nodiscard]] Seconds exposed() const;
+  [[nodiscard]] double exposed_share() const;
+};
+
+}  // namespace tandem::madmax

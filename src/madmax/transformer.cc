@@ -1,0 +1,81 @@
+// Language and vision models: an embedding, then equal blocks of attention and FFN, and the same in
+// reverse. The embedding's gradient waits until all communication before it has ended.
+#include "madmax/evaluate.h"
+#include "madmax/iteration.h"
+
+namespace tandem::madmax {
+
+namespace {
+
+void forward(const Embedding& embedding, const Blocks& blocks, Iteration& iteration) {
+  const auto looked_up = iteration.compute(Compute::kEmbedding, embedding.lookup);
+  if (embedding.exchange > Seconds{}) {
+    iteration.wait(iteration.communicate(Collective::kAllToAll, embedding.exchange, looked_up));
+  }
+  for (int i = 0; i < blocks.count; ++i) {
+    iteration.forward(blocks.attention);
+    iteration.forward(blocks.ffn);
+  }
+}
+
+void backward(const Blocks& blocks, int synchronised, Iteration& iteration) {
+  for (int i = blocks.count - 1; i >= 0; --i) {
+    iteration.backward(blocks.ffn, iteration.gather(blocks.ffn), i < synchronised);
+    iteration.backward(blocks.attention, iteration.gather(blocks.attention), i < synchronised);
+  }
+}
+
+// Vision models prefetch without restraint: a layer's weights are gathered while the layer before
+// it is computed. The first gather is there even where nothing is sharded, as if the first level
+// of the strategy were FSDP.
+void backward_prefetching(const Blocks& blocks, const Sharing& sharing, int synchronised,
+                          Iteration& iteration) {
+  const auto gather = [&](const Layer& layer) {
+    return layer.gather > Seconds{} ? iteration.communicate(Collective::kAllGather, layer.gather)
+                                    : Seconds{};
+  };
+  auto gathered = iteration.communicate(Collective::kAllGather,
+                                        blocks.ffn.weights * sharing.first / sharing.first_gather);
+  for (int i = blocks.count - 1; i >= 0; --i) {
+    const auto attention_gathered = gather(blocks.attention);
+    iteration.backward(blocks.ffn, gathered, i < synchronised);
+    gathered = i > 0 ? gather(blocks.ffn) : Seconds{};
+    iteration.backward(blocks.attention, attention_gathered, i < synchronised);
+  }
+}
+
+void backward(const Embedding& embedding, Iteration& iteration) {
+  if (embedding.exchange > Seconds{}) {
+    iteration.communicate(Collective::kAllToAll, embedding.exchange, iteration.compute_end());
+  }
+  iteration.compute(Compute::kEmbedding, embedding.lookup, iteration.network_end());
+  if (embedding.gradient > Seconds{}) {
+    iteration.communicate(Collective::kAllReduce, embedding.gradient, iteration.compute_end());
+  }
+}
+
+}  // namespace
+
+Result evaluate_transformer(const Model& model, const System& system, const Task& task) {
+  const auto speeds = bandwidths(system);
+  const auto sharing = share(task.transformer, speeds);
+  const auto blocks = make_blocks(model, system, sharing, task.transformer_batch);
+  const auto embedding = make_embedding(model, system, task, speeds);
+  Iteration iteration;
+  forward(embedding, blocks, iteration);
+  if (task.purpose != Purpose::kInference) {
+    iteration.barrier();
+    if (model.family == Family::kVision) {
+      backward_prefetching(blocks, sharing, task.trained_blocks, iteration);
+    } else {
+      backward(blocks, task.trained_blocks, iteration);
+    }
+    if (!task.frozen.embedding) backward(embedding, iteration);
+  }
+  return {.global_batch = task.transformer_batch * system.devices / sharing.tensor,
+          .iteration = iteration.end(),
+          .totals = iteration.totals(),
+          .weights = embedding.weights + weights_of(blocks)};
+}
+
+}  // namespace tandem::madmax
