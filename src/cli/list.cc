@@ -120,6 +120,7 @@ Json machine_json(const machine::MachineFile& file) {
                       {"bandwidth", l.bandwidth.value},
                       {"shared", l.shared},
                       {"half_duplex", l.half_duplex},
+                      {"by_device", l.by_device},
                       {"utilization", utilization_json(l.utilization)},
                       {"latency_s", l.latency.value},
                       {"topology", l.topology}});
@@ -167,10 +168,10 @@ void print_machine(const machine::MachineFile& file) {
   std::cout << "levels\n";
   for (const auto& l : m.levels) {
     const auto count = l.name == file.open_level ? "?" : std::to_string(l.count);
-    std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {} {}{}, {}\n", l.name, count, l.topology,
+    std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {} {}{}{}, {}\n", l.name, count, l.topology,
                              bytes_text(l.bandwidth.value), to_text(l.utilization),
                              l.shared ? "shared" : "each", l.half_duplex ? " half duplex" : "",
-                             seconds_text(l.latency.value));
+                             l.by_device ? " by the device" : "", seconds_text(l.latency.value));
     for (const auto& [step, utilization] : l.utilization_of_step) {
       std::cout << fmt::format("    {} x {}\n", machine::name(step), to_text(utilization));
     }

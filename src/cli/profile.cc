@@ -61,7 +61,7 @@ class NewFile {
 
 std::string output_path(const Flags& flags) {
   if (!flags.output.empty()) return flags.output;
-  const auto path = machine::measured_local_path();
+  auto path = machine::measured_local_path();
   if (path.empty()) {
     throw UserError("flag", "-o", "is not given, and `local` reads no file here",
                     "TANDEM_NO_CACHE is set, or neither XDG_CACHE_HOME nor HOME are");

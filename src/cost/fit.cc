@@ -173,7 +173,7 @@ std::string level_text(const Profile& profile) {
   }
   std::string out = fmt::format(
       "level process ?\n"
-      "  bandwidth {:.4g} GB/s    # [PROFILE] the fastest of the rates below\n"
+      "  bandwidth {:.4g} GB/s by_device  # [PROFILE] the fastest of the rates below; cores copy\n"
       "  latency {:.3g} us        # [PROFILE] what the shortest messages leave\n",
       most / 1e9, link.latency * 1e6);
   for (const auto& [kind, rates] : link.rates) {

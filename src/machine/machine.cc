@@ -199,10 +199,8 @@ Hash hash_of(const Machine& machine) {
   };
   add_device(machine.device);
   for (const auto& l : machine.levels) {
-    for (double v :
-         {static_cast<double>(l.count), l.bandwidth.value, l.latency.value, l.shared ? 1.0 : 0.0}) {
-      add(v);
-    }
+    for (double v : {static_cast<double>(l.count), l.bandwidth.value, l.latency.value}) add(v);
+    for (bool b : {l.shared, l.half_duplex, l.by_device}) add(b ? 1 : 0);
     add_utilization(l.utilization);
     for (const auto& [step, utilization] : l.utilization_of_step) {
       add(static_cast<double>(step));

@@ -47,6 +47,8 @@ struct Level {
   bool shared = false;
   Utilization utilization = 1;                           // of bandwidth, by what a device has in it
   std::map<Step, Utilization> utilization_of_step = {};  // of those for which it is another
+  // The devices themselves move what crosses it, and compute nothing meanwhile.
+  bool by_device = false;
   bool half_duplex = false;                          // sending and receiving share the bandwidth
   std::string topology = "switch";                   // as the file says it: "torus 4x4"
   std::shared_ptr<const Network> network = nullptr;  // null: one full-duplex switch

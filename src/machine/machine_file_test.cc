@@ -69,10 +69,11 @@ TEST(TopologyText, ReadsEveryKind) {
 
 TEST(TopologyText, HalfDuplexSharesTheBandwidth) {
   auto text = with("");
-  text.replace(text.find("10 GB/s"), 7, "10 GB/s shared half");
+  text.replace(text.find("10 GB/s"), 7, "10 GB/s shared half by_device");
   const auto m = parse_machine(text, "toy.machine");
   EXPECT_TRUE(m.levels[0].shared);
   EXPECT_TRUE(m.levels[0].half_duplex);
+  EXPECT_TRUE(m.levels[0].by_device);
   EXPECT_DOUBLE_EQ(load(m, Pattern::kRing), 2);
 }
 

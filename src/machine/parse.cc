@@ -259,6 +259,7 @@ class Parser {
         if (there) rest = rest.first(rest.size() - 1);
         return there;
       };
+      level.by_device = take("by_device");
       level.half_duplex = take("half");
       level.shared = take("shared");
     }

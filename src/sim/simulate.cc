@@ -255,23 +255,20 @@ class Simulator {
   }
 
   [[nodiscard]] std::size_t stream_of(const Task& task, bool is_root) const {
-    const auto level = [&] { return cost::outermost_level(program_.digits, task.step.digits); };
+    if (!communicates(task)) return kComputeStream;
+    const auto level = cost::outermost_level(program_.digits, task.step.digits);
+    if (machine_.levels[level].by_device) return kComputeStream;
     const auto kind = task.step.kind;
-    switch (task.kind) {
-      case TaskKind::kMove:
-        if (is_local(kind)) return kComputeStream;
-        if (kind == Step::kScatter || kind == Step::kGather) {
-          const bool sends = is_root == (kind == Step::kScatter);
-          return 1 + (sends ? levels_ : 2 * levels_) + level();
-        }
-        return 1 + level();
-      case TaskKind::kSend:
-        return 1 + levels_ + level();
-      case TaskKind::kReceive:
-        return 1 + 2 * levels_ + level();
-      default:
-        return kComputeStream;
-    }
+    const bool has_root = kind == Step::kScatter || kind == Step::kGather;
+    if (task.kind == TaskKind::kMove && !has_root) return 1 + level;
+    const bool sends = task.kind == TaskKind::kMove ? is_root == (kind == Step::kScatter)
+                                                    : task.kind == TaskKind::kSend;
+    return 1 + (sends ? levels_ : 2 * levels_) + level;
+  }
+
+  static bool communicates(const Task& task) {
+    if (task.kind == TaskKind::kMove) return !is_local(task.step.kind);
+    return task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
   }
 
   [[nodiscard]] std::string kind_of(const Task& task) const {
@@ -308,7 +305,7 @@ class Simulator {
     std::vector<Span> compute;
     Busy out;
     for (const auto& span : spans) {
-      if (span.stream != kComputeStream) continue;
+      if (communicates(program_.tasks[span.task])) continue;
       compute.push_back(span);
       out.compute += span.end - span.start;
     }

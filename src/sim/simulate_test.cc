@@ -131,6 +131,30 @@ TEST(Simulate, DataParallelAllReducesOverlapTheBackwardPass) {
   }
 }
 
+// Cores that copy themselves hide nothing.
+TEST(Simulate, DevicesThatMoveDataThemselvesDoNotComputeMeanwhile) {
+  const auto model = mlp("layers=3,inputs=100,hidden=100,outputs=100", 2);
+  auto m = counting_machine({2});
+  const Digits digits(m);
+  const auto run = [&] {
+    const auto choices = named_choices(model, digits,
+                                       {{"linear1", "d0"},
+                                        {"relu1", "d0"},
+                                        {"linear2", "d0"},
+                                        {"relu2", "d0"},
+                                        {"linear3", "d0"},
+                                        {"loss", "d0"}});
+    return simulate(lowered(model, digits, choices), m);
+  };
+  const auto overlapped = run();
+  m.levels[0].by_device = true;
+  const auto s = run();
+  EXPECT_NEAR(s.compute.value, overlapped.compute.value, 1e-12);
+  EXPECT_LT(overlapped.exposed_comm, overlapped.serialized.at("all_reduce"));
+  EXPECT_NEAR(s.exposed_comm.value, s.serialized.at("all_reduce").value, 1e-12);
+  EXPECT_NEAR(s.iteration.value, (s.compute + s.exposed_comm).value, 1e-12);
+}
+
 TEST(Simulate, TensorParallelAllReducesAreFullyExposed) {
   const auto model = mlp("layers=2,inputs=4,hidden=6,outputs=250", 8);
   const auto m = counting_machine({2});
