@@ -40,6 +40,7 @@ check::Report check_text(const std::string& text, const std::string& path,
   graph::Graph model;
   try {
     model = load_model(plan.model).build(plan.batch, plan.dtype);
+    check_is_model(model, plan.model);
   } catch (const UserError& error) {
     return wrong(plan.model, fmt::format("the model cannot be built: {}", error.what()));
   }

@@ -120,6 +120,21 @@ void check_has_loss(const graph::Graph& graph, const std::string& model) {
                   "end the graph with a loss, such as mse or cross_entropy");
 }
 
+}  // namespace
+
+void check_is_model(const graph::Graph& graph, const std::string& model) {
+  for (auto id : graph.ids()) {
+    const auto& node = graph.node(id);
+    if (node.type.shape.devices() == 1) continue;
+    throw UserError("model", model,
+                    fmt::format("%{} is of type {}: the graph is parallel already", node.name,
+                                to_text(node.type.shape)),
+                    "the network without parallelization operators");
+  }
+}
+
+namespace {
+
 Setup resolve_with(const Job& job,
                    std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
   auto model = load_model(job.model_text);
@@ -129,6 +144,7 @@ Setup resolve_with(const Job& job,
   DType dtype = DType::kFp32;
   CHECK(parse_attribute(job.dtype, dtype), job.dtype);
   auto graph = model.build(batch, dtype);
+  check_is_model(graph, model.text);
   check_has_loss(graph, model.text);
   search::Options options;
   const bool adam = job.optimizer.empty() ? model.spec->adam : job.optimizer == "adam";

@@ -86,6 +86,8 @@ Json echo(const plan::Plan& plan);
 
 // "mlp:layers=4", "dir/config.json:layers=4", or a file with a graph: ONNX, text, JSON. UserError.
 models::Model load_model(const std::string& text);
+// Throws where a graph has parallelization operators: plans are made of networks without.
+void check_is_model(const graph::Graph& graph, const std::string& model);
 
 // A prediction under the keys of every --json result.
 Json simulation_json(const sim::Simulation& simulation, std::int64_t batch);
