@@ -13,7 +13,11 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
     : program_(program), machine_(machine) {
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
-  for (const auto& task : program_.tasks) add(task);
+  for (const auto& task : program_.tasks) {
+    const auto before = model_flops_;
+    add(task);
+    flops_of_task_.push_back(model_flops_ - before);
+  }
 }
 
 // One for the devices of each group.

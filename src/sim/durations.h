@@ -17,6 +17,7 @@ class Durations {
   }
   // Of all devices together, redundant work not counted.
   [[nodiscard]] Flops model_flops() const { return model_flops_; }
+  [[nodiscard]] Flops model_flops(std::size_t task) const { return flops_of_task_[task]; }
 
  private:
   void add(const lower::Task& task);
@@ -36,6 +37,7 @@ class Durations {
   std::vector<const machine::Device*> devices_;  // by group; one where all are equal
   std::vector<Seconds> duration_;                // by task and group
   Flops model_flops_;
+  std::vector<Flops> flops_of_task_;
 };
 
 }  // namespace tandem::sim

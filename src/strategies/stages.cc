@@ -1,6 +1,7 @@
 #include "strategies/stages.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem::strategies {
 
@@ -49,15 +50,65 @@ double longest(const std::vector<std::size_t>& ends, const std::vector<double>& 
   return out;
 }
 
-// The first number in a name: that of the layer.
+// The longest as short as can be.
+std::vector<std::size_t> balanced_ends(const std::vector<std::size_t>& cuts,
+                                       const std::vector<double>& until, std::int64_t stages) {
+  double low = 0;
+  double high = until.back();
+  constexpr int kHalvings = 50;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (longest(ends(cuts, until, stages, middle), until) <= middle ? high : low) = middle;
+  }
+  return ends(cuts, until, stages, high);
+}
+
+std::string_view layer_of(const Problem& problem, std::size_t n) {
+  return layer_number(problem.model.node(graph::NodeId(n)).name);
+}
+
+// The cuts after which a layer with another number begins.
+std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts) {
+  std::vector<std::size_t> out;
+  for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
+    std::size_t next = cuts[c] + 1;
+    while (!computes(problem, next)) ++next;
+    if (layer_of(problem, cuts[c]) != layer_of(problem, next)) out.push_back(cuts[c]);
+  }
+  return out;
+}
+
+// Where runs of as many layers each end, if there are equal layers that many stages divide. (The
+// first and the last layer may be others: of other sizes, or with a head.)
+std::optional<std::vector<std::size_t>> even_ends(const Problem& problem,
+                                                  const std::vector<std::size_t>& cuts,
+                                                  const std::vector<double>& until,
+                                                  std::int64_t stages) {
+  auto layers = layer_ends(problem, cuts);
+  layers.push_back(cuts.back());
+  std::erase_if(layers, [&](std::size_t end) { return layer_of(problem, end).empty(); });
+  const auto each = layers.size() / static_cast<std::size_t>(stages);
+  if (each == 0 || layers.size() % static_cast<std::size_t>(stages) != 0) return std::nullopt;
+  constexpr double kRounding = 1e-9;
+  for (std::size_t l = 2; l + 1 < layers.size(); ++l) {
+    const auto second = until[layers[1]] - until[layers[0]];
+    const auto this_one = until[layers[l]] - until[layers[l - 1]];
+    if (std::abs(this_one - second) > kRounding * until.back()) return std::nullopt;
+  }
+  std::vector<std::size_t> out;
+  for (std::size_t l = each; l < layers.size(); l += each) out.push_back(layers[l - 1]);
+  out.push_back(cuts.back());
+  return out;
+}
+
+}  // namespace
+
 std::string_view layer_number(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789";
   const auto first = name.find_first_of(kDigits);
   if (first == std::string_view::npos) return {};
   return name.substr(0, name.find_first_not_of(kDigits, first));
 }
-
-}  // namespace
 
 std::vector<std::size_t> cuts(const Problem& problem) {
   const auto& model = problem.model;
@@ -91,14 +142,8 @@ std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std:
   const auto places = cuts(problem);
   if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
   const auto until = operations_until(problem);
-  double low = 0;
-  double high = until.back();
-  constexpr int kHalvings = 50;
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (low + high) / 2;
-    (longest(ends(places, until, stages, middle), until) <= middle ? high : low) = middle;
-  }
-  const auto found = ends(places, until, stages, high);
+  const auto even = even_ends(problem, places, until, stages);
+  const auto found = even ? *even : balanced_ends(places, until, stages);
 
   const auto& model = problem.model;
   constexpr std::uint16_t kNone = 0xffff;
@@ -117,18 +162,11 @@ std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std:
 }
 
 std::vector<bool> full_recomputation(const Problem& problem) {
-  const auto& model = problem.model;
-  const auto places = cuts(problem);
-  std::vector<bool> out(model.size());
+  std::vector<bool> out(problem.model.size());
   std::size_t from = 0;
-  for (std::size_t c = 0; c + 1 < places.size(); ++c) {
-    // A layer ends where the next operator has another number.
-    std::size_t next = places[c] + 1;
-    while (!computes(problem, next)) ++next;
-    const auto here = layer_number(model.node(graph::NodeId(places[c])).name);
-    if (here == layer_number(model.node(graph::NodeId(next)).name)) continue;
-    for (std::size_t n = from; n < places[c]; ++n) out[n] = computes(problem, n);
-    from = places[c] + 1;
+  for (auto end : layer_ends(problem, cuts(problem))) {
+    for (std::size_t n = from; n < end; ++n) out[n] = computes(problem, n);
+    from = end + 1;
   }
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "strategies/problem.h"
@@ -15,8 +16,13 @@ namespace tandem::strategies {
 // is one of them.
 std::vector<std::size_t> cuts(const Problem& problem);
 
-// By node; operators in `stages` runs that end at cuts, the longest as short as can be, by
-// operations. A source is where its first reader is. Nothing where there are fewer cuts.
+// The first number in a node's name, "12" of "l12.w_q": which layer it is of. Empty where there is
+// none.
+std::string_view layer_number(std::string_view name);
+
+// By node; operators in `stages` runs that end at cuts: as many layers each, where equal layers
+// divide so, else the longest as short as can be, by operations. A source is where its first reader
+// is. Nothing where there are fewer cuts.
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages);
 
 // By node: what recomputation makes again. Of "full" the insides of layers, as the numbers in names

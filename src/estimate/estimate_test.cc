@@ -1,0 +1,65 @@
+// The estimate against the simulation of the whole program.
+#include "estimate/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "lower/lower.h"
+#include "plan/parallelize.h"
+
+namespace tandem::estimate {
+namespace {
+
+struct Case {
+  std::string model;
+  std::string machine;
+  std::int64_t batch;
+  std::string strategy;
+};
+
+void compare(const Case& c) {
+  SCOPED_TRACE(c.model + " " + c.machine + " " + c.strategy);
+  const auto model = models::parse_model(c.model);
+  const auto machine = machine::load_machine(c.machine);
+  const machine::Digits digits(machine);
+  const auto graph = model.build(c.batch, DType::kBf16);
+  const auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+  const machine::Digits with_time(machine, strategy.schedule.micro_batches);
+  const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
+  const auto whole =
+      sim::simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+  auto fast = estimate({model, machine, c.batch, DType::kBf16, plan::Optimizer::kAdam},
+                             strategy.setting);
+  ASSERT_TRUE(fast.has_value());
+  const auto near = [](double expected, double actual, double part) {
+    EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
+  };
+  near(whole.iteration.value, fast->iteration.value, 0.01);
+  near(whole.memory.value, fast->memory.value, 0.02);
+  near(whole.persistent.value, fast->persistent.value, 1e-9);
+  near(whole.compute.value, fast->compute.value, 0.01);
+  near(whole.model_flops.value, fast->model_flops.value, 1e-9);
+  EXPECT_NEAR(whole.exposed_comm / whole.iteration, fast->exposed_comm / fast->iteration, 0.02);
+  for (const auto& [kind, time] : whole.serialized) {
+    SCOPED_TRACE(kind);
+    near(time.value, fast->serialized[kind].value, 0.01);
+  }
+}
+
+TEST(Estimate, IsThatOfTheWholeProgram) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024";
+  const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
+  for (const auto& model : {gpt, llama}) {
+    for (const char* strategy :
+         {"dp", "fsdp", "deepspeed:zero=1,micro=4", "deepspeed:zero=2,micro=4",
+          "deepspeed:zero=3,micro=4", "dp:micro=4", "dp:micro=8,recompute=full", "megatron:tp=8",
+          "megatron:tp=2,dp=8", "megatron:tp=4,sp,micro=4", "megatron:tp=4,pp=2,dp=2",
+          "megatron:tp=1,pp=4,dp=4,micro=16", "megatron:tp=2,pp=4,interleave=2,dp=2,micro=8",
+          "megatron:tp=1,pp=2,dp=8,micro=8,recompute=full", "megatron:tp=2,cp=2,dp=4",
+          "fsdp:bucket=25MB", "megatron:tp=2,pp=8,dp=1,micro=32"}) {
+      compare({model, "dgx_a100:2", 128, strategy});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::estimate

@@ -1,0 +1,218 @@
+#include "estimate/footprint.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace tandem::estimate {
+
+namespace {
+
+using lower::BufferId;
+using lower::BufferKind;
+using lower::Program;
+using lower::Task;
+using lower::TaskKind;
+
+void add(Parts& to, const Parts& what, double times = 1) {
+  for (std::size_t k = 0; k < to.size(); ++k) to[k] += times * what[k];
+}
+
+double total(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
+
+// What there is at the fullest moment of two.
+void keep_most(Parts& most, const Parts& now) {
+  if (total(now) > total(most)) most = now;
+}
+
+// A task, by its place in a part of a section.
+struct Moment {
+  std::size_t part = 0;  // 0 forward, 1 backward, 2 what comes later
+  std::size_t section = 0;
+  std::size_t task = 0;
+  bool last = false;  // in the last micro-batch only
+};
+
+// By task of a part of a section: what begins with it, and what ends after it.
+struct Changes {
+  struct Task {
+    Parts begins{}, ends{};
+    Parts last_begins{}, last_ends{};  // in the last micro-batch beside
+  };
+  std::vector<Task> tasks;
+
+  [[nodiscard]] Change sum(bool last) const {
+    Change out;
+    for (const auto& task : tasks) {
+      add(out.net, task.begins);
+      if (last) add(out.net, task.last_begins);
+      keep_most(out.most, out.net);
+      add(out.net, task.ends, -1);
+      if (last) add(out.net, task.last_ends, -1);
+    }
+    return out;
+  }
+};
+
+class Walk {
+ public:
+  Walk(const Program& program, const std::vector<Section>& section_of_node)
+      : program_(program),
+        section_of_node_(section_of_node),
+        first_(program.buffers.size()),
+        last_(program.buffers.size()) {
+    for (const auto& task : program.tasks) note(task);
+    for (std::size_t b = 0; b < program.buffers.size(); ++b) count(BufferId(b));
+  }
+
+  Footprint run() {
+    for (std::size_t s = 0; s < kSections; ++s) {
+      out_.sections[s].forward = changes_[0][s].sum(false);
+      out_.sections[s].backward = changes_[1][s].sum(false);
+      out_.sections[s].last = changes_[1][s].sum(true);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t section_of(graph::NodeId node) const {
+    return static_cast<std::size_t>(section_of_node_[node.index()]);
+  }
+
+  void note(const Task& task) {
+    Moment now{task.backward ? std::size_t{1} : 0, section_of(task.node), 0,
+               task.when == lower::When::kLast};
+    if (task.kind == TaskKind::kUpdate) {
+      now.part = 2;
+    } else {
+      auto& tasks = changes_[now.part][now.section].tasks;
+      now.task = tasks.size();
+      const auto row = bucket_bytes(program_, task).value;
+      tasks.emplace_back();
+      begin_at(now)[kGradient] += row;
+      end_at(now)[kGradient] += row;
+    }
+    const auto use = [&](BufferId b) {
+      if (b == Program::kNone) return;
+      auto& first = first_[b.index()];
+      if (!first) first = now;
+      last_[b.index()] = now;
+    };
+    std::ranges::for_each(task.reads, use);
+    std::ranges::for_each(task.writes, use);
+  }
+
+  void count(BufferId id) {
+    const auto& buffer = program_.buffer(id);
+    if (!first_[id.index()] || !holds(buffer.layout, program_.digits, 0)) return;
+    const auto kind = static_cast<std::size_t>(buffer.kind);
+    const auto bytes = buffer.bytes().value;
+    auto& held = out_.sections[section_of(buffer.node)];
+    const bool several = program_.digits.time() != 0;
+    if (buffer.is_persistent()) {
+      held.persistent[kind] += bytes;
+      return;
+    }
+    const auto& first = *first_[id.index()];
+    const auto& last = *last_[id.index()];
+    const bool for_step = !buffer.each && (several || buffer.kind == BufferKind::kInput);
+    if (for_step && !(first.last && first.part == 1)) {
+      held.step[kind] += bytes;
+    } else if (first.part < 2) {
+      begin_at(first)[kind] += bytes;
+    }
+    if (last.part < 2 && (!for_step || last.last)) end_at(last)[kind] += bytes;
+    note_boundary(first, last, bytes);
+  }
+
+  // An activation of the middle layer that the next one reads.
+  void note_boundary(const Moment& first, const Moment& last, double bytes) {
+    constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
+    if (first.part == 0 && first.section == kMiddle && last.section > kMiddle) {
+      out_.boundary += bytes;
+    }
+  }
+
+  Parts& begin_at(const Moment& m) {
+    auto& task = changes_[m.part][m.section].tasks[m.task];
+    return m.last ? task.last_begins : task.begins;
+  }
+  Parts& end_at(const Moment& m) {
+    auto& task = changes_[m.part][m.section].tasks[m.task];
+    return m.last ? task.last_ends : task.ends;
+  }
+
+  static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
+
+  const Program& program_;
+  const std::vector<Section>& section_of_node_;
+  std::vector<std::optional<Moment>> first_, last_;         // by buffer
+  std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
+  Footprint out_;
+};
+
+// `counts` sections alike, one after the other. The fullest is the first or the last.
+void add_alike(Change& to, const Change& one, std::int64_t count) {
+  if (count == 0) return;
+  for (const auto i : {std::int64_t{0}, count - 1}) {
+    auto now = to.net;
+    add(now, one.net, static_cast<double>(i));
+    add(now, one.most);
+    keep_most(to.most, now);
+  }
+  add(to.net, one.net, static_cast<double>(count));
+}
+
+}  // namespace
+
+Held Footprint::of_stage(const SectionCounts& counts, bool receives, bool sends) const {
+  constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
+  Held out;
+  if (receives) out.forward.net[kActivation] = boundary;
+  out.forward.most = out.forward.net;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    add(out.persistent, sections[s].persistent, static_cast<double>(counts[s]));
+    add(out.step, sections[s].step, static_cast<double>(counts[s]));
+    add_alike(out.forward, sections[s].forward, counts[s]);
+    const auto back = kSections - 1 - s;
+    add_alike(out.backward, sections[back].backward, counts[back]);
+    add_alike(out.last, sections[back].last, counts[back]);
+  }
+  if (sends) out.forward.net[kActivation] -= boundary;
+  return out;
+}
+
+Footprint footprint_of(const Program& program, const std::vector<Section>& section_of_node) {
+  return Walk(program, section_of_node).run();
+}
+
+sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,
+                      std::span<const Held> stages) {
+  sim::Memory out;
+  Parts live{};
+  std::set<std::uint16_t> here;
+  for (const auto& turn : turns) here.insert(turn.stage);
+  for (auto stage : here) {
+    add(live, stages[stage].persistent);
+    for (auto bytes : stages[stage].persistent) out.persistent += Bytes{bytes};
+    add(live, stages[stage].step);
+  }
+  Parts peak = live;
+  for (const auto& turn : turns) {
+    if (turn.part == lower::Part::kUpdate) continue;
+    const auto& held = stages[turn.stage];
+    const bool last = turn.micro_batch + 1 == micro_batches;
+    const auto& change = turn.part == lower::Part::kForward ? held.forward
+                         : last                             ? held.last
+                                                            : held.backward;
+    auto now = live;
+    add(now, change.most);
+    keep_most(peak, now);
+    add(live, change.net);
+  }
+  for (std::size_t k = 0; k < peak.size(); ++k) out.parts[k] = Bytes{peak[k]};
+  out.peak = Bytes{total(peak)};
+  return out;
+}
+
+}  // namespace tandem::estimate

@@ -1,0 +1,181 @@
+#include "estimate/pipeline.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "lower/order.h"
+
+namespace tandem::estimate {
+
+namespace {
+
+using lower::Part;
+using lower::Turn;
+
+constexpr double kNotSent = -1;
+
+struct Rank {
+  std::vector<Turn> turns;
+  std::size_t next = 0;
+  double free = 0;        // when it can compute
+  double sends = 0;       // when the stream of what it sends is free
+  double sends_from = 0;  // since when it is not
+  double receives = 0;    // and of what it receives
+  double reductions = 0;  // and of gradients' reductions
+  double busy = 0;
+  double exposed = 0;
+
+  // It has nothing to compute until then, and receives since.
+  void wait_until(double then, double received_from) {
+    const double sending = std::max(0.0, std::min(then, sends) - std::max(free, sends_from));
+    const double from = std::max({free, received_from, std::min(then, sends)});
+    exposed += sending + std::max(0.0, then - from);
+    free = then;
+  }
+};
+
+class Pipeline {
+ public:
+  Pipeline(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
+           const std::vector<Transfer>& transfers, double tied)
+      : schedule_(schedule), stages_(stages), transfers_(transfers), tied_(tied) {
+    const auto cells = stages.size() * static_cast<std::size_t>(schedule.micro_batches);
+    for (auto& sent : sent_) sent.assign(cells, kNotSent);
+    const auto ranks = static_cast<std::int64_t>(transfers.size());
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      ranks_.emplace_back().turns = lower::turns_of(schedule, ranks, r);
+    }
+  }
+
+  PipelineTime run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (auto& rank : ranks_) moved = advance(rank) || moved;
+    }
+    PipelineTime out;
+    for (const auto& rank : ranks_) {
+      CHECK(rank.next == rank.turns.size(), "a rank waits for ever");
+      out.end = std::max({out.end, rank.free, rank.reductions});
+      out.busy.push_back(rank.busy);
+      out.exposed.push_back(rank.exposed);
+    }
+    return out;
+  }
+
+ private:
+  // By direction: when the sending of each stage's results began.
+  double& sent(Part part, std::size_t stage, std::int64_t micro_batch) {
+    return sent_[static_cast<std::size_t>(part)]
+                [stage * static_cast<std::size_t>(schedule_.micro_batches) +
+                 static_cast<std::size_t>(micro_batch)];
+  }
+
+  bool advance(Rank& rank) {
+    bool moved = false;
+    for (; rank.next < rank.turns.size(); ++rank.next) {
+      const auto& turn = rank.turns[rank.next];
+      if (turn.part == Part::kUpdate) {
+        update(rank, turn);
+      } else if (!take(rank, turn)) {
+        return moved;
+      }
+      moved = true;
+    }
+    return moved;
+  }
+
+  bool take(Rank& rank, const Turn& turn) {
+    const bool forward = turn.part == Part::kForward;
+    const auto last_stage = stages_.size() - 1;
+    if (forward ? turn.stage > 0 : turn.stage < last_stage) {
+      const auto from = forward ? turn.stage - 1U : turn.stage + 1U;
+      const auto began = sent(turn.part, from, turn.micro_batch);
+      if (began == kNotSent) return false;
+      receive(rank, began, transfer_from(forward ? from : turn.stage));
+    }
+    const auto& stage = stages_[turn.stage];
+    double time = forward ? stage.forward : stage.backward;
+    if (forward && turn.micro_batch == 0) time += stage.first;
+    const bool last = !forward && turn.micro_batch + 1 == schedule_.micro_batches;
+    if (last) time += stage.last;
+    rank.free += time;
+    rank.busy += time;
+    if (last) finish_gradients(rank, turn.stage);
+    if (forward ? turn.stage < last_stage : turn.stage > 0) {
+      send(rank, sent(turn.part, turn.stage, turn.micro_batch),
+           transfer_from(forward ? turn.stage : turn.stage - 1U));
+    }
+    return true;
+  }
+
+  // Between a stage and the next.
+  [[nodiscard]] const Transfer& transfer_from(std::size_t stage) const {
+    return transfers_[stage % transfers_.size()];
+  }
+
+  void finish_gradients(Rank& rank, std::size_t stage) {
+    const auto& times = stages_[stage];
+    rank.reductions = std::max(rank.reductions + times.reductions,
+                               rank.free + times.after - times.updates);
+    if (stage + 1 == stages_.size()) tied_from_ = rank.free;
+    if (stage == 0 && tied_ > 0) rank.reductions = std::max(rank.reductions, tied_from_ + tied_);
+  }
+
+  static void receive(Rank& rank, double began, const Transfer& transfer) {
+    auto& stream = transfer.by_device ? rank.free : rank.receives;
+    const auto start = std::max(stream, began);
+    stream = start + transfer.time;
+    if (!transfer.by_device && stream > rank.free) rank.wait_until(stream, start);
+  }
+
+  static void send(Rank& rank, double& began, const Transfer& transfer) {
+    auto& stream = transfer.by_device ? rank.free : rank.sends;
+    began = std::max(stream, rank.free);
+    stream = began + transfer.time;
+    rank.sends_from = began;
+  }
+
+  void update(Rank& rank, const Turn& turn) const {
+    const auto time = stages_[turn.stage].updates;
+    if (rank.reductions > rank.free) rank.wait_until(rank.reductions, rank.free);
+    rank.free += time;
+    rank.busy += time;
+  }
+
+  const plan::Schedule& schedule_;
+  const std::vector<StageTimes>& stages_;
+  const std::vector<Transfer>& transfers_;
+  double tied_;
+  double tied_from_ = 0;
+  std::array<std::vector<double>, 2> sent_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
+                     const std::vector<Transfer>& transfers, double tied) {
+  // Once the pipeline is full, every round of micro-batches takes as long as the one before.
+  const auto ranks = static_cast<std::int64_t>(transfers.size());
+  const auto all = schedule.micro_batches;
+  const auto rounds = 4 * ranks;
+  if (all <= rounds || schedule.order == plan::Order::kGpipe) {
+    return Pipeline(schedule, stages, transfers, tied).run();
+  }
+  auto fewer = schedule;
+  fewer.micro_batches = rounds;
+  auto out = Pipeline(fewer, stages, transfers, tied).run();
+  fewer.micro_batches = rounds - ranks;
+  const auto before = Pipeline(fewer, stages, transfers, tied).run();
+  const auto more = static_cast<double>(all - rounds) / static_cast<double>(ranks);
+  const auto go_on = [&](double& now, double then) { now += more * (now - then); };
+  go_on(out.end, before.end);
+  for (std::size_t r = 0; r < out.busy.size(); ++r) {
+    go_on(out.busy[r], before.busy[r]);
+    go_on(out.exposed[r], before.exposed[r]);
+  }
+  return out;
+}
+
+}  // namespace tandem::estimate

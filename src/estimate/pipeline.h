@@ -1,0 +1,40 @@
+// Stages put together: when the turns of every rank of a pipeline run (lower/order.h), each with its
+// stage's time, and what goes from stage to stage.
+#pragma once
+
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace tandem::estimate {
+
+// Of one stage, in seconds.
+struct StageTimes {
+  double forward = 0;
+  double backward = 0;
+  double first = 0;         // what the first micro-batch's forward pass takes longer
+  double last = 0;          // what the last one's backward pass takes longer
+  double reductions = 0;    // of gradients, that the last backward pass starts
+  double after = 0;         // from the end of the last backward pass to the end of the updates
+  double updates = 0;       // in `after`, the updates themselves
+};
+
+// Of an activation from a rank to the next one, the last one's to the first, or of its gradient
+// back.
+struct Transfer {
+  double time = 0;
+  bool by_device = false;  // devices compute nothing meanwhile
+};
+
+struct PipelineTime {
+  double end = 0;               // of the step
+  std::vector<double> busy;     // by rank: in turns and updates
+  std::vector<double> exposed;  // by rank: sends and receives with nothing beside
+};
+
+// `transfers`: by rank that sends forward. `tied`: from the end of the last stage's backward pass
+// until the first one has the gradient of a weight that both use.
+PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
+                     const std::vector<Transfer>& transfers, double tied);
+
+}  // namespace tandem::estimate

@@ -1,0 +1,173 @@
+#include "estimate/sections.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cost/collectives.h"
+#include "sim/durations.h"
+
+namespace tandem::estimate {
+
+namespace {
+
+using lower::BufferId;
+using lower::Program;
+using lower::Task;
+using lower::TaskKind;
+
+lower::Part part_of(const Task& task) {
+  if (task.kind == TaskKind::kUpdate) return lower::Part::kUpdate;
+  return task.backward ? lower::Part::kBackward : lower::Part::kForward;
+}
+
+std::size_t kind_of(const Program& program, const Task& task) {
+  if (task.kind == TaskKind::kMove && !is_local(task.step.kind)) {
+    return 2 + static_cast<std::size_t>(task.step.kind);
+  }
+  return program.pcg.node(task.node).op.name() == "embedding_bag" ? 1 : 0;
+}
+
+// Where a task stands among the others.
+struct Where {
+  std::size_t part = 0;
+  std::size_t section = 0;
+  bool operator==(const Where&) const = default;
+};
+
+// Who writes and reads a buffer.
+struct Uses {
+  std::vector<Where> writers;
+  std::vector<Where> readers;
+};
+
+class Compiler {
+ public:
+  Compiler(const Program& program, const machine::Machine& machine,
+           const std::vector<Section>& section_of_node)
+      : program_(program), machine_(machine), durations_(program, machine),
+        uses_(program.buffers.size()) {
+    for (const auto& task : program_.tasks) {
+      where_.push_back({static_cast<std::size_t>(part_of(task)),
+                        static_cast<std::size_t>(section_of_node[task.node.index()])});
+      note_uses(task, where_.back());
+    }
+  }
+
+  Sections run() {
+    out_.streams = 1 + machine_.levels.size();
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) add(t);
+    for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
+    return std::move(out_);
+  }
+
+ private:
+  void note_uses(const Task& task, const Where& where) {
+    for (auto b : task.reads) {
+      if (b != Program::kNone) uses_[b.index()].readers.push_back(where);
+    }
+    for (auto b : task.writes) uses_[b.index()].writers.push_back(where);
+  }
+
+  void add(std::size_t t) {
+    const auto& task = program_.tasks[t];
+    const auto& where = where_[t];
+    auto& part = out_.parts[where.part][where.section];
+    TimedTask timed{.duration = durations_.of(t, 0).value,
+                    .kind = static_cast<std::uint16_t>(kind_of(program_, task)),
+                    .stream = stream_of(task),
+                    .when = task.when,
+                    .first_use = static_cast<std::uint32_t>(part.uses.size())};
+    for (auto b : task.reads) {
+      if (b == Program::kNone || !is_made_in(b, where.part)) continue;
+      part.uses.push_back(slot(b, where));
+      ++timed.reads;
+    }
+    for (auto b : task.writes) {
+      part.uses.push_back(slot(b, where));
+      ++timed.writes;
+    }
+    part.tasks.push_back(timed);
+    out_.model_flops[where.section] += durations_.model_flops(t).value;
+  }
+
+  // What no task of the part writes is there when it begins. Gradients that updates read come from
+  // the backward pass.
+  [[nodiscard]] bool is_made_in(BufferId b, std::size_t part) const {
+    return std::ranges::any_of(uses_[b.index()].writers, [&](const Where& w) {
+      return w.part == part || (part == kUpdatePart && w.part == kBackwardPart);
+    });
+  }
+
+  std::uint32_t slot(BufferId b, const Where& where) {
+    auto& part = out_.parts[where.part][where.section];
+    auto& slots = slots_[where.part][where.section];
+    const auto [at, is_new] =
+        slots.emplace(b.index(), static_cast<std::uint32_t>(part.from_neighbour.size()));
+    if (is_new) part.from_neighbour.push_back(comes_from_neighbour(b, where));
+    return at->second;
+  }
+
+  // What comes from further away has long been there.
+  [[nodiscard]] bool comes_from_neighbour(BufferId b, const Where& where) const {
+    const auto& writer = uses_[b.index()].writers.front();
+    if (where.part == kUpdatePart) return writer.part == kBackwardPart;
+    return writer.part == where.part && follows(where.section, writer.section, where.part);
+  }
+
+  // Is the section the next in its part after `other`?
+  static bool follows(std::size_t section, std::size_t other, std::size_t part) {
+    return part == kBackwardPart ? section + 1 == other : section == other + 1;
+  }
+
+  // Which slots others wait for.
+  void mark(BufferId b) {
+    const auto& uses = uses_[b.index()];
+    for (std::size_t p = 0; p < kParts; ++p) {
+      for (std::size_t s = 0; s < kSections; ++s) {
+        const auto at = slots_[p][s].find(b.index());
+        const Where here{p, s};
+        if (at == slots_[p][s].end() || std::ranges::find(uses.writers, here) == uses.writers.end())
+          continue;
+        auto& part = out_.parts[p][s];
+        const auto read_where = [&](auto&& test) { return std::ranges::any_of(uses.readers, test); };
+        if (read_where([&](const Where& w) { return w.part == p && follows(w.section, s, p); })) {
+          part.to_neighbour.push_back(at->second);
+        }
+        if (p == kBackwardPart && read_where([](const Where& w) { return w.part == kUpdatePart; })) {
+          part.gradients.push_back(at->second);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::uint16_t stream_of(const Task& task) const {
+    if (task.kind != TaskKind::kMove || is_local(task.step.kind)) return 0;
+    const auto level = cost::outermost_level(program_.digits, task.step.digits);
+    return machine_.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
+  }
+
+  static constexpr auto kBackwardPart = static_cast<std::size_t>(lower::Part::kBackward);
+  static constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
+
+  const Program& program_;
+  const machine::Machine& machine_;
+  sim::Durations durations_;
+  std::vector<Uses> uses_;     // by buffer
+  std::vector<Where> where_;   // by task
+  std::array<std::array<std::map<std::size_t, std::uint32_t>, kSections>, kParts> slots_;
+  Sections out_;
+};
+
+}  // namespace
+
+std::string_view kind_name(std::size_t kind) {
+  if (kind == 0) return "compute";
+  return kind == 1 ? "embedding" : machine::name(static_cast<machine::Step>(kind - 2));
+}
+
+Sections timed_sections(const Program& program, const machine::Machine& machine,
+                        const std::vector<Section>& section_of_node) {
+  return Compiler(program, machine, section_of_node).run();
+}
+
+}  // namespace tandem::estimate

@@ -1,0 +1,56 @@
+// The tasks of a folded network's program, section by section, with what their timing needs: flat,
+// so that the same section can be timed as often as there are layers like it.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "estimate/folded.h"
+#include "lower/program.h"
+#include "machine/machine.h"
+
+namespace tandem::estimate {
+
+inline constexpr std::size_t kParts = 3;  // lower::Part
+
+// What time is summed up under, in this order: "compute", "embedding", then the collectives.
+inline constexpr std::size_t kKinds = 2 + static_cast<std::size_t>(machine::Step::kHaloReduce) + 1;
+std::string_view kind_name(std::size_t kind);
+inline constexpr bool computes(std::size_t kind) { return kind < 2; }
+
+// A task. Its buffers are slots of its section and part: how late each is there.
+struct TimedTask {
+  double duration = 0;  // seconds
+  std::uint16_t kind = 0;
+  std::uint16_t stream = 0;
+  lower::When when = lower::When::kEach;
+  std::uint32_t first_use = 0;  // of `uses`: reads, then writes
+  std::uint16_t reads = 0;
+  std::uint16_t writes = 0;
+};
+
+// One part (forward, backward, update) of one section.
+struct SectionPart {
+  std::vector<TimedTask> tasks;
+  std::vector<std::uint32_t> uses;      // slots
+  std::vector<bool> from_neighbour;     // by slot: the section before makes it
+  std::vector<std::uint32_t> to_neighbour; // slots that the section after reads
+  std::vector<std::uint32_t> gradients; // slots that updates read
+};
+
+struct Sections {
+  std::size_t streams = 1;
+  std::array<std::array<SectionPart, kSections>, kParts> parts;
+  std::array<double, kSections> model_flops{};  // of all devices, one micro-batch after the other
+
+  [[nodiscard]] const SectionPart& part(lower::Part p, Section s) const {
+    return parts[static_cast<std::size_t>(p)][static_cast<std::size_t>(s)];
+  }
+};
+
+// `program` is of a folded network, in one stage.
+Sections timed_sections(const lower::Program& program, const machine::Machine& machine,
+                        const std::vector<Section>& section_of_node);
+
+}  // namespace tandem::estimate

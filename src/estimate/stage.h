@@ -1,0 +1,55 @@
+// The time of a stage: a run of sections, on the compute stream and one stream for each machine
+// level, as in the event simulation (sim/simulate.h). Layers are timed one by one until the next
+// adds to every stream what the last did; the rest follows.
+#pragma once
+
+#include <vector>
+
+#include "estimate/sections.h"
+
+namespace tandem::estimate {
+
+// How many of each section a stage has.
+using SectionCounts = std::array<std::int64_t, kSections>;
+
+// When the streams are free, in seconds.
+using Streams = std::vector<double>;
+
+class StageTimer {
+ public:
+  StageTimer(const Sections& sections, const SectionCounts& counts);
+
+  // One micro-batch, forward or backward, from when its input is there; returns when its output
+  // is. Where there is one micro-batch it is first and last.
+  double run(lower::Part part, bool first, bool last, double input, Streams& streams);
+
+  // After the backward pass of the last micro-batch.
+  void update(Streams& streams);
+
+  [[nodiscard]] Streams idle() const { return Streams(sections_.streams); }
+
+ private:
+  double run_section(const SectionPart& part, bool first, bool last, double input,
+                     Streams& streams);
+  double run_alike(lower::Part part, std::size_t section, bool first, bool last, double input,
+                   Streams& streams);
+
+  const Sections& sections_;
+  SectionCounts counts_;
+  std::vector<double> ready_;                          // by slot, of the section that runs
+  double gradients_ = 0;                               // when those of the last section run are
+  std::array<std::vector<double>, kSections> reduced_; // the same, by section and layer
+};
+
+// Seconds by kind of a stage's tasks, as if one after the other: in every micro-batch, and what the
+// first or the last has beside.
+struct Serialized {
+  std::array<double, kKinds> each{};
+  std::array<double, kKinds> once{};
+  [[nodiscard]] double of(std::size_t kind, std::int64_t micro_batches) const {
+    return each[kind] * static_cast<double>(micro_batches) + once[kind];
+  }
+};
+Serialized serialized(const Sections& sections, const SectionCounts& counts);
+
+}  // namespace tandem::estimate

@@ -1,0 +1,17 @@
+#include "machine/part.h"
+
+namespace tandem::machine {
+
+std::optional<Machine> part_without(const Machine& machine, const Digits& digits, DigitMask mask) {
+  if (!machine.groups.empty()) return std::nullopt;
+  Machine out = machine;
+  out.mappings.clear();
+  for (std::size_t l = 0; l < out.levels.size(); ++l) {
+    const auto parts = digits.group_size(mask, l);
+    if (parts > 1 && out.levels[l].network != nullptr) return std::nullopt;
+    out.levels[l].count /= parts;
+  }
+  return out;
+}
+
+}  // namespace tandem::machine

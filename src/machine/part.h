@@ -1,0 +1,15 @@
+// A part of a machine: the devices that agree in some digits, as a machine of its own. So one stage
+// of a pipeline can be looked at by itself.
+#pragma once
+
+#include <optional>
+
+#include "machine/digits.h"
+
+namespace tandem::machine {
+
+// Each level has as many units as differ in its other digits; links are what they were. Nothing
+// where devices differ in kind, or where a level is cut whose units are not joined by one switch.
+std::optional<Machine> part_without(const Machine& machine, const Digits& digits, DigitMask mask);
+
+}  // namespace tandem::machine
