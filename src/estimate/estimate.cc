@@ -1,6 +1,7 @@
 #include "estimate/estimate.h"
 
 #include <algorithm>
+#include <set>
 
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
@@ -22,7 +23,7 @@ using strategies::Setting;
 // A folded network lowered on the part of the machine that one stage has.
 struct Lowered {
   lower::Program program;
-  std::vector<Section> section_of_node;
+  std::vector<Section> section_of_task;
   machine::Machine machine;
   std::int64_t layers = 0;
 };
@@ -43,7 +44,7 @@ std::optional<Lowered> lower_folded(const Question& q, const Setting& setting, D
   const auto mapped =
       plan::parallelize(folded->graph, with_time, strategy->choices, strategy->schedule);
   auto program = lower::lower(mapped, with_time, q.optimizer);
-  auto sections = sections_of(program.pcg);
+  auto sections = sections_of_tasks(program);
   return Lowered{std::move(program), std::move(sections), std::move(*part), folded->layers};
 }
 
@@ -129,8 +130,8 @@ class Estimator {
         digits_(q.machine),
         lowered_(lowered),
         schedule_(lowered.program.schedule),
-        sections_(timed_sections(lowered.program, lowered.machine, lowered.section_of_node)),
-        footprint_(footprint_of(lowered.program, lowered.section_of_node)),
+        sections_(timed_sections(lowered.program, lowered.machine, lowered.section_of_task)),
+        footprint_(footprint_of(lowered.program, lowered.section_of_task)),
         rank_count_(setting.pp) {
     schedule_.stages = setting.pp * setting.interleave;
     if (setting.interleave > 1) schedule_.order = plan::Order::kInterleaved;
@@ -140,7 +141,16 @@ class Estimator {
       transfers_.push_back(transfer(across, Bytes{footprint_.boundary}));
     }
     if (rank_count_ > 1) {
-      tied_ = transfer(digits_between(rank_count_ - 1, 0, ranks), tied_bytes()).time;
+      tied_bytes_ = tied_bytes();
+      tied_ = transfer(digits_between(rank_count_ - 1, 0, ranks), tied_bytes_).time;
+      if (tied_ > 0 && schedule_.micro_batches > 1) {
+        const auto pass = [&](double buffers) {
+          const cost::Work work{.flops = {}, .bytes = buffers * tied_bytes_};
+          return cost::task_time(q.machine.device, work, q.dtype).value;
+        };
+        tied_collect_ = pass(2);
+        tied_accumulate_ = pass(3);
+      }
     }
   }
 
@@ -158,6 +168,8 @@ class Estimator {
         stages.push_back(same ? stages.back()
                               : times_of_stage(sections_, counts_[s], schedule_.micro_batches));
       }
+      stages.front().backward -= tied_accumulate_;
+      stages.back().backward += tied_collect_;
       const auto time = time_of(schedule_, stages, transfers_, tied_);
       out_.iteration = Seconds{time.end};
       busy = time.busy;
@@ -171,12 +183,13 @@ class Estimator {
 
  private:
   // The digits in which two ranks differ.
-  [[nodiscard]] DigitMask digits_between(std::int64_t from, std::int64_t to, DigitMask ranks) const {
+  [[nodiscard]] DigitMask digits_between(std::int64_t from, std::int64_t to,
+                                         DigitMask ranks) const {
     DigitMask out = 0;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
       if (((ranks >> i) & 1U) == 0) continue;
-      const bool differ = digits_.coordinate_of_rank(from, ranks, i) !=
-                          digits_.coordinate_of_rank(to, ranks, i);
+      const bool differ =
+          digits_.coordinate_of_rank(from, ranks, i) != digits_.coordinate_of_rank(to, ranks, i);
       out |= DigitMask{differ} << i;
     }
     return out;
@@ -191,21 +204,20 @@ class Estimator {
 
   // Of weights that the first section has and the last one reads, too.
   [[nodiscard]] Bytes tied_bytes() const {
-    Bytes out;
     const auto& program = lowered_.program;
-    std::vector<bool> seen(program.buffers.size());
-    for (const auto& task : program.tasks) {
-      if (lowered_.section_of_node[task.node.index()] != Section::kAfter) continue;
-      for (auto b : task.reads) {
-        if (b == lower::Program::kNone || seen[b.index()]) continue;
-        seen[b.index()] = true;
+    const auto of_node = sections_of(program.pcg);
+    std::set<std::size_t> tied;
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      if (lowered_.section_of_task[t] != Section::kAfter) continue;
+      for (auto b : program.tasks[t].reads) {
+        if (b == lower::Program::kNone) continue;
         const auto& buffer = program.buffer(b);
-        if (buffer.kind == lower::BufferKind::kWeight &&
-            lowered_.section_of_node[buffer.node.index()] == Section::kBefore) {
-          out += buffer.bytes();
-        }
+        const bool is_first = of_node[buffer.node.index()] == Section::kBefore;
+        if (buffer.kind == lower::BufferKind::kWeight && is_first) tied.insert(b.index());
       }
     }
+    Bytes out;
+    for (auto b : tied) out += program.buffers[b].bytes();
     return out;
   }
 
@@ -227,10 +239,16 @@ class Estimator {
       const auto ranks = transfers_.size();
       if (s > 0) transfers += 2 * transfers_[(s + ranks - 1) % ranks].time;
       if (s + 1 < counts_.size()) transfers += 2 * transfers_[s % ranks].time;
-      if (transfers > 0) {
-        out_.serialized["send_recv"] +=
-            Seconds{transfers * static_cast<double>(schedule_.micro_batches)};
+      transfers *= static_cast<double>(schedule_.micro_batches);
+      if (counts_.size() > 1 && (s == 0 || s + 1 == counts_.size())) transfers += 2 * tied_;
+      if (counts_.size() > 1) {
+        const auto here =
+            (s + 1 == counts_.size() ? tied_collect_ : 0) - (s == 0 ? tied_accumulate_ : 0);
+        const auto collects = here * static_cast<double>(schedule_.micro_batches);
+        out_.serialized["compute"] += Seconds{collects};
+        compute += collects;
       }
+      if (transfers > 0) out_.serialized["send_recv"] += Seconds{transfers};
     }
     out_.busiest = static_cast<std::uint32_t>(busiest);
     out_.compute = Seconds{compute};
@@ -242,6 +260,11 @@ class Estimator {
     std::vector<Held> stages;
     for (std::size_t s = 0; s < counts_.size(); ++s) {
       stages.push_back(footprint_.of_stage(counts_[s], s > 0, s + 1 < counts_.size()));
+    }
+    if (stages.size() > 1) {  // a copy of what is tied, and its gradient
+      auto& copies = stages.back().step;
+      copies[static_cast<std::size_t>(lower::BufferKind::kActivation)] += tied_bytes_.value;
+      copies[static_cast<std::size_t>(lower::BufferKind::kGradient)] += tied_bytes_.value;
     }
     auto schedule = schedule_;
     // Beyond these no more are in flight, except where all are.
@@ -279,7 +302,10 @@ class Estimator {
   std::int64_t rank_count_;
   std::vector<SectionCounts> counts_;
   std::vector<Transfer> transfers_;  // by rank
-  double tied_ = 0;
+  Bytes tied_bytes_;
+  double tied_ = 0;             // sending it
+  double tied_collect_ = 0;     // adding up its gradient over micro-batches where it is not stored
+  double tied_accumulate_ = 0;  // adding up both uses' gradients, which stages do once
   sim::Simulation out_;
 };
 

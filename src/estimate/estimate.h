@@ -2,9 +2,9 @@
 // all, and one device for all that do the same. Takes time that does not grow with layers, devices
 // or micro-batches; what comes out is that of the event simulation (sim/simulate.h), within 1 %.
 //
-// The network is folded (estimate/folded.h), one stage's part of the machine is looked at by itself,
-// and the strategy lowered there; sections of the program are timed as often as a stage has them,
-// and the stages put together by the schedule's turns (lower/order.h).
+// The network is folded (estimate/folded.h), one stage's part of the machine is looked at by
+// itself, and the strategy lowered there; sections of the program are timed as often as a stage has
+// them, and the stages put together by the schedule's turns (lower/order.h).
 #pragma once
 
 #include <optional>

@@ -27,8 +27,8 @@ void compare(const Case& c) {
   const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
   const auto whole =
       sim::simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
-  auto fast = estimate({model, machine, c.batch, DType::kBf16, plan::Optimizer::kAdam},
-                             strategy.setting);
+  auto fast =
+      estimate({model, machine, c.batch, DType::kBf16, plan::Optimizer::kAdam}, strategy.setting);
   ASSERT_TRUE(fast.has_value());
   const auto near = [](double expected, double actual, double part) {
     EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
@@ -41,12 +41,13 @@ void compare(const Case& c) {
   EXPECT_NEAR(whole.exposed_comm / whole.iteration, fast->exposed_comm / fast->iteration, 0.02);
   for (const auto& [kind, time] : whole.serialized) {
     SCOPED_TRACE(kind);
-    near(time.value, fast->serialized[kind].value, 0.01);
+    EXPECT_NEAR(time.value, fast->serialized[kind].value,
+                0.01 * time.value + 0.001 * whole.iteration.value);
   }
 }
 
 TEST(Estimate, IsThatOfTheWholeProgram) {
-  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024";
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
   for (const auto& model : {gpt, llama}) {
     for (const char* strategy :

@@ -56,12 +56,15 @@ struct Changes {
 
 class Walk {
  public:
-  Walk(const Program& program, const std::vector<Section>& section_of_node)
+  Walk(const Program& program, const std::vector<Section>& section_of_task)
       : program_(program),
-        section_of_node_(section_of_node),
+        section_of_node_(sections_of(program.pcg)),
         first_(program.buffers.size()),
         last_(program.buffers.size()) {
-    for (const auto& task : program.tasks) note(task);
+    out_.several = program.digits.time() != 0;
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      note(program.tasks[t], static_cast<std::size_t>(section_of_task[t]));
+    }
     for (std::size_t b = 0; b < program.buffers.size(); ++b) count(BufferId(b));
   }
 
@@ -79,9 +82,8 @@ class Walk {
     return static_cast<std::size_t>(section_of_node_[node.index()]);
   }
 
-  void note(const Task& task) {
-    Moment now{task.backward ? std::size_t{1} : 0, section_of(task.node), 0,
-               task.when == lower::When::kLast};
+  void note(const Task& task, std::size_t section) {
+    Moment now{task.backward ? std::size_t{1} : 0, section, 0, task.when == lower::When::kLast};
     if (task.kind == TaskKind::kUpdate) {
       now.part = 2;
     } else {
@@ -108,14 +110,13 @@ class Walk {
     const auto kind = static_cast<std::size_t>(buffer.kind);
     const auto bytes = buffer.bytes().value;
     auto& held = out_.sections[section_of(buffer.node)];
-    const bool several = program_.digits.time() != 0;
     if (buffer.is_persistent()) {
       held.persistent[kind] += bytes;
       return;
     }
     const auto& first = *first_[id.index()];
     const auto& last = *last_[id.index()];
-    const bool for_step = !buffer.each && (several || buffer.kind == BufferKind::kInput);
+    const bool for_step = !buffer.each && (out_.several || buffer.kind == BufferKind::kInput);
     if (for_step && !(first.last && first.part == 1)) {
       held.step[kind] += bytes;
     } else if (first.part < 2) {
@@ -125,11 +126,14 @@ class Walk {
     note_boundary(first, last, bytes);
   }
 
-  // An activation of the middle layer that the next one reads.
+  // What the middle layer and the last one hand each other.
   void note_boundary(const Moment& first, const Moment& last, double bytes) {
     constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
     if (first.part == 0 && first.section == kMiddle && last.section > kMiddle) {
       out_.boundary += bytes;
+    }
+    if (first.part == 1 && first.section > kMiddle && last.part == 1 && last.section == kMiddle) {
+      out_.boundary_gradient += bytes;
     }
   }
 
@@ -145,8 +149,8 @@ class Walk {
   static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
 
   const Program& program_;
-  const std::vector<Section>& section_of_node_;
-  std::vector<std::optional<Moment>> first_, last_;         // by buffer
+  std::vector<Section> section_of_node_;
+  std::vector<std::optional<Moment>> first_, last_;        // by buffer
   std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
   Footprint out_;
 };
@@ -167,9 +171,13 @@ void add_alike(Change& to, const Change& one, std::int64_t count) {
 
 Held Footprint::of_stage(const SectionCounts& counts, bool receives, bool sends) const {
   constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
+  constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
   Held out;
   if (receives) out.forward.net[kActivation] = boundary;
+  if (sends) out.backward.net[kGradient] = out.last.net[kGradient] = boundary_gradient;
   out.forward.most = out.forward.net;
+  out.backward.most = out.backward.net;
+  out.last.most = out.last.net;
   for (std::size_t s = 0; s < kSections; ++s) {
     add(out.persistent, sections[s].persistent, static_cast<double>(counts[s]));
     add(out.step, sections[s].step, static_cast<double>(counts[s]));
@@ -179,11 +187,14 @@ Held Footprint::of_stage(const SectionCounts& counts, bool receives, bool sends)
     add_alike(out.last, sections[back].last, counts[back]);
   }
   if (sends) out.forward.net[kActivation] -= boundary;
+  if (receives) out.last.net[kGradient] -= boundary_gradient;
+  // What a micro-batch leaves is used up or sent.
+  out.backward.net[kGradient] = several ? 0 : out.last.net[kGradient];
   return out;
 }
 
-Footprint footprint_of(const Program& program, const std::vector<Section>& section_of_node) {
-  return Walk(program, section_of_node).run();
+Footprint footprint_of(const Program& program, const std::vector<Section>& section_of_task) {
+  return Walk(program, section_of_task).run();
 }
 
 sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,

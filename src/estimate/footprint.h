@@ -28,13 +28,15 @@ struct Held {
 
 struct Footprint {
   std::array<Held, kSections> sections;
-  double boundary = 0;  // the activation that goes from layer to layer
+  bool several = false;          // micro-batches
+  double boundary = 0;           // the activation that goes from layer to layer, in bytes
+  double boundary_gradient = 0;  // what comes back
 
   // `receives`, `sends`: there is a stage before, or after.
   [[nodiscard]] Held of_stage(const SectionCounts& counts, bool receives, bool sends) const;
 };
 
-Footprint footprint_of(const lower::Program& program, const std::vector<Section>& section_of_node);
+Footprint footprint_of(const lower::Program& program, const std::vector<Section>& section_of_task);
 
 // The peak on a rank of a pipeline that takes these turns. `stages`: by stage.
 sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,

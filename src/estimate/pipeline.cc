@@ -106,6 +106,7 @@ class Pipeline {
       send(rank, sent(turn.part, turn.stage, turn.micro_batch),
            transfer_from(forward ? turn.stage : turn.stage - 1U));
     }
+    if (forward && turn.micro_batch == 0) share_tied(rank, turn.stage);
     return true;
   }
 
@@ -116,10 +117,19 @@ class Pipeline {
 
   void finish_gradients(Rank& rank, std::size_t stage) {
     const auto& times = stages_[stage];
-    rank.reductions = std::max(rank.reductions + times.reductions,
-                               rank.free + times.after - times.updates);
+    rank.reductions =
+        std::max(rank.reductions + times.reductions, rank.free + times.after - times.updates);
     if (stage + 1 == stages_.size()) tied_from_ = rank.free;
     if (stage == 0 && tied_ > 0) rank.reductions = std::max(rank.reductions, tied_from_ + tied_);
+  }
+
+  // The first stage sends the weight behind its first activation; the last one needs it.
+  void share_tied(Rank& rank, std::size_t stage) {
+    if (stage == 0) {
+      tied_there_ = rank.sends += tied_;
+    } else if (stage + 1 == stages_.size() && tied_there_ > rank.free) {
+      rank.wait_until(tied_there_, tied_there_ - tied_);
+    }
   }
 
   static void receive(Rank& rank, double began, const Transfer& transfer) {
@@ -147,7 +157,8 @@ class Pipeline {
   const std::vector<StageTimes>& stages_;
   const std::vector<Transfer>& transfers_;
   double tied_;
-  double tied_from_ = 0;
+  double tied_from_ = 0;   // when the last stage has its gradient
+  double tied_there_ = 0;  // when the last stage has the weight
   std::array<std::vector<double>, 2> sent_;
   std::vector<Rank> ranks_;
 };

@@ -1,5 +1,5 @@
-// Stages put together: when the turns of every rank of a pipeline run (lower/order.h), each with its
-// stage's time, and what goes from stage to stage.
+// Stages put together: when the turns of every rank of a pipeline run (lower/order.h), each with
+// its stage's time, and what goes from stage to stage.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ namespace tandem::estimate {
 struct StageTimes {
   double forward = 0;
   double backward = 0;
-  double first = 0;         // what the first micro-batch's forward pass takes longer
-  double last = 0;          // what the last one's backward pass takes longer
-  double reductions = 0;    // of gradients, that the last backward pass starts
-  double after = 0;         // from the end of the last backward pass to the end of the updates
-  double updates = 0;       // in `after`, the updates themselves
+  double first = 0;       // what the first micro-batch's forward pass takes longer
+  double last = 0;        // what the last one's backward pass takes longer
+  double reductions = 0;  // of gradients, that the last backward pass starts
+  double after = 0;       // from the end of the last backward pass to the end of the updates
+  double updates = 0;     // in `after`, the updates themselves
 };
 
 // Of an activation from a rank to the next one, the last one's to the first, or of its gradient
@@ -32,8 +32,8 @@ struct PipelineTime {
   std::vector<double> exposed;  // by rank: sends and receives with nothing beside
 };
 
-// `transfers`: by rank that sends forward. `tied`: from the end of the last stage's backward pass
-// until the first one has the gradient of a weight that both use.
+// `transfers`: by rank that sends forward. `tied`: the time of sending a weight that the first and
+// the last stage use from one to the other, or its gradient back.
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
                      const std::vector<Transfer>& transfers, double tied);
 

@@ -43,12 +43,15 @@ struct Uses {
 class Compiler {
  public:
   Compiler(const Program& program, const machine::Machine& machine,
-           const std::vector<Section>& section_of_node)
-      : program_(program), machine_(machine), durations_(program, machine),
+           const std::vector<Section>& section_of_task)
+      : program_(program),
+        machine_(machine),
+        durations_(program, machine),
         uses_(program.buffers.size()) {
-    for (const auto& task : program_.tasks) {
-      where_.push_back({static_cast<std::size_t>(part_of(task)),
-                        static_cast<std::size_t>(section_of_node[task.node.index()])});
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const auto& task = program_.tasks[t];
+      where_.push_back(
+          {static_cast<std::size_t>(part_of(task)), static_cast<std::size_t>(section_of_task[t])});
       note_uses(task, where_.back());
     }
   }
@@ -129,11 +132,14 @@ class Compiler {
         if (at == slots_[p][s].end() || std::ranges::find(uses.writers, here) == uses.writers.end())
           continue;
         auto& part = out_.parts[p][s];
-        const auto read_where = [&](auto&& test) { return std::ranges::any_of(uses.readers, test); };
+        const auto read_where = [&](auto&& test) {
+          return std::ranges::any_of(uses.readers, test);
+        };
         if (read_where([&](const Where& w) { return w.part == p && follows(w.section, s, p); })) {
           part.to_neighbour.push_back(at->second);
         }
-        if (p == kBackwardPart && read_where([](const Where& w) { return w.part == kUpdatePart; })) {
+        if (p == kBackwardPart &&
+            read_where([](const Where& w) { return w.part == kUpdatePart; })) {
           part.gradients.push_back(at->second);
         }
       }
@@ -152,8 +158,8 @@ class Compiler {
   const Program& program_;
   const machine::Machine& machine_;
   sim::Durations durations_;
-  std::vector<Uses> uses_;     // by buffer
-  std::vector<Where> where_;   // by task
+  std::vector<Uses> uses_;    // by buffer
+  std::vector<Where> where_;  // by task
   std::array<std::array<std::map<std::size_t, std::uint32_t>, kSections>, kParts> slots_;
   Sections out_;
 };
@@ -165,9 +171,23 @@ std::string_view kind_name(std::size_t kind) {
   return kind == 1 ? "embedding" : machine::name(static_cast<machine::Step>(kind - 2));
 }
 
+std::vector<Section> sections_of_tasks(const Program& program) {
+  const auto of_node = sections_of(program.pcg);
+  std::vector<Section> out(program.tasks.size());
+  // What is gathered again for an operator stands before its task.
+  auto next = Section::kBefore;
+  for (std::size_t t = program.tasks.size(); t-- > 0;) {
+    const auto& task = program.tasks[t];
+    const bool again = task.remade && task.kind == TaskKind::kMove;
+    if (!again) next = of_node[task.node.index()];
+    out[t] = next;
+  }
+  return out;
+}
+
 Sections timed_sections(const Program& program, const machine::Machine& machine,
-                        const std::vector<Section>& section_of_node) {
-  return Compiler(program, machine, section_of_node).run();
+                        const std::vector<Section>& section_of_task) {
+  return Compiler(program, machine, section_of_task).run();
 }
 
 }  // namespace tandem::estimate

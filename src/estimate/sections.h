@@ -33,10 +33,10 @@ struct TimedTask {
 // One part (forward, backward, update) of one section.
 struct SectionPart {
   std::vector<TimedTask> tasks;
-  std::vector<std::uint32_t> uses;      // slots
-  std::vector<bool> from_neighbour;     // by slot: the section before makes it
-  std::vector<std::uint32_t> to_neighbour; // slots that the section after reads
-  std::vector<std::uint32_t> gradients; // slots that updates read
+  std::vector<std::uint32_t> uses;          // slots
+  std::vector<bool> from_neighbour;         // by slot: the section before makes it
+  std::vector<std::uint32_t> to_neighbour;  // slots that the section after reads
+  std::vector<std::uint32_t> gradients;     // slots that updates read
 };
 
 struct Sections {
@@ -49,8 +49,11 @@ struct Sections {
   }
 };
 
+// By task of a folded network's program.
+std::vector<Section> sections_of_tasks(const lower::Program& program);
+
 // `program` is of a folded network, in one stage.
 Sections timed_sections(const lower::Program& program, const machine::Machine& machine,
-                        const std::vector<Section>& section_of_node);
+                        const std::vector<Section>& section_of_task);
 
 }  // namespace tandem::estimate

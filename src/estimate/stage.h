@@ -36,9 +36,9 @@ class StageTimer {
 
   const Sections& sections_;
   SectionCounts counts_;
-  std::vector<double> ready_;                          // by slot, of the section that runs
-  double gradients_ = 0;                               // when those of the last section run are
-  std::array<std::vector<double>, kSections> reduced_; // the same, by section and layer
+  std::vector<double> ready_;                           // by slot, of the section that runs
+  double gradients_ = 0;                                // when those of the last section run are
+  std::array<std::vector<double>, kSections> reduced_;  // the same, by section and layer
 };
 
 // Seconds by kind of a stage's tasks, as if one after the other: in every micro-batch, and what the
