@@ -2,7 +2,6 @@
 // graph: what every candidate plan costs the planner.
 #include <benchmark/benchmark.h>
 
-#include "estimate/estimate.h"
 #include "graph/hashes.h"
 #include "graph/text.h"
 #include "lower/lower.h"
@@ -90,23 +89,6 @@ void BM_SimulateGpt3(benchmark::State& state) {
   state.counters["spans"] = static_cast<double>(spans);
 }
 
-// The same from the model's name on, without lowering every layer.
-void BM_EstimateGpt3(benchmark::State& state) {
-  const auto dgx = machine::load_machine("dgx_a100:128");
-  const auto model = models::parse_model("gpt3_175b");
-  auto setting = strategies::parse_setting("megatron:tp=8,pp=16,dp=8,micro=128");
-  const estimate::Question question{model, dgx, 2048, DType::kBf16, plan::Optimizer::kAdam};
-  for (auto _ : state) benchmark::DoNotOptimize(estimate::estimate(question, setting));
-}
-
-void BM_EstimateLlama405B(benchmark::State& state) {
-  const auto dgx = machine::load_machine("dgx_h100:2048");
-  const auto model = models::parse_model("llama3_405b");
-  auto setting = strategies::parse_setting("megatron:tp=8,pp=16,dp=128,sp,micro=16");
-  const estimate::Question question{model, dgx, 2048, DType::kBf16, plan::Optimizer::kAdam};
-  for (auto _ : state) benchmark::DoNotOptimize(estimate::estimate(question, setting));
-}
-
 void BM_HashGraph(benchmark::State& state) {
   for (auto _ : state) {
     benchmark::DoNotOptimize(graph::hash_graph(setting().model, graph::HashKind::kIdentity));
@@ -130,8 +112,6 @@ BENCHMARK(BM_Lower)->ArgName("megatron")->Arg(0)->Arg(1)->Unit(benchmark::kMicro
 BENCHMARK(BM_Simulate)->ArgName("megatron")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_LowerGpt3)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_SimulateGpt3)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_EstimateGpt3)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_EstimateLlama405B)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_HashGraph)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_PrintGraph)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_ParseGraph)->Unit(benchmark::kMicrosecond);

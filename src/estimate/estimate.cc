@@ -1,15 +1,14 @@
 #include "estimate/estimate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <set>
 
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
-#include "estimate/footprint.h"
 #include "estimate/pipeline.h"
-#include "lower/lower.h"
 #include "machine/part.h"
-#include "plan/parallelize.h"
+#include "strategies/grid.h"
 #include "strategies/pipeline.h"
 
 namespace tandem::estimate {
@@ -19,34 +18,6 @@ namespace {
 using lower::Part;
 using machine::DigitMask;
 using strategies::Setting;
-
-// A folded network lowered on the part of the machine that one stage has.
-struct Lowered {
-  lower::Program program;
-  std::vector<Section> section_of_task;
-  machine::Machine machine;
-  std::int64_t layers = 0;
-};
-
-std::optional<Lowered> lower_folded(const Question& q, const Setting& setting, DigitMask ranks) {
-  auto part = part_without(q.machine, machine::Digits(q.machine), ranks);
-  auto folded = fold(q.model, q.batch, q.dtype);
-  if (!part || !folded) return std::nullopt;
-  const machine::Digits digits(*part);
-  const strategies::Problem problem(folded->graph, digits);
-  auto inner = setting;
-  inner.pp = 1;
-  inner.interleave = 1;
-  auto made = strategies::make_strategy(inner, problem);
-  const auto* strategy = std::get_if<strategies::Strategy>(&made);
-  if (strategy == nullptr) return std::nullopt;
-  const machine::Digits with_time(*part, strategy->schedule.micro_batches);
-  const auto mapped =
-      plan::parallelize(folded->graph, with_time, strategy->choices, strategy->schedule);
-  auto program = lower::lower(mapped, with_time, q.optimizer);
-  auto sections = sections_of_tasks(program);
-  return Lowered{std::move(program), std::move(sections), std::move(*part), folded->layers};
-}
 
 // How many of each section every stage has.
 std::vector<SectionCounts> counts_of(std::int64_t layers, std::int64_t stages) {
@@ -123,73 +94,59 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
   return out;
 }
 
-class Estimator {
+// The stages of one strategy, put together.
+class Step {
  public:
-  Estimator(const Question& q, const Setting& setting, DigitMask ranks, const Lowered& lowered)
-      : q_(q),
-        digits_(q.machine),
-        lowered_(lowered),
-        schedule_(lowered.program.schedule),
-        sections_(timed_sections(lowered.program, lowered.machine, lowered.section_of_task)),
-        footprint_(footprint_of(lowered.program, lowered.section_of_task)),
-        rank_count_(setting.pp) {
+  Step(const machine::Machine& machine, const machine::Digits& digits, const StageModel& stage,
+       const Sections& sections, const Setting& setting, const Training& training)
+      : machine_(machine),
+        digits_(digits),
+        stage_(stage),
+        sections_(sections),
+        schedule_(stage.schedule),
+        ranks_(setting.pp) {
+    schedule_.micro_batches = setting.micro.value_or(1);
     schedule_.stages = setting.pp * setting.interleave;
     if (setting.interleave > 1) schedule_.order = plan::Order::kInterleaved;
-    counts_ = counts_of(lowered.layers, schedule_.stages);
-    for (std::int64_t r = 0; r < rank_count_ && rank_count_ > 1; ++r) {
-      const auto across = digits_between(r, (r + 1) % rank_count_, ranks);
-      transfers_.push_back(transfer(across, Bytes{footprint_.boundary}));
+    counts_ = counts_of(stage.layers, schedule_.stages);
+    if (ranks_ == 1) return;
+    const auto digits_of_ranks = strategies::rank_digits(digits, ranks_).value();
+    for (std::int64_t r = 0; r < ranks_; ++r) {
+      const auto across = digits_between(r, (r + 1) % ranks_, digits_of_ranks);
+      transfers_.push_back(transfer(across, Bytes{stage.footprint.boundary}));
     }
-    if (rank_count_ > 1) {
-      tied_bytes_ = tied_bytes();
-      tied_ = transfer(digits_between(rank_count_ - 1, 0, ranks), tied_bytes_).time;
-      if (tied_ > 0 && schedule_.micro_batches > 1) {
-        const auto pass = [&](double buffers) {
-          const cost::Work work{.flops = {}, .bytes = buffers * tied_bytes_};
-          return cost::task_time(q.machine.device, work, q.dtype).value;
-        };
-        tied_collect_ = pass(2);
-        tied_accumulate_ = pass(3);
-      }
-    }
+    tie(digits_between(ranks_ - 1, 0, digits_of_ranks), training);
   }
 
-  sim::Simulation run() {
-    std::vector<double> busy;
-    std::vector<double> exposed;
+  Estimate run() {
     if (schedule_.stages == 1) {
-      out_.iteration = Seconds{time_of_step(sections_, counts_[0], schedule_.micro_batches)};
-      busy = {out_.iteration.value};
-      exposed = {0};
+      out_.iteration = time_of_step(sections_, counts_[0], schedule_.micro_batches);
+      fill_in_times({out_.iteration}, {0});
     } else {
-      std::vector<StageTimes> stages;
-      for (std::size_t s = 0; s < counts_.size(); ++s) {
-        const bool same = s > 0 && counts_[s] == counts_[s - 1];
-        stages.push_back(same ? stages.back()
-                              : times_of_stage(sections_, counts_[s], schedule_.micro_batches));
-      }
-      stages.front().backward -= tied_accumulate_;
-      stages.back().backward += tied_collect_;
-      const auto time = time_of(schedule_, stages, transfers_, tied_);
-      out_.iteration = Seconds{time.end};
-      busy = time.busy;
-      exposed = time.exposed;
+      const auto time = time_of(schedule_, times_of_stages(), transfers_, tied_.send);
+      out_.iteration = time.end;
+      fill_in_times(time.busy, time.exposed);
     }
-    fill_in_times(busy, exposed);
     fill_in_memory();
     fill_in_flops();
-    return std::move(out_);
+    return out_;
   }
 
  private:
+  // What a weight costs that the first and the last stage use: the last one has a copy.
+  struct Tied {
+    double send = 0;
+    double collect = 0;     // adding up its gradient over micro-batches where it is not stored
+    double accumulate = 0;  // adding up both uses' gradients, which stages do once
+  };
+
   // The digits in which two ranks differ.
-  [[nodiscard]] DigitMask digits_between(std::int64_t from, std::int64_t to,
-                                         DigitMask ranks) const {
+  [[nodiscard]] DigitMask digits_between(std::int64_t from, std::int64_t to, DigitMask ranks) const {
     DigitMask out = 0;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
       if (((ranks >> i) & 1U) == 0) continue;
-      const bool differ =
-          digits_.coordinate_of_rank(from, ranks, i) != digits_.coordinate_of_rank(to, ranks, i);
+      const bool differ = digits_.coordinate_of_rank(from, ranks, i) !=
+                          digits_.coordinate_of_rank(to, ranks, i);
       out |= DigitMask{differ} << i;
     }
     return out;
@@ -198,26 +155,30 @@ class Estimator {
   [[nodiscard]] Transfer transfer(DigitMask across, Bytes bytes) const {
     if (bytes == Bytes{}) return {};
     const auto level = cost::outermost_level(digits_, across);
-    return {cost::collective_time(q_.machine, digits_, machine::Step::kSend, across, bytes).value,
-            q_.machine.levels[level].by_device};
+    return {cost::collective_time(machine_, digits_, machine::Step::kSend, across, bytes).value,
+            machine_.levels[level].by_device};
   }
 
-  // Of weights that the first section has and the last one reads, too.
-  [[nodiscard]] Bytes tied_bytes() const {
-    const auto& program = lowered_.program;
-    const auto of_node = sections_of(program.pcg);
-    std::set<std::size_t> tied;
-    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-      if (lowered_.section_of_task[t] != Section::kAfter) continue;
-      for (auto b : program.tasks[t].reads) {
-        if (b == lower::Program::kNone) continue;
-        const auto& buffer = program.buffer(b);
-        const bool is_first = of_node[buffer.node.index()] == Section::kBefore;
-        if (buffer.kind == lower::BufferKind::kWeight && is_first) tied.insert(b.index());
-      }
+  void tie(DigitMask across, const Training& training) {
+    tied_.send = transfer(across, stage_.tied).time;
+    if (tied_.send == 0 || schedule_.micro_batches == 1) return;
+    const auto pass = [&](double buffers) {
+      const cost::Work work{.flops = {}, .bytes = buffers * stage_.tied};
+      return cost::task_time(machine_.device, work, training.dtype).value;
+    };
+    tied_.collect = pass(2);
+    tied_.accumulate = pass(3);
+  }
+
+  [[nodiscard]] std::vector<StageTimes> times_of_stages() const {
+    std::vector<StageTimes> out;
+    for (std::size_t s = 0; s < counts_.size(); ++s) {
+      const bool same = s > 0 && counts_[s] == counts_[s - 1];
+      out.push_back(same ? out.back()
+                         : times_of_stage(sections_, counts_[s], schedule_.micro_batches));
     }
-    Bytes out;
-    for (auto b : tied) out += program.buffers[b].bytes();
+    out.front().backward -= tied_.accumulate;
+    out.back().backward += tied_.collect;
     return out;
   }
 
@@ -226,98 +187,183 @@ class Estimator {
     for (std::size_t r = 1; r < busy.size(); ++r) {
       if (busy[r] + exposed[r] > busy[busiest] + exposed[busiest]) busiest = r;
     }
-    double compute = 0;
-    for (std::size_t s = busiest; s < counts_.size(); s += busy.size()) {
-      const auto sums = serialized(sections_, counts_[s]);
-      for (std::size_t k = 0; k < kKinds; ++k) {
-        const auto time = sums.of(k, schedule_.micro_batches);
-        if (time > 0) out_.serialized[std::string(kind_name(k))] += Seconds{time};
-        if (computes(k)) compute += time;
-      }
-      // An activation and its gradient each.
-      double transfers = 0;
-      const auto ranks = transfers_.size();
-      if (s > 0) transfers += 2 * transfers_[(s + ranks - 1) % ranks].time;
-      if (s + 1 < counts_.size()) transfers += 2 * transfers_[s % ranks].time;
-      transfers *= static_cast<double>(schedule_.micro_batches);
-      if (counts_.size() > 1 && (s == 0 || s + 1 == counts_.size())) transfers += 2 * tied_;
-      if (counts_.size() > 1) {
-        const auto here =
-            (s + 1 == counts_.size() ? tied_collect_ : 0) - (s == 0 ? tied_accumulate_ : 0);
-        const auto collects = here * static_cast<double>(schedule_.micro_batches);
-        out_.serialized["compute"] += Seconds{collects};
-        compute += collects;
-      }
-      if (transfers > 0) out_.serialized["send_recv"] += Seconds{transfers};
+    for (std::size_t s = busiest; s < counts_.size(); s += busy.size()) add_serialized(s);
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      if (computes(k)) out_.compute += out_.serialized[k];
     }
-    out_.busiest = static_cast<std::uint32_t>(busiest);
-    out_.compute = Seconds{compute};
-    out_.exposed_comm = Seconds{std::max(0.0, busy[busiest] - compute + exposed[busiest])};
-    out_.bubble = std::max(Seconds{}, out_.iteration - out_.compute - out_.exposed_comm);
+    out_.exposed = std::max(0.0, busy[busiest] - out_.compute + exposed[busiest]);
+    out_.bubble = std::max(0.0, out_.iteration - out_.compute - out_.exposed);
+  }
+
+  void add_serialized(std::size_t s) {
+    const auto micro_batches = static_cast<double>(schedule_.micro_batches);
+    const auto sums = serialized(sections_, counts_[s]);
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      out_.serialized[k] += sums.each[k] * micro_batches + sums.once[k];
+    }
+    if (ranks_ == 1) return;
+    const bool is_first = s == 0;
+    const bool is_last = s + 1 == counts_.size();
+    const auto ranks = transfers_.size();
+    // An activation and its gradient each.
+    double transfers = 0;
+    if (!is_first) transfers += 2 * transfers_[(s + ranks - 1) % ranks].time;
+    if (!is_last) transfers += 2 * transfers_[s % ranks].time;
+    auto& sends = out_.serialized[2 + static_cast<std::size_t>(machine::Step::kSend)];
+    sends += transfers * micro_batches;
+    if (is_first || is_last) sends += 2 * tied_.send;
+    out_.serialized[0] +=
+        ((is_last ? tied_.collect : 0) - (is_first ? tied_.accumulate : 0)) * micro_batches;
   }
 
   void fill_in_memory() {
     std::vector<Held> stages;
     for (std::size_t s = 0; s < counts_.size(); ++s) {
-      stages.push_back(footprint_.of_stage(counts_[s], s > 0, s + 1 < counts_.size()));
+      stages.push_back(stage_.footprint.of_stage(counts_[s], s > 0, s + 1 < counts_.size()));
     }
-    if (stages.size() > 1) {  // a copy of what is tied, and its gradient
+    if (stages.size() > 1) {
       auto& copies = stages.back().step;
-      copies[static_cast<std::size_t>(lower::BufferKind::kActivation)] += tied_bytes_.value;
-      copies[static_cast<std::size_t>(lower::BufferKind::kGradient)] += tied_bytes_.value;
+      copies[static_cast<std::size_t>(lower::BufferKind::kActivation)] += stage_.tied.value;
+      copies[static_cast<std::size_t>(lower::BufferKind::kGradient)] += stage_.tied.value;
     }
     auto schedule = schedule_;
     // Beyond these no more are in flight, except where all are.
     if (schedule.order != plan::Order::kGpipe) {
-      schedule.micro_batches = std::min(schedule.micro_batches, 3 * rank_count_);
+      schedule.micro_batches = std::min(schedule.micro_batches, 3 * ranks_);
     }
-    for (std::int64_t r = 0; r < rank_count_; ++r) {
-      const auto turns = lower::turns_of(schedule, rank_count_, r);
+    // Of ranks between the first and the last, the earliest has most in flight.
+    for (std::int64_t r = 0; r < ranks_; r = r < 1 ? r + 1 : std::max(r + 1, ranks_ - 1)) {
+      const auto turns = lower::turns_of(schedule, ranks_, r);
       const auto memory = peak_over(turns, schedule.micro_batches, stages);
-      if (memory.peak < out_.memory) continue;
-      out_.memory = memory.peak;
-      out_.persistent = memory.persistent;
-      out_.group_memory = {memory};
+      if (memory.peak > out_.memory.peak) out_.memory = memory;
     }
   }
 
   void fill_in_flops() {
     for (const auto& counts : counts_) {
       for (std::size_t s = 0; s < kSections; ++s) {
-        out_.model_flops += Flops{static_cast<double>(counts[s]) * sections_.model_flops[s]};
+        out_.model_flops += static_cast<double>(counts[s]) * sections_.model_flops[s];
       }
     }
-    const auto dtype = lowered_.program.pcg.node(lowered_.program.pcg.outputs()[0]).type.dtype;
-    const auto peak =
-        cost::peak_of(q_.machine.device, dtype) * static_cast<double>(q_.machine.devices());
-    if (out_.iteration > Seconds{}) out_.mfu = out_.model_flops / peak / out_.iteration;
+    const auto lowered = static_cast<double>(stage_.schedule.micro_batches);
+    out_.model_flops *= static_cast<double>(schedule_.micro_batches) / lowered;
+    const auto peak = cost::peak_of(machine_.device, stage_.dtype).value *
+                      static_cast<double>(machine_.devices());
+    if (out_.iteration > 0) out_.mfu = out_.model_flops / peak / out_.iteration;
   }
 
-  const Question& q_;
-  machine::Digits digits_;
-  const Lowered& lowered_;
+  const machine::Machine& machine_;
+  const machine::Digits& digits_;
+  const StageModel& stage_;
+  const Sections& sections_;
   plan::Schedule schedule_;
-  Sections sections_;
-  Footprint footprint_;
-  std::int64_t rank_count_;
+  std::int64_t ranks_;
   std::vector<SectionCounts> counts_;
   std::vector<Transfer> transfers_;  // by rank
-  Bytes tied_bytes_;
-  double tied_ = 0;             // sending it
-  double tied_collect_ = 0;     // adding up its gradient over micro-batches where it is not stored
-  double tied_accumulate_ = 0;  // adding up both uses' gradients, which stages do once
-  sim::Simulation out_;
+  Tied tied_;
+  Estimate out_;
 };
+
+// One stage of the setting, in one micro-batch or two.
+Setting of_one_stage(const Setting& setting) {
+  auto out = setting;
+  out.pp = 1;
+  out.interleave = 1;
+  if (setting.micro) out.micro = std::min<std::int64_t>(*setting.micro, 2);
+  return out;
+}
+
+// Do data parallel devices differ in nothing but what they sum up? Not where they store weights in
+// parts.
+bool is_data_parallel(const Setting& s) {
+  return s.family == strategies::Family::kMegatron && s.dp.value_or(1) > 1;
+}
+
+std::string shape_text(const machine::Machine& machine) {
+  std::string out;
+  for (const auto& level : machine.levels) out += fmt::format(" {}", level.count);
+  return out;
+}
 
 }  // namespace
 
-std::optional<sim::Simulation> estimate(const Question& question, const Setting& setting) {
-  if (setting.stale) return std::nullopt;
-  const auto ranks = strategies::rank_digits(machine::Digits(question.machine), setting.pp);
-  if (!ranks) return std::nullopt;
-  const auto lowered = lower_folded(question, setting, *ranks);
-  if (!lowered || lowered->layers % (setting.pp * setting.interleave) != 0) return std::nullopt;
-  return Estimator(question, setting, *ranks, *lowered).run();
+Estimator::Estimator(const models::Model& model, const machine::Machine& machine,
+                     const Training& training)
+    : model_(model), machine_(machine), digits_(machine), training_(training) {}
+
+std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t batch) {
+  const auto micro = setting.micro.value_or(1);
+  const auto ranks = strategies::rank_digits(digits_, setting.pp);
+  if (setting.stale || !ranks || batch % micro != 0) return std::nullopt;
+  const auto part = part_without(machine_, digits_, *ranks);
+  if (!part) return std::nullopt;
+
+  auto inner = of_one_stage(setting);
+  const auto inner_batch = batch / micro * inner.micro.value_or(1);
+  auto key = inner;
+  auto key_batch = inner_batch;
+  if (is_data_parallel(inner)) {
+    if (inner_batch % *inner.dp != 0) return std::nullopt;
+    key.dp = 2;  // any more than 1
+    key_batch /= *inner.dp;
+  }
+  auto text = fmt::format("{} {}", to_text(key), key_batch);
+  if (!is_data_parallel(inner)) text += shape_text(*part);
+  const auto* stage = lowered(text, inner, *part, inner_batch);
+  if (stage == nullptr) return std::nullopt;
+  if (stage->stage.layers % (setting.pp * setting.interleave) != 0) return std::nullopt;
+  const auto* sections = sections_on(text + shape_text(*part), *stage, inner, *part);
+  if (sections == nullptr) return std::nullopt;
+  return Step(machine_, digits_, stage->stage, *sections, setting, training_).run();
+}
+
+const Estimator::Lowered* Estimator::lowered(const std::string& key, const Setting& inner,
+                                             const machine::Machine& part, std::int64_t batch) {
+  const auto [at, is_new] = lowered_.try_emplace(key);
+  if (is_new) {
+    const machine::Digits digits(part);
+    if (auto stage = stage_model(model_, part, inner, batch, training_)) {
+      const auto time = stage->schedule.micro_batches;
+      const auto data = data_digits(inner, digits) << (time > 1 ? 1U : 0U);
+      at->second = {machine::Digits(part, time), data, std::move(*stage)};
+    }
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+const Sections* Estimator::sections_on(const std::string& key, const Lowered& lowered,
+                                       const Setting& inner, const machine::Machine& part) {
+  const auto time = lowered.stage.schedule.micro_batches;
+  const machine::Digits digits(part, time);
+  const auto [at, is_new] = retimed_.try_emplace(key);
+  if (is_new) {
+    if (is_data_parallel(inner)) {
+      const auto data = data_digits(inner, machine::Digits(part)) << (time > 1 ? 1U : 0U);
+      at->second = retimed(lowered.stage, lowered.data, lowered.digits, part, digits, data);
+    } else {
+      at->second = lowered.stage.sections;
+    }
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+sim::Simulation to_simulation(const Estimate& e) {
+  sim::Simulation out;
+  out.iteration = Seconds{e.iteration};
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    if (e.serialized[k] <= 0) continue;
+    const bool sends = k == 2 + static_cast<std::size_t>(machine::Step::kSend);
+    out.serialized[sends ? "send_recv" : std::string(kind_name(k))] += Seconds{e.serialized[k]};
+  }
+  out.compute = Seconds{e.compute};
+  out.exposed_comm = Seconds{e.exposed};
+  out.bubble = Seconds{e.bubble};
+  out.memory = e.memory.peak;
+  out.group_memory = {e.memory};
+  out.persistent = e.memory.persistent;
+  out.model_flops = Flops{e.model_flops};
+  out.mfu = e.mfu;
+  return out;
 }
 
 }  // namespace tandem::estimate

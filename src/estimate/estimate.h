@@ -2,32 +2,66 @@
 // all, and one device for all that do the same. Takes time that does not grow with layers, devices
 // or micro-batches; what comes out is that of the event simulation (sim/simulate.h), within 1 %.
 //
-// The network is folded (estimate/folded.h), one stage's part of the machine is looked at by
-// itself, and the strategy lowered there; sections of the program are timed as often as a stage has
-// them, and the stages put together by the schedule's turns (lower/order.h).
+// The network is folded (estimate/folded.h), one stage's part of the machine is looked at by itself,
+// and the strategy lowered there (estimate/stage_model.h); sections of the program are timed as often
+// as a stage has them (estimate/stage.h), and the stages put together by the schedule's turns
+// (estimate/pipeline.h). docs/decisions/0025-estimates-fold-layers.md says what that leaves out.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 
-#include "machine/machine.h"
-#include "models/model.h"
+#include "estimate/stage_model.h"
 #include "sim/simulate.h"
-#include "strategies/grid.h"
 
 namespace tandem::estimate {
 
-struct Question {
-  const models::Model& model;
-  const machine::Machine& machine;
-  std::int64_t batch = 1;
-  DType dtype = DType::kFp32;
-  plan::Optimizer optimizer = plan::Optimizer::kSgd;
+struct Estimate {
+  // Of a step, in seconds; from `serialized` to `bubble` of the busiest rank, as in
+  // sim::Simulation.
+  double iteration = 0;
+  std::array<double, kKinds> serialized{};
+  double compute = 0;
+  double exposed = 0;
+  double bubble = 0;
+  sim::Memory memory;  // of the fullest rank
+  double model_flops = 0;
+  double mfu = 0;
 };
 
-// Nothing where the network cannot be folded, the stages are not alike, or the strategy does not
-// fit: then lowering all of it tells. The setting is complete (strategies::complete). Without a
-// timeline.
-std::optional<sim::Simulation> estimate(const Question& question,
-                                        const strategies::Setting& setting);
+// Of one network on one machine. Keeps what strategies have in common, so that a sweep costs little
+// more than what differs.
+class Estimator {
+ public:
+  Estimator(const models::Model& model, const machine::Machine& machine, const Training& training);
+
+  // Nothing where the network cannot be folded, the stages are not alike, or the strategy does not
+  // fit: then lowering all of it tells. The setting is complete (strategies::complete).
+  std::optional<Estimate> estimate(const strategies::Setting& setting, std::int64_t batch);
+
+ private:
+  // A stage as it was first lowered, and on which part of the machine.
+  struct Lowered {
+    machine::Digits digits;
+    machine::DigitMask data = 0;
+    StageModel stage;
+  };
+
+  const Lowered* lowered(const std::string& key, const strategies::Setting& inner,
+                         const machine::Machine& part, std::int64_t batch);
+  const Sections* sections_on(const std::string& key, const Lowered& lowered,
+                              const strategies::Setting& inner, const machine::Machine& part);
+
+  const models::Model& model_;
+  const machine::Machine& machine_;
+  machine::Digits digits_;
+  Training training_;
+  std::map<std::string, std::optional<Lowered>> lowered_;
+  std::map<std::string, std::optional<Sections>> retimed_;
+};
+
+// The same without a timeline, as the event simulation gives it.
+sim::Simulation to_simulation(const Estimate& estimate);
 
 }  // namespace tandem::estimate

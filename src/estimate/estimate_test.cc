@@ -5,6 +5,7 @@
 
 #include "lower/lower.h"
 #include "plan/parallelize.h"
+#include "strategies/grid.h"
 
 namespace tandem::estimate {
 namespace {
@@ -23,25 +24,31 @@ void compare(const Case& c) {
   const machine::Digits digits(machine);
   const auto graph = model.build(c.batch, DType::kBf16);
   const auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+  SCOPED_TRACE(strategy.name);
   const machine::Digits with_time(machine, strategy.schedule.micro_batches);
   const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
   const auto whole =
       sim::simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
-  auto fast =
-      estimate({model, machine, c.batch, DType::kBf16, plan::Optimizer::kAdam}, strategy.setting);
-  ASSERT_TRUE(fast.has_value());
+  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam});
+  // What the estimator keeps of other strategies changes nothing.
+  for (const char* before : {"megatron:tp=1,dp=16", "megatron:tp=2,dp=8,micro=4"}) {
+    estimator.estimate(strategies::parse_setting(before), c.batch);
+  }
+  const auto estimate = estimator.estimate(strategy.setting, c.batch);
+  ASSERT_TRUE(estimate.has_value());
+  auto fast = to_simulation(*estimate);
   const auto near = [](double expected, double actual, double part) {
     EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
   };
-  near(whole.iteration.value, fast->iteration.value, 0.01);
-  near(whole.memory.value, fast->memory.value, 0.02);
-  near(whole.persistent.value, fast->persistent.value, 1e-9);
-  near(whole.compute.value, fast->compute.value, 0.01);
-  near(whole.model_flops.value, fast->model_flops.value, 1e-9);
-  EXPECT_NEAR(whole.exposed_comm / whole.iteration, fast->exposed_comm / fast->iteration, 0.02);
+  near(whole.iteration.value, fast.iteration.value, 0.01);
+  near(whole.memory.value, fast.memory.value, 0.02);
+  near(whole.persistent.value, fast.persistent.value, 1e-9);
+  near(whole.compute.value, fast.compute.value, 0.01);
+  near(whole.model_flops.value, fast.model_flops.value, 1e-6);
+  EXPECT_NEAR(whole.exposed_comm / whole.iteration, fast.exposed_comm / fast.iteration, 0.02);
   for (const auto& [kind, time] : whole.serialized) {
     SCOPED_TRACE(kind);
-    EXPECT_NEAR(time.value, fast->serialized[kind].value,
+    EXPECT_NEAR(time.value, fast.serialized[kind].value,
                 0.01 * time.value + 0.001 * whole.iteration.value);
   }
 }

@@ -170,7 +170,7 @@ PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTime
   // Once the pipeline is full, every round of micro-batches takes as long as the one before.
   const auto ranks = static_cast<std::int64_t>(transfers.size());
   const auto all = schedule.micro_batches;
-  const auto rounds = 4 * ranks;
+  const auto rounds = 3 * ranks;
   if (all <= rounds || schedule.order == plan::Order::kGpipe) {
     return Pipeline(schedule, stages, transfers, tied).run();
   }

@@ -90,6 +90,10 @@ class Compiler {
       ++timed.writes;
     }
     part.tasks.push_back(timed);
+    if (timed.kind >= 2) {
+      out_.collectives.push_back({where.part, where.section, part.tasks.size() - 1, task.step.kind,
+                                  task.step.digits, moved_bytes(program_, task)});
+    }
     out_.model_flops[where.section] += durations_.model_flops(t).value;
   }
 

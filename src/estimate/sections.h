@@ -39,10 +39,19 @@ struct SectionPart {
   std::vector<std::uint32_t> gradients;     // slots that updates read
 };
 
+// A task that communicates, and between whom.
+struct Collective {
+  std::size_t part = 0, section = 0, task = 0;
+  machine::Step kind{};
+  machine::DigitMask digits = 0;
+  Bytes bytes;
+};
+
 struct Sections {
   std::size_t streams = 1;
   std::array<std::array<SectionPart, kSections>, kParts> parts;
-  std::array<double, kSections> model_flops{};  // of all devices, one micro-batch after the other
+  std::vector<Collective> collectives;
+  std::array<double, kSections> model_flops{};  // of all devices and micro-batches
 
   [[nodiscard]] const SectionPart& part(lower::Part p, Section s) const {
     return parts[static_cast<std::size_t>(p)][static_cast<std::size_t>(s)];

@@ -322,6 +322,12 @@ std::vector<Setting> madmax_settings(const Problem& problem) {
   return out;
 }
 
+machine::DigitMask data_digits(const Setting& setting, const Digits& digits) {
+  const auto tensor = tensor_digits(digits, setting.tp).value_or(0);
+  const auto taken = tensor | rank_digits(digits, setting.pp).value_or(0);
+  return digits.all() & ~(taken | context_digits(digits, setting.cp, taken).value_or(0));
+}
+
 std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem) {
   auto made = make_choices(setting, problem);
   if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
