@@ -27,7 +27,8 @@ void BM_EstimateLlama405B(benchmark::State& state) {
   one(state, "dgx_h100:2048", "llama3_405b", "megatron:tp=8,pp=2,dp=1024,sp,micro=2", 2048);
 }
 
-// Every degree of tensor and pipeline parallelism, size of micro-batch, interleaving, recomputation.
+// Every degree of tensor and pipeline parallelism, size of micro-batch, interleaving,
+// recomputation.
 std::vector<strategies::Setting> sweep_of_gpt3() {
   std::vector<strategies::Setting> out;
   constexpr std::int64_t kDevices = 1024;
@@ -39,7 +40,8 @@ std::vector<strategies::Setting> sweep_of_gpt3() {
         const auto micro = kBatch / dp / size;
         if (micro < pp) continue;
         for (const std::int64_t interleave : {1, 2, 3, 4, 6}) {
-          if (interleave > 1 && (pp == 1 || micro % pp != 0 || 96 % (pp * interleave) != 0)) continue;
+          if (interleave > 1 && (pp == 1 || micro % pp != 0 || 96 % (pp * interleave) != 0))
+            continue;
           for (const char* recompute : {"none", "selective", "full"}) {
             for (const bool sp : {false, true}) {
               if (sp && tp == 1) continue;

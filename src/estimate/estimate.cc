@@ -6,7 +6,6 @@
 
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
-#include "estimate/pipeline.h"
 #include "machine/part.h"
 #include "strategies/grid.h"
 #include "strategies/pipeline.h"
@@ -98,11 +97,13 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
 class Step {
  public:
   Step(const machine::Machine& machine, const machine::Digits& digits, const StageModel& stage,
-       const Sections& sections, const Setting& setting, const Training& training)
+       const Sections& sections, const Setting& setting, const Training& training,
+       TurnTables& turns)
       : machine_(machine),
         digits_(digits),
         stage_(stage),
         sections_(sections),
+        turns_(turns),
         schedule_(stage.schedule),
         ranks_(setting.pp) {
     schedule_.micro_batches = setting.micro.value_or(1);
@@ -123,7 +124,7 @@ class Step {
       out_.iteration = time_of_step(sections_, counts_[0], schedule_.micro_batches);
       fill_in_times({out_.iteration}, {0});
     } else {
-      const auto time = time_of(schedule_, times_of_stages(), transfers_, tied_.send);
+      const auto time = time_of(schedule_, times_of_stages(), transfers_, tied_.send, turns_);
       out_.iteration = time.end;
       fill_in_times(time.busy, time.exposed);
     }
@@ -141,12 +142,13 @@ class Step {
   };
 
   // The digits in which two ranks differ.
-  [[nodiscard]] DigitMask digits_between(std::int64_t from, std::int64_t to, DigitMask ranks) const {
+  [[nodiscard]] DigitMask digits_between(std::int64_t from, std::int64_t to,
+                                         DigitMask ranks) const {
     DigitMask out = 0;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
       if (((ranks >> i) & 1U) == 0) continue;
-      const bool differ = digits_.coordinate_of_rank(from, ranks, i) !=
-                          digits_.coordinate_of_rank(to, ranks, i);
+      const bool differ =
+          digits_.coordinate_of_rank(from, ranks, i) != digits_.coordinate_of_rank(to, ranks, i);
       out |= DigitMask{differ} << i;
     }
     return out;
@@ -226,15 +228,15 @@ class Step {
       copies[static_cast<std::size_t>(lower::BufferKind::kActivation)] += stage_.tied.value;
       copies[static_cast<std::size_t>(lower::BufferKind::kGradient)] += stage_.tied.value;
     }
-    auto schedule = schedule_;
     // Beyond these no more are in flight, except where all are.
-    if (schedule.order != plan::Order::kGpipe) {
-      schedule.micro_batches = std::min(schedule.micro_batches, 3 * ranks_);
+    auto micro_batches = schedule_.micro_batches;
+    if (schedule_.order != plan::Order::kGpipe) {
+      micro_batches = std::min(micro_batches, 2 * ranks_);
     }
+    const auto& turns = turns_.of(schedule_, ranks_, micro_batches);
     // Of ranks between the first and the last, the earliest has most in flight.
     for (std::int64_t r = 0; r < ranks_; r = r < 1 ? r + 1 : std::max(r + 1, ranks_ - 1)) {
-      const auto turns = lower::turns_of(schedule, ranks_, r);
-      const auto memory = peak_over(turns, schedule.micro_batches, stages);
+      const auto memory = peak_over(turns[static_cast<std::size_t>(r)], micro_batches, stages);
       if (memory.peak > out_.memory.peak) out_.memory = memory;
     }
   }
@@ -256,6 +258,7 @@ class Step {
   const machine::Digits& digits_;
   const StageModel& stage_;
   const Sections& sections_;
+  TurnTables& turns_;
   plan::Schedule schedule_;
   std::int64_t ranks_;
   std::vector<SectionCounts> counts_;
@@ -314,7 +317,7 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   if (stage->stage.layers % (setting.pp * setting.interleave) != 0) return std::nullopt;
   const auto* sections = sections_on(text + shape_text(*part), *stage, inner, *part);
   if (sections == nullptr) return std::nullopt;
-  return Step(machine_, digits_, stage->stage, *sections, setting, training_).run();
+  return Step(machine_, digits_, stage->stage, *sections, setting, training_, turns_).run();
 }
 
 const Estimator::Lowered* Estimator::lowered(const std::string& key, const Setting& inner,

@@ -2,16 +2,18 @@
 // all, and one device for all that do the same. Takes time that does not grow with layers, devices
 // or micro-batches; what comes out is that of the event simulation (sim/simulate.h), within 1 %.
 //
-// The network is folded (estimate/folded.h), one stage's part of the machine is looked at by itself,
-// and the strategy lowered there (estimate/stage_model.h); sections of the program are timed as often
-// as a stage has them (estimate/stage.h), and the stages put together by the schedule's turns
-// (estimate/pipeline.h). docs/decisions/0025-estimates-fold-layers.md says what that leaves out.
+// The network is folded (estimate/folded.h), one stage's part of the machine is looked at by
+// itself, and the strategy lowered there (estimate/stage_model.h); sections of the program are
+// timed as often as a stage has them (estimate/stage.h), and the stages put together by the
+// schedule's turns (estimate/pipeline.h). docs/decisions/0025-estimates-fold-layers.md says what
+// that leaves out.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
 
+#include "estimate/pipeline.h"
 #include "estimate/stage_model.h"
 #include "sim/simulate.h"
 
@@ -59,6 +61,7 @@ class Estimator {
   Training training_;
   std::map<std::string, std::optional<Lowered>> lowered_;
   std::map<std::string, std::optional<Sections>> retimed_;
+  TurnTables turns_;
 };
 
 // The same without a timeline, as the event simulation gives it.

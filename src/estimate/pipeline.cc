@@ -16,7 +16,7 @@ using lower::Turn;
 constexpr double kNotSent = -1;
 
 struct Rank {
-  std::vector<Turn> turns;
+  const std::vector<Turn>* turns = nullptr;
   std::size_t next = 0;
   double free = 0;        // when it can compute
   double sends = 0;       // when the stream of what it sends is free
@@ -37,15 +37,13 @@ struct Rank {
 
 class Pipeline {
  public:
-  Pipeline(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
-           const std::vector<Transfer>& transfers, double tied)
-      : schedule_(schedule), stages_(stages), transfers_(transfers), tied_(tied) {
-    const auto cells = stages.size() * static_cast<std::size_t>(schedule.micro_batches);
+  Pipeline(std::int64_t micro_batches, const TurnTables::Table& turns,
+           const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
+           double tied)
+      : micro_batches_(micro_batches), stages_(stages), transfers_(transfers), tied_(tied) {
+    const auto cells = stages.size() * static_cast<std::size_t>(micro_batches);
     for (auto& sent : sent_) sent.assign(cells, kNotSent);
-    const auto ranks = static_cast<std::int64_t>(transfers.size());
-    for (std::int64_t r = 0; r < ranks; ++r) {
-      ranks_.emplace_back().turns = lower::turns_of(schedule, ranks, r);
-    }
+    for (const auto& of_rank : turns) ranks_.push_back({.turns = &of_rank});
   }
 
   PipelineTime run() {
@@ -55,7 +53,7 @@ class Pipeline {
     }
     PipelineTime out;
     for (const auto& rank : ranks_) {
-      CHECK(rank.next == rank.turns.size(), "a rank waits for ever");
+      CHECK(rank.next == rank.turns->size(), "a rank waits for ever");
       out.end = std::max({out.end, rank.free, rank.reductions});
       out.busy.push_back(rank.busy);
       out.exposed.push_back(rank.exposed);
@@ -66,15 +64,14 @@ class Pipeline {
  private:
   // By direction: when the sending of each stage's results began.
   double& sent(Part part, std::size_t stage, std::int64_t micro_batch) {
-    return sent_[static_cast<std::size_t>(part)]
-                [stage * static_cast<std::size_t>(schedule_.micro_batches) +
-                 static_cast<std::size_t>(micro_batch)];
+    return sent_[static_cast<std::size_t>(part)][stage * static_cast<std::size_t>(micro_batches_) +
+                                                 static_cast<std::size_t>(micro_batch)];
   }
 
   bool advance(Rank& rank) {
     bool moved = false;
-    for (; rank.next < rank.turns.size(); ++rank.next) {
-      const auto& turn = rank.turns[rank.next];
+    for (; rank.next < rank.turns->size(); ++rank.next) {
+      const auto& turn = (*rank.turns)[rank.next];
       if (turn.part == Part::kUpdate) {
         update(rank, turn);
       } else if (!take(rank, turn)) {
@@ -97,7 +94,7 @@ class Pipeline {
     const auto& stage = stages_[turn.stage];
     double time = forward ? stage.forward : stage.backward;
     if (forward && turn.micro_batch == 0) time += stage.first;
-    const bool last = !forward && turn.micro_batch + 1 == schedule_.micro_batches;
+    const bool last = !forward && turn.micro_batch + 1 == micro_batches_;
     if (last) time += stage.last;
     rank.free += time;
     rank.busy += time;
@@ -153,7 +150,7 @@ class Pipeline {
     rank.busy += time;
   }
 
-  const plan::Schedule& schedule_;
+  std::int64_t micro_batches_;
   const std::vector<StageTimes>& stages_;
   const std::vector<Transfer>& transfers_;
   double tied_;
@@ -165,21 +162,81 @@ class Pipeline {
 
 }  // namespace
 
+const TurnTables::Table& TurnTables::of(const plan::Schedule& schedule, std::int64_t ranks,
+                                        std::int64_t micro_batches) {
+  const auto [at, is_new] =
+      tables_.try_emplace({schedule.order, schedule.stages, ranks, micro_batches});
+  if (is_new) {
+    auto with_these = schedule;
+    with_these.micro_batches = micro_batches;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      at->second.push_back(lower::turns_of(with_these, ranks, r));
+    }
+  }
+  return at->second;
+}
+
+namespace {
+
+PipelineTime run(const plan::Schedule& schedule, std::int64_t micro_batches,
+                 const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
+                 double tied, TurnTables& turns) {
+  const auto ranks = static_cast<std::int64_t>(transfers.size());
+  return Pipeline(micro_batches, turns.of(schedule, ranks, micro_batches), stages, transfers, tied)
+      .run();
+}
+
+double longest_turns(const std::vector<StageTimes>& stages) {
+  double out = 0;
+  for (const auto& stage : stages) out = std::max(out, stage.forward + stage.backward);
+  return out;
+}
+
+// In a full pipeline, one stage a rank, a rank's turns wait in a circle for those of its
+// neighbours: over n ranks in a row, forward along them and back takes the time of n micro-batches.
+// Is any such way longer than n turns of the busiest rank?
+bool waits_when_full(const std::vector<StageTimes>& stages,
+                     const std::vector<Transfer>& transfers) {
+  constexpr double kRounding = 1.001;
+  const auto busiest = kRounding * longest_turns(stages);
+  for (std::size_t first = 0; first < stages.size(); ++first) {
+    double way = 0;
+    for (std::size_t i = first; i < stages.size(); ++i) {
+      if (i > first) way += 2 * transfers[i - 1].time;
+      way += stages[i].forward + stages[i].backward;
+      if (way > busiest * static_cast<double>(i - first + 1)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+PipelineTime time_of_every_turn(const plan::Schedule& schedule,
+                                const std::vector<StageTimes>& stages,
+                                const std::vector<Transfer>& transfers, double tied,
+                                TurnTables& turns) {
+  return run(schedule, schedule.micro_batches, stages, transfers, tied, turns);
+}
+
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
-                     const std::vector<Transfer>& transfers, double tied) {
-  // Once the pipeline is full, every round of micro-batches takes as long as the one before.
+                     const std::vector<Transfer>& transfers, double tied, TurnTables& turns) {
+  // Once the pipeline is full, every micro-batch adds what the busiest rank needs for it.
   const auto ranks = static_cast<std::int64_t>(transfers.size());
   const auto all = schedule.micro_batches;
-  const auto rounds = 3 * ranks;
-  if (all <= rounds || schedule.order == plan::Order::kGpipe) {
-    return Pipeline(schedule, stages, transfers, tied).run();
+  const auto full = 2 * ranks;
+  const bool one_each = schedule.order == plan::Order::k1F1B && schedule.stages == ranks;
+  if (all <= full + 1 || !one_each || waits_when_full(stages, transfers)) {
+    return run(schedule, all, stages, transfers, tied, turns);
   }
-  auto fewer = schedule;
-  fewer.micro_batches = rounds;
-  auto out = Pipeline(fewer, stages, transfers, tied).run();
-  fewer.micro_batches = rounds - ranks;
-  const auto before = Pipeline(fewer, stages, transfers, tied).run();
-  const auto more = static_cast<double>(all - rounds) / static_cast<double>(ranks);
+  auto out = run(schedule, full + 1, stages, transfers, tied, turns);
+  const auto before = run(schedule, full, stages, transfers, tied, turns);
+  // Not yet, where the busiest rank is early and its delay has not gone through.
+  constexpr double kRounding = 0.999;
+  if (out.end - before.end < kRounding * longest_turns(stages)) {
+    return run(schedule, all, stages, transfers, tied, turns);
+  }
+  const auto more = static_cast<double>(all - full - 1);
   const auto go_on = [&](double& now, double then) { now += more * (now - then); };
   go_on(out.end, before.end);
   for (std::size_t r = 0; r < out.busy.size(); ++r) {

@@ -2,9 +2,11 @@
 // its stage's time, and what goes from stage to stage.
 #pragma once
 
+#include <map>
+#include <tuple>
 #include <vector>
 
-#include "plan/plan.h"
+#include "lower/order.h"
 
 namespace tandem::estimate {
 
@@ -32,9 +34,25 @@ struct PipelineTime {
   std::vector<double> exposed;  // by rank: sends and receives with nothing beside
 };
 
+// The turns of every rank, made once for a schedule.
+class TurnTables {
+ public:
+  using Table = std::vector<std::vector<lower::Turn>>;  // by rank
+  const Table& of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t micro_batches);
+
+ private:
+  std::map<std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>, Table> tables_;
+};
+
 // `transfers`: by rank that sends forward. `tied`: the time of sending a weight that the first and
 // the last stage use from one to the other, or its gradient back.
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
-                     const std::vector<Transfer>& transfers, double tied);
+                     const std::vector<Transfer>& transfers, double tied, TurnTables& turns);
+
+// The same, turn by turn however many there are: what tests hold the first against.
+PipelineTime time_of_every_turn(const plan::Schedule& schedule,
+                                const std::vector<StageTimes>& stages,
+                                const std::vector<Transfer>& transfers, double tied,
+                                TurnTables& turns);
 
 }  // namespace tandem::estimate

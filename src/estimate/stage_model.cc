@@ -43,9 +43,9 @@ std::optional<StageModel> stage_model(const models::Model& model, const machine:
   if (strategy == nullptr) return std::nullopt;
   const auto& schedule = strategy->schedule;
   const machine::Digits with_time(part, schedule.micro_batches);
-  const auto program = lower::lower(
-      plan::parallelize(folded->graph, with_time, strategy->choices, schedule), with_time,
-      training.optimizer);
+  const auto program =
+      lower::lower(plan::parallelize(folded->graph, with_time, strategy->choices, schedule),
+                   with_time, training.optimizer);
   const auto sections = sections_of_tasks(program);
   return StageModel{.layers = folded->layers,
                     .schedule = schedule,

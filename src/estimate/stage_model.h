@@ -32,8 +32,8 @@ std::optional<StageModel> stage_model(const models::Model& model, const machine:
                                       const Training& training);
 
 // The same where other devices run data parallel, in groups of the same size for all else: only
-// collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data` those
-// of data parallelism. Nothing where a collective is between some of these only.
+// collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data`
+// those of data parallelism. Nothing where a collective is between some of these only.
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
                                 const machine::Digits& from, const machine::Machine& part,
                                 const machine::Digits& to, machine::DigitMask to_data);

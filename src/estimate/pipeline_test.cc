@@ -1,0 +1,82 @@
+// Pipelines in closed form, and going on from full ones against every turn.
+#include "estimate/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace tandem::estimate {
+namespace {
+
+plan::Schedule schedule_of(plan::Order order, std::int64_t stages, std::int64_t micro_batches) {
+  plan::Schedule out;
+  out.order = order;
+  out.stages = stages;
+  out.micro_batches = micro_batches;
+  return out;
+}
+
+// Stages alike, nothing to send: (m + p - 1) (f + b), interleaved v times (m + (p - 1) / v) (f +
+// b).
+TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
+  TurnTables turns;
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    for (const std::int64_t chunks : {1, 2, 3}) {
+      for (const std::int64_t rounds : {1, 2, 8}) {
+        const auto micro = rounds * ranks;
+        const auto order = chunks > 1 ? plan::Order::kInterleaved : plan::Order::k1F1B;
+        const std::vector<StageTimes> stages(static_cast<std::size_t>(ranks * chunks),
+                                             {.forward = 1, .backward = 2});
+        const std::vector<Transfer> free(static_cast<std::size_t>(ranks));
+        const auto time =
+            time_of(schedule_of(order, ranks * chunks, micro), stages, free, 0, turns);
+        EXPECT_NEAR(time.end, 3.0 * static_cast<double>(micro * chunks + ranks - 1), 1e-9)
+            << ranks << " ranks, " << chunks << " stages each, " << micro << " micro-batches";
+        EXPECT_NEAR(time.busy[0], 3.0 * static_cast<double>(micro * chunks), 1e-9);
+      }
+    }
+  }
+}
+
+TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
+  const std::uint64_t seed = 20261121;
+  SCOPED_TRACE(seed);
+  std::uint64_t drawn = 0;
+  const auto between = [&](double low, double high) {
+    return low + (high - low) * uniform(seed, 0, 0, drawn++);
+  };
+  const auto whole = [&](std::int64_t low, std::int64_t high) {  // the high one left out
+    return static_cast<std::int64_t>(between(static_cast<double>(low), static_cast<double>(high)));
+  };
+  TurnTables turns;
+  double worst = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::int64_t ranks = whole(2, 9);
+    const std::int64_t chunks = whole(1, 4);
+    const auto micro = ranks * whole(3, 23);
+    const auto order = chunks > 1 ? plan::Order::kInterleaved : plan::Order::k1F1B;
+    std::vector<StageTimes> stages;
+    // Those between the first and the last are alike.
+    const auto stage = [&] {
+      const auto forward = between(1, 1.3);
+      return StageTimes{
+          .forward = forward, .backward = between(1.8, 3) * forward, .after = 1, .updates = 1};
+    };
+    stages.assign(static_cast<std::size_t>(ranks * chunks), stage());
+    stages.front() = stage();
+    stages.back() = stage();
+    std::vector<Transfer> transfers;
+    const auto longest = trial % 3 == 0 ? 0.5 : 0.05;  // a third sends much
+    for (std::int64_t r = 0; r < ranks; ++r) transfers.push_back({between(0, longest), false});
+    const auto schedule = schedule_of(order, ranks * chunks, micro);
+    const auto fast = time_of(schedule, stages, transfers, 0, turns).end;
+    const auto slow = time_of_every_turn(schedule, stages, transfers, 0, turns).end;
+    EXPECT_NEAR(fast, slow, 0.01 * slow) << "trial " << trial << ": " << ranks << " ranks, "
+                                         << chunks << " stages each, " << micro << " micro-batches";
+    worst = std::max(worst, std::abs(fast / slow - 1));
+  }
+  RecordProperty("worst", std::to_string(worst));
+}
+
+}  // namespace
+}  // namespace tandem::estimate
