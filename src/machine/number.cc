@@ -62,6 +62,12 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
+std::string number_text(double value, const NumberKind& kind) {
+  if (kind.units.data() == kTimeUnits) return seconds_text(value);
+  if (kind.units.data() == kByteUnits) return bytes_text(value);
+  return fmt::format("{:.3g}", value);
+}
+
 double read_number(const Place& place, std::string_view field, Words rest, const NumberKind& kind,
                    bool may_be_zero) {
   const bool bare = kind.units.empty();

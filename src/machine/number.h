@@ -44,6 +44,9 @@ struct NumberKind {
 };
 extern const NumberKind kAmount, kRate, kPeak, kTime, kFraction, kNumber;
 
+// As people read it: "5 us", "34 B", "0.8".
+std::string number_text(double value, const NumberKind& kind);
+
 // The number that `rest` says, in base units.
 double read_number(const Place& place, std::string_view field, Words rest, const NumberKind& kind,
                    bool may_be_zero);
