@@ -64,7 +64,8 @@ void list_machines(bool json) {
 void add_details(Json& out, const machine::Device& d) {
   const machine::Device plain;
   for (const auto& field : machine::device_numbers()) {
-    const bool is_named = out.contains(field.name) || out.contains(std::string(field.name) + "_s") ||
+    const bool is_named = out.contains(field.name) ||
+                          out.contains(std::string(field.name) + "_s") ||
                           out.contains(std::string(field.name) + "_bytes");
     if (!is_named && field.in(d) != field.in(plain)) out[std::string(field.name)] = field.in(d);
   }
@@ -160,17 +161,17 @@ Json machine_json(const machine::MachineFile& file) {
   for (const auto& s : file.software) software.push_back({{"name", s.name}, {"doc", s.doc}});
   Json names = Json::array();
   for (const auto& mapping : m.mappings) names.push_back(mapping.name);
-  return {{"name", m.name},         {"usage", file.usage},    {"doc", file.doc},
-          {"source", file.source},  {"devices", m.devices()}, {"device", device_json(m.device)},
-          {"groups", groups},       {"levels", levels},       {"mappings", names},
-          {"software", software},   {"sources", file.sources}};
+  return {{"name", m.name},        {"usage", file.usage},    {"doc", file.doc},
+          {"source", file.source}, {"devices", m.devices()}, {"device", device_json(m.device)},
+          {"groups", groups},      {"levels", levels},       {"mappings", names},
+          {"software", software},  {"sources", file.sources}};
 }
 
 // What a file need not say, where it does: "units 108, product_setup 40, dispatch 9e-05 s".
 void print_details(const machine::Device& d) {
   Json details = Json::object();
-  for (const auto* named : {"memory", "reserve", "bandwidth", "memory_utilization",
-                            "compute_utilization", "launch"}) {
+  for (const auto* named :
+       {"memory", "reserve", "bandwidth", "memory_utilization", "compute_utilization", "launch"}) {
     details[named] = nullptr;
   }
   add_details(details, d);
@@ -182,7 +183,8 @@ void print_details(const machine::Device& d) {
   }
   for (const auto& field : machine::device_words()) {
     const std::string name(field.name);
-    if (details.contains(name)) parts.push_back(fmt::format("{} {}", name, field.words[field.get(d)]));
+    if (details.contains(name))
+      parts.push_back(fmt::format("{} {}", name, field.words[field.get(d)]));
   }
   for (const auto& [op, k] : d.software.kernels) {
     parts.push_back(fmt::format("kernels {} {:.3g} {:.3g}", op, k.forward, k.backward));
@@ -220,7 +222,10 @@ void print_machine(const machine::MachineFile& file) {
     std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {} {}{}{}, {}\n", l.name, count, l.topology,
                              bytes_text(l.bandwidth.value), to_text(l.utilization),
                              l.shared ? "shared" : "each", l.half_duplex ? " half duplex" : "",
-                             l.by_device ? " by the device" : l.trees ? ", trees" : "", seconds_text(l.latency.value));
+                             l.by_device ? " by the device"
+                             : l.trees   ? ", trees"
+                                         : "",
+                             seconds_text(l.latency.value));
     for (const auto& [step, utilization] : l.utilization_of_step) {
       std::cout << fmt::format("    {} x {}\n", machine::name(step), to_text(utilization));
     }

@@ -95,7 +95,8 @@ Seconds tree_pass(const Machine& machine, const Digits& digits, machine::DigitMa
   for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const Span& s) {
     const Bytes left = bytes / s.inside;
     if (has_tree(machine, s)) {
-      total += left / (kTreeBandwidth * s.bandwidth(left)) + std::ceil(std::log2(s.size)) * s.latency;
+      total +=
+          left / (kTreeBandwidth * s.bandwidth(left)) + std::ceil(std::log2(s.size)) * s.latency;
     } else {
       total += (s.size - 1) / s.size * left / s.bandwidth(left) + (s.size - 1) * s.latency;
     }

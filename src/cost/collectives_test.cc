@@ -290,7 +290,8 @@ TEST(AllReduce, GoesAlongTreesWhereTheyAreFaster) {
   };
   for (const double bytes : {0.0, 1e3, 1e6, 1e8, 1e10}) {
     SCOPED_TRACE(bytes);
-    EXPECT_NEAR(seconds(rings, Step::kAllReduce, all, bytes), ring(bytes), 1e-12 + 1e-9 * ring(bytes));
+    EXPECT_NEAR(seconds(rings, Step::kAllReduce, all, bytes), ring(bytes),
+                1e-12 + 1e-9 * ring(bytes));
     EXPECT_NEAR(seconds(trees, Step::kAllReduce, all, bytes), std::min(ring(bytes), tree(bytes)),
                 1e-12 + 1e-9 * ring(bytes));
     EXPECT_EQ(seconds(trees, Step::kAllGather, all, bytes),

@@ -70,8 +70,8 @@ class Analysis {
       if (large) return std::nullopt;
       large = i;
     }
-    const bool adds = large && inputs.size() > 1 &&
-                      ((signature_of(graph_, id).added_inputs >> *large) & 1U) != 0;
+    const bool adds =
+        large && inputs.size() > 1 && ((signature_of(graph_, id).added_inputs >> *large) & 1U) != 0;
     return adds ? large : std::nullopt;
   }
 
@@ -162,15 +162,15 @@ class Analysis {
 }  // namespace
 
 std::vector<KernelRole> kernels_of(const graph::Graph& graph, const Software& software) {
-  const bool all_apart = software.fusion == Fusion::kNone && !software.joined_products &&
-                         software.kernels.empty();
+  const bool all_apart =
+      software.fusion == Fusion::kNone && !software.joined_products && software.kernels.empty();
   return all_apart ? std::vector<KernelRole>{} : Analysis(graph, software).run();
 }
 
 Hash hash_of(const KernelRole& role) {
   Hash h = hash_combine(role.inside, (role.hidden ? 1U : 0U) | (role.gradient_joined ? 2U : 0U));
-  for (double v : {role.forward, role.backward, role.forward_passes, role.backward_passes,
-                   role.joined}) {
+  for (double v :
+       {role.forward, role.backward, role.forward_passes, role.backward_passes, role.joined}) {
     h = hash_combine(h, std::bit_cast<Hash>(v));
   }
   return h;

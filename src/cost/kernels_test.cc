@@ -114,8 +114,8 @@ TEST(Kernels, MoveWhatOthersReadAndWrite) {
   // gelu reads and writes; dropout and the residual read two tensors and write one.
   EXPECT_DOUBLE_EQ(fused[0], products + loss + 2 * kH + 3 * kX);
   EXPECT_DOUBLE_EQ(apart[0], fused[0] + 2 * kH + 2 * kX + kSmall + 2 * kX);
-  // Backward: the first product makes its weight's gradient alone; biases are summed; gelu reads its
-  // operand; dropout reads the residual's gradient and writes its own.
+  // Backward: the first product makes its weight's gradient alone; biases are summed; gelu reads
+  // its operand; dropout reads the residual's gradient and writes its own.
   const double backward = (kX + kW + kH + kW) + (kX + kW + kH + kW + kH) + (3 * kH) + kH + kX +
                           2 * kX + 2 * kX + kX + 4 + kSmall;
   EXPECT_DOUBLE_EQ(fused[1], backward);
@@ -182,7 +182,8 @@ TEST(Kernels, ProductsOfOneTensorAreJoined) {
   const auto time = [&](const std::string& name) {
     const auto id = roles.find(name);
     const auto& node = roles.graph.node(id);
-    return task_time(d, forward_work(node.op, roles.graph.input_types(id), node.type, roles.of(name)),
+    return task_time(d,
+                     forward_work(node.op, roles.graph.input_types(id), node.type, roles.of(name)),
                      DType::kFp32);
   };
   const Product whole{.rows = 64, .columns = 128, .depth = 32};

@@ -53,7 +53,11 @@ struct Operator {
   const ops::Signature& signature;
 
   Operator(const ops::Op& o, std::span<const TensorType> in, const TensorType& out)
-      : op(o), inputs(in), output(out), shapes(whole_shapes(in)), signature(ops::signature(o, shapes)) {
+      : op(o),
+        inputs(in),
+        output(out),
+        shapes(whole_shapes(in)),
+        signature(ops::signature(o, shapes)) {
     CHECK(op.role() == ops::Role::kCompute, op.name());
   }
 
@@ -76,9 +80,7 @@ struct Operator {
     out.columns *= joined;
     return out;
   }
-  [[nodiscard]] std::optional<Bytes> own_bytes() const {
-    return op.spec().bytes(op.raw(), inputs);
-  }
+  [[nodiscard]] std::optional<Bytes> own_bytes() const { return op.spec().bytes(op.raw(), inputs); }
   // Of what it says itself: rows of a table, beside indices and result.
   [[nodiscard]] Bytes random_bytes(Bytes own) const {
     if (op.spec().pace != ops::Pace::kLookup) return {};
@@ -97,8 +99,8 @@ Bytes forward_bytes(const Operator& o, const KernelRole& role) {
 // Is the gradient of that operand the result's, as it lies there?
 bool is_handed_on(const Operator& o, std::size_t i, const KernelRole& role) {
   const auto& type = o.inputs[i];
-  return has(o.signature.added_inputs, i) && o.signature.elementwise && !role.hidden && type.dtype == o.output.dtype &&
-         type.shape.sizes == o.output.shape.sizes;
+  return has(o.signature.added_inputs, i) && o.signature.elementwise && !role.hidden &&
+         type.dtype == o.output.dtype && type.shape.sizes == o.output.shape.sizes;
 }
 
 Bytes backward_bytes(const Operator& o, ops::InputMask differentiated, const KernelRole& role) {

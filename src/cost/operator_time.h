@@ -17,12 +17,12 @@ namespace tandem::cost {
 
 struct Work {
   Flops flops;
-  Bytes bytes;                              // read and written
-  Bytes random = {};                        // of those: rows anywhere in a table
-  std::array<Product, 2> products = {};     // what the flops are, if they are products
-  std::size_t product_count = 0;            // of those
-  double joined = 1;                        // KernelRole's
-  double kernels = 1;                       // that are launched; for each product, if there are any
+  Bytes bytes;                           // read and written
+  Bytes random = {};                     // of those: rows anywhere in a table
+  std::array<Product, 2> products = {};  // what the flops are, if they are products
+  std::size_t product_count = 0;         // of those
+  double joined = 1;                     // KernelRole's
+  double kernels = 1;                    // that are launched; for each product, if there are any
   ops::Pace pace = ops::Pace::kDerived;
   bool backward = false;
 };

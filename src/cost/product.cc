@@ -13,8 +13,8 @@ struct Tile {
   double rows, columns;
   double rate;
 };
-constexpr Tile kTiles[] = {
-    {256, 128, 1}, {128, 256, 1}, {128, 128, 0.95}, {128, 64, 0.8}, {64, 128, 0.8}, {64, 64, 0.62}};
+constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
+                           {128, 64, 0.8}, {64, 128, 0.8}, {64, 64, 0.62}};
 
 }  // namespace
 

@@ -39,7 +39,8 @@ TEST(ProductTime, CountsWavesOfTiles) {
   EXPECT_NEAR(time(d, full), tile(256, 128, 512, 8, 1), 1e-15);
   EXPECT_NEAR(time(d, full), full.flops() / kPeak / Seconds{1}, 1e-15);
   // One row more makes ten: tiles of 256 x 128 take two waves, and so do those of 128 x 128; in
-  // those of 128 x 64 (36) five waves at a quarter each, in those of 64 x 64 (68) nine of an eighth.
+  // those of 128 x 64 (36) five waves at a quarter each, in those of 64 x 64 (68) nine of an
+  // eighth.
   const Product more{.rows = 1025, .columns = 256, .depth = 512};
   EXPECT_NEAR(time(d, more),
               std::min({2 * tile(256, 128, 512, 8, 1), 3 * tile(128, 128, 512, 8, 0.95),
@@ -114,16 +115,18 @@ TEST(ProductOf, ReadsTheIndexText) {
     return work.products[0];
   };
   const auto linear = ops::make_op(ops::kLinear, ops::Linear{});
-  expect_product(product(linear, {type({4, 32, 64}), type({48, 64}), type({48})}, type({4, 32, 48})),
-                 4 * 32, 48, 64, 1);
+  expect_product(
+      product(linear, {type({4, 32, 64}), type({48, 64}), type({48})}, type({4, 32, 48})), 4 * 32,
+      48, 64, 1);
   const auto scores =
       ops::make_op(ops::kContract, ops::Contract{"b (kv g) s d, b kv t d -> b (kv g) s t", 1});
   expect_product(
       product(scores, {type({2, 8, 32, 64}), type({2, 4, 16, 64})}, type({2, 8, 32, 16})), 2 * 32,
       16, 64, 2 * 4);
   const auto conv = ops::make_op(ops::kConv2d, ops::Conv2d{.padding = {1, 1}});
-  expect_product(product(conv, {type({2, 16, 28, 28}), type({32, 16, 3, 3})}, type({2, 32, 28, 28})),
-                 2 * 28 * 28, 32, 16 * 9, 1);
+  expect_product(
+      product(conv, {type({2, 16, 28, 28}), type({32, 16, 3, 3})}, type({2, 32, 28, 28})),
+      2 * 28 * 28, 32, 16 * 9, 1);
 }
 
 TEST(ProductOf, CountsWhatATaskComputes) {

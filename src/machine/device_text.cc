@@ -39,8 +39,7 @@ std::size_t read_word(const Place& place, std::string_view field, Words rest,
                       std::span<const std::string_view> words) {
   const auto found = rest.size() == 1 ? std::ranges::find(words, rest[0]) : words.end();
   if (found == words.end()) {
-    place.fail(
-        fmt::format("{}: expected one of {}", shown(field, rest), fmt::join(words, ", ")));
+    place.fail(fmt::format("{}: expected one of {}", shown(field, rest), fmt::join(words, ", ")));
   }
   return static_cast<std::size_t>(found - words.begin());
 }
@@ -108,21 +107,22 @@ void DeviceText::read_kernels(const Place& place, Words rest, Device& device) {
     return std::ranges::any_of(all, [&](const auto* op) { return op->name == name; });
   };
   if (rest.size() < 2 || rest.size() > 3) {
-    place.fail(fmt::format("{}: expected an operator and how many kernels execute it",
-                           shown("kernels", rest)),
-               "write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass");
+    place.fail(
+        fmt::format("{}: expected an operator and how many kernels execute it",
+                    shown("kernels", rest)),
+        "write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass");
   }
   if (!known(rest[0])) {
-    place.fail(fmt::format("{}: there is no operator '{}'", shown("kernels", rest),
-                           printable(rest[0])),
-               "`tandem ops` lists them");
+    place.fail(
+        fmt::format("{}: there is no operator '{}'", shown("kernels", rest), printable(rest[0])),
+        "`tandem ops` lists them");
   }
   const auto field = fmt::format("kernels {}", rest[0]);
   once(place, field);
   Software::Kernels out;
   out.forward = read_number(place, field, rest.subspan(1, 1), kNumber, true);
-  out.backward = rest.size() == 3 ? read_number(place, field, rest.subspan(2), kNumber, true)
-                                  : out.forward;
+  out.backward =
+      rest.size() == 3 ? read_number(place, field, rest.subspan(2), kNumber, true) : out.forward;
   device.software.kernels[std::string(rest[0])] = out;
 }
 

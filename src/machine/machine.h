@@ -48,8 +48,8 @@ struct Software {
   Fusion fusion = Fusion::kNone;
   bool joined_products = false;  // products of one tensor are one product (queries, keys, values)
   bool overlap = true;           // do collectives of gradients run beside the backward pass?
-  double interference = 0;  // how much longer compute takes while a collective runs beside it
-  Bytes update_bytes;       // read and written per parameter; 0: what the optimizer needs at least
+  double interference = 0;       // how much longer compute takes while a collective runs beside it
+  Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {
     double forward = 1;
@@ -62,7 +62,7 @@ struct Software {
 struct Device {
   std::string name;
   std::map<DType, FlopsPerSecond> peak;
-  double compute_utilization = 1;  // of peak, for a large matrix product
+  double compute_utilization = 1;             // of peak, for a large matrix product
   double attention_utilization = 0;           // of peak, in `attention`; 0: as other products
   double attention_backward_utilization = 0;  // in its backward pass; 0: as in the forward pass
   double units = 0;           // that compute tiles of a product each; 0: tiles do not matter

@@ -77,9 +77,8 @@ double read_number(const Place& place, std::string_view field, Words rest, const
   if (!value || (bare ? rest.size() != 1 : unit == kind.units.end())) {
     std::vector<std::string_view> names;
     for (const auto& u : kind.units) names.push_back(u.name);
-    place.fail(
-        fmt::format("{}: expected {}", shown(field, rest), kind.form),
-        bare ? "a number without a unit" : fmt::format("units: {}", fmt::join(names, ", ")));
+    place.fail(fmt::format("{}: expected {}", shown(field, rest), kind.form),
+               bare ? "a number without a unit" : fmt::format("units: {}", fmt::join(names, ", ")));
   }
   const double scaled = value.value_or(0) * (bare ? 1 : unit->factor);
   if (scaled < 0 || (scaled == 0 && !may_be_zero)) {

@@ -20,8 +20,8 @@ namespace tandem::machine {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kKeywords = {
-    "machine", "usage", "doc", "device", "level", "mapping", "software"};
+constexpr std::array<std::string_view, 7> kKeywords = {"machine", "usage",   "doc",     "device",
+                                                       "level",   "mapping", "software"};
 
 class Parser {
  public:
@@ -382,7 +382,7 @@ class Parser {
   std::string_view text_;
   std::int64_t size_;
   std::string wanted_;  // software
-  Place place_;  // of the line being read
+  Place place_;         // of the line being read
 
   MachineFile file_;
   Machine& machine_ = file_.machine;

@@ -164,8 +164,9 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
     std::string lines, error;
   };
   const Case cases[] = {
-      {"software", "toy.machine:44: software '': expected a name (one word of letters, digits and "
-                   "_ - . +)"},
+      {"software",
+       "toy.machine:44: software '': expected a name (one word of letters, digits and "
+       "_ - . +)"},
       {"software eager", "toy.machine:44: software 'eager' stands twice"},
       {"software x\n  compute_utilization 1.2",
        "toy.machine:45: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
@@ -200,9 +201,10 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
 
 // A section is checked whether or not it is asked for.
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
-  EXPECT_EQ(error_of(kToy + "  interference 2\n"),
-            "toy.machine:44: interference 2: must not be greater than 1 (the part of the rated value "
-            "that is reached in practice, like '0.8')");
+  EXPECT_EQ(
+      error_of(kToy + "  interference 2\n"),
+      "toy.machine:44: interference 2: must not be greater than 1 (the part of the rated value "
+      "that is reached in practice, like '0.8')");
 }
 
 }  // namespace

@@ -52,10 +52,10 @@ void SoftwareText::read_level(const Place& place, Words rest, const std::vector<
   Level scratch;
   level.fields.read(place, owner, rest[1], rest.subspan(2), scratch);
   const auto value = rest.subspan(2);
-  level.changes.push_back([line = Line{place, owner, rest[1], {value.begin(), value.end()}}](
-                              Level& l) {
-    LevelFields().read(line.place, line.owner, line.name, line.rest, l);
-  });
+  level.changes.push_back(
+      [line = Line{place, owner, rest[1], {value.begin(), value.end()}}](Level& l) {
+        LevelFields().read(line.place, line.owner, line.name, line.rest, l);
+      });
 }
 
 void SoftwareText::apply(Device& device) const {

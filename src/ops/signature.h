@@ -45,7 +45,7 @@ struct Signature {
   std::optional<Contraction> contraction;
   bool elementwise = false;      // reads every operand at the result's own index, or broadcasts it
   InputMask backward_reads = 0;  // operands whose values the backward pass needs
-  Flops flops;                            // of one forward evaluation
+  Flops flops;                   // of one forward evaluation
 };
 
 // Of a compute operator. Throws UserError (without a place) when the operands do not fit.

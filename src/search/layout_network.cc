@@ -105,8 +105,8 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
     types.push_back(model_.node(inputs[i]).type);
     if (gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
   }
-  Cost cost = costs_.compute(node.op, s, types, node.type, layout, differentiated,
-                             role_of(roles_, id));
+  Cost cost =
+      costs_.compute(node.op, s, types, node.type, layout, differentiated, role_of(roles_, id));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     cost += costs_.halo(types[i], s, i, input_layout(s, layout, digits_.count(), i),
                         gradient_[inputs[i].index()]);

@@ -1,6 +1,7 @@
 #include "sim/durations.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "cost/collectives.h"
 #include "ops/task_grid.h"
@@ -103,11 +104,41 @@ Flops Durations::model_flops_of(const Task& task) const {
              : cost::backward_flops(node.op, inputs, whole(node.type), differentiated(task));
 }
 
-cost::Work Durations::operator_work(const Task& task) {
+Hash Durations::key_of(const Task& task) const {
+  Hash h = hash_combine(static_cast<Hash>(task.kind), differentiated(task));
+  const auto add = [&h](Hash value) { h = hash_combine(h, value); };
+  const auto add_type = [&](const TensorType& type) {
+    for (auto n : type.shape.sizes) add(static_cast<Hash>(n));
+    for (auto n : type.shape.degrees) add(static_cast<Hash>(n));
+    add(static_cast<Hash>(type.shape.replicas));
+    add(static_cast<Hash>(type.shape.partial));
+    add(static_cast<Hash>(type.dtype));
+    add(std::bit_cast<Hash>(type.density));
+  };
+  const auto& node = program_.pcg.node(task.node);
+  add(node.op.hash());
+  for (auto i : program_.pcg.inputs(task.node)) add_type(program_.pcg.node(i).type);
+  add_type(node.type);
+  if (!roles_.empty()) add(hash_of(roles_[task.node.index()]));
+  if (task.block) {
+    add(task.block->factor);
+    add(task.block->ring);
+  }
+  return h;
+}
+
+const cost::Work& Durations::operator_work(const Task& task) {
+  const auto [at, fresh] = operations_.try_emplace(key_of(task));
+  auto& [work, model] = at->second;
+  if (fresh) {
+    model = model_flops_of(task);
+    work = task.block ? work_of_block(task)
+                      : work_of(task, program_.pcg.input_types(task.node),
+                                program_.pcg.node(task.node).type);
+  }
   const bool again = task.remade || (task.block && !task.block->first);
-  if (!again) model_flops_ += model_flops_of(task);
-  if (task.block) return work_of_block(task);
-  return work_of(task, program_.pcg.input_types(task.node), program_.pcg.node(task.node).type);
+  if (!again) model_flops_ += model;
+  return work;
 }
 
 // As if the devices of the ring shared the factor.

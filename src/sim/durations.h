@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "cost/operator_time.h"
@@ -30,7 +31,8 @@ class Durations {
   void add_work(const lower::Task& task, const cost::Work& work, DType dtype);
 
   [[nodiscard]] Seconds move_time(const lower::Task& task) const;
-  cost::Work operator_work(const lower::Task& task);
+  [[nodiscard]] Hash key_of(const lower::Task& task) const;
+  const cost::Work& operator_work(const lower::Task& task);
   [[nodiscard]] cost::Work work_of(const lower::Task& task, std::span<const TensorType> inputs,
                                    const TensorType& output) const;
   [[nodiscard]] Flops model_flops_of(const lower::Task& task) const;
@@ -41,11 +43,17 @@ class Durations {
 
   const lower::Program& program_;
   const machine::Machine& machine_;
-  std::vector<const machine::Device*> devices_;  // by group; one where all are equal
-  std::vector<cost::KernelRole> roles_;          // by node
+  std::vector<const machine::Device*> devices_;        // by group; one where all are equal
+  std::vector<cost::KernelRole> roles_;                // by node
   std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: whose backward pass
-  std::vector<Seconds> duration_;                // by task and group
-  std::vector<Seconds> dispatch_;                // likewise; empty where no host takes any
+  // Of an operator's task, by what makes it (key_of): equal layers are costed once.
+  struct Operation {
+    cost::Work work;
+    Flops model;
+  };
+  std::unordered_map<Hash, Operation> operations_;
+  std::vector<Seconds> duration_;  // by task and group
+  std::vector<Seconds> dispatch_;  // likewise; empty where no host takes any
   Flops model_flops_;
 };
 

@@ -173,8 +173,7 @@ class Simulator {
       if (sent == sent_.end()) return false;
       start = std::max(start, sent->second);
     }
-    const auto activity =
-        stream == kComputeStream ? Activity::kCompute : Activity::kCommunication;
+    const auto activity = stream == kComputeStream ? Activity::kCompute : Activity::kCommunication;
     const Seconds end = c.beside.end(activity, start, duration);
     Part part{start, end, end};
     if (task.kind == TaskKind::kMove && !is_local(task.step.kind) &&

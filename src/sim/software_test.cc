@@ -28,9 +28,9 @@ Machine counting_machine(std::int64_t devices) {
 
 // `layers` linear layers of [50, 50] with rectifiers between, whose gradients take 10 us.
 Program layers(int layers, const Machine& m, bool data_parallel) {
-  const auto model = models::parse_model(fmt::format("mlp:layers={},inputs=50,hidden=50,outputs=50",
-                                                     layers))
-                         .build(2, DType::kFp32);
+  const auto model =
+      models::parse_model(fmt::format("mlp:layers={},inputs=50,hidden=50,outputs=50", layers))
+          .build(2, DType::kFp32);
   const machine::Digits digits(m);
   std::map<std::string, std::string> words;
   for (auto id : model.ids()) {
@@ -102,9 +102,9 @@ TEST(Software, GradientsWaitForTheBackwardPassUnlessTheyOverlap) {
   EXPECT_NEAR(s.exposed_comm.value / kMicro, 12 + 3 * 10 + 1 - 15, 1e-9);
 }
 
-// Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]; beside it run the four
-// backward tasks that are left, 1.5 us each, up to 14. They delay it in turn, by half of 6 us: the
-// second starts at 21, the third at 31.
+// Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]; beside it run the
+// four backward tasks that are left, 1.5 us each, up to 14. They delay it in turn, by half of 6 us:
+// the second starts at 21, the third at 31.
 TEST(Software, ComputeAndCommunicationSlowEachOtherDown) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);
@@ -129,9 +129,9 @@ TEST(Software, FusedKernelsAreLaunchedOnce) {
       "%b = tanh(%a)\n%c = relu(%b)\n%t = input() shape=[8, 16]\n%loss = mse(%c, %t)\n"
       "return %loss\n");
   const machine::Digits digits(m);
-  const auto program = lower::lower(
-      plan::parallelize(model, digits, plan::named_choices(model, digits, {})), digits,
-      plan::Optimizer::kSgd);
+  const auto program =
+      lower::lower(plan::parallelize(model, digits, plan::named_choices(model, digits, {})), digits,
+                   plan::Optimizer::kSgd);
   EXPECT_NEAR(micros(program, m), 2 * 4 + 1, 1e-9);
   m.device.software.fusion = machine::Fusion::kElementwise;
   EXPECT_NEAR(micros(program, m), 2 * 2, 1e-9);  // and one kernel updates all weights
