@@ -42,7 +42,9 @@ void print_json(const Json& json) {
 void Job::add_flags(CLI::App& command) {
   command.add_option("model", model_text, "NAME or NAME:key=value,... (`tandem models`)")
       ->required();
-  command.add_option("--machine", machine_text, "NAME:SIZE or a machine file (`tandem machines`)")
+  command
+      .add_option("--machine", machine_text,
+                  "NAME:SIZE or a machine file, ,software=NAME (`tandem machines`)")
       ->required();
   command.add_option("--batch", batch, "global batch; default: the published one")
       ->check(kPositive);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "machine/device_fields.h"
 #include "machine/mapping.h"
 #include "machine/parse.h"
 #include "ops/registry.h"
@@ -59,17 +60,38 @@ void list_machines(bool json) {
   }
 }
 
+// The fields that a machine file need not have, as it calls them; times in seconds.
+void add_details(Json& out, const machine::Device& d) {
+  const machine::Device plain;
+  for (const auto& field : machine::device_numbers()) {
+    const bool is_named = out.contains(field.name) ||
+                          out.contains(std::string(field.name) + "_s") ||
+                          out.contains(std::string(field.name) + "_bytes");
+    if (!is_named && field.in(d) != field.in(plain)) out[std::string(field.name)] = field.in(d);
+  }
+  for (const auto& field : machine::device_words()) {
+    if (field.get(d) != field.get(plain)) {
+      out[std::string(field.name)] = field.words[field.get(d)];
+    }
+  }
+  for (const auto& [op, kernels] : d.software.kernels) {
+    out["kernels"][op] = {kernels.forward, kernels.backward};
+  }
+}
+
 Json device_json(const machine::Device& d) {
   Json peak = Json::object();
   for (const auto& [type, rate] : d.peak) peak[std::string(name(type))] = rate.value;
-  return {{"name", d.name},
-          {"peak", peak},
-          {"compute_utilization", d.compute_utilization},
-          {"memory_bytes", d.memory.value},
-          {"reserve_bytes", d.reserve.value},
-          {"bandwidth", d.bandwidth.value},
-          {"memory_utilization", d.memory_utilization},
-          {"launch_s", d.launch.value}};
+  Json out = {{"name", d.name},
+              {"peak", peak},
+              {"compute_utilization", d.compute_utilization},
+              {"memory_bytes", d.memory.value},
+              {"reserve_bytes", d.reserve.value},
+              {"bandwidth", d.bandwidth.value},
+              {"memory_utilization", d.memory_utilization},
+              {"launch_s", d.launch.value}};
+  add_details(out, d);
+  return out;
 }
 
 struct MachineFlags {
@@ -123,6 +145,7 @@ Json machine_json(const machine::MachineFile& file) {
                       {"by_device", l.by_device},
                       {"utilization", utilization_json(l.utilization)},
                       {"latency_s", l.latency.value},
+                      {"trees", l.trees},
                       {"topology", l.topology}});
     for (const auto& [step, utilization] : l.utilization_of_step) {
       levels.back()["utilization_of"][std::string(machine::name(step))] =
@@ -134,12 +157,39 @@ Json machine_json(const machine::MachineFile& file) {
   for (const auto& g : m.groups) {
     groups.push_back({{"name", g.name}, {"units", g.units}, {"device", device_json(g.device)}});
   }
+  Json software = Json::array();
+  for (const auto& s : file.software) software.push_back({{"name", s.name}, {"doc", s.doc}});
   Json names = Json::array();
   for (const auto& mapping : m.mappings) names.push_back(mapping.name);
-  return {{"name", m.name},         {"usage", file.usage},    {"doc", file.doc},
-          {"source", file.source},  {"devices", m.devices()}, {"device", device_json(m.device)},
-          {"groups", groups},       {"levels", levels},       {"mappings", names},
-          {"sources", file.sources}};
+  return {{"name", m.name},        {"usage", file.usage},    {"doc", file.doc},
+          {"source", file.source}, {"devices", m.devices()}, {"device", device_json(m.device)},
+          {"groups", groups},      {"levels", levels},       {"mappings", names},
+          {"software", software},  {"sources", file.sources}};
+}
+
+// What a file need not say, where it does: "units 108, product_setup 40, dispatch 9e-05 s".
+void print_details(const machine::Device& d) {
+  Json details = Json::object();
+  for (const auto* named :
+       {"memory", "reserve", "bandwidth", "memory_utilization", "compute_utilization", "launch"}) {
+    details[named] = nullptr;
+  }
+  add_details(details, d);
+  std::vector<std::string> parts;
+  for (const auto& field : machine::device_numbers()) {
+    const std::string name(field.name);
+    if (!details.contains(name) || details[name].is_null()) continue;
+    parts.push_back(fmt::format("{} {}", name, machine::number_text(field.in(d), field.kind)));
+  }
+  for (const auto& field : machine::device_words()) {
+    const std::string name(field.name);
+    if (details.contains(name))
+      parts.push_back(fmt::format("{} {}", name, field.words[field.get(d)]));
+  }
+  for (const auto& [op, k] : d.software.kernels) {
+    parts.push_back(fmt::format("kernels {} {:.3g} {:.3g}", op, k.forward, k.backward));
+  }
+  if (!parts.empty()) std::cout << "    " << join(parts, ", ") << "\n";
 }
 
 void print_device(const std::string& who, const machine::Device& d) {
@@ -151,6 +201,7 @@ void print_device(const std::string& who, const machine::Device& d) {
                            who, bytes_text(d.memory.value), bytes_text(d.reserve.value),
                            bytes_text(d.bandwidth.value), d.memory_utilization,
                            seconds_text(d.launch.value), join(peaks, ", "), d.compute_utilization);
+  print_details(d);
 }
 
 void print_machine(const machine::MachineFile& file) {
@@ -171,10 +222,16 @@ void print_machine(const machine::MachineFile& file) {
     std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {} {}{}{}, {}\n", l.name, count, l.topology,
                              bytes_text(l.bandwidth.value), to_text(l.utilization),
                              l.shared ? "shared" : "each", l.half_duplex ? " half duplex" : "",
-                             l.by_device ? " by the device" : "", seconds_text(l.latency.value));
+                             l.by_device ? " by the device"
+                             : l.trees   ? ", trees"
+                                         : "",
+                             seconds_text(l.latency.value));
     for (const auto& [step, utilization] : l.utilization_of_step) {
       std::cout << fmt::format("    {} x {}\n", machine::name(step), to_text(utilization));
     }
+  }
+  for (const auto& s : file.software) {
+    std::cout << fmt::format("software {:<16} {}\n", s.name, s.doc);
   }
   if (!file.sources.empty()) std::cout << "sources\n";
   for (const auto& source : file.sources) std::cout << "  " << source << "\n";

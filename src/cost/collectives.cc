@@ -1,6 +1,8 @@
 #include "cost/collectives.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -76,6 +78,47 @@ Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machi
   return total;
 }
 
+// All-reduce along two trees over the units, each with half of the bytes: a unit is a leaf in one
+// and sends up and down in the other, so all bytes cross its link once each way, whatever the
+// number of units; only the steps are fewer than a ring's. Devices inside the innermost unit still
+// pass on in a ring.
+constexpr double kTreeBandwidth = 0.92;  // NCCL's src/graph/tuning.cc: of a ring's, over a network
+
+bool has_tree(const Machine& machine, const Span& s) {
+  return s.level.trees && &s.level != &machine.levels.back() && s.size > 2;
+}
+
+Seconds tree_pass(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                  Bytes bytes) {
+  Seconds total;
+  const auto kind = Step::kAllReduce;
+  for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const Span& s) {
+    const Bytes left = bytes / s.inside;
+    if (has_tree(machine, s)) {
+      total +=
+          left / (kTreeBandwidth * s.bandwidth(left)) + std::ceil(std::log2(s.size)) * s.latency;
+    } else {
+      total += (s.size - 1) / s.size * left / s.bandwidth(left) + (s.size - 1) * s.latency;
+    }
+  });
+  return total;
+}
+
+bool may_use_trees(const Machine& machine, const Digits& digits, machine::DigitMask group) {
+  bool out = false;
+  for_each_span(machine, digits, group, Step::kAllReduce, Pattern::kRing,
+                [&](const Span& s) { out = out || has_tree(machine, s); });
+  return out;
+}
+
+// Up and down again, the faster of both ways.
+Seconds all_reduce(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                   Bytes bytes) {
+  const auto ring = ring_pass(machine, digits, Step::kAllReduce, group, bytes);
+  if (!may_use_trees(machine, digits, group)) return 2 * ring;
+  return 2 * std::min(ring, tree_pass(machine, digits, group, bytes));
+}
+
 // Every byte crosses one level: the outermost one at which sender and receiver differ.
 Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitMask group,
                    Bytes bytes) {
@@ -129,13 +172,11 @@ Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask gr
   return bytes / link.bandwidth + link.latency;
 }
 
-}  // namespace
-
-Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
-                        machine::DigitMask group, Bytes bytes) {
+Seconds time_once_started(const Machine& machine, const Digits& digits, Step kind,
+                          machine::DigitMask group, Bytes bytes) {
   switch (kind) {
     case Step::kAllReduce:
-      return 2 * ring_pass(machine, digits, kind, group, bytes);
+      return all_reduce(machine, digits, group, bytes);
     case Step::kReduceScatter:
     case Step::kAllGather:
       return ring_pass(machine, digits, kind, group, bytes);
@@ -156,14 +197,24 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
   }
 }
 
+}  // namespace
+
+Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
+                        machine::DigitMask group, Bytes bytes) {
+  const auto time = time_once_started(machine, digits, kind, group, bytes);
+  return is_local(kind) || digits.group_size(group) == 1 ? time : time + machine.device.collective;
+}
+
 Seconds halo_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   Bytes bytes, std::int64_t messages) {
   if (messages == 0) return {};
   const auto link = outermost_link(machine, digits, Step::kHalo, group, bytes);
-  return bytes / link.bandwidth + static_cast<double>(messages) * link.latency;
+  return bytes / link.bandwidth + static_cast<double>(messages) * link.latency +
+         machine.device.collective;
 }
 
 bool is_affine(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group) {
+  if (kind == Step::kAllReduce && may_use_trees(machine, digits, group)) return false;
   for (std::size_t l = 0; l < machine.levels.size(); ++l) {
     if (digits.group_size(group, l) > 1 && !machine.levels[l].utilization_in(kind).is_constant()) {
       return false;

@@ -3,7 +3,8 @@
 // Hierarchical: inner levels first, each level moving what is left after the ones inside it
 // (ring formulas on every level), with a level's bandwidth shared as the machine says, utilized as
 // far as messages of that size do, and divided by how full its fullest link gets
-// (machine/topology.h).
+// (machine/topology.h). Where a level has trees, an all-reduce goes along them when that is faster:
+// when it is small and the units are many. Before all that, a fixed time to start.
 #pragma once
 
 #include "machine/digits.h"
@@ -19,7 +20,8 @@ namespace tandem::cost {
 Seconds collective_time(const machine::Machine& machine, const machine::Digits& digits,
                         machine::Step kind, machine::DigitMask group, Bytes bytes);
 
-// Is that time latency + bytes x a constant? Not where a level's utilization is a curve.
+// Is that time latency + bytes x a constant? Not where a level's utilization is a curve, or where
+// an all-reduce may go along rings or trees.
 bool is_affine(const machine::Machine& machine, const machine::Digits& digits, machine::Step kind,
                machine::DigitMask group);
 

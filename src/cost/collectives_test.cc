@@ -249,5 +249,70 @@ TEST(BytesSent, RingFormulas) {
   }
 }
 
+// --- Starts and trees ----------------------------------------------------------------------------
+
+TEST(CollectiveTime, HasAStart) {
+  for (const auto kind : kCollectives) {
+    auto m = nested();
+    const double before = seconds(m, kind, kAll, 1e6);
+    m.device.collective = Seconds{3e-5};
+    EXPECT_NEAR(seconds(m, kind, kAll, 1e6), before + 3e-5, 1e-15) << name(kind);
+  }
+  auto m = nested();
+  m.device.collective = Seconds{3e-5};
+  EXPECT_EQ(seconds(m, Step::kSlice, kAll, 1e6), 0);
+  EXPECT_EQ(halo_time(m, Digits(m), kNodes, Bytes{0}, 0), Seconds{0});
+  EXPECT_NEAR(halo_time(m, Digits(m), kNodes, Bytes{0}, 2).value, 2e-4 + 3e-5, 1e-15);
+}
+
+// 64 nodes of 4: 10 GB/s each between nodes, 5 us; inside 100 GB/s, 1 us.
+Machine many_nodes(bool trees) {
+  Machine m;
+  m.levels = {
+      {.name = "node",
+       .count = 64,
+       .bandwidth = BytesPerSecond{10e9},
+       .latency = Seconds{5e-6},
+       .trees = trees},
+      {.name = "gpu", .count = 4, .bandwidth = BytesPerSecond{100e9}, .latency = Seconds{1e-6}}};
+  return m;
+}
+
+TEST(AllReduce, GoesAlongTreesWhereTheyAreFaster) {
+  const auto rings = many_nodes(false);
+  const auto trees = many_nodes(true);
+  const auto all = Digits(rings).all();
+  const auto ring = [](double bytes) {
+    return 2 * (0.75 * bytes / 100e9 + 3e-6 + 63.0 / 64 * bytes / 4 / 10e9 + 63 * 5e-6);
+  };
+  const auto tree = [](double bytes) {
+    return 2 * (0.75 * bytes / 100e9 + 3e-6 + bytes / 4 / (0.92 * 10e9) + 6 * 5e-6);
+  };
+  for (const double bytes : {0.0, 1e3, 1e6, 1e8, 1e10}) {
+    SCOPED_TRACE(bytes);
+    EXPECT_NEAR(seconds(rings, Step::kAllReduce, all, bytes), ring(bytes),
+                1e-12 + 1e-9 * ring(bytes));
+    EXPECT_NEAR(seconds(trees, Step::kAllReduce, all, bytes), std::min(ring(bytes), tree(bytes)),
+                1e-12 + 1e-9 * ring(bytes));
+    EXPECT_EQ(seconds(trees, Step::kAllGather, all, bytes),
+              seconds(rings, Step::kAllGather, all, bytes));
+  }
+  EXPECT_LT(tree(1e6), ring(1e6));
+  EXPECT_GT(tree(1e10), ring(1e10));
+  EXPECT_TRUE(is_affine(rings, Digits(rings), Step::kAllReduce, all));
+  EXPECT_FALSE(is_affine(trees, Digits(trees), Step::kAllReduce, all));
+  EXPECT_TRUE(is_affine(trees, Digits(trees), Step::kAllGather, all));
+}
+
+// Inside the innermost units, and between two of them, there is nothing to save.
+TEST(AllReduce, HasNoTreesInsideANode) {
+  auto m = many_nodes(true);
+  m.levels[1].trees = true;
+  const auto inside = Digits(m).all() & ~((machine::DigitMask{1} << 6U) - 1);
+  EXPECT_NEAR(seconds(m, Step::kAllReduce, inside, 1e3), 2 * (0.75 * 1e3 / 100e9 + 3e-6), 1e-12);
+  m.levels[0].count = 2;
+  EXPECT_TRUE(is_affine(m, Digits(m), Step::kAllReduce, Digits(m).all()));
+}
+
 }  // namespace
 }  // namespace tandem::cost

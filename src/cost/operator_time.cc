@@ -32,12 +32,6 @@ double density_of(std::span<const TensorType> inputs, const TensorType& output) 
   return least;
 }
 
-Bytes operand_bytes(std::span<const TensorType> types) {
-  Bytes total;
-  for (const auto& type : types) total += type.shard_bytes();
-  return total;
-}
-
 // How many inputs a contraction multiplies: those with a factor that the output lacks; 0 for other
 // operators. A fused bias is not one, and an activation after the sum changes nothing here.
 std::size_t contracted_inputs(const ops::IndexMap& map) {
@@ -49,23 +43,80 @@ std::size_t contracted_inputs(const ops::IndexMap& map) {
   }));
 }
 
-struct Forward {
-  Work work;
-  std::size_t products = 0;  // contracted_inputs, where the operator does not say its flops itself
-  bool own_bytes = false;    // the operator says its bytes itself
+bool has(ops::InputMask mask, std::size_t i) { return ((mask >> i) & 1U) != 0; }
+
+struct Operator {
+  const ops::Op& op;
+  std::span<const TensorType> inputs;
+  const TensorType& output;
+  std::vector<Shape> shapes;
+  const ops::Signature& signature;
+
+  Operator(const ops::Op& o, std::span<const TensorType> in, const TensorType& out)
+      : op(o),
+        inputs(in),
+        output(out),
+        shapes(whole_shapes(in)),
+        signature(ops::signature(o, shapes)) {
+    CHECK(op.role() == ops::Role::kCompute, op.name());
+  }
+
+  [[nodiscard]] Flops flops() const {
+    return share_of_task(inputs, output) * density_of(inputs, output) * signature.flops;
+  }
+  // How often the forward flops, for the gradients of these.
+  [[nodiscard]] double passes(ops::InputMask differentiated) const {
+    if (op.spec().flops(op.raw(), shapes)) return 2;
+    const auto products = contracted_inputs(signature.map);
+    const auto count = static_cast<std::size_t>(std::popcount(differentiated));
+    return products > 0 ? static_cast<double>(std::min(products, count)) : 2;
+  }
+  [[nodiscard]] Product product(const ops::Contraction& c, double joined) const {
+    std::vector<ParallelShape> parallel;
+    parallel.reserve(inputs.size());
+    for (const auto& type : inputs) parallel.push_back(type.shape);
+    auto out = product_of(signature, c, infer_grid(signature, parallel));
+    out.rows *= density_of(inputs, output);
+    out.columns *= joined;
+    return out;
+  }
+  [[nodiscard]] std::optional<Bytes> own_bytes() const { return op.spec().bytes(op.raw(), inputs); }
+  // Of what it says itself: rows of a table, beside indices and result.
+  [[nodiscard]] Bytes random_bytes(Bytes own) const {
+    if (op.spec().pace != ops::Pace::kLookup) return {};
+    return own - inputs[0].shard_bytes() - output.shard_bytes();
+  }
 };
 
-Forward forward(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output) {
-  CHECK(op.role() == ops::Role::kCompute, op.name());
-  const auto shapes = whole_shapes(inputs);
-  Forward out;
-  const auto& signature = ops::signature(op, shapes);
-  out.work.flops = share_of_task(inputs, output) * density_of(inputs, output) * signature.flops;
-  if (!op.spec().flops(op.raw(), shapes)) out.products = contracted_inputs(signature.map);
-  const auto bytes = op.spec().bytes(op.raw(), inputs);
-  out.own_bytes = bytes.has_value();
-  out.work.bytes = bytes ? *bytes : operand_bytes(inputs) + output.shard_bytes();
+Bytes forward_bytes(const Operator& o, const KernelRole& role) {
+  Bytes out = role.hidden ? Bytes{} : o.output.shard_bytes();
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    if (!has(role.inside, i)) out += o.inputs[i].shard_bytes();
+  }
   return out;
+}
+
+// Is the gradient of that operand the result's, as it lies there?
+bool is_handed_on(const Operator& o, std::size_t i, const KernelRole& role) {
+  const auto& type = o.inputs[i];
+  return has(o.signature.added_inputs, i) && o.signature.elementwise && !role.hidden &&
+         type.dtype == o.output.dtype && type.shape.sizes == o.output.shape.sizes;
+}
+
+Bytes backward_bytes(const Operator& o, ops::InputMask differentiated, const KernelRole& role) {
+  Bytes read;
+  Bytes written;
+  bool computes = false;
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    const auto bytes = o.inputs[i].shard_bytes();
+    if (has(o.signature.backward_reads, i)) read += bytes;
+    if (!has(differentiated, i) || is_handed_on(o, i, role)) continue;
+    computes = true;
+    if (!has(role.inside, i)) written += bytes;
+  }
+  if (!computes) return {};
+  if (!role.hidden) read += o.output.shard_bytes();
+  return read + written;
 }
 
 // Which rates may stand in for a type the device does not list: the nearest wider type first, for
@@ -111,35 +162,98 @@ std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
   return std::min(indices.count() * table[table.rank() - 1], table.count());
 }
 
-Bytes update_bytes(Bytes weight, Bytes gradient, std::size_t states) {
+Work update_work(Bytes weight, Bytes gradient, std::size_t states, DType dtype,
+                 const machine::Software& software) {
   const Bytes touched = std::min(weight, gradient);
-  return touched * (3 + 2 * static_cast<double>(states));
+  Work out{.flops = {}, .bytes = touched * (3 + 2 * static_cast<double>(states))};
+  if (software.update_bytes > Bytes{}) {
+    out.bytes = touched / size_of(dtype) * software.update_bytes;
+  }
+  if (software.fusion == machine::Fusion::kElementwise) out.kernels = 0;
+  return out;
 }
 
-Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output) {
-  return forward(op, inputs, output).work;
+Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                  const KernelRole& role) {
+  const Operator o(op, inputs, output);
+  Work out{.flops = o.flops(), .bytes = {}, .joined = role.joined, .kernels = role.forward};
+  out.pace = op.spec().pace;
+  const auto own = o.own_bytes();
+  out.bytes = role.forward_passes * (own ? *own : forward_bytes(o, role));
+  if (own) out.random = role.forward_passes * o.random_bytes(*own);
+  if (const auto& c = o.signature.contraction) {
+    out.products[out.product_count++] = o.product(*c, role.joined);
+  }
+  return out;
 }
 
 Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                   std::size_t differentiated_inputs) {
-  if (differentiated_inputs == 0) return {};
-  const auto [work, products, own_bytes] = forward(op, inputs, output);
-  const auto passes = products > 0 ? std::min(products, differentiated_inputs) : 2;
-  const Flops flops = static_cast<double>(passes) * work.flops;
-  if (own_bytes) return {flops, 2 * work.bytes};
-
-  // Which operands are differentiated is not known here, so each counts as an average one.
-  const auto indices = static_cast<std::size_t>(std::popcount(op.spec().index_inputs));
-  const auto floats = std::max(inputs.size() - indices, differentiated_inputs);
-  const double written = static_cast<double>(differentiated_inputs) / static_cast<double>(floats);
-  const Bytes operands = operand_bytes(inputs);
-  return {flops, output.shard_bytes() + operands + written * operands};
+                   ops::InputMask differentiated, const KernelRole& role) {
+  if (differentiated == 0) return {.flops = {}, .bytes = {}, .kernels = 0};
+  const Operator o(op, inputs, output);
+  Work out{.flops = (o.passes(differentiated) + op.spec().backward_again) * o.flops(),
+           .bytes = {},
+           .joined = role.joined,
+           .kernels = role.backward};
+  out.pace = op.spec().pace;
+  out.backward = true;
+  const auto own = o.own_bytes();
+  out.bytes = role.backward_passes * (own ? 2 * *own : backward_bytes(o, differentiated, role));
+  if (own) out.random = 2 * role.backward_passes * o.random_bytes(*own);
+  // Every gradient is the result's: nothing is computed, not even copied.
+  const bool handed_on = out.bytes == Bytes{} && o.signature.elementwise;
+  if (handed_on) return {.flops = {}, .bytes = {}, .kernels = 0};
+  if (const auto& c = o.signature.contraction) {
+    const auto product = o.product(*c, role.joined);
+    if (has(differentiated, c->lhs)) out.products[out.product_count++] = product.gradient_of_lhs();
+    if (has(differentiated, c->rhs)) out.products[out.product_count++] = product.gradient_of_rhs();
+  }
+  return out;
 }
 
+Flops forward_flops(const ops::Op& op, std::span<const TensorType> inputs,
+                    const TensorType& output) {
+  return density_of(inputs, output) * ops::signature(op, whole_shapes(inputs)).flops;
+}
+
+Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
+                     const TensorType& output, ops::InputMask differentiated) {
+  if (differentiated == 0) return {};
+  const Operator o(op, inputs, output);
+  return o.passes(differentiated) * forward_flops(op, inputs, output);
+}
+
+double launches(const machine::Device& device, const Work& work) {
+  const bool in_products = device.units > 0 && work.product_count > 0;
+  return work.kernels * (in_products ? static_cast<double>(work.product_count) : 1);
+}
+
+namespace {
+
+Seconds compute_time(const machine::Device& device, const Work& work, FlopsPerSecond peak) {
+  if (work.pace == ops::Pace::kAttention && device.attention_utilization > 0) {
+    const bool own = work.backward && device.attention_backward_utilization > 0;
+    return work.flops /
+           (peak * (own ? device.attention_backward_utilization : device.attention_utilization));
+  }
+  if (device.units == 0 || work.product_count == 0) {
+    return work.flops / (peak * device.compute_utilization);
+  }
+  Seconds out;
+  for (std::size_t p = 0; p < work.product_count; ++p) {
+    out += product_time(device, work.products[p], peak) / work.joined;
+  }
+  return out;
+}
+
+}  // namespace
+
 Seconds task_time(const machine::Device& device, const Work& work, DType dtype) {
-  const Seconds compute = work.flops / (peak_of(device, dtype) * device.compute_utilization);
-  const Seconds memory = work.bytes / (device.bandwidth * device.memory_utilization);
-  return std::max(compute, memory) + device.launch;
+  const auto bandwidth = device.bandwidth * device.memory_utilization;
+  const Seconds memory =
+      (work.bytes - work.random) / bandwidth + work.random / (bandwidth * device.random_access);
+  return std::max(compute_time(device, work, peak_of(device, dtype)), memory) +
+         launches(device, work) * device.launch;
 }
 
 Seconds slowest_task_time(const machine::Machine& machine, const machine::Digits& digits,

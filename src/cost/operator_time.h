@@ -1,6 +1,13 @@
-// The time of one operator's task on one device: a roofline with launch overhead.
+// The time of one operator's task on one device: a roofline, with what its kernels need beside.
+//
+// Work is what a task does, whatever the device; task_time is how long that takes there. On a
+// device with `units` a product is timed by its tiles (cost/product.h), elsewhere by its flops.
 #pragma once
 
+#include <array>
+
+#include "cost/kernels.h"
+#include "cost/product.h"
 #include "machine/layout.h"
 #include "machine/machine.h"
 #include "ops/signature.h"
@@ -10,29 +17,50 @@ namespace tandem::cost {
 
 struct Work {
   Flops flops;
-  Bytes bytes;  // read and written
+  Bytes bytes;                           // read and written
+  Bytes random = {};                     // of those: rows anywhere in a table
+  std::array<Product, 2> products = {};  // what the flops are, if they are products
+  std::size_t product_count = 0;         // of those
+  double joined = 1;                     // KernelRole's
+  double kernels = 1;                    // that are launched; for each product, if there are any
+  ops::Pace pace = ops::Pace::kDerived;
+  bool backward = false;
 };
 
 // Of one task of an operator on operands of these parallel types.
-Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output);
+Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                  const KernelRole& role = {});
 
-// For a contraction one product per differentiated operand that is multiplied (a bias is not), for
-// the rest twice the forward flops. Nothing when no input is differentiated.
+// For a contraction one product for each of `differentiated` operands that is multiplied (a bias is
+// not), for the rest twice the forward flops, and what the operator computes again. It reads the
+// result's gradient and those operands that gradients mention, and writes gradients, but for those
+// that are the result's as it is. Nothing when no input is differentiated.
 Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                   std::size_t differentiated_inputs);
+                   ops::InputMask differentiated, const KernelRole& role = {});
+
+// What the model is said to compute, where nothing is divided: nothing that is computed again.
+Flops forward_flops(const ops::Op& op, std::span<const TensorType> inputs,
+                    const TensorType& output);
+Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
+                     const TensorType& output, ops::InputMask differentiated);
 
 // The elements of a table's gradient that these indices can touch.
 std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
 
-// A plain update: weight and state read and written, the gradient read. Where the gradient is
-// row-sparse only its rows of the weight are touched.
-Bytes update_bytes(Bytes weight, Bytes gradient, std::size_t states);
+// Weight and state read and written, the gradient read. Where the gradient is row-sparse only its
+// rows of the weight are touched. Software may say itself how many bytes a parameter takes; where
+// it fuses, one kernel updates all weights.
+Work update_work(Bytes weight, Bytes gradient, std::size_t states, DType dtype,
+                 const machine::Software& software);
 
 // A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of
 // a narrower one.
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
 
-// max(flops / (peak x utilization), bytes / (bandwidth x utilization)) + launch.
+// How many kernels the task is.
+double launches(const machine::Device& device, const Work& work);
+
+// max(flops / (peak x utilization), bytes / (bandwidth x utilization)) + launch for each kernel.
 Seconds task_time(const machine::Device& device, const Work& work, DType dtype);
 
 // Of the slowest device that holds a part of a tensor in this layout: where all work on theirs.

@@ -22,6 +22,17 @@ ops::Op linear(ops::Activation act = ops::Activation::kNone) {
   return ops::make_op(ops::kLinear, ops::Linear{.act = act});
 }
 
+machine::Device device() {
+  machine::Device d;
+  d.name = "toy";
+  d.peak = {{DType::kFp32, FlopsPerSecond{10e12}}, {DType::kFp16, FlopsPerSecond{100e12}}};
+  d.compute_utilization = 0.5;
+  d.bandwidth = BytesPerSecond{1e12};
+  d.memory_utilization = 0.8;
+  d.launch = Seconds{5e-6};
+  return d;
+}
+
 TEST(ForwardWork, LinearIsTwoMnk) {
   const auto work = forward_work(linear(), kLinearInputs, kLinearOutput);
   EXPECT_EQ(work.flops, Flops{2 * kM * kN * kK});
@@ -41,24 +52,24 @@ TEST(ForwardWork, CountsShardsOnly) {
 
 TEST(BackwardWork, LinearHasOneProductPerDifferentiatedOperand) {
   const double product = 2 * kM * kN * kK;
-  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 2).flops, Flops{2 * product});
-  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 1).flops, Flops{product});
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).flops, Flops{2 * product});
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b01).flops, Flops{product});
 }
 
 TEST(BackwardWork, ABiasOrActivationAddsNoProduct) {
   const auto op = linear(ops::Activation::kRelu);
   const auto forward = forward_work(op, kBiasInputs, kLinearOutput).flops;
-  EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 3).flops, 2 * forward);
-  EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 1).flops, forward);
+  EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 0b111).flops, 2 * forward);
+  EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 0b01).flops, forward);
 }
 
 TEST(BackwardWork, ReadsGradientAndOperandsAndWritesGradients) {
   const double operands = 4 * (kM * kK + kN * kK);
   const double result = 4 * kM * kN;
-  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 2).bytes,
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).bytes,
             Bytes{result + 2 * operands});
-  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 1).bytes,
-            Bytes{result + 1.5 * operands});
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b01).bytes,
+            Bytes{result + operands + 4 * kM * kK});
 }
 
 TEST(BackwardWork, ElementwiseIsTwiceTheFlops) {
@@ -70,6 +81,28 @@ TEST(BackwardWork, ElementwiseIsTwiceTheFlops) {
   const auto backward = backward_work(relu, in, in[0], 1);
   EXPECT_EQ(backward.flops, Flops{256});
   EXPECT_EQ(backward.bytes, Bytes{4 * 384});
+}
+
+TEST(BackwardWork, AGradientThatIsTheResultsCostsNothing) {
+  const auto add = ops::make_op(ops::kAdd, ops::NoAttributes{});
+  const std::vector<TensorType> same = {type({8, 16}), type({8, 16})};
+  EXPECT_EQ(backward_work(add, same, same[0], 0b11).bytes, Bytes{0});
+  EXPECT_EQ(launches(device(), backward_work(add, same, same[0], 0b11)), 0);
+  // A bias's is summed: the result's gradient read, the bias's written.
+  const std::vector<TensorType> bias = {type({8, 16}), type({16})};
+  EXPECT_EQ(backward_work(add, bias, same[0], 0b11).bytes, Bytes{4 * (128 + 16)});
+  const auto mul = ops::make_op(ops::kMul, ops::NoAttributes{});
+  EXPECT_EQ(backward_work(mul, same, same[0], 0b11).bytes, Bytes{4 * 5 * 128});
+  EXPECT_EQ(backward_work(mul, same, same[0], 0b01).bytes, Bytes{4 * 4 * 128});
+}
+
+TEST(BackwardWork, AttentionMakesItsScoresAgain) {
+  const auto op = ops::make_op(ops::kAttention, ops::Attention{1, true});
+  const std::vector<TensorType> in(3, type({2, 4, 64, 16}));
+  const auto forward = forward_work(op, in, in[0]).flops;
+  EXPECT_EQ(backward_work(op, in, in[0], 0b111).flops, 2.5 * forward);
+  EXPECT_EQ(backward_flops(op, in, in[0], 0b111), 2 * forward);
+  EXPECT_EQ(forward_flops(op, in, in[0]), forward);
 }
 
 TEST(BackwardWork, NothingWithoutDifferentiatedInputs) {
@@ -91,17 +124,6 @@ TEST(ForwardWork, AnEmbeddingBagReadsFewOfItsRows) {
   EXPECT_EQ(backward.bytes, 2 * work.bytes);
 }
 
-machine::Device device() {
-  machine::Device d;
-  d.name = "toy";
-  d.peak = {{DType::kFp32, FlopsPerSecond{10e12}}, {DType::kFp16, FlopsPerSecond{100e12}}};
-  d.compute_utilization = 0.5;
-  d.bandwidth = BytesPerSecond{1e12};
-  d.memory_utilization = 0.8;
-  d.launch = Seconds{5e-6};
-  return d;
-}
-
 TEST(TaskTime, IsTheSlowerOfComputeAndMemoryPlusLaunch) {
   const auto time = [](double flops, double bytes) {
     return task_time(device(), {Flops{flops}, Bytes{bytes}}, DType::kFp32).value;
@@ -121,6 +143,43 @@ TEST(TaskTime, AnUnlistedTypeTakesTheNearestListedRate) {
   EXPECT_NEAR(time(DType::kFp64), 1e-3, 1e-12);
   EXPECT_NEAR(time(DType::kInt32), 1e-3, 1e-12);
   EXPECT_NEAR(time(DType::kInt64), 1e-3, 1e-12);
+}
+
+TEST(TaskTime, RowsAnywhereAreSlower) {
+  auto d = device();
+  d.random_access = 0.25;
+  const Work work{.flops = {}, .bytes = Bytes{8e8}, .random = Bytes{4e8}};
+  EXPECT_NEAR(task_time(d, work, DType::kFp32).value, 0.5e-3 + 4 * 0.5e-3 + 5e-6, 1e-12);
+}
+
+TEST(TaskTime, AttentionHasItsOwnRates) {
+  auto d = device();
+  const auto op = ops::make_op(ops::kAttention, ops::Attention{1, false});
+  const std::vector<TensorType> in(3, type({8, 16, 512, 64}));
+  const double flops = 8 * 16 * 512 * 512 * (4.0 * 64 + 5);
+  const auto forward = forward_work(op, in, in[0]);
+  const auto backward = backward_work(op, in, in[0], 0b111);
+  const auto time = [&](const Work& work) {
+    return (task_time(d, work, DType::kFp32) - d.launch).value;
+  };
+  EXPECT_NEAR(time(forward), flops / (10e12 * 0.5), 1e-12);
+  d.attention_utilization = 0.4;
+  EXPECT_NEAR(time(forward), flops / (10e12 * 0.4), 1e-12);
+  EXPECT_NEAR(time(backward), 2.5 * flops / (10e12 * 0.4), 1e-12);
+  d.attention_backward_utilization = 0.3;
+  EXPECT_NEAR(time(backward), 2.5 * flops / (10e12 * 0.3), 1e-12);
+}
+
+TEST(UpdateWork, IsWhatTheSoftwareSays) {
+  machine::Software software;
+  const auto plain = update_work(Bytes{400}, Bytes{400}, 2, DType::kFp32, software);
+  EXPECT_EQ(plain.bytes, Bytes{7 * 400});
+  EXPECT_EQ(plain.kernels, 1);
+  software.update_bytes = Bytes{34};
+  software.fusion = machine::Fusion::kElementwise;
+  const auto said = update_work(Bytes{400}, Bytes{200}, 2, DType::kFp32, software);
+  EXPECT_EQ(said.bytes, Bytes{50 * 34});
+  EXPECT_EQ(said.kernels, 0);
 }
 
 TEST(OperatorTimeDeathTest, SourcesHaveNoTask) {

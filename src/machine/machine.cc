@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "machine/device_fields.h"
 #include "machine/embedded.h"
 #include "machine/number.h"
 #include "machine/parse.h"
@@ -71,9 +72,10 @@ std::optional<std::string> measured_local() {
 struct Named {
   std::string text, source;
   std::int64_t size;
+  std::string software = {};
 };
 
-Named resolve(const std::string& name) {
+Named resolve_without_software(const std::string& name) {
   const auto builtin = [](std::string_view stem) {
     return std::ranges::find(embedded_machines(), stem, &EmbeddedFile::name);
   };
@@ -100,6 +102,20 @@ Named resolve(const std::string& name) {
         fmt::format("write it like {}:8", stem));
   }
   return open(stem, *size);
+}
+
+// "dgx_a100:4,software=megatron"
+Named resolve(const std::string& name) {
+  constexpr std::string_view kMark = ",software=";
+  const auto at = name.rfind(kMark);
+  if (at == std::string::npos) return resolve_without_software(name);
+  auto out = resolve_without_software(name.substr(0, at));
+  out.software = name.substr(at + kMark.size());
+  if (out.software.empty()) {
+    throw UserError("machine", name, "names no software",
+                    fmt::format("`tandem machines {}` lists those it has", name.substr(0, at)));
+  }
+  return out;
 }
 
 }  // namespace
@@ -145,12 +161,11 @@ Device weakest(const std::vector<DeviceGroup>& groups) {
     }
     std::erase_if(out.peak, [&](const auto& entry) { return !d.peak.contains(entry.first); });
     for (auto& [type, peak] : out.peak) peak = std::min(peak, d.peak.at(type));
-    out.compute_utilization = std::min(out.compute_utilization, d.compute_utilization);
     usable = std::min(usable, d.memory - d.reserve);
-    out.memory = std::min(out.memory, d.memory);
-    out.bandwidth = std::min(out.bandwidth, d.bandwidth);
-    out.memory_utilization = std::min(out.memory_utilization, d.memory_utilization);
-    out.launch = std::max(out.launch, d.launch);
+    for (const auto& field : device_numbers()) {
+      auto& least = field.at(out);
+      least = field.more_is_weaker ? std::max(least, field.in(d)) : std::min(least, field.in(d));
+    }
   }
   out.reserve = out.memory - usable;
   return out;
@@ -169,12 +184,12 @@ std::string measured_local_path() {
 
 Machine load_machine(const std::string& name) {
   const auto named = resolve(name);
-  return parse_machine(named.text, named.source, named.size);
+  return parse_machine(named.text, named.source, named.size, named.software);
 }
 
 MachineFile load_machine_file(const std::string& name) {
   const auto named = resolve(name);
-  return read_machine_file(named.text, named.source, named.size);
+  return read_machine_file(named.text, named.source, named.size, named.software);
 }
 
 Hash hash_of(const Machine& machine) {
@@ -185,9 +200,12 @@ Hash hash_of(const Machine& machine) {
       add(static_cast<double>(dtype));
       add(peak.value);
     }
-    for (double v : {d.compute_utilization, d.memory.value, d.reserve.value, d.bandwidth.value,
-                     d.memory_utilization, d.launch.value}) {
-      add(v);
+    for (const auto& field : device_numbers()) add(field.in(d));
+    for (const auto& field : device_words()) add(static_cast<double>(field.get(d)));
+    for (const auto& [op, kernels] : d.software.kernels) {
+      h = hash_combine(h, hash_text(op));
+      add(kernels.forward);
+      add(kernels.backward);
     }
   };
   const auto add_utilization = [&](const Utilization& utilization) {
@@ -200,7 +218,7 @@ Hash hash_of(const Machine& machine) {
   add_device(machine.device);
   for (const auto& l : machine.levels) {
     for (double v : {static_cast<double>(l.count), l.bandwidth.value, l.latency.value}) add(v);
-    for (bool b : {l.shared, l.half_duplex, l.by_device}) add(b ? 1 : 0);
+    for (bool b : {l.shared, l.half_duplex, l.by_device, l.trees}) add(b ? 1 : 0);
     add_utilization(l.utilization);
     for (const auto& [step, utilization] : l.utilization_of_step) {
       add(static_cast<double>(step));

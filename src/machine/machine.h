@@ -11,6 +11,7 @@
 // long as on the slowest of them; `device` is as slow and small as any, in every respect.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,15 +29,53 @@
 
 namespace tandem::machine {
 
+// Which operators one kernel executes together.
+enum class Fusion : std::uint8_t {
+  kNone,
+  kBias,         // a bias with the product it is added to
+  kElementwise,  // also chains of elementwise operators
+};
+inline constexpr std::array<std::string_view, 3> kFusionNames = {"no", "bias", "yes"};
+
+// The software that drives a device: what training needs beside the kernels' own time. The host
+// runs ahead of the device, and a kernel starts no earlier than it is dispatched.
+struct Software {
+  Seconds dispatch;             // of the host, per kernel of the forward pass
+  Seconds dispatch_backward;    // and of the backward pass
+  Seconds dispatch_collective;  // and per collective
+  Seconds micro_batch;          // host and device wait for each other this long in each micro-batch
+  Seconds step;                 // and in each optimizer step
+  Fusion fusion = Fusion::kNone;
+  bool joined_products = false;  // products of one tensor are one product (queries, keys, values)
+  bool overlap = true;           // do collectives of gradients run beside the backward pass?
+  double interference = 0;       // how much longer compute takes while a collective runs beside it
+  Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
+  // Operators that several kernels execute, each of which reads and writes what the operator does.
+  struct Kernels {
+    double forward = 1;
+    double backward = 1;
+    bool operator==(const Kernels&) const = default;
+  };
+  std::map<std::string, Kernels, std::less<>> kernels = {};
+};
+
 struct Device {
   std::string name;
   std::map<DType, FlopsPerSecond> peak;
-  double compute_utilization = 1;  // of peak, for a large matrix product
+  double compute_utilization = 1;             // of peak, for a large matrix product
+  double attention_utilization = 0;           // of peak, in `attention`; 0: as other products
+  double attention_backward_utilization = 0;  // in its backward pass; 0: as in the forward pass
+  double units = 0;           // that compute tiles of a product each; 0: tiles do not matter
+  double product_setup = 0;   // what a tile takes beside its depth, in elements of depth
+  double wave_softening = 0;  // how far the units share the tiles of a last wave; 1: evenly
   Bytes memory;
   Bytes reserve;  // kept for the system and libraries
   BytesPerSecond bandwidth;
   double memory_utilization = 1;  // of bandwidth, for a long stream
+  double random_access = 1;       // of that, for rows anywhere in a table
   Seconds launch;                 // per kernel
+  Seconds collective;             // to start a collective
+  Software software;
 };
 
 struct Level {
@@ -49,6 +88,7 @@ struct Level {
   std::map<Step, Utilization> utilization_of_step = {};  // of those for which it is another
   // The devices themselves move what crosses it, and compute nothing meanwhile.
   bool by_device = false;
+  bool trees = false;                                // all-reduces may go along trees
   bool half_duplex = false;                          // sending and receiving share the bandwidth
   std::string topology = "switch";                   // as the file says it: "torus 4x4"
   std::shared_ptr<const Network> network = nullptr;  // null: one full-duplex switch
@@ -84,6 +124,7 @@ struct Machine {
   std::vector<Level> levels;
   std::vector<DeviceGroup> groups;  // empty where all devices are equal
   std::vector<NamedMapping> mappings;
+  std::string software;  // whose section of the file was read; empty for none
 
   [[nodiscard]] std::int64_t devices() const;
   // The number of the group that the device with this number is in; 0 where there are none.
@@ -103,9 +144,12 @@ inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 
 // `source` is how messages call the text: "machines/summit.machine". `size` replaces the count that
 // the text leaves open as `?`; 0 where none was given, an error if the text leaves one open.
-Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size = 0);
+// `software` names a section of the text whose lines replace those of devices and levels.
+Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size = 0,
+                      const std::string& software = "");
 
 // "summit:8", "local:2", or the path of a machine file, which may also take a size: "my.machine:4".
+// Each may end in ",software=NAME".
 // `local` is the file measured_local_path() where there is one, else built in.
 Machine load_machine(const std::string& name);
 

@@ -25,7 +25,8 @@ constexpr NumberKind kAmount = {"an amount like '16 GB'", kByteUnits};
 constexpr NumberKind kRate = {"a rate like '25 GB/s'", kRateUnits};
 constexpr NumberKind kPeak = {"an element type and a rate like 'fp32 15.7 TFLOP/s'", kPeakUnits};
 constexpr NumberKind kTime = {"a time like '5 us'", kTimeUnits};
-constexpr NumberKind kFraction = {"a fraction like '0.8'", {}};
+constexpr NumberKind kFraction = {"a fraction like '0.8'", {}, true};
+constexpr NumberKind kNumber = {"a number like '108'", {}};
 
 void Place::fail(std::string message, std::string hint) const {
   throw UserError("machine", line == 0 ? source : fmt::format("{}:{}", source, line),
@@ -61,25 +62,30 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
+std::string number_text(double value, const NumberKind& kind) {
+  if (kind.units.data() == kTimeUnits) return seconds_text(value);
+  if (kind.units.data() == kByteUnits) return bytes_text(value);
+  return fmt::format("{:.3g}", value);
+}
+
 double read_number(const Place& place, std::string_view field, Words rest, const NumberKind& kind,
                    bool may_be_zero) {
-  const bool fraction = kind.units.empty();
+  const bool bare = kind.units.empty();
   const auto value = parse_double(rest.empty() ? "" : rest[0]);
   const auto unit =
       rest.size() == 2 ? std::ranges::find(kind.units, rest[1], &Unit::name) : kind.units.end();
-  if (!value || (fraction ? rest.size() != 1 : unit == kind.units.end())) {
+  if (!value || (bare ? rest.size() != 1 : unit == kind.units.end())) {
     std::vector<std::string_view> names;
     for (const auto& u : kind.units) names.push_back(u.name);
-    place.fail(
-        fmt::format("{}: expected {}", shown(field, rest), kind.form),
-        fraction ? "a number without a unit" : fmt::format("units: {}", fmt::join(names, ", ")));
+    place.fail(fmt::format("{}: expected {}", shown(field, rest), kind.form),
+               bare ? "a number without a unit" : fmt::format("units: {}", fmt::join(names, ", ")));
   }
-  const double scaled = value.value_or(0) * (fraction ? 1 : unit->factor);
+  const double scaled = value.value_or(0) * (bare ? 1 : unit->factor);
   if (scaled < 0 || (scaled == 0 && !may_be_zero)) {
     place.fail(fmt::format("{}: must be {}", shown(field, rest),
                            may_be_zero ? "0 or more" : "greater than 0"));
   }
-  if (fraction && scaled > 1) {
+  if (kind.is_fraction && scaled > 1) {
     place.fail(fmt::format("{}: must not be greater than 1", shown(field, rest)),
                "the part of the rated value that is reached in practice, like '0.8'");
   }

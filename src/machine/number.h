@@ -38,10 +38,14 @@ struct Unit {
   double factor;
 };
 struct NumberKind {
-  std::string_view form;  // as messages describe it
-  std::span<const Unit> units;
+  std::string_view form;        // as messages describe it
+  std::span<const Unit> units;  // none: it has no unit
+  bool is_fraction = false;     // at most 1
 };
-extern const NumberKind kAmount, kRate, kPeak, kTime, kFraction;
+extern const NumberKind kAmount, kRate, kPeak, kTime, kFraction, kNumber;
+
+// As people read it: "5 us", "34 B", "0.8".
+std::string number_text(double value, const NumberKind& kind);
 
 // The number that `rest` says, in base units.
 double read_number(const Place& place, std::string_view field, Words rest, const NumberKind& kind,

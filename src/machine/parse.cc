@@ -1,7 +1,6 @@
 #include "machine/parse.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -9,8 +8,11 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "machine/device_text.h"
+#include "machine/level_fields.h"
 #include "machine/mapping.h"
 #include "machine/number.h"
+#include "machine/software_text.h"
 #include "machine/topology_text.h"
 #include "machine/utilization_text.h"
 
@@ -18,44 +20,14 @@ namespace tandem::machine {
 
 namespace {
 
-Bytes memory_of_this_computer() {
-  return Bytes{static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-               static_cast<double>(sysconf(_SC_PAGE_SIZE))};
-}
-
-// A field that holds one number; `Owner` is Device or Level.
-template <class Owner>
-struct NumberField {
-  std::string_view name;
-  const NumberKind& kind;
-  bool required;
-  bool may_be_zero;
-  void (*set)(Owner&, double);
-};
-
-const NumberField<Device> kDeviceFields[] = {
-    {"memory", kAmount, true, false, [](Device& d, double v) { d.memory = Bytes{v}; }},
-    {"reserve", kAmount, false, true, [](Device& d, double v) { d.reserve = Bytes{v}; }},
-    {"bandwidth", kRate, true, false, [](Device& d, double v) { d.bandwidth = BytesPerSecond{v}; }},
-    {"memory_utilization", kFraction, false, false,
-     [](Device& d, double v) { d.memory_utilization = v; }},
-    {"compute_utilization", kFraction, false, false,
-     [](Device& d, double v) { d.compute_utilization = v; }},
-    {"launch", kTime, false, true, [](Device& d, double v) { d.launch = Seconds{v}; }},
-};
-
-const NumberField<Level> kLevelFields[] = {
-    {"bandwidth", kRate, true, false, [](Level& l, double v) { l.bandwidth = BytesPerSecond{v}; }},
-    {"latency", kTime, true, true, [](Level& l, double v) { l.latency = Seconds{v}; }},
-};
-
-constexpr std::array<std::string_view, 6> kKeywords = {"machine", "usage", "doc",
-                                                       "device",  "level", "mapping"};
+constexpr std::array<std::string_view, 7> kKeywords = {"machine", "usage",   "doc",     "device",
+                                                       "level",   "mapping", "software"};
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::string& source, std::int64_t size)
-      : text_(text), size_(size), place_{source} {
+  Parser(std::string_view text, const std::string& source, std::int64_t size,
+         const std::string& software)
+      : text_(text), size_(size), wanted_(software), place_{source} {
     CHECK(size_ >= 0, size_);
     file_.source = source;
   }
@@ -86,12 +58,14 @@ class Parser {
   }
 
  private:
-  struct DeviceText {
-    Device device;
-    bool shares_computer = false;
-  };
-  struct LevelText {
+  struct DeviceSection {
     Place place;
+    DeviceText text;
+    Device device;
+  };
+  struct LevelSection {
+    Place place;
+    LevelFields fields;
     TopologyText topology;
     UtilizationText utilization;
   };
@@ -118,6 +92,12 @@ class Parser {
     const auto keyword = all.front();
     if (std::ranges::find(kKeywords, keyword) == kKeywords.end()) {
       read_field(keyword, rest);
+    } else if (keyword == "software") {
+      open_software(rest);
+    } else if (section_ == Section::kSoftware && keyword == "level") {
+      software_.back().read(place_, keyword, rest, machine_.levels);
+    } else if (section_ == Section::kSoftware && keyword == "doc") {
+      software_.back().set_doc(place_, doc_in(text));
     } else if (keyword == "level") {
       open_level(rest);
     } else if (keyword == "device") {
@@ -128,8 +108,12 @@ class Parser {
       if (!keywords_.emplace(keyword).second) fail(fmt::format("'{}' stands twice", keyword));
       if (keyword == "machine") machine_.name = name_in(keyword, rest);
       if (keyword == "usage") file_.usage = shown(rest);
-      if (keyword == "doc") file_.doc = std::string(trim(trim(text).substr(keyword.size())));
+      if (keyword == "doc") file_.doc = doc_in(text);
     }
+  }
+
+  static std::string doc_in(std::string_view line) {
+    return std::string(trim(trim(line).substr(std::string_view("doc").size())));
   }
 
   // "# [KEY] title": the source of a number, which its own comment then names.
@@ -153,9 +137,19 @@ class Parser {
     for (const auto& other : devices_) {
       if (other.device.name == name) fail(fmt::format("device '{}' stands twice", name));
     }
-    devices_.emplace_back().device.name = name;
-    open("device " + name);
-    in_device_ = true;
+    devices_.push_back({place_, DeviceText("device " + name), {}});
+    devices_.back().device.name = name;
+    section_ = Section::kDevice;
+  }
+
+  void open_software(Words rest) {
+    close_section();
+    const auto name = name_in("software", rest);
+    for (const auto& other : software_) {
+      if (other.name() == name) fail(fmt::format("software '{}' stands twice", name));
+    }
+    software_.emplace_back(name);
+    section_ = Section::kSoftware;
   }
 
   void open_level(Words rest) {
@@ -171,8 +165,8 @@ class Parser {
     }
     level.count = rest[1] == "?" ? open_count(level.name) : count_in(level.name, rest[1]);
     machine_.levels.push_back(level);
-    levels_.push_back({place_, {}, {}});
-    open("level " + level.name);
+    levels_.push_back({place_, {}, {}, {}});
+    section_ = Section::kLevel;
   }
 
   std::int64_t open_count(const std::string& level) {
@@ -201,104 +195,41 @@ class Parser {
     return count;
   }
 
-  void open(std::string owner) {
-    owner_ = std::move(owner);
-    owner_line_ = place_.line;
-    in_device_ = false;
-    seen_.clear();
-  }
-
   // Is everything there that the device or level needs?
   void close_section() {
-    if (owner_.empty()) return;
-    if (in_device_) {
-      require<Device>(kDeviceFields);
-      const auto& d = devices_.back().device;
-      if (d.peak.empty()) missing("peak", kPeak);
-      if (d.reserve >= d.memory) {
-        at(owner_line_)
-            .fail(fmt::format("{}: reserve {} leaves nothing of memory {}", owner_,
-                              bytes_text(d.reserve.value), bytes_text(d.memory.value)));
-      }
-    } else {
-      require<Level>(kLevelFields);
-      levels_.back().utilization.join(machine_.levels.back());
+    if (section_ == Section::kDevice) {
+      const auto& [place, text, device] = devices_.back();
+      text.check(place, device);
+    } else if (section_ == Section::kLevel) {
+      auto& level = machine_.levels.back();
+      levels_.back().fields.check(levels_.back().place, "level " + level.name);
+      levels_.back().utilization.join(level);
     }
-    owner_.clear();
-  }
-
-  template <class Owner>
-  void require(std::span<const NumberField<Owner>> fields) const {
-    for (const auto& field : fields) {
-      if (field.required && !seen_.contains(field.name)) missing(field.name, field.kind);
-    }
-  }
-
-  [[noreturn]] void missing(std::string_view field, const NumberKind& kind) const {
-    at(owner_line_)
-        .fail(fmt::format("{}: field '{}' is missing", owner_, field),
-              fmt::format("expected {}", kind.form));
+    section_ = Section::kNone;
   }
 
   void read_field(std::string_view name, Words rest) {
-    if (owner_.empty()) {
-      fail(fmt::format("'{}' stands outside of a device or level", printable(name)),
-           suggestion(name, {kKeywords.begin(), kKeywords.end()}));
+    switch (section_) {
+      case Section::kNone:
+        fail(fmt::format("'{}' stands outside of a device or level", printable(name)),
+             suggestion(name, {kKeywords.begin(), kKeywords.end()}));
+      case Section::kDevice:
+        return devices_.back().text.read(place_, name, rest, devices_.back().device);
+      case Section::kSoftware:
+        return software_.back().read(place_, name, rest, machine_.levels);
+      case Section::kLevel:
+        return read_level_field(name, rest);
     }
-    if (in_device_ && name == "peak") return read_peak(rest);
-    if (in_device_) {
-      return read_number_field<Device>(kDeviceFields, devices_.back().device, name, rest);
-    }
-    if (TopologyText::is_keyword(name)) return levels_.back().topology.read(place_, name, rest);
-    if (name == "utilization") return levels_.back().utilization.read(place_, owner_, rest);
-    if (name == "group") return read_group(rest);
+  }
+
+  void read_level_field(std::string_view name, Words rest) {
     auto& level = machine_.levels.back();
-    if (name == "bandwidth") {
-      const auto take = [&rest](std::string_view word) {
-        const bool there = !rest.empty() && rest.back() == word;
-        if (there) rest = rest.first(rest.size() - 1);
-        return there;
-      };
-      level.by_device = take("by_device");
-      level.half_duplex = take("half");
-      level.shared = take("shared");
-    }
-    read_number_field<Level>(kLevelFields, level, name, rest);
-  }
-
-  template <class Owner>
-  void read_number_field(std::span<const NumberField<Owner>> fields, Owner& owner,
-                         std::string_view name, Words rest) {
-    const auto field = std::ranges::find(fields, name, &NumberField<Owner>::name);
-    if (field == fields.end()) {
-      std::vector<std::string> known;
-      for (const auto& f : fields) known.emplace_back(f.name);
-      for (const auto* other : {"utilization", "topology", "group"}) {
-        if (!in_device_) known.emplace_back(other);
-      }
-      if (in_device_) known.emplace_back("peak");
-      fail(fmt::format("{}: unknown field '{}'", owner_, printable(name)), suggestion(name, known));
-    }
-    once(name);
-    if (in_device_ && name == "memory" && rest.size() == 1 && rest[0] == "computer") {
-      auto& text = devices_.back();
-      text.shares_computer = true;
-      text.device.memory = memory_of_this_computer();
-      return;
-    }
-    field->set(owner, read_number(place_, name, rest, field->kind, field->may_be_zero));
-  }
-
-  void read_peak(Words rest) {
-    DType type{};
-    if (rest.size() < 2 || !parse_attribute(rest[0], type)) {
-      fail(fmt::format("{}: expected {}", shown("peak", rest), kPeak.form),
-           fmt::format("element types: {}", fmt::join(kDTypeNames, ", ")));
-    }
-    const auto field = fmt::format("peak {}", rest[0]);
-    once(field);
-    devices_.back().device.peak[type] =
-        FlopsPerSecond{read_number(place_, field, rest.subspan(1), kPeak, false)};
+    auto& section = levels_.back();
+    const auto owner = "level " + level.name;
+    if (TopologyText::is_keyword(name)) return section.topology.read(place_, name, rest);
+    if (name == "utilization") return section.utilization.read(place_, owner, rest);
+    if (name == "group") return read_group(rest);
+    section.fields.read(place_, owner, name, rest, level);
   }
 
   void read_group(Words rest) {
@@ -331,10 +262,6 @@ class Parser {
     mappings_.push_back({place_, std::string(name), std::string(text.substr(equals + 1))});
   }
 
-  void once(std::string_view field) {
-    if (!seen_.emplace(field).second) fail(fmt::format("{}: '{}' stands twice", owner_, field));
-  }
-
   void finish() {
     if (!keywords_.contains("machine")) require_keyword("machine");
     if (devices_.empty()) require_keyword("device");
@@ -349,9 +276,10 @@ class Parser {
           .fail(fmt::format("machine '{}' has {:.15g} devices, more than {}", machine_.name,
                             devices, kMaxDevices));
     }
-    for (auto& text : devices_) {
-      if (text.shares_computer) share_computer(text.device, devices);
+    for (auto& section : devices_) {
+      if (section.text.shares_computer()) share_computer(section.device, devices);
     }
+    apply_software();
     const bool is_sized = open_line_ == 0 || size_ != 0;
     set_devices(is_sized);
     for (std::size_t l = 0; l < levels_.size(); ++l) {
@@ -369,6 +297,27 @@ class Parser {
       machine_.name += fmt::format(":{}", size_);
       file_.open_level.clear();
     }
+    if (!wanted_.empty()) machine_.name += ",software=" + wanted_;
+  }
+
+  // Of the section that was asked for.
+  void apply_software() {
+    for (const auto& section : software_) file_.software.push_back({section.name(), section.doc()});
+    if (wanted_.empty()) return;
+    const auto section = std::ranges::find(software_, wanted_, &SoftwareText::name);
+    if (section == software_.end()) {
+      std::vector<std::string> names;
+      for (const auto& s : software_) names.push_back(s.name());
+      at(0).fail(fmt::format("there is no software '{}'", printable(wanted_)),
+                 names.empty() ? "the machine has no section 'software NAME'"
+                               : suggestion(wanted_, names));
+    }
+    for (auto& d : devices_) {
+      section->apply(d.device);
+      check_reserve(d.place, "device " + d.device.name, d.device);
+    }
+    section->apply(machine_.levels);
+    machine_.software = wanted_;
   }
 
   void require_keyword(std::string_view keyword) const {
@@ -400,7 +349,7 @@ class Parser {
     std::int64_t units = 0;
     for (const auto& group : groups_) {
       const auto text = std::ranges::find(devices_, group.device,
-                                          [](const DeviceText& d) { return d.device.name; });
+                                          [](const DeviceSection& d) { return d.device.name; });
       if (text == devices_.end()) {
         std::vector<std::string> names;
         for (const auto& d : devices_) names.push_back(d.device.name);
@@ -432,32 +381,34 @@ class Parser {
 
   std::string_view text_;
   std::int64_t size_;
-  Place place_;  // of the line being read
+  std::string wanted_;  // software
+  Place place_;         // of the line being read
 
   MachineFile file_;
   Machine& machine_ = file_.machine;
-  std::vector<DeviceText> devices_;
-  std::vector<LevelText> levels_;  // like machine_.levels
+  std::vector<DeviceSection> devices_;
+  std::vector<LevelSection> levels_;  // like machine_.levels
   std::vector<GroupText> groups_;
   std::vector<MappingText> mappings_;
+  std::vector<SoftwareText> software_;
   std::set<std::string, std::less<>> keywords_;  // seen so far
   std::size_t open_line_ = 0;                    // where a count is '?'
 
-  // The device or level that fields now belong to.
-  std::string owner_;
-  std::size_t owner_line_ = 0;
-  bool in_device_ = false;
-  std::set<std::string, std::less<>> seen_;
+  // What fields now belong to: the last of its kind.
+  enum class Section : std::uint8_t { kNone, kDevice, kLevel, kSoftware };
+  Section section_ = Section::kNone;
 };
 
 }  // namespace
 
-MachineFile read_machine_file(std::string_view text, const std::string& source, std::int64_t size) {
-  return Parser(text, source, size).run();
+MachineFile read_machine_file(std::string_view text, const std::string& source, std::int64_t size,
+                              const std::string& software) {
+  return Parser(text, source, size, software).run();
 }
 
-Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size) {
-  Parser parser(text, source, size);
+Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size,
+                      const std::string& software) {
+  Parser parser(text, source, size, software);
   auto file = parser.run();
   parser.check_size();
   return file.machine;

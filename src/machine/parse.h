@@ -15,12 +15,17 @@ struct MachineFile {
   std::string usage;
   std::string doc;
   std::vector<std::string> sources;  // comment lines that start like "[KEY] ..."
-  std::string open_level;            // whose count is '?'; empty where none is or a size was given
+  struct Software {
+    std::string name, doc;
+  };
+  std::vector<Software> software;  // the sections it has
+  std::string open_level;          // whose count is '?'; empty where none is or a size was given
 };
 
 // Without the check that a size was given where, and only where, the text leaves a count open.
 // With size 0 an open count is read as 1, and what depends on it is left out: networks, mappings.
-MachineFile read_machine_file(std::string_view text, const std::string& source, std::int64_t size);
+MachineFile read_machine_file(std::string_view text, const std::string& source, std::int64_t size,
+                              const std::string& software = "");
 
 // What load_machine(name) reads; a name without its size will do.
 MachineFile load_machine_file(const std::string& name);

@@ -20,6 +20,7 @@ const OpSpec kEmbedding = define_op<NoAttributes>({
     .onnx = {"Gather"},
     .index_inputs = 0b01,
     .row_sparse_operand = 1,
+    .pace = Pace::kLookup,
     .meaning =
         [](const auto&, std::span<const Shape>) {
           const auto hit = term::equal(term::input(0), term::index_of("v"));

@@ -40,6 +40,7 @@ OpSpec bag(const std::string& name, const std::string& formula, const std::strin
       .kernel = name,
       .index_inputs = 0b01,
       .row_sparse_operand = 1,
+      .pace = Pace::kLookup,
       .meaning = bag_meaning,
       .flops = bag_flops,
       .bytes = bag_bytes,

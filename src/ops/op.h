@@ -29,6 +29,13 @@ enum class Role : std::uint8_t {
   kJoin,      // adds tensors as the partial sums of one
 };
 
+// What limits an operator, where its index text and meaning do not tell.
+enum class Pace : std::uint8_t {
+  kDerived,    // products by what they contract, the rest by the bytes it moves
+  kAttention,  // products whose intermediate result stays on the chip
+  kLookup,     // rows that are read, and whose gradients are written, anywhere in a table
+};
+
 // name=value pairs as written in a graph's text.
 using AttributeList = std::vector<std::pair<std::string, std::string>>;
 
@@ -45,6 +52,10 @@ struct OpSpec {
   term::InputMask index_inputs = 0;  // operands that hold integer indices; they have no gradient
   // A table whose gradient is zero but in the rows that the first operand names.
   std::optional<std::size_t> row_sparse_operand = {};
+  Pace pace = Pace::kDerived;
+  // What the backward pass computes, relative to the forward pass, beyond the gradients: a kernel
+  // that keeps no intermediate result makes it again.
+  double backward_again = 0;
 
   // Filled in by define_op from the typed definition.
   AttributeList attributes;  // all of them, with their defaults
@@ -123,6 +134,8 @@ struct OpDefinition {
   Role role = Role::kCompute;
   term::InputMask index_inputs = 0;
   std::optional<std::size_t> row_sparse_operand = {};
+  Pace pace = Pace::kDerived;
+  double backward_again = 0;
   std::function<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
   std::function<Term(const Attributes&, std::span<const Shape>)> meaning = {};
   std::function<TensorType(const Attributes&, std::span<const TensorType>)> type = {};
@@ -167,6 +180,8 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   spec.role = d.role;
   spec.index_inputs = d.index_inputs;
   spec.row_sparse_operand = d.row_sparse_operand;
+  spec.pace = d.pace;
+  spec.backward_again = d.backward_again;
   spec.attributes = field_values(Attributes{});
   spec.attributes_type = &kAttributesType<Attributes>;
   spec.parse = [name = d.name](const AttributeList& list) {

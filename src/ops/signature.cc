@@ -55,6 +55,58 @@ std::vector<InputMask> partial_inputs(const term::BoundTerm& meaning, std::size_
   return out;
 }
 
+term::FactorMask factors_of(const term::Dims& dims) {
+  term::FactorMask out = 0;
+  for (const auto& dim : dims) {
+    for (const auto& part : dim.at.parts) out |= term::bit(part.factor);
+  }
+  return out;
+}
+
+// Of the two operands that have factors which the output lacks; none where it is another number, or
+// where no tile of the output has both rows and columns.
+std::optional<Contraction> contraction_of(const IndexMap& map) {
+  const auto output = factors_of(map.output);
+  std::vector<std::size_t> multiplied;
+  for (std::size_t i = 0; i < map.inputs.size(); ++i) {
+    if ((factors_of(map.inputs[i]) & ~output) != 0) multiplied.push_back(i);
+  }
+  if (multiplied.size() != 2) return std::nullopt;
+  const auto lhs = factors_of(map.inputs[multiplied[0]]);
+  const auto rhs = factors_of(map.inputs[multiplied[1]]);
+  const Contraction out{.lhs = multiplied[0],
+                        .rhs = multiplied[1],
+                        .rows = output & lhs & ~rhs,
+                        .columns = output & rhs & ~lhs,
+                        .depth = (lhs | rhs) & ~output,
+                        .batch = output & lhs & rhs};
+  return out.rows != 0 && out.columns != 0 ? std::optional(out) : std::nullopt;
+}
+
+bool is_at(const term::Affine& a, const term::Affine& b) {
+  return a.constant == b.constant &&
+         std::ranges::equal(a.parts, b.parts, [](const auto& x, const auto& y) {
+           return x.factor == y.factor && x.coefficient == y.coefficient;
+         });
+}
+
+bool reads_at(const std::vector<term::Affine>& at, const term::Dims& dims) {
+  return std::ranges::equal(at, dims, is_at, {}, &term::Dim::at);
+}
+
+bool is_elementwise(const IndexMap& map, const term::BoundTerm& meaning) {
+  const bool sums = std::ranges::any_of(meaning.nodes, [&](const term::BoundNode& node) {
+    using term::Kind;
+    return node.kind == Kind::kSum || node.kind == Kind::kMax ||
+           (node.kind == Kind::kInput && !reads_at(node.at, map.inputs[node.input]));
+  });
+  const auto size = term::shape_of(map.output).count();
+  return !sums && std::ranges::all_of(map.inputs, [&](const term::Dims& dims) {
+    return term::shape_of(dims).count() < size ||
+           std::ranges::equal(dims, map.output, is_at, &term::Dim::at, &term::Dim::at);
+  });
+}
+
 Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   CHECK(op.role() == Role::kCompute, op.name());
   Signature out;
@@ -65,6 +117,9 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
     if (term::maximum_in_parts(out.meaning, f)) out.monoid = Monoid::kMax;
   }
   out.backward_reads = term::backward_reads(out.meaning);
+  out.added_inputs = term::added_inputs(out.meaning);
+  out.contraction = contraction_of(out.map);
+  out.elementwise = is_elementwise(out.map, out.meaning);
   out.partial_inputs = partial_inputs(out.meaning, inputs.size());
   out.flops =
       op.spec().flops(op.raw(), inputs).value_or(term::count_operations(out.meaning, out.map));

@@ -24,14 +24,28 @@ enum class FactorUse : std::uint8_t {
   kReducing,  // contracted: partitioning it leaves partial sums, or partial maxima
 };
 
+// The factors of a product of two operands, by where they stand: rows in the first operand and the
+// output, columns in the second and the output, depth not in the output, batch in all three.
+struct Contraction {
+  std::size_t lhs = 0;
+  std::size_t rhs = 0;
+  term::FactorMask rows = 0;
+  term::FactorMask columns = 0;
+  term::FactorMask depth = 0;
+  term::FactorMask batch = 0;
+};
+
 struct Signature {
   IndexMap map;
   term::BoundTerm meaning;
   std::vector<FactorUse> use;             // by factor
   std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
   Monoid monoid = Monoid::kSum;           // of what partitioning contracted factors leaves
-  InputMask backward_reads = 0;           // operands whose values the backward pass needs
-  Flops flops;                            // of one forward evaluation
+  InputMask added_inputs = 0;             // operands to whose gradient the result's is handed on
+  std::optional<Contraction> contraction;
+  bool elementwise = false;      // reads every operand at the result's own index, or broadcasts it
+  InputMask backward_reads = 0;  // operands whose values the backward pass needs
+  Flops flops;                   // of one forward evaluation
 };
 
 // Of a compute operator. Throws UserError (without a place) when the operands do not fit.

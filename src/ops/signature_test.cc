@@ -256,5 +256,81 @@ TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
   }
 }
 
+// What has no sums and reads nothing elsewhere: one element decides about one element. And where it
+// only adds an operand, that one's gradient is the result's.
+TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
+  std::mt19937_64 random(8);
+  std::set<std::string> elementwise;
+  std::set<std::string> adding;
+  for (const auto& e : examples()) {
+    const auto& s = signature(make(e), e.inputs);
+    if (!s.elementwise) continue;
+    elementwise.insert(e.op);
+    const auto in = random_inputs<Field>(e, random);
+    const auto size = term::shape_of(s.map.output);
+    Dense<Field> seed(size);
+    for (auto& v : seed.data) v = Field(random());
+    std::vector<Dense<Field>> grads;
+    for (const auto& shape : e.inputs) grads.emplace_back(shape);
+    // The gradient of one element of the result is zero but at that element.
+    Dense<Field> one(size);
+    const auto at = random() % one.data.size();
+    one.data[at] = Field(random());
+    for (const auto* given : {&one, &seed}) {
+      for (auto& g : grads) std::ranges::fill(g.data, Field(0));
+      std::vector<Dense<Field>*> wanted;
+      for (auto& g : grads) wanted.push_back(&g);
+      Evaluation<Field>(s.meaning, whole_ranges(s.map), operands(in))
+          .backward(s.map.output, *given, wanted);
+      for (std::size_t i = 0; i < grads.size(); ++i) {
+        if (e.inputs[i] != size) continue;
+        for (std::size_t j = 0; given == &one && j < one.data.size(); ++j) {
+          if (j == at) continue;
+          EXPECT_EQ(grads[i].data[j], Field(0)) << name_of(e) << " input " << i;
+        }
+        if (((s.added_inputs >> i) & 1U) == 0) continue;
+        adding.insert(e.op);
+        EXPECT_EQ(grads[i].data, given->data) << name_of(e) << " input " << i;
+      }
+    }
+  }
+  for (const auto* op : {"add", "mul", "relu", "gelu", "dropout", "where", "cast", "scale"}) {
+    EXPECT_TRUE(elementwise.contains(op)) << op;
+  }
+  for (const auto* op : {"softmax", "rope", "layer_norm", "linear", "transpose", "slice"}) {
+    EXPECT_FALSE(elementwise.contains(op)) << op;
+  }
+  EXPECT_TRUE(adding.contains("add"));
+  EXPECT_TRUE(adding.contains("cast"));
+  for (const auto* op : {"mul", "relu", "scale", "dropout"})
+    EXPECT_FALSE(adding.contains(op)) << op;
+}
+
+TEST(Signature, ContractionsCountThePointsOfAProduct) {
+  std::set<std::string> products;
+  for (const auto& e : examples()) {
+    const auto& s = signature(make(e), e.inputs);
+    if (!s.contraction) continue;
+    products.insert(e.op);
+    const auto points = [&](term::FactorMask mask) {
+      double n = 1;
+      for (FactorId f = 0; f < s.map.factors.size(); ++f) {
+        if ((mask & term::bit(f)) != 0) n *= static_cast<double>(s.map.factors[f].size);
+      }
+      return n;
+    };
+    const auto& c = *s.contraction;
+    const double results = points(c.rows) * points(c.columns) * points(c.batch);
+    EXPECT_EQ(results, static_cast<double>(term::shape_of(s.map.output).count())) << name_of(e);
+    EXPECT_LE(2 * results * points(c.depth), s.flops.value) << name_of(e);
+  }
+  for (const auto* op : {"linear", "matmul", "batch_matmul", "contract", "conv2d"}) {
+    EXPECT_TRUE(products.contains(op)) << op;
+  }
+  for (const auto* op : {"cross_entropy", "mse", "softmax", "attention", "embedding", "add"}) {
+    EXPECT_FALSE(products.contains(op)) << op;
+  }
+}
+
 }  // namespace
 }  // namespace tandem::ops

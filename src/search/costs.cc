@@ -92,7 +92,7 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
   }
   const auto states = plan::states(optimizer_);
   Cost out;
-  const cost::Work update{.flops = {}, .bytes = cost::update_bytes(shard, gradient, states)};
+  const auto update = cost::update_work(shard, gradient, states, dtype, software());
   out.update = cost::slowest_task_time(machine_, digits_, layout, update, dtype);
   out.async = time_of(sync, bytes);
   out.memory = shard * (1 + static_cast<double>(states)) + gradient;
@@ -101,7 +101,8 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
 
 Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
                         std::span<const TensorType> operands, const TensorType& result,
-                        const machine::NodeLayout& layout, std::size_t differentiated) const {
+                        const machine::NodeLayout& layout, ops::InputMask differentiated,
+                        const cost::KernelRole& role) const {
   const auto type_of = [&](const TensorType& whole, const Layout& l) {
     const auto shape = parallel_shape(l, whole.shape.sizes, digits_);
     CHECK(shape.has_value(), to_text(l));
@@ -117,9 +118,9 @@ Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
     return cost::slowest_task_time(machine_, digits_, where, work, result.dtype);
   };
   Cost out;
-  out.compute = time_of(cost::forward_work(op, inputs, output));
-  if (differentiated > 0) {
-    out.compute += time_of(cost::backward_work(op, inputs, output, differentiated));
+  out.compute = time_of(cost::forward_work(op, inputs, output, role));
+  if (differentiated != 0) {
+    out.compute += time_of(cost::backward_work(op, inputs, output, differentiated, role));
   }
   out.memory = output.shard_bytes();
   return out;

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "cost/kernels.h"
 #include "graph/graph.h"
 #include "machine/machine.h"
 #include "machine/node_layout.h"
@@ -51,10 +52,12 @@ class CostModel {
       : machine_(machine), digits_(digits), optimizer_(optimizer) {}
 
   // An operator's compute, and the tensor it leaves for the backward pass.
-  // `differentiated`: operands that get a gradient.
+  // `differentiated`: operands that get a gradient. `role`: cost/kernels.h.
   Cost compute(const ops::Op& op, const ops::Signature& s, std::span<const TensorType> operands,
                const TensorType& result, const machine::NodeLayout& layout,
-               std::size_t differentiated) const;
+               ops::InputMask differentiated, const cost::KernelRole& role = {}) const;
+
+  [[nodiscard]] const machine::Software& software() const { return machine_.device.software; }
 
   // A weight stored in this layout: memory, gradient synchronisation, update.
   // `looked_up`: the shard of indices into a table whose gradient is row-sparse, else null.

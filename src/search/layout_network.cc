@@ -45,6 +45,7 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       consumers_(model.consumers()),
       gradient_(graph::needs_gradient(model)),
       precedence_(model),
+      roles_(cost::kernels_of(model, costs.software())),
       operator_variable_(model.size(), kNoVariable),
       tensor_variable_(model.size(), kNoVariable) {
   for (auto id : model.ids()) {
@@ -84,6 +85,7 @@ bool LayoutNetwork::is_absorbed(NodeId id) const {
 Hash LayoutNetwork::class_of(NodeId id) const {
   const auto& node = model_.node(id);
   Hash h = hash_combine(node.op.hash(), gradient_[id.index()] ? 1 : 0);
+  if (!roles_.empty()) h = hash_combine(h, cost::hash_of(roles_[id.index()]));
   for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
   for (auto i : model_.inputs(id)) {
     h = hash_combine(h, hash_type(model_.node(i).type));
@@ -98,12 +100,13 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
   const auto& s = nodes_[id.index()].signature;
   const auto inputs = model_.inputs(id);
   std::vector<TensorType> types;
-  std::size_t differentiated = 0;
-  for (auto i : inputs) {
-    types.push_back(model_.node(i).type);
-    differentiated += gradient_[i.index()] ? 1 : 0;
+  ops::InputMask differentiated = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back(model_.node(inputs[i]).type);
+    if (gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
   }
-  Cost cost = costs_.compute(node.op, s, types, node.type, layout, differentiated);
+  Cost cost =
+      costs_.compute(node.op, s, types, node.type, layout, differentiated, role_of(roles_, id));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     cost += costs_.halo(types[i], s, i, input_layout(s, layout, digits_.count(), i),
                         gradient_[inputs[i].index()]);

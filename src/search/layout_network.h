@@ -72,6 +72,7 @@ class LayoutNetwork {
   std::vector<std::vector<graph::NodeId>> consumers_;
   std::vector<bool> gradient_;
   Precedence precedence_;
+  std::vector<cost::KernelRole> roles_;
   std::map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
 
   std::vector<StatesPtr> states_;    // by variable

@@ -306,8 +306,10 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
     std::vector<double> next;
     for (const auto& state : states) {
       const auto types = model.input_types(chain[c]);
-      std::size_t differentiated = 0;
-      for (auto i : inputs) differentiated += has_gradient[i.index()] ? 1 : 0;
+      ops::InputMask differentiated = 0;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (has_gradient[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
+      }
       double own = prices.of(costs.compute(model.node(chain[c]).op, s, types,
                                            model.node(chain[c]).type, state, differentiated));
       for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -1,5 +1,8 @@
 #include "sim/durations.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "cost/collectives.h"
 #include "ops/task_grid.h"
 
@@ -9,8 +12,26 @@ using graph::NodeId;
 using lower::Task;
 using lower::TaskKind;
 
+namespace {
+
+bool takes_host_time(const machine::Device& device) {
+  const auto& s = device.software;
+  return std::max({s.dispatch, s.dispatch_backward, s.dispatch_collective}) > Seconds{};
+}
+
+ops::InputMask differentiated(const Task& task) {
+  ops::InputMask out = 0;
+  for (auto i : task.operands) out |= ops::InputMask{1} << i;
+  return out;
+}
+
+}  // namespace
+
 Durations::Durations(const lower::Program& program, const machine::Machine& machine)
-    : program_(program), machine_(machine) {
+    : program_(program),
+      machine_(machine),
+      roles_(cost::kernels_of(program.pcg, machine.device.software)),
+      made_by_(program.buffers.size()) {
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
   for (const auto& task : program_.tasks) {
@@ -18,60 +39,110 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
     add(task);
     flops_of_task_.push_back(model_flops_ - before);
   }
+  const bool takes_any = std::ranges::any_of(
+      devices_, [](const machine::Device* device) { return takes_host_time(*device); });
+  if (!takes_any) dispatch_.clear();
 }
 
 // One for the devices of each group.
 void Durations::add(const Task& task) {
   switch (task.kind) {
-    case TaskKind::kForward:
     case TaskKind::kBackward:
-      return add_work(operator_work(task), program_.pcg.node(task.node).type.dtype);
+      for (auto b : task.writes) made_by_[b.index()] = task.node;
+      [[fallthrough]];
+    case TaskKind::kForward:
+      return add_work(task, operator_work(task), program_.pcg.node(task.node).type.dtype);
     case TaskKind::kMove:
+      return add_for_all(move_time(task), !is_local(task.step.kind));
     case TaskKind::kSend:
     case TaskKind::kReceive:
-      return add_for_all(move_time(task));
+      return add_for_all(move_time(task), true);
     case TaskKind::kSeed:
     case TaskKind::kJoin:
-      return add_for_all(Seconds{});
+      return add_for_all(Seconds{}, false);
     case TaskKind::kAccumulate:
     case TaskKind::kCollect:
-      return add_work(streaming_work(task), program_.buffer(task.writes[0]).dtype);
+      return add_work(task, streaming_work(task), program_.buffer(task.writes[0]).dtype);
     case TaskKind::kUpdate:
-      return add_work(update_work(task), program_.buffer(task.reads[0]).dtype);
+      return add_work(task, update_work(task), program_.buffer(task.reads[0]).dtype);
   }
   CHECK(false);
 }
 
-void Durations::add_for_all(Seconds time) {
-  duration_.insert(duration_.end(), devices_.size(), time);
-}
-
-void Durations::add_work(const cost::Work& work, DType dtype) {
-  for (const auto* device : devices_) duration_.push_back(cost::task_time(*device, work, dtype));
-}
-
-// Of the task on operands of the types that `part` makes of them.
-template <class Part>
-cost::Work Durations::work_of(const Task& task, Part&& part) const {
-  const auto type_of = [&](NodeId id) {
-    const auto& type = program_.pcg.node(id).type;
-    return TensorType{part(type.shape), type.dtype, type.density};
-  };
-  std::vector<TensorType> inputs;
-  for (auto i : program_.pcg.inputs(task.node)) inputs.push_back(type_of(i));
-  const auto& op = program_.pcg.node(task.node).op;
-  return task.kind == TaskKind::kForward
-             ? cost::forward_work(op, inputs, type_of(task.node))
-             : cost::backward_work(op, inputs, type_of(task.node), task.operands.size());
-}
-
-cost::Work Durations::operator_work(const Task& task) {
-  const bool again = task.remade || (task.block && !task.block->first);
-  if (!again) {
-    model_flops_ +=
-        work_of(task, [](const ParallelShape& s) { return ParallelShape(s.sizes); }).flops;
+void Durations::add_for_all(Seconds time, bool communicates) {
+  for (const auto* device : devices_) {
+    duration_.push_back(time);
+    dispatch_.push_back(communicates ? device->software.dispatch_collective : Seconds{});
   }
-  return task.block ? work_of_block(task) : work_of(task, [](const ParallelShape& s) { return s; });
+}
+
+void Durations::add_work(const Task& task, const cost::Work& work, DType dtype) {
+  for (const auto* device : devices_) {
+    duration_.push_back(cost::task_time(*device, work, dtype));
+    const auto& software = device->software;
+    const bool backward = task.backward && !task.remade;
+    dispatch_.push_back(cost::launches(*device, work) *
+                        (backward ? software.dispatch_backward : software.dispatch));
+  }
+}
+
+cost::Work Durations::work_of(const Task& task, std::span<const TensorType> inputs,
+                              const TensorType& output) const {
+  const auto& op = program_.pcg.node(task.node).op;
+  const auto role = role_of(roles_, task.node);
+  return task.kind == TaskKind::kForward
+             ? cost::forward_work(op, inputs, output, role)
+             : cost::backward_work(op, inputs, output, differentiated(task), role);
+}
+
+// Of all devices together: nothing is divided.
+Flops Durations::model_flops_of(const Task& task) const {
+  const auto whole = [](const TensorType& type) {
+    return TensorType{ParallelShape(type.shape.sizes), type.dtype, type.density};
+  };
+  auto inputs = program_.pcg.input_types(task.node);
+  for (auto& type : inputs) type = whole(type);
+  const auto& node = program_.pcg.node(task.node);
+  return task.kind == TaskKind::kForward
+             ? cost::forward_flops(node.op, inputs, whole(node.type))
+             : cost::backward_flops(node.op, inputs, whole(node.type), differentiated(task));
+}
+
+Hash Durations::key_of(const Task& task) const {
+  Hash h = hash_combine(static_cast<Hash>(task.kind), differentiated(task));
+  const auto add = [&h](Hash value) { h = hash_combine(h, value); };
+  const auto add_type = [&](const TensorType& type) {
+    for (auto n : type.shape.sizes) add(static_cast<Hash>(n));
+    for (auto n : type.shape.degrees) add(static_cast<Hash>(n));
+    add(static_cast<Hash>(type.shape.replicas));
+    add(static_cast<Hash>(type.shape.partial));
+    add(static_cast<Hash>(type.dtype));
+    add(std::bit_cast<Hash>(type.density));
+  };
+  const auto& node = program_.pcg.node(task.node);
+  add(node.op.hash());
+  for (auto i : program_.pcg.inputs(task.node)) add_type(program_.pcg.node(i).type);
+  add_type(node.type);
+  if (!roles_.empty()) add(hash_of(roles_[task.node.index()]));
+  if (task.block) {
+    add(task.block->factor);
+    add(task.block->ring);
+  }
+  return h;
+}
+
+const cost::Work& Durations::operator_work(const Task& task) {
+  const auto [at, fresh] = operations_.try_emplace(key_of(task));
+  auto& [work, model] = at->second;
+  if (fresh) {
+    model = model_flops_of(task);
+    work = task.block ? work_of_block(task)
+                      : work_of(task, program_.pcg.input_types(task.node),
+                                program_.pcg.node(task.node).type);
+  }
+  const bool again = task.remade || (task.block && !task.block->first);
+  if (!again) model_flops_ += model;
+  return work;
 }
 
 // As if the devices of the ring shared the factor.
@@ -86,9 +157,7 @@ cost::Work Durations::work_of_block(const Task& task) const {
   grid.degrees[task.block->factor] *= program_.digits.group_size(task.block->ring);
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = input_shape(s, grid, i);
   const TensorType output{output_shape(s, grid), node.type.dtype, node.type.density};
-  return task.kind == TaskKind::kForward
-             ? cost::forward_work(node.op, inputs, output)
-             : cost::backward_work(node.op, inputs, output, task.operands.size());
+  return work_of(task, inputs, output);
 }
 
 Seconds Durations::move_time(const Task& task) const {
@@ -100,9 +169,20 @@ Seconds Durations::move_time(const Task& task) const {
              : cost::collective_time(machine_, program_.digits, step.kind, step.digits, bytes);
 }
 
+// Is the gradient that it adds part of another's sum already, of products that are one?
+bool Durations::comes_with_another(const Task& task) const {
+  if (roles_.empty() || task.kind != TaskKind::kAccumulate) return false;
+  const auto user = made_by_[task.reads[1].index()];
+  return user && roles_[user->index()].gradient_joined;
+}
+
 // Reads and writes its buffers once.
 cost::Work Durations::streaming_work(const Task& task) const {
   cost::Work work;
+  if (comes_with_another(task)) {
+    work.kernels = 0;
+    return work;
+  }
   for (auto b : task.reads) work.bytes += program_.buffer(b).bytes();
   for (auto b : task.writes) work.bytes += program_.buffer(b).bytes();
   return work;
@@ -111,9 +191,8 @@ cost::Work Durations::streaming_work(const Task& task) const {
 cost::Work Durations::update_work(const Task& task) const {
   const auto& weight = program_.buffer(task.reads[0]);
   const auto& gradient = program_.buffer(task.reads[1]);
-  return {.flops = {},
-          .bytes = cost::update_bytes(weight.bytes(), gradient.bytes(),
-                                      plan::states(program_.optimizer))};
+  return cost::update_work(weight.bytes(), gradient.bytes(), plan::states(program_.optimizer),
+                           weight.dtype, machine_.device.software);
 }
 
 }  // namespace tandem::sim

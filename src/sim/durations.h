@@ -1,6 +1,9 @@
-// How long every task of a program takes on the devices of every group, by the cost model.
+// How long every task of a program takes on the devices of every group, by the cost model, and how
+// long their hosts take to dispatch it.
 #pragma once
 
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "cost/operator_time.h"
@@ -15,27 +18,43 @@ class Durations {
   [[nodiscard]] Seconds of(std::size_t task, std::size_t group) const {
     return duration_[task * devices_.size() + group];
   }
+  // Of the host, before the task can start.
+  [[nodiscard]] Seconds dispatch(std::size_t task, std::size_t group) const {
+    return dispatch_.empty() ? Seconds{} : dispatch_[task * devices_.size() + group];
+  }
   // Of all devices together, redundant work not counted.
   [[nodiscard]] Flops model_flops() const { return model_flops_; }
   [[nodiscard]] Flops model_flops(std::size_t task) const { return flops_of_task_[task]; }
 
  private:
   void add(const lower::Task& task);
-  void add_for_all(Seconds time);
-  void add_work(const cost::Work& work, DType dtype);
+  void add_for_all(Seconds time, bool communicates);
+  void add_work(const lower::Task& task, const cost::Work& work, DType dtype);
 
   [[nodiscard]] Seconds move_time(const lower::Task& task) const;
-  cost::Work operator_work(const lower::Task& task);
-  template <class Part>
-  cost::Work work_of(const lower::Task& task, Part&& part) const;
+  [[nodiscard]] Hash key_of(const lower::Task& task) const;
+  const cost::Work& operator_work(const lower::Task& task);
+  [[nodiscard]] cost::Work work_of(const lower::Task& task, std::span<const TensorType> inputs,
+                                   const TensorType& output) const;
+  [[nodiscard]] Flops model_flops_of(const lower::Task& task) const;
   [[nodiscard]] cost::Work work_of_block(const lower::Task& task) const;
   [[nodiscard]] cost::Work streaming_work(const lower::Task& task) const;
+  [[nodiscard]] bool comes_with_another(const lower::Task& task) const;
   [[nodiscard]] cost::Work update_work(const lower::Task& task) const;
 
   const lower::Program& program_;
   const machine::Machine& machine_;
-  std::vector<const machine::Device*> devices_;  // by group; one where all are equal
-  std::vector<Seconds> duration_;                // by task and group
+  std::vector<const machine::Device*> devices_;        // by group; one where all are equal
+  std::vector<cost::KernelRole> roles_;                // by node
+  std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: whose backward pass
+  // Of an operator's task, by what makes it (key_of): equal layers are costed once.
+  struct Operation {
+    cost::Work work;
+    Flops model;
+  };
+  std::unordered_map<Hash, Operation> operations_;
+  std::vector<Seconds> duration_;  // by task and group
+  std::vector<Seconds> dispatch_;  // likewise; empty where no host takes any
   Flops model_flops_;
   std::vector<Flops> flops_of_task_;
 };

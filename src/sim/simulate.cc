@@ -10,7 +10,9 @@
 #include "cost/operator_time.h"
 #include "lower/instances.h"
 #include "lower/order.h"
+#include "sim/beside.h"
 #include "sim/durations.h"
+#include "sim/gradient_sync.h"
 
 namespace tandem::sim {
 
@@ -33,6 +35,10 @@ struct DeviceClass {
   std::size_t task = 0;  // of the turn's segment
   std::vector<Seconds> stream_free;
   std::vector<Seconds> ready;  // by instance
+  Seconds host;                // when its host has dispatched all so far
+  bool in_turn = false;        // has its turn begun?
+  std::int64_t updated = -1;   // the last step whose updates have begun
+  Beside beside{0};
 };
 
 class Simulator {
@@ -43,6 +49,9 @@ class Simulator {
         levels_(machine.levels.size()),
         instances_(program),
         durations_(program, machine),
+        overlap_(machine.device.software.overlap),
+        order_(task_order(program, overlap_)),
+        is_gradient_sync_(gradient_syncs(program)),
         steps_(lower::steady_steps(program)),
         step_ends_(static_cast<std::size_t>(steps_.simulated)) {
     make_classes();
@@ -71,7 +80,9 @@ class Simulator {
                     .turns = {},
                     .takes_part = {},
                     .stream_free = std::vector<Seconds>(1 + 3 * levels_),
-                    .ready = {}};
+                    .ready = {},
+                    .host = {},
+                    .beside = Beside(machine_.device_of(device).software.interference)};
       const auto& schedule = program_.schedule;
       const auto rank = program_.digits.rank_in_group(device, schedule.digits);
       c.turns =
@@ -104,7 +115,8 @@ class Simulator {
     bool moved = false;
     for (; c.turn < c.turns.size(); ++c.turn, c.task = 0) {
       const auto& turn = c.turns[c.turn];
-      const auto& tasks = program_.segment(turn.stage, turn.part).tasks;
+      const auto& tasks = tasks_of(turn);
+      if (!c.in_turn) begin_turn(c, turn);
       for (; c.task < tasks.size(); ++c.task) {
         const auto t = tasks[c.task];
         if (!c.takes_part.empty() && !c.takes_part[t]) continue;
@@ -113,8 +125,27 @@ class Simulator {
         if (!schedule(number, t, turn)) return moved;
         moved = true;
       }
+      c.in_turn = false;
     }
     return moved;
+  }
+
+  [[nodiscard]] const std::vector<std::uint32_t>& tasks_of(const lower::Turn& turn) const {
+    return order_[turn.stage * 3 + static_cast<std::size_t>(turn.part)];
+  }
+
+  // Software meets its device before a micro-batch, and before the updates of a step: neither is
+  // ahead of the other, and both wait for what is done there.
+  void begin_turn(DeviceClass& c, const lower::Turn& turn) const {
+    c.in_turn = true;
+    const auto& software = machine_.device_of(c.device).software;
+    Seconds wait;
+    if (turn.part == lower::Part::kForward) wait = software.micro_batch;
+    if (turn.part == lower::Part::kUpdate && turn.step != c.updated && !tasks_of(turn).empty()) {
+      wait = software.step;
+      c.updated = turn.step;
+    }
+    if (wait > Seconds{}) c.host = std::max(c.host, c.stream_free[kComputeStream]) + wait;
   }
 
   Seconds& ready(DeviceClass& c, lower::BufferId b, const lower::Turn& turn,
@@ -134,21 +165,27 @@ class Simulator {
       start = std::max(start, ready(c, b, turn, step_read(task, turn.step)));
     }
     const auto there = start;
-    if (duration > Seconds{}) start = std::max(start, c.stream_free[stream]);
+    const Seconds dispatched = c.host + durations_.dispatch(t, c.group);
+    if (duration > Seconds{}) start = std::max({start, c.stream_free[stream], dispatched});
+    if (!overlap_ && is_gradient_sync_[t]) start = std::max(start, c.stream_free[kComputeStream]);
     if (task.kind == TaskKind::kReceive) {
       const auto sent = sent_.find(event(task.peer, turn, class_of(source_of(task, c.device))));
       if (sent == sent_.end()) return false;
       start = std::max(start, sent->second);
     }
-    Part part{start, start + duration, start + duration};
+    const auto activity = stream == kComputeStream ? Activity::kCompute : Activity::kCommunication;
+    const Seconds end = c.beside.end(activity, start, duration);
+    Part part{start, end, end};
     if (task.kind == TaskKind::kMove && !is_local(task.step.kind) &&
         (task.step.digits & class_digits_) != 0) {
       const auto with_others = part_with_others(number, t, turn, there, part);
       if (!with_others) return false;
       part = *with_others;
     }
+    c.host = dispatched;
     if (part.end > part.start) {
       c.stream_free[stream] = part.end;
+      delay_others(c, activity, c.beside.add(activity, part.start, part.end));
       out_.timeline.push_back({t, static_cast<std::uint32_t>(turn.micro_batch),
                                static_cast<std::uint32_t>(number),
                                static_cast<std::uint32_t>(stream), part.start, part.end});
@@ -162,6 +199,16 @@ class Simulator {
     auto& step_end = step_ends_[static_cast<std::size_t>(turn.step)];
     step_end = std::max(step_end, part.ready);
     return true;
+  }
+
+  // What one kind of work takes from the other shows once that is free again.
+  static void delay_others(DeviceClass& c, Activity activity, Seconds delay) {
+    if (delay == Seconds{}) return;
+    for (std::size_t s = 0; s < c.stream_free.size(); ++s) {
+      if ((s == kComputeStream) == (activity == Activity::kCommunication)) {
+        c.stream_free[s] += delay;
+      }
+    }
   }
 
   [[nodiscard]] std::int64_t source_of(const Task& task, std::int64_t device) const {
@@ -382,6 +429,9 @@ class Simulator {
   std::size_t levels_;
   lower::Instances instances_;
   Durations durations_;
+  bool overlap_;  // of gradients' collectives with the backward pass
+  std::vector<std::vector<std::uint32_t>> order_;  // by segment
+  std::vector<bool> is_gradient_sync_;             // by task
   lower::SteadySteps steps_;
   std::vector<Seconds> step_ends_;
   machine::DigitMask class_digits_ = 0;

@@ -118,6 +118,13 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
   return both;
 }
 
+void collect_inputs(const BoundTerm& term, std::uint32_t id, InputMask& out) {
+  const auto& node = term.nodes[id];
+  if (node.kind == Kind::kInput) out |= InputMask{1} << node.input;
+  if (node.has_a()) collect_inputs(term, node.a, out);
+  if (node.has_b()) collect_inputs(term, node.b, out);
+}
+
 double points(FactorMask mask, const IndexMap& map) {
   double n = 1;
   for (FactorId f = 0; f < map.factors.size(); ++f) {
@@ -137,6 +144,27 @@ InputMask backward_reads(const BoundTerm& term) {
   InputMask kept = 0;
   collect_reads(term, static_cast<std::uint32_t>(term.nodes.size() - 1), kept);
   return kept;
+}
+
+InputMask added_inputs(const BoundTerm& term) {
+  InputMask once = 0;
+  InputMask more = 0;
+  std::vector<std::uint32_t> open = {static_cast<std::uint32_t>(term.nodes.size() - 1)};
+  while (!open.empty()) {
+    const auto id = open.back();
+    const auto& node = term.nodes[id];
+    open.pop_back();
+    if (node.kind == Kind::kAdd) {
+      open.insert(open.end(), {node.a, node.b});
+    } else if (node.kind == Kind::kInput) {
+      const auto input = InputMask{1} << node.input;
+      more |= once & input;
+      once |= input;
+    } else {
+      collect_inputs(term, id, more);
+    }
+  }
+  return once & ~more;
 }
 
 bool sums_in_parts(const BoundTerm& term, FactorId f) {

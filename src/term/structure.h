@@ -24,6 +24,10 @@ bool maximum_in_parts(const BoundTerm& term, FactorId f);
 // matmul: both; relu: its input; add: none; embedding_bag: the indices, not the table.
 InputMask backward_reads(const BoundTerm& term);
 
+// The inputs that the term only adds: the gradient of an element of theirs is the result's, or a
+// sum of such. add: both; cast, reshape: the input; scale: none.
+InputMask added_inputs(const BoundTerm& term);
+
 // The part of the result that is not zero by construction, given that of every input: a product is
 // zero where either side is, a sum where both are.
 double density(const BoundTerm& term, std::span<const double> inputs);

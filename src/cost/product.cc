@@ -1,0 +1,49 @@
+#include "cost/product.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tandem::cost {
+
+namespace {
+
+// A smaller tile reads more for each operation, so it reaches less of a unit's peak.
+struct Tile {
+  double rows, columns;
+  double rate;
+};
+constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
+                           {128, 64, 0.8}, {64, 128, 0.8}, {64, 64, 0.62}};
+
+}  // namespace
+
+Product product_of(const ops::Signature& s, const ops::Contraction& c, const ops::TaskGrid& grid) {
+  const auto size = [&](term::FactorMask factors) {
+    double n = 1;
+    for (; factors != 0; factors &= factors - 1) {
+      const auto f = static_cast<std::size_t>(std::countr_zero(factors));
+      n *= static_cast<double>(s.map.factors[f].size) / static_cast<double>(grid.degrees[f]);
+    }
+    return n;
+  };
+  return {size(c.rows), size(c.columns), size(c.depth), size(c.batch)};
+}
+
+Seconds product_time(const machine::Device& device, const Product& product, FlopsPerSecond peak) {
+  const double unit_peak = peak.value * device.compute_utilization / device.units;
+  const double depth = product.depth + device.product_setup;
+  double best = 0;
+  for (const auto& tile : kTiles) {
+    const double tiles = product.batch * std::ceil(product.rows / tile.rows) *
+                         std::ceil(product.columns / tile.columns);
+    const double shared = tiles / device.units;
+    const double waves = (1 - device.wave_softening) * std::ceil(shared) +
+                         device.wave_softening * std::max(1.0, shared);
+    const double time = waves * 2 * tile.rows * tile.columns * depth / (unit_peak * tile.rate);
+    if (best == 0 || time < best) best = time;
+  }
+  return Seconds{best};
+}
+
+}  // namespace tandem::cost

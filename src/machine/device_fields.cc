@@ -1,0 +1,60 @@
+#include "machine/device_fields.h"
+
+namespace tandem::machine {
+
+namespace {
+
+const NumberField<Device> kNumbers[] = {
+    {"memory", kAmount, true, false, [](Device& d) -> double& { return d.memory.value; }},
+    {"reserve", kAmount, false, true, [](Device& d) -> double& { return d.reserve.value; }, true},
+    {"bandwidth", kRate, true, false, [](Device& d) -> double& { return d.bandwidth.value; }},
+    {"memory_utilization", kFraction, false, false,
+     [](Device& d) -> double& { return d.memory_utilization; }},
+    {"random_access", kFraction, false, false,
+     [](Device& d) -> double& { return d.random_access; }},
+    {"compute_utilization", kFraction, false, false,
+     [](Device& d) -> double& { return d.compute_utilization; }},
+    {"attention_utilization", kFraction, false, false,
+     [](Device& d) -> double& { return d.attention_utilization; }},
+    {"attention_backward_utilization", kFraction, false, false,
+     [](Device& d) -> double& { return d.attention_backward_utilization; }},
+    {"units", kNumber, false, false, [](Device& d) -> double& { return d.units; }},
+    {"product_setup", kNumber, false, true, [](Device& d) -> double& { return d.product_setup; },
+     true},
+    {"wave_softening", kFraction, false, true,
+     [](Device& d) -> double& { return d.wave_softening; }},
+    {"launch", kTime, false, true, [](Device& d) -> double& { return d.launch.value; }, true},
+    {"collective", kTime, false, true, [](Device& d) -> double& { return d.collective.value; },
+     true},
+    {"dispatch", kTime, false, true, [](Device& d) -> double& { return d.software.dispatch.value; },
+     true},
+    {"dispatch_backward", kTime, false, true,
+     [](Device& d) -> double& { return d.software.dispatch_backward.value; }, true},
+    {"dispatch_collective", kTime, false, true,
+     [](Device& d) -> double& { return d.software.dispatch_collective.value; }, true},
+    {"micro_batch", kTime, false, true,
+     [](Device& d) -> double& { return d.software.micro_batch.value; }, true},
+    {"step", kTime, false, true, [](Device& d) -> double& { return d.software.step.value; }, true},
+    {"interference", kFraction, false, true,
+     [](Device& d) -> double& { return d.software.interference; }, true},
+    {"update_bytes", kAmount, false, false,
+     [](Device& d) -> double& { return d.software.update_bytes.value; }, true},
+};
+
+const WordField kWords[] = {
+    {"fuse", kFusionNames,
+     [](const Device& d) { return static_cast<std::size_t>(d.software.fusion); },
+     [](Device& d, std::size_t i) { d.software.fusion = static_cast<Fusion>(i); }},
+    {"join_products", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.joined_products}; },
+     [](Device& d, std::size_t i) { d.software.joined_products = i == 1; }},
+    {"overlap", kNoYes, [](const Device& d) { return std::size_t{d.software.overlap}; },
+     [](Device& d, std::size_t i) { d.software.overlap = i == 1; }},
+};
+
+}  // namespace
+
+std::span<const NumberField<Device>> device_numbers() { return kNumbers; }
+std::span<const WordField> device_words() { return kWords; }
+
+}  // namespace tandem::machine

@@ -1,0 +1,211 @@
+// Sections of software in machine files, and the fields that say how a device is driven.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "machine/machine.h"
+#include "machine/parse.h"
+
+namespace tandem::machine {
+namespace {
+
+const std::string kToy = R"(machine toy
+usage toy:NODES
+device thing
+  memory 40 GB
+  reserve 1 GB
+  bandwidth 1.5 TB/s
+  peak bf16 312 TFLOP/s
+  compute_utilization 0.8
+  units 108
+  product_setup 64
+  wave_softening 0.25
+  attention_utilization 0.5
+  attention_backward_utilization 0.4
+  random_access 0.3
+  collective 20 us
+level node ?
+  bandwidth 10 GB/s
+  latency 2 us
+  trees yes
+level slot 4
+  bandwidth 100 GB/s
+  latency 1 us
+software eager
+  doc kernel by kernel
+  compute_utilization 0.6
+  memory_utilization 0.5
+  dispatch 30 us
+  dispatch_backward 5 us
+  dispatch_collective 40 us
+  micro_batch 2 ms
+  step 5 ms
+  interference 0.1
+  update_bytes 34 B
+  fuse bias
+  join_products yes
+  overlap no
+  kernels softmax 4 3
+  kernels rope 2
+  level slot utilization 0.7
+  level node utilization all_to_all 0.4
+  level node latency 9 us
+software compiled
+  fuse yes
+  peak fp32 1 TFLOP/s
+)";
+
+std::string error_of(const std::string& text, const std::string& software = "") {
+  try {
+    parse_machine(text, "toy.machine", 2, software);
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.kind, "machine");
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(SoftwareText, LeavesTheMachineAsItIsUnlessAskedFor) {
+  const auto m = parse_machine(kToy, "toy.machine", 2);
+  EXPECT_EQ(m.name, "toy:2");
+  EXPECT_EQ(m.software, "");
+  EXPECT_EQ(m.device.units, 108);
+  EXPECT_EQ(m.device.product_setup, 64);
+  EXPECT_EQ(m.device.wave_softening, 0.25);
+  EXPECT_EQ(m.device.attention_utilization, 0.5);
+  EXPECT_EQ(m.device.attention_backward_utilization, 0.4);
+  EXPECT_EQ(m.device.random_access, 0.3);
+  EXPECT_EQ(m.device.collective, Seconds{20e-6});
+  EXPECT_EQ(m.device.compute_utilization, 0.8);
+  EXPECT_EQ(m.device.software.dispatch, Seconds{});
+  EXPECT_EQ(m.device.software.fusion, Fusion::kNone);
+  EXPECT_TRUE(m.device.software.overlap);
+  EXPECT_TRUE(m.levels[0].trees);
+  EXPECT_FALSE(m.levels[1].trees);
+  EXPECT_EQ(m.levels[1].utilization.at(Bytes{1}), 1);
+}
+
+TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
+  const auto m = parse_machine(kToy, "toy.machine", 2, "eager");
+  EXPECT_EQ(m.name, "toy:2,software=eager");
+  EXPECT_EQ(m.software, "eager");
+  EXPECT_EQ(m.device.units, 108);
+  EXPECT_EQ(m.device.compute_utilization, 0.6);
+  EXPECT_EQ(m.device.memory_utilization, 0.5);
+  const auto& s = m.device.software;
+  EXPECT_EQ(s.dispatch, Seconds{30e-6});
+  EXPECT_EQ(s.dispatch_backward, Seconds{5e-6});
+  EXPECT_EQ(s.dispatch_collective, Seconds{40e-6});
+  EXPECT_EQ(s.micro_batch, Seconds{2e-3});
+  EXPECT_EQ(s.step, Seconds{5e-3});
+  EXPECT_EQ(s.interference, 0.1);
+  EXPECT_EQ(s.update_bytes, Bytes{34});
+  EXPECT_EQ(s.fusion, Fusion::kBias);
+  EXPECT_TRUE(s.joined_products);
+  EXPECT_FALSE(s.overlap);
+  EXPECT_EQ(s.kernels.at("softmax"), (Software::Kernels{4, 3}));
+  EXPECT_EQ(s.kernels.at("rope"), (Software::Kernels{2, 2}));
+  EXPECT_EQ(m.levels[1].utilization.at(Bytes{1}), 0.7);
+  EXPECT_EQ(m.levels[0].utilization.at(Bytes{1}), 1);
+  EXPECT_EQ(m.levels[0].utilization_in(Step::kAllToAll).at(Bytes{1}), 0.4);
+  EXPECT_EQ(m.levels[0].latency, Seconds{9e-6});
+  EXPECT_EQ(m.levels[0].bandwidth, BytesPerSecond{10e9});
+
+  const auto compiled = parse_machine(kToy, "toy.machine", 2, "compiled");
+  EXPECT_EQ(compiled.device.software.fusion, Fusion::kElementwise);
+  EXPECT_EQ(compiled.device.software.dispatch, Seconds{});
+  EXPECT_EQ(compiled.device.peak.size(), 2);
+}
+
+TEST(SoftwareText, TellsMachinesApart) {
+  const auto hash = [](const std::string& software) {
+    return hash_of(parse_machine(kToy, "toy.machine", 2, software));
+  };
+  EXPECT_NE(hash(""), hash("eager"));
+  EXPECT_NE(hash("compiled"), hash("eager"));
+  EXPECT_EQ(hash("eager"), hash("eager"));
+}
+
+TEST(SoftwareText, IsListed) {
+  const auto file = read_machine_file(kToy, "toy.machine", 0);
+  ASSERT_EQ(file.software.size(), 2);
+  EXPECT_EQ(file.software[0].name, "eager");
+  EXPECT_EQ(file.software[0].doc, "kernel by kernel");
+  EXPECT_EQ(file.software[1].doc, "");
+}
+
+TEST(SoftwareText, IsNamedWithTheMachine) {
+  const auto m = load_machine("dgx_a100:2,software=megatron");
+  EXPECT_EQ(m.name, "dgx_a100:2,software=megatron");
+  EXPECT_EQ(m.devices(), 16);
+  EXPECT_FALSE(m.device.software.overlap);
+  EXPECT_EQ(load_machine(m.name).name, m.name);
+  const auto error = [](const std::string& name) -> std::string {
+    try {
+      load_machine(name);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error("dgx_a100:2,software=megatrn"),
+            "machines/dgx_a100.machine: there is no software 'megatrn' (did you mean 'megatron'?)");
+  EXPECT_EQ(error("dgx_a100:2,software="),
+            "dgx_a100:2,software=: names no software (`tandem machines dgx_a100:2` lists those it "
+            "has)");
+  EXPECT_EQ(error("summit:2,software=x"),
+            "machines/summit.machine: there is no software 'x' (the machine has no section "
+            "'software NAME')");
+}
+
+TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+  struct Case {
+    std::string lines, error;
+  };
+  const Case cases[] = {
+      {"software",
+       "toy.machine:44: software '': expected a name (one word of letters, digits and "
+       "_ - . +)"},
+      {"software eager", "toy.machine:44: software 'eager' stands twice"},
+      {"software x\n  compute_utilization 1.2",
+       "toy.machine:45: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
+       "value that is reached in practice, like '0.8')"},
+      {"software x\n  dispatch -3 us", "toy.machine:45: dispatch -3 us: must be 0 or more"},
+      {"software x\n  units 0", "toy.machine:45: units 0: must be greater than 0"},
+      {"software x\n  units 8 GB",
+       "toy.machine:45: units 8 GB: expected a number like '108' (a number without a unit)"},
+      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:46: software x: 'step' stands twice"},
+      {"software x\n  fuse some", "toy.machine:45: fuse some: expected one of no, bias, yes"},
+      {"software x\n  overlap", "toy.machine:45: overlap: expected one of no, yes"},
+      {"software x\n  kernels softmix 3",
+       "toy.machine:45: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
+       "them)"},
+      {"software x\n  kernels softmax",
+       "toy.machine:45: kernels softmax: expected an operator and how many kernels execute it "
+       "(write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass)"},
+      {"software x\n  level slt utilization 0.3",
+       "toy.machine:45: software x: level slt utilization 0.3: there is no such level above (did "
+       "you mean 'slot'?)"},
+      {"software x\n  level slot",
+       "toy.machine:45: software x: level slot: expected a level, a field and its value (write it "
+       "like 'level gpu utilization 0.7')"},
+      {"software x\n  level slot utilization 1.5",
+       "toy.machine:45: utilization 1.5: must not be greater than 1 (the part of the rated value "
+       "that is reached in practice, like '0.8')"},
+      {"software x\n  reserve 50 GB",
+       "toy.machine:3: device thing: reserve 50 GB leaves nothing of memory 40 GB"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(kToy + c.lines + "\n", "x"), c.error) << c.lines;
+}
+
+// A section is checked whether or not it is asked for.
+TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
+  EXPECT_EQ(
+      error_of(kToy + "  interference 2\n"),
+      "toy.machine:44: interference 2: must not be greater than 1 (the part of the rated value "
+      "that is reached in practice, like '0.8')");
+}
+
+}  // namespace
+}  // namespace tandem::machine
