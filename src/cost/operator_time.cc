@@ -111,9 +111,13 @@ std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
   return std::min(indices.count() * table[table.rank() - 1], table.count());
 }
 
-Bytes update_bytes(Bytes weight, Bytes gradient, std::size_t states) {
-  const Bytes touched = std::min(weight, gradient);
-  return touched * (3 + 2 * static_cast<double>(states));
+Bytes update_bytes(double elements, DType weight, plan::Optimizer optimizer,
+                   const plan::Precision& precision) {
+  const auto states = static_cast<double>(plan::states(optimizer));
+  const bool master = precision.has_master(weight);
+  const Bytes state = size_of(precision.state(weight));
+  const Bytes updated = master ? 2 * state + size_of(weight) : 2 * size_of(weight);
+  return elements * (updated + 2 * states * state + size_of(precision.gradient(weight)));
 }
 
 Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output) {

@@ -123,6 +123,21 @@ TEST(TaskTime, AnUnlistedTypeTakesTheNearestListedRate) {
   EXPECT_NEAR(time(DType::kInt64), 1e-3, 1e-12);
 }
 
+// Bytes an element: read the gradient and the state, write the state, and the weight unless a
+// master copy is read in its place.
+TEST(UpdateBytes, FollowOptimizerAndPrecision) {
+  using plan::Optimizer;
+  constexpr plan::Precision kMixed = {.master = true, .wide_gradients = false};
+  constexpr plan::Precision kWide = {.master = true, .wide_gradients = true};
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kSgd), Bytes{10 * 12});
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kMomentum), Bytes{10 * 20});
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kAdam), Bytes{10 * 28});
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kAdam, kWide), Bytes{10 * 28});
+  EXPECT_EQ(update_bytes(10, DType::kBf16, Optimizer::kAdam), Bytes{10 * 14});
+  EXPECT_EQ(update_bytes(10, DType::kBf16, Optimizer::kAdam, kMixed), Bytes{10 * (2 + 16 + 8 + 2)});
+  EXPECT_EQ(update_bytes(10, DType::kBf16, Optimizer::kAdam, kWide), Bytes{10 * (4 + 16 + 8 + 2)});
+}
+
 TEST(OperatorTimeDeathTest, SourcesHaveNoTask) {
   const auto weight = ops::make_op(ops::kWeight, ops::Source{});
   EXPECT_DEATH(forward_work(weight, {}, type({1})), "kCompute");

@@ -31,6 +31,8 @@ struct Signature {
   std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
   Monoid monoid = Monoid::kSum;           // of what partitioning contracted factors leaves
   InputMask backward_reads = 0;           // operands whose values the backward pass needs
+  // The operand's gradient, of the result and the result's gradient: what is needed instead.
+  std::optional<term::BoundTerm> gradient_from_result = {};
   Flops flops;                            // of one forward evaluation
 };
 

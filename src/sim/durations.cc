@@ -107,9 +107,10 @@ cost::Work Durations::streaming_work(const Task& task) const {
 cost::Work Durations::update_work(const Task& task) const {
   const auto& weight = program_.buffer(task.reads[0]);
   const auto& gradient = program_.buffer(task.reads[1]);
+  const auto elements = [](const lower::Buffer& b) { return b.bytes() / size_of(b.dtype); };
   return {.flops = {},
-          .bytes = cost::update_bytes(weight.bytes(), gradient.bytes(),
-                                      plan::states(program_.optimizer))};
+          .bytes = cost::update_bytes(std::min(elements(weight), elements(gradient)), weight.dtype,
+                                      program_.optimizer, program_.schedule.precision)};
 }
 
 }  // namespace tandem::sim
