@@ -31,7 +31,10 @@ std::vector<SectionCounts> counts_of(std::int64_t layers, std::int64_t stages) {
 
 double end_of(double output, const Streams& streams) { return std::max(output, streams[0]); }
 
-double latest(const Streams& streams) { return *std::ranges::max_element(streams); }
+// The host left out: what it has dispatched need not have run.
+double latest(const Streams& streams) {
+  return *std::max_element(streams.begin(), streams.end() - 1);
+}
 
 // One device of all, for a whole step.
 double time_of_step(const Sections& sections, const SectionCounts& counts,
@@ -57,6 +60,7 @@ double time_of_step(const Sections& sections, const SectionCounts& counts,
     }
     once(micro_batches - 1);
   }
+  timer.synchronize(streams);
   timer.update(streams);
   return std::max(now, latest(streams));
 }
@@ -80,6 +84,7 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
   out.first = first - out.forward;
   run(Part::kForward, false, false);
   out.last = run(Part::kBackward, false, true) - out.backward;
+  timer.synchronize(streams);
   const auto reduced = latest(streams);
   timer.update(streams);
   out.after = latest(streams) - now;

@@ -102,16 +102,17 @@ class Walk {
     };
     std::ranges::for_each(task.reads, use);
     std::ranges::for_each(task.writes, use);
+    use(task.mask);
   }
 
   void count(BufferId id) {
     const auto& buffer = program_.buffer(id);
     if (!first_[id.index()] || !holds(buffer.layout, program_.digits, 0)) return;
     const auto kind = static_cast<std::size_t>(buffer.kind);
-    const auto bytes = buffer.bytes().value;
+    const auto bytes = (buffer.bytes() - (buffer.is_persistent() ? Bytes{} : buffer.shared)).value;
     auto& held = out_.sections[section_of(buffer.node)];
-    if (buffer.is_persistent()) {
-      held.persistent[kind] += bytes;
+    if (buffer.is_persistent() || buffer.reserved) {
+      (buffer.is_persistent() ? held.persistent : held.step)[kind] += bytes;
       return;
     }
     const auto& first = *first_[id.index()];
@@ -208,6 +209,8 @@ sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_bat
     for (auto bytes : stages[stage].persistent) out.persistent += Bytes{bytes};
     add(live, stages[stage].step);
   }
+  constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
+  double kept = 0;
   Parts peak = live;
   for (const auto& turn : turns) {
     if (turn.part == lower::Part::kUpdate) continue;
@@ -220,6 +223,8 @@ sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_bat
     add(now, change.most);
     keep_most(peak, now);
     add(live, change.net);
+    kept += change.net[kActivation];
+    out.kept = std::max(out.kept, Bytes{kept});
   }
   for (std::size_t k = 0; k < peak.size(); ++k) out.parts[k] = Bytes{peak[k]};
   out.peak = Bytes{total(peak)};

@@ -5,6 +5,7 @@
 
 #include "cost/collectives.h"
 #include "sim/durations.h"
+#include "sim/gradient_sync.h"
 
 namespace tandem::estimate {
 
@@ -15,9 +16,9 @@ using lower::Program;
 using lower::Task;
 using lower::TaskKind;
 
-lower::Part part_of(const Task& task) {
-  if (task.kind == TaskKind::kUpdate) return lower::Part::kUpdate;
-  return task.backward ? lower::Part::kBackward : lower::Part::kForward;
+std::size_t part_of(const Task& task) {
+  if (task.kind == TaskKind::kUpdate) return static_cast<std::size_t>(lower::Part::kUpdate);
+  return static_cast<std::size_t>(task.backward ? lower::Part::kBackward : lower::Part::kForward);
 }
 
 std::size_t kind_of(const Program& program, const Task& task) {
@@ -57,7 +58,11 @@ class Compiler {
   }
 
   Sections run() {
+    const auto& software = machine_.device.software;
     out_.streams = 1 + machine_.levels.size();
+    out_.micro_batch = software.micro_batch.value;
+    out_.step = software.step.value;
+    out_.interference = software.interference;
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) add(t);
     for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
     return std::move(out_);
@@ -76,6 +81,7 @@ class Compiler {
     const auto& where = where_[t];
     auto& part = out_.parts[where.part][where.section];
     TimedTask timed{.duration = durations_.of(t, 0).value,
+                    .dispatch = durations_.dispatch(t, 0).value,
                     .kind = static_cast<std::uint16_t>(kind_of(program_, task)),
                     .stream = stream_of(task),
                     .when = task.when,
@@ -101,7 +107,7 @@ class Compiler {
   // the backward pass.
   [[nodiscard]] bool is_made_in(BufferId b, std::size_t part) const {
     return std::ranges::any_of(uses_[b.index()].writers, [&](const Where& w) {
-      return w.part == part || (part == kUpdatePart && w.part == kBackwardPart);
+      return w.part == part || (part == kUpdatePart && makes_gradients(w.part));
     });
   }
 
@@ -117,13 +123,17 @@ class Compiler {
   // What comes from further away has long been there.
   [[nodiscard]] bool comes_from_neighbour(BufferId b, const Where& where) const {
     const auto& writer = uses_[b.index()].writers.front();
-    if (where.part == kUpdatePart) return writer.part == kBackwardPart;
+    if (where.part == kUpdatePart) return makes_gradients(writer.part);
     return writer.part == where.part && follows(where.section, writer.section, where.part);
   }
 
   // Is the section the next in its part after `other`?
   static bool follows(std::size_t section, std::size_t other, std::size_t part) {
-    return part == kBackwardPart ? section + 1 == other : section == other + 1;
+    return part == kForwardPart ? section == other + 1 : section + 1 == other;
+  }
+
+  static bool makes_gradients(std::size_t part) {
+    return part == kBackwardPart || part == kSynchronize;
   }
 
   // Which slots others wait for.
@@ -156,6 +166,7 @@ class Compiler {
     return machine_.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
   }
 
+  static constexpr auto kForwardPart = static_cast<std::size_t>(lower::Part::kForward);
   static constexpr auto kBackwardPart = static_cast<std::size_t>(lower::Part::kBackward);
   static constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
 
@@ -173,6 +184,10 @@ class Compiler {
 std::string_view kind_name(std::size_t kind) {
   if (kind == 0) return "compute";
   return kind == 1 ? "embedding" : machine::name(static_cast<machine::Step>(kind - 2));
+}
+
+bool Sections::has_tasks(std::size_t part) const {
+  return std::ranges::any_of(parts[part], [](const SectionPart& p) { return !p.tasks.empty(); });
 }
 
 std::vector<Section> sections_of_tasks(const Program& program) {

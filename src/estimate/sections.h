@@ -12,7 +12,10 @@
 
 namespace tandem::estimate {
 
-inline constexpr std::size_t kParts = 3;  // lower::Part
+// Those of lower::Part, and what runs after the backward pass where software does not overlap the
+// summing up of gradients with it.
+inline constexpr std::size_t kParts = 4;
+inline constexpr std::size_t kSynchronize = 3;
 
 // What time is summed up under, in this order: "compute", "embedding", then the collectives.
 inline constexpr std::size_t kKinds = 2 + static_cast<std::size_t>(machine::Step::kHaloReduce) + 1;
@@ -22,6 +25,7 @@ inline constexpr bool computes(std::size_t kind) { return kind < 2; }
 // A task. Its buffers are slots of its section and part: how late each is there.
 struct TimedTask {
   double duration = 0;  // seconds
+  double dispatch = 0;  // of the host, before it
   std::uint16_t kind = 0;
   std::uint16_t stream = 0;
   lower::When when = lower::When::kEach;
@@ -30,7 +34,7 @@ struct TimedTask {
   std::uint16_t writes = 0;
 };
 
-// One part (forward, backward, update) of one section.
+// One part of one section.
 struct SectionPart {
   std::vector<TimedTask> tasks;
   std::vector<std::uint32_t> uses;          // slots
@@ -48,7 +52,10 @@ struct Collective {
 };
 
 struct Sections {
-  std::size_t streams = 1;
+  std::size_t streams = 1;   // compute, and one for each level
+  double micro_batch = 0;    // machine::Software's waits
+  double step = 0;
+  double interference = 0;
   std::array<std::array<SectionPart, kSections>, kParts> parts;
   std::vector<Collective> collectives;
   std::array<double, kSections> model_flops{};  // of all devices and micro-batches
@@ -56,6 +63,7 @@ struct Sections {
   [[nodiscard]] const SectionPart& part(lower::Part p, Section s) const {
     return parts[static_cast<std::size_t>(p)][static_cast<std::size_t>(s)];
   }
+  [[nodiscard]] bool has_tasks(std::size_t part) const;
 };
 
 // By task of a folded network's program.

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "estimate/sections.h"
+#include "sim/beside.h"
 
 namespace tandem::estimate {
 
 // How many of each section a stage has.
 using SectionCounts = std::array<std::int64_t, kSections>;
 
-// When the streams are free, in seconds.
+// When the streams are free, in seconds; the last is the host, that dispatches tasks.
 using Streams = std::vector<double>;
 
 class StageTimer {
@@ -23,19 +24,30 @@ class StageTimer {
   // is. Where there is one micro-batch it is first and last.
   double run(lower::Part part, bool first, bool last, double input, Streams& streams);
 
-  // After the backward pass of the last micro-batch.
+  // After the backward pass of the last micro-batch: what sums up gradients then, and updates.
+  void synchronize(Streams& streams);
   void update(Streams& streams);
 
-  [[nodiscard]] Streams idle() const { return Streams(sections_.streams); }
+  [[nodiscard]] Streams idle() const { return Streams(sections_.streams + 1); }
 
  private:
-  double run_section(const SectionPart& part, bool first, bool last, double input,
-                     Streams& streams);
-  double run_alike(lower::Part part, std::size_t section, bool first, bool last, double input,
-                   Streams& streams);
+  // When a micro-batch comes in.
+  struct Turn {
+    std::size_t part = 0;
+    bool first = true;
+    bool last = true;
+  };
+
+  double run_section(const SectionPart& part, const Turn& turn, double input, Streams& streams);
+  double run_alike(std::size_t section, const Turn& turn, double input, Streams& streams);
+  void go_on(std::size_t section, const Turn& turn, std::int64_t layers,
+             const std::vector<double>& each, Streams& streams);
+  void occupy(std::uint16_t stream, double start, double end, Streams& streams);
+  void wait(double time, Streams& streams) const;
 
   const Sections& sections_;
   SectionCounts counts_;
+  sim::Beside beside_;
   std::vector<double> ready_;                           // by slot, of the section that runs
   double gradients_ = 0;                                // when those of the last section run are
   std::array<std::vector<double>, kSections> reduced_;  // the same, by section and layer

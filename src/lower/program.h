@@ -50,6 +50,9 @@ struct Buffer {
   double density = 1;  // TensorType's
   // One for every micro-batch, from its first write to its last read; else one for the step.
   bool each = false;
+  bool is_mask = false;   // of what stayed, not numbers: a byte for every element
+  bool reserved = false;  // has its place from the first task of the step to the last
+  Bytes shared = {};      // what of it lies in another buffer that is there all the while
   // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.
   std::optional<std::int64_t> sparse_elements = {};
   // By dimension, where devices hold not their shards but windows of the tensor.
@@ -59,19 +62,22 @@ struct Buffer {
   machine::DigitMask ring = 0;
   std::int64_t turned = 0;
 
+
   [[nodiscard]] bool is_persistent() const {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
   }
   [[nodiscard]] Bytes bytes() const {
-    return density * static_cast<double>(sparse_elements.value_or(shard.count())) * size_of(dtype);
+    return density * static_cast<double>(sparse_elements.value_or(shard.count())) *
+           (is_mask ? Bytes{1} : size_of(dtype));
   }
 };
 
 enum class TaskKind : std::uint8_t {
   kForward,   // reads operands; writes the result
   kSeed,      // writes the loss's gradient: 1 on every summand of replica 0, else 0
-  kBackward,  // reads the operands it needs (kNone for others), then the result's gradient; writes
-              // the gradients of `operands`
+  kBackward,  // reads the operands it needs (kNone for others), or the result where the gradient is
+              // made from that (ops/signature.h), then the result's gradient; writes the gradients
+              // of `operands`
   kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step; or
               // in windows for the operand of an operator, and its gradient back in shards. Of
               // gradients in a bucket it reads and writes several, each with the step that its
@@ -81,9 +87,11 @@ enum class TaskKind : std::uint8_t {
   kJoin,      // reads tensors, of which a device has one; writes it as a partial sum; moves nothing
   kAccumulate,  // adds the second buffer read to the first, which it writes
   kCollect,     // adds a micro-batch's summand to the sum over all of them, which it writes
-  kUpdate,      // reads a weight, its gradient and its state; writes weight and state. It reads the
-                // other version of a weight that has two
+  kUpdate,      // reads a weight, its gradient and its state, a master copy last; writes weight and
+                // state. It reads the other version of a weight that has two
 };
+
+inline constexpr BufferId kNoBuffer{std::uint32_t{0xffffffff}};
 
 // In which micro-batches a task runs.
 enum class When : std::uint8_t { kEach, kFirst, kLast };
@@ -100,6 +108,9 @@ struct Task {
   When when = When::kEach;
   bool remade = false;  // runs a second time, for the backward pass
   std::uint16_t stage = 0;
+  // Of an operator that keeps_mask: what it drew. It takes memory; but who draws the same numbers
+  // again need not read it.
+  BufferId mask = kNoBuffer;
   std::vector<BufferId> reads;
   std::vector<BufferId> writes;
   // kBackward: which operand each written gradient belongs to.
@@ -148,7 +159,7 @@ struct Program {
     return schedule.is_delayed() && !b.each && !of_one_step ? 2 : 1;
   }
 
-  static constexpr BufferId kNone{std::uint32_t{0xffffffff}};
+  static constexpr BufferId kNone = kNoBuffer;
 };
 
 // Devices differ in what they do by their coordinates in these digits: those of the pipeline, and

@@ -44,8 +44,10 @@ struct Signature {
   InputMask added_inputs = 0;             // operands to whose gradient the result's is handed on
   std::optional<Contraction> contraction;
   bool elementwise = false;      // reads every operand at the result's own index, or broadcasts it
-  InputMask backward_reads = 0;  // operands whose values the backward pass needs
-  Flops flops;                   // of one forward evaluation
+  InputMask backward_reads = 0;           // operands whose values the backward pass needs
+  // The operand's gradient, of the result and the result's gradient: what is needed instead.
+  std::optional<term::BoundTerm> gradient_from_result = {};
+  Flops flops;                            // of one forward evaluation
 };
 
 // Of a compute operator. Throws UserError (without a place) when the operands do not fit.

@@ -26,25 +26,30 @@ std::vector<bool> gradient_syncs(const Program& program) {
   return out;
 }
 
+std::vector<bool> after_backward(const Program& program) {
+  const auto syncs = gradient_syncs(program);
+  std::vector<bool> late(program.buffers.size());
+  std::vector<bool> out(program.tasks.size());
+  for (const auto& segment : program.segments) {
+    if (segment.part != Part::kBackward) continue;
+    for (auto t : segment.tasks) {
+      const auto& task = program.tasks[t];
+      out[t] = syncs[t] || std::ranges::any_of(task.reads, [&](lower::BufferId b) {
+                 return b != Program::kNone && late[b.index()];
+               });
+      if (!out[t]) continue;
+      for (auto b : task.writes) late[b.index()] = true;
+    }
+  }
+  return out;
+}
+
 std::vector<std::vector<std::uint32_t>> task_order(const Program& program, bool overlap) {
   std::vector<std::vector<std::uint32_t>> out;
   for (const auto& segment : program.segments) out.push_back(segment.tasks);
   if (overlap) return out;
-  const auto syncs = gradient_syncs(program);
-  for (std::size_t s = 0; s < out.size(); ++s) {
-    if (program.segments[s].part != Part::kBackward) continue;
-    std::vector<bool> late(program.buffers.size());
-    std::ranges::stable_partition(out[s], [&](std::uint32_t t) {
-      const auto& task = program.tasks[t];
-      const bool waits = syncs[t] || std::ranges::any_of(task.reads, [&](lower::BufferId b) {
-                           return b != Program::kNone && late[b.index()];
-                         });
-      if (waits) {
-        for (auto b : task.writes) late[b.index()] = true;
-      }
-      return !waits;
-    });
-  }
+  const auto late = after_backward(program);
+  for (auto& tasks : out) std::ranges::stable_partition(tasks, [&](auto t) { return !late[t]; });
   return out;
 }
 

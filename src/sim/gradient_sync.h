@@ -8,9 +8,13 @@
 
 namespace tandem::sim {
 
-// By segment, its tasks in the order in which they are run. Without overlap, moves of weights'
-// gradients and what reads their results stand at the end of a backward segment.
+// By segment, its tasks in the order in which they are run. Without overlap what is after_backward
+// stands at the end of a backward segment.
 std::vector<std::vector<std::uint32_t>> task_order(const lower::Program& program, bool overlap);
+
+// By task: without overlap, does it run after the backward pass? Moves of weights' gradients, and
+// what reads their results.
+std::vector<bool> after_backward(const lower::Program& program);
 
 // By task: does it synchronize the gradient of a weight?
 std::vector<bool> gradient_syncs(const lower::Program& program);
