@@ -49,10 +49,16 @@ void Job::add_flags(CLI::App& command) {
   command.add_option("--batch", batch, "global batch; default: the published one")
       ->check(kPositive);
   command.add_option("--optimizer", optimizer, "default: the published one")
-      ->check(CLI::IsMember({"sgd", "adam"}));
+      ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
   command.add_option("--dtype", dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))
       ->capture_default_str();
+  command.add_option("--master", master,
+                     "the copy of 16-bit weights that is updated: fp32 (default) or none")
+      ->check(CLI::IsMember({"fp32", "none"}));
+  command.add_option("--grad-dtype", grad_dtype,
+                     "what gradients of 16-bit weights are added up in: fp32, or as --dtype")
+      ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   add_stale_flag(command, stale_weights);
 }
 
@@ -137,6 +143,28 @@ void check_is_model(const graph::Graph& graph, const std::string& model) {
 
 namespace {
 
+// In a comparison all train in the same types.
+plan::Precision precision_of(const Job& job, DType dtype) {
+  if (!is_half(dtype)) {
+    const auto fail = [&](const char* flag, const std::string& value) {
+      throw UserError("flag", flag,
+                      fmt::format("is {} and weights are in {}", value, name(dtype)),
+                      "it is for --dtype bf16 or fp16");
+    };
+    if (job.master == "fp32") fail("--master", job.master);
+    if (!job.grad_dtype.empty() && job.grad_dtype != name(dtype)) {
+      fail("--grad-dtype", job.grad_dtype);
+    }
+    return {};
+  }
+  if (!job.grad_dtype.empty() && job.grad_dtype != "fp32" && job.grad_dtype != name(dtype)) {
+    throw UserError("flag", "--grad-dtype",
+                    fmt::format("is {} and weights are in {}", job.grad_dtype, name(dtype)),
+                    fmt::format("fp32 or {}", name(dtype)));
+  }
+  return {.master = job.master != "none", .wide_gradients = job.grad_dtype == "fp32"};
+}
+
 Setup resolve_with(const Job& job,
                    std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
   auto model = load_model(job.model_text);
@@ -149,14 +177,15 @@ Setup resolve_with(const Job& job,
   check_is_model(graph, model.text);
   check_has_loss(graph, model.text);
   search::Options options;
-  const bool adam = job.optimizer.empty() ? model.spec->adam : job.optimizer == "adam";
-  options.optimizer = adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
+  const auto published = model.spec->adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
+  options.optimizer = plan::parse_optimizer(job.optimizer).value_or(published);
+  options.precision = precision_of(job, dtype);
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   show_progress(options);
   return {std::move(model), std::move(machine), std::move(digits), batch, dtype, std::move(graph),
-          options};
+          options, job.grad_dtype.empty()};
 }
 
 }  // namespace
@@ -178,8 +207,12 @@ Setup resolve_for_training(const Job& job) {
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
   const auto limits = search::memory_limits(setup.machine, setup.options);
   std::optional<search::Costed> best;
-  for (const auto& s :
+  for (auto& s :
        strategies::named_strategies(name, setup.graph, setup.digits, setup.options.semantics)) {
+    s.schedule.precision = setup.options.precision;
+    if (setup.usual_gradients && name != "best_baseline" && is_half(setup.dtype)) {
+      s.schedule.precision.wide_gradients = usual_precision(s.setting.family).wide_gradients;
+    }
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
                                        setup.options.optimizer, limits);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);
@@ -228,6 +261,11 @@ Json echo(const plan::Plan& plan) {
     // A plan may be of a graph that no built-in model makes; it has no sequence length to tell.
   }
   out["dtype"] = name(plan.dtype);
+  if (is_half(plan.dtype)) {
+    const auto& precision = plan.mapped.schedule.precision;
+    out["master"] = precision.master ? "fp32" : "none";
+    out["grad_dtype"] = name(precision.gradient(plan.dtype));
+  }
   out["optimizer"] = name(plan.optimizer);
   out["strategy"] = plan.strategy;
   out["semantics"] = name(plan.mapped.schedule.semantics);

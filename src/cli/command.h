@@ -41,11 +41,13 @@ struct Job {
   std::int64_t batch = 0;  // 0: the published batch
   std::string optimizer;   // empty: the published optimizer
   std::string dtype = "fp32";
+  std::string master;      // of 16-bit weights: fp32 or none; empty: fp32
+  std::string grad_dtype;  // fp32 or dtype; empty: as a strategy has it, dtype in a comparison
   std::string memory;  // empty: the device's, less its reserve
   std::string dims;    // empty: all
   bool stale_weights = false;
 
-  // MODEL, --machine, --batch, --optimizer, --dtype, --stale-weights.
+  // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
   // --memory, --dims.
   void add_search_flags(CLI::App& command);
@@ -69,6 +71,7 @@ struct Setup {
   DType dtype;
   graph::Graph graph;
   search::Options options;
+  bool usual_gradients = false;  // of the type that a strategy usually has them in
 };
 Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.

@@ -201,6 +201,8 @@ void show(const Flags& flags) {
                 .batch = flags.batch,
                 .optimizer = flags.optimizer,
                 .dtype = flags.dtype.empty() ? "fp32" : flags.dtype,
+                .master = {},
+                .grad_dtype = {},
                 .memory = {},
                 .dims = {},
                 .stale_weights = flags.stale_weights};
@@ -238,7 +240,7 @@ void add_show(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--strategy", flags->strategy,
                       "dp, megatron:tp=N, ... (docs/strategies.md); default, with --machine: dp");
   command->add_option("--optimizer", flags->optimizer, "default: the published one")
-      ->check(CLI::IsMember({"sgd", "adam"}));
+      ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
   add_stale_flag(*command, flags->stale_weights);
   command->add_flag("--text", flags->text, "the graph's text, which parses back");
   command->add_flag("--dot", flags->dot, "for Graphviz: tandem show mlp --dot | dot -Tsvg");

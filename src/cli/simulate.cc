@@ -87,7 +87,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   flags->madmax.add_flags(*command);
   command->callback([flags, command] {
     for (const char* flag :
-         {"--batch", "--optimizer", "--dtype", "--strategy", "--stale-weights"}) {
+         {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype", "--strategy", "--stale-weights"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     run(*flags);

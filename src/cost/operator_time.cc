@@ -162,13 +162,15 @@ std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
   return std::min(indices.count() * table[table.rank() - 1], table.count());
 }
 
-Work update_work(Bytes weight, Bytes gradient, std::size_t states, DType dtype,
-                 const machine::Software& software) {
-  const Bytes touched = std::min(weight, gradient);
-  Work out{.flops = {}, .bytes = touched * (3 + 2 * static_cast<double>(states))};
-  if (software.update_bytes > Bytes{}) {
-    out.bytes = touched / size_of(dtype) * software.update_bytes;
-  }
+Work update_work(double elements, DType weight, plan::Optimizer optimizer,
+                 const plan::Precision& precision, const machine::Software& software) {
+  const auto states = static_cast<double>(plan::states(optimizer));
+  const bool master = precision.has_master(weight);
+  const Bytes state = size_of(precision.state(weight));
+  const Bytes updated = master ? 2 * state + size_of(weight) : 2 * size_of(weight);
+  const Bytes each = updated + 2 * states * state + size_of(precision.gradient(weight));
+  const bool said = software.update_bytes > Bytes{};
+  Work out{.flops = {}, .bytes = elements * (said ? software.update_bytes : each)};
   if (software.fusion == machine::Fusion::kElementwise) out.kernels = 0;
   return out;
 }

@@ -11,6 +11,7 @@
 #include "machine/layout.h"
 #include "machine/machine.h"
 #include "ops/signature.h"
+#include "plan/plan.h"
 #include "tensor/tensor_type.h"
 
 namespace tandem::cost {
@@ -47,11 +48,12 @@ Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
 // The elements of a table's gradient that these indices can touch.
 std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
 
-// Weight and state read and written, the gradient read. Where the gradient is row-sparse only its
-// rows of the weight are touched. Software may say itself how many bytes a parameter takes; where
-// it fuses, one kernel updates all weights.
-Work update_work(Bytes weight, Bytes gradient, std::size_t states, DType dtype,
-                 const machine::Software& software);
+// An update of so many elements of a weight: those of the gradient, where it is row-sparse. Weight
+// and state are read and written, the gradient is read; where there is a master copy that is read
+// and written, and the weight only written. Software may say itself how many bytes a parameter
+// takes; where it fuses, one kernel updates all weights.
+Work update_work(double elements, DType weight, plan::Optimizer optimizer,
+                 const plan::Precision& precision, const machine::Software& software);
 
 // A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of
 // a narrower one.

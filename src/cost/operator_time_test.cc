@@ -172,14 +172,33 @@ TEST(TaskTime, AttentionHasItsOwnRates) {
 
 TEST(UpdateWork, IsWhatTheSoftwareSays) {
   machine::Software software;
-  const auto plain = update_work(Bytes{400}, Bytes{400}, 2, DType::kFp32, software);
+  const auto plain = update_work(100, DType::kFp32, plan::Optimizer::kAdam, {}, software);
   EXPECT_EQ(plain.bytes, Bytes{7 * 400});
   EXPECT_EQ(plain.kernels, 1);
   software.update_bytes = Bytes{34};
   software.fusion = machine::Fusion::kElementwise;
-  const auto said = update_work(Bytes{400}, Bytes{200}, 2, DType::kFp32, software);
+  const auto said = update_work(50, DType::kFp32, plan::Optimizer::kAdam, {}, software);
   EXPECT_EQ(said.bytes, Bytes{50 * 34});
   EXPECT_EQ(said.kernels, 0);
+}
+
+// Bytes an element: read the gradient and the state, write the state, and the weight unless a
+// master copy is read in its place.
+TEST(UpdateWork, FollowsOptimizerAndPrecision) {
+  using plan::Optimizer;
+  const auto update_bytes = [](double elements, DType dtype, Optimizer optimizer,
+                               const plan::Precision& precision) {
+    return update_work(elements, dtype, optimizer, precision, {}).bytes;
+  };
+  constexpr plan::Precision kMixed = {.master = true, .wide_gradients = false};
+  constexpr plan::Precision kWide = {.master = true, .wide_gradients = true};
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kSgd, {}), Bytes{10 * 12});
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kMomentum, {}), Bytes{10 * 20});
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kAdam, {}), Bytes{10 * 28});
+  EXPECT_EQ(update_bytes(10, DType::kFp32, Optimizer::kAdam, kWide), Bytes{10 * 28});
+  EXPECT_EQ(update_bytes(10, DType::kBf16, Optimizer::kAdam, {}), Bytes{10 * 14});
+  EXPECT_EQ(update_bytes(10, DType::kBf16, Optimizer::kAdam, kMixed), Bytes{10 * (2 + 16 + 8 + 2)});
+  EXPECT_EQ(update_bytes(10, DType::kBf16, Optimizer::kAdam, kWide), Bytes{10 * (4 + 16 + 8 + 2)});
 }
 
 TEST(OperatorTimeDeathTest, SourcesHaveNoTask) {

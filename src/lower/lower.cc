@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <tuple>
 
 #include "lower/buckets.h"
@@ -35,6 +36,7 @@ class Lowering {
         consumers_(mapped.pcg.consumers()),
         wants_gradient_(graph::needs_gradient(mapped.pcg)),
         remade_(mapped.pcg.size(), Program::kNone),
+        mask_(mapped.pcg.size(), Program::kNone),
         program_{.pcg = mapped.pcg,
                  .digits = digits,
                  .optimizer = optimizer,
@@ -44,7 +46,9 @@ class Lowering {
                  .tasks = {},
                  .segments = {},
                  .tensor = std::vector<BufferId>(mapped.pcg.size(), Program::kNone),
-                 .loss = {}} {}
+                 .loss = {}} {
+    find_parameters();
+  }
 
   Program run() {
     const NodeId loss = pcg_.outputs()[0];
@@ -70,6 +74,18 @@ class Lowering {
   }
 
  private:
+  // What depends on weights alone.
+  void find_parameters() {
+    is_parameter_.resize(pcg_.size());
+    for (auto id : pcg_.ids()) {
+      const auto inputs = pcg_.inputs(id);
+      is_parameter_[id.index()] =
+          is_weight(pcg_.node(id)) ||
+          (!inputs.empty() &&
+           std::ranges::all_of(inputs, [&](NodeId i) { return is_parameter_[i.index()]; }));
+    }
+  }
+
   // --- Forward ---------------------------------------------------------------------------------
 
   // Inside a chain of parallelization operators only the last has a tensor.
@@ -125,8 +141,23 @@ class Lowering {
       task.reads.push_back(joins ? tensor
                                  : in_windows(tensor, id, i, {stage_of(id), again, again}));
     }
+    if (pcg_.node(id).op.spec().keeps_mask && is_for_backward(id, again)) {
+      task.keeps.push_back(mask_[id.index()] = add_mask(id));
+    }
     add(std::move(task));
     return out;
+  }
+
+  // Does the backward pass keep what this run of the operator draws?
+  bool is_for_backward(NodeId id, bool again) const {
+    return program_.phase == Phase::kTraining && wants_gradient_[id.index()] &&
+           again == is_remade(id);
+  }
+
+  BufferId add_mask(NodeId id) {
+    const auto mask = add_buffer(BufferKind::kActivation, id, layout_of(id));
+    program_.buffers[mask.index()].is_mask = true;
+    return mask;
   }
 
   BufferId move_along_chain(NodeId id, bool again) {
@@ -174,6 +205,7 @@ class Lowering {
       g = collect(g, here);
       wanted.set(0, DigitRole::kReplica);
     }
+    if (is_weight(pcg_.node(start))) reserve(g);
     add_gradient(start, move(g, wanted, id, here, stage_of(start)));
   }
 
@@ -192,11 +224,8 @@ class Lowering {
               .stage = stage_of(id),
               .reads = {},
               .writes = {}};
-    const auto kept = signature_of(pcg_, id).backward_reads;
     const auto inputs = pcg_.inputs(id);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      task.reads.push_back(((kept >> i) & 1U) != 0 ? kept_operand(id, i) : Program::kNone);
-    }
+    read_what_is_kept(id, task);
     task.reads.push_back(g);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!wants_gradient_[inputs[i].index()]) continue;
@@ -214,6 +243,30 @@ class Lowering {
     for (std::size_t w = 0; w < written.size(); ++w) {
       add_gradient(inputs[operands[w]], in_shards(written[w], {stage_of(id), true, false}));
     }
+  }
+
+  void read_what_is_kept(NodeId id, Task& task) {
+    if (const auto mask = mask_[id.index()]; mask != Program::kNone) task.keeps.push_back(mask);
+    const auto& signature = signature_of(pcg_, id);
+    if (signature.gradient_from_result) {
+      if (is_remade(id)) remake(id);
+      task.reads.push_back(tensor_for(id, id, true));
+      return;
+    }
+    for (std::size_t i = 0; i < pcg_.inputs(id).size(); ++i) {
+      const bool is_kept = ((signature.backward_reads >> i) & 1U) != 0;
+      task.reads.push_back(is_kept ? kept_operand(id, i) : Program::kNone);
+    }
+  }
+
+  // A gradient of a weight, whole, has its place all through the step where it is of a wider type
+  // than the backward pass (as Megatron has it) or is kept whole (ZeRO-1). Sums over devices are
+  // then made in that place.
+  void reserve(BufferId g) {
+    auto& buffer = program_.buffers[g.index()];
+    if (is_summand(g) || buffer.shared > Bytes{}) return;
+    const bool wide = buffer.dtype != pcg_.node(buffer.node).type.dtype;
+    buffer.reserved = wide || program_.schedule.whole_gradients;
   }
 
   void add_gradient(NodeId id, BufferId g) {
@@ -249,9 +302,14 @@ class Lowering {
               .stage = here.stage,
               .reads = {weight},
               .writes = {weight}};
+    reserve(g);
     task.reads.push_back(move(g, layout_of(id), id, here, here.stage));
-    for (std::size_t s = 0; s < states(program_.optimizer); ++s) {
+    const auto& precision = program_.schedule.precision;
+    const auto dtype = pcg_.node(id).type.dtype;
+    const auto count = states(program_.optimizer) + (precision.has_master(dtype) ? 1 : 0);
+    for (std::size_t s = 0; s < count; ++s) {
       const auto state = add_buffer(BufferKind::kState, id, layout_of(id));
+      program_.buffers[state.index()].dtype = precision.state(dtype);
       task.reads.push_back(state);
       task.writes.push_back(state);
     }
@@ -379,12 +437,16 @@ class Lowering {
     const auto shape = parallel_shape(layout, type.shape.sizes, program_.digits);
     CHECK(shape.has_value(), pcg_.node(node).name, to_text(layout));
     const bool differs = has_time() && layout[0] != DigitRole::kReplica;
+    const bool sums_up =
+        kind == BufferKind::kGradient && is_parameter_[node.index()] && !is_summand(layout);
     program_.buffers.push_back({.kind = kind,
                                 .node = node,
                                 .layout = layout,
                                 .sizes = type.shape.sizes,
                                 .shard = shape->shard(),
-                                .dtype = type.dtype,
+                                .dtype = sums_up
+                                             ? program_.schedule.precision.gradient(type.dtype)
+                                             : type.dtype,
                                 .density = type.density,
                                 .each = has_time() && (differs || each_)});
     return BufferId(program_.buffers.size() - 1);
@@ -492,7 +554,23 @@ class Lowering {
   BufferId moved(BufferId from, const machine::ReshardStep& step, Place place) {
     const auto kind =
         place.backward && !place.remade ? BufferKind::kGradient : BufferKind::kActivation;
-    return add_buffer(kind, NodeId(program_.buffer(from).node), step.after);
+    const auto to = add_buffer(kind, NodeId(program_.buffer(from).node), step.after);
+    const auto& origin = program_.buffer(from);
+    auto& made = program_.buffers[to.index()];
+    if (origin.reserved || (kind == BufferKind::kGradient && origin.shared > Bytes{})) {
+      made.shared = made.bytes();
+    } else if (origin.kind == BufferKind::kWeight && step.kind == machine::Step::kAllGather &&
+               is_gathered_once(place) && !lies_inside_.contains(from)) {
+      lies_inside_.insert(from);
+      made.shared = origin.bytes();
+    }
+    return to;
+  }
+
+  // What is gathered for a whole step is gathered around the device's own shard.
+  bool is_gathered_once(Place place) const {
+    return program_.phase == Phase::kTraining && !program_.schedule.is_delayed() && !each_ &&
+           !place.remade;
   }
 
   void cut_into_segments() {
@@ -518,8 +596,11 @@ class Lowering {
   std::vector<bool> wants_gradient_;
   std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
   std::vector<BufferId> remade_;    // by node: what the backward pass reads, where it is known
+  std::vector<BufferId> mask_;      // by node: what stayed, of the run that the backward pass is for
+  std::vector<bool> is_parameter_;  // by node
   // Shards, the stage that reads them, and their windows.
   std::vector<std::tuple<BufferId, std::uint16_t, BufferId>> windowed_;
+  std::set<BufferId> lies_inside_;  // weights that lie in what is gathered around them
   bool each_ = false;  // buffers made now are there for one micro-batch
   std::vector<Task> updates_;
   Program program_;

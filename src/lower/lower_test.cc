@@ -369,6 +369,62 @@ TEST(Lower, AdamKeepsTwoStatesPerWeight) {
   EXPECT_EQ(bytes_of(adam, BufferKind::kState), 2 * bytes_of(sgd, BufferKind::kWeight));
 }
 
+// Weight and velocity after two steps, against the gradients that steps of SGD have at those
+// weights: momentum's first step is one of SGD, and its second has the gradient of the first's
+// weights.
+TEST(Lower, MomentumKeepsAVelocity) {
+  const auto digits = digits_of({2});
+  const auto model = small_mlp();
+  const auto choices = megatron(model, digits);
+  const auto sgd = lowered(model, digits, choices);
+  const auto momentum = lowered(model, digits, choices, Optimizer::kMomentum);
+  EXPECT_EQ(bytes_of(momentum, BufferKind::kState), bytes_of(sgd, BufferKind::kWeight));
+  const Field rate(3);
+  const Field decay = term::Numbers<Field>::from(plan::kVelocityKept);
+  const auto feed = [](const Program& program) {
+    return [&program](graph::NodeId id, std::int64_t step) {
+      return graph::feed_values<Field>(program.pcg, 5, static_cast<std::uint64_t>(step))(id);
+    };
+  };
+  const auto after = [&](const Program& program, std::int64_t steps) {
+    return step_result(program, run_steps<Field>(program, feed(program), steps, rate));
+  };
+  const auto first = after(sgd, 1);
+  const auto second = after(sgd, 2);
+  EXPECT_EQ(after(momentum, 1).weights, first.weights);
+  for (const auto& [name, weight] : after(momentum, 2).weights) {
+    auto expected = second.weights.at(name);
+    for (std::size_t i = 0; i < expected.data.size(); ++i) {
+      expected.data[i] += Field(0) - rate * decay * first.gradients.at(name).data[i];
+    }
+    EXPECT_EQ(weight, expected) << name;
+  }
+}
+
+// What is kept beside 16-bit weights changes no value.
+TEST(Lower, MixedPrecisionIsTheSameStep) {
+  for (const char* dtype : {"fp16", "bf16"}) {
+    const auto digits = digits_of({2});
+    const auto model = graph::parse_graph(fmt::format(
+        "graph g\n%x = input() shape=[4, 8] dtype={0}\n%t = input() shape=[4, 6] dtype={0}\n"
+        "%w = weight() shape=[6, 8] dtype={0}\n%y = linear(%x, %w)\n%r = relu(%y)\n"
+        "%loss = mse(%r, %t)\nreturn %loss\n",
+        dtype));
+    plan::Schedule schedule;
+    schedule.precision = {.master = true, .wide_gradients = true};
+    const auto choices = named_choices(model, digits, {{"y", "d0"}, {"r", "d0"}, {"loss", "d0"}});
+    const auto program = lower(parallelize(model, digits, choices, schedule), digits,
+                               Optimizer::kSgd);
+    expect_same_step(model, program, 11);
+    for (const auto& b : program.buffers) {
+      const bool is_wide = b.kind == BufferKind::kState ||
+                           (b.kind == BufferKind::kGradient && b.sizes == Shape{6, 8});
+      EXPECT_EQ(b.dtype == DType::kFp32, is_wide) << program.pcg.node(b.node).name;
+    }
+    EXPECT_EQ(bytes_of(program, BufferKind::kState), 4 * 6 * 8);
+  }
+}
+
 TEST(Lower, InferenceHasOnlyForwardTasks) {
   const auto digits = digits_of({2});
   const auto model = graph::parse_graph(

@@ -59,19 +59,25 @@ struct Buffer {
   machine::DigitMask ring = 0;
   std::int64_t turned = 0;
 
+  bool is_mask = false;  // of what stayed, not numbers: a byte for every element
+  bool reserved = false;  // has its place from the first task of the step to the last
+  Bytes shared = {};      // what of it lies in another buffer that is there all the while
+
   [[nodiscard]] bool is_persistent() const {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
   }
   [[nodiscard]] Bytes bytes() const {
-    return density * static_cast<double>(sparse_elements.value_or(shard.count())) * size_of(dtype);
+    return density * static_cast<double>(sparse_elements.value_or(shard.count())) *
+           (is_mask ? Bytes{1} : size_of(dtype));
   }
 };
 
 enum class TaskKind : std::uint8_t {
   kForward,   // reads operands; writes the result
   kSeed,      // writes the loss's gradient: 1 on every summand of replica 0, else 0
-  kBackward,  // reads the operands it needs (kNone for others), then the result's gradient; writes
-              // the gradients of `operands`
+  kBackward,  // reads the operands it needs (kNone for others), or the result where the gradient is
+              // made from that (ops/signature.h), then the result's gradient; writes the gradients
+              // of `operands`
   kMove,      // reads one buffer, writes the same tensor in another layout: one reshard step; or
               // in windows for the operand of an operator, and its gradient back in shards. Of
               // gradients in a bucket it reads and writes several, each with the step that its
@@ -81,8 +87,8 @@ enum class TaskKind : std::uint8_t {
   kJoin,      // reads tensors, of which a device has one; writes it as a partial sum; moves nothing
   kAccumulate,  // adds the second buffer read to the first, which it writes
   kCollect,     // adds a micro-batch's summand to the sum over all of them, which it writes
-  kUpdate,      // reads a weight, its gradient and its state; writes weight and state. It reads the
-                // other version of a weight that has two
+  kUpdate,      // reads a weight, its gradient and its state, a master copy last; writes weight and
+                // state. It reads the other version of a weight that has two
 };
 
 // In which micro-batches a task runs.
@@ -102,6 +108,8 @@ struct Task {
   std::uint16_t stage = 0;
   std::vector<BufferId> reads;
   std::vector<BufferId> writes;
+  // Neither: the random numbers drawn, which nobody need keep to draw them again. It takes memory.
+  std::vector<BufferId> keeps = {};
   // kBackward: which operand each written gradient belongs to.
   std::vector<std::size_t> operands = {};
   std::size_t peer = 0;  // kReceive

@@ -390,6 +390,7 @@ class Interpreter {
 
   void backward(const Task& task) {
     const Operator op = operator_of(task.node);
+    if (op.signature->gradient_from_result) return backward_from_result(task, op);
     for_each_holder(op.output, [&](std::int64_t device) {
       std::vector<Dense<T>*> gradients(op.inputs.size(), nullptr);
       std::vector<BufferId> blocks(task.reads.begin(), task.reads.end() - 1);
@@ -420,6 +421,20 @@ class Interpreter {
       }
       term::Evaluation<T>(op.signature->meaning, parts, std::move(operands))
           .backward(op.signature->map.output, *gradient, std::move(gradients));
+    });
+  }
+
+  void backward_from_result(const Task& task, const Operator& op) {
+    const auto& result = op.signature->map.output;
+    for_each_holder(op.output, [&](std::int64_t device) {
+      std::vector<term::Operand<T>> operands;
+      for (auto b : task.reads) {
+        operands.push_back(operand(shard(b, device), term::shape_of(result), b, device));
+      }
+      slot(task.writes[0], device) =
+          term::Evaluation<T>(*op.signature->gradient_from_result, ranges(op, task, device),
+                              std::move(operands))
+              .forward(op.signature->map.inputs[0]);
     });
   }
 
@@ -464,13 +479,26 @@ class Interpreter {
     });
   }
 
+  // Of a device, after this step's gradient. It starts at 0.
+  const Dense<T>& velocity(const Task& task, std::int64_t device) {
+    const auto& gradient = shard(task.reads[1], device);
+    auto& kept = slot(task.reads[2], device);
+    if (kept.data.empty()) kept = Dense<T>(gradient.shape);
+    const T decay = term::Numbers<T>::from(plan::kVelocityKept);
+    for (std::size_t i = 0; i < kept.data.size(); ++i) {
+      kept.data[i] = decay * kept.data[i] + gradient.data[i];
+    }
+    return kept;
+  }
+
   void update(const Task& task) {
-    if (program_.optimizer != plan::Optimizer::kSgd) return;
+    if (program_.optimizer == plan::Optimizer::kAdam) return;
     const auto& layout = program_.buffer(task.writes[0]).layout;
     CHECK(task.reads[0] == task.writes[0] && layout == program_.buffer(task.reads[1]).layout);
     const T factor = term::Numbers<T>::from_index(-1) * learning_rate_;
+    const bool has_velocity = program_.optimizer == plan::Optimizer::kMomentum;
     for_each_holder(layout, [&](std::int64_t device) {
-      const auto& gradient = shard(task.reads[1], device);
+      const auto& gradient = has_velocity ? velocity(task, device) : shard(task.reads[1], device);
       shard(task.reads[0], device);
       auto& weight = slot(task.writes[0], device);
       weight = slot_in(step_read(task, step_), task.reads[0], device);

@@ -112,8 +112,9 @@ NodeId Block::mix(NodeId q, NodeId k, NodeId v, const AttentionOptions& options)
   const auto scores = contract(
       q, k, grouped ? "b (kv g) s d, b kv t d -> b (kv g) s t" : "b h s d, b h t d -> b h s t",
       "scores", scale);
-  const auto weights = add(ops::kSoftmax, ops::Softmax{.axis = -1, .causal = options.causal},
-                           {scores}, "probabilities");
+  auto weights = add(ops::kSoftmax, ops::Softmax{.axis = -1, .causal = options.causal}, {scores},
+                     "probabilities");
+  if (options.dropout) weights = dropout(weights, "probabilities_dropped");
   return contract(
       weights, v,
       grouped ? "b (kv g) s t, b kv t d -> b (kv g) s d" : "b h s t, b h t d -> b h s d", "mixed");
@@ -150,6 +151,12 @@ NodeId Block::feed_forward(NodeId x, const FeedForwardOptions& options) const {
   const auto up = linear(x, options.width, "ffn_up", inside);
   const auto inner = add(ops::kMul, {gate, up}, "ffn_product");
   return linear(inner, width(x), "ffn_down", apart);
+}
+
+NodeId Block::dropout(NodeId x, std::string_view name) const {
+  constexpr double kDropped = 0.1;
+  const auto origin = static_cast<std::int64_t>(hash_text(at(name)) >> 1U);
+  return add(ops::kDropout, ops::Dropout{.p = kDropped, .origin = origin}, {x}, name);
 }
 
 Block::Dispatched Block::dispatch(NodeId x, const ExpertOptions& options) const {
@@ -192,13 +199,17 @@ NodeId Block::transformer_layer(NodeId x, const TransformerOptions& options) con
   const auto after = [&](NodeId v, std::string_view name) {
     return options.norm_first ? v : norm(v, options.norm, name);
   };
-  const auto attended = attention(before(x, "attention_norm"), options.attention);
+  const auto dropped = [&](NodeId v, std::string_view name) {
+    return options.dropout ? dropout(v, name) : v;
+  };
+  const auto attended = dropped(attention(before(x, "attention_norm"), options.attention),
+                                "attention_dropped");
   x = after(add(ops::kAdd, {x, attended}, "attention_sum"), "attention_norm");
   const auto inner = before(x, "ffn_norm");
   const auto fed = options.experts
                        ? mixture_of_experts(inner, options.feed_forward, *options.experts)
                        : feed_forward(inner, options.feed_forward);
-  return after(add(ops::kAdd, {x, fed}, "ffn_sum"), "ffn_norm");
+  return after(add(ops::kAdd, {x, dropped(fed, "ffn_dropped")}, "ffn_sum"), "ffn_norm");
 }
 
 // --- Convolutions -------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ struct AttentionOptions {
   bool bias = false;
   bool causal = false;
   bool fused = false;                    // one `attention` node, not scores, softmax and mix
+  bool dropout = false;                  // of the probabilities, as in training GPT-2 and GPT-3
   std::optional<double> rope_base = {};  // rotary positions
 };
 
@@ -68,6 +69,7 @@ struct TransformerOptions {
   std::optional<ExpertOptions> experts = {};
   NormOptions norm;
   bool norm_first = true;  // else after the residual's sum
+  bool dropout = false;    // of what attention and the feed-forward block add
 };
 
 // Sizes are rows, columns; padding is that, or top, left, bottom, right.
@@ -117,6 +119,9 @@ class Block {
                   double scale = 1) const;
   NodeId reshape(NodeId x, const Shape& shape, std::string_view name) const;
   NodeId concat(const std::vector<NodeId>& parts, std::int64_t axis, std::string_view name) const;
+
+  // A tenth of the elements is dropped, others in every such node.
+  NodeId dropout(NodeId x, std::string_view name) const;
 
   // Dense layers. Weights are "w_NAME" and "b_NAME".
   NodeId linear(NodeId x, std::int64_t width, std::string_view name, Bias bias = Bias::kNone) const;

@@ -57,6 +57,9 @@ struct OpSpec {
   // that keeps no intermediate result makes it again.
   double backward_again = 0;
 
+  // Is a byte for every element kept for the backward pass, as of which elements stayed?
+  bool keeps_mask = false;
+
   // Filled in by define_op from the typed definition.
   AttributeList attributes;  // all of them, with their defaults
   const void* attributes_type = nullptr;
@@ -64,6 +67,9 @@ struct OpSpec {
   std::function<std::string(const void*)> print;
   std::function<std::string(const void*, std::span<const Shape>)> index_text;
   std::function<Term(const void*, std::span<const Shape>)> meaning;
+  // Of an operator with one operand: its gradient as a term of the result, input 0, and the
+  // result's gradient, input 1, where these two say it. Then the operand need not be kept.
+  std::function<Term()> gradient_from_result;
   // Only sources and parallelization operators say their type themselves.
   std::function<TensorType(const void*, std::span<const TensorType>)> type;
   // The element type of the result where it is not that of the real operands.
@@ -136,8 +142,10 @@ struct OpDefinition {
   std::optional<std::size_t> row_sparse_operand = {};
   Pace pace = Pace::kDerived;
   double backward_again = 0;
+  bool keeps_mask = false;
   std::function<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
   std::function<Term(const Attributes&, std::span<const Shape>)> meaning = {};
+  std::function<Term()> gradient_from_result = {};
   std::function<TensorType(const Attributes&, std::span<const TensorType>)> type = {};
   std::function<DType(const Attributes&)> dtype = {};
   std::function<double(const Attributes&)> density = {};
@@ -182,6 +190,8 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   spec.row_sparse_operand = d.row_sparse_operand;
   spec.pace = d.pace;
   spec.backward_again = d.backward_again;
+  spec.keeps_mask = d.keeps_mask;
+  spec.gradient_from_result = d.gradient_from_result;
   spec.attributes = field_values(Attributes{});
   spec.attributes_type = &kAttributesType<Attributes>;
   spec.parse = [name = d.name](const AttributeList& list) {

@@ -120,6 +120,13 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   out.added_inputs = term::added_inputs(out.meaning);
   out.contraction = contraction_of(out.map);
   out.elementwise = is_elementwise(out.map, out.meaning);
+  if (const auto& from_result = op.spec().gradient_from_result) {
+    CHECK(inputs.size() == 1, op.name());
+    auto map = out.map;
+    map.inputs = {out.map.output, out.map.output};
+    map.output = out.map.inputs[0];
+    out.gradient_from_result = term::bind(from_result(), map);
+  }
   out.partial_inputs = partial_inputs(out.meaning, inputs.size());
   out.flops =
       op.spec().flops(op.raw(), inputs).value_or(term::count_operations(out.meaning, out.map));

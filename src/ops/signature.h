@@ -45,6 +45,8 @@ struct Signature {
   std::optional<Contraction> contraction;
   bool elementwise = false;      // reads every operand at the result's own index, or broadcasts it
   InputMask backward_reads = 0;  // operands whose values the backward pass needs
+  // The operand's gradient, of the result and the result's gradient: what is needed instead.
+  std::optional<term::BoundTerm> gradient_from_result = {};
   Flops flops;                   // of one forward evaluation
 };
 

@@ -149,6 +149,30 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
   }
 }
 
+// Said of the result, a gradient is what it is of the operand. Causal softmax has rows of zeros; a
+// rectifier some zeros.
+TEST(Signature, GradientsFromResultsAreThoseFromOperands) {
+  std::mt19937_64 random(7);
+  int found = 0;
+  for (const auto& e : examples()) {
+    const auto& s = signature(make(e), e.inputs);
+    if (!s.gradient_from_result) continue;
+    ++found;
+    const auto in = random_inputs<Field>(e, random);
+    Dense<Field> seed(term::shape_of(s.map.output));
+    for (auto& v : seed.data) v = Field(random());
+    Dense<Field> expected(e.inputs[0]);
+    Evaluation<Field>(s.meaning, whole_ranges(s.map), operands(in))
+        .backward(s.map.output, seed, {&expected});
+    const std::vector<Dense<Field>> read = {forward(e, in), seed};
+    EXPECT_EQ(Evaluation<Field>(*s.gradient_from_result, whole_ranges(s.map), operands(read))
+                  .forward(s.map.inputs[0]),
+              expected)
+        << name_of(e);
+  }
+  EXPECT_GE(found, 4);  // softmax in its three examples, relu
+}
+
 // The block of `value` at `box`.
 Dense<Field> block(const Dense<Field>& value, const term::Box& box) {
   Dense<Field> out(box.size);

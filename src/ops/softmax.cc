@@ -47,6 +47,12 @@ const OpSpec kSoftmax = define_op<Softmax>({
     .onnx = {"Softmax"},
     .index_text = index_text,
     .meaning = meaning,
+    .gradient_from_result =
+        [] {
+          const auto y = term::input(0);
+          const auto gradient = term::input(1);
+          return y * (gradient + term::constant(-1) * term::sum("c", gradient * y));
+        },
 });
 
 }  // namespace tandem::ops

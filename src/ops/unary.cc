@@ -96,7 +96,15 @@ const OpSpec kIdentity = unary("identity", "x", {"Identity"}, [](const Term& x) 
 const OpSpec kNeg = unary("neg", "-x", {"Neg"}, [](const Term& x) { return constant(-1) * x; });
 const OpSpec kReciprocal =
     unary("reciprocal", "1 / x", {"Reciprocal"}, [](const Term& x) { return constant(1) / x; });
-const OpSpec kRelu = unary("relu", "max(x, 0)", {"Relu"}, [](const Term& x) { return relu(x); });
+const OpSpec kRelu = define_op<NoAttributes>({
+    .name = "relu",
+    .doc = "out = max(x, 0), element by element",
+    .index = "... -> ...",
+    .kernel = "relu",
+    .onnx = {"Relu"},
+    .meaning = [](const auto&, std::span<const Shape>) { return relu(term::input(0)); },
+    .gradient_from_result = [] { return term::less(constant(0), term::input(0)) * term::input(1); },
+});
 const OpSpec kRsqrt =
     unary("rsqrt", "1 / sqrt(x)", {}, [](const Term& x) { return constant(1) / term::sqrt(x); });
 const OpSpec kSilu = unary("silu", "x * sigmoid(x)", {}, silu);

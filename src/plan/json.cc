@@ -89,6 +89,9 @@ Json schedule_json(const Schedule& s, std::size_t digits) {
           {"stages", s.stages},
           {"ranks", ranks_text(s.digits, digits)},
           {"reduce_each", s.reduce_each},
+          {"whole_gradients", s.whole_gradients},
+          {"master", s.precision.master ? "fp32" : "none"},
+          {"gradients", s.precision.wide_gradients ? "fp32" : "weights"},
           {"semantics", name(s.semantics)},
           {"bucket_bytes", static_cast<std::int64_t>(s.bucket.value)},
           {"ring", s.ring}};
@@ -126,10 +129,25 @@ Schedule read_schedule(const Reader& reader) {
       json.contains("semantics") ? parse_semantics(text("semantics")) : Semantics::kSynchronous;
   if (!semantics) reader.fail("semantics", "must be synchronous or delayed-1");
   out.semantics = *semantics;
-  if (const auto ring = json.find("ring"); ring != json.end()) {
-    if (!ring->is_boolean()) reader.fail("ring", "must be true or false");
-    out.ring = ring->get<bool>();
-  }
+  const auto flag = [&](const char* key, bool& value) {
+    const auto at = json.find(key);
+    if (at == json.end()) return;
+    if (!at->is_boolean()) reader.fail(key, "must be true or false");
+    value = at->get<bool>();
+  };
+  flag("ring", out.ring);
+  flag("whole_gradients", out.whole_gradients);
+  // Is it the first of two words, and not the second, as where it is missing?
+  const auto is_first = [&](const char* key, std::string_view first, std::string_view second) {
+    if (!json.contains(key)) return false;
+    const auto word = text(key);
+    if (word != first && word != second) {
+      reader.fail(key, fmt::format("must be {} or {}", first, second));
+    }
+    return word == first;
+  };
+  out.precision.master = is_first("master", "fp32", "none");
+  out.precision.wide_gradients = is_first("gradients", "fp32", "weights");
   if (json.value("bucket_bytes", Json(0)) != 0) {
     out.bucket = Bytes{static_cast<double>(read_count(reader, json, "bucket_bytes"))};
   }
@@ -184,9 +202,9 @@ Plan read_origin(const Reader& reader, const Json& json) {
   plan.machine = reader.get<std::string>("machine");
   plan.strategy = reader.get<std::string>("strategy");
   plan.batch = read_count(reader, json, "batch");
-  const auto optimizer = reader.get<std::string>("optimizer");
-  if (optimizer != "sgd" && optimizer != "adam") reader.fail("optimizer", "must be sgd or adam");
-  plan.optimizer = optimizer == "sgd" ? Optimizer::kSgd : Optimizer::kAdam;
+  const auto optimizer = parse_optimizer(reader.get<std::string>("optimizer"));
+  if (!optimizer) reader.fail("optimizer", "must be sgd, momentum or adam");
+  plan.optimizer = *optimizer;
   if (!parse_attribute(reader.get<std::string>("dtype"), plan.dtype) || is_integer(plan.dtype)) {
     reader.fail("dtype", "must be one of fp64 fp32 bf16 fp16");
   }

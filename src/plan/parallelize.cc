@@ -1,5 +1,6 @@
 #include "plan/parallelize.h"
 
+#include <algorithm>
 #include <map>
 
 #include "machine/reshard.h"
@@ -42,6 +43,7 @@ class Parallelizer {
     out_.layouts.push_back(layout);
     out_.stage.push_back(stage);
     out_.remake.push_back(remake);
+    gather_again_.push_back(false);
     return builder_.add(op, inputs, name);
   }
 
@@ -65,8 +67,10 @@ class Parallelizer {
       const auto producer = image_[model_.inputs(id)[i].index()];
       inputs.push_back(bring(producer, input_layout(s, uses, digits_.count(), i), choice.stage));
     }
-    return add(node.op, inputs, node.name, output_layout(s, uses, digits_.count()), choice.stage,
-               choice.remake);
+    const auto made = add(node.op, inputs, node.name, output_layout(s, uses, digits_.count()),
+                          choice.stage, choice.remake);
+    gather_again_[made.index()] = choice.gather_again;
+    return made;
   }
 
   // `producer`'s tensor in the layout wanted, through new parallelization operators if need be.
@@ -77,8 +81,11 @@ class Parallelizer {
     if (!fresh) return at->second;
     NodeId now = producer;
     stage_ = out_.stage[producer.index()];
-    remake_ = out_.remake[producer.index()];
-    for (const auto& step : reshard(has, wanted)) {
+    const auto steps = reshard(has, wanted);
+    const auto gathers = [](const ReshardStep& step) { return step.kind == Step::kAllGather; };
+    remake_ = out_.remake[producer.index()] ||
+              (gather_again_[producer.index()] && std::ranges::all_of(steps, gathers));
+    for (const auto& step : steps) {
       if (step.kind == Step::kSend) stage_ = stage;
       now = add_step(now, step);
     }
@@ -129,6 +136,7 @@ class Parallelizer {
   MappedGraph out_;
   std::uint16_t stage_ = 0;  // of the parallelization operators that are being added
   bool remake_ = false;
+  std::vector<bool> gather_again_;  // by node of the PCG: its choice's
   std::vector<NodeId> image_;
   std::map<std::pair<NodeId, Layout>, NodeId> brought_;
 };

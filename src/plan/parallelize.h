@@ -16,6 +16,7 @@ struct Choice {
   machine::Layout source;    // input, weight
   std::uint16_t stage = 0;   // of the pipeline
   bool remake = false;       // MappedGraph's; of a source: what is gathered of it
+  bool gather_again = false;  // of an operator: the same for what is gathered of its result
   bool operator==(const Choice&) const = default;
 };
 

@@ -139,6 +139,9 @@ constexpr std::array kSemanticsNames = {std::string_view("synchronous"),
 constexpr std::array kOrderNames = {std::string_view("gpipe"), std::string_view("1f1b"),
                                     std::string_view("interleaved")};
 
+constexpr std::array kOptimizerNames = {std::string_view("sgd"), std::string_view("momentum"),
+                                        std::string_view("adam")};
+
 template <class Enum>
 std::optional<Enum> parse_name(const auto& names, std::string_view text) {
   const auto at = std::ranges::find(names, text);
@@ -147,6 +150,11 @@ std::optional<Enum> parse_name(const auto& names, std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view name(Optimizer o) { return kOptimizerNames[static_cast<std::size_t>(o)]; }
+std::optional<Optimizer> parse_optimizer(std::string_view text) {
+  return parse_name<Optimizer>(kOptimizerNames, text);
+}
 
 std::string_view name(Order order) { return kOrderNames[static_cast<std::size_t>(order)]; }
 std::string_view name(Semantics s) { return kSemanticsNames[static_cast<std::size_t>(s)]; }

@@ -9,13 +9,18 @@
 
 #include "graph/graph.h"
 #include "machine/layout.h"
+#include "plan/precision.h"
 
 namespace tandem::plan {
 
-enum class Optimizer : std::uint8_t { kSgd, kAdam };
-inline std::string_view name(Optimizer o) { return o == Optimizer::kSgd ? "sgd" : "adam"; }
-// Optimizer state per weight, in elements: Adam keeps two moments.
-inline std::size_t states(Optimizer o) { return o == Optimizer::kSgd ? 0 : 2; }
+enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdam };
+std::string_view name(Optimizer o);  // "adam"
+std::optional<Optimizer> parse_optimizer(std::string_view text);
+// Optimizer state per weight, in elements: a velocity; Adam keeps two moments.
+inline std::size_t states(Optimizer o) { return static_cast<std::size_t>(o); }
+
+// Momentum: velocity = kVelocityKept * velocity + gradient; weight -= rate * velocity.
+inline constexpr double kVelocityKept = 0.9;
 
 // In which order a device takes up micro-batches.
 enum class Order : std::uint8_t {
@@ -44,6 +49,9 @@ struct Schedule {
   // Gradients are summed over devices after every micro-batch, not once a step: more is sent, and a
   // device keeps its shard of the sum only.
   bool reduce_each = false;
+  // Gradients that are reduce-scattered have room for all of them until the step ends (ZeRO-1).
+  bool whole_gradients = false;
+  Precision precision = {};
   Semantics semantics = Semantics::kSynchronous;
   // Gradients of weights are summed over devices together until there are so many; 0: each alone.
   Bytes bucket = {};

@@ -79,8 +79,13 @@ Executor::Ready Executor::prepare(const Task& task) const {
   ready.call.operands = operands(task, 0);
   ready.kernel = &find_kernel(ready.call);
   if (task.kind == TaskKind::kBackward) {
+    ready.reads_result = signature_of(program_.pcg, task.node).gradient_from_result.has_value();
     const auto result = program_.tensor[task.node.index()];
-    if (ready.kernel->uses_result(op) && kept_for_backward(result)) ready.kept_result = result;
+    if (ready.reads_result) {
+      ready.kept_result = task.reads[0];
+    } else if (ready.kernel->uses_result(op) && kept_for_backward(result)) {
+      ready.kept_result = result;
+    }
     ready.call.row_sparse = std::ranges::any_of(
         task.writes, [&](BufferId id) { return program_.buffer(id).sparse_elements.has_value(); });
   }
@@ -248,7 +253,8 @@ at::Tensor Executor::seed_value(BufferId id) const {
 
 void Executor::backward(const Ready& ready) {
   const auto& task = *ready.task;
-  const auto operands = values(std::span(task.reads).first(task.reads.size() - 1));
+  auto operands = values(std::span(task.reads).first(task.reads.size() - 1));
+  if (ready.reads_result) operands[0].reset();
   BackwardInput input{.operands = operands, .result = {}, .gradient = value(task.reads.back())};
   if (ready.kept_result != Program::kNone) input.result = value(ready.kept_result);
   for (auto i : task.operands) input.wanted |= term::InputMask{1} << i;
@@ -311,10 +317,14 @@ void Executor::accumulate(const Task& task) { add_to(value(task.reads[0]), value
 void Executor::update(const Task& task) {
   auto& weight = value(task.reads[0]);
   const auto& gradient = value(task.reads[1]);
-  if (program_.optimizer == plan::Optimizer::kSgd) {
-    sgd(weight, gradient, training_.rate);
-  } else {
-    adam(weight, gradient, value(task.reads[2]), value(task.reads[3]), training_.rate, step_ + 1);
+  switch (program_.optimizer) {
+    case plan::Optimizer::kSgd:
+      return sgd(weight, gradient, training_.rate);
+    case plan::Optimizer::kMomentum:
+      return momentum(weight, gradient, value(task.reads[2]), training_.rate);
+    case plan::Optimizer::kAdam:
+      return adam(weight, gradient, value(task.reads[2]), value(task.reads[3]), training_.rate,
+                  step_ + 1);
   }
 }
 

@@ -38,6 +38,7 @@ class Executor {
     const Kernel* kernel = nullptr;  // forward, backward
     Call call = {};
     lower::BufferId kept_result = lower::Program::kNone;  // backward: worth reading
+    bool reads_result = false;  // backward: there is no operand, only that
   };
   struct Turn {
     std::size_t ready = 0;

@@ -17,8 +17,10 @@ Gradients add_backward(const Call&, const BackwardInput& b) { return {b.gradient
 
 at::Tensor relu_forward(const Call&, Operands in) { return at::relu(in[0]); }
 
+// The result is positive exactly where the operand is.
 Gradients relu_backward(const Call&, const BackwardInput& b) {
-  return {at::threshold_backward(b.gradient, b.operands[0], 0)};
+  const auto& x = b.result.defined() ? b.result : b.operands[0];
+  return {at::threshold_backward(b.gradient, x, 0)};
 }
 
 // --- Linear and matmul --------------------------------------------------------------------------
@@ -118,7 +120,7 @@ Gradients mse_backward(const Call& call, const BackwardInput& b) {
   return {b.wants(0) ? g : at::Tensor(), b.wants(1) ? at::neg(g) : at::Tensor()};
 }
 
-bool softmax_uses_result(const ops::Op&) { return true; }
+bool is_cheaper(const ops::Op&) { return true; }
 
 // --- What they cover ----------------------------------------------------------------------------
 
@@ -156,8 +158,8 @@ const Kernel& find_kernel(const Call& call) {
       Kernel{"linear", linear_forward, linear_backward, has_relu, linear_covers},
       Kernel{"matmul", matmul_forward, matmul_backward, kNoResult, matmul_covers},
       Kernel{"mse", mse_forward, mse_backward},
-      Kernel{"relu", relu_forward, relu_backward},
-      Kernel{"softmax", softmax_forward, softmax_backward, softmax_uses_result, softmax_covers},
+      Kernel{"relu", relu_forward, relu_backward, is_cheaper},
+      Kernel{"softmax", softmax_forward, softmax_backward, is_cheaper, softmax_covers},
   };
   for (const auto& kernel : kTable) {
     if (kernel.name == call.op.spec().kernel && kernel.covers(call)) return kernel;

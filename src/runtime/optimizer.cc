@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "plan/plan.h"
 #include "runtime/aten.h"
 
 namespace tandem::runtime {
@@ -50,6 +51,11 @@ void sgd(at::Tensor& weight, const at::Tensor& gradient, double rate) {
   } else {
     weight.sub_(gradient, rate);
   }
+}
+
+void momentum(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& velocity, double rate) {
+  velocity.mul_(plan::kVelocityKept).add_(gradient);
+  weight.sub_(velocity, rate);
 }
 
 void adam(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,

@@ -148,7 +148,7 @@ std::vector<double> losses(const plan::Plan& plan, int processes) {
 // gradients and the optimizer element by element.
 std::vector<double> reference_losses(const Graph& model, Optimizer optimizer) {
   struct Moments {
-    std::vector<double> mean, square;
+    std::vector<double> velocity, mean, square;
   };
   std::map<NodeId, Dense<double>> weights;
   std::map<NodeId, Moments> moments;
@@ -164,16 +164,21 @@ std::vector<double> reference_losses(const Graph& model, Optimizer optimizer) {
     out.push_back(values[model.outputs()[0].index()].data[0]);
     for (auto& [id, weight] : weights) {
       const auto& g = gradients[id.index()].data;
-      auto& [mean, square] = moments[id];
+      auto& [velocity, mean, square] = moments[id];
+      velocity.resize(g.size());
       mean.resize(g.size());
       square.resize(g.size());
       for (std::size_t i = 0; i < g.size(); ++i) {
+        velocity[i] = 0.9 * velocity[i] + g[i];
         mean[i] = 0.9 * mean[i] + 0.1 * g[i];
         square[i] = 0.999 * square[i] + 0.001 * g[i] * g[i];
         const double t = static_cast<double>(step + 1);
         const double m = mean[i] / (1 - std::pow(0.9, t));
         const double v = square[i] / (1 - std::pow(0.999, t));
-        weight.data[i] -= kRate * (optimizer == Optimizer::kSgd ? g[i] : m / (std::sqrt(v) + 1e-8));
+        const double by_adam = m / (std::sqrt(v) + 1e-8);
+        weight.data[i] -= kRate * (optimizer == Optimizer::kSgd        ? g[i]
+                                   : optimizer == Optimizer::kMomentum ? velocity[i]
+                                                                       : by_adam);
       }
     }
   }
@@ -235,6 +240,9 @@ const Spread kMegatron = {{"w1", {"0"}}, {"b1", {"0"}}, {"w2", {"1"}}, {"h", {"n
 TEST(Train, MlpDataParallel) { expect_reference_losses(mlp(), kDataParallel); }
 TEST(Train, MlpDataParallelAdam) {
   expect_reference_losses(mlp(), kDataParallel, 2, Optimizer::kAdam);
+}
+TEST(Train, MlpDataParallelMomentum) {
+  expect_reference_losses(mlp(), kDataParallel, 2, Optimizer::kMomentum);
 }
 TEST(Train, MlpColumnThenRow) { expect_reference_losses(mlp(), kMegatron); }
 

@@ -49,13 +49,16 @@ Seconds CostModel::time_of(const Transition& transition, double bytes) const {
 }
 
 Cost CostModel::reshard(const TensorType& tensor, const Layout& from, const Layout& to,
-                        bool gradient, bool blocks) {
+                        std::optional<DType> gradient, bool blocks) {
   if (from == to) return {};
   const double bytes = tensor.whole_bytes().value;
   const auto& there = transition(from, to);
   const Bytes memory{there.memory * bytes};
   Seconds time = time_of(there, bytes);
-  if (gradient) time += time_of(transition(dual(to), dual(from)), bytes);
+  if (gradient) {
+    const double scale = size_of(*gradient) / size_of(tensor.dtype);
+    time += time_of(transition(dual(to), dual(from)), scale * bytes);
+  }
   Cost out;
   (blocks ? out.blocking : out.async) = time;
   out.memory = memory;
@@ -81,21 +84,25 @@ Cost CostModel::halo(const TensorType& tensor, const ops::Signature& s, std::siz
 
 Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
                        const Shape* looked_up) {
-  const double bytes = static_cast<double>(sizes.count()) * size_of(dtype).value;
+  const auto elements = static_cast<double>(sizes.count());
   const auto& sync = transition(dual(layout), layout);
-  const Bytes shard{bytes * shard_fraction(layout)};
-  Bytes gradient = shard;
+  const double shard = elements * shard_fraction(layout);
+  double gradient = shard;
   if (looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd &&
       layout.digits(DigitRole::kReplica) == 0) {
     const auto table = parallel_shape(layout, sizes, digits_)->shard();
-    gradient = static_cast<double>(cost::row_sparse_elements(*looked_up, table)) * size_of(dtype);
+    gradient = static_cast<double>(cost::row_sparse_elements(*looked_up, table));
   }
-  const auto states = plan::states(optimizer_);
+  const auto states = plan::states(optimizer_) + (precision_.has_master(dtype) ? 1 : 0);
+  const Bytes of_gradient = size_of(precision_.gradient(dtype));
   Cost out;
-  const auto update = cost::update_work(shard, gradient, states, dtype, software());
+  const auto update = cost::update_work(std::min(shard, gradient), dtype, optimizer_, precision_,
+                                        software());
   out.update = cost::slowest_task_time(machine_, digits_, layout, update, dtype);
-  out.async = time_of(sync, bytes);
-  out.memory = shard * (1 + static_cast<double>(states)) + gradient;
+  out.async = time_of(sync, elements * of_gradient.value);
+  out.memory = shard * size_of(dtype) +
+               shard * static_cast<double>(states) * size_of(precision_.state(dtype)) +
+               gradient * of_gradient;
   return out;
 }
 

@@ -2,6 +2,7 @@
 // All of forward and backward together, on one device.
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 
 #include "cost/kernels.h"
@@ -48,8 +49,8 @@ struct Prices {
 class CostModel {
  public:
   CostModel(const machine::Machine& machine, const machine::Digits& digits,
-            plan::Optimizer optimizer)
-      : machine_(machine), digits_(digits), optimizer_(optimizer) {}
+            plan::Optimizer optimizer, const plan::Precision& precision = {})
+      : machine_(machine), digits_(digits), optimizer_(optimizer), precision_(precision) {}
 
   // An operator's compute, and the tensor it leaves for the backward pass.
   // `differentiated`: operands that get a gradient. `role`: cost/kernels.h.
@@ -65,14 +66,16 @@ class CostModel {
               const Shape* looked_up = nullptr);
 
   // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
-  // can run beside it.
+  // can run beside it. `gradient`: its type, if it has one.
   Cost reshard(const TensorType& tensor, const machine::Layout& from, const machine::Layout& to,
-               bool gradient, bool blocks);
+               std::optional<DType> gradient, bool blocks);
 
   // An operand that lies in this layout brought into windows, and its gradient back from them.
   // Nothing where it is read in shards.
   Cost halo(const TensorType& tensor, const ops::Signature& s, std::size_t input,
             const machine::Layout& layout, bool gradient) const;
+
+  [[nodiscard]] DType gradient_of_weight(DType weight) const { return precision_.gradient(weight); }
 
  private:
   // Time = latency + per_byte * (global bytes), and what is not affine in them: collectives over
@@ -95,6 +98,7 @@ class CostModel {
   const machine::Machine& machine_;
   const machine::Digits& digits_;
   plan::Optimizer optimizer_;
+  plan::Precision precision_;
   std::unordered_map<Hash, Transition> transitions_;
 };
 

@@ -232,9 +232,13 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   const auto& a = *states_[from];
   const auto& b = *states_[to];
   const auto& type = model_.node(tensor).type;
-  const bool gradient = gradient_[tensor.index()];
+  std::optional<DType> gradient;
+  if (gradient_[tensor.index()]) {
+    gradient = is_weight(model_.node(tensor)) ? costs_.gradient_of_weight(type.dtype) : type.dtype;
+  }
   Hash key = hash_combine(hash_combine(a.id, b.id), operand);
-  key = hash_combine(hash_combine(key, hash_type(type)), (gradient ? 1U : 0U) | (blocks ? 2U : 0U));
+  const auto kind = gradient ? 1U + static_cast<unsigned>(*gradient) : 0U;
+  key = hash_combine(hash_combine(key, hash_type(type)), 2 * kind + (blocks ? 1U : 0U));
   auto& table = edge_tables_[key];
   if (!table) {
     auto made = std::make_shared<CostTable>();

@@ -34,7 +34,7 @@ class Search {
 
  private:
   void search_layouts() {
-    CostModel costs(machine_, digits_, options_.optimizer);
+    CostModel costs(machine_, digits_, options_.optimizer, options_.precision);
     const LayoutNetwork network(model_, digits_, costs, options_.dims, options_.states_per_node,
                                 seeds_);
     // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
@@ -114,8 +114,9 @@ class Search {
   }
 
   Costed cost(const std::string& name, const std::vector<plan::Choice>& choices,
-              const plan::Schedule& schedule = {}) {
+              plan::Schedule schedule = {}) {
     ++result_.candidates;
+    schedule.precision = options_.precision;
     return cost_choices(model_, machine_, name, choices, schedule, options_.optimizer,
                         result_.limits);
   }

@@ -20,6 +20,7 @@ namespace tandem::search {
 
 struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  plan::Precision precision = {};  // of all candidates alike
   std::optional<Bytes> memory;  // per device; default: each one's, less its reserve
   Dims dims;
   std::size_t states_per_node = 64;

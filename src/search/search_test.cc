@@ -324,7 +324,8 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
         const auto& producer = nodes[chain[c - 1].index()].signature;
         const auto move = costs.reshard(model.node(chain[c - 1]).type,
                                         output_layout(producer, before[p], digits.count()),
-                                        input_layout(s, state, digits.count(), 0), true, true);
+                                        input_layout(s, state, digits.count(), 0), DType::kFp32,
+                                        true);
         reached = std::min(reached, best[p] + prices.of(move));
       }
       next.push_back(reached + own);

@@ -191,8 +191,10 @@ cost::Work Durations::streaming_work(const Task& task) const {
 cost::Work Durations::update_work(const Task& task) const {
   const auto& weight = program_.buffer(task.reads[0]);
   const auto& gradient = program_.buffer(task.reads[1]);
-  return cost::update_work(weight.bytes(), gradient.bytes(), plan::states(program_.optimizer),
-                           weight.dtype, machine_.device.software);
+  const auto elements = [](const lower::Buffer& b) { return b.bytes() / size_of(b.dtype); };
+  return cost::update_work(std::min(elements(weight), elements(gradient)), weight.dtype,
+                           program_.optimizer, program_.schedule.precision,
+                           machine_.device.software);
 }
 
 }  // namespace tandem::sim

@@ -27,10 +27,11 @@ class OneDevice {
 
   Memory peak() {
     Memory out;
+    Bytes reserved;
     std::vector<Parts> change;
-    for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
-      (void)b;
-      last_[instance] = now + 1;
+    for_each_task([&](const lower::Task& task, const lower::Turn& turn, std::size_t now) {
+      for_each_use(task, turn, [&](BufferId, std::size_t instance) { last_[instance] = now + 1; });
+      turn_of_.push_back(static_cast<std::uint32_t>(&turn - turns_.data()));
       change.resize(now + 2);
     });
     if (change.empty()) change.resize(1);
@@ -42,15 +43,20 @@ class OneDevice {
         out.persistent += bytes;
         out.parts[static_cast<std::size_t>(buffer.kind)] += bytes;
       }
+      if (buffer.reserved) {
+        reserved += buffer.bytes();
+        out.parts[static_cast<std::size_t>(buffer.kind)] += buffer.bytes();
+      }
       // What is fed once is there from the start.
       const bool fed = buffer.kind == lower::BufferKind::kInput && !buffer.each;
       const auto instance = instance_of(BufferId(b), 0, 0);
       if (fed && last_[instance] != 0) begin(change, BufferId(b), instance, 0);
     }
-    for_each_use([&](BufferId b, std::size_t instance, std::size_t now) {
-      if (last_[instance] != kBegun) begin(change, b, instance, now);
-    });
-    for_each_task([&](const lower::Task& task, const lower::Turn& /*turn*/, std::size_t now) {
+    kept_.assign(turns_.size(), 0);
+    for_each_task([&](const lower::Task& task, const lower::Turn& turn, std::size_t now) {
+      for_each_use(task, turn, [&](BufferId b, std::size_t instance) {
+        if (last_[instance] != kBegun) begin(change, b, instance, now);
+      });
       const auto row = bucket_bytes(program_, task).value;
       if (row == 0 || !has_[task.reads[0].index()]) return;
       change[now][kGradient] += row;
@@ -67,7 +73,8 @@ class OneDevice {
       at_peak = now;
     }
     for (std::size_t k = 0; k < at_peak.size(); ++k) out.parts[k] += Bytes{at_peak[k]};
-    out.peak = out.persistent + Bytes{peak};
+    out.peak = out.persistent + reserved + Bytes{peak};
+    out.kept = kept_between_turns();
     return out;
   }
 
@@ -97,27 +104,43 @@ class OneDevice {
     }
   }
 
-  // visit(buffer, instance, when): all reads and writes.
+  // visit(buffer, instance): all that a task reads, writes and keeps.
   template <class Visit>
-  void for_each_use(Visit&& visit) const {
-    for_each_task([&](const lower::Task& task, const lower::Turn& turn, std::size_t now) {
-      const auto use = [&](BufferId b) {
-        if (b == Program::kNone || !has_[b.index()]) return;
-        visit(b, instance_of(b, turn.micro_batch, turn.step), now);
-      };
-      std::ranges::for_each(task.reads, use);
-      std::ranges::for_each(task.writes, use);
-    });
+  void for_each_use(const lower::Task& task, const lower::Turn& turn, Visit&& visit) const {
+    const auto use = [&](BufferId b) {
+      if (b == Program::kNone || !has_[b.index()]) return;
+      visit(b, instance_of(b, turn.micro_batch, turn.step));
+    };
+    std::ranges::for_each(task.reads, use);
+    std::ranges::for_each(task.writes, use);
+    std::ranges::for_each(task.keeps, use);
   }
 
   void begin(std::vector<Parts>& change, BufferId b, std::size_t instance, std::size_t now) {
     const auto& buffer = program_.buffer(b);
-    if (!buffer.is_persistent()) {
+    if (!buffer.is_persistent() && !buffer.reserved) {
       const auto kind = static_cast<std::size_t>(buffer.kind);
-      change[now][kind] += buffer.bytes().value;
-      change[last_[instance]][kind] -= buffer.bytes().value;
+      const double bytes = (buffer.bytes() - buffer.shared).value;
+      change[now][kind] += bytes;
+      change[last_[instance]][kind] -= bytes;
+      if (buffer.kind == lower::BufferKind::kActivation) keep(now, last_[instance] - 1, bytes);
     }
     last_[instance] = kBegun;
+  }
+
+  // What is there from one task to another is kept between the turns from the first's to the
+  // second's.
+  void keep(std::size_t from, std::size_t to, double bytes) {
+    if (turn_of_[from] == turn_of_[to]) return;
+    kept_[turn_of_[from]] += bytes;
+    kept_[turn_of_[to]] -= bytes;
+  }
+
+  [[nodiscard]] Bytes kept_between_turns() const {
+    double now = 0;
+    double most = 0;
+    for (const auto change : kept_) most = std::max(most, now += change);
+    return Bytes{most};
   }
 
   const Program& program_;
@@ -128,6 +151,8 @@ class OneDevice {
   std::vector<lower::Turn> turns_;
   std::vector<std::size_t>
       last_;  // by instance and step: after its last use; kBegun once it is counted
+  std::vector<std::uint32_t> turn_of_;  // by task that runs
+  std::vector<double> kept_;            // by turn: how much more is kept after it than before
 };
 
 // The fullest device of each group; devices alike in `digits`, and in what they do, are of one.

@@ -14,6 +14,9 @@ namespace tandem::sim {
 struct Memory {
   Bytes persistent;  // weights and optimizer state
   Bytes peak;
+  // Activations that wait for their backward pass, at the most: those there between two turns
+  // (lower/order.h).
+  Bytes kept;
   // What is there at the peak, by lower::BufferKind. They add up to it.
   std::array<Bytes, 5> parts = {};
 

@@ -34,6 +34,10 @@ void mark_remade(const Setting& setting, const Problem& problem, Choices& choice
                                                    : selective_recomputation(problem);
     for (std::size_t n = 0; n < choices.size(); ++n) choices[n].remake = again[n];
   }
+  // Megatron keeps what lies along the sequence and gathers it again.
+  if (setting.sp) {
+    for (auto& choice : choices) choice.gather_again = true;
+  }
   if (!gathers_anew(setting)) return;
   for (auto id : problem.model.ids()) {
     if (is_weight(problem.model.node(id))) choices[id.index()].remake = true;
@@ -158,6 +162,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   schedule.micro_batches = micro;
   schedule.stages = setting.pp * setting.interleave;
   schedule.reduce_each = reduces_each(setting);
+  schedule.whole_gradients = setting.family == Family::kDeepspeed && setting.zero == 1;
   schedule.bucket = setting.bucket;
   schedule.ring = setting.ring;
   if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;

@@ -192,6 +192,10 @@ const std::vector<std::string>& family_names() {
 
 std::string_view name(Family family) { return family_names()[static_cast<std::size_t>(family)]; }
 
+plan::Precision usual_precision(Family family) {
+  return {.master = true, .wide_gradients = family == Family::kMegatron};
+}
+
 Setting parse_setting(std::string_view text) { return Parser(text).run(); }
 
 std::string to_text(const Setting& s) {

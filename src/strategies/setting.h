@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "plan/precision.h"
 #include "strategies/strategies.h"
 
 namespace tandem::strategies {
@@ -52,6 +53,10 @@ struct Setting {
 
   bool operator==(const Setting&) const = default;
 };
+
+// The types that a family trains 16-bit weights in: Megatron adds up gradients in fp32, the others
+// leave them as they are.
+plan::Precision usual_precision(Family family);
 
 // Throws UserError: an unknown strategy, with those there are; an unknown key, with the strategy's;
 // an impossible value; settings that this version does not have.

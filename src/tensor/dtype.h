@@ -19,6 +19,8 @@ constexpr std::string_view name(DType type) { return kDTypeNames[static_cast<std
 
 constexpr bool is_integer(DType type) { return type == DType::kInt32 || type == DType::kInt64; }
 
+constexpr bool is_half(DType type) { return type == DType::kFp16 || type == DType::kBf16; }
+
 constexpr Bytes size_of(DType type) {
   constexpr std::array<double, 6> kSizes = {8, 4, 2, 2, 4, 8};
   return Bytes{kSizes[static_cast<std::size_t>(type)]};

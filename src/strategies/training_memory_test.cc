@@ -1,0 +1,306 @@
+// The memory of training against the closed forms and figures that papers give: ZeRO (Rajbhandari et
+// al., arXiv:1910.02054, figure 1) and Megatron (Korthikanti et al., arXiv:2205.05198, table 2 and
+// figures 1 and 7).
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "lower/lower.h"
+#include "models/model.h"
+#include "sim/memory.h"
+#include "strategies/grid.h"
+
+namespace tandem::strategies {
+namespace {
+
+using lower::BufferKind;
+using lower::Program;
+using plan::Optimizer;
+using plan::Precision;
+using sim::memory_of;
+
+constexpr Precision kMixed = {.master = true, .wide_gradients = false};
+constexpr Precision kMegatron = {.master = true, .wide_gradients = true};
+
+Program program_of(const std::string& model, std::int64_t batch, const std::string& machine,
+                   const std::string& strategy, const Precision& precision,
+                   Optimizer optimizer = Optimizer::kAdam, DType dtype = DType::kFp16) {
+  const auto graph = models::parse_model(model).build(batch, dtype);
+  const auto loaded = machine::load_machine(machine);
+  auto made = named_strategies(strategy, graph, machine::Digits(loaded)).at(0);
+  made.schedule.precision = precision;
+  const machine::Digits digits(loaded, made.schedule.micro_batches);
+  return lower::lower(plan::parallelize(graph, digits, made.choices, made.schedule), digits,
+                      optimizer);
+}
+
+// --- ZeRO ----------------------------------------------------------------------------------------
+
+constexpr int kLayers = 32;
+constexpr double kWidth = 256;
+constexpr double kWeight = kWidth * kWidth;          // elements of a layer's weight
+constexpr double kParameters = kLayers * kWeight;    // psi
+const std::string kMlp = "mlp:layers=32,hidden=256,inputs=256,outputs=256";
+
+struct ZeroCase {
+  const char* strategy;
+  double whole;  // bytes a parameter that every device has
+  double parts;  // and bytes that are spread over the devices
+  bool operator==(const ZeroCase&) const = default;
+};
+void PrintTo(const ZeroCase& c, std::ostream* out) { *out << c.strategy; }
+
+class Zero : public testing::TestWithParam<ZeroCase> {};
+
+// The rest is activations, and what is there for one layer at a time.
+TEST_P(Zero, IsThePapersMemory) {
+  for (const std::int64_t devices : {2, 4, 8}) {
+    SCOPED_TRACE(devices);
+    const std::int64_t batch = 4 * devices;
+    const auto memory = memory_of(program_of(kMlp, batch, fmt::format("local:{}", devices),
+                                             GetParam().strategy, kMixed));
+    const double n = static_cast<double>(devices);
+    const double expected = kParameters * (GetParam().whole + GetParam().parts / n);
+    // Results of layers are kept, 4 samples a device; input and target stand beside them.
+    constexpr double kActivations = (kLayers + 4) * 4 * kWidth * 2;
+    constexpr double kOneLayer = 2 * kWeight;
+    EXPECT_GE(memory.peak.value, expected);
+    EXPECT_LE(memory.peak.value, expected + kActivations + 3 * kOneLayer);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, Zero,
+                         testing::Values(ZeroCase{"dp", 16, 0}, ZeroCase{"dp:micro=2", 16, 0},
+                                         ZeroCase{"deepspeed:zero=0", 16, 0},
+                                         ZeroCase{"deepspeed:zero=1", 4, 12},
+                                         ZeroCase{"deepspeed:zero=1,micro=2", 4, 12},
+                                         ZeroCase{"deepspeed:zero=2", 2, 14},
+                                         ZeroCase{"deepspeed:zero=2,micro=2", 2, 14},
+                                         ZeroCase{"deepspeed:zero=3", 0, 16},
+                                         ZeroCase{"deepspeed:zero=3,micro=2", 0, 16},
+                                         ZeroCase{"fsdp", 0, 16}));
+
+// In elements that all devices send together. The first layer's operand has no gradient, so that
+// its weight is not gathered for the backward pass.
+TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
+  const auto sent = [](const std::string& strategy) {
+    return elements_communicated(program_of(kMlp, 16, "local:4", strategy, kMixed)) / 3;
+  };
+  constexpr double kBackward = kParameters - kWeight;
+  EXPECT_EQ(sent("dp"), 2 * kParameters);
+  EXPECT_EQ(sent("deepspeed:zero=1"), 2 * kParameters);
+  EXPECT_EQ(sent("deepspeed:zero=2"), 2 * kParameters);
+  EXPECT_EQ(sent("deepspeed:zero=3"), 2 * kParameters + kBackward);
+  EXPECT_EQ(sent("fsdp"), 2 * kParameters + kBackward);
+  EXPECT_EQ(sent("deepspeed:zero=1,micro=2"), 2 * kParameters);
+  EXPECT_EQ(sent("deepspeed:zero=2,micro=2"), 3 * kParameters);
+  EXPECT_EQ(sent("deepspeed:zero=3,micro=2"), 4 * kParameters + 2 * kBackward);
+}
+
+// --- Precision and optimizers --------------------------------------------------------------------
+
+// Bytes a parameter that live on between steps.
+double persistent(const Precision& precision, Optimizer optimizer, DType dtype) {
+  return memory_of(program_of(kMlp, 4, "local:1", "dp", precision, optimizer, dtype))
+             .persistent.value /
+         kParameters;
+}
+
+TEST(TrainingMemory, OfWhatPersistsFollowsOptimizerAndPrecision) {
+  EXPECT_EQ(persistent({}, Optimizer::kSgd, DType::kFp32), 4);
+  EXPECT_EQ(persistent({}, Optimizer::kMomentum, DType::kFp32), 8);
+  EXPECT_EQ(persistent({}, Optimizer::kAdam, DType::kFp32), 12);
+  EXPECT_EQ(persistent(kMixed, Optimizer::kAdam, DType::kFp32), 12);  // nothing to be mixed
+  EXPECT_EQ(persistent({}, Optimizer::kAdam, DType::kBf16), 6);
+  EXPECT_EQ(persistent(kMixed, Optimizer::kSgd, DType::kBf16), 6);
+  EXPECT_EQ(persistent(kMixed, Optimizer::kMomentum, DType::kBf16), 10);
+  EXPECT_EQ(persistent(kMixed, Optimizer::kAdam, DType::kBf16), 14);
+}
+
+// Megatron has gradients in fp32, in a place of their own: 18 bytes a parameter from the first task
+// on, in one micro-batch or several, added up over devices in place.
+TEST(TrainingMemory, OfMegatronIsEighteenBytesAParameter) {
+  for (const char* strategy : {"dp", "dp:micro=2"}) {
+    for (const char* machine : {"local:1", "local:2"}) {
+      const auto memory = memory_of(program_of(kMlp, 8, machine, strategy, kMegatron));
+      EXPECT_EQ(memory.persistent.value, 14 * kParameters);
+      EXPECT_GE(memory.part(BufferKind::kGradient).value, 4 * kParameters);
+      EXPECT_LE(memory.peak.value,
+                18 * kParameters + (kLayers + 8) * 8 * kWidth * 2 + 2 * 2 * kWeight);
+    }
+  }
+}
+
+TEST(TrainingMemory, GradientsAreSentInTheTypeTheyAreAddedUpIn) {
+  const auto dtypes = [](const char* strategy, const Precision& precision) {
+    const auto program = program_of(kMlp, 8, "local:2", strategy, precision);
+    std::vector<DType> out;
+    for (const auto& task : program.tasks) {
+      if (task.kind != lower::TaskKind::kMove || !task.backward || task.remade) continue;
+      const auto dtype = program.buffer(task.reads[0]).dtype;
+      if (out.empty() || out.back() != dtype) out.push_back(dtype);
+    }
+    return out;
+  };
+  EXPECT_EQ(dtypes("dp", kMixed), std::vector{DType::kFp16});
+  EXPECT_EQ(dtypes("dp", kMegatron), std::vector{DType::kFp32});
+  EXPECT_EQ(dtypes("dp:micro=2", kMegatron), std::vector{DType::kFp32});
+  EXPECT_EQ(dtypes("deepspeed:zero=2,micro=2", kMegatron), std::vector{DType::kFp16});
+}
+
+// --- Activations of a transformer's layers -------------------------------------------------------
+
+constexpr double kSequence = 64;
+constexpr double kBatch = 2;
+constexpr double kHidden = 64;
+constexpr double kHeads = 8;
+
+std::string gpt(int layers, const std::string& more = ",dropout=true") {
+  return fmt::format("gpt3_175b:layers={},hidden={},heads={},ffn={},vocab=128,seq={}{}", layers,
+                     kHidden, kHeads, 4 * kHidden, kSequence, more);
+}
+
+// What a layer more keeps, by s b h bytes.
+double kept_per_layer(const std::string& strategy, const std::string& more = ",dropout=true") {
+  const auto machine = strategy == "dp" ? "local:1" : "local:4";
+  const auto kept = [&](int layers) {
+    return memory_of(program_of(gpt(layers, more), static_cast<std::int64_t>(kBatch), machine,
+                                strategy, kMegatron))
+        .kept.value;
+  };
+  return (kept(5) - kept(4)) / (kSequence * kBatch * kHidden);
+}
+
+TEST(Activations, OfALayerAreThoseOfThePaper) {
+  constexpr double kScores = 5 * kHeads * kSequence / kHidden;
+  constexpr double t = 4;
+  EXPECT_DOUBLE_EQ(kept_per_layer("dp"), 34 + kScores);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4"), 10 + (24 + kScores) / t);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp"), (34 + kScores) / t);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,recompute=selective"), 10 + 24 / t);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp,recompute=selective"), 34 / t);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,recompute=full"), 2);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp,recompute=full"), 2 / t);
+}
+
+// Without dropout: no masks, one byte each of what attention and the feed-forward block add, and of
+// the scores no mask and no probabilities after dropout, 1 + 2 bytes.
+TEST(Activations, WithoutDropoutLackItsMasksAndResult) {
+  constexpr double kScores = 2 * kHeads * kSequence / kHidden;
+  EXPECT_DOUBLE_EQ(kept_per_layer("dp", ""), 32 + kScores);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4", ""), 8 + (24 + kScores) / 4);
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp", ""), (32 + kScores) / 4);
+  // One operator for attention never has the scores.
+  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp", ",attention=fused"), 32.0 / 4);
+}
+
+// --- Pipelines -----------------------------------------------------------------------------------
+
+// What each rank of a pipeline keeps, in layers of one micro-batch; what is not in layers does not
+// count.
+std::vector<double> kept_by_rank(const std::string& strategy, int ranks, int layers_more) {
+  std::vector<double> out;
+  const auto kept = [&](int layers) {
+    const auto program = program_of(gpt(layers), 64, fmt::format("local:{}", ranks), strategy,
+                                    kMegatron);
+    std::vector<double> bytes;
+    for (const auto device : program.digits.group(0, class_digits(program))) {
+      bytes.push_back(memory_of(program, device).kept.value);
+    }
+    return bytes;
+  };
+  const auto few = kept(layers_more);
+  const auto many = kept(2 * layers_more);
+  const double layer = kSequence * kBatch * kHidden * (34 + 5 * kHeads * kSequence / kHidden);
+  for (std::size_t r = 0; r < few.size(); ++r) out.push_back((many[r] - few[r]) / layer);
+  return out;
+}
+
+TEST(Activations, OfAPipelineAreThoseOfTheMicroBatchesInFlight) {
+  // 32 micro-batches of 2 samples. 8 layers more, 2 a stage: rank r has pp - r micro-batches.
+  EXPECT_EQ(kept_by_rank("megatron:tp=1,pp=4,micro=32", 4, 8),
+            (std::vector<double>{2 * 4, 2 * 3, 2 * 2, 2 * 1}));
+  // Interleaved over 2 stages a rank, 1 layer each: L (1 + (pp - 1) / (pp v)) on the first rank.
+  const auto interleaved = kept_by_rank("megatron:tp=1,pp=4,interleave=2,micro=32", 4, 8);
+  EXPECT_DOUBLE_EQ(interleaved[0], 8 * (1 + 3.0 / 8));
+}
+
+// --- Published figures ---------------------------------------------------------------------------
+
+struct Published {
+  const char* name;
+  std::string model;
+  std::int64_t batch;
+  int nodes;
+  std::string pipeline;
+  double parameters;   // GiB of parameters and optimizer, figure 1
+  double activations;  // GiB, figure 1: without sequence parallelism, nothing recomputed
+  double with_both;    // with sequence parallelism and selective recomputation
+  // Percent of `activations`, figure 7.
+  double sequence, selective, both, full;
+};
+void PrintTo(const Published& p, std::ostream* out) { *out << p.name; }
+
+class Korthikanti : public testing::TestWithParam<Published> {
+ protected:
+  static Program program(const std::string& more) {
+    const auto& p = GetParam();
+    return program_of(p.model, p.batch, fmt::format("dgx_a100:{}", p.nodes),
+                      fmt::format("megatron:tp=8{}{}", p.pipeline, more), kMegatron);
+  }
+  static double kept(const std::string& more) {
+    return memory_of(program(more)).kept.value / kGiB;
+  }
+  static void expect_near(double actual, double published, const char* what) {
+    fmt::print("{} {}: {:.2f}, published {:.2f} ({:+.1f} %)\n", GetParam().name, what, actual,
+               published, 100 * (actual / published - 1));
+    EXPECT_NEAR(actual, published, 0.08 * published) << what;
+  }
+  static constexpr double kGiB = 1024.0 * 1024 * 1024;
+};
+
+TEST_P(Korthikanti, KeepsWhatFigure1Says) {
+  const auto program = Korthikanti::program("");
+  // A rank of the pipeline that has layers alone: the paper leaves the embedding out.
+  const auto ranks = program.digits.group(0, program.schedule.digits);
+  const auto memory = memory_of(program, ranks[ranks.size() / 2]);
+  Bytes gradients;
+  for (const auto& b : program.buffers) {
+    if (b.reserved && holds(b.layout, program.digits, ranks[ranks.size() / 2])) {
+      gradients += b.bytes();
+    }
+  }
+  const auto parameters = (memory.persistent + gradients).value / kGiB;
+  expect_near(parameters, GetParam().parameters, "parameters and optimizer");
+  expect_near(memory_of(program).kept.value / kGiB, GetParam().activations, "activations");
+  expect_near(kept(",sp,recompute=selective"), GetParam().with_both, "with both");
+}
+
+TEST_P(Korthikanti, KeepsThePartsOfFigure7) {
+  const auto& p = GetParam();
+  const double all = kept("");
+  expect_near(100 * kept(",sp") / all, p.sequence, "% with sequence parallelism");
+  expect_near(100 * kept(",recompute=selective") / all, p.selective, "% selective");
+  expect_near(100 * kept(",sp,recompute=selective") / all, p.both, "% with both");
+  expect_near(100 * kept(",recompute=full") / all, p.full, "% full");
+}
+
+std::string published_gpt(int layers, int hidden, int heads) {
+  return fmt::format(
+      "gpt3_175b:layers={},hidden={},heads={},ffn={},vocab=51200,seq=2048,dropout=true", layers,
+      hidden, heads, 4 * hidden);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, Korthikanti,
+    testing::Values(Published{"22B", published_gpt(48, 6144, 64), 4, 1, "", 45.5625, 59.25, 9.5625,
+                              66.84, 49.42, 16.18, 7.64},
+                    Published{"175B", published_gpt(96, 12288, 96), 64, 8,
+                              ",pp=8,interleave=3,micro=64", 45.5625, 66.84375, 12.3515625, 62.04,
+                              56.53, 18.49, 8.71},
+                    Published{"1T", published_gpt(128, 25600, 160), 512, 64, ",pp=64,micro=512",
+                              32.958984375, 131.25, 26.5625, 58.31, 62.04, 20.27, 9.42}),
+    [](const auto& info) { return std::string("P") + info.param.name; });
+
+}  // namespace
+}  // namespace tandem::strategies
