@@ -557,17 +557,19 @@ class Lowering {
     const auto to = add_buffer(kind, NodeId(program_.buffer(from).node), step.after);
     const auto& origin = program_.buffer(from);
     auto& made = program_.buffers[to.index()];
-    if (origin.reserved || (kind == BufferKind::kGradient && origin.shared > Bytes{})) {
+    if (kind == BufferKind::kGradient && (origin.reserved || origin.shared > Bytes{})) {
       made.shared = made.bytes();
     } else if (origin.kind == BufferKind::kWeight && step.kind == machine::Step::kAllGather &&
                is_gathered_once(place) && !lies_inside_.contains(from)) {
       lies_inside_.insert(from);
       made.shared = origin.bytes();
+      made.reserved = true;
     }
     return to;
   }
 
-  // What is gathered for a whole step is gathered around the device's own shard.
+  // What is gathered for a whole step is gathered around the device's own shard, and has its place
+  // as a weight has that is stored whole.
   bool is_gathered_once(Place place) const {
     return program_.phase == Phase::kTraining && !program_.schedule.is_delayed() && !each_ &&
            !place.remade;

@@ -44,8 +44,9 @@ class OneDevice {
         out.parts[static_cast<std::size_t>(buffer.kind)] += bytes;
       }
       if (buffer.reserved) {
-        reserved += buffer.bytes();
-        out.parts[static_cast<std::size_t>(buffer.kind)] += buffer.bytes();
+        const auto bytes = buffer.bytes() - buffer.shared;
+        reserved += bytes;
+        out.parts[static_cast<std::size_t>(buffer.kind)] += bytes;
       }
       // What is fed once is there from the start.
       const bool fed = buffer.kind == lower::BufferKind::kInput && !buffer.each;

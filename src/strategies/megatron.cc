@@ -15,7 +15,14 @@ Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_p
                 .sequence = context,
                 .split = tensor,
                 .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant};
-  return spread(problem, std::vector<Job>(problem.model.size(), job));
+  std::vector<Job> jobs(problem.model.size(), job);
+  // A loss is computed in parts, too, or every device would need the scores of all words.
+  for (auto id : problem.model.ids()) {
+    const auto& node = problem.model.node(id);
+    const bool is_loss = node.op.role() == ops::Role::kCompute && node.type.shape.rank() == 0;
+    if (is_loss) jobs[id.index()].rest = Rest::kSequence;
+  }
+  return spread(problem, jobs);
 }
 
 }  // namespace tandem::strategies
