@@ -19,7 +19,8 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
                          .norm = decoder.norm};
   out.attention.bias = decoder.bias;
   out.attention.causal = true;
-  out.dropout = settings.choice("dropout", {"true", "false"}) == "true";
+  out.dropout =
+      settings.has("dropout") && settings.choice("dropout", {"true", "false"}) == "true";
   out.attention.dropout = out.dropout;
   if (out.dropout && out.attention.fused) {
     settings.fail("dropout=true needs attention=plain: the fused operator drops nothing");
@@ -50,8 +51,10 @@ std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
       {"vocab_pad", "1", "tables of tokens have a multiple of this many rows"},
       {"seq", text(s.seq), "sequence length"},
       {"attention", s.attention, "plain (scores, softmax, mix) or fused (one operator)"},
-      {"dropout", "false", "of probabilities and of what a layer adds, a tenth: true or false"},
   };
+  if (s.dropout) {
+    out.push_back({"dropout", "false", "of probabilities and of what a layer adds: true or false"});
+  }
   if (s.experts > 0) {
     for (auto& h : expert_hyperparameters(s.experts, s.active_experts)) out.push_back(h);
   }

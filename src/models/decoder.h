@@ -28,6 +28,7 @@ struct DecoderSizes {
   std::string attention;  // "plain" or "fused"
   std::int64_t experts = 0;
   std::int64_t active_experts = 0;
+  bool dropout = false;  // may it be asked for?
 };
 
 // "layers", "hidden", ... with these defaults.

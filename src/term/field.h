@@ -139,6 +139,7 @@ struct Numbers<Field> {
   }
   static Field derivative(Function f, Field x) {
     if (f == Function::kRelu) return greater(x, Field(0)) ? Field(1) : Field(0);
+    if (f == Function::kExp) return apply(f, x);
     return opaque(2, f, x);
   }
 
