@@ -142,7 +142,7 @@ class Lowering {
                                  : in_windows(tensor, id, i, {stage_of(id), again, again}));
     }
     if (pcg_.node(id).op.spec().keeps_mask && is_for_backward(id, again)) {
-      task.keeps.push_back(mask_[id.index()] = add_mask(id));
+      task.mask = mask_[id.index()] = add_mask(id);
     }
     add(std::move(task));
     return out;
@@ -246,7 +246,7 @@ class Lowering {
   }
 
   void read_what_is_kept(NodeId id, Task& task) {
-    if (const auto mask = mask_[id.index()]; mask != Program::kNone) task.keeps.push_back(mask);
+    task.mask = mask_[id.index()];
     const auto& signature = signature_of(pcg_, id);
     if (signature.gradient_from_result) {
       if (is_remade(id)) remake(id);
@@ -557,7 +557,8 @@ class Lowering {
     const auto to = add_buffer(kind, NodeId(program_.buffer(from).node), step.after);
     const auto& origin = program_.buffer(from);
     auto& made = program_.buffers[to.index()];
-    if (kind == BufferKind::kGradient && (origin.reserved || origin.shared > Bytes{})) {
+    const bool in_place = kind == BufferKind::kGradient && step.kind != machine::Step::kSend;
+    if (in_place && (origin.reserved || origin.shared > Bytes{})) {
       made.shared = made.bytes();
     } else if (origin.kind == BufferKind::kWeight && step.kind == machine::Step::kAllGather &&
                is_gathered_once(place) && !lies_inside_.contains(from)) {

@@ -380,6 +380,7 @@ TEST(Lower, MomentumKeepsAVelocity) {
   const auto momentum = lowered(model, digits, choices, Optimizer::kMomentum);
   EXPECT_EQ(bytes_of(momentum, BufferKind::kState), bytes_of(sgd, BufferKind::kWeight));
   const Field rate(3);
+  const Field minus_rate = term::Numbers<Field>::from_index(-1) * rate;
   const Field decay = term::Numbers<Field>::from(plan::kVelocityKept);
   const auto feed = [](const Program& program) {
     return [&program](graph::NodeId id, std::int64_t step) {
@@ -395,7 +396,7 @@ TEST(Lower, MomentumKeepsAVelocity) {
   for (const auto& [name, weight] : after(momentum, 2).weights) {
     auto expected = second.weights.at(name);
     for (std::size_t i = 0; i < expected.data.size(); ++i) {
-      expected.data[i] += Field(0) - rate * decay * first.gradients.at(name).data[i];
+      expected.data[i] += minus_rate * decay * first.gradients.at(name).data[i];
     }
     EXPECT_EQ(weight, expected) << name;
   }

@@ -50,6 +50,9 @@ struct Buffer {
   double density = 1;  // TensorType's
   // One for every micro-batch, from its first write to its last read; else one for the step.
   bool each = false;
+  bool is_mask = false;   // of what stayed, not numbers: a byte for every element
+  bool reserved = false;  // has its place from the first task of the step to the last
+  Bytes shared = {};      // what of it lies in another buffer that is there all the while
   // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.
   std::optional<std::int64_t> sparse_elements = {};
   // By dimension, where devices hold not their shards but windows of the tensor.
@@ -59,9 +62,6 @@ struct Buffer {
   machine::DigitMask ring = 0;
   std::int64_t turned = 0;
 
-  bool is_mask = false;  // of what stayed, not numbers: a byte for every element
-  bool reserved = false;  // has its place from the first task of the step to the last
-  Bytes shared = {};      // what of it lies in another buffer that is there all the while
 
   [[nodiscard]] bool is_persistent() const {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
@@ -91,6 +91,8 @@ enum class TaskKind : std::uint8_t {
                 // state. It reads the other version of a weight that has two
 };
 
+inline constexpr BufferId kNoBuffer{std::uint32_t{0xffffffff}};
+
 // In which micro-batches a task runs.
 enum class When : std::uint8_t { kEach, kFirst, kLast };
 
@@ -106,10 +108,11 @@ struct Task {
   When when = When::kEach;
   bool remade = false;  // runs a second time, for the backward pass
   std::uint16_t stage = 0;
+  // Of an operator that keeps_mask: what it drew. It takes memory; but who draws the same numbers
+  // again need not read it.
+  BufferId mask = kNoBuffer;
   std::vector<BufferId> reads;
   std::vector<BufferId> writes;
-  // Neither: the random numbers drawn, which nobody need keep to draw them again. It takes memory.
-  std::vector<BufferId> keeps = {};
   // kBackward: which operand each written gradient belongs to.
   std::vector<std::size_t> operands = {};
   std::size_t peer = 0;  // kReceive
@@ -156,7 +159,7 @@ struct Program {
     return schedule.is_delayed() && !b.each && !of_one_step ? 2 : 1;
   }
 
-  static constexpr BufferId kNone{std::uint32_t{0xffffffff}};
+  static constexpr BufferId kNone = kNoBuffer;
 };
 
 // Devices differ in what they do by their coordinates in these digits: those of the pipeline, and

@@ -114,7 +114,7 @@ class OneDevice {
     };
     std::ranges::for_each(task.reads, use);
     std::ranges::for_each(task.writes, use);
-    std::ranges::for_each(task.keeps, use);
+    use(task.mask);
   }
 
   void begin(std::vector<Parts>& change, BufferId b, std::size_t instance, std::size_t now) {
