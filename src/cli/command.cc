@@ -53,11 +53,13 @@ void Job::add_flags(CLI::App& command) {
   command.add_option("--dtype", dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))
       ->capture_default_str();
-  command.add_option("--master", master,
-                     "the copy of 16-bit weights that is updated: fp32 (default) or none")
+  command
+      .add_option("--master", master,
+                  "the copy of 16-bit weights that is updated: fp32 (default) or none")
       ->check(CLI::IsMember({"fp32", "none"}));
-  command.add_option("--grad-dtype", grad_dtype,
-                     "what gradients of 16-bit weights are added up in: fp32, or as --dtype")
+  command
+      .add_option("--grad-dtype", grad_dtype,
+                  "what gradients of 16-bit weights are added up in: fp32, or as --dtype")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   add_stale_flag(command, stale_weights);
 }
@@ -147,8 +149,7 @@ namespace {
 plan::Precision precision_of(const Job& job, DType dtype) {
   if (!is_half(dtype)) {
     const auto fail = [&](const char* flag, const std::string& value) {
-      throw UserError("flag", flag,
-                      fmt::format("is {} and weights are in {}", value, name(dtype)),
+      throw UserError("flag", flag, fmt::format("is {} and weights are in {}", value, name(dtype)),
                       "it is for --dtype bf16 or fp16");
     };
     if (job.master == "fp32") fail("--master", job.master);
@@ -184,8 +185,9 @@ Setup resolve_with(const Job& job,
   options.dims = parse_dims(job.dims);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   show_progress(options);
-  return {std::move(model), std::move(machine), std::move(digits), batch, dtype, std::move(graph),
-          options, job.grad_dtype.empty()};
+  return {
+      std::move(model), std::move(machine),    std::move(digits), batch, dtype, std::move(graph),
+      options,          job.grad_dtype.empty()};
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ struct Job {
   std::string dtype = "fp32";
   std::string master;      // of 16-bit weights: fp32 or none; empty: fp32
   std::string grad_dtype;  // fp32 or dtype; empty: as a strategy has it, dtype in a comparison
-  std::string memory;  // empty: the device's, less its reserve
-  std::string dims;    // empty: all
+  std::string memory;      // empty: the device's, less its reserve
+  std::string dims;        // empty: all
   bool stale_weights = false;
 
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.

@@ -86,8 +86,8 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       ->excludes("--json");
   flags->madmax.add_flags(*command);
   command->callback([flags, command] {
-    for (const char* flag :
-         {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype", "--strategy", "--stale-weights"}) {
+    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype",
+                             "--strategy", "--stale-weights"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     run(*flags);

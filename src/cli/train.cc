@@ -151,8 +151,8 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
   command->get_option("--batch")->description(
       "global batch; default: a small one of the model's own");
   command->callback([flags, command] {
-    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype", "--strategy",
-                             "--devices", "--memory", "--dims", "--stale-weights"}) {
+    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype",
+                             "--strategy", "--devices", "--memory", "--dims", "--stale-weights"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     run(*flags);

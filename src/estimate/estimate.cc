@@ -226,7 +226,9 @@ class Step {
     if (stages.size() > 1) {
       auto& copies = stages.back().step;
       copies[static_cast<std::size_t>(lower::BufferKind::kActivation)] += stage_.tied.value;
-      copies[static_cast<std::size_t>(lower::BufferKind::kGradient)] += stage_.tied.value;
+      const auto gradient = size_of(schedule_.precision.gradient(stage_.dtype));
+      copies[static_cast<std::size_t>(lower::BufferKind::kGradient)] +=
+          stage_.tied.value * (gradient / size_of(stage_.dtype));
     }
     // Beyond these no more are in flight, except where all are.
     auto micro_batches = schedule_.micro_batches;

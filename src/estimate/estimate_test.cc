@@ -15,6 +15,7 @@ struct Case {
   std::string machine;
   std::int64_t batch;
   std::string strategy;
+  plan::Precision precision = {};
 };
 
 void compare(const Case& c) {
@@ -23,13 +24,14 @@ void compare(const Case& c) {
   const auto machine = machine::load_machine(c.machine);
   const machine::Digits digits(machine);
   const auto graph = model.build(c.batch, DType::kBf16);
-  const auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+  auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+  strategy.schedule.precision = c.precision;
   SCOPED_TRACE(strategy.name);
   const machine::Digits with_time(machine, strategy.schedule.micro_batches);
   const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
   const auto whole =
       sim::simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
-  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam});
+  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, c.precision});
   // What the estimator keeps of other strategies changes nothing.
   for (const char* before : {"megatron:tp=1,dp=16", "megatron:tp=2,dp=8,micro=4"}) {
     estimator.estimate(strategies::parse_setting(before), c.batch);
@@ -65,6 +67,16 @@ TEST(Estimate, IsThatOfTheWholeProgram) {
           "megatron:tp=1,pp=2,dp=8,micro=8,recompute=full", "megatron:tp=2,cp=2,dp=4",
           "fsdp:bucket=25MB", "megatron:tp=2,pp=8,dp=1,micro=32"}) {
       compare({model, "dgx_a100:2", 128, strategy});
+    }
+  }
+}
+
+TEST(Estimate, HasWhatTrainingKeeps) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  for (const bool wide : {false, true}) {
+    for (const char* strategy : {"dp", "deepspeed:zero=1", "deepspeed:zero=2,micro=4", "fsdp",
+                                 "megatron:tp=4,sp,micro=4", "megatron:tp=2,pp=4,dp=2,micro=8"}) {
+      compare({gpt + ",dropout=true", "dgx_a100:2", 128, strategy, {true, wide}});
     }
   }
 }

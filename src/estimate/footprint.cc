@@ -102,13 +102,14 @@ class Walk {
     };
     std::ranges::for_each(task.reads, use);
     std::ranges::for_each(task.writes, use);
+    use(task.mask);
   }
 
   void count(BufferId id) {
     const auto& buffer = program_.buffer(id);
     if (!first_[id.index()] || !holds(buffer.layout, program_.digits, 0)) return;
     const auto kind = static_cast<std::size_t>(buffer.kind);
-    const auto bytes = buffer.bytes().value;
+    const auto bytes = (buffer.bytes() - buffer.shared).value;
     auto& held = out_.sections[section_of(buffer.node)];
     if (buffer.is_persistent()) {
       held.persistent[kind] += bytes;
@@ -116,6 +117,10 @@ class Walk {
     }
     const auto& first = *first_[id.index()];
     const auto& last = *last_[id.index()];
+    if (buffer.reserved) {
+      held.step[kind] += bytes;
+      return;
+    }
     const bool for_step = !buffer.each && (out_.several || buffer.kind == BufferKind::kInput);
     if (for_step && !(first.last && first.part == 1)) {
       held.step[kind] += bytes;

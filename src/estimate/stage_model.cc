@@ -41,7 +41,8 @@ std::optional<StageModel> stage_model(const models::Model& model, const machine:
   const auto made = strategies::make_strategy(setting, problem);
   const auto* strategy = std::get_if<strategies::Strategy>(&made);
   if (strategy == nullptr) return std::nullopt;
-  const auto& schedule = strategy->schedule;
+  auto schedule = strategy->schedule;
+  schedule.precision = training.precision;
   const machine::Digits with_time(part, schedule.micro_batches);
   const auto program =
       lower::lower(plan::parallelize(folded->graph, with_time, strategy->choices, schedule),

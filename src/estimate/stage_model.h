@@ -14,6 +14,7 @@ namespace tandem::estimate {
 struct Training {
   DType dtype = DType::kFp32;
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  plan::Precision precision = {};
 };
 
 struct StageModel {

@@ -79,10 +79,10 @@ class Lowering {
     is_parameter_.resize(pcg_.size());
     for (auto id : pcg_.ids()) {
       const auto inputs = pcg_.inputs(id);
-      is_parameter_[id.index()] =
-          is_weight(pcg_.node(id)) ||
-          (!inputs.empty() &&
-           std::ranges::all_of(inputs, [&](NodeId i) { return is_parameter_[i.index()]; }));
+      is_parameter_[id.index()] = is_weight(pcg_.node(id)) ||
+                                  (!inputs.empty() && std::ranges::all_of(inputs, [&](NodeId i) {
+                                    return is_parameter_[i.index()];
+                                  }));
     }
   }
 
@@ -439,16 +439,15 @@ class Lowering {
     const bool differs = has_time() && layout[0] != DigitRole::kReplica;
     const bool sums_up =
         kind == BufferKind::kGradient && is_parameter_[node.index()] && !is_summand(layout);
-    program_.buffers.push_back({.kind = kind,
-                                .node = node,
-                                .layout = layout,
-                                .sizes = type.shape.sizes,
-                                .shard = shape->shard(),
-                                .dtype = sums_up
-                                             ? program_.schedule.precision.gradient(type.dtype)
-                                             : type.dtype,
-                                .density = type.density,
-                                .each = has_time() && (differs || each_)});
+    program_.buffers.push_back(
+        {.kind = kind,
+         .node = node,
+         .layout = layout,
+         .sizes = type.shape.sizes,
+         .shard = shape->shard(),
+         .dtype = sums_up ? program_.schedule.precision.gradient(type.dtype) : type.dtype,
+         .density = type.density,
+         .each = has_time() && (differs || each_)});
     return BufferId(program_.buffers.size() - 1);
   }
 
@@ -599,12 +598,12 @@ class Lowering {
   std::vector<bool> wants_gradient_;
   std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
   std::vector<BufferId> remade_;    // by node: what the backward pass reads, where it is known
-  std::vector<BufferId> mask_;      // by node: what stayed, of the run that the backward pass is for
+  std::vector<BufferId> mask_;  // by node: what stayed, of the run that the backward pass is for
   std::vector<bool> is_parameter_;  // by node
   // Shards, the stage that reads them, and their windows.
   std::vector<std::tuple<BufferId, std::uint16_t, BufferId>> windowed_;
   std::set<BufferId> lies_inside_;  // weights that lie in what is gathered around them
-  bool each_ = false;  // buffers made now are there for one micro-batch
+  bool each_ = false;               // buffers made now are there for one micro-batch
   std::vector<Task> updates_;
   Program program_;
 };

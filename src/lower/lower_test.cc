@@ -414,8 +414,8 @@ TEST(Lower, MixedPrecisionIsTheSameStep) {
     plan::Schedule schedule;
     schedule.precision = {.master = true, .wide_gradients = true};
     const auto choices = named_choices(model, digits, {{"y", "d0"}, {"r", "d0"}, {"loss", "d0"}});
-    const auto program = lower(parallelize(model, digits, choices, schedule), digits,
-                               Optimizer::kSgd);
+    const auto program =
+        lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
     expect_same_step(model, program, 11);
     for (const auto& b : program.buffers) {
       const bool is_wide = b.kind == BufferKind::kState ||

@@ -62,7 +62,6 @@ struct Buffer {
   machine::DigitMask ring = 0;
   std::int64_t turned = 0;
 
-
   [[nodiscard]] bool is_persistent() const {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
   }

@@ -202,8 +202,8 @@ NodeId Block::transformer_layer(NodeId x, const TransformerOptions& options) con
   const auto dropped = [&](NodeId v, std::string_view name) {
     return options.dropout ? dropout(v, name) : v;
   };
-  const auto attended = dropped(attention(before(x, "attention_norm"), options.attention),
-                                "attention_dropped");
+  const auto attended =
+      dropped(attention(before(x, "attention_norm"), options.attention), "attention_dropped");
   x = after(add(ops::kAdd, {x, attended}, "attention_sum"), "attention_norm");
   const auto inner = before(x, "ffn_norm");
   const auto fed = options.experts

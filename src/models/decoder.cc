@@ -19,8 +19,7 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
                          .norm = decoder.norm};
   out.attention.bias = decoder.bias;
   out.attention.causal = true;
-  out.dropout =
-      settings.has("dropout") && settings.choice("dropout", {"true", "false"}) == "true";
+  out.dropout = settings.has("dropout") && settings.choice("dropout", {"true", "false"}) == "true";
   out.attention.dropout = out.dropout;
   if (out.dropout && out.attention.fused) {
     settings.fail("dropout=true needs attention=plain: the fused operator drops nothing");

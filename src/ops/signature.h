@@ -47,7 +47,7 @@ struct Signature {
   InputMask backward_reads = 0;  // operands whose values the backward pass needs
   // The operand's gradient, of the result and the result's gradient: what is needed instead.
   std::optional<term::BoundTerm> gradient_from_result = {};
-  Flops flops;                   // of one forward evaluation
+  Flops flops;  // of one forward evaluation
 };
 
 // Of a compute operator. Throws UserError (without a place) when the operands do not fit.

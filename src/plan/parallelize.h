@@ -12,10 +12,10 @@ namespace tandem::plan {
 
 // For one node of the model's graph: how an operator is spread, or how a source is stored.
 struct Choice {
-  machine::NodeLayout node;  // compute
-  machine::Layout source;    // input, weight
-  std::uint16_t stage = 0;   // of the pipeline
-  bool remake = false;       // MappedGraph's; of a source: what is gathered of it
+  machine::NodeLayout node;   // compute
+  machine::Layout source;     // input, weight
+  std::uint16_t stage = 0;    // of the pipeline
+  bool remake = false;        // MappedGraph's; of a source: what is gathered of it
   bool gather_again = false;  // of an operator: the same for what is gathered of its result
   bool operator==(const Choice&) const = default;
 };

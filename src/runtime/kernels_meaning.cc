@@ -103,7 +103,8 @@ Gradients from_result(const Problem& problem, const Call& call, const BackwardIn
 
 Gradients backward(const Call& call, const BackwardInput& b) {
   const Problem problem(call, b.operands);
-  if (problem.signature.gradient_from_result && b.result.defined()) return from_result(problem, call, b);
+  if (problem.signature.gradient_from_result && b.result.defined())
+    return from_result(problem, call, b);
   auto evaluation = problem.evaluation(call);
   const auto shape = term::box_of(problem.signature.map.output, problem.ranges(call)).size;
   std::vector<Values> gradients;

@@ -96,8 +96,8 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
   const auto states = plan::states(optimizer_) + (precision_.has_master(dtype) ? 1 : 0);
   const Bytes of_gradient = size_of(precision_.gradient(dtype));
   Cost out;
-  const auto update = cost::update_work(std::min(shard, gradient), dtype, optimizer_, precision_,
-                                        software());
+  const auto update =
+      cost::update_work(std::min(shard, gradient), dtype, optimizer_, precision_, software());
   out.update = cost::slowest_task_time(machine_, digits_, layout, update, dtype);
   out.async = time_of(sync, elements * of_gradient.value);
   out.memory = shard * size_of(dtype) +

@@ -21,7 +21,7 @@ namespace tandem::search {
 struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   plan::Precision precision = {};  // of all candidates alike
-  std::optional<Bytes> memory;  // per device; default: each one's, less its reserve
+  std::optional<Bytes> memory;     // per device; default: each one's, less its reserve
   Dims dims;
   std::size_t states_per_node = 64;
   // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.

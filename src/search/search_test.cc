@@ -322,10 +322,9 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
       double reached = c == 0 ? 0 : 1e30;
       for (std::size_t p = 0; p < before.size(); ++p) {
         const auto& producer = nodes[chain[c - 1].index()].signature;
-        const auto move = costs.reshard(model.node(chain[c - 1]).type,
-                                        output_layout(producer, before[p], digits.count()),
-                                        input_layout(s, state, digits.count(), 0), DType::kFp32,
-                                        true);
+        const auto move = costs.reshard(
+            model.node(chain[c - 1]).type, output_layout(producer, before[p], digits.count()),
+            input_layout(s, state, digits.count(), 0), DType::kFp32, true);
         reached = std::min(reached, best[p] + prices.of(move));
       }
       next.push_back(reached + own);
@@ -337,7 +336,8 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   EXPECT_NEAR(network.solve(prices).cost, expected, 1e-5 * expected);
 }
 
-// Of a 16-bit weight: itself, its gradient, a master and Adam's moments; sent in the gradient's type.
+// Of a 16-bit weight: itself, its gradient, a master and Adam's moments; sent in the gradient's
+// type.
 TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
   const auto machine = flat_machine(2);
   const machine::Digits digits(machine);

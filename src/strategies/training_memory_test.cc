@@ -1,6 +1,6 @@
-// The memory of training against the closed forms and figures that papers give: ZeRO (Rajbhandari et
-// al., arXiv:1910.02054, figure 1) and Megatron (Korthikanti et al., arXiv:2205.05198, table 2 and
-// figures 1 and 7).
+// The memory of training against the closed forms and figures that papers give: ZeRO (Rajbhandari
+// et al., arXiv:1910.02054, figure 1) and Megatron (Korthikanti et al., arXiv:2205.05198, table 2
+// and figures 1 and 7).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -38,8 +38,8 @@ Program program_of(const std::string& model, std::int64_t batch, const std::stri
 
 constexpr int kLayers = 32;
 constexpr double kWidth = 256;
-constexpr double kWeight = kWidth * kWidth;          // elements of a layer's weight
-constexpr double kParameters = kLayers * kWeight;    // psi
+constexpr double kWeight = kWidth * kWidth;        // elements of a layer's weight
+constexpr double kParameters = kLayers * kWeight;  // psi
 const std::string kMlp = "mlp:layers=32,hidden=256,inputs=256,outputs=256";
 
 struct ZeroCase {
@@ -57,8 +57,8 @@ TEST_P(Zero, IsThePapersMemory) {
   for (const std::int64_t devices : {2, 4, 8}) {
     SCOPED_TRACE(devices);
     const std::int64_t batch = 4 * devices;
-    const auto memory = memory_of(program_of(kMlp, batch, fmt::format("local:{}", devices),
-                                             GetParam().strategy, kMixed));
+    const auto memory = memory_of(
+        program_of(kMlp, batch, fmt::format("local:{}", devices), GetParam().strategy, kMixed));
     const double n = static_cast<double>(devices);
     const double expected = kParameters * (GetParam().whole + GetParam().parts / n);
     // Results of layers are kept, 4 samples a device; input and target stand beside them.
@@ -199,8 +199,8 @@ TEST(Activations, WithoutDropoutLackItsMasksAndResult) {
 std::vector<double> kept_by_rank(const std::string& strategy, int ranks, int layers_more) {
   std::vector<double> out;
   const auto kept = [&](int layers) {
-    const auto program = program_of(gpt(layers), 64, fmt::format("local:{}", ranks), strategy,
-                                    kMegatron);
+    const auto program =
+        program_of(gpt(layers), 64, fmt::format("local:{}", ranks), strategy, kMegatron);
     std::vector<double> bytes;
     for (const auto device : program.digits.group(0, class_digits(program))) {
       bytes.push_back(memory_of(program, device).kept.value);
@@ -246,9 +246,7 @@ class Korthikanti : public testing::TestWithParam<Published> {
     return program_of(p.model, p.batch, fmt::format("dgx_a100:{}", p.nodes),
                       fmt::format("megatron:tp=8{}{}", p.pipeline, more), kMegatron);
   }
-  static double kept(const std::string& more) {
-    return memory_of(program(more)).kept.value / kGiB;
-  }
+  static double kept(const std::string& more) { return memory_of(program(more)).kept.value / kGiB; }
   static void expect_near(double actual, double published, const char* what) {
     fmt::print("{} {}: {:.2f}, published {:.2f} ({:+.1f} %)\n", GetParam().name, what, actual,
                published, 100 * (actual / published - 1));
