@@ -34,7 +34,7 @@ std::vector<std::vector<std::uint32_t>> task_order(const Program& program, bool 
   for (std::size_t s = 0; s < out.size(); ++s) {
     if (program.segments[s].part != Part::kBackward) continue;
     std::vector<bool> late(program.buffers.size());
-    std::ranges::stable_partition(out[s], [&](std::uint32_t t) {
+    std::stable_partition(out[s].begin(), out[s].end(), [&](std::uint32_t t) {
       const auto& task = program.tasks[t];
       const bool waits = syncs[t] || std::ranges::any_of(task.reads, [&](lower::BufferId b) {
                            return b != Program::kNone && late[b.index()];
