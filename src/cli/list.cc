@@ -60,19 +60,24 @@ void list_machines(bool json) {
   }
 }
 
-// The fields that a machine file need not have, as it calls them; times in seconds.
+// Fields that a machine file need not have, where it says something else than their default; what a
+// device always shows is not among them.
+bool is_detail(const machine::NumberField<machine::Device>& field, const machine::Device& d) {
+  constexpr std::array<std::string_view, 6> kShown = {
+      "memory", "reserve", "bandwidth", "memory_utilization", "compute_utilization", "launch"};
+  return std::ranges::find(kShown, field.name) == kShown.end() && field.in(d) != field.in({});
+}
+bool is_detail(const machine::WordField& field, const machine::Device& d) {
+  return field.get(d) != field.get({});
+}
+
 void add_details(Json& out, const machine::Device& d) {
-  const machine::Device plain;
   for (const auto& field : machine::device_numbers()) {
-    const bool is_named = out.contains(field.name) ||
-                          out.contains(std::string(field.name) + "_s") ||
-                          out.contains(std::string(field.name) + "_bytes");
-    if (!is_named && field.in(d) != field.in(plain)) out[std::string(field.name)] = field.in(d);
+    const bool is_time = &field.kind == &machine::kTime;
+    if (is_detail(field, d)) out[std::string(field.name) + (is_time ? "_s" : "")] = field.in(d);
   }
   for (const auto& field : machine::device_words()) {
-    if (field.get(d) != field.get(plain)) {
-      out[std::string(field.name)] = field.words[field.get(d)];
-    }
+    if (is_detail(field, d)) out[std::string(field.name)] = field.words[field.get(d)];
   }
   for (const auto& [op, kernels] : d.software.kernels) {
     out["kernels"][op] = {kernels.forward, kernels.backward};
@@ -167,29 +172,32 @@ Json machine_json(const machine::MachineFile& file) {
           {"software", software},  {"sources", file.sources}};
 }
 
-// What a file need not say, where it does: "units 108, product_setup 40, dispatch 9e-05 s".
+// "units 108, product_setup 32, dispatch 30 us", in lines of a readable width.
 void print_details(const machine::Device& d) {
-  Json details = Json::object();
-  for (const auto* named :
-       {"memory", "reserve", "bandwidth", "memory_utilization", "compute_utilization", "launch"}) {
-    details[named] = nullptr;
-  }
-  add_details(details, d);
   std::vector<std::string> parts;
   for (const auto& field : machine::device_numbers()) {
-    const std::string name(field.name);
-    if (!details.contains(name) || details[name].is_null()) continue;
-    parts.push_back(fmt::format("{} {}", name, machine::number_text(field.in(d), field.kind)));
+    if (!is_detail(field, d)) continue;
+    parts.push_back(
+        fmt::format("{} {}", field.name, machine::number_text(field.in(d), field.kind)));
   }
   for (const auto& field : machine::device_words()) {
-    const std::string name(field.name);
-    if (details.contains(name))
-      parts.push_back(fmt::format("{} {}", name, field.words[field.get(d)]));
+    if (is_detail(field, d)) {
+      parts.push_back(fmt::format("{} {}", field.name, field.words[field.get(d)]));
+    }
   }
   for (const auto& [op, k] : d.software.kernels) {
     parts.push_back(fmt::format("kernels {} {:.3g} {:.3g}", op, k.forward, k.backward));
   }
-  if (!parts.empty()) std::cout << "    " << join(parts, ", ") << "\n";
+  constexpr std::size_t kWidth = 100;
+  std::string line;
+  for (const auto& part : parts) {
+    if (!line.empty() && line.size() + part.size() > kWidth) {
+      std::cout << "    " << line << ",\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : ", ") + part;
+  }
+  if (!line.empty()) std::cout << "    " << line << "\n";
 }
 
 void print_device(const std::string& who, const machine::Device& d) {
@@ -231,7 +239,7 @@ void print_machine(const machine::MachineFile& file) {
     }
   }
   for (const auto& s : file.software) {
-    std::cout << fmt::format("software {:<16} {}\n", s.name, s.doc);
+    std::cout << fmt::format("software {:<20} {}\n", s.name, s.doc);
   }
   if (!file.sources.empty()) std::cout << "sources\n";
   for (const auto& source : file.sources) std::cout << "  " << source << "\n";

@@ -99,7 +99,7 @@ Bytes forward_bytes(const Operator& o, const KernelRole& role) {
 // Is the gradient of that operand the result's, as it lies there?
 bool is_handed_on(const Operator& o, std::size_t i, const KernelRole& role) {
   const auto& type = o.inputs[i];
-  return has(o.signature.added_inputs, i) && o.signature.elementwise && !role.hidden &&
+  return has(o.signature.added_inputs, i) && o.signature.elementwise && !has(role.inside, i) && !role.hidden &&
          type.dtype == o.output.dtype && type.shape.sizes == o.output.shape.sizes;
 }
 

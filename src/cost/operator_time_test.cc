@@ -45,7 +45,10 @@ TEST(ForwardWork, CountsShardsOnly) {
   x.shape.replicas = 3;
   auto y = type({64, 48});
   y.shape.degrees[0] = 2;
-  const auto work = forward_work(linear(), std::vector{x, kLinearInputs[1]}, y);
+  y.shape.replicas = 3;
+  auto w = kLinearInputs[1];
+  w.shape.replicas = 6;
+  const auto work = forward_work(linear(), std::vector{x, w}, y);
   EXPECT_EQ(work.flops, Flops{2 * kM * kN * kK});
   EXPECT_EQ(work.bytes, Bytes{kLinearBytes});
 }

@@ -34,8 +34,11 @@ void LevelFields::read(const Place& place, const std::string& owner, std::string
   const auto field = std::ranges::find(kNumbers, name, &NumberField<Level>::name);
   const bool is_word = name == "trees";
   if (field == std::end(kNumbers) && !is_word) {
-    std::vector<std::string> known = {"trees", "utilization", "topology", "group"};
+    std::vector<std::string> known;
     for (const auto& f : kNumbers) known.emplace_back(f.name);
+    for (const auto* other : {"trees", "utilization", "topology", "group"}) {
+      known.emplace_back(other);
+    }
     place.fail(fmt::format("{}: unknown field '{}'", owner, printable(name)),
                suggestion(name, known));
   }

@@ -95,7 +95,7 @@ TEST(ParseMachine, ErrorsSayWhereWhatAndWhatWouldBeRight) {
        "toy.machine:6: device thing: unknown field 'memroy' (did you mean 'memory'?)"},
       {"  latency 2 us", "  colour red",
        "toy.machine:12: level box: unknown field 'colour' "
-       "(expected one of: bandwidth, latency, utilization, topology, group)"},
+       "(expected one of: bandwidth, latency, trees, utilization, topology, group)"},
       {"  memory 16 GiB\n", "",
        "toy.machine:5: device thing: field 'memory' is missing (expected an amount like '16 GB')"},
       {"  latency 2 us\n", "",
@@ -155,7 +155,7 @@ TEST(ParseMachine, ErrorsSayWhereWhatAndWhatWouldBeRight) {
       {"usage toy:NODES", "usage a\nusage b", "toy.machine:4: 'usage' stands twice"},
       {"usage toy:NODES", "wat",
        "toy.machine:3: 'wat' stands outside of a device or level "
-       "(expected one of: machine, usage, doc, device, level, mapping)"},
+       "(expected one of: machine, usage, doc, device, level, mapping, software)"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(changed(c.from, c.to)), c.error);
 }

@@ -76,7 +76,7 @@ TEST(SoftwareText, LeavesTheMachineAsItIsUnlessAskedFor) {
   EXPECT_EQ(m.device.attention_utilization, 0.5);
   EXPECT_EQ(m.device.attention_backward_utilization, 0.4);
   EXPECT_EQ(m.device.random_access, 0.3);
-  EXPECT_EQ(m.device.collective, Seconds{20e-6});
+  EXPECT_DOUBLE_EQ(m.device.collective.value, 20e-6);
   EXPECT_EQ(m.device.compute_utilization, 0.8);
   EXPECT_EQ(m.device.software.dispatch, Seconds{});
   EXPECT_EQ(m.device.software.fusion, Fusion::kNone);
@@ -94,11 +94,11 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
   EXPECT_EQ(m.device.compute_utilization, 0.6);
   EXPECT_EQ(m.device.memory_utilization, 0.5);
   const auto& s = m.device.software;
-  EXPECT_EQ(s.dispatch, Seconds{30e-6});
-  EXPECT_EQ(s.dispatch_backward, Seconds{5e-6});
-  EXPECT_EQ(s.dispatch_collective, Seconds{40e-6});
-  EXPECT_EQ(s.micro_batch, Seconds{2e-3});
-  EXPECT_EQ(s.step, Seconds{5e-3});
+  EXPECT_DOUBLE_EQ(s.dispatch.value, 30e-6);
+  EXPECT_DOUBLE_EQ(s.dispatch_backward.value, 5e-6);
+  EXPECT_DOUBLE_EQ(s.dispatch_collective.value, 40e-6);
+  EXPECT_DOUBLE_EQ(s.micro_batch.value, 2e-3);
+  EXPECT_DOUBLE_EQ(s.step.value, 5e-3);
   EXPECT_EQ(s.interference, 0.1);
   EXPECT_EQ(s.update_bytes, Bytes{34});
   EXPECT_EQ(s.fusion, Fusion::kBias);
@@ -165,33 +165,33 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   };
   const Case cases[] = {
       {"software",
-       "toy.machine:44: software '': expected a name (one word of letters, digits and "
+       "toy.machine:45: software '': expected a name (one word of letters, digits and "
        "_ - . +)"},
-      {"software eager", "toy.machine:44: software 'eager' stands twice"},
+      {"software eager", "toy.machine:45: software 'eager' stands twice"},
       {"software x\n  compute_utilization 1.2",
-       "toy.machine:45: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
+       "toy.machine:46: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
        "value that is reached in practice, like '0.8')"},
-      {"software x\n  dispatch -3 us", "toy.machine:45: dispatch -3 us: must be 0 or more"},
-      {"software x\n  units 0", "toy.machine:45: units 0: must be greater than 0"},
+      {"software x\n  dispatch -3 us", "toy.machine:46: dispatch -3 us: must be 0 or more"},
+      {"software x\n  units 0", "toy.machine:46: units 0: must be greater than 0"},
       {"software x\n  units 8 GB",
-       "toy.machine:45: units 8 GB: expected a number like '108' (a number without a unit)"},
-      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:46: software x: 'step' stands twice"},
-      {"software x\n  fuse some", "toy.machine:45: fuse some: expected one of no, bias, yes"},
-      {"software x\n  overlap", "toy.machine:45: overlap: expected one of no, yes"},
+       "toy.machine:46: units 8 GB: expected a number like '108' (a number without a unit)"},
+      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:47: software x: 'step' stands twice"},
+      {"software x\n  fuse some", "toy.machine:46: fuse some: expected one of no, bias, yes"},
+      {"software x\n  overlap", "toy.machine:46: overlap: expected one of no, yes"},
       {"software x\n  kernels softmix 3",
-       "toy.machine:45: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
+       "toy.machine:46: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
        "them)"},
       {"software x\n  kernels softmax",
-       "toy.machine:45: kernels softmax: expected an operator and how many kernels execute it "
+       "toy.machine:46: kernels softmax: expected an operator and how many kernels execute it "
        "(write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass)"},
       {"software x\n  level slt utilization 0.3",
-       "toy.machine:45: software x: level slt utilization 0.3: there is no such level above (did "
+       "toy.machine:46: software x: level slt utilization 0.3: there is no such level above (did "
        "you mean 'slot'?)"},
       {"software x\n  level slot",
-       "toy.machine:45: software x: level slot: expected a level, a field and its value (write it "
+       "toy.machine:46: software x: level slot: expected a level, a field and its value (write it "
        "like 'level gpu utilization 0.7')"},
       {"software x\n  level slot utilization 1.5",
-       "toy.machine:45: utilization 1.5: must not be greater than 1 (the part of the rated value "
+       "toy.machine:46: utilization 1.5: must not be greater than 1 (the part of the rated value "
        "that is reached in practice, like '0.8')"},
       {"software x\n  reserve 50 GB",
        "toy.machine:3: device thing: reserve 50 GB leaves nothing of memory 40 GB"},
@@ -203,7 +203,7 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
   EXPECT_EQ(
       error_of(kToy + "  interference 2\n"),
-      "toy.machine:44: interference 2: must not be greater than 1 (the part of the rated value "
+      "toy.machine:45: interference 2: must not be greater than 1 (the part of the rated value "
       "that is reached in practice, like '0.8')");
 }
 

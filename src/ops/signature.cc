@@ -118,7 +118,7 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   }
   out.backward_reads = term::backward_reads(out.meaning);
   out.added_inputs = term::added_inputs(out.meaning);
-  out.contraction = contraction_of(out.map);
+  if (!op.spec().flops(op.raw(), inputs)) out.contraction = contraction_of(out.map);
   out.elementwise = is_elementwise(out.map, out.meaning);
   if (const auto& from_result = op.spec().gradient_from_result) {
     CHECK(inputs.size() == 1, op.name());

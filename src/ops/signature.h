@@ -42,7 +42,7 @@ struct Signature {
   std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
   Monoid monoid = Monoid::kSum;           // of what partitioning contracted factors leaves
   InputMask added_inputs = 0;             // operands to whose gradient the result's is handed on
-  std::optional<Contraction> contraction;
+  std::optional<Contraction> contraction;  // where the meaning counts the work
   bool elementwise = false;      // reads every operand at the result's own index, or broadcasts it
   InputMask backward_reads = 0;           // operands whose values the backward pass needs
   // The operand's gradient, of the result and the result's gradient: what is needed instead.
