@@ -151,10 +151,13 @@ struct Program {
   [[nodiscard]] const Segment& segment(std::size_t stage, Part part) const {
     return segments[stage * 3 + static_cast<std::size_t>(part)];
   }
-  // A gradient is used up before the next step's begins, and state belongs to the newest weight.
+  // A gradient is used up before the next step's begins, and state belongs to the newest weight;
+  // a frozen weight is the same in all.
   [[nodiscard]] std::int64_t versions(BufferId id) const {
     const auto& b = buffer(id);
-    const bool of_one_step = b.kind == BufferKind::kGradient || b.kind == BufferKind::kState;
+    const bool of_one_step =
+        b.kind == BufferKind::kGradient || b.kind == BufferKind::kState ||
+        (b.kind == BufferKind::kWeight && !graph::is_trained(pcg.node(b.node)));
     return schedule.is_delayed() && !b.each && !of_one_step ? 2 : 1;
   }
 
