@@ -164,6 +164,11 @@ struct Program {
   static constexpr BufferId kNone = kNoBuffer;
 };
 
+// Of inference: keys and values that later tokens are made from, the outputs but the first.
+std::vector<BufferId> cached(const Program& program);
+// By buffer, the input that it is appended to and whose place it takes; kNone for all others.
+std::vector<BufferId> cached_in_place(const Program& program);
+
 // Devices differ in what they do by their coordinates in these digits: those of the pipeline, and
 // those that are idle at several places. (In digits that are idle at 0 only, the device there does
 // the most and may stand for the others.)

@@ -168,6 +168,7 @@ struct Dispatch {
   static constexpr auto fields = std::tuple{Field{"density", &Dispatch::density}};
 };
 
+// concat, append
 struct Concat {
   std::int64_t axis = 0;
   bool operator==(const Concat&) const = default;
@@ -269,10 +270,13 @@ struct Clip {
 };
 
 // rope: angles are position x base^(-2i / width).
+// `first`: the position of the first row.
 struct Rope {
   double base = 10000;
+  std::int64_t first = 0;
   bool operator==(const Rope&) const = default;
-  static constexpr auto fields = std::tuple{Field{"base", &Rope::base}};
+  static constexpr auto fields =
+      std::tuple{Field{"base", &Rope::base}, Field{"first", &Rope::first}};
 };
 
 // partition, combine
