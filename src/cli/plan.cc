@@ -116,7 +116,8 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
   const auto fullest = search::tightest(s, result.limits);
   std::cout << "\nWhat communicates, per device and step:\n"
-            << report::communication_text(program, setup.machine, s);
+            << report::communication_text(sim::break_down(program, s), setup.machine,
+                                          program.digits);
   std::cout << fmt::format(
       "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} "
       "%.\n",
