@@ -288,10 +288,11 @@ Json echo(const plan::Plan& plan) {
   return out;
 }
 
-Json simulation_json(const sim::Simulation& s, std::int64_t batch) {
+Json simulation_json(const sim::Simulation& s, std::int64_t batch, std::int64_t tokens) {
   Json out;
   out["iteration_s"] = s.iteration.value;
   out["throughput"] = static_cast<double>(batch) / s.iteration.value;
+  if (tokens > 0) out["tokens_per_s"] = static_cast<double>(tokens) / s.iteration.value;
   Json serialized;
   for (const auto kind : sim::kReportedKinds) serialized[kind] = 0.0;
   for (const auto& [kind, time] : s.serialized) {

@@ -98,7 +98,8 @@ models::Model load_model(const std::string& text);
 // Throws where a graph has parallelization operators: plans are made of networks without.
 void check_is_model(const graph::Graph& graph, const std::string& model);
 
-// A prediction under the keys of every --json result.
-Json simulation_json(const sim::Simulation& simulation, std::int64_t batch);
+// A prediction of a step of so many samples and, where there are any, tokens, under the keys of
+// every --json result.
+Json simulation_json(const sim::Simulation& simulation, std::int64_t batch, std::int64_t tokens);
 
 }  // namespace tandem::cli

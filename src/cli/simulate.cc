@@ -57,9 +57,8 @@ Lowered lower_job(const Flags& flags) {
 
 bool infers(const Lowered& s) { return s.program.phase == lower::Phase::kInference; }
 
-double tokens_per_second(const Lowered& s) {
-  const auto model = graph::erase_parallelism(s.plan.mapped.pcg);
-  return static_cast<double>(strategies::count_tokens(model)) / s.simulation.iteration.value;
+std::int64_t tokens_of(const Lowered& s) {
+  return strategies::count_tokens(graph::erase_parallelism(s.plan.mapped.pcg));
 }
 
 // Of the group with the least room.
@@ -75,7 +74,7 @@ void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
   std::cout << fmt::format(
       "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
       infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
-  const auto tokens = tokens_per_second(s);
+  const auto tokens = static_cast<double>(tokens_of(s)) / sim.iteration.value;
   std::cout << fmt::format(
       "  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
       seconds_text(sim.iteration.value),
@@ -105,8 +104,7 @@ Json to_json(const Lowered& s) {
   Json out = echo(s.plan);
   out["task"] = task_of(s.program);
   if (infers(s)) out["optimizer"] = nullptr;
-  out.update(simulation_json(s.simulation, s.plan.batch));
-  if (const auto tokens = tokens_per_second(s); tokens > 0) out["tokens_per_s"] = tokens;
+  out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
   const auto memory = fullest(s);
   out["feasible"] = fits(memory);
   out.update(report::details_json(s.program, s.simulation, s.machine,

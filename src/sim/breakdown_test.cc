@@ -1,27 +1,50 @@
-// Where time goes: a timeline written by hand, and the sums on random strategies of every network.
+// Where time goes: timelines written by hand, and the sums on random plans.
 #include "sim/breakdown.h"
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
 
 #include "lower/lower.h"
-#include "models/model.h"
-#include "models/small_models_test_support.h"
-#include "strategies/grid.h"
+#include "plan/random_choices_test_support.h"
+#include "sim/breakdown_test_support.h"
 
 namespace tandem::sim {
 namespace {
 
 using lower::Program;
 
-Program lowered(const graph::Graph& model, const machine::Machine& machine,
-                const std::string& strategy) {
-  const machine::Digits plain(machine);
-  const auto s = strategies::named_strategies(strategy, model, plain)[0];
-  const machine::Digits digits(machine, s.schedule.micro_batches);
-  return lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
-                      plan::Optimizer::kSgd);
+machine::Machine ordinary_machine(const std::vector<std::int64_t>& counts) {
+  auto m = plan::machine_of(counts);
+  m.device.peak = {{DType::kFp32, FlopsPerSecond{1e9}}};
+  m.device.bandwidth = BytesPerSecond{1e9};
+  m.device.launch = Seconds{1e-6};
+  for (auto& level : m.levels) {
+    level.bandwidth = BytesPerSecond{1e9};
+    level.latency = Seconds{1e-6};
+  }
+  return m;
+}
+
+Program random_program(const std::vector<std::int64_t>& counts, std::uint64_t seed) {
+  const auto digits = plan::digits_of(counts);
+  const auto model = plan::random_model(digits.devices(), seed);
+  const auto choices = plan::random_choices(model, digits, seed);
+  return lower::lower(plan::parallelize(model, digits, choices), digits, plan::Optimizer::kSgd);
+}
+
+bool has_kind(const Program& program, std::string_view kind) {
+  return std::ranges::any_of(program.tasks,
+                             [&](const auto& task) { return kind_of(program, task) == kind; });
+}
+
+// One that has tasks of these kinds.
+Program program_with(const std::vector<std::string_view>& kinds) {
+  for (std::uint64_t seed = 0;; ++seed) {
+    auto program = random_program({2, 2}, seed);
+    const auto has = [&](auto kind) { return has_kind(program, kind); };
+    if (std::ranges::all_of(kinds, has)) return program;
+  }
 }
 
 std::uint32_t task_of_kind(const Program& program, std::string_view kind) {
@@ -33,10 +56,7 @@ std::uint32_t task_of_kind(const Program& program, std::string_view kind) {
 }
 
 TEST(Breakdown, SharesWhatIsExposedTogether) {
-  const auto model =
-      models::parse_model("mlp:layers=2,hidden=8,inputs=8,outputs=8").build(8, DType::kFp32);
-  const auto machine = machine::load_machine("local:2");
-  const auto program = lowered(model, machine, "fsdp");
+  const auto program = program_with({"compute", "all_gather", "reduce_scatter"});
   const auto compute = task_of_kind(program, "compute");
   const auto gather = task_of_kind(program, "all_gather");
   const auto scatter = task_of_kind(program, "reduce_scatter");
@@ -69,9 +89,7 @@ TEST(Breakdown, SharesWhatIsExposedTogether) {
 }
 
 TEST(Breakdown, WhatRunsIntoTheNextIterationHasRunOnFromTheLast) {
-  const auto model =
-      models::parse_model("mlp:layers=2,hidden=8,inputs=8,outputs=8").build(8, DType::kFp32);
-  const auto program = lowered(model, machine::load_machine("local:2"), "dp");
+  const auto program = program_with({"compute", "all_reduce"});
   Simulation s;
   s.iteration = Seconds{10};
   s.timeline = {{task_of_kind(program, "compute"), 0, 0, 0, Seconds{1}, Seconds{9}, 0},
@@ -81,53 +99,19 @@ TEST(Breakdown, WhatRunsIntoTheNextIterationHasRunOnFromTheLast) {
   EXPECT_EQ(shares[1].exposed, Seconds{2});  // from 9 to 10 and from 0 to 1
 }
 
-// The parts are the whole, whatever the strategy: kinds add up to what the simulator has summed in
-// its own way.
+// The parts are the whole: kinds add up to what the simulator has summed in its own way.
 TEST(Breakdown, AddsUp) {
-  const auto machine = machine::load_machine("summit:2");
-  const machine::Digits digits(machine);
   int exposed = 0;
-  for (const auto& [name, small] : models::small_models()) {
-    const auto model = models::parse_model(name + ":" + small.settings).build(96, DType::kFp32);
-    const strategies::Problem problem(model, digits);
-    auto all = strategies::make_strategies(strategies::settings_for(problem), problem);
-    if (name == "gpt2") {
-      for (const char* text : {"megatron:tp=1,pp=2,micro=4", "megatron:tp=2,pp=2,schedule=gpipe",
-                               "megatron:tp=1,pp=2,stale,micro=8"}) {
-        for (auto& s :
-             strategies::named_strategies(text, model, digits, plan::Semantics::kDelayed1)) {
-          all.push_back(std::move(s));
-        }
-      }
-    }
-    for (const auto& strategy : all) {
-      SCOPED_TRACE(name + " " + strategy.name);
-      const machine::Digits own(machine, strategy.schedule.micro_batches);
-      const auto program =
-          lower::lower(plan::parallelize(model, own, strategy.choices, strategy.schedule), own,
-                       plan::Optimizer::kSgd);
-      const auto s = simulate(program, machine);
-      std::map<std::string, Seconds> serialized;
-      Seconds compute;
-      Seconds communication;
-      for (const auto& share : break_down(program, s)) {
-        serialized[share.kind] += share.serialized;
-        (share.is_compute() ? compute : communication) +=
-            share.is_compute() ? share.serialized : share.exposed;
-        EXPECT_GE(share.exposed.value, 0);
-        EXPECT_LE(share.exposed.value, share.serialized.value * (1 + 1e-9));
-      }
-      const auto near = 1e-9 * s.iteration.value;
-      EXPECT_NEAR(communication.value, s.exposed_comm.value, near);
-      EXPECT_NEAR((compute + communication + s.bubble).value, s.iteration.value, near);
-      EXPECT_EQ(serialized.size(), s.serialized.size());
-      for (const auto& [kind, time] : serialized) {
-        EXPECT_NEAR(time.value, s.serialized.at(kind).value, near) << kind;
-      }
+  for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}}) {
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      SCOPED_TRACE(seed);
+      const auto program = random_program(counts, seed);
+      const auto s = simulate(program, ordinary_machine(counts));
+      expect_adds_up(break_down(program, s), s);
       exposed += s.exposed_comm > Seconds{} ? 1 : 0;
     }
   }
-  EXPECT_GT(exposed, 50);
+  EXPECT_GT(exposed, 100);
 }
 
 }  // namespace
