@@ -32,7 +32,7 @@ std::int64_t nanoseconds(Seconds time) { return std::llround(time.value * 1e9); 
 std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 // Names the user gave may be any bytes; JSON is UTF-8.
-std::string quoted(const std::string& text) {
+std::string json_text(const std::string& text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -55,7 +55,7 @@ class Writer {
         devices_(program.digits.group(0, class_digits_)),
         spans_(devices_.size()) {
     for (const auto& node : program.pcg.ids()) {
-      names_.push_back(quoted(program.pcg.node(node).name));
+      names_.push_back(json_text(program.pcg.node(node).name));
     }
     const auto& timeline = simulation.timeline;
     for (std::size_t s = 0; s < timeline.size(); ++s) {
@@ -65,7 +65,7 @@ class Writer {
   }
 
   Trace run(const std::string& title, std::size_t most_spans) {
-    out_ = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + quoted(title) +
+    out_ = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + json_text(title) +
            "},\"traceEvents\":[\n";
     choose_classes(most_spans);
     for (std::size_t c = 0; c < devices_.size(); ++c) {
@@ -105,7 +105,7 @@ class Writer {
 
   void add_names(std::size_t c) {
     add(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", c,
-        quoted(class_name(c)));
+        json_text(class_name(c)));
     add(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", c, c);
     std::vector<std::uint32_t> streams;
     for (auto s : spans_[c]) streams.push_back(simulation_.timeline[s].stream);
@@ -114,7 +114,7 @@ class Writer {
     streams.erase(rest.begin(), rest.end());
     for (auto stream : streams) {
       add(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", c, stream,
-          quoted(stream_name(stream)));
+          json_text(stream_name(stream)));
       add(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
           c, stream, stream);
     }
