@@ -30,11 +30,11 @@ struct Flags {
 // Inference trains nothing.
 void check_task(const Flags& flags) {
   if (flags.job.task.phase() != lower::Phase::kInference) return;
-  for (const auto& [flag, why] : {std::pair("--optimizer", "updates no weights"),
-                                  std::pair("--stale-weights", "updates no weights"),
-                                  std::pair("--master", "updates no weights"),
-                                  std::pair("--grad-dtype", "has no gradients"),
-                                  std::pair("--recompute", "has no backward pass")}) {
+  for (const auto& [flag, why] :
+       {std::pair("--optimizer", "updates no weights"),
+        std::pair("--stale-weights", "updates no weights"),
+        std::pair("--master", "updates no weights"), std::pair("--grad-dtype", "has no gradients"),
+        std::pair("--recompute", "has no backward pass")}) {
     if (std::ranges::find(flags.given, flag) == flags.given.end()) continue;
     throw UserError("flag", flag, fmt::format("cannot be given with --task inference: it {}", why));
   }

@@ -20,7 +20,8 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
   out.attention.bias = decoder.bias;
   out.attention.cache = settings.size("cache", 0);
   out.attention.causal = out.attention.cache == 0;  // one token sees all before it
-  const bool drops = settings.has("dropout") && settings.choice("dropout", {"true", "false"}) == "true";
+  const bool drops =
+      settings.has("dropout") && settings.choice("dropout", {"true", "false"}) == "true";
   out.dropout = drops && out.attention.cache == 0;  // only training drops
   out.attention.dropout = out.dropout;
   if (out.dropout && out.attention.fused) {

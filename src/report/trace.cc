@@ -60,7 +60,7 @@ class Writer {
     const auto& timeline = simulation.timeline;
     for (std::size_t s = 0; s < timeline.size(); ++s) {
       spans_[timeline[s].device_class].push_back(s);
-      if (program.tasks[timeline[s].task].kind == TaskKind::kSend) sends_[key(timeline[s])] = s;
+      span_of_[key(timeline[s])] = s;
     }
   }
 
@@ -168,14 +168,14 @@ class Writer {
 
   // --- What waits for what, and memory ---------------------------------------------------------
 
-  // Takes a class's turns once more: spans stand in this order, but for tasks that take no time.
+  // Takes a class's turns once more, in the order in which a task follows what it reads.
   void walk(std::size_t c) {
     const auto rank = program_.digits.rank_in_group(devices_[c], program_.schedule.digits);
     const auto turns =
         turns_of(program_.schedule, instances_.ranks(), rank, program_.phase, steps_);
     const auto moments = sim::memory_over_time(program_, devices_[c]);
     made_by_.assign(instances_.count(rank), std::nullopt);
-    std::size_t next = 0;
+    std::size_t found = 0;  // spans
     std::size_t number = 0;
     std::optional<sim::Moment> most;
     Seconds since;
@@ -184,16 +184,16 @@ class Writer {
         if (!runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches()))
           continue;
         const auto& moment = moments[number++];
-        const auto s = next < spans_[c].size() ? std::optional(spans_[c][next]) : std::nullopt;
-        const bool is_next = s && is_span_of(simulation_.timeline[*s], t, turn);
-        if (is_next) ++next;
-        follow(c, t, turn, is_next ? s : std::nullopt);
+        const auto at = span_of_.find({c, t, turn.micro_batch, turn.step});
+        const auto s = at == span_of_.end() ? std::nullopt : std::optional(at->second);
+        if (s) ++found;
+        follow(c, t, turn, s);
         // Of steps that flow into each other the timeline has what starts in one iteration.
-        const bool outside = steps_ > 1 && (next == 0 || next == spans_[c].size());
+        const bool outside = steps_ > 1 && (found == 0 || found == spans_[c].size());
         if (outside) continue;
-        if (is_next && simulation_.timeline[*s].stream == 0) {
+        if (s && simulation_.timeline[*s].stream == 0) {
           if (most) add_memory(c, since, *most);
-          since = simulation_.timeline[*s].start;
+          since = std::max(since, simulation_.timeline[*s].start);
           most = moment;
         } else if (!most || total(moment) > total(*most)) {
           most = moment;
@@ -201,10 +201,6 @@ class Writer {
       }
     }
     if (most) add_memory(c, since, *most);
-  }
-
-  static bool is_span_of(const Span& span, std::uint32_t task, const lower::Turn& turn) {
-    return span.task == task && span.micro_batch == turn.micro_batch && span.step == turn.step;
   }
 
   // Arrows to a task from those on other streams that made what it reads. A task that takes no time
@@ -228,8 +224,8 @@ class Writer {
     }
     if (task.kind == TaskKind::kReceive) {
       const auto sent =
-          sends_.find({source_class(task, devices_[c]), task.peer, turn.micro_batch, turn.step});
-      if (sent != sends_.end() && shown_[timeline[sent->second].device_class]) {
+          span_of_.find({source_class(task, devices_[c]), task.peer, turn.micro_batch, turn.step});
+      if (sent != span_of_.end() && shown_[timeline[sent->second].device_class]) {
         wait_for(sent->second);
       }
     }
@@ -280,7 +276,7 @@ class Writer {
   machine::DigitMask class_digits_;
   std::vector<std::int64_t> devices_;            // by class, one that stands for it
   std::vector<std::vector<std::size_t>> spans_;  // by class, of the timeline
-  std::map<Key, std::size_t> sends_;
+  std::map<Key, std::size_t> span_of_;
   std::vector<std::string> names_;                   // by node, quoted
   std::vector<bool> shown_;                          // by class
   std::vector<std::optional<std::size_t>> made_by_;  // by instance of the class that is walked
