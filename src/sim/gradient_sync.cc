@@ -28,18 +28,11 @@ std::vector<bool> gradient_syncs(const Program& program) {
 
 std::vector<bool> after_backward(const Program& program) {
   const auto syncs = gradient_syncs(program);
-<<<<<<< HEAD
   std::vector<bool> late(program.buffers.size());
   std::vector<bool> out(program.tasks.size());
   for (const auto& segment : program.segments) {
     if (segment.part != Part::kBackward) continue;
     for (auto t : segment.tasks) {
-=======
-  for (std::size_t s = 0; s < out.size(); ++s) {
-    if (program.segments[s].part != Part::kBackward) continue;
-    std::vector<bool> late(program.buffers.size());
-    std::stable_partition(out[s].begin(), out[s].end(), [&](std::uint32_t t) {
->>>>>>> kernels
       const auto& task = program.tasks[t];
       out[t] = syncs[t] || std::ranges::any_of(task.reads, [&](lower::BufferId b) {
                  return b != Program::kNone && late[b.index()];
@@ -56,7 +49,9 @@ std::vector<std::vector<std::uint32_t>> task_order(const Program& program, bool 
   for (const auto& segment : program.segments) out.push_back(segment.tasks);
   if (overlap) return out;
   const auto late = after_backward(program);
-  for (auto& tasks : out) std::ranges::stable_partition(tasks, [&](auto t) { return !late[t]; });
+  for (auto& tasks : out) {
+    std::stable_partition(tasks.begin(), tasks.end(), [&](auto t) { return !late[t]; });
+  }
   return out;
 }
 
