@@ -66,7 +66,9 @@ class PartBuilder {
     const auto shape = parallel_shape(layout, sizes, digits_);
     CHECK(shape.has_value(), name, to_text(layout));
     const auto below = is_integer(dtype) ? 2 : 0;
-    return add(ops::make_op(spec, ops::Source{*shape, dtype, below}), {}, name, layout, origin);
+    const auto op = &spec == &ops::kWeight ? ops::make_op(spec, ops::Weight{*shape, dtype})
+                                           : ops::make_op(spec, ops::Input{*shape, dtype, below});
+    return add(op, {}, name, layout, origin);
   }
 
   // sum_j x[..., j] * w[j], where j has an element for each of the tensor's partial sums.

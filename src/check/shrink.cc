@@ -347,8 +347,8 @@ class Shrinker {
 
   // Indices are below the number of rows that a reader has for them.
   ops::Op with_new_range(const ops::Op& op, NodeId id) {
-    if (!op.is(ops::kInput) || op.get<ops::Source>().below == 0) return op;
-    auto source = op.get<ops::Source>();
+    if (!op.is(ops::kInput) || op.get<ops::Input>().below == 0) return op;
+    auto source = op.get<ops::Input>();
     for (auto user : mapped_.pcg.ids()) {
       for (auto i : mapped_.pcg.inputs(user)) {
         if (start_of(i) == id && !is_parallel(mapped_.pcg.node(user))) narrow(source.below, user);

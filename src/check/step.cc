@@ -50,7 +50,7 @@ bool for_each_result(const lower::Program& program, Visit&& visit) {
   for (auto id : serial.ids()) {
     const auto& node = serial.node(id);
     const auto& gradient = expected.gradients[id.index()];
-    if (!is_weight(node) || gradient.data.empty()) continue;
+    if (!is_trained(node) || gradient.data.empty()) continue;
     const auto find = [&](const auto& map) {
       const auto at = map.find(node.name);
       return at == map.end() ? nullptr : &at->second;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "sim/breakdown.h"
 #include "strategies/grid.h"
 
 namespace tandem::cli {
@@ -127,7 +128,8 @@ void check_has_loss(const graph::Graph& graph, const std::string& model) {
     if (first.type.shape.rank() == 0 && !is_integer(first.type.dtype)) return;
   }
   throw UserError("model", model, "its first output is not a scalar: there is nothing to train for",
-                  "end the graph with a loss, such as mse or cross_entropy");
+                  "end the graph with a loss, such as mse or cross_entropy; or `simulate` it with "
+                  "--task inference");
 }
 
 }  // namespace
@@ -176,7 +178,9 @@ Setup resolve_with(const Job& job,
   CHECK(parse_attribute(job.dtype, dtype), job.dtype);
   auto graph = model.build(batch, dtype);
   check_is_model(graph, model.text);
-  check_has_loss(graph, model.text);
+  graph = graph_for(job.task, graph);
+  const auto phase = job.task.phase();
+  if (phase == lower::Phase::kTraining) check_has_loss(graph, model.text);
   search::Options options;
   const auto published = model.spec->adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
   options.optimizer = plan::parse_optimizer(job.optimizer).value_or(published);
@@ -185,9 +189,16 @@ Setup resolve_with(const Job& job,
   options.dims = parse_dims(job.dims);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   show_progress(options);
-  return {
-      std::move(model), std::move(machine),    std::move(digits), batch, dtype, std::move(graph),
-      options,          job.grad_dtype.empty()};
+  return {std::move(model),
+          std::move(machine),
+          std::move(digits),
+          batch,
+          dtype,
+          std::move(graph),
+          options,
+          job.grad_dtype.empty(),
+          phase,
+          job.beside};
 }
 
 }  // namespace
@@ -209,14 +220,14 @@ Setup resolve_for_training(const Job& job) {
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
   const auto limits = search::memory_limits(setup.machine, setup.options);
   std::optional<search::Costed> best;
-  for (auto& s :
-       strategies::named_strategies(name, setup.graph, setup.digits, setup.options.semantics)) {
+  for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,
+                                              setup.options.semantics, setup.beside)) {
     s.schedule.precision = setup.options.precision;
     if (setup.usual_gradients && name != "best_baseline" && is_half(setup.dtype)) {
       s.schedule.precision.wide_gradients = usual_precision(s.setting.family).wide_gradients;
     }
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
-                                       setup.options.optimizer, limits);
+                                       setup.options.optimizer, limits, setup.phase);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);
   }
   CHECK(best.has_value(), name);
@@ -258,7 +269,10 @@ Json echo(const plan::Plan& plan) {
   out["batch"] = plan.batch;
   try {
     const auto model = load_model(plan.model);
-    if (model.settings.has("seq")) out["seq"] = model.settings.size("seq");
+    const auto& settings = model.settings;
+    const auto cache = settings.has("cache") ? settings.size("cache", 0) : 0;
+    if (settings.has("seq")) out["seq"] = cache > 0 ? 1 : settings.size("seq");
+    if (cache > 0) out["cache"] = cache;
   } catch (const UserError&) {
     // A plan may be of a graph that no built-in model makes; it has no sequence length to tell.
   }
@@ -274,23 +288,16 @@ Json echo(const plan::Plan& plan) {
   return out;
 }
 
-Json simulation_json(const sim::Simulation& s, std::int64_t batch) {
+Json simulation_json(const sim::Simulation& s, std::int64_t batch, std::int64_t tokens) {
   Json out;
   out["iteration_s"] = s.iteration.value;
   out["throughput"] = static_cast<double>(batch) / s.iteration.value;
+  if (tokens > 0) out["tokens_per_s"] = static_cast<double>(tokens) / s.iteration.value;
   Json serialized;
-  for (const char* kind : {"compute", "embedding", "all_reduce", "all_gather", "reduce_scatter",
-                           "all_to_all", "send_recv"}) {
-    const auto at = s.serialized.find(kind);
-    serialized[kind] = at == s.serialized.end() ? 0.0 : at->second.value;
-  }
-  // Rooted collectives, shifts and halos have no key of their own: they are sends and receives.
-  for (const char* kind :
-       {"reduce", "gather", "broadcast", "scatter", "shift", "halo", "halo_reduce"}) {
-    const auto at = s.serialized.find(kind);
-    if (at != s.serialized.end()) {
-      serialized["send_recv"] = serialized["send_recv"].get<double>() + at->second.value;
-    }
+  for (const auto kind : sim::kReportedKinds) serialized[kind] = 0.0;
+  for (const auto& [kind, time] : s.serialized) {
+    auto& sum = serialized[sim::reported_kind(kind)];
+    sum = sum.get<double>() + time.value;
   }
   out["serialized_s"] = serialized;
   out["compute_s"] = s.compute.value;

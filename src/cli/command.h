@@ -6,9 +6,11 @@
 #include <string>
 
 #include "base/units.h"
+#include "cli/task.h"
 #include "models/model.h"
 #include "plan/plan.h"
 #include "search/search.h"
+#include "strategies/setting.h"
 
 namespace tandem::cli {
 
@@ -46,6 +48,8 @@ struct Job {
   std::string memory;      // empty: the device's, less its reserve
   std::string dims;        // empty: all
   bool stale_weights = false;
+  TaskFlags task = {};
+  strategies::Beside beside = {};  // --recompute, --schedule
 
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
@@ -69,9 +73,11 @@ struct Setup {
   machine::Digits digits;
   std::int64_t batch;
   DType dtype;
-  graph::Graph graph;
+  graph::Graph graph;  // as the task has it
   search::Options options;
   bool usual_gradients = false;  // of the type that a strategy usually has them in
+  lower::Phase phase = lower::Phase::kTraining;
+  strategies::Beside beside = {};
 };
 Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.
@@ -92,7 +98,8 @@ models::Model load_model(const std::string& text);
 // Throws where a graph has parallelization operators: plans are made of networks without.
 void check_is_model(const graph::Graph& graph, const std::string& model);
 
-// A prediction under the keys of every --json result.
-Json simulation_json(const sim::Simulation& simulation, std::int64_t batch);
+// A prediction of a step of so many samples and, where there are any, tokens, under the keys of
+// every --json result.
+Json simulation_json(const sim::Simulation& simulation, std::int64_t batch, std::int64_t tokens);
 
 }  // namespace tandem::cli

@@ -27,7 +27,8 @@ Lowered lower_strategy(const Job& job, const std::string& strategy) {
   const auto setup = resolve(job);
   const auto best = cost_named_strategy(setup, strategy);
   auto plan = make_plan(setup, best);
-  auto program = lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer);
+  auto program =
+      lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
   return {std::move(plan), setup.machine, std::move(program), best.simulation};
 }
 

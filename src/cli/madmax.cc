@@ -76,7 +76,8 @@ void MadMaxFiles::add_flags(CLI::App& command) {
       if (other != flag) flag->needs(other);
     }
     for (const char* other :
-         {"model", "--machine", "--batch", "--optimizer", "--dtype", "--strategy", "--tasks"}) {
+         {"model", "--machine", "--batch", "--optimizer", "--dtype", "--strategy", "--tasks",
+          "--task", "--freeze", "--recompute", "--schedule", "--trace"}) {
       flag->excludes(command.get_option(other));
     }
   }

@@ -8,6 +8,7 @@
 #include "lower/lower.h"
 #include "plan/json.h"
 #include "report/plan_text.h"
+#include "strategies/layer_kinds.h"
 
 namespace tandem::cli {
 
@@ -67,7 +68,7 @@ Json baselines_json(const search::Result& result) {
 Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   Json out = echo(make_plan(setup, best));
-  out.update(simulation_json(best.simulation, setup.batch));
+  out.update(simulation_json(best.simulation, setup.batch, strategies::count_tokens(setup.graph)));
   out["search_s"] = result.search_s;
   out["candidates"] = result.candidates;
   out["stop_reason"] = result.stop_reason;
@@ -116,7 +117,8 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
   const auto fullest = search::tightest(s, result.limits);
   std::cout << "\nWhat communicates, per device and step:\n"
-            << report::communication_text(program, setup.machine, s);
+            << report::communication_text(sim::break_down(program, s), setup.machine,
+                                          program.digits);
   std::cout << fmt::format(
       "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} "
       "%.\n",

@@ -1,6 +1,7 @@
 // tandem simulate: the time and memory of a known strategy, or of a plan.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
@@ -8,6 +9,9 @@
 #include "cli/lowered.h"
 #include "cli/madmax.h"
 #include "report/plan_text.h"
+#include "report/simulation_text.h"
+#include "report/trace.h"
+#include "strategies/layer_kinds.h"
 
 namespace tandem::cli {
 
@@ -19,49 +23,116 @@ struct Flags {
   MadMaxFiles madmax;
   std::string strategy = "dp";
   bool tasks = false;
-  std::vector<std::string> not_with_a_plan;  // those given
+  std::string trace;               // a file; empty: none
+  std::vector<std::string> given;  // of those that some input or task has no use for
 };
 
-Lowered lower_job(const Flags& flags) {
-  if (flags.job.model_text.ends_with(".json")) {
-    return lower_plan(flags.job, flags.not_with_a_plan);
+// Inference trains nothing.
+void check_task(const Flags& flags) {
+  if (flags.job.task.phase() != lower::Phase::kInference) return;
+  for (const auto& [flag, why] :
+       {std::pair("--optimizer", "updates no weights"),
+        std::pair("--stale-weights", "updates no weights"),
+        std::pair("--master", "updates no weights"), std::pair("--grad-dtype", "has no gradients"),
+        std::pair("--recompute", "has no backward pass")}) {
+    if (std::ranges::find(flags.given, flag) == flags.given.end()) continue;
+    throw UserError("flag", flag, fmt::format("cannot be given with --task inference: it {}", why));
   }
+  const bool recomputes = flags.strategy != "best_baseline" &&
+                          strategies::parse_setting(flags.strategy).recompute != "none";
+  if (!recomputes) return;
+  throw UserError("strategy", flags.strategy,
+                  "recomputes for the backward pass, which --task inference has not",
+                  "without recompute");
+}
+
+Lowered lower_job(const Flags& flags) {
+  check_task(flags);
+  if (flags.job.model_text.ends_with(".json")) return lower_plan(flags.job, flags.given);
   if (flags.job.machine_text.empty()) {
     throw UserError("flag", "--machine", "is needed with a model", "`tandem machines` lists them");
   }
   return lower_strategy(flags.job, flags.strategy);
 }
 
-void print(const Lowered& s) {
+bool infers(const Lowered& s) { return s.program.phase == lower::Phase::kInference; }
+
+std::int64_t tokens_of(const Lowered& s) {
+  return strategies::count_tokens(graph::erase_parallelism(s.plan.mapped.pcg));
+}
+
+// Of the group with the least room.
+search::Tightest fullest(const Lowered& s) {
+  return search::tightest(s.simulation, search::memory_limits(s.machine, {}));
+}
+
+bool fits(const search::Tightest& t) { return t.needs.peak <= t.limit; }
+
+void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
+                    const report::Peak& peak) {
   const auto& sim = s.simulation;
-  std::cout << fmt::format("{}, strategy {}\n\n", title(s), s.plan.strategy);
-  std::cout << fmt::format("  iteration   {}\n  throughput  {} samples/s\n  MFU         {:.1f} %\n",
-                           seconds_text(sim.iteration.value),
-                           si(static_cast<double>(s.plan.batch) / sim.iteration.value),
-                           100 * sim.mfu);
-  std::cout << fmt::format("  memory      {} ({} of it weights and optimizer state)\n",
-                           bytes_text(sim.memory.value), bytes_text(sim.persistent.value));
-  std::cout << fmt::format("  compute {}, exposed communication {}, idle {}\n\n",
-                           seconds_text(sim.compute.value), seconds_text(sim.exposed_comm.value),
-                           seconds_text(sim.bubble.value));
-  std::cout << "As if nothing overlapped:\n";
-  for (const auto& [kind, time] : sim.serialized) {
-    std::cout << fmt::format("  {:<16} {:>9}\n", kind, seconds_text(time.value));
-  }
-  std::cout << "\nWhat communicates, per device and step:\n"
-            << report::communication_text(s.program, s.machine, sim);
+  std::cout << fmt::format(
+      "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
+      infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
+  const auto tokens = static_cast<double>(tokens_of(s)) / sim.iteration.value;
+  std::cout << fmt::format(
+      "  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
+      seconds_text(sim.iteration.value),
+      si(static_cast<double>(s.plan.batch) / sim.iteration.value),
+      tokens > 0 ? fmt::format(", {} tokens/s", si(tokens)) : "", 100 * sim.mfu);
+  const auto memory = fullest(s);
+  std::cout << fmt::format("  memory      {} of {}{}; {}\n", bytes_text(memory.needs.peak.value),
+                           bytes_text(memory.limit.value), fits(memory) ? "" : ": does not fit",
+                           report::largest_part_text(peak));
+  std::cout << fmt::format("  bound by    {}\n\n",
+                           report::bound_text(shares, sim, s.machine, s.program.digits));
+}
+
+void print(const Lowered& s) {
+  const auto shares = sim::break_down(s.program, s.simulation);
+  const auto peak = report::peak_of(s.program, fullest(s).needs);
+  print_headline(s, shares, peak);
+  std::cout << "Where the time goes, on the busiest device:\n"
+            << report::time_table(shares, s.simulation);
+  const auto moves = report::communication_text(shares, s.machine, s.program.digits);
+  if (!moves.empty()) std::cout << "\nWhat communicates, per device and step:\n" << moves;
+  std::cout << fmt::format("\nWhat the fullest device holds at the peak, in {}:\n", peak.when)
+            << report::memory_table(peak);
+}
+
+Json to_json(const Lowered& s) {
+  Json out = echo(s.plan);
+  out["task"] = task_of(s.program);
+  if (infers(s)) out["optimizer"] = nullptr;
+  out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
+  const auto memory = fullest(s);
+  out["feasible"] = fits(memory);
+  out.update(report::details_json(s.program, s.simulation, s.machine,
+                                  report::peak_of(s.program, memory.needs)));
+  return out;
+}
+
+void write_trace(const Flags& flags, const Lowered& s) {
+  const auto trace =
+      report::chrome_trace(s.program, s.machine, s.simulation,
+                           fmt::format("{}, strategy {}", title(s), s.plan.strategy));
+  write_file(flags.trace, trace.json);
+  if (trace.classes_shown == trace.classes) return;
+  std::cerr << fmt::format(
+      "{}: {} of {} classes of devices, the busiest among them; all would be "
+      "too large to open\n",
+      flags.trace, trace.classes_shown, trace.classes);
 }
 
 void run(const Flags& flags) {
   if (flags.madmax.given()) return simulate_madmax(flags.madmax, flags.json);
   if (flags.job.model_text.empty()) throw CLI::RequiredError("model");
   const auto s = lower_job(flags);
+  if (!flags.trace.empty()) write_trace(flags, s);
   if (flags.tasks) {
-    std::cout << to_text(s.program);
+    std::cout << lower::to_text(s.program);
   } else if (flags.json) {
-    Json out = echo(s.plan);
-    out.update(simulation_json(s.simulation, s.plan.batch));
-    print_json(out);
+    print_json(to_json(s));
   } else {
     print(s);
   }
@@ -82,13 +153,25 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       ->add_option("--strategy", flags->strategy,
                    "dp, megatron:tp=N, best_baseline, ... (docs/strategies.md)")
       ->capture_default_str();
+  flags->job.task.add_flags(*command);
+  command
+      ->add_option("--recompute", flags->job.beside.recompute,
+                   "what the backward pass makes again: none, selective, full")
+      ->check(CLI::IsMember({"none", "selective", "full"}));
+  command
+      ->add_option("--schedule", flags->job.beside.schedule,
+                   "of a pipeline (megatron:pp=N): gpipe, 1f1b or interleaved")
+      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}));
+  command->add_option("--trace", flags->trace,
+                      "write the timeline to this file, for ui.perfetto.dev");
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
       ->excludes("--json");
   flags->madmax.add_flags(*command);
   command->callback([flags, command] {
-    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype",
-                             "--strategy", "--stale-weights"}) {
-      if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
+    for (const char* flag :
+         {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype", "--strategy",
+          "--stale-weights", "--task", "--freeze", "--recompute", "--schedule"}) {
+      if (command->count(flag) > 0) flags->given.emplace_back(flag);
     }
     run(*flags);
   });

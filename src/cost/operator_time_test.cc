@@ -208,7 +208,7 @@ TEST(UpdateWork, FollowOptimizerAndPrecision) {
 }
 
 TEST(OperatorTimeDeathTest, SourcesHaveNoTask) {
-  const auto weight = ops::make_op(ops::kWeight, ops::Source{});
+  const auto weight = ops::make_op(ops::kWeight, ops::Weight{});
   EXPECT_DEATH(forward_work(weight, {}, type({1})), "kCompute");
 }
 

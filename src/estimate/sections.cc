@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cost/collectives.h"
+#include "sim/breakdown.h"
 #include "sim/durations.h"
 #include "sim/gradient_sync.h"
 
@@ -25,7 +26,7 @@ std::size_t kind_of(const Program& program, const Task& task) {
   if (task.kind == TaskKind::kMove && !is_local(task.step.kind)) {
     return 2 + static_cast<std::size_t>(task.step.kind);
   }
-  return program.pcg.node(task.node).op.name() == "embedding_bag" ? 1 : 0;
+  return sim::kind_of(program, task) == "embedding" ? 1 : 0;
 }
 
 // Where a task stands among the others.

@@ -19,7 +19,7 @@ class Feed {
       : key_(hash_combine(hash_combine(hash_text(source.name), seed),
                           is_weight(source) ? 0 : step + 1)),
         constant_(source.op.is(ops::kConstant) ? &source.op.get<ops::Constant>() : nullptr),
-        below_(constant_ != nullptr ? 0 : source.op.get<ops::Source>().below),
+        below_(is_input(source) ? source.op.get<ops::Input>().below : 0),
         scale_(is_weight(source) ? weight_scale(source.type.shape.sizes) : 1) {}
 
   // Element at the global row-major index: an integer in [0, below), or uniform in

@@ -94,11 +94,11 @@ NodeId GraphBuilder::append(std::shared_ptr<const Node> node, std::span<const No
 
 NodeId GraphBuilder::input(std::string name, const ParallelShape& shape, DType dtype,
                            std::int64_t below) {
-  return add(ops::make_op(ops::kInput, ops::Source{shape, dtype, below}), {}, std::move(name));
+  return add(ops::make_op(ops::kInput, ops::Input{shape, dtype, below}), {}, std::move(name));
 }
 
 NodeId GraphBuilder::weight(std::string name, const ParallelShape& shape, DType dtype) {
-  return add(ops::make_op(ops::kWeight, ops::Source{shape, dtype, 0}), {}, std::move(name));
+  return add(ops::make_op(ops::kWeight, ops::Weight{shape, dtype}), {}, std::move(name));
 }
 
 std::optional<NodeId> GraphBuilder::find(std::string_view name) const {
@@ -211,13 +211,14 @@ std::vector<bool> needs_gradient(const Graph& graph) {
   std::vector<bool> out(graph.size());
   for (auto id : graph.ids()) {
     const auto inputs = graph.inputs(id);
-    out[id.index()] = is_weight(graph.node(id)) ||
+    out[id.index()] = is_trained(graph.node(id)) ||
                       std::ranges::any_of(inputs, [&](NodeId i) { return out[i.index()]; });
   }
   return out;
 }
 
 bool is_weight(const Node& node) { return node.op.is(ops::kWeight); }
+bool is_trained(const Node& node) { return is_weight(node) && !node.op.get<ops::Weight>().frozen; }
 bool is_input(const Node& node) { return node.op.is(ops::kInput); }
 bool is_parallel(const Node& node) { return node.op.role() == ops::Role::kParallel; }
 bool is_join(const Node& node) { return node.op.role() == ops::Role::kJoin; }

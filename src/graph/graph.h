@@ -112,10 +112,12 @@ TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs);
 // Of a compute node, on its operands' global sizes.
 const ops::Signature& signature_of(const Graph& graph, NodeId id);
 
-// Does training need a gradient of this node's tensor? True where a weight feeds it.
+// Does training need a gradient of this node's tensor? True where a weight that is
+// trained feeds it.
 std::vector<bool> needs_gradient(const Graph& graph);
 
 bool is_weight(const Node& node);
+bool is_trained(const Node& node);  // a weight that is not frozen
 bool is_input(const Node& node);
 bool is_parallel(const Node& node);
 bool is_join(const Node& node);

@@ -98,7 +98,7 @@ Trained<T> train(const Graph& graph, const StepValues<T>& sources, std::int64_t 
     for (std::size_t n = 0; n < graph.size(); ++n) {
       const auto& gradient = out.gradients[n].data;
       auto& weight = out.weights[n].data;
-      if (gradient.empty()) continue;
+      if (gradient.empty() || !is_trained(graph.node(NodeId(n)))) continue;
       for (std::size_t i = 0; i < weight.size(); ++i) weight[i] += factor * gradient[i];
     }
   }

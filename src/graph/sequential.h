@@ -30,8 +30,8 @@ SourceValues<T> feed_values(const Graph& graph, std::uint64_t seed = 0, std::uin
 template <class T>
 Values<T> run_forward(const Graph& graph, const SourceValues<T>& sources);
 
-// Every node's gradient, given seeds for some nodes (empty Dense = none). Nodes without a gradient
-// keep an empty Dense. Integer inputs never have one.
+// Every node's gradient, of frozen weights, too, given seeds for some nodes (empty Dense = none).
+// Nodes without a gradient keep an empty Dense. Integer inputs never have one.
 template <class T>
 Values<T> run_backward(const Graph& graph, const Values<T>& values, Values<T> seeds);
 
@@ -39,7 +39,7 @@ Values<T> run_backward(const Graph& graph, const Values<T>& values, Values<T> se
 template <class T>
 Values<T> loss_seed(const Graph& graph);
 
-// What steps of plain SGD leave.
+// What steps of plain SGD leave; frozen weights stay as they are.
 template <class T>
 struct Trained {
   Values<T> values;     // of the last step

@@ -253,9 +253,14 @@ class Lowering {
       task.reads.push_back(tensor_for(id, id, true));
       return;
     }
-    for (std::size_t i = 0; i < pcg_.inputs(id).size(); ++i) {
-      const bool is_kept = ((signature.backward_reads >> i) & 1U) != 0;
-      task.reads.push_back(is_kept ? kept_operand(id, i) : Program::kNone);
+    const auto inputs = pcg_.inputs(id);
+    ops::InputMask wanted = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (wants_gradient_[inputs[i].index()]) wanted |= ops::InputMask{1} << i;
+    }
+    const auto kept = term::backward_reads(signature.meaning, wanted);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      task.reads.push_back((kept >> i & 1U) != 0 ? kept_operand(id, i) : Program::kNone);
     }
   }
 

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 #include <set>
 
 #include "graph/text.h"
 #include "lower/task_interpreter.h"
 #include "lower/training_step_test_support.h"
 #include "models/model.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
 #include "plan/random_choices_test_support.h"
 
 namespace tandem::lower {
@@ -424,6 +427,89 @@ TEST(Lower, MixedPrecisionIsTheSameStep) {
     }
     EXPECT_EQ(bytes_of(program, BufferKind::kState), 4 * 6 * 8);
   }
+}
+
+// The model with each of its weights frozen or not.
+Graph with_random_frozen(const Graph& model, std::mt19937_64& random) {
+  graph::GraphBuilder builder(model.name());
+  std::vector<graph::NodeId> image;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    std::vector<graph::NodeId> inputs;
+    for (auto i : model.inputs(id)) inputs.push_back(image[i.index()]);
+    if (is_weight(node) && random() % 2 == 0) {
+      auto weight = node.op.get<ops::Weight>();
+      weight.frozen = true;
+      image.push_back(builder.add(ops::make_op(ops::kWeight, weight), {}, node.name));
+    } else {
+      image.push_back(builder.keep(model, id, inputs));
+    }
+  }
+  return builder.finish({image[model.outputs()[0].index()]});
+}
+
+// The sequential interpreter knows nothing of frozen weights but that they are not updated: it
+// makes all gradients. Those of the others are the same to the last bit, and nothing else is
+// computed.
+TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
+  std::mt19937_64 random(20);
+  int frozen = 0;
+  int fewer = 0;
+  for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}}) {
+    const auto digits = digits_of(counts);
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+      const auto whole = plan::random_model(digits.devices(), seed);
+      const auto model = with_random_frozen(whole, random);
+      plan::Chooser chooser(model, digits, seed);
+      const auto choices = chooser.run();
+      const auto program = lowered(model, digits, choices, Optimizer::kAdam);
+      SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}\n{}", digits.devices(), seed,
+                               graph::to_text(program.pcg), to_text(program)));
+      expect_same_step(model, lowered(model, digits, choices), seed);
+      if (HasFailure()) return;
+      std::set<std::string> of_trained;  // what some trained weight feeds
+      for (auto id : program.pcg.ids()) {
+        const auto& node = program.pcg.node(id);
+        const auto inputs = program.pcg.inputs(id);
+        const bool fed = std::ranges::any_of(
+            inputs, [&](auto i) { return of_trained.contains(program.pcg.node(i).name); });
+        const bool is_frozen = is_weight(node) && node.op.get<ops::Weight>().frozen;
+        if (fed || (is_weight(node) && !is_frozen)) of_trained.insert(node.name);
+        frozen += is_frozen ? 1 : 0;
+      }
+      for (const auto& buffer : program.buffers) {
+        const bool of_training =
+            buffer.kind == BufferKind::kGradient || buffer.kind == BufferKind::kState;
+        const auto& name = program.pcg.node(buffer.node).name;
+        if (of_training && program.pcg.node(buffer.node).type.shape.rank() > 0) {
+          EXPECT_TRUE(of_trained.contains(name)) << name;
+        }
+      }
+      fewer += program.tasks.size() < lowered(whole, digits, choices).tasks.size() ? 1 : 0;
+    }
+  }
+  EXPECT_GT(frozen, 200);
+  EXPECT_GT(fewer, 200);
+}
+
+// What only a frozen weight's gradient would read is not kept for it.
+TEST(Lower, KeepsNothingForAFrozenWeight) {
+  const auto digits = digits_of({1});
+  const auto reads = [&](const char* frozen) {
+    const auto model = graph::parse_graph(fmt::format(
+        "graph g\n%x = input() shape=[4, 8]\n%w0 = weight() shape=[6, 8]\n"
+        "%w = weight() shape=[5, 6] {}\n%t = input() shape=[4, 5]\n%h = linear(%x, %w0)\n"
+        "%y = linear(%h, %w)\n%loss = mse(%y, %t)\nreturn %loss\n",
+        frozen));
+    const auto program = lowered(model, digits, named_choices(model, digits, {}));
+    for (const auto& task : program.tasks) {
+      const auto& name = program.pcg.node(task.node).name;
+      if (task.kind == TaskKind::kBackward && name == "y") return task.reads[0] != Program::kNone;
+    }
+    return false;
+  };
+  EXPECT_TRUE(reads(""));
+  EXPECT_FALSE(reads("frozen=true"));
 }
 
 TEST(Lower, InferenceHasOnlyForwardTasks) {

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cost/collectives.h"
+#include "ops/registry.h"
 
 namespace tandem::lower {
 
@@ -76,6 +77,29 @@ std::string block_text(const Buffer& part) {
 }
 
 }  // namespace
+
+std::vector<BufferId> cached(const Program& program) {
+  std::vector<BufferId> out;
+  if (program.phase != Phase::kInference) return out;
+  const auto& outputs = program.pcg.outputs();
+  for (std::size_t i = 1; i < outputs.size(); ++i) {
+    out.push_back(program.tensor[outputs[i].index()]);
+  }
+  return out;
+}
+
+std::vector<BufferId> cached_in_place(const Program& program) {
+  std::vector<BufferId> out(program.buffers.size(), Program::kNone);
+  if (program.phase != Phase::kInference) return out;
+  for (const auto& task : program.tasks) {
+    const bool appends =
+        task.kind == TaskKind::kForward && program.pcg.node(task.node).op.is(ops::kAppend);
+    if (appends && program.buffer(task.reads[0]).kind == BufferKind::kInput) {
+      out[task.writes[0].index()] = task.reads[0];
+    }
+  }
+  return out;
+}
 
 machine::DigitMask class_digits(const Program& program) {
   auto out = program.schedule.digits;

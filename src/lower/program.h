@@ -151,15 +151,23 @@ struct Program {
   [[nodiscard]] const Segment& segment(std::size_t stage, Part part) const {
     return segments[stage * 3 + static_cast<std::size_t>(part)];
   }
-  // A gradient is used up before the next step's begins, and state belongs to the newest weight.
+  // A gradient is used up before the next step's begins, and state belongs to the newest weight;
+  // a frozen weight is the same in all.
   [[nodiscard]] std::int64_t versions(BufferId id) const {
     const auto& b = buffer(id);
-    const bool of_one_step = b.kind == BufferKind::kGradient || b.kind == BufferKind::kState;
+    const bool of_one_step =
+        b.kind == BufferKind::kGradient || b.kind == BufferKind::kState ||
+        (b.kind == BufferKind::kWeight && !graph::is_trained(pcg.node(b.node)));
     return schedule.is_delayed() && !b.each && !of_one_step ? 2 : 1;
   }
 
   static constexpr BufferId kNone = kNoBuffer;
 };
+
+// Of inference: keys and values that later tokens are made from, the outputs but the first.
+std::vector<BufferId> cached(const Program& program);
+// By buffer, the input that it is appended to and whose place it takes; kNone for all others.
+std::vector<BufferId> cached_in_place(const Program& program);
 
 // Devices differ in what they do by their coordinates in these digits: those of the pipeline, and
 // those that are idle at several places. (In digits that are idle at 0 only, the device there does

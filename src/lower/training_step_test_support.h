@@ -28,7 +28,7 @@ inline void expect_same_steps(const graph::Graph& model, const Program& program,
   std::size_t weights = 0;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
-    if (!is_weight(node)) continue;
+    if (!is_trained(node)) continue;
     ++weights;
     ASSERT_TRUE(actual.gradients.contains(node.name)) << node.name << " is not updated";
     EXPECT_EQ(actual.gradients.at(node.name), expected.gradients[id.index()])

@@ -82,12 +82,12 @@ Block::Embedding Block::embedding(std::string_view name, const Shape& indices,
   return {add(ops::kEmbedding, {index, table}, fmt::format("{}_embedded", name)), table};
 }
 
-NodeId Block::add_positions(NodeId x, std::int64_t positions) const {
+NodeId Block::add_positions(NodeId x, std::int64_t positions, std::int64_t first) const {
   const auto sequence = shape(x)[1];
   auto rows = weight("w_positions", {positions, width(x)});
   if (positions > sequence) {
-    rows =
-        add(ops::kSlice, ops::Slice{.axis = 0, .begin = 0, .size = sequence}, {rows}, "positions");
+    rows = add(ops::kSlice, ops::Slice{.axis = 0, .begin = first, .size = sequence}, {rows},
+               "positions");
   }
   return add(ops::kAdd, {x, rows}, "positions_sum");
 }
@@ -125,11 +125,21 @@ NodeId Block::attention(NodeId query, NodeId key, NodeId value,
   const auto out_width = width(query);
   const auto head = options.head_width > 0 ? options.head_width : out_width / options.heads;
   const auto rotate = [&](NodeId x, std::string_view name) {
-    return options.rope_base ? add(ops::kRope, ops::Rope{*options.rope_base}, {x}, name) : x;
+    if (!options.rope_base) return x;
+    return add(ops::kRope, ops::Rope{.base = *options.rope_base, .first = options.cache}, {x},
+               name);
+  };
+  const auto with_cache = [&](NodeId x, std::string_view name) {
+    if (options.cache == 0) return x;
+    auto sizes = shape(x);
+    sizes[2] = options.cache;
+    const auto kept = input(fmt::format("{}_cache", name), sizes);
+    return add(ops::kAppend, ops::Concat{2}, {kept, x}, fmt::format("{}_seen", name));
   };
   const auto q = rotate(project(query, options.heads, head, options.bias, "q"), "q_rotated");
-  const auto k = rotate(project(key, options.kv_heads, head, options.bias, "k"), "k_rotated");
-  const auto v = project(value, options.kv_heads, head, options.bias, "v");
+  const auto new_k = rotate(project(key, options.kv_heads, head, options.bias, "k"), "k_rotated");
+  const auto k = with_cache(new_k, "k");
+  const auto v = with_cache(project(value, options.kv_heads, head, options.bias, "v"), "v");
   const auto mixed = mix(q, k, v, options);
   const auto w = weight("w_o", {out_width, options.heads, head});
   const auto out = contract(mixed, w, "b h s d, o h d -> b s o", "attention_out");

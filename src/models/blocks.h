@@ -41,6 +41,9 @@ struct AttentionOptions {
   bool fused = false;                    // one `attention` node, not scores, softmax and mix
   bool dropout = false;                  // of the probabilities, as in training GPT-2 and GPT-3
   std::optional<double> rope_base = {};  // rotary positions
+  // So many tokens of every sequence have been seen: their keys and values are inputs, to which
+  // those of the tokens given are appended.
+  std::int64_t cache = 0;
 };
 
 // `activation` must be elementwise. A gated block has a third matrix, whose product the activated
@@ -141,8 +144,9 @@ class Block {
   [[nodiscard]] Embedding embedding(std::string_view name, const Shape& indices,
                                     std::int64_t vocabulary, std::int64_t width,
                                     std::int64_t padding = 0) const;
-  // Adds the first rows of a learned table of `positions` rows.
-  [[nodiscard]] NodeId add_positions(NodeId x, std::int64_t positions) const;
+  // Adds rows of a learned table of `positions` rows, from `first` on.
+  [[nodiscard]] NodeId add_positions(NodeId x, std::int64_t positions,
+                                     std::int64_t first = 0) const;
   [[nodiscard]] NodeId attention(NodeId x, const AttentionOptions& options) const {
     return attention(x, x, x, options);
   }

@@ -18,8 +18,11 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
                                           .bias = decoder.bias},
                          .norm = decoder.norm};
   out.attention.bias = decoder.bias;
-  out.attention.causal = true;
-  out.dropout = settings.has("dropout") && settings.choice("dropout", {"true", "false"}) == "true";
+  out.attention.cache = settings.size("cache", 0);
+  out.attention.causal = out.attention.cache == 0;  // one token sees all before it
+  const bool drops =
+      settings.has("dropout") && settings.choice("dropout", {"true", "false"}) == "true";
+  out.dropout = drops && out.attention.cache == 0;  // only training drops
   out.attention.dropout = out.dropout;
   if (out.dropout && out.attention.fused) {
     settings.fail("dropout=true needs attention=plain: the fused operator drops nothing");
@@ -28,6 +31,15 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
   check_rope(settings, out.attention);
   if (settings.has("experts")) out.experts = expert_options(settings);
   return out;
+}
+
+// Instead of training, the step that makes one token of every sequence from those before it.
+graph::Graph finish_decoding(graph::GraphBuilder& graph, NodeId logits) {
+  std::vector<NodeId> outputs = {logits};
+  for (std::size_t n = 0; n < graph.size(); ++n) {
+    if (graph.node(NodeId(n)).op.is(ops::kAppend)) outputs.emplace_back(n);
+  }
+  return graph.finish(std::move(outputs));
 }
 
 // What `size` lacks to be a multiple of `unit`.
@@ -49,6 +61,7 @@ std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
       {"vocab", text(s.vocab), "tokens in the vocabulary"},
       {"vocab_pad", "1", "tables of tokens have a multiple of this many rows"},
       {"seq", text(s.seq), "sequence length"},
+      {"cache", "0", "if more: the step of inference that makes one token after so many"},
       {"attention", s.attention, "plain (scores, softmax, mix) or fused (one operator)"},
   };
   if (s.dropout) {
@@ -63,14 +76,15 @@ std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
 graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std::int64_t batch,
                            DType dtype) {
   const auto layer = layer_options(decoder, settings);
-  const auto seq = settings.size("seq");
+  const auto cache = layer.attention.cache;
+  const auto seq = cache > 0 ? 1 : settings.size("seq");
   const auto vocab = settings.size("vocab");
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
   const auto padding = padding_to(vocab, settings.size("vocab_pad"));
   const auto tokens = b.embedding("tokens", {batch, seq}, vocab, settings.size("hidden"), padding);
   auto x = tokens.rows;
-  if (!decoder.rope_base) x = b.add_positions(x, std::max(decoder.context, seq));
+  if (!decoder.rope_base) x = b.add_positions(x, std::max(decoder.context, cache + seq), cache);
   for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
     x = b.in(fmt::format("l{}", i)).transformer_layer(x, layer);
   }
@@ -81,6 +95,7 @@ graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std
     const ops::Slice of_tokens{.axis = 2, .begin = 0, .size = vocab};
     logits = b.add(ops::kSlice, of_tokens, {logits}, "logits_of_tokens");
   }
+  if (cache > 0) return finish_decoding(graph, logits);
   return graph.finish({b.classification_loss(logits)});
 }
 

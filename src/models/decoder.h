@@ -1,6 +1,10 @@
 // Language models that predict the next token: a token embedding, transformer layers with causal
 // attention and the norm first, a last norm, and a product with the vocabulary. GPT, LLaMA and
 // mixtures of experts differ in what `Decoder` says.
+//
+// With `cache=N` the network is the step of inference that follows N tokens: one token of every
+// sequence, the keys and values of those before it as inputs; its outputs are the logits, and the
+// keys and values that the next step gets.
 #pragma once
 
 #include <cstdint>

@@ -22,11 +22,13 @@ inline const std::map<std::string, SmallModel>& small_models() {
   const std::string sizes = "layers=2,hidden=8,heads=2,ffn=12,vocab=11,seq=6";
   const Others plain = {{"layers", "3"},   {"hidden", "16"},       {"heads", "4"},
                         {"kv_heads", "1"}, {"ffn", "20"},          {"vocab", "13"},
-                        {"seq", "5"},      {"attention", "fused"}, {"vocab_pad", "4"}};
+                        {"seq", "5"},      {"attention", "fused"}, {"vocab_pad", "4"},
+                        {"cache", "3"}};
   const std::string grouped = "layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6";
   const Others fused = {{"layers", "3"},   {"hidden", "24"},       {"heads", "2"},
                         {"kv_heads", "1"}, {"ffn", "20"},          {"vocab", "13"},
-                        {"seq", "5"},      {"attention", "plain"}, {"vocab_pad", "4"}};
+                        {"seq", "5"},      {"attention", "plain"}, {"vocab_pad", "4"},
+                        {"cache", "3"}};
   const Others experts = {{"experts", "4"}, {"active_experts", "1"}, {"imbalance", "1.2"}};
   const Others image = {{"image", "40"}, {"classes", "6"}, {"bn_group", "2"}};
   const Others tables = {{"tables", "4"}, {"rows", "9"}, {"dim", "6"}, {"bag", "3"}};

@@ -29,15 +29,25 @@ inline bool parse_attribute(std::string_view text, Activation& out) {
   return at != kActivationNames.end();
 }
 
-// input, weight: the tensor they bring in, already laid out as its shape says.
-struct Source {
+// input: the tensor it brings in, already laid out as its shape says.
+struct Input {
   ParallelShape shape;
   DType dtype = DType::kFp32;
   std::int64_t below = 0;  // indices are in [0, below); 0 for real values
-  bool operator==(const Source&) const = default;
+  bool operator==(const Input&) const = default;
+  static constexpr auto fields = std::tuple{
+      Field{"shape", &Input::shape}, Field{"dtype", &Input::dtype}, Field{"below", &Input::below}};
+};
+
+// weight: the same. A frozen one is not trained.
+struct Weight {
+  ParallelShape shape;
+  DType dtype = DType::kFp32;
+  bool frozen = false;
+  bool operator==(const Weight&) const = default;
   static constexpr auto fields =
-      std::tuple{Field{"shape", &Source::shape}, Field{"dtype", &Source::dtype},
-                 Field{"below", &Source::below}};
+      std::tuple{Field{"shape", &Weight::shape}, Field{"dtype", &Weight::dtype},
+                 Field{"frozen", &Weight::frozen}};
 };
 
 // constant: the same tensor every step. `kind` is "fill" (every element is `value`), "iota"
@@ -158,6 +168,7 @@ struct Dispatch {
   static constexpr auto fields = std::tuple{Field{"density", &Dispatch::density}};
 };
 
+// concat, append
 struct Concat {
   std::int64_t axis = 0;
   bool operator==(const Concat&) const = default;
@@ -259,10 +270,13 @@ struct Clip {
 };
 
 // rope: angles are position x base^(-2i / width).
+// `first`: the position of the first row.
 struct Rope {
   double base = 10000;
+  std::int64_t first = 0;
   bool operator==(const Rope&) const = default;
-  static constexpr auto fields = std::tuple{Field{"base", &Rope::base}};
+  static constexpr auto fields =
+      std::tuple{Field{"base", &Rope::base}, Field{"first", &Rope::first}};
 };
 
 // partition, combine

@@ -1,6 +1,9 @@
 // Concatenation along one axis: each input is read at an index lowered by the sizes before it, and
-// is zero outside. A device that makes a part of the axis reads the inputs in windows.
+// is zero outside. A device that makes a part of the axis reads the inputs in windows. `append`
+// means the same for two, and costs what is added: the result takes the place of what it is added
+// to.
 #include "ops/attributes.h"
+#include "ops/index_text.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -44,7 +47,25 @@ Term meaning(const Concat&, std::span<const Shape> in) {
   return out;
 }
 
+std::string append_index_text(const Concat& a, std::span<const Shape> in) {
+  check_inputs(in, 2, 2);
+  return index_text(a, in);
+}
+
+Bytes added_bytes(const Concat&, std::span<const TensorType> in) { return 2 * in[1].shard_bytes(); }
+
 }  // namespace
+
+const OpSpec kAppend = define_op<Concat>({
+    .name = "append",
+    .doc = "the second input behind the first along `axis`, in the place of the first: only the "
+           "second is moved",
+    .index = "a c, a c-|c0| -> a c",
+    .kernel = "concat",
+    .index_text = append_index_text,
+    .meaning = meaning,
+    .bytes = added_bytes,
+});
 
 const OpSpec kConcat = define_op<Concat>({
     .name = "concat",

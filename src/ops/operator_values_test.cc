@@ -221,6 +221,7 @@ TEST(Values, Experts) {
 TEST(Values, ShapesAndParts) {
   const Tensor x = {{2, 3}, {1, 2, 3, 4, 5, 6}};
   expect_all({
+      {"append", {"axis=0"}, {{{1, 2}, {1, 2}}, {{2, 2}, {3, 4, 5, 6}}}, {1, 2, 3, 4, 5, 6}},
       {"concat", {"axis=1"}, {x, {{2, 1}, {7, 8}}}, {1, 2, 3, 7, 4, 5, 6, 8}},
       {"expand", {"shape=[2, 2, 2]"}, {{{2, 1}, {1, 2}}}, {1, 1, 2, 2, 1, 1, 2, 2}},
       {"flatten", {"axis=1"}, {x}, x.values},
@@ -251,6 +252,8 @@ TEST(Values, RopeTurnsPairsHalfAWidthApart) {
   out.push_back(x[2] * std::cos(fast) + x[0] * std::sin(fast));
   out.push_back(x[3] * std::cos(slow) + x[1] * std::sin(slow));
   expect_all({{"rope", {}, {{{2, 4}, {1, 2, 3, 4, 1, 2, 3, 4}}}, out}});
+  const Values second(out.begin() + 4, out.end());
+  expect_all({{"rope", {"first=1"}, {{{1, 4}, {1, 2, 3, 4}}}, second}});
 }
 
 TEST(Values, DropoutKeepsAShareAndScalesIt) {

@@ -16,6 +16,7 @@ const OpSpec& find_op(std::string_view name);
 
 extern const OpSpec kAbs;
 extern const OpSpec kAdd;
+extern const OpSpec kAppend;
 extern const OpSpec kAttention;
 extern const OpSpec kAvgPool2d;
 extern const OpSpec kBatchMatMul;

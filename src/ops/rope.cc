@@ -18,13 +18,16 @@ std::string index_text(const Rope& a, std::span<const Shape> in) {
   if (!std::isfinite(a.base) || a.base <= 0) {
     reject(fmt::format("base is {} and must be more than 0", a.base));
   }
+  if (a.first < 0) reject(fmt::format("first is {} and must be 0 or more", a.first));
   return "... s (!two:2 !i) -> ... s (two i)";
 }
 
 Term meaning(const Rope& a, std::span<const Shape> in) {
   const auto half = in[0][in[0].rank() - 1] / 2;
   const auto rate = term::constant(-std::log(a.base) / static_cast<double>(half));
-  const auto angle = term::index_of("s") * term::exp(rate * term::index_of("i"));
+  const auto row = term::index_of("s");
+  const auto position = a.first == 0 ? row : row + term::constant(static_cast<double>(a.first));
+  const auto angle = position * term::exp(rate * term::index_of("i"));
   const auto other = term::input_at(0, fmt::format("... s i-{}two+{}", half, half));
   const auto sign = term::constant(2) * term::index_of("two") - term::constant(1);
   return term::input(0) * term::apply(term::Function::kCos, angle) +
@@ -35,8 +38,8 @@ Term meaning(const Rope& a, std::span<const Shape> in) {
 
 const OpSpec kRope = define_op<Rope>({
     .name = "rope",
-    .doc = "out[...,s,i] = x[...,s,i] cos(s base^(-2i/d)) -+ x[...,s,i+-d/2] sin(s base^(-2i/d)), "
-           "minus in the first half",
+    .doc = "out[...,s,i] = x[...,s,i] cos(p base^(-2i/d)) -+ x[...,s,i+-d/2] sin(p base^(-2i/d)), "
+           "minus in the first half; p = s + first",
     .index = "... s (!two:2 !i) -> ... s (two i)",
     .kernel = "rope",
     .onnx = {"RotaryEmbedding"},

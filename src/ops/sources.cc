@@ -1,5 +1,6 @@
 // Inputs, weights and constants: tensors that come from outside, already laid out as their shape
-// attribute says. A weight is trained; an input is fed; a constant is written down.
+// attribute says. A weight is trained unless it is frozen; an input is fed; a constant is written
+// down.
 #include "ops/sources.h"
 
 #include <cmath>
@@ -21,14 +22,15 @@ void check_degrees(const ParallelShape& shape) {
   }
 }
 
-OpDefinition<Source> source(std::string name, std::string doc) {
+template <class Attributes>
+OpDefinition<Attributes> source(std::string name, std::string doc) {
   return {
       .name = std::move(name),
       .doc = std::move(doc),
       .index = "-> (given by the attribute `shape`)",
       .role = Role::kSource,
       .type =
-          [](const Source& a, std::span<const TensorType>) {
+          [](const Attributes& a, std::span<const TensorType>) {
             check_degrees(a.shape);
             return TensorType{a.shape, a.dtype};
           },
@@ -64,15 +66,17 @@ const OpSpec kConstant = define_op<Constant>({
     .role = Role::kSource,
     .type = constant_type,
 });
-const OpSpec kInput = define_op(source("input", "a tensor that is fed every step"));
-const OpSpec kWeight = define_op(source("weight", "a tensor that is trained"));
+const OpSpec kInput = define_op(source<Input>("input", "a tensor that is fed every step"));
+const OpSpec kWeight =
+    define_op(source<Weight>("weight", "a tensor that is trained, unless it is `frozen`"));
 
 Op with_shape(const Op& source, const ParallelShape& shape) {
   const auto changed = [&](auto attributes) {
     attributes.shape = shape;
     return make_op(source.spec(), std::move(attributes));
   };
-  return source.is(kConstant) ? changed(source.get<Constant>()) : changed(source.get<Source>());
+  if (source.is(kConstant)) return changed(source.get<Constant>());
+  return source.is(kWeight) ? changed(source.get<Weight>()) : changed(source.get<Input>());
 }
 
 double constant_element(const Constant& a, std::int64_t index) {

@@ -11,12 +11,9 @@
 
 namespace tandem::report {
 
-namespace {
-
 using machine::Digits;
 using machine::Machine;
 
-// The first number in a name is taken for that of a layer or table: "l12.ffn1" -> "l*.ffn1".
 std::string folded_name(const std::string& name) {
   constexpr std::string_view kDigits = "0123456789";
   const auto first = name.find_first_of(kDigits);
@@ -24,8 +21,6 @@ std::string folded_name(const std::string& name) {
   const auto after = std::min(name.find_first_not_of(kDigits, first), name.size());
   return name.substr(0, first) + "*" + name.substr(after);
 }
-
-}  // namespace
 
 std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine,
                          const Digits& digits) {
@@ -62,30 +57,16 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
   return out;
 }
 
-std::string communication_text(const lower::Program& program, const Machine& machine,
-                               const sim::Simulation& simulation) {
-  struct Sum {
-    std::size_t count = 0;
-    Bytes bytes;
-    Seconds time;
-  };
-  std::map<std::string, Sum> sums;
-  for (const auto& span : simulation.timeline) {
-    if (span.device_class != simulation.busiest) continue;
-    const auto& task = program.tasks[span.task];
-    const bool moves = task.kind == lower::TaskKind::kMove || task.kind == lower::TaskKind::kSend ||
-                       task.kind == lower::TaskKind::kReceive;
-    if (!moves) continue;
-    auto& sum = sums[fmt::format("{:<15} over {}", machine::name(task.step.kind),
-                                 levels_text(task.step.digits, machine, program.digits))];
-    ++sum.count;
-    sum.bytes += moved_bytes(program, task);
-    sum.time += span.end - span.start;
-  }
+std::string communication_text(const std::vector<sim::Share>& shares, const Machine& machine,
+                               const Digits& digits) {
   std::string out;
-  for (const auto& [what, sum] : sums) {
-    out += fmt::format("  {:<42} {:>5} times {:>9} {:>9}\n", what, sum.count,
-                       bytes_text(sum.bytes.value), seconds_text(sum.time.value));
+  for (const auto& share : shares) {
+    if (share.is_compute()) continue;
+    const auto what =
+        fmt::format("{:<15} over {}", share.kind, levels_text(share.digits, machine, digits));
+    out += fmt::format("  {:<42} {:>5} times {:>9} {:>9} {:>9} exposed\n", what, share.count,
+                       bytes_text(share.bytes.value), seconds_text(share.serialized.value),
+                       seconds_text(share.exposed.value));
   }
   return out;
 }

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "lower/program.h"
-#include "sim/simulate.h"
+#include "plan/plan.h"
+#include "sim/breakdown.h"
 
 namespace tandem::report {
 
@@ -15,8 +15,12 @@ namespace tandem::report {
 std::string layouts_text(const plan::MappedGraph& mapped, const machine::Machine& machine,
                          const machine::Digits& digits);
 
-// One line per kind of collective and the levels it spans: how often, how many bytes, how long.
-std::string communication_text(const lower::Program& program, const machine::Machine& machine,
-                               const sim::Simulation& simulation);
+// The first number in a name is taken for that of a layer or table: "l12.ffn1" -> "l*.ffn1".
+std::string folded_name(const std::string& name);
+
+// One line per kind of collective and the levels it spans: how often, how many bytes, how long, and
+// how much of that no compute hides.
+std::string communication_text(const std::vector<sim::Share>& shares,
+                               const machine::Machine& machine, const machine::Digits& digits);
 
 }  // namespace tandem::report

@@ -48,7 +48,7 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
   }
   g = as_matrix(g);
   Gradients out(b.operands.size());
-  if (b.wants(0)) out[0] = at::mm(g, b.operands[1]).view(b.operands[0].sizes());
+  if (b.wants(0)) out[0] = at::mm(g, b.operands[1]).view(to_aten(call.operands[0].local));
   if (b.wants(1)) out[1] = at::mm(g.t(), as_matrix(b.operands[0]));
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, 0);
   return out;

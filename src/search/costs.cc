@@ -106,6 +106,12 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
   return out;
 }
 
+Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& layout) const {
+  Cost out;
+  out.memory = static_cast<double>(sizes.count()) * shard_fraction(layout) * size_of(dtype);
+  return out;
+}
+
 Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
                         std::span<const TensorType> operands, const TensorType& result,
                         const machine::NodeLayout& layout, ops::InputMask differentiated,

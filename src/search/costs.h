@@ -65,6 +65,10 @@ class CostModel {
   Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout,
               const Shape* looked_up = nullptr);
 
+  // One that is not trained: memory alone.
+  [[nodiscard]] Cost frozen_weight(const Shape& sizes, DType dtype,
+                                   const machine::Layout& layout) const;
+
   // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
   // can run beside it. `gradient`: its type, if it has one.
   Cost reshard(const TensorType& tensor, const machine::Layout& from, const machine::Layout& to,

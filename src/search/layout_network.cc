@@ -95,6 +95,13 @@ Hash LayoutNetwork::class_of(NodeId id) const {
   return h;
 }
 
+Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up) {
+  const auto& type = model_.node(id).type;
+  return is_trained(model_.node(id))
+             ? costs_.weight(type.shape.sizes, type.dtype, layout, looked_up)
+             : costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
+}
+
 Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
   const auto& node = model_.node(id);
   const auto& s = nodes_[id.index()].signature;
@@ -118,9 +125,8 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
                                  term::shape_of(s.map.inputs[0]), digits_)
                       ->shard();
     }
-    cost += costs_.weight(source.type.shape.sizes, source.type.dtype,
-                          input_layout(s, layout, digits_.count(), i),
-                          looked_up ? &*looked_up : nullptr);
+    cost += weight_cost(inputs[i], input_layout(s, layout, digits_.count(), i),
+                        looked_up ? &*looked_up : nullptr);
   }
   return cost;
 }
@@ -198,6 +204,7 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
     }
   }
   key = hash_combine(key, is_weight(model_.node(id)) ? 1 : 0);
+  key = hash_combine(key, is_trained(model_.node(id)) ? 1 : 0);
   auto& [states, unary] = classes_[key];
   if (!states) {
     auto made = std::make_shared<States>();
@@ -209,11 +216,8 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
     made->out.resize(std::min(made->out.size(), kTensorStates));
     made->in = {made->out};
     made->id = key;
-    const auto& type = model_.node(id).type;
     for (const auto& layout : made->out) {
-      table->cost.push_back(is_weight(model_.node(id))
-                                ? costs_.weight(type.shape.sizes, type.dtype, layout)
-                                : Cost{});
+      table->cost.push_back(is_weight(model_.node(id)) ? weight_cost(id, layout) : Cost{});
     }
     table->id = hash_combine(key, hash_text("unary"));
     table->rows = made->out.size();

@@ -59,6 +59,8 @@ class LayoutNetwork {
   void add_shared_tensor(graph::NodeId id);
   void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
                 bool blocks);
+  Cost weight_cost(graph::NodeId id, const machine::Layout& layout,
+                   const Shape* looked_up = nullptr);
   Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout);
   std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep,
                                                 const Dims& dims, std::vector<Cost>& cost);

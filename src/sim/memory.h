@@ -19,6 +19,9 @@ struct Memory {
   Bytes kept;
   // What is there at the peak, by lower::BufferKind. They add up to it.
   std::array<Bytes, 5> parts = {};
+  Bytes cache;              // of inference: keys and values for later tokens, part of the peak
+  std::int64_t device = 0;  // whose memory this is
+  std::size_t moment = 0;   // of the peak: in memory_over_time
 
   [[nodiscard]] Bytes part(lower::BufferKind kind) const {
     return parts[static_cast<std::size_t>(kind)];
@@ -27,6 +30,22 @@ struct Memory {
 
 Memory memory_of(const lower::Program& program);
 Memory memory_of(const lower::Program& program, std::int64_t device);
+
+// What a device has while it runs a task; moments are in the order of its list.
+struct Moment {
+  std::uint32_t task = 0;
+  std::int64_t micro_batch = 0;
+  std::int64_t step = 0;
+  std::array<Bytes, 5> parts = {};  // as in Memory
+};
+std::vector<Moment> memory_over_time(const lower::Program& program, std::int64_t device);
+
+// What is there at a moment and not between steps.
+struct Held {
+  lower::BufferId buffer;
+  Bytes bytes;
+};
+std::vector<Held> held_at(const lower::Program& program, std::int64_t device, std::size_t moment);
 
 // The same of the fullest device of each of the machine's groups: what only other groups hold does
 // not count. One entry where all devices are equal.

@@ -11,6 +11,7 @@
 #include "lower/instances.h"
 #include "lower/order.h"
 #include "sim/beside.h"
+#include "sim/breakdown.h"
 #include "sim/durations.h"
 #include "sim/gradient_sync.h"
 
@@ -188,7 +189,8 @@ class Simulator {
       delay_others(c, activity, c.beside.add(activity, part.start, part.end));
       out_.timeline.push_back({t, static_cast<std::uint32_t>(turn.micro_batch),
                                static_cast<std::uint32_t>(number),
-                               static_cast<std::uint32_t>(stream), part.start, part.end});
+                               static_cast<std::uint32_t>(stream), part.start, part.end,
+                               static_cast<std::uint32_t>(turn.step)});
     }
     // A receiver takes in while the sender sends.
     if (task.kind == TaskKind::kSend) sent_[event(t, turn, number)] = part.start;
@@ -313,17 +315,6 @@ class Simulator {
     return 1 + (sends ? levels_ : 2 * levels_) + level;
   }
 
-  static bool communicates(const Task& task) {
-    if (task.kind == TaskKind::kMove) return !is_local(task.step.kind);
-    return task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
-  }
-
-  [[nodiscard]] std::string kind_of(const Task& task) const {
-    if (task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive) return "send_recv";
-    if (task.kind == TaskKind::kMove) return std::string(machine::name(task.step.kind));
-    return program_.pcg.node(task.node).op.name() == "embedding_bag" ? "embedding" : "compute";
-  }
-
   // --- Sums ------------------------------------------------------------------------------------
 
   // An iteration is what one more step takes: of steps that overlap, from the end of one to that of
@@ -371,7 +362,8 @@ class Simulator {
       out_.busiest = static_cast<std::uint32_t>(c);
     }
     for (const auto& span : spans[out_.busiest]) {
-      out_.serialized[kind_of(program_.tasks[span.task])] += span.end - span.start;
+      out_.serialized[std::string(kind_of(program_, program_.tasks[span.task]))] +=
+          span.end - span.start;
     }
     out_.compute = most.compute;
     out_.exposed_comm = most.any - most.compute;

@@ -27,6 +27,7 @@ struct Span {
   std::uint32_t stream = 0;  // 0 compute; of the levels: collectives, sends, receives
   Seconds start;
   Seconds end;
+  std::uint32_t step = 0;  // where several are simulated
 };
 
 struct Simulation {

@@ -10,6 +10,7 @@
 
 #include "graph/text.h"
 #include "lower/lower.h"
+#include "models/inference.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
 #include "sim/memory.h"
@@ -421,6 +422,58 @@ TEST(Memory, IsAtLeastWhatPersists) {
       EXPECT_EQ(with_states.peak - with_states.persistent, memory.peak - memory.persistent);
     }
     EXPECT_EQ(memory_of(training).peak, most);
+  });
+}
+
+// A cache takes a key and a value of every token in every layer, and is there all the time; what is
+// appended takes the place of what it is appended to.
+TEST(Memory, OfInferenceHoldsTheCache) {
+  const std::string sizes = "layers=3,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11";
+  constexpr double kBatch = 2;
+  constexpr double kHeads = 2;
+  constexpr double kWidth = 4;
+  constexpr double kLayers = 3;
+  constexpr double kTokens = 7;
+  const Bytes cache{4 * 2 * kLayers * kBatch * kHeads * kTokens * kWidth};
+  const auto memory_of_model = [&](const std::string& text) {
+    const auto model = models::parse_model("llama3_8b:" + sizes + text).build(2, DType::kFp32);
+    return std::pair(alone(models::for_inference(model), Phase::kInference),
+                     models::weights_bytes(model));
+  };
+  for (const char* text : {",seq=7", ",cache=6"}) {
+    SCOPED_TRACE(text);
+    const auto [program, weights] = memory_of_model(text);
+    const auto memory = memory_of(program);
+    EXPECT_EQ(memory.cache, cache);
+    EXPECT_EQ(memory.persistent, weights);
+    EXPECT_GE(memory.peak, weights + cache);
+    const auto over_time = memory_over_time(program, 0);
+    Bytes end;
+    for (auto part : over_time.back().parts) end += part;
+    // At the end there are the cache, and what the last product reads and writes.
+    const double tokens = text[1] == 's' ? 7 : 1;
+    EXPECT_EQ(end, weights + cache + Bytes{4 * kBatch * tokens * (16 + 11)});
+  }
+}
+
+TEST(Memory, OverTimePeaksWhereThePeakIs) {
+  for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
+    const auto digits = plan::digits_of(counts);
+    const auto program = lowered(model, digits, choices);
+    for (std::int64_t d = 0; d < digits.devices(); ++d) {
+      const auto memory = memory_of(program, d);
+      const auto over_time = memory_over_time(program, d);
+      Bytes most;
+      for (const auto& moment : over_time) {
+        Bytes sum;
+        for (auto part : moment.parts) sum += part;
+        most = std::max(most, sum);
+      }
+      EXPECT_DOUBLE_EQ(most.value, memory.peak.value);
+      Bytes held = memory.persistent;
+      for (const auto& h : held_at(program, d, memory.moment)) held += h.bytes;
+      EXPECT_DOUBLE_EQ(held.value, memory.peak.value);
+    }
   });
 }
 

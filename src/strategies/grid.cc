@@ -116,6 +116,13 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
   if (setting.interleave > 1 && setting.pp == 1) {
     fail(setting, "interleave needs the stages of a pipeline", "pp=N");
   }
+  if (setting.order == plan::Order::kGpipe && (setting.pp == 1 || setting.interleave > 1)) {
+    fail(setting, "schedule=gpipe needs a pipeline with one stage a rank",
+         setting.pp == 1 ? "pp=N" : "without interleave");
+  }
+  if (setting.order == plan::Order::kGpipe && setting.stale) {
+    fail(setting, "stale is 1f1b: steps flow into each other", "without schedule=gpipe");
+  }
   if (setting.stale && (setting.pp == 1 || setting.interleave > 1)) {
     fail(setting, "stale needs a pipeline with one stage a rank",
          setting.pp == 1 ? "pp=N" : "without interleave");
@@ -348,13 +355,21 @@ std::vector<Strategy> make_strategies(const std::vector<Setting>& settings,
 }
 
 std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
-                                       const Digits& digits, plan::Semantics semantics) {
+                                       const Digits& digits, plan::Semantics semantics,
+                                       const Beside& beside) {
   const Problem problem(model, digits);
   std::vector<Setting> settings;
   if (name == "best_baseline") {
+    if (!beside.schedule.empty()) {
+      throw UserError("flag", "--schedule", "is the order of one pipeline, not of best_baseline's",
+                      "--strategy megatron:pp=N");
+    }
     settings = settings_for(problem, semantics);
+    if (!beside.recompute.empty()) {
+      for (auto& setting : settings) setting.recompute = beside.recompute;
+    }
   } else {
-    const auto setting = parse_setting(name);
+    const auto setting = parse_setting(name, beside);
     if (setting.stale && semantics == plan::Semantics::kSynchronous) {
       throw UserError("strategy", name,
                       "updates weights by gradients of those of the step before, which is not the "

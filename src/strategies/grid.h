@@ -46,6 +46,7 @@ std::vector<Strategy> make_strategies(const std::vector<Setting>& settings, cons
 // Setting texts with `stale` need `semantics` that allow them.
 std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
                                        const machine::Digits& digits,
-                                       plan::Semantics semantics = plan::Semantics::kSynchronous);
+                                       plan::Semantics semantics = plan::Semantics::kSynchronous,
+                                       const Beside& beside = {});
 
 }  // namespace tandem::strategies

@@ -78,7 +78,10 @@ TEST(Setting, Errors) {
       {"megatron:zero=1",
        "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
        "pp=N, "
-       "interleave=N, stale, micro=N, recompute=R, ring, bucket=BYTES)"},
+       "interleave=N, schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, bucket=BYTES)"},
+      {"megatron:pp=2,schedule=interleaved",
+       "megatron:pp=2,schedule=interleaved: schedule cannot be 'interleaved' (gpipe or 1f1b; "
+       "interleave=N is the interleaved one)"},
       {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (an amount like 25MB)"},
       {"fsdp:recompute=some",
        "fsdp:recompute=some: recompute cannot be 'some' (none, selective or full)"},
@@ -93,6 +96,24 @@ TEST(Setting, Errors) {
   for (const auto& c : cases) {
     EXPECT_EQ(error_of([&] { (void)parse_setting(c.first); }), c.second);
   }
+}
+
+TEST(Setting, TakesWhatIsSaidBesideIt) {
+  const auto text = [](const char* setting, const Beside& beside) {
+    return to_text(parse_setting(setting, beside));
+  };
+  EXPECT_EQ(text("dp", {.recompute = "full", .schedule = {}}), "dp:recompute=full");
+  EXPECT_EQ(text("megatron:pp=4", {.recompute = {}, .schedule = "gpipe"}),
+            "megatron:pp=4,schedule=gpipe");
+  EXPECT_EQ(text("megatron:pp=4", {.recompute = "none", .schedule = "1f1b"}), "megatron:pp=4");
+  EXPECT_EQ(text("megatron:pp=4", {.recompute = {}, .schedule = "interleaved"}),
+            "megatron:pp=4,interleave=2");
+  EXPECT_EQ(text("megatron:pp=4,interleave=3", {.recompute = {}, .schedule = "interleaved"}),
+            "megatron:pp=4,interleave=3");
+  EXPECT_EQ(error_of([&] { text("dp:recompute=none", {.recompute = "full", .schedule = {}}); }),
+            "--recompute: the strategy dp:recompute=none has its own 'recompute' (one of the two)");
+  EXPECT_EQ(error_of([&] { text("fsdp", {.recompute = {}, .schedule = "1f1b"}); }),
+            "--schedule: is the order of a pipeline, and fsdp has none (--strategy megatron:pp=N)");
 }
 
 // --- What makes sense ----------------------------------------------------------------------------

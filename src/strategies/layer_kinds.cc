@@ -144,4 +144,15 @@ std::optional<LayerKind> parse_layer_kind(std::string_view text) {
 
 std::vector<LayerKind> layer_kinds(const graph::Graph& model) { return Classifier(model).run(); }
 
+std::int64_t count_tokens(const graph::Graph& model) {
+  const auto kinds = layer_kinds(model);
+  std::int64_t most = 0;
+  for (auto id : model.ids()) {
+    const bool of_words = kinds[id.index()] == LayerKind::kWordEmbedding;
+    if (!of_words || !model.node(id).op.is(ops::kEmbedding)) continue;
+    most = std::max(most, model.node(model.inputs(id)[0]).type.shape.sizes.count());
+  }
+  return most;
+}
+
 }  // namespace tandem::strategies

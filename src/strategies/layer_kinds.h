@@ -25,4 +25,8 @@ std::optional<LayerKind> parse_layer_kind(std::string_view text);
 // By node, sources included: those are of the kind of their first user.
 std::vector<LayerKind> layer_kinds(const graph::Graph& model);
 
+// How many tokens a step takes in: indices into the table of words that most are looked up in; 0
+// where the network has none.
+std::int64_t count_tokens(const graph::Graph& model);
+
 }  // namespace tandem::strategies

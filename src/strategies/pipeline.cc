@@ -165,6 +165,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   schedule.whole_gradients = setting.family == Family::kDeepspeed && setting.zero == 1;
   schedule.bucket = setting.bucket;
   schedule.ring = setting.ring;
+  schedule.order = setting.order;
   if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;
   if (setting.stale) schedule.semantics = plan::Semantics::kDelayed1;
   if (schedule.stages > 1) {

@@ -62,8 +62,8 @@ class Parser {
   [[nodiscard]] std::string keys() const {
     switch (out_.family) {
       case Family::kMegatron:
-        return "tp=N, dp=N, cp=N, sp, pp=N, interleave=N, stale, micro=N, recompute=R, ring, "
-               "bucket=BYTES";
+        return "tp=N, dp=N, cp=N, sp, pp=N, interleave=N, schedule=gpipe|1f1b, stale, micro=N, "
+               "recompute=R, ring, bucket=BYTES";
       case Family::kDeepspeed:
         return "zero=0|1|2|3, micro=N, recompute=R, ring, bucket=BYTES";
       case Family::kEp:
@@ -113,10 +113,21 @@ class Parser {
       out_.pp = number(key, value, 1, kMany);
     } else if (key == "interleave") {
       out_.interleave = number(key, value, 1, kMany);
+    } else if (key == "schedule") {
+      out_.order = parse_schedule(value);
     } else {
       return false;
     }
     return true;
+  }
+
+  [[nodiscard]] plan::Order parse_schedule(std::string_view value) const {
+    const auto order = plan::parse_order(value);
+    if (!order || *order == plan::Order::kInterleaved) {
+      fail(fmt::format("schedule cannot be '{}'", value),
+           "gpipe or 1f1b; interleave=N is the interleaved one");
+    }
+    return *order;
   }
 
   bool parse_deepspeed(std::string_view key, std::string_view value) {
@@ -190,6 +201,53 @@ const std::vector<std::string>& family_names() {
   return kNames;
 }
 
+namespace {
+
+bool says(std::string_view text, std::string_view key) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return false;
+  const auto parts = split(text.substr(colon + 1), ',');
+  return std::ranges::any_of(
+      parts, [&](std::string_view part) { return trim(part.substr(0, part.find('='))) == key; });
+}
+
+// The flag cannot be given with a strategy that says so itself.
+[[noreturn]] void fail_twice(std::string_view flag, std::string_view text, std::string_view key) {
+  throw UserError("flag", std::string(flag),
+                  fmt::format("the strategy {} has its own '{}'", text, key), "one of the two");
+}
+
+void set_schedule(Setting& setting, const std::string& schedule, std::string_view text) {
+  const auto order = plan::parse_order(schedule);
+  CHECK(order.has_value(), schedule);
+  if (setting.family != Family::kMegatron || setting.pp == 1) {
+    throw UserError("flag", "--schedule",
+                    fmt::format("is the order of a pipeline, and {} has none", text),
+                    "--strategy megatron:pp=N");
+  }
+  if (says(text, "schedule")) fail_twice("--schedule", text, "schedule");
+  if (*order == plan::Order::kInterleaved) {
+    constexpr std::int64_t kPieces = 2;
+    if (!says(text, "interleave")) setting.interleave = kPieces;
+  } else if (says(text, "interleave")) {
+    fail_twice("--schedule", text, "interleave");
+  } else {
+    setting.order = *order;
+  }
+}
+
+}  // namespace
+
+Setting parse_setting(std::string_view text, const Beside& beside) {
+  auto out = parse_setting(text);
+  if (!beside.recompute.empty()) {
+    if (says(text, "recompute")) fail_twice("--recompute", text, "recompute");
+    out.recompute = beside.recompute;
+  }
+  if (!beside.schedule.empty()) set_schedule(out, beside.schedule, text);
+  return out;
+}
+
 std::string_view name(Family family) { return family_names()[static_cast<std::size_t>(family)]; }
 
 plan::Precision usual_precision(Family family) {
@@ -212,6 +270,7 @@ std::string to_text(const Setting& s) {
   for (const auto& [kind, sharding] : s.layers) add(name(kind), to_text(sharding));
   if (s.pp != 1) add("pp", s.pp);
   if (s.interleave != 1) add("interleave", s.interleave);
+  if (s.order != plan::Order::k1F1B) add("schedule", plan::name(s.order));
   if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);
   if (s.recompute != "none") add("recompute", s.recompute);

@@ -46,6 +46,7 @@ struct Setting {
   std::optional<std::int64_t> micro = {};          // micro-batches; a pipeline has a default
   std::int64_t interleave = 1;                     // pieces of the model a stage holds
   bool stale = false;                              // updates one step late: plan::Semantics
+  plan::Order order = plan::Order::k1F1B;          // of a pipeline; interleave has its own
   std::string recompute = "none";                  // "selective", "full"
   std::int64_t cp = 1;                             // megatron: how many devices share a sequence
   bool ring = false;                               // blocks go round rings: lower/rings.h
@@ -62,5 +63,16 @@ plan::Precision usual_precision(Family family);
 // an impossible value; settings that this version does not have.
 Setting parse_setting(std::string_view text);
 std::string to_text(const Setting& setting);
+
+// What is said beside a strategy's text, by flags of the command line; empty: nothing.
+struct Beside {
+  std::string recompute;  // "none", "selective", "full"
+  std::string schedule;   // "gpipe", "1f1b", "interleaved"
+};
+
+// `text` parsed, with what is said beside it; interleaved is over 2 pieces a stage where the text
+// does not say. Throws UserError where the text says the same or the contrary itself, and where
+// there is no pipeline to schedule.
+Setting parse_setting(std::string_view text, const Beside& beside);
 
 }  // namespace tandem::strategies

@@ -75,15 +75,15 @@ bool distributes(const BoundTerm& term, std::uint32_t id, FactorId f) {
   }
 }
 
-// The inputs that a subterm reads, and whether it varies smoothly with any of them.
+// The inputs that a subterm reads, and whether it varies smoothly with any of the wanted ones.
 struct Reads {
   InputMask inputs = 0;
   bool differentiable = false;
 };
 
-Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
+Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask wanted, InputMask& kept) {
   const BoundNode& node = term.nodes[id];
-  const auto child = [&](std::uint32_t c) { return collect_reads(term, c, kept); };
+  const auto child = [&](std::uint32_t c) { return collect_reads(term, c, wanted, kept); };
   switch (node.kind) {
     case Kind::kConstant:
     case Kind::kExtent:
@@ -92,7 +92,7 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask& kept) {
     case Kind::kKeep:
       return {};
     case Kind::kInput:
-      return {InputMask{1} << node.input, true};
+      return {InputMask{1} << node.input, (wanted >> node.input & 1U) != 0};
     case Kind::kSum:
       return child(node.a);
     case Kind::kMax:
@@ -140,9 +140,9 @@ bool is_linear(const BoundTerm& term, InputMask inputs) {
   return dependence(term, root, inputs) == Dependence::kLinear;
 }
 
-InputMask backward_reads(const BoundTerm& term) {
+InputMask backward_reads(const BoundTerm& term, InputMask wanted) {
   InputMask kept = 0;
-  collect_reads(term, static_cast<std::uint32_t>(term.nodes.size() - 1), kept);
+  collect_reads(term, static_cast<std::uint32_t>(term.nodes.size() - 1), wanted, kept);
   return kept;
 }
 

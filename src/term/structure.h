@@ -22,7 +22,9 @@ bool maximum_in_parts(const BoundTerm& term, FactorId f);
 
 // The inputs whose values the gradients mention, so that they must be kept for the backward pass.
 // matmul: both; relu: its input; add: none; embedding_bag: the indices, not the table.
-InputMask backward_reads(const BoundTerm& term);
+// Where only the gradients of some inputs are wanted, those that these mention: of matmul's first
+// input, the second alone.
+InputMask backward_reads(const BoundTerm& term, InputMask wanted = ~InputMask{0});
 
 // The inputs that the term only adds: the gradient of an element of theirs is the result's, or a
 // sum of such. add: both; cast, reshape: the input; scale: none.

@@ -359,15 +359,15 @@ def attention(draw, _):
 
 @case("rope")
 def rope(draw, _):
-    s, d, base = draw.n(), 2 * draw.n(1, 4), draw.pick(10000.0, 500.0)
-    angles = torch.arange(s)[:, None] * base ** (-2 * torch.arange(d // 2) / d)
+    s, d, base, first = draw.n(), 2 * draw.n(1, 4), draw.pick(10000.0, 500.0), draw.n(0, 5)
+    angles = torch.arange(first, first + s)[:, None] * base ** (-2 * torch.arange(d // 2) / d)
     cos, sin = (torch.cat([f(angles)] * 2, -1) for f in (torch.cos, torch.sin))
 
     def compute(x):
         turned = torch.cat([-x[..., d // 2:], x[..., :d // 2]], -1)
         return x * cos + turned * sin
 
-    return {"base": base}, [draw.real(*draw.shape(0, 2), s, d)], compute
+    return {"base": base, "first": first}, [draw.real(*draw.shape(0, 2), s, d)], compute
 
 
 @case("embedding")
@@ -418,6 +418,14 @@ def moe_combine(draw, _):
     lead, e = draw.shape(1, 2), draw.n()
     return {}, [draw.real(*lead, e), draw.real(e, *lead, draw.n())], lambda gates, y: (
         (gates.movedim(-1, 0)[..., None] * y).sum(0))
+
+
+@case("append")
+def append(draw, _):
+    shape = draw.shape()
+    axis = draw.n(0, len(shape) - 1)
+    operands = [draw.real(*shape[:axis], draw.n(), *shape[axis + 1:]) for _ in range(2)]
+    return {"axis": axis}, operands, lambda *x: torch.cat(x, axis)
 
 
 @case("concat")

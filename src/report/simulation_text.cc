@@ -1,0 +1,167 @@
+#include "report/simulation_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.h"
+#include "report/digit_text.h"
+#include "report/plan_text.h"
+#include "report/task_name.h"
+
+namespace tandem::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using sim::Share;
+
+// Sums over the levels.
+std::vector<Share> by_reported_kind(const std::vector<Share>& shares) {
+  std::vector<Share> out;
+  for (const auto kind : sim::kReportedKinds) {
+    Share sum{.kind = std::string(kind),
+              .digits = 0,
+              .count = 0,
+              .bytes = {},
+              .serialized = {},
+              .exposed = {}};
+    for (const auto& share : shares) {
+      if (sim::reported_kind(share.kind) != kind) continue;
+      sum.count += share.count;
+      sum.bytes += share.bytes;
+      sum.serialized += share.serialized;
+      sum.exposed += share.exposed;
+    }
+    out.push_back(std::move(sum));
+  }
+  return out;
+}
+
+constexpr std::array kParts = {std::pair("inputs", lower::BufferKind::kInput),
+                               std::pair("weights", lower::BufferKind::kWeight),
+                               std::pair("optimizer state", lower::BufferKind::kState),
+                               std::pair("activations", lower::BufferKind::kActivation),
+                               std::pair("gradients", lower::BufferKind::kGradient)};
+
+}  // namespace
+
+std::string time_table(const std::vector<Share>& shares, const sim::Simulation& simulation) {
+  auto out =
+      fmt::format("  {:<15} {:>11} {:>11} {:>11}\n", "", "serialized", "overlapped", "exposed");
+  for (const auto& s : by_reported_kind(shares)) {
+    if (s.count == 0) continue;
+    out += fmt::format("  {:<15} {:>11}", s.kind, seconds_text(s.serialized.value));
+    if (!s.is_compute()) {
+      out += fmt::format(" {:>11} {:>11}", seconds_text(s.overlapped().value),
+                         seconds_text(s.exposed.value));
+    }
+    out += "\n";
+  }
+  return out + fmt::format("  {:<15} {:>11} {:>11} {:>11}\n", "idle", "", "",
+                           seconds_text(simulation.bubble.value));
+}
+
+std::string bound_text(const std::vector<Share>& shares, const sim::Simulation& simulation,
+                       const machine::Machine& machine, const machine::Digits& digits) {
+  std::vector<std::pair<Seconds, std::string>> parts = {{simulation.compute, "compute"},
+                                                        {simulation.bubble, "idle"}};
+  for (const auto& share : shares) {
+    if (share.is_compute()) continue;
+    parts.emplace_back(share.exposed, fmt::format("exposed {} over {}", share.kind,
+                                                  levels_text(share.digits, machine, digits)));
+  }
+  std::ranges::stable_sort(parts, std::greater{}, [](const auto& part) { return part.first; });
+  std::string out;
+  constexpr double kWorthTelling = 0.01;
+  for (const auto& [time, what] : parts) {
+    const double share = time / simulation.iteration;
+    if (share < kWorthTelling) break;
+    out += out.empty() ? fmt::format("{} ({:.0f} % of the iteration)", what, 100 * share)
+                       : fmt::format(", {} ({:.0f} %)", what, 100 * share);
+  }
+  return out;
+}
+
+Peak peak_of(const lower::Program& program, const sim::Memory& memory) {
+  Peak out{.memory = memory, .when = {}, .largest = {}, .largest_bytes = {}};
+  const auto moments = sim::memory_over_time(program, memory.device);
+  if (memory.moment >= moments.size()) return out;
+  const auto& moment = moments[memory.moment];
+  out.when = task_text(program, program.tasks[moment.task]);
+  if (program.digits.time() != 0) out.when += fmt::format(", micro-batch {}", moment.micro_batch);
+  std::map<std::string, Bytes> sums;
+  for (const auto& held : sim::held_at(program, memory.device, memory.moment)) {
+    const auto& buffer = program.buffer(held.buffer);
+    const auto name = folded_name(program.pcg.node(buffer.node).name);
+    const bool is_gradient = buffer.kind == lower::BufferKind::kGradient;
+    auto& sum = sums[is_gradient ? "the gradient of " + name : name];
+    sum += held.bytes;
+    if (sum <= out.largest_bytes) continue;
+    out.largest_bytes = sum;
+    out.largest = is_gradient ? "the gradient of " + name : name;
+  }
+  return out;
+}
+
+std::string memory_table(const Peak& peak) {
+  std::string out;
+  for (const auto& [name, kind] : kParts) {
+    const auto bytes = peak.memory.part(kind);
+    if (bytes == Bytes{}) continue;
+    out += fmt::format("  {:<15} {:>11}\n", name, bytes_text(bytes.value));
+  }
+  if (peak.memory.cache > Bytes{}) {
+    out += fmt::format("  {:<15} {:>11}  of these: keys and values of all tokens so far\n", "cache",
+                       bytes_text(peak.memory.cache.value));
+  }
+  if (peak.largest.empty()) return out;
+  return out + fmt::format("  Most of what the step makes: {} ({})\n", peak.largest,
+                           bytes_text(peak.largest_bytes.value));
+}
+
+std::string largest_part_text(const Peak& peak) {
+  const auto largest = std::ranges::max_element(
+      kParts, {}, [&](const auto& part) { return peak.memory.part(part.second); });
+  return fmt::format("{:.0f} % of it {}",
+                     100 * (peak.memory.part(largest->second) / peak.memory.peak), largest->first);
+}
+
+Json details_json(const lower::Program& program, const sim::Simulation& simulation,
+                  const machine::Machine& machine, const Peak& peak) {
+  const auto shares = sim::break_down(program, simulation);
+  Json out;
+  for (const auto& s : by_reported_kind(shares)) {
+    out["breakdown"][s.kind] = {{"serialized_s", s.serialized.value},
+                                {"overlapped_s", s.overlapped().value},
+                                {"exposed_s", s.exposed.value}};
+  }
+  out["communication"] = Json::array();
+  for (const auto& s : shares) {
+    if (s.is_compute()) continue;
+    out["communication"].push_back({{"kind", s.kind},
+                                    {"over", levels_text(s.digits, machine, program.digits)},
+                                    {"times", s.count},
+                                    {"bytes", s.bytes.value},
+                                    {"serialized_s", s.serialized.value},
+                                    {"exposed_s", s.exposed.value}});
+  }
+  out["bound_by"] = bound_text(shares, simulation, machine, program.digits);
+  Json memory;
+  for (const auto& [name, kind] : kParts) {
+    auto key = std::string(name) + "_bytes";
+    std::ranges::replace(key, ' ', '_');
+    memory[key] = static_cast<std::int64_t>(peak.memory.part(kind).value);
+  }
+  memory["cache_bytes"] = static_cast<std::int64_t>(peak.memory.cache.value);
+  memory["device"] = peak.memory.device;
+  memory["when"] = peak.when;
+  memory["largest"] = peak.largest;
+  memory["largest_bytes"] = static_cast<std::int64_t>(peak.largest_bytes.value);
+  out["memory_at_peak"] = memory;
+  return out;
+}
+
+}  // namespace tandem::report

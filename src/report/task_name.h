@@ -1,0 +1,18 @@
+// What a task is, in words.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lower/program.h"
+
+namespace tandem::report {
+
+// "forward", "backward" or "update"; "recompute" for what the backward pass makes again.
+std::string_view pass_of(const lower::Task& task);
+
+// "the backward pass of %l3.scores", "all_gather of %w1", "all_reduce of the gradient of %w1",
+// "the update of %w1".
+std::string task_text(const lower::Program& program, const lower::Task& task);
+
+}  // namespace tandem::report

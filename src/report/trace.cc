@@ -1,0 +1,295 @@
+#include "report/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+
+#include "lower/instances.h"
+#include "lower/order.h"
+#include "report/task_name.h"
+#include "sim/breakdown.h"
+#include "sim/memory.h"
+
+namespace tandem::report {
+
+namespace {
+
+using lower::BufferId;
+using lower::Program;
+using lower::Task;
+using lower::TaskKind;
+using sim::Span;
+
+// Times are written in whole nanoseconds, so that rows of spans that touch do not overlap.
+std::int64_t nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
+
+std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+
+// Names the user gave may be any bytes; JSON is UTF-8.
+std::string json_text(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+double total(const sim::Moment& moment) {
+  double sum = 0;
+  for (auto part : moment.parts) sum += part.value;
+  return sum;
+}
+
+class Writer {
+ public:
+  Writer(const Program& program, const machine::Machine& machine, const sim::Simulation& simulation)
+      : program_(program),
+        machine_(machine),
+        simulation_(simulation),
+        instances_(program),
+        steps_(lower::steady_steps(program).simulated),
+        class_digits_(lower::class_digits(program) | group_digits(machine, program.digits)),
+        devices_(program.digits.group(0, class_digits_)),
+        spans_(devices_.size()) {
+    for (const auto& node : program.pcg.ids()) {
+      names_.push_back(json_text(program.pcg.node(node).name));
+    }
+    const auto& timeline = simulation.timeline;
+    for (std::size_t s = 0; s < timeline.size(); ++s) {
+      spans_[timeline[s].device_class].push_back(s);
+      span_of_[key(timeline[s])] = s;
+    }
+  }
+
+  Trace run(const std::string& title, std::size_t most_spans) {
+    out_ = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + json_text(title) +
+           "},\"traceEvents\":[\n";
+    choose_classes(most_spans);
+    for (std::size_t c = 0; c < devices_.size(); ++c) {
+      if (!shown_[c]) continue;
+      add_names(c);
+      for (auto s : spans_[c]) add_span(simulation_.timeline[s]);
+    }
+    for (std::size_t c = 0; c < devices_.size(); ++c) {
+      if (shown_[c]) walk(c);
+    }
+    out_.resize(out_.size() - 2);  // the comma behind the last event
+    out_ += "\n]}\n";
+    const auto shown = std::ranges::count(shown_, true);
+    return {std::move(out_), static_cast<std::size_t>(shown), devices_.size()};
+  }
+
+ private:
+  // The busiest first, then in order, as long as there is room.
+  void choose_classes(std::size_t most_spans) {
+    shown_.assign(devices_.size(), false);
+    shown_[simulation_.busiest] = true;
+    auto spans = spans_[simulation_.busiest].size();
+    for (std::size_t c = 0; c < devices_.size(); ++c) {
+      if (shown_[c] || spans + spans_[c].size() > most_spans) continue;
+      shown_[c] = true;
+      spans += spans_[c].size();
+    }
+  }
+
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += ",\n";
+  }
+
+  // --- Names -----------------------------------------------------------------------------------
+
+  void add_names(std::size_t c) {
+    add(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", c,
+        json_text(class_name(c)));
+    add(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", c, c);
+    std::vector<std::uint32_t> streams;
+    for (auto s : spans_[c]) streams.push_back(simulation_.timeline[s].stream);
+    std::ranges::sort(streams);
+    const auto rest = std::ranges::unique(streams);
+    streams.erase(rest.begin(), rest.end());
+    for (auto stream : streams) {
+      add(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", c, stream,
+          json_text(stream_name(stream)));
+      add(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
+          c, stream, stream);
+    }
+  }
+
+  [[nodiscard]] std::string class_name(std::size_t c) const {
+    const auto& digits = program_.digits;
+    const auto members = digits.group(devices_[c], digits.space() & ~class_digits_);
+    constexpr std::size_t kListed = 4;
+    std::string list;
+    for (std::size_t i = 0; i < std::min(members.size(), kListed); ++i) {
+      list += fmt::format("{}{}", i == 0 ? "" : ", ", members[i]);
+    }
+    if (members.size() == 1) return "device " + list;
+    return fmt::format("devices {}{} ({} alike)", list, members.size() > kListed ? ", ..." : "",
+                       members.size());
+  }
+
+  [[nodiscard]] std::string stream_name(std::uint32_t stream) const {
+    if (stream == 0) return "compute";
+    const auto levels = static_cast<std::uint32_t>(machine_.levels.size());
+    constexpr std::array kWhat = {"collectives", "sends", "receives"};
+    return fmt::format("{}: {}", machine_.levels[(stream - 1) % levels].name,
+                       kWhat[(stream - 1) / levels]);
+  }
+
+  // --- Spans -----------------------------------------------------------------------------------
+
+  void add_span(const Span& span) {
+    const auto& task = program_.tasks[span.task];
+    const auto begin = nanoseconds(span.start);
+    std::string args = fmt::format(R"("kind":"{}","pass":"{}","micro_batch":{})",
+                                   sim::kind_of(program_, task), pass_of(task), span.micro_batch);
+    if (sim::communicates(task)) {
+      args += fmt::format(R"(,"bytes":{:.0f})", moved_bytes(program_, task).value);
+    } else {
+      args += fmt::format(R"(,"operator":"{}")", program_.pcg.node(task.node).op.name());
+    }
+    if (steps_ > 1) args += fmt::format(R"(,"step":{})", span.step);
+    add(R"({{"ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+        names_[moved_node(task).index()], sim::reported_kind(sim::kind_of(program_, task)),
+        span.device_class, span.stream, microseconds(begin),
+        microseconds(nanoseconds(span.end) - begin), args);
+  }
+
+  // Of a collective: whose tensor it moves.
+  [[nodiscard]] graph::NodeId moved_node(const Task& task) const {
+    if (!sim::communicates(task)) return task.node;
+    return program_.buffer(task.reads.empty() ? task.writes[0] : task.reads[0]).node;
+  }
+
+  // --- What waits for what, and memory ---------------------------------------------------------
+
+  // Takes a class's turns once more, in the order in which a task follows what it reads.
+  void walk(std::size_t c) {
+    const auto rank = program_.digits.rank_in_group(devices_[c], program_.schedule.digits);
+    const auto turns =
+        turns_of(program_.schedule, instances_.ranks(), rank, program_.phase, steps_);
+    const auto moments = sim::memory_over_time(program_, devices_[c]);
+    made_by_.assign(instances_.count(rank), std::nullopt);
+    std::size_t found = 0;  // spans
+    std::size_t number = 0;
+    std::optional<sim::Moment> most;
+    Seconds since;
+    for (const auto& turn : turns) {
+      for (auto t : program_.segment(turn.stage, turn.part).tasks) {
+        if (!runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches()))
+          continue;
+        const auto& moment = moments[number++];
+        const auto at = span_of_.find({c, t, turn.micro_batch, turn.step});
+        const auto s = at == span_of_.end() ? std::nullopt : std::optional(at->second);
+        if (s) ++found;
+        follow(c, t, turn, s);
+        // Of steps that flow into each other the timeline has what starts in one iteration.
+        const bool outside = steps_ > 1 && (found == 0 || found == spans_[c].size());
+        if (outside) continue;
+        if (s && simulation_.timeline[*s].stream == 0) {
+          if (most) add_memory(c, since, *most);
+          since = std::max(since, simulation_.timeline[*s].start);
+          most = moment;
+        } else if (!most || total(moment) > total(*most)) {
+          most = moment;
+        }
+      }
+    }
+    if (most) add_memory(c, since, *most);
+  }
+
+  // Arrows to a task from those on other streams that made what it reads. A task that takes no time
+  // passes on the last of what it waits for.
+  void follow(std::size_t c, std::uint32_t t, const lower::Turn& turn,
+              std::optional<std::size_t> span) {
+    const auto& task = program_.tasks[t];
+    const auto& timeline = simulation_.timeline;
+    std::optional<std::size_t> last;
+    std::vector<std::size_t> from;
+    const auto wait_for = [&](std::size_t other) {
+      if (!last || timeline[other].end > timeline[*last].end) last = other;
+      const bool elsewhere = span && (timeline[other].stream != timeline[*span].stream ||
+                                      timeline[other].device_class != c);
+      if (elsewhere && std::ranges::find(from, other) == from.end()) from.push_back(other);
+    };
+    for (auto b : task.reads) {
+      if (b == Program::kNone) continue;
+      const auto made = made_by_[instances_.of(b, turn.micro_batch, step_read(task, turn.step))];
+      if (made) wait_for(*made);
+    }
+    if (task.kind == TaskKind::kReceive) {
+      const auto sent =
+          span_of_.find({source_class(task, devices_[c]), task.peer, turn.micro_batch, turn.step});
+      if (sent != span_of_.end() && shown_[timeline[sent->second].device_class]) {
+        wait_for(sent->second);
+      }
+    }
+    for (auto other : from) add_arrow(timeline[other], timeline[*span]);
+    for (auto b : task.writes) {
+      made_by_[instances_.of(b, turn.micro_batch, turn.step)] = span ? span : last;
+    }
+  }
+
+  [[nodiscard]] std::size_t source_class(const Task& task, std::int64_t device) const {
+    const auto group = program_.digits.group(device, task.step.digits);
+    const auto source = group[static_cast<std::size_t>(root_of(task.step, program_.digits))];
+    return static_cast<std::size_t>(program_.digits.rank_in_group(source, class_digits_));
+  }
+
+  void add_arrow(const Span& from, const Span& to) {
+    // A wrapped timeline, where steps overlap, has arrows from the iteration before: left out.
+    if (nanoseconds(from.start) > nanoseconds(to.start)) return;
+    const auto id = ++arrows_;
+    add(R"({{"ph":"s","name":"needs","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})", id,
+        from.device_class, from.stream, microseconds(nanoseconds(from.start)));
+    add(R"({{"ph":"f","bp":"e","name":"needs","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})",
+        id, to.device_class, to.stream, microseconds(nanoseconds(to.start)));
+  }
+
+  void add_memory(std::size_t c, Seconds at, const sim::Moment& moment) {
+    using lower::BufferKind;
+    const auto part = [&](BufferKind kind) {
+      return moment.parts[static_cast<std::size_t>(kind)].value;
+    };
+    add(R"({{"ph":"C","name":"memory, bytes","pid":{},"ts":{},"args":{{"weights":{:.0f},)"
+        R"("optimizer state":{:.0f},"gradients":{:.0f},"activations":{:.0f},"inputs":{:.0f}}}}})",
+        c, microseconds(nanoseconds(at)), part(BufferKind::kWeight), part(BufferKind::kState),
+        part(BufferKind::kGradient), part(BufferKind::kActivation), part(BufferKind::kInput));
+  }
+
+  // By class, task, micro-batch, step.
+  using Key = std::tuple<std::size_t, std::size_t, std::int64_t, std::int64_t>;
+  static Key key(const Span& span) {
+    return {span.device_class, span.task, span.micro_batch, span.step};
+  }
+
+  const Program& program_;
+  const machine::Machine& machine_;
+  const sim::Simulation& simulation_;
+  lower::Instances instances_;
+  std::int64_t steps_;
+  machine::DigitMask class_digits_;
+  std::vector<std::int64_t> devices_;            // by class, one that stands for it
+  std::vector<std::vector<std::size_t>> spans_;  // by class, of the timeline
+  std::map<Key, std::size_t> span_of_;
+  std::vector<std::string> names_;                   // by node, quoted
+  std::vector<bool> shown_;                          // by class
+  std::vector<std::optional<std::size_t>> made_by_;  // by instance of the class that is walked
+  std::size_t arrows_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+Trace chrome_trace(const Program& program, const machine::Machine& machine,
+                   const sim::Simulation& simulation, const std::string& title,
+                   std::size_t most_spans) {
+  return Writer(program, machine, simulation).run(title, most_spans);
+}
+
+}  // namespace tandem::report

@@ -1,0 +1,80 @@
+#include "strategies/freeze.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "models/model.h"
+#include "models/small_models_test_support.h"
+
+namespace tandem::strategies {
+namespace {
+
+graph::Graph build(const std::string& name) {
+  return models::parse_model(name + ":" + models::small_models().at(name).settings)
+      .build(4, DType::kFp32);
+}
+
+std::string message_of(const auto& attempt) {
+  try {
+    attempt();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Freeze, IsByKindOfLayer) {
+  for (const auto& [name, small] : models::small_models()) {
+    SCOPED_TRACE(name);
+    const auto model = build(name);
+    const auto kinds = layer_kinds(model);
+    for (auto kind : kLayerKinds) {
+      std::size_t of_kind = 0;
+      std::size_t weights = 0;
+      for (auto id : model.ids()) {
+        if (!is_weight(model.node(id))) continue;
+        ++weights;
+        of_kind += kinds[id.index()] == kind ? 1 : 0;
+      }
+      if (of_kind == 0 || of_kind == weights) {
+        EXPECT_THROW((void)freeze(model, {kind}), UserError);
+        continue;
+      }
+      const auto frozen = freeze(model, {kind});
+      ASSERT_EQ(frozen.size(), model.size());
+      for (auto id : model.ids()) {
+        EXPECT_EQ(frozen.node(id).name, model.node(id).name);
+        EXPECT_EQ(is_trained(frozen.node(id)),
+                  is_weight(model.node(id)) && kinds[id.index()] != kind)
+            << model.node(id).name;
+      }
+      EXPECT_NE(frozen.identity_hash(), model.identity_hash());
+    }
+  }
+}
+
+TEST(Freeze, TablesByDefault) {
+  using enum LayerKind;
+  EXPECT_EQ(frozen_by_default(build("dlrm_a")), std::vector{kEmbedding});
+  EXPECT_EQ(frozen_by_default(build("gpt2")), std::vector{kWordEmbedding});
+  EXPECT_EQ(frozen_by_default(build("resnet50")), std::vector<LayerKind>{});
+}
+
+TEST(Freeze, SaysWhatCannotBe) {
+  EXPECT_EQ(parse_layer_kinds("dense, experts,dense"),
+            (std::vector{LayerKind::kDense, LayerKind::kExperts}));
+  EXPECT_EQ(message_of([] { parse_layer_kinds("dense,heads"); }),
+            "--freeze: there are no 'heads' layers (there are: embedding, dense, transformer, "
+            "experts, word_embedding)");
+  EXPECT_EQ(message_of([] { parse_layer_kinds(","); }),
+            "--freeze: there are no '' layers (there are: embedding, dense, transformer, experts, "
+            "word_embedding)");
+  EXPECT_EQ(message_of([] { freeze(build("mlp"), {LayerKind::kExperts}); }),
+            "--freeze: mlp has no weights in experts layers (it has some in: dense)");
+  EXPECT_EQ(message_of([] { freeze(build("mlp"), {LayerKind::kDense}); }),
+            "--freeze: freezes all weights of mlp: nothing is left to train (--task inference is "
+            "for that)");
+}
+
+}  // namespace
+}  // namespace tandem::strategies
