@@ -169,7 +169,7 @@ plan::Precision precision_of(const Job& job, DType dtype) {
 Setup resolve_with(const Job& job,
                    std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
   auto model = load_model(job.model_text);
-  auto machine = machine::load_machine(job.machine_text);
+  auto machine = scaled(machine::load_machine(job.machine_text, job.machine_fields), job.scale);
   machine::Digits digits(machine);
   const auto batch = job.batch > 0 ? job.batch : default_batch(*model.spec, machine.devices());
   DType dtype = DType::kFp32;

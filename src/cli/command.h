@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/units.h"
+#include "machine/edit.h"
+#include "machine/scale.h"
 #include "models/model.h"
 #include "plan/plan.h"
 #include "search/search.h"
@@ -18,6 +20,7 @@ enum ExitCode : int { kDone = 0, kCannot = 1, kWrongUsage = 2 };
 
 void add_check(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
+void add_explore(CLI::App& app, int& exit_code);
 void add_machines(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);
@@ -46,6 +49,9 @@ struct Job {
   std::string memory;      // empty: the device's, less its reserve
   std::string dims;        // empty: all
   bool stale_weights = false;
+  // What the machine has otherwise than its file says, and how much faster it is than that.
+  std::vector<machine::FieldValue> machine_fields = {};
+  machine::Scale scale = {};
 
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);

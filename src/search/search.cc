@@ -219,10 +219,10 @@ std::string shortage_text(const Tightest& tightest, const machine::Machine& mach
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits) {
+                    const std::vector<Bytes>& limits, lower::Phase phase) {
   const machine::Digits digits(machine, schedule.micro_batches);
   Costed out{name, name, plan::parallelize(model, digits, choices, schedule), {}, {}, false};
-  out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer), machine);
+  out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer, phase), machine);
   const auto [group, needs, limit] = tightest(out.simulation, limits);
   out.over = needs.peak - limit;
   out.feasible = out.over <= Bytes{};
