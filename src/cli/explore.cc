@@ -96,8 +96,7 @@ std::unique_ptr<Prepared> prepare(const Flags& flags, const Values& values) {
 
 lower::Phase phase_of(const std::string& task) {
   if (task == "finetune") {
-    throw UserError("flag", "--task", "'finetune' cannot be explored yet",
-                    "pretrain or inference");
+    throw UserError("flag", "--task", "'finetune' cannot be explored yet", "pretrain or inference");
   }
   return task == "inference" ? lower::Phase::kInference : lower::Phase::kTraining;
 }
@@ -144,11 +143,11 @@ Explored explore_all(const Flags& flags) {
     out.prepared.push_back(std::move(prepared));
   }
   const Interrupt interrupt;
-  out.result = explore(out.cases, settings,
-                       {.threads = flags.threads > 0 ? flags.threads
-                                                     : std::thread::hardware_concurrency(),
-                        .progress = progress_line(),
-                        .stop = Interrupt::requested});
+  out.result =
+      explore(out.cases, settings,
+              {.threads = flags.threads > 0 ? flags.threads : std::thread::hardware_concurrency(),
+               .progress = progress_line(),
+               .stop = Interrupt::requested});
   if (!out.is_complete()) std::cerr << "tandem: stopped early; what follows is what there is\n";
   return out;
 }
@@ -180,14 +179,15 @@ Json case_json(const Explored& explored, std::size_t number) {
   const auto own = points_of(explored.result, number);
   Json values = Json::object();
   for (const auto& [key, value] : explored.cases[number].values) values[key] = value;
-  return {{"values", values},
-          {"model", setup.model.text},
-          {"machine", setup.machine.name},
-          {"devices", setup.machine.devices()},
-          {"batch", setup.batch},
-          {"fastest", index_or_null(fastest(points, own, search::Memory::kLimited))},
-          {"fastest_without_limit", index_or_null(fastest(points, own, search::Memory::kUnlimited))},
-          {"pareto", pareto_front(points, own)}};
+  return {
+      {"values", values},
+      {"model", setup.model.text},
+      {"machine", setup.machine.name},
+      {"devices", setup.machine.devices()},
+      {"batch", setup.batch},
+      {"fastest", index_or_null(fastest(points, own, search::Memory::kLimited))},
+      {"fastest_without_limit", index_or_null(fastest(points, own, search::Memory::kUnlimited))},
+      {"pareto", pareto_front(points, own)}};
 }
 
 void print_as_json(const Explored& explored, const Flags& flags) {
@@ -214,12 +214,21 @@ void print_as_json(const Explored& explored, const Flags& flags) {
   print_json(out);
 }
 
+// What the model's text, the machine and the batch do not say already.
+std::string changes(const Values& values) {
+  std::string out;
+  for (const auto& [key, value] : values) {
+    if (key == "scale" ? value == "none" : !machine::is_field_path(key)) continue;
+    out += fmt::format(", {} {}", key, value);
+  }
+  return out;
+}
+
 std::string title(const Explored& explored, std::size_t number, const std::string& task) {
   const auto& setup = explored.prepared[number]->setup;
-  const auto& values = explored.cases[number].values;
   return fmt::format("{} on {} ({}), batch {}, {}{}", setup.model.text, setup.machine.name,
                      counted(setup.machine.devices(), "device"), setup.batch, task,
-                     values.empty() ? "" : ", " + search::to_text(values));
+                     changes(explored.cases[number].values));
 }
 
 void print_tables(const Explored& explored, const Flags& flags) {
@@ -245,8 +254,8 @@ void run(const Flags& flags) {
     write_file(flags.csv, report::exploration_csv(explored.result, explored.cases));
   }
   if (!flags.svg.empty()) {
-    write_file(flags.svg,
-               report::exploration_svg(explored.result, explored.cases, title(explored, 0, flags.task)));
+    write_file(flags.svg, report::exploration_svg(explored.result, explored.cases,
+                                                  title(explored, 0, flags.task)));
   }
   if (flags.json) {
     print_as_json(explored, flags);
@@ -259,9 +268,9 @@ void run(const Flags& flags) {
 
 void add_explore(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<Flags>();
-  auto* command = add_command(app, "explore", "every strategy of a model, in time and memory",
-                              "explore dlrm_a --machine zionex:16 --scale none --scale inter=10",
-                              flags->json);
+  auto* command =
+      add_command(app, "explore", "every strategy of a model, in time and memory",
+                  "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);
   flags->job.add_flags(*command);
   flags->job.add_search_flags(*command);
   for (const char* other : {"--machine", "--stale-weights", "--dims"}) {
@@ -272,9 +281,10 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
   };
   several("--machine", flags->machines, "NAME:SIZE or a machine file; several: A,B or again")
       ->required();
-  several("--strategy", flags->strategies,
-          "all, baselines, memory_saving, pipelines, madmax_grid, or one; may stand again; default: "
-          "all");
+  several(
+      "--strategy", flags->strategies,
+      "all, baselines, memory_saving, pipelines, madmax_grid, or one; may stand again; default: "
+      "all");
   several("--scale", flags->scales,
           "rates multiplied, like compute=10,inter=10; `none` for the machine as it is; each is a "
           "case (docs/explore.md)");

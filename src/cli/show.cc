@@ -156,9 +156,9 @@ Json figures(const Shown& shown) {
   out["nodes"] = graph.size();
   out["edges"] = edges;
   out["flops_forward"] = models::count_forward_flops(graph).value;
-  add_figures(strategies::figures_of(graph, shown.samples()), out);
   out["identity_hash"] = fmt::format("{:016x}", graph.identity_hash());
   out["shape_hash"] = fmt::format("{:016x}", graph.shape_hash());
+  add_figures(strategies::figures_of(graph, shown.samples()), out);
   out["operators"] = operators;
   out["inputs"] = inputs;
   out["outputs"] = outputs;
@@ -204,8 +204,9 @@ void show_graph(const Flags& flags) {
     case Form::kText:
     case Form::kWords:
       std::cout << import_comments(shown)
-                << (flags.unfolded ? graph::to_text(shown.graph)
-                                   : report::graph_text(shown.graph, shown.title(), shown.samples()));
+                << (flags.unfolded
+                        ? graph::to_text(shown.graph)
+                        : report::graph_text(shown.graph, shown.title(), shown.samples()));
       return;
   }
 }

@@ -110,8 +110,8 @@ std::vector<std::string> replaced(const std::vector<std::string>& lines, const T
     const auto all = words(line);
     if (const auto section = section_of(all)) {
       leave();
-      inside = section->kind == target.kind &&
-               (target.name.empty() || section->name == target.name);
+      inside =
+          section->kind == target.kind && (target.name.empty() || section->name == target.name);
       if (inside && target.kind == "level" && target.field[0] == "count") {
         out.push_back(fmt::format("level {} {}", section->name, value));
         written = true;

@@ -40,7 +40,8 @@ TEST(Scale, Errors) {
 
 TEST(Scale, MultipliesWhatItNames) {
   const auto m = load_machine("dgx_a100:2");
-  const auto s = scaled(m, parse_scale("compute=2,capacity=3,bandwidth=4,intra=5,inter=6,latency=7"));
+  const auto s =
+      scaled(m, parse_scale("compute=2,capacity=3,bandwidth=4,intra=5,inter=6,latency=7"));
   EXPECT_EQ(s.device.peak.at(DType::kBf16).value, 2 * m.device.peak.at(DType::kBf16).value);
   EXPECT_EQ(s.device.memory.value, 3 * m.device.memory.value);
   EXPECT_EQ(s.device.reserve, m.device.reserve);
@@ -115,9 +116,10 @@ TEST(Scale, TheReserveMustFit) {
     (void)scaled(m, {.capacity = 0.125});
     FAIL();
   } catch (const UserError& e) {
-    EXPECT_STREQ(e.what(),
-                 "ring: 2 GB of memory leave nothing beside the reserve of 2 GB (scale its capacity "
-                 "by more)");
+    EXPECT_STREQ(
+        e.what(),
+        "ring: 2 GB of memory leave nothing beside the reserve of 2 GB (scale its capacity "
+        "by more)");
   }
 }
 

@@ -16,9 +16,8 @@ using search::Exploration;
 
 std::vector<std::size_t> fastest_first(const Exploration& exploration, std::size_t case_number) {
   auto out = points_of(exploration, case_number);
-  std::ranges::stable_sort(out, {}, [&](std::size_t i) {
-    return exploration.points[i].simulation.iteration;
-  });
+  std::ranges::stable_sort(
+      out, {}, [&](std::size_t i) { return exploration.points[i].simulation.iteration; });
   return out;
 }
 
@@ -70,9 +69,9 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
   } else if (best != unlimited) {
     const auto& a = exploration.points[*best];
     const auto& b = exploration.points[*unlimited];
-    out += fmt::format("  fastest that fits: {}; without the limit {} is {:.2f} x as fast, {} over\n",
-                       a.strategy, b.strategy, b.throughput / a.throughput,
-                       bytes_text(b.over.value));
+    out +=
+        fmt::format("  fastest that fits: {}; without the limit {} is {:.2f} x as fast, {} over\n",
+                    a.strategy, b.strategy, b.throughput / a.throughput, bytes_text(b.over.value));
   }
   return out;
 }
@@ -90,11 +89,11 @@ std::string exploration_csv(const Exploration& exploration, const std::vector<Ca
       const auto& p = exploration.points[i];
       const auto& s = p.simulation;
       for (const auto& [key, value] : cases[c].values) out += csv_cell(value) + ",";
-      out += fmt::format("{},{},{},{},{},{},{},{:.4f},{:.0f},{:.0f},{},{},{}\n",
-                         csv_cell(p.strategy), cases[c].batch, s.iteration.value, p.throughput,
-                         s.compute.value, s.exposed_comm.value, s.bubble.value,
-                         100 * p.exposed_share(), s.memory.value, p.over.value, p.feasible, s.mfu,
-                         bool{front[i]});
+      out +=
+          fmt::format("{},{},{},{},{},{},{},{:.4f},{:.0f},{:.0f},{},{},{}\n", csv_cell(p.strategy),
+                      cases[c].batch, s.iteration.value, p.throughput, s.compute.value,
+                      s.exposed_comm.value, s.bubble.value, 100 * p.exposed_share(), s.memory.value,
+                      p.over.value, p.feasible, s.mfu, bool{front[i]});
     }
   }
   return out;
@@ -114,7 +113,8 @@ std::string exploration_svg(const Exploration& exploration, const std::vector<Ca
                p.strategy + (values.empty() ? "" : " (" + search::to_text(values) + ")")};
   };
   for (std::size_t c = 0; c < cases.size(); ++c) {
-    const auto name = cases[c].values.empty() ? std::string("") : search::to_text(cases[c].values) + ": ";
+    const auto name =
+        cases[c].values.empty() ? std::string("") : search::to_text(cases[c].values) + ": ";
     const auto points = points_of(exploration, c);
     auto front = pareto_front(exploration.points, points);
     const auto on_front = marked(front, exploration.points.size());

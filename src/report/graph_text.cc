@@ -62,7 +62,8 @@ std::vector<std::string> figure_lines(const strategies::ModelFigures& figures) {
     }
     out.push_back("parameters: " + join(kinds, ", "));
   }
-  if (figures.samples == 1 && figures.lookups == Bytes{}) return out;
+  const bool says_more = figures.samples > 1 && figures.flops > Flops{};
+  if (!says_more && figures.lookups == Bytes{}) return out;
   auto work = "a sample: " + work_text(figures.flops, figures.lookups);
   if (figures.tokens > 0) {
     work += "; a token: " + work_text(figures.flops_of_token(), figures.lookups_of_token());

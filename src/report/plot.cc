@@ -41,8 +41,8 @@ class Canvas {
                          y1, x2, y2, style);
   }
   void text(double x, double y, std::string_view text, std::string_view style = "") {
-    body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style,
-                         escaped(text));
+    body_ +=
+        fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, escaped(text));
   }
   void bar(double x, double y, double width, double height, std::string_view fill,
            std::string_view title) {
@@ -52,15 +52,16 @@ class Canvas {
         x, y, width, height, fill, escaped(title));
   }
   void dot(double x, double y, std::string_view style, std::string_view title) {
-    body_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" {}><title>{}</title></circle>\n",
-                         x, y, style, escaped(title));
+    body_ +=
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" {}><title>{}</title></circle>\n",
+                    x, y, style, escaped(title));
   }
   // Squares and names, one after the other.
   void legend(double x, double y, const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < names.size(); ++i) {
-      body_ += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"{}\"/>\n", x, y - 9,
-          colour(i));
+      body_ +=
+          fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"{}\"/>\n",
+                      x, y - 9, colour(i));
       text(x + 14, y, names[i]);
       x += 30 + 6.6 * static_cast<double>(names[i].size());
     }
@@ -181,9 +182,9 @@ std::string svg(const Scatter& plot) {
     canvas.text(kLeft - 6, y.at(tick) + 4, shown(tick), "text-anchor=\"end\"");
   }
   canvas.text((kLeft + kRight) / 2, kBottom + 38, plot.x_label, "text-anchor=\"middle\"");
-  canvas.text(16, (kTop + kBottom) / 2, plot.y_label,
-              fmt::format("text-anchor=\"middle\" transform=\"rotate(-90 16 {})\"",
-                          (kTop + kBottom) / 2));
+  canvas.text(
+      16, (kTop + kBottom) / 2, plot.y_label,
+      fmt::format("text-anchor=\"middle\" transform=\"rotate(-90 16 {})\"", (kTop + kBottom) / 2));
   if (plot.x_limit && plot.x_limit->first >= xs.low && plot.x_limit->first <= xs.high) {
     const double at = x.at(plot.x_limit->first);
     canvas.line(at, kTop, at, kBottom, kDashed);
@@ -243,14 +244,16 @@ class BarChart {
   }
   [[nodiscard]] Scale scale() const {
     double most = 0;
+    double least = INFINITY;
     for (std::size_t g = 0; g < plot_.groups.size(); ++g) {
       double sum = 0;
       for (std::size_t s = 0; s < plot_.series.size(); ++s) {
         sum = plot_.stacked ? sum + value(s, g) : std::max(sum, value(s, g));
+        if (value(s, g) > 0) least = std::min(least, value(s, g));
       }
       most = std::max(most, sum);
     }
-    return {0, most > 0 ? most : 1, kLeft, kRight};
+    return {plot_.log ? least : 0, most > 0 ? most : 1, kLeft, kRight};
   }
 
   void add_group(std::size_t g) {
@@ -264,9 +267,11 @@ class BarChart {
       const auto& known = plot_.series[s].values[g];
       sum = from + value(s, g);
       const auto text = known ? shown(*known) : std::string("-");
-      canvas_.bar(x_.at(from), y + 1, x_.at(sum) - x_.at(from), kBar - 2, colour(s),
+      const double left = plot_.stacked ? x_.at(from) : kLeft;
+      const double right = sum > 0 ? x_.at(sum) : kLeft;
+      canvas_.bar(left, y + 1, right - left, kBar - 2, colour(s),
                   fmt::format("{}, {}: {}", plot_.groups[g], plot_.series[s].name, text));
-      if (!plot_.stacked) canvas_.text(x_.at(sum) + 4, y + kBar - 3, text, "font-size=\"10\"");
+      if (!plot_.stacked) canvas_.text(right + 4, y + kBar - 3, text, "font-size=\"10\"");
     }
     if (plot_.stacked) canvas_.text(x_.at(sum) + 4, top + kBar - 3, shown(sum), "font-size=\"10\"");
   }

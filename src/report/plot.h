@@ -39,8 +39,9 @@ struct Bars {
   std::string label;  // of the values
   std::vector<std::string> groups;
   std::vector<Series> series;
-  bool stacked = false;                 // the series of a group add up in one bar
+  bool stacked = false;                  // the series of a group add up in one bar
   std::optional<double> reference = {};  // a line across
+  bool log = false;                      // where values span orders of magnitude
 };
 
 // One bar below the other, its value behind it.

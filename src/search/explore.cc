@@ -149,8 +149,8 @@ std::vector<std::size_t> all_points(const Exploration& exploration) {
 
 std::vector<std::size_t> points_of(const Exploration& exploration, std::size_t case_number) {
   auto out = all_points(exploration);
-  std::erase_if(
-      out, [&](std::size_t i) { return exploration.points[i].case_number != case_number; });
+  std::erase_if(out,
+                [&](std::size_t i) { return exploration.points[i].case_number != case_number; });
   return out;
 }
 

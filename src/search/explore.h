@@ -30,8 +30,8 @@ struct Point {
   std::size_t case_number = 0;
   std::string strategy = {};        // its text, complete: `simulate --strategy` takes it
   sim::Simulation simulation = {};  // without its timeline
-  double throughput = 0;       // samples a second
-  Bytes over = {};             // most that a device needs beyond what it may use
+  double throughput = 0;            // samples a second
+  Bytes over = {};                  // most that a device needs beyond what it may use
   bool feasible = false;
 
   // Communication that has no compute beside it, of all communication; 0 where there is none.
@@ -57,7 +57,7 @@ struct Exploration {
 struct ExploreOptions {
   std::size_t threads = 1;
   std::function<void(std::size_t done, std::size_t of)> progress = {};  // called by one thread
-  std::function<bool()> stop = {};  // asked before every point
+  std::function<bool()> stop = {};                                      // asked before every point
 };
 
 // `settings[i]` on `cases[i]`. The result does not depend on the number of threads.

@@ -98,16 +98,16 @@ TEST(Explore, WhatCannotBeMadeSaysWhy) {
 TEST(Explore, StopsEarlyWithWhatThereIs) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   std::size_t asked = 0;
-  const auto found =
-      explore({on.as_case()}, {strategies::settings_named("all", on.problem)},
-              {.threads = 1, .stop = [&] { return asked++ == 5; }});
+  const auto found = explore({on.as_case()}, {strategies::settings_named("all", on.problem)},
+                             {.threads = 1, .stop = [&] { return asked++ == 5; }});
   EXPECT_EQ(found.points.size() + found.refused.size(), 5U);
   EXPECT_GT(found.asked, 5U);
 }
 
 // Rates k times as high, latencies and launches a k-th: everything takes a k-th of the time.
 TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
-  const std::string models[] = {std::string(kSmall), "dlrm_a:tables=16,rows=1000,bottom=64-64,top=64"};
+  const std::string models[] = {std::string(kSmall),
+                                "dlrm_a:tables=16,rows=1000,bottom=64-64,top=64"};
   for (const auto& text : models) {
     for (const char* name : {"dgx_a100:2", "dgx_v100:2", "summit:2"}) {
       SCOPED_TRACE(text + " on " + name);
@@ -156,8 +156,8 @@ std::vector<std::size_t> front_by_force(const std::vector<Point>& points) {
     const bool beaten = std::ranges::any_of(points, [&](const Point& p) {
       const bool no_worse = p.simulation.memory <= points[i].simulation.memory &&
                             p.throughput >= points[i].throughput;
-      const bool better = p.simulation.memory < points[i].simulation.memory ||
-                          p.throughput > points[i].throughput;
+      const bool better =
+          p.simulation.memory < points[i].simulation.memory || p.throughput > points[i].throughput;
       return no_worse && better;
     });
     if (!beaten) out.push_back(i);

@@ -60,8 +60,7 @@ Result search(const graph::Graph& model, const machine::Machine& machine, const 
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits,
-                    lower::Phase phase = lower::Phase::kTraining);
+                    const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining);
 
 // Feasible before infeasible; then the faster, or the smaller where neither fits.
 bool is_better(const Costed& a, const Costed& b);

@@ -34,8 +34,7 @@ std::vector<Values> combinations(const std::vector<Axis>& axes) {
                       "all its values belong in one list");
     }
     if (out.size() * axis.values.size() > kMost) {
-      throw UserError("flag", "--vary",
-                      fmt::format("asks for more than {} combinations", kMost));
+      throw UserError("flag", "--vary", fmt::format("asks for more than {} combinations", kMost));
     }
     const auto before = std::move(out);
     out.clear();

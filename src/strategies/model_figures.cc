@@ -19,8 +19,7 @@ struct Lookup {
 std::optional<Lookup> lookup_of(const graph::Graph& model, graph::NodeId id) {
   const auto mask = model.node(id).op.spec().index_inputs;
   const auto inputs = model.inputs(id);
-  const auto table =
-      std::ranges::find_if(inputs, [&](auto i) { return is_weight(model.node(i)); });
+  const auto table = std::ranges::find_if(inputs, [&](auto i) { return is_weight(model.node(i)); });
   if (mask == 0 || table == inputs.end()) return std::nullopt;
   const auto& indices = model.node(inputs[static_cast<std::size_t>(std::countr_zero(mask))]).type;
   const auto& type = model.node(*table).type;

@@ -14,8 +14,8 @@ struct ModelFigures {
   std::map<LayerKind, std::int64_t> parameters;  // of kinds that have any
   std::int64_t samples = 1;                      // of the graph: its batch
   std::int64_t tokens = 0;                       // of a sample; 0 where it looks up no words
-  Flops flops = {};                               // forward, of a sample
-  Bytes lookups = {};                               // rows of tables read for a sample
+  Flops flops = {};                              // forward, of a sample
+  Bytes lookups = {};                            // rows of tables read for a sample
 
   // Of a token, where there are tokens.
   [[nodiscard]] Flops flops_of_token() const { return flops / static_cast<double>(tokens); }

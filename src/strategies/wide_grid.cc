@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "strategies/pipeline.h"
 
 namespace tandem::strategies {
@@ -36,6 +38,16 @@ void append(std::vector<Setting>& out, const std::vector<Setting>& more) {
   for (const auto& setting : more) {
     if (std::ranges::find(out, setting) == out.end()) out.push_back(setting);
   }
+}
+
+// Groups are possible, too, so that the message of parse_setting would not say all.
+void check_family(const std::string& text) {
+  const auto family = text.substr(0, text.find(':'));
+  const auto& families = family_names();
+  if (std::ranges::find(families, family) != families.end()) return;
+  throw UserError(
+      "strategy", text, "there is no such strategy",
+      "all, baselines, memory_saving, pipelines, madmax_grid; or one: " + join(families, ", "));
 }
 
 }  // namespace
@@ -95,12 +107,17 @@ std::vector<Setting> madmax_settings_of_layers(const Problem& problem) {
 }
 
 std::vector<Setting> settings_named(const std::string& name, const Problem& problem) {
-  if (name == "baselines") return settings_for(problem);
-  if (problem.digits.count() == 0 && name == "all") return settings_for(problem);
+  const bool one_device = problem.digits.count() == 0;
+  if (name == "baselines" || name == "best_baseline" || (name == "all" && one_device)) {
+    return settings_for(problem);
+  }
   if (name == "madmax_grid") return madmax_settings_of_layers(problem);
   if (name == "pipelines") return pipeline_settings(problem);
   if (name == "memory_saving") return memory_saving_settings(problem);
-  if (name != "all") return complete(parse_setting(name), problem);
+  if (name != "all") {
+    check_family(name);
+    return complete(parse_setting(name), problem);
+  }
   auto out = settings_for(problem);
   append(out, memory_saving_settings(problem));
   append(out, pipeline_settings(problem));

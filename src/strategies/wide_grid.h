@@ -17,8 +17,8 @@ std::vector<Setting> memory_saving_settings(const Problem& problem);
 // would multiply the grid by 16 for a few thousandths of the weights.
 std::vector<Setting> madmax_settings_of_layers(const Problem& problem);
 
-// By a group's name: "all", "baselines", "madmax_grid", "pipelines", "memory_saving"; else one
-// strategy's text, completed. Throws UserError.
+// By a group's name: "all", "baselines" ("best_baseline" as elsewhere), "madmax_grid", "pipelines",
+// "memory_saving"; else one strategy's text, completed. Throws UserError.
 std::vector<Setting> settings_named(const std::string& name, const Problem& problem);
 
 }  // namespace tandem::strategies
