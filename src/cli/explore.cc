@@ -44,11 +44,24 @@ struct Prepared {
   explicit Prepared(Setup s) : setup(std::move(s)), problem(setup.graph, setup.digits) {}
 };
 
+// "a:2,b:2,software=x" are a:2 and b:2,software=x.
+std::vector<std::string> machine_names(const std::string& text) {
+  std::vector<std::string> out;
+  for (const auto part : split(text, ',')) {
+    if (!out.empty() && part.find('=') != std::string_view::npos) {
+      out.back() += fmt::format(",{}", part);
+    } else {
+      out.emplace_back(part);
+    }
+  }
+  return out;
+}
+
 std::vector<search::Axis> axes_of(const Flags& flags) {
   std::vector<search::Axis> out;
   search::Axis machines{.key = "machine", .values = {}};
   for (const auto& text : flags.machines) {
-    for (const auto name : split(text, ',')) machines.values.emplace_back(name);
+    std::ranges::move(machine_names(text), std::back_inserter(machines.values));
   }
   out.push_back(machines);
   if (!flags.scales.empty()) out.push_back({.key = "scale", .values = flags.scales});
@@ -125,12 +138,12 @@ Explored explore_all(const Flags& flags) {
   Explored out;
   const auto phase = phase_of(flags.task);
   std::vector<std::vector<strategies::Setting>> settings;
-  for (auto& values : combinations(axes_of(flags))) {
+  const auto axes = axes_of(flags);
+  const bool one_machine = axes[0].values.size() == 1;
+  for (auto& values : combinations(axes)) {
     auto prepared = prepare(flags, values);
     // What all cases share is told once, not with each.
-    if (flags.machines.size() == 1 && flags.machines[0].find(',') == std::string::npos) {
-      values.erase(values.begin());
-    }
+    if (one_machine) values.erase(values.begin());
     const auto& setup = prepared->setup;
     out.cases.push_back({.values = std::move(values),
                          .problem = &prepared->problem,

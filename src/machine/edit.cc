@@ -24,13 +24,14 @@ constexpr std::array<std::string_view, 3> kBehindBandwidth = {"shared", "half", 
 
 std::string line_of(std::string_view text) { return std::string(text.substr(0, text.find('#'))); }
 
-// "device thing", "level node": what fields of a line belong to.
+// "device thing", "level node 4", "software eager": what the lines that follow belong to.
 struct Section {
   std::string_view kind, name;
 };
 std::optional<Section> section_of(Words line) {
-  if (line.size() < 2 || (line[0] != "device" && line[0] != "level")) return std::nullopt;
-  return Section{line[0], line[1]};
+  const bool opens = (line.size() == 2 && (line[0] == "device" || line[0] == "software")) ||
+                     (line.size() == 3 && line[0] == "level");
+  return opens ? std::optional(Section{line[0], line[1]}) : std::nullopt;
 }
 
 struct Target {

@@ -99,6 +99,18 @@ TEST(Edit, Errors) {
             "device.memory: cannot be '1 GB?reserve 0 B' (a value on one line)");
 }
 
+// Lines of software are no sections of their own, and come after what a device says.
+TEST(Edit, FieldsBesideSoftware) {
+  const auto text =
+      std::string(kFile) + "software eager\n  level node bandwidth 12 GB/s\n  launch 3 us\n";
+  const auto with = [&](const std::string& path, const std::string& value) {
+    return parse_machine(with_field(text, {path, value}), "toy.machine", 0, "eager");
+  };
+  EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[1].bandwidth.value, 50e9);
+  EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[0].bandwidth.value, 12e9);
+  EXPECT_DOUBLE_EQ(with("device.launch", "9 us").groups[0].device.launch.value, 3e-6);
+}
+
 TEST(Edit, LoadedMachinesSayWhatWasChanged) {
   const auto m = load_machine("dgx_a100:2", {{"device.memory", "40GB"}, {"level.gpu.count", "4"}});
   EXPECT_EQ(m.device.memory.value, 40e9);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "machine/device_fields.h"
 
 namespace tandem::machine {
 
@@ -61,7 +62,9 @@ void scale_device(const Machine& machine, const Scale& scale, Device& device) {
   for (auto& [type, peak] : device.peak) peak = peak * scale.compute;
   device.memory = device.memory * scale.capacity;
   device.bandwidth = device.bandwidth * scale.bandwidth;
-  device.launch = device.launch * scale.launch;
+  for (const auto& field : device_numbers()) {
+    if (&field.kind == &kTime) field.at(device) *= scale.launch;
+  }
   if (device.memory > device.reserve) return;
   throw UserError("machine", machine.name,
                   fmt::format("{} of memory leave nothing beside the reserve of {}",

@@ -15,7 +15,7 @@ struct Scale {
   double intra = 1;      // bandwidth of links inside units of the outermost level
   double inter = 1;      // of links between them; a machine of one level has none
   double latency = 1;    // of all links: 2 is twice as long
-  double launch = 1;     // time per kernel
+  double launch = 1;     // times of a device and its host: to launch, dispatch, wait
 
   bool operator==(const Scale&) const = default;
 };
