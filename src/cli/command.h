@@ -11,6 +11,7 @@
 #include "models/model.h"
 #include "plan/plan.h"
 #include "search/search.h"
+#include "strategies/setting.h"
 
 namespace tandem::cli {
 
@@ -78,6 +79,9 @@ struct Setup {
   graph::Graph graph;
   search::Options options;
   bool usual_gradients = false;  // of the type that a strategy usually has them in
+
+  // Of a strategy that is named, not compared with others for the best.
+  [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;
 };
 Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.

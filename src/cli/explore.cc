@@ -144,12 +144,13 @@ Explored explore_all(const Flags& flags) {
     auto prepared = prepare(flags, values);
     // What all cases share is told once, not with each.
     if (one_machine) values.erase(values.begin());
-    const auto& setup = prepared->setup;
+    const auto& setup = prepared->setup;  // stays where it is
     out.cases.push_back({.values = std::move(values),
                          .problem = &prepared->problem,
                          .machine = &setup.machine,
                          .batch = setup.batch,
                          .optimizer = setup.options.optimizer,
+                         .precision = [&setup](auto family) { return setup.precision_of(family); },
                          .phase = phase,
                          .limits = memory_limits(setup.machine, setup.options)});
     settings.push_back(prepared->settings);

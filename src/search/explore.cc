@@ -90,7 +90,8 @@ std::variant<Point, Refused> evaluate(const Case& on, const Setting& setting) {
     if (const auto* refusal = std::get_if<strategies::Refusal>(&made)) {
       return Refused{0, to_text(setting), reason(refusal->message, refusal->hint)};
     }
-    const auto& strategy = std::get<strategies::Strategy>(made);
+    auto& strategy = std::get<strategies::Strategy>(made);
+    if (on.precision) strategy.schedule.precision = on.precision(setting.family);
     auto costed = cost_choices(on.problem->model, *on.machine, strategy.name, strategy.choices,
                                strategy.schedule, on.optimizer, on.limits, on.phase);
     Point out{.strategy = std::move(costed.name),

@@ -22,6 +22,7 @@ struct Case {
   const machine::Machine* machine = nullptr;
   std::int64_t batch = 0;
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  std::function<plan::Precision(strategies::Family)> precision = {};  // none: a default one
   lower::Phase phase = lower::Phase::kTraining;
   std::vector<Bytes> limits = {};  // memory_limits
 };
