@@ -59,6 +59,8 @@ void set_bandwidths(Machine& machine, const SystemFacts& system) {
 
 }  // namespace
 
+Skipped not_stated(const std::string& what) { return {what + " is not stated", true}; }
+
 std::optional<std::string> machine_family(std::string_view gpu) {
   std::string name(gpu);
   std::ranges::transform(name, name.begin(),
@@ -73,10 +75,10 @@ std::optional<std::string> machine_family(std::string_view gpu) {
 }
 
 std::variant<Machine, Skipped> machine_of(const SystemFacts& system) {
-  if (system.gpu.empty()) return Skipped{"the GPU is not stated"};
+  if (system.gpu.empty()) return not_stated("the GPU");
   const auto family = machine_family(system.gpu);
   if (!family) return Skipped{fmt::format("no built-in machine has the GPU '{}'", system.gpu)};
-  if (!system.n_gpus) return Skipped{"the number of GPUs is not stated"};
+  if (!system.n_gpus) return not_stated("the number of GPUs");
   const auto devices = *system.n_gpus;
   if (devices > machine::kMaxDevices) {
     return Skipped{fmt::format("{} GPUs are more than {}", devices, machine::kMaxDevices)};

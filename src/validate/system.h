@@ -15,7 +15,9 @@ namespace tandem::validate {
 // Why a record, or one of its numbers, cannot be predicted.
 struct Skipped {
   std::string reason;
+  bool unstated = false;  // the record does not say what was run
 };
+Skipped not_stated(const std::string& what);
 
 // "dgx_a100" for "A100-80GB-SXM"; nothing where no built-in machine has such a GPU.
 std::optional<std::string> machine_family(std::string_view gpu);
