@@ -1,6 +1,8 @@
 // tandem validate: predictions against published measurements.
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <thread>
@@ -9,6 +11,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "report/validation.h"
+#include "validate/fit.h"
 
 namespace tandem::cli {
 
@@ -23,6 +26,10 @@ struct Flags {
   std::string group;  // empty: all
   std::size_t limit = 0;
   unsigned threads = 0;
+  bool fit = false;
+  std::string parameters;  // empty: all
+  std::string leave_out;
+  std::size_t fit_records = 120;
 };
 
 std::vector<Record> selected(const Flags& flags) {
@@ -56,20 +63,53 @@ std::function<void(std::size_t, std::size_t)> progress() {
   };
 }
 
+using Fits = std::map<validate::Stack, validate::StackFit>;
+
+Json sections_json(const Fits& fits) {
+  auto out = Json::array();
+  for (const auto& [stack, fit] : fits) {
+    Json numbers;
+    for (const auto& n : fit.numbers) numbers[std::string(n.parameter->name)] = n.value;
+    out.push_back({{"machine", stack.family},
+                   {"software", stack.software},
+                   {"records", fit.n},
+                   {"numbers", numbers}});
+  }
+  return out;
+}
+
+void print(const validate::Report& report, const Fits& fits, const Flags& flags) {
+  if (flags.json) {
+    auto json = report::validation_json(report);
+    if (flags.fit) json["software"] = sections_json(fits);
+    return print_json(json);
+  }
+  for (const auto& [stack, fit] : fits) {
+    if (fit.n > 0) std::cout << validate::section_text(stack, fit) << "\n";
+  }
+  std::cout << (flags.markdown ? report::validation_markdown(report, flags.file)
+                               : report::validation_text(report));
+}
+
 void run(const Flags& flags) {
   const auto records = selected(flags);
-  validate::RunOptions options;
-  options.threads =
+  const auto threads =
       flags.threads > 0 ? flags.threads : std::max(1U, std::thread::hardware_concurrency());
+  validate::RunOptions options;
+  options.threads = threads;
   options.progress = progress();
-  const auto report = validate::validate(records, options);
-  if (flags.json) {
-    print_json(report::validation_json(report));
-  } else if (flags.markdown) {
-    std::cout << report::validation_markdown(report, flags.file);
-  } else {
-    std::cout << report::validation_text(report);
+  Fits fits;
+  if (flags.fit) {
+    fits = validate::fit(records, {.parameters = validate::parameters_named(flags.parameters),
+                                   .most = flags.fit_records,
+                                   .threads = threads,
+                                   .leave_one_out = !flags.leave_out.empty(),
+                                   .progress = [](const std::string& what) {
+                                     std::cerr << "fitting " << what << std::endl;
+                                   }});
+    options.predictor = validate::fitted_predictor(fits);
   }
+  print(validate::validate(records, options), fits, flags);
 }
 
 }  // namespace
@@ -85,6 +125,20 @@ void add_validate(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--limit", flags->limit, "the first N records only")->check(kPositive);
   command->add_option("--threads", flags->threads, "default: one for each core")->check(kPositive);
   command->add_flag("--markdown", flags->markdown, "print tables for a page");
+  auto* fit = command->add_flag(
+      "--fit", flags->fit, "first fit each machine and software to its records, and print how");
+  command->add_option("--parameters", flags->parameters, "what is fitted; default: all that can be")
+      ->needs(fit);
+  command
+      ->add_option("--leave-one-out", flags->leave_out,
+                   "judge records by a fit without those of their size of model")
+      ->check(CLI::IsMember({"size"}))
+      ->needs(fit);
+  command
+      ->add_option("--fit-records", flags->fit_records,
+                   "how many of a machine and software are fitted to")
+      ->check(kPositive)
+      ->capture_default_str();
   command->callback([flags] { run(*flags); });
 }
 

@@ -83,8 +83,8 @@ std::variant<std::string, Skipped> model_of(const Record& record, const std::str
                        *m.hidden, *m.heads, *m.ffn, *m.vocab, *m.seq_len);
   }
   if (!is_decoder(m)) {
-    if (m.type == "bert") return not_stated("a size of the model");
     if (m.type.empty()) return not_stated("the type of model");
+    if (!m.layers || !m.hidden) return not_stated("a size of the model");
     return Skipped{fmt::format("models of type {} are not modelled", m.type)};
   }
   const auto sizes = decoder_sizes(m);
@@ -241,6 +241,8 @@ std::variant<Job, Skipped> job_of(const Record& record) {
   auto model = model_of(record, out.software);
   if (auto* skipped = std::get_if<Skipped>(&model)) return *skipped;
   out.model = std::get<std::string>(std::move(model));
+  out.size = fmt::format("{} {} x {}", record.model.type, record.model.layers.value_or(0),
+                         record.model.hidden.value_or(0));
   const auto dtype = dtype_of(record);
   if (const auto* skipped = std::get_if<Skipped>(&dtype)) return *skipped;
   out.dtype = std::get<DType>(dtype);

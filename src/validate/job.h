@@ -18,6 +18,7 @@ namespace tandem::validate {
 
 struct Job {
   std::string model;  // "gpt2:layers=24,hidden=2304,..."
+  std::string size;   // "gpt 24 x 2304": networks alike but for context and kernels
   machine::Machine machine;
   std::string software;  // "megatron-deepspeed"; empty where the source is of none we know
   std::int64_t batch = 1;

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <thread>
+#include <mutex>
 
+#include "base/parallel.h"
 #include "cost/operator_time.h"
 #include "validate/curve.h"
 
@@ -174,19 +175,15 @@ class Judge {
 
 std::vector<Outcome> judge_all(const std::vector<Record>& records, const RunOptions& options) {
   std::vector<Outcome> out(records.size());
-  std::atomic<std::size_t> next = 0;
   std::atomic<std::size_t> done = 0;
-  const auto work = [&](bool tells) {
-    for (auto i = next++; i < records.size(); i = next++) {
-      out[i] = Judge(records[i], options.predictor).run();
-      ++done;
-      if (tells && options.progress) options.progress(done, records.size());
-    }
-  };
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < options.threads; ++i) others.emplace_back(work, false);
-  work(true);
-  for (auto& thread : others) thread.join();
+  std::mutex telling;
+  parallel_for(records.size(), options.threads, [&](std::size_t i) {
+    out[i] = Judge(records[i], options.predictor).run();
+    ++done;
+    if (!options.progress) return;
+    const std::scoped_lock lock(telling);
+    options.progress(done, records.size());
+  });
   return out;
 }
 

@@ -1,0 +1,32 @@
+// The numbers of a machine that a fit may change, and within which range.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "machine/machine.h"
+
+namespace tandem::validate {
+
+struct Parameter {
+  std::string_view name;  // as a machine file writes it: "launch", "level gpu utilization"
+  double low;             // above 0: fits go by factors
+  double high;
+  std::string_view unit;  // of the text; empty for a fraction
+  double in_unit;         // base units in one of the text's
+  // Nothing where the machine has no such number.
+  std::optional<double> (*get)(const machine::Machine&);
+  void (*set)(machine::Machine&, double);
+};
+
+std::span<const Parameter> all_parameters();
+// Those of these names, separated by commas; empty text is for all. UserError for one unknown.
+std::vector<const Parameter*> parameters_named(const std::string& names);
+
+// "launch 3.2 us"
+std::string line_of(const Parameter& parameter, double value);
+
+}  // namespace tandem::validate
