@@ -48,20 +48,23 @@ std::vector<Record> selected(const Flags& flags) {
   return records;
 }
 
-// On standard error once it has run for a second: a line that is overwritten on a terminal, else
-// one every ten seconds.
-std::function<void(std::size_t, std::size_t)> progress() {
-  using Clock = std::chrono::steady_clock;
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  return [terminal, last = Clock::now()](std::size_t done, std::size_t all) mutable {
+// Lines on standard error, once it has run for a second: overwritten on a terminal, else one every
+// ten seconds.
+class Progress {
+ public:
+  void say(const std::string& what) {
     const auto now = Clock::now();
-    if (now - last < (terminal ? std::chrono::seconds(1) : std::chrono::seconds(10))) return;
-    last = now;
-    std::cerr << fmt::format("{}{} of {} records{}", terminal ? "\r" : "", done, all,
-                             terminal ? "  \r" : "\n")
+    if (now - last_ < (terminal_ ? std::chrono::seconds(1) : std::chrono::seconds(10))) return;
+    last_ = now;
+    std::cerr << fmt::format("{}{}{}", terminal_ ? "\r" : "", what, terminal_ ? "  \r" : "\n")
               << std::flush;
-  };
-}
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  Clock::time_point last_ = Clock::now();
+};
 
 using Fits = std::map<validate::Stack, validate::StackFit>;
 
@@ -87,7 +90,7 @@ void print(const validate::Report& report, const Fits& fits, const Flags& flags)
   for (const auto& [stack, fit] : fits) {
     if (fit.n > 0) std::cout << validate::section_text(stack, fit) << "\n";
   }
-  std::cout << (flags.markdown ? report::validation_markdown(report, flags.file)
+  std::cout << (flags.markdown ? report::validation_markdown(report)
                                : report::validation_text(report));
 }
 
@@ -97,15 +100,18 @@ void run(const Flags& flags) {
       flags.threads > 0 ? flags.threads : std::max(1U, std::thread::hardware_concurrency());
   validate::RunOptions options;
   options.threads = threads;
-  options.progress = progress();
+  Progress progress;
+  options.progress = [&](std::size_t done, std::size_t all) {
+    progress.say(fmt::format("{} of {} records", done, all));
+  };
   Fits fits;
   if (flags.fit) {
     fits = validate::fit(records, {.parameters = validate::parameters_named(flags.parameters),
                                    .most = flags.fit_records,
                                    .threads = threads,
                                    .leave_one_out = !flags.leave_out.empty(),
-                                   .progress = [](const std::string& what) {
-                                     std::cerr << "fitting " << what << std::endl;
+                                   .progress = [&](const std::string& what) {
+                                     progress.say("fitting " + what);
                                    }});
     options.predictor = validate::fitted_predictor(fits);
   }

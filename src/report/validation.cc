@@ -159,7 +159,8 @@ Cells skipped_cells(const Report& report) {
   return out;
 }
 
-// Of records judged: those that are farthest off.
+// Of records judged: those that are farthest off. Without what was measured: some sources allow no
+// copies.
 Cells worst_cells(const Report& report, std::size_t most) {
   std::vector<const Row*> rows;
   for (const auto& row : report.rows) {
@@ -168,10 +169,9 @@ Cells worst_cells(const Report& report, std::size_t most) {
   std::ranges::stable_sort(rows, std::greater(),
                            [](const Row* row) { return std::abs(*row->error); });
   if (rows.size() > most) rows.resize(most);
-  Cells out = {{"record", "group", "metric", "measured", "predicted", "error %"}};
+  Cells out = {{"record", "group", "metric", "error %"}};
   for (const auto* row : rows) {
-    out.push_back({row->id, row->group, row->metric, fmt::format("{:.4g}", *row->measured),
-                   fmt::format("{:.4g}", *row->predicted), percent(row->error)});
+    out.push_back({row->id, row->group, row->metric, percent(row->error)});
   }
   return out;
 }
@@ -212,16 +212,16 @@ std::string validation_text(const Report& report) {
   return out;
 }
 
-std::string validation_markdown(const Report& report, const std::string& source) {
+std::string validation_markdown(const Report& report) {
   constexpr std::size_t kWorst = 40;
-  auto out = fmt::format("## {}\n\n{}\n{}{}", source, as_markdown(group_cells(report)),
-                         oom_text(report.oom), coverage_text(report));
+  auto out = fmt::format("{}\n{}\n{}", as_markdown(group_cells(report)), coverage_text(report),
+                         oom_text(report.oom));
   if (!report.oom.margin_ids.empty()) {
     out += fmt::format("\nWithin the margin: {}.\n", fmt::join(report.oom.margin_ids, ", "));
   }
-  out += fmt::format("\n### Farthest off\n\n{}", as_markdown(worst_cells(report, kWorst)));
+  out += fmt::format("\n## Farthest off\n\n{}", as_markdown(worst_cells(report, kWorst)));
   const auto skipped = skipped_cells(report);
-  if (skipped.size() > 1) out += fmt::format("\n### Not predicted\n\n{}", as_markdown(skipped));
+  if (skipped.size() > 1) out += fmt::format("\n## Not predicted\n\n{}", as_markdown(skipped));
   return out;
 }
 

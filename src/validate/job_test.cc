@@ -89,7 +89,7 @@ TEST(Jobs, OnMachines) {
   EXPECT_EQ(machine_family("A100-80GB-SXM"), "dgx_a100");
   EXPECT_EQ(machine_family("a100_40gb"), "dgx_a100_40gb");
   EXPECT_EQ(machine_family("h100_80gb"), "dgx_h100");
-  EXPECT_EQ(machine_family("H100-96GB-HBM2e(500W)"), "grand_teton_h100");
+  EXPECT_EQ(machine_family("H100-96GB-HBM2e(500W)"), "grand_teton");
   EXPECT_EQ(machine_family("V100-32GB-DGX2"), "dgx2_v100");
   EXPECT_EQ(machine_family("B200-SXM"), "dgx_b200");
   EXPECT_FALSE(machine_family("A100-80GB-PCIe"));

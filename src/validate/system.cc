@@ -19,7 +19,7 @@ struct Family {
 };
 constexpr std::array<Family, 9> kFamilies = {{
     {{"pcie", ""}, ""},
-    {{"h100", "hbm2e"}, "grand_teton_h100"},
+    {{"h100", "hbm2e"}, "grand_teton"},
     {{"h100", ""}, "dgx_h100"},
     {{"a100", "40gb"}, "dgx_a100_40gb"},
     {{"a100", ""}, "dgx_a100"},
