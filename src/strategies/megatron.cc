@@ -5,13 +5,14 @@
 namespace tandem::strategies {
 
 Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel,
-              machine::DigitMask context, machine::DigitMask ranks) {
+              machine::DigitMask context, machine::DigitMask ranks, bool stored) {
   if ((sequence_parallel || context != 0) && !problem.has_sequence()) {
     return Refusal{fmt::format("{} needs a sequence, and {} has none",
                                sequence_parallel ? "sp" : "cp", problem.model.name()),
                    ""};
   }
-  const Job job{.data = problem.digits.all() & ~tensor & ~context & ~ranks,
+  const auto data = problem.digits.all() & ~tensor & ~context & ~ranks;
+  const Job job{.data = data,
                 .sequence = context,
                 .split = tensor,
                 .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant};
@@ -23,6 +24,9 @@ Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_p
     if (is_loss) jobs[id.index()].rest = Rest::kSequence;
   }
   return spread(problem, jobs);
+                .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant,
+                .stored = stored ? data | context : 0};
+  return spread(problem, std::vector<Job>(problem.model.size(), job));
 }
 
 }  // namespace tandem::strategies

@@ -20,13 +20,10 @@ using machine::Layout;
 bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
 
 bool gathers_anew(const Setting& s) {
-  return s.family == Family::kFsdp || s.family == Family::kMadmax ||
-         (s.family == Family::kDeepspeed && s.zero == 3);
+  return s.family == Family::kFsdp || s.family == Family::kMadmax || s.zero == 3;
 }
 
-bool reduces_each(const Setting& s) {
-  return gathers_anew(s) || (s.family == Family::kDeepspeed && s.zero == 2);
-}
+bool reduces_each(const Setting& s) { return gathers_anew(s) || s.zero == 2; }
 
 void mark_remade(const Setting& setting, const Problem& problem, Choices& choices) {
   if (setting.recompute != "none") {
