@@ -99,17 +99,16 @@ std::variant<std::string, Skipped> model_of(const Record& record, const std::str
 
 struct Degrees {
   std::int64_t tp, pp, cp, dp;
-  bool fsdp;
+  std::int64_t zero;  // 3 for FSDP
+  [[nodiscard]] bool data_only() const { return tp * pp * cp == 1; }
 };
 
 std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t devices) {
   const auto& p = record.parallel;
   Degrees d{p.tp.value_or(1), p.pp.value_or(1), p.cp.value_or(1), 1,
-            p.fsdp || p.zero.value_or(0) == 3};
+            p.fsdp ? 3 : p.zero.value_or(0)};
+  if (d.zero > 3) return Skipped{fmt::format("there is no ZeRO-{}", d.zero)};
   if (p.ep.value_or(1) > 1) return Skipped{"experts over devices beside other parallelism"};
-  if (d.fsdp && d.tp * d.pp * d.cp > 1) {
-    return Skipped{"weights in parts (FSDP) beside tensor, pipeline or context parallelism"};
-  }
   constexpr std::int64_t kMany = 1 << 20;
   if (std::max({d.tp, d.pp, d.cp, p.dp.value_or(1)}) > kMany) return Skipped{"too many devices"};
   const auto group = static_cast<double>(d.tp) * static_cast<double>(d.pp) *
@@ -158,12 +157,13 @@ std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& rec
 Setting setting_of(const Record& record, const Degrees& d, std::int64_t micro) {
   const auto& p = record.parallel;
   Setting out{.micro = micro, .recompute = recompute_of(record)};
-  if (d.fsdp) {
+  if (d.data_only() && d.zero == 3) {
     out.family = Family::kFsdp;
-  } else if (d.tp * d.pp * d.cp == 1) {
-    const auto zero = p.zero.value_or(0);
-    out.family = zero > 0 ? Family::kDeepspeed : Family::kDp;
-    if (zero > 0) out.zero = zero;
+    return out;
+  }
+  if (d.zero > 0) out.zero = d.zero;
+  if (d.data_only()) {
+    out.family = d.zero > 0 ? Family::kDeepspeed : Family::kDp;
   } else {
     out.family = Family::kMegatron;
     out.tp = {d.tp};

@@ -43,6 +43,11 @@ TEST(Jobs, OfOtherStrategies) {
   EXPECT_EQ(first_setting(r),
             "megatron:tp=2,dp=2,sp,pp=2,interleave=2,micro=4,recompute=selective");
   r = small_gpt();
+  r.parallel.zero = 1;
+  EXPECT_EQ(first_setting(r), "megatron:tp=2,dp=2,zero=1,pp=2,micro=4,recompute=full");
+  r.parallel.fsdp = true;
+  EXPECT_EQ(first_setting(r), "megatron:tp=2,dp=2,zero=3,pp=2,micro=4,recompute=full");
+  r = small_gpt();
   r.parallel = {};
   EXPECT_EQ(first_setting(r), "dp:micro=1,recompute=full");
   r.parallel.zero = 2;
@@ -134,8 +139,7 @@ TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
             "tp 2 x pp 2 x cp 1 x dp 3 are not 8 GPUs");
   EXPECT_EQ(with([](Record& r) { r.parallel.tp = 16; }),
             "tp 16 x pp 2 x cp 1 do not divide 8 GPUs");
-  EXPECT_EQ(with([](Record& r) { r.parallel.fsdp = true; }),
-            "weights in parts (FSDP) beside tensor, pipeline or context parallelism");
+  EXPECT_EQ(with([](Record& r) { r.parallel.zero = 4; }), "there is no ZeRO-4");
   EXPECT_EQ(with([](Record& r) { r.batch = {}; }), "the global batch is not stated");
   EXPECT_EQ(with([](Record& r) { r.batch.global = 33; }),
             "a batch of 33 does not divide over 2 replicas");
