@@ -18,7 +18,7 @@ using machine::Machine;
 struct Sample {
   std::string size;  // of the model
   Machine machine;
-  LoweredJob job;
+  PreparedJob job;
   Seconds measured;
 };
 
@@ -72,8 +72,8 @@ std::vector<Sample> samples_of(std::vector<Candidate> all, const FitOptions& opt
   std::vector<std::optional<Sample>> made(chosen.size());
   parallel_for(chosen.size(), options.threads, [&](std::size_t i) {
     auto& c = chosen[i];
-    auto lowered = LoweredJob::make(c.job);
-    if (auto* job = std::get_if<LoweredJob>(&lowered)) {
+    auto prepared = PreparedJob::make(c.job);
+    if (auto* job = std::get_if<PreparedJob>(&prepared)) {
       made[i] = Sample{c.job.size, c.job.machine, std::move(*job), c.measured};
     }
   });
@@ -91,7 +91,7 @@ class StackFitter {
       : samples_(samples), options_(options) {
     for (const auto* p : options.parameters) {
       for (const auto& sample : samples) {
-        const auto value = p->get(sample.machine);
+        const auto value = value_of(*p, sample.machine);
         if (!value) continue;
         start_.push_back({p, std::clamp(*value, p->low, p->high)});
         break;
@@ -180,7 +180,7 @@ Stack stack_of(const Job& job) {
 }
 
 Machine with_numbers(Machine machine, const FittedNumbers& numbers) {
-  for (const auto& n : numbers) n.parameter->set(machine, n.value);
+  for (const auto& n : numbers) set_value(*n.parameter, n.value, machine);
   return machine;
 }
 

@@ -246,7 +246,7 @@ std::variant<Job, Skipped> job_of(const Record& record) {
   const auto dtype = dtype_of(record);
   if (const auto* skipped = std::get_if<Skipped>(&dtype)) return *skipped;
   out.dtype = std::get<DType>(dtype);
-  auto machine = machine_of(record.system);
+  auto machine = machine_of(record.system, out.software);
   if (auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
   out.machine = std::get<Machine>(std::move(machine));
   const auto batch = global_batch(record);

@@ -4,81 +4,61 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "machine/device_fields.h"
 
 namespace tandem::validate {
 
 namespace {
 
+using machine::Device;
 using machine::Level;
 using machine::Machine;
 
 constexpr double kMicro = 1e-6;
+constexpr double kMilli = 1e-3;
 
-template <double machine::Device::* Member>
-std::optional<double> get_number(const Machine& m) {
-  return m.device.*Member;
-}
-template <double machine::Device::* Member>
-void set_number(Machine& m, double value) {
-  m.device.*Member = value;
-  for (auto& group : m.groups) group.device.*Member = value;
-}
-
-std::optional<double> get_launch(const Machine& m) { return m.device.launch.value; }
-void set_launch(Machine& m, double value) {
-  m.device.launch = Seconds{value};
-  for (auto& group : m.groups) group.device.launch = Seconds{value};
-}
-
-constexpr char kNode[] = "node";
-constexpr char kGpu[] = "gpu";
-
-// Of a level with more than one unit; others say nothing.
-template <const char* Name>
-const Level* find_level(const Machine& m) {
-  const auto at = std::ranges::find(m.levels, std::string_view(Name), &Level::name);
-  return at == m.levels.end() || at->count < 2 ? nullptr : &*at;
-}
-
-template <const char* Name>
-std::optional<double> get_utilization(const Machine& m) {
-  const auto* level = find_level<Name>(m);
-  if (level == nullptr || !level->utilization.is_constant()) return std::nullopt;
-  return level->utilization.at(Bytes{});
-}
-template <const char* Name>
-void set_utilization(Machine& m, double value) {
-  for (auto& level : m.levels) {
-    if (level.name == Name) level.utilization = value;
-  }
-}
-template <const char* Name>
-std::optional<double> get_latency(const Machine& m) {
-  const auto* level = find_level<Name>(m);
-  if (level == nullptr) return std::nullopt;
-  return level->latency.value;
-}
-template <const char* Name>
-void set_latency(Machine& m, double value) {
-  for (auto& level : m.levels) {
-    if (level.name == Name) level.latency = Seconds{value};
-  }
-}
-
-using Device = machine::Device;
+// Of devices and their software; then of levels.
 constexpr Parameter kParameters[] = {
-    {"compute_utilization", 0.2, 1, "", 1, get_number<&Device::compute_utilization>,
-     set_number<&Device::compute_utilization>},
-    {"memory_utilization", 0.2, 1, "", 1, get_number<&Device::memory_utilization>,
-     set_number<&Device::memory_utilization>},
-    {"launch", 1e-6, 200e-6, "us", kMicro, get_launch, set_launch},
-    {"level gpu utilization", 0.2, 1, "", 1, get_utilization<kGpu>, set_utilization<kGpu>},
-    {"level gpu latency", 0.5e-6, 100e-6, "us", kMicro, get_latency<kGpu>, set_latency<kGpu>},
-    {"level node utilization", 0.1, 1, "", 1, get_utilization<kNode>, set_utilization<kNode>},
-    {"level node latency", 1e-6, 500e-6, "us", kMicro, get_latency<kNode>, set_latency<kNode>},
+    {"compute_utilization", 0.2, 1},
+    {"product_setup", 4, 512},
+    {"wave_softening", 0.01, 1},
+    {"attention_utilization", 0.1, 1},
+    {"attention_backward_utilization", 0.1, 1},
+    {"memory_utilization", 0.2, 1},
+    {"launch", 0.5e-6, 20e-6, "us", kMicro},
+    {"collective", 1e-6, 200e-6, "us", kMicro},
+    {"dispatch", 1e-6, 300e-6, "us", kMicro},
+    {"dispatch_backward", 0.5e-6, 300e-6, "us", kMicro},
+    {"dispatch_collective", 1e-6, 500e-6, "us", kMicro},
+    {"micro_batch", 10e-6, 50e-3, "ms", kMilli},
+    {"step", 100e-6, 500e-3, "ms", kMilli},
+    {"interference", 0.01, 1},
+    {"level gpu utilization", 0.2, 1},
+    {"level gpu latency", 0.5e-6, 100e-6, "us", kMicro},
+    {"level node utilization", 0.1, 1},
+    {"level node latency", 1e-6, 500e-6, "us", kMicro},
 };
+
+constexpr std::string_view kOfLevel = "level ";
+
+const machine::NumberField<Device>& device_field(const Parameter& p) {
+  const auto fields = machine::device_numbers();
+  const auto at = std::ranges::find(fields, p.name, &machine::NumberField<Device>::name);
+  CHECK(at != fields.end(), std::string(p.name));
+  return *at;
+}
+
+// Nothing where the machine has no such level, or one unit of it.
+Level* level_of(const Parameter& p, Machine& machine) {
+  const auto name = words(p.name)[1];
+  const auto at = std::ranges::find(machine.levels, name, &Level::name);
+  return at == machine.levels.end() || at->count < 2 ? nullptr : &*at;
+}
+
+bool is_latency(const Parameter& p) { return p.name.ends_with("latency"); }
 
 }  // namespace
 
@@ -101,6 +81,32 @@ std::vector<const Parameter*> parameters_named(const std::string& names) {
   if (!out.empty()) return out;
   for (const auto& p : kParameters) out.push_back(&p);
   return out;
+}
+
+std::optional<double> value_of(const Parameter& p, const Machine& machine) {
+  if (!p.name.starts_with(kOfLevel)) return device_field(p).in(machine.device);
+  auto copy = machine;
+  const auto* level = level_of(p, copy);
+  if (level == nullptr) return std::nullopt;
+  if (is_latency(p)) return level->latency.value;
+  if (!level->utilization.is_constant()) return std::nullopt;
+  return level->utilization.at(Bytes{});
+}
+
+void set_value(const Parameter& p, double value, Machine& machine) {
+  if (!p.name.starts_with(kOfLevel)) {
+    const auto& field = device_field(p);
+    field.at(machine.device) = value;
+    for (auto& group : machine.groups) field.at(group.device) = value;
+    return;
+  }
+  auto* level = level_of(p, machine);
+  if (level == nullptr) return;
+  if (is_latency(p)) {
+    level->latency = Seconds{value};
+  } else {
+    level->utilization = value;
+  }
 }
 
 std::string line_of(const Parameter& p, double value) {

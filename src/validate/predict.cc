@@ -1,47 +1,82 @@
 #include "validate/predict.h"
 
 #include "base/error.h"
+#include "estimate/estimate.h"
 #include "lower/lower.h"
 #include "models/model.h"
 #include "plan/parallelize.h"
-#include "sim/simulate.h"
 #include "strategies/grid.h"
 
 namespace tandem::validate {
 
 namespace {
 
-struct Lowered {
-  std::string strategy;
-  lower::Program program;
-};
+using lower::BufferKind;
+using machine::Machine;
 
-Lowered lower_setting(const graph::Graph& model, const machine::Machine& machine,
-                      const strategies::Setting& setting) {
-  const auto made = strategies::named_strategies(to_text(setting), model,
-                                                 machine::Digits(machine));
-  const auto& strategy = made.front();
-  const machine::Digits digits(machine, strategy.schedule.micro_batches);
-  const auto mapped = plan::parallelize(model, digits, strategy.choices, strategy.schedule);
-  return {strategy.name, lower::lower(mapped, digits, plan::Optimizer::kAdam)};
+Bytes limit_of(const Machine& machine) {
+  return machine.device.memory - machine.device.reserve;
 }
 
-Bytes limit_of(const machine::Machine& machine) {
-  return machine.device.memory - machine.device.reserve;
+Prediction prediction_of(std::string strategy, const sim::Memory& memory, Seconds iteration,
+                         const Machine& machine) {
+  return {.strategy = std::move(strategy),
+          .iteration = iteration,
+          .memory = memory.peak,
+          .persistent = memory.persistent,
+          .gradients = memory.part(BufferKind::kGradient),
+          .activations = memory.part(BufferKind::kActivation),
+          .limit = limit_of(machine)};
+}
+
+lower::Program lower_whole(const models::Model& model, const Machine& machine,
+                           const strategies::Setting& setting, std::int64_t batch,
+                           const estimate::Training& training) {
+  const auto graph = model.build(batch, training.dtype);
+  const auto strategy =
+      strategies::named_strategies(to_text(setting), graph, machine::Digits(machine)).front();
+  const machine::Digits digits(machine, strategy.schedule.micro_batches);
+  return lower::lower(plan::parallelize(graph, digits, strategy.choices, strategy.schedule), digits,
+                      training.optimizer);
 }
 
 }  // namespace
 
-std::variant<LoweredJob, Skipped> LoweredJob::make(const Job& job) {
-  try {
-    const auto model = models::parse_model(job.model).build(job.batch, job.dtype);
-    const auto limit = limit_of(job.machine);
-    for (const auto& setting : job.settings) {
-      auto [strategy, program] = lower_setting(model, job.machine, setting);
-      const bool is_last = &setting == &job.settings.back();
-      if (is_last || sim::memory_of(program).peak <= limit) {
-        return LoweredJob(std::move(strategy), std::move(program));
+struct PreparedJob::Parts {
+  models::Model model;
+  strategies::Setting setting;
+  std::int64_t batch;
+  estimate::Training training;
+  std::optional<lower::Program> program;  // where there is no estimate
+
+  [[nodiscard]] Prediction on(const Machine& machine) const {
+    if (!program) {
+      estimate::Estimator estimator(model, machine, training);
+      if (const auto e = estimator.estimate(setting, batch)) {
+        return prediction_of(to_text(setting), e->memory, Seconds{e->iteration}, machine);
       }
+    }
+    const auto whole =
+        program ? sim::simulate(*program, machine)
+                : sim::simulate(lower_whole(model, machine, setting, batch, training), machine);
+    return prediction_of(to_text(setting), whole.group_memory.front(), whole.iteration, machine);
+  }
+};
+
+std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job) {
+  try {
+    const estimate::Training training{job.dtype, plan::Optimizer::kAdam};
+    for (const auto& setting : job.settings) {
+      const bool is_last = &setting == &job.settings.back();
+      auto parts = std::make_shared<Parts>(
+          Parts{models::parse_model(job.model), setting, job.batch, training, {}});
+      estimate::Estimator estimator(parts->model, job.machine, training);
+      const auto estimate = estimator.estimate(setting, job.batch);
+      if (!estimate) {
+        parts->program = lower_whole(parts->model, job.machine, setting, job.batch, training);
+      }
+      const auto peak = estimate ? estimate->memory.peak : sim::memory_of(*parts->program).peak;
+      if (is_last || peak <= limit_of(job.machine)) return PreparedJob(std::move(parts));
     }
   } catch (const UserError& error) {
     return Skipped{error.what()};
@@ -49,22 +84,12 @@ std::variant<LoweredJob, Skipped> LoweredJob::make(const Job& job) {
   return Skipped{"nothing says how it was run"};
 }
 
-Prediction LoweredJob::on(const machine::Machine& machine) const {
-  const auto simulation = sim::simulate(*program_, machine);
-  const auto& memory = simulation.group_memory.front();
-  return {.strategy = strategy_,
-          .iteration = simulation.iteration,
-          .memory = simulation.memory,
-          .persistent = simulation.persistent,
-          .gradients = memory.part(lower::BufferKind::kGradient),
-          .activations = memory.part(lower::BufferKind::kActivation),
-          .limit = limit_of(machine)};
-}
+Prediction PreparedJob::on(const Machine& machine) const { return parts_->on(machine); }
 
 std::variant<Prediction, Skipped> predict(const Job& job) {
-  auto lowered = LoweredJob::make(job);
-  if (auto* skipped = std::get_if<Skipped>(&lowered)) return std::move(*skipped);
-  return std::get<LoweredJob>(lowered).on(job.machine);
+  auto prepared = PreparedJob::make(job);
+  if (auto* skipped = std::get_if<Skipped>(&prepared)) return std::move(*skipped);
+  return std::get<PreparedJob>(prepared).on(job.machine);
 }
 
 }  // namespace tandem::validate

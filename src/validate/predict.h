@@ -4,7 +4,6 @@
 #include <memory>
 #include <variant>
 
-#include "lower/program.h"
 #include "validate/job.h"
 
 namespace tandem::validate {
@@ -19,23 +18,22 @@ struct Prediction {
   Bytes limit;        // what a device may use
 };
 
-// A job lowered: what does not depend on the machine's speed is done once, so that fits can ask
-// again and again.
-class LoweredJob {
+// A job that can be predicted, and what of that does not depend on the machine's speed: fits ask
+// again and again. By estimate (estimate/estimate.h); where there is none the whole network is
+// lowered and simulated.
+class PreparedJob {
  public:
   // The first of the job's settings that fits its machine's memory, else the last.
-  static std::variant<LoweredJob, Skipped> make(const Job& job);
+  static std::variant<PreparedJob, Skipped> make(const Job& job);
 
   // The same devices and links, faster or slower.
   [[nodiscard]] Prediction on(const machine::Machine& machine) const;
 
  private:
-  LoweredJob(std::string strategy, lower::Program program)
-      : strategy_(std::move(strategy)),
-        program_(std::make_shared<const lower::Program>(std::move(program))) {}
+  struct Parts;
+  explicit PreparedJob(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
-  std::string strategy_;
-  std::shared_ptr<const lower::Program> program_;
+  std::shared_ptr<const Parts> parts_;
 };
 
 std::variant<Prediction, Skipped> predict(const Job& job);

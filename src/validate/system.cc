@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 
+#include "machine/parse.h"
+
 namespace tandem::validate {
 
 namespace {
@@ -57,6 +59,13 @@ void set_bandwidths(Machine& machine, const SystemFacts& system) {
   }
 }
 
+// What names the software's section behind a machine's name; nothing where it has none.
+std::string section_for(const std::string& family, const std::string& software) {
+  const auto sections = machine::load_machine_file(family).software;
+  const auto has = [&](const auto& section) { return section.name == software; };
+  return std::ranges::any_of(sections, has) ? ",software=" + software : "";
+}
+
 }  // namespace
 
 Skipped not_stated(const std::string& what) { return {what + " is not stated", true}; }
@@ -74,7 +83,7 @@ std::optional<std::string> machine_family(std::string_view gpu) {
   return std::nullopt;
 }
 
-std::variant<Machine, Skipped> machine_of(const SystemFacts& system) {
+std::variant<Machine, Skipped> machine_of(const SystemFacts& system, const std::string& software) {
   if (system.gpu.empty()) return not_stated("the GPU");
   const auto family = machine_family(system.gpu);
   if (!family) return Skipped{fmt::format("no built-in machine has the GPU '{}'", system.gpu)};
@@ -83,7 +92,8 @@ std::variant<Machine, Skipped> machine_of(const SystemFacts& system) {
   if (devices > machine::kMaxDevices) {
     return Skipped{fmt::format("{} GPUs are more than {}", devices, machine::kMaxDevices)};
   }
-  auto machine = machine::load_machine(fmt::format("{}:1", *family));
+  auto machine = machine::load_machine(
+      fmt::format("{}:1{}", *family, section_for(*family, software)));
   const auto per_node =
       std::min(devices, system.gpus_per_node.value_or(machine.levels[kGpuLevel].count));
   if (devices % per_node != 0) {

@@ -22,6 +22,8 @@ Skipped not_stated(const std::string& what);
 // "dgx_a100" for "A100-80GB-SXM"; nothing where no built-in machine has such a GPU.
 std::optional<std::string> machine_family(std::string_view gpu);
 
-std::variant<machine::Machine, Skipped> machine_of(const SystemFacts& system);
+// With the section of its file for `software`, where it has one.
+std::variant<machine::Machine, Skipped> machine_of(const SystemFacts& system,
+                                                   const std::string& software = "");
 
 }  // namespace tandem::validate
