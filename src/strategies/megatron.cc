@@ -15,7 +15,8 @@ Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_p
   const Job job{.data = data,
                 .sequence = context,
                 .split = tensor,
-                .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant};
+                .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant,
+                .stored = stored ? data | context : 0};
   std::vector<Job> jobs(problem.model.size(), job);
   // A loss is computed in parts, too, or every device would need the scores of all words.
   for (auto id : problem.model.ids()) {
@@ -24,9 +25,6 @@ Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_p
     if (is_loss) jobs[id.index()].rest = Rest::kSequence;
   }
   return spread(problem, jobs);
-                .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant,
-                .stored = stored ? data | context : 0};
-  return spread(problem, std::vector<Job>(problem.model.size(), job));
 }
 
 }  // namespace tandem::strategies

@@ -159,7 +159,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   schedule.micro_batches = micro;
   schedule.stages = setting.pp * setting.interleave;
   schedule.reduce_each = reduces_each(setting);
-  schedule.whole_gradients = setting.family == Family::kDeepspeed && setting.zero == 1;
+  schedule.whole_gradients = setting.zero == 1;
   schedule.bucket = setting.bucket;
   schedule.ring = setting.ring;
   if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;

@@ -91,10 +91,12 @@ std::variant<std::string, Skipped> model_of(const Record& record, const std::str
   if (const auto* skipped = std::get_if<Skipped>(&sizes)) return *skipped;
   const auto& s = std::get<Sizes>(sizes);
   if (s.layers > kMostLayers) return Skipped{fmt::format("{} layers are too many", s.layers)};
+  // Megatron's networks have dropout.
+  const bool drops = m.type == "gpt" && software.starts_with("megatron");
   return fmt::format(
-      "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}",
+      "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}{}",
       s.gated ? "llama_65b" : "gpt2", s.layers, s.hidden, s.heads, s.kv_heads, s.ffn, s.vocab,
-      s.seq, attention_of(record, software));
+      s.seq, attention_of(record, software), drops ? ",dropout=true" : "");
 }
 
 struct Degrees {

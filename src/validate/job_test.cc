@@ -25,7 +25,7 @@ TEST(Jobs, OfAGpt) {
   const auto job = made(small_gpt());
   EXPECT_EQ(job.model,
             "gpt2:layers=4,hidden=1024,heads=16,kv_heads=16,ffn=4096,vocab=51200,seq=1024,"
-            "attention=plain");
+            "attention=plain,dropout=true");
   EXPECT_EQ(job.machine.name, "dgx_a100:1");
   EXPECT_EQ(job.machine.devices(), 8);
   EXPECT_EQ(job.software, "megatron");

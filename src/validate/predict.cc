@@ -33,8 +33,9 @@ lower::Program lower_whole(const models::Model& model, const Machine& machine,
                            const strategies::Setting& setting, std::int64_t batch,
                            const estimate::Training& training) {
   const auto graph = model.build(batch, training.dtype);
-  const auto strategy =
+  auto strategy =
       strategies::named_strategies(to_text(setting), graph, machine::Digits(machine)).front();
+  strategy.schedule.precision = training.precision;
   const machine::Digits digits(machine, strategy.schedule.micro_batches);
   return lower::lower(plan::parallelize(graph, digits, strategy.choices, strategy.schedule), digits,
                       training.optimizer);
@@ -65,8 +66,9 @@ struct PreparedJob::Parts {
 
 std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job) {
   try {
-    const estimate::Training training{job.dtype, plan::Optimizer::kAdam};
     for (const auto& setting : job.settings) {
+      const estimate::Training training{job.dtype, plan::Optimizer::kAdam,
+                                        strategies::usual_precision(setting.family)};
       const bool is_last = &setting == &job.settings.back();
       auto parts = std::make_shared<Parts>(
           Parts{models::parse_model(job.model), setting, job.batch, training, {}});
