@@ -106,13 +106,12 @@ void run(const Flags& flags) {
   };
   Fits fits;
   if (flags.fit) {
-    fits = validate::fit(records, {.parameters = validate::parameters_named(flags.parameters),
-                                   .most = flags.fit_records,
-                                   .threads = threads,
-                                   .leave_one_out = !flags.leave_out.empty(),
-                                   .progress = [&](const std::string& what) {
-                                     progress.say("fitting " + what);
-                                   }});
+    fits = validate::fit(
+        records, {.parameters = validate::parameters_named(flags.parameters),
+                  .most = flags.fit_records,
+                  .threads = threads,
+                  .leave_one_out = !flags.leave_out.empty(),
+                  .progress = [&](const std::string& what) { progress.say("fitting " + what); }});
     options.predictor = validate::fitted_predictor(fits);
   }
   print(validate::validate(records, options), fits, flags);
@@ -122,9 +121,8 @@ void run(const Flags& flags) {
 
 void add_validate(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<Flags>();
-  auto* command =
-      add_command(app, "validate", "Hold predictions against published measurements.",
-                  "validate tests/validation/published.json", flags->json);
+  auto* command = add_command(app, "validate", "Hold predictions against published measurements.",
+                              "validate tests/validation/published.json", flags->json);
   command->add_option("file", flags->file, "records as JSON (docs/validation-format.md)")
       ->required();
   command->add_option("--group", flags->group, "records of this group only");

@@ -84,20 +84,17 @@ std::string decimal(const std::optional<double>& value) {
 using Cells = std::vector<std::vector<std::string>>;
 
 Cells group_cells(const Report& report) {
-  Cells out = {{"group", "n", "skipped", "error %", "95 %", "bias %", "50 % of peak", "best constant",
-                "rank", "in sweeps", "regret %", "worst", "memory %"}};
+  Cells out = {{"group", "n", "skipped", "error %", "95 %", "bias %", "50 % of peak",
+                "best constant", "rank", "in sweeps", "regret %", "worst", "memory %"}};
   for (const auto& [group, g] : report.groups) {
-    const auto if_any = [&](double value) {
-      return g.n > 0 ? std::optional(value) : std::nullopt;
-    };
-    out.push_back({group, fmt::format("{}{}", g.n, g.n > 0 && !g.is_judged() ? "*" : ""),
-                   fmt::to_string(g.skipped), percent(if_any(g.mape)),
-                   g.n > 0 ? fmt::format("{}-{}", percent(g.interval.low), percent(g.interval.high))
-                           : "-",
-                   percent(if_any(g.bias)), percent(g.constant_mape), percent(g.best_constant_mape),
-                   decimal(g.spearman), decimal(g.sweep_spearman), percent(g.regret),
-                   percent(g.worst_regret),
-                   g.memory_n > 0 ? percent(g.memory_mape) : "-"});
+    const auto if_any = [&](double value) { return g.n > 0 ? std::optional(value) : std::nullopt; };
+    out.push_back(
+        {group, fmt::format("{}{}", g.n, g.n > 0 && !g.is_judged() ? "*" : ""),
+         fmt::to_string(g.skipped), percent(if_any(g.mape)),
+         g.n > 0 ? fmt::format("{}-{}", percent(g.interval.low), percent(g.interval.high)) : "-",
+         percent(if_any(g.bias)), percent(g.constant_mape), percent(g.best_constant_mape),
+         decimal(g.spearman), decimal(g.sweep_spearman), percent(g.regret), percent(g.worst_regret),
+         g.memory_n > 0 ? percent(g.memory_mape) : "-"});
   }
   return out;
 }

@@ -76,7 +76,8 @@ TEST(Setting, Errors) {
       {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},
       {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
       {"megatron:ep=1",
-       "megatron:ep=1: 'ep=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, zero=0|1|2|3, "
+       "megatron:ep=1: 'ep=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
+       "zero=0|1|2|3, "
        "pp=N, "
        "interleave=N, stale, micro=N, recompute=R, ring, bucket=BYTES)"},
       {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (an amount like 25MB)"},

@@ -62,7 +62,8 @@ class Parser {
   [[nodiscard]] std::string keys() const {
     switch (out_.family) {
       case Family::kMegatron:
-        return "tp=N, dp=N, cp=N, sp, zero=0|1|2|3, pp=N, interleave=N, stale, micro=N, recompute=R, ring, "
+        return "tp=N, dp=N, cp=N, sp, zero=0|1|2|3, pp=N, interleave=N, stale, micro=N, "
+               "recompute=R, ring, "
                "bucket=BYTES";
       case Family::kDeepspeed:
         return "zero=0|1|2|3, micro=N, recompute=R, ring, bucket=BYTES";

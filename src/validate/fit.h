@@ -42,7 +42,7 @@ struct FitOptions {
 };
 
 struct StackFit {
-  std::size_t n = 0;     // records fitted
+  std::size_t n = 0;  // records fitted
   FittedNumbers numbers;
   // By size of model, fitted without its records; empty unless asked for.
   std::map<std::string, FittedNumbers> without;

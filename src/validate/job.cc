@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 
-
 namespace tandem::validate {
 
 namespace {
@@ -113,11 +112,11 @@ std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t dev
   if (p.ep.value_or(1) > 1) return Skipped{"experts over devices beside other parallelism"};
   constexpr std::int64_t kMany = 1 << 20;
   if (std::max({d.tp, d.pp, d.cp, p.dp.value_or(1)}) > kMany) return Skipped{"too many devices"};
-  const auto group = static_cast<double>(d.tp) * static_cast<double>(d.pp) *
-                     static_cast<double>(d.cp);
+  const auto group =
+      static_cast<double>(d.tp) * static_cast<double>(d.pp) * static_cast<double>(d.cp);
   if (group > static_cast<double>(devices) || devices % (d.tp * d.pp * d.cp) != 0) {
-    return Skipped{fmt::format("tp {} x pp {} x cp {} do not divide {} GPUs", d.tp, d.pp, d.cp,
-                               devices)};
+    return Skipped{
+        fmt::format("tp {} x pp {} x cp {} do not divide {} GPUs", d.tp, d.pp, d.cp, devices)};
   }
   d.dp = devices / (d.tp * d.pp * d.cp);
   if (p.dp.value_or(d.dp) != d.dp) {
@@ -143,8 +142,8 @@ std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& rec
   if (!size && d.pp > 1) size = 1;
   if (size) {
     if (local % *size != 0) {
-      return Skipped{fmt::format("{} sequences of a replica are no whole micro-batches of {}",
-                                 local, *size)};
+      return Skipped{
+          fmt::format("{} sequences of a replica are no whole micro-batches of {}", local, *size)};
     }
     if (local / *size > kMostMicroBatches) return Skipped{"too many micro-batches"};
     return std::vector{local / *size};
@@ -192,8 +191,10 @@ bool recomputes_all(const Record& record) {
 }
 
 std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& m) {
-  for (const auto& [name, value] : {std::pair{"layers", m.layers}, {"hidden", m.hidden},
-                                    {"heads", m.heads}, {"vocab", m.vocab},
+  for (const auto& [name, value] : {std::pair{"layers", m.layers},
+                                    {"hidden", m.hidden},
+                                    {"heads", m.heads},
+                                    {"vocab", m.vocab},
                                     {"seq_len", m.seq_len}}) {
     if (!value) return not_stated(fmt::format("the model's {}", name));
   }

@@ -132,11 +132,9 @@ TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
   EXPECT_EQ(with([](Record& r) { r.model.type = "rwkv"; }), "models of type rwkv are not modelled");
   EXPECT_EQ(with([](Record& r) { r.system.gpu = "TPUv4"; }),
             "no built-in machine has the GPU 'TPUv4'");
-  EXPECT_EQ(with([](Record& r) { r.system.n_gpus.reset(); }),
-            "the number of GPUs is not stated");
+  EXPECT_EQ(with([](Record& r) { r.system.n_gpus.reset(); }), "the number of GPUs is not stated");
   EXPECT_EQ(with([](Record& r) { r.system.n_gpus = 12; }), "12 GPUs are no whole nodes of 8");
-  EXPECT_EQ(with([](Record& r) { r.parallel.dp = 3; }),
-            "tp 2 x pp 2 x cp 1 x dp 3 are not 8 GPUs");
+  EXPECT_EQ(with([](Record& r) { r.parallel.dp = 3; }), "tp 2 x pp 2 x cp 1 x dp 3 are not 8 GPUs");
   EXPECT_EQ(with([](Record& r) { r.parallel.tp = 16; }),
             "tp 16 x pp 2 x cp 1 do not divide 8 GPUs");
   EXPECT_EQ(with([](Record& r) { r.parallel.zero = 4; }), "there is no ZeRO-4");

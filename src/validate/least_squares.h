@@ -22,7 +22,8 @@ struct LeastSquares {
   int iterations = 15;
 };
 
-// From `start`, which is within the bounds: where the sum of losses is least, as far as it is found.
+// From `start`, which is within the bounds: where the sum of losses is least, as far as it is
+// found.
 std::vector<double> minimize(const LeastSquares& problem, std::vector<double> start);
 
 // The solution of the symmetric, positive definite a x = b; a by rows.

@@ -39,9 +39,7 @@ TEST(LeastSquares, FollowsAValley) {
   problem.scale = 10;
   problem.step = 1e-6;
   problem.bounds = {{-5, 5}, {-5, 5}};
-  problem.residuals = [](const Vector& x) {
-    return Vector{1 - x[0], 10 * (x[1] - x[0] * x[0])};
-  };
+  problem.residuals = [](const Vector& x) { return Vector{1 - x[0], 10 * (x[1] - x[0] * x[0])}; };
   const auto x = minimize(problem, {-1.2, 1});
   EXPECT_NEAR(x[0], 1, 1e-3);
   EXPECT_NEAR(x[1], 1, 1e-3);

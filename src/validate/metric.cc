@@ -20,8 +20,8 @@ constexpr double kSecondsPerHour = 3600;
 
 // In the order in which they are preferred.
 constexpr std::array<std::string_view, 11> kTimes = {
-    "iter_s",  "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
-    "mfu_pct", "model_tflops_per_gpu", "hfu_pct",       "pct_peak",     "agg_pflops",
+    "iter_s",   "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
+    "mfu_pct",  "model_tflops_per_gpu", "hfu_pct",       "pct_peak",     "agg_pflops",
     "gpu_hours"};
 constexpr std::array<std::string_view, 5> kMemories = {"mem_gib", "mem_alloc_gib", "param_opt_gib",
                                                        "activation_gib", "mem_reserved_gib"};
@@ -70,8 +70,7 @@ double model_flops(const Record& record, const Work& w) {
   const auto layers = number(w.sizes.layers);
   const auto all = layers * layer + head * (w.sizes.tied ? 1 : 2);
   const auto count = record.model.billions ? *record.model.billions * 1e9 : all;
-  return w.tokens *
-         (6 * count + 12 * layers * number(w.sizes.hidden) * number(w.sizes.seq));
+  return w.tokens * (6 * count + 12 * layers * number(w.sizes.hidden) * number(w.sizes.seq));
 }
 
 std::variant<double, Skipped> peak_of(const Record& record) {
@@ -95,10 +94,11 @@ Conversion operations_rate(const Record& record, std::string_view metric, double
   const auto work = work_of(record);
   if (const auto* skipped = std::get_if<Skipped>(&work)) return *skipped;
   const auto& w = std::get<Work>(work);
-  const bool by_megatron = metric == "tflops_per_gpu" || metric == "pct_peak" ||
-                           metric == "agg_pflops";
-  double flops = by_megatron && record.model.type == "gpt" ? megatron_flops(w, recomputes_all(record))
-                                                           : model_flops(record, w);
+  const bool by_megatron =
+      metric == "tflops_per_gpu" || metric == "pct_peak" || metric == "agg_pflops";
+  double flops = by_megatron && record.model.type == "gpt"
+                     ? megatron_flops(w, recomputes_all(record))
+                     : model_flops(record, w);
   if (metric == "hfu_pct" && recomputes_all(record)) flops *= 4.0 / 3;
   if (metric == "agg_pflops") return Rate{flops / 1e15};
   if (metric == "tflops_per_gpu" || metric == "model_tflops_per_gpu") {
@@ -180,8 +180,8 @@ std::variant<Flops, Skipped> hardware_flops(const Record& record) {
   const auto [layer, head] = parameters(w.sizes);
   const auto attention = 4 * number(w.sizes.seq) * number(w.sizes.hidden);
   const double passes = recomputes_all(record) ? 4 : 3;
-  return Flops{w.tokens * (passes * number(w.sizes.layers) * (2 * layer + attention) +
-                           3 * 2 * head)};
+  return Flops{w.tokens *
+               (passes * number(w.sizes.layers) * (2 * layer + attention) + 3 * 2 * head)};
 }
 
 }  // namespace tandem::validate

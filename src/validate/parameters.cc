@@ -72,9 +72,9 @@ std::vector<const Parameter*> parameters_named(const std::string& names) {
     const auto at = std::ranges::find(kParameters, name, &Parameter::name);
     if (at == std::end(kParameters)) {
       const auto near = nearest(name, known);
-      throw UserError("flag", "--parameters", fmt::format("there is no parameter '{}'", name),
-                      near.empty() ? "there are: " + join(known, ", ")
-                                   : "did you mean '" + near + "'?");
+      throw UserError(
+          "flag", "--parameters", fmt::format("there is no parameter '{}'", name),
+          near.empty() ? "there are: " + join(known, ", ") : "did you mean '" + near + "'?");
     }
     out.push_back(&*at);
   }
@@ -110,8 +110,7 @@ void set_value(const Parameter& p, double value, Machine& machine) {
 }
 
 std::string line_of(const Parameter& p, double value) {
-  return fmt::format("{} {:.3g}{}{}", p.name, value / p.in_unit, p.unit.empty() ? "" : " ",
-                     p.unit);
+  return fmt::format("{} {:.3g}{}{}", p.name, value / p.in_unit, p.unit.empty() ? "" : " ", p.unit);
 }
 
 }  // namespace tandem::validate

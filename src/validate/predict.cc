@@ -14,9 +14,7 @@ namespace {
 using lower::BufferKind;
 using machine::Machine;
 
-Bytes limit_of(const Machine& machine) {
-  return machine.device.memory - machine.device.reserve;
-}
+Bytes limit_of(const Machine& machine) { return machine.device.memory - machine.device.reserve; }
 
 Prediction prediction_of(std::string strategy, const sim::Memory& memory, Seconds iteration,
                          const Machine& machine) {

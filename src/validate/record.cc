@@ -210,8 +210,7 @@ std::string required_text(const ordered_json& record, const char* key, const std
     throw UserError("records", where, fmt::format("'{}' is missing", key));
   }
   if (!at->is_string() || at->get_ref<const std::string&>().empty()) {
-    throw UserError("records", where,
-                    fmt::format("'{}' is {} and must be text", key, shown(*at)));
+    throw UserError("records", where, fmt::format("'{}' is {} and must be text", key, shown(*at)));
   }
   return at->get<std::string>();
 }

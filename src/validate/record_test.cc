@@ -19,8 +19,8 @@ std::string error_of(std::string_view text) {
 
 // One record with this beside its names.
 Record record_with(const std::string& fields) {
-  return parse_records(
-             R"({"records":[{"id":"a","group":"g","kind":"train_step",)" + fields + "}]}", "m.json")
+  return parse_records(R"({"records":[{"id":"a","group":"g","kind":"train_step",)" + fields + "}]}",
+                       "m.json")
       .at(0);
 }
 

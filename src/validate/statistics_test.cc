@@ -42,7 +42,7 @@ TEST(Statistics, SpearmanOfOrders) {
 TEST(Statistics, SpearmanIsTheClassicalFormula) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto pairs = random_pairs(seed, 12);
-    const auto rank = [&](double Pair::* side, double value) {
+    const auto rank = [&](double Pair::*side, double value) {
       return std::ranges::count_if(pairs, [&](const Pair& p) { return p.*side < value; });
     };
     double sum = 0;

@@ -92,8 +92,8 @@ std::variant<Machine, Skipped> machine_of(const SystemFacts& system, const std::
   if (devices > machine::kMaxDevices) {
     return Skipped{fmt::format("{} GPUs are more than {}", devices, machine::kMaxDevices)};
   }
-  auto machine = machine::load_machine(
-      fmt::format("{}:1{}", *family, section_for(*family, software)));
+  auto machine =
+      machine::load_machine(fmt::format("{}:1{}", *family, section_for(*family, software)));
   const auto per_node =
       std::min(devices, system.gpus_per_node.value_or(machine.levels[kGpuLevel].count));
   if (devices % per_node != 0) {

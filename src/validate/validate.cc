@@ -22,7 +22,7 @@ constexpr double kHalfOfPeak = 0.5;
 // What a record's numbers are judged by.
 struct Judged {
   const Record* record = nullptr;
-  std::optional<Pair> time;  // iterations
+  std::optional<Pair> time;        // iterations
   std::optional<double> constant;  // the iteration at 50 % of peak
   std::vector<Pair> memory;
   std::optional<double> curve;  // mean absolute error
@@ -54,8 +54,7 @@ std::optional<double> at_half_of_peak(const Record& record) {
 // Fills in one record's rows.
 class Judge {
  public:
-  Judge(const Record& record, const Predictor& predictor)
-      : record_(record), predictor_(predictor) {
+  Judge(const Record& record, const Predictor& predictor) : record_(record), predictor_(predictor) {
     out_.judged.record = &record;
   }
 
@@ -113,8 +112,7 @@ class Judge {
     if (const auto* skipped = std::get_if<Skipped>(&times)) return skip(std::move(r), *skipped);
     std::vector<Pair> pairs;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      pairs.push_back(
-          {points[i].time.value, std::get<std::vector<Seconds>>(times)[i].value});
+      pairs.push_back({points[i].time.value, std::get<std::vector<Seconds>>(times)[i].value});
     }
     r.measured = r.predicted = 0;
     for (const auto& p : pairs) {

@@ -27,9 +27,9 @@ struct Row {
   std::string metric;
   std::optional<double> measured = {};  // 1 or 0 for oom
   std::optional<double> predicted = {};
-  std::optional<double> error = {};     // signed fraction; of a curve the mean of its absolute ones
-  std::optional<Answer> answer = {};       // of oom
-  std::string skipped = {};             // the reason; empty where it is predicted
+  std::optional<double> error = {};   // signed fraction; of a curve the mean of its absolute ones
+  std::optional<Answer> answer = {};  // of oom
+  std::string skipped = {};           // the reason; empty where it is predicted
 };
 
 struct GroupReport {
@@ -57,7 +57,7 @@ struct GroupReport {
 };
 
 struct OomReport {
-  std::size_t n = 0;       // records that say whether memory ran out
+  std::size_t n = 0;  // records that say whether memory ran out
   std::size_t ran_out = 0;
   std::size_t margin = 0;  // answered "within the margin"
   // Of what was decided: those that ran out and were said not to fit; those that ran and were said

@@ -21,9 +21,9 @@ Metric number(const std::string& name, double value) { return {name, value}; }
 
 TEST(Metrics, ConvertThereAndBack) {
   const auto r = small_gpt();
-  for (const char* metric : {"iter_s", "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s",
-                             "tflops_per_gpu", "mfu_pct", "hfu_pct", "model_tflops_per_gpu",
-                             "pct_peak", "agg_pflops"}) {
+  for (const char* metric :
+       {"iter_s", "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
+        "mfu_pct", "hfu_pct", "model_tflops_per_gpu", "pct_peak", "agg_pflops"}) {
     EXPECT_EQ(kind_of(metric), MetricKind::kTime);
     const auto value = std::get<double>(from_iteration(r, metric, Seconds{0.25}));
     EXPECT_NEAR(std::get<Seconds>(to_iteration(r, metric, value)).value, 0.25, 1e-12) << metric;
@@ -36,8 +36,7 @@ TEST(Metrics, AreThePapersFormulas) {
   EXPECT_DOUBLE_EQ(std::get<double>(from_iteration(r, "tokens_per_s_per_gpu", Seconds{2})),
                    tokens / 2 / 8);
   const double h = 1024;
-  const double megatron =
-      96 * tokens * 4 * h * h * (1 + 1024 / (6 * h) + 51200 / (16.0 * 4 * h));
+  const double megatron = 96 * tokens * 4 * h * h * (1 + 1024 / (6 * h) + 51200 / (16.0 * 4 * h));
   EXPECT_NEAR(std::get<double>(from_iteration(r, "tflops_per_gpu", Seconds{2})),
               megatron / 2 / 8 / 1e12, 1e-9);
   r.options.recompute = "none";
@@ -49,8 +48,8 @@ TEST(Metrics, AreThePapersFormulas) {
               100 * model / 2 / 8 / 312e12, 1e-9);
   // Twelve h^2 a layer, forward and backward, and attention.
   const double layer = 2 * 12 * h * h + 4 * 1024 * h;
-  EXPECT_NEAR(std::get<Flops>(hardware_flops(r)).value,
-              3 * tokens * (4 * layer + 2 * 51200 * h), 1e6);
+  EXPECT_NEAR(std::get<Flops>(hardware_flops(r)).value, 3 * tokens * (4 * layer + 2 * 51200 * h),
+              1e6);
 }
 
 TEST(Validation, OfItsOwnPredictionsHasNoError) {
@@ -118,8 +117,13 @@ TEST(Validation, AnswersWhatFits) {
   };
   std::vector<Record> records;
   std::vector<double> used;
-  for (const auto& [part, ran_out] : {Case{2, true}, {0.5, true}, {1.01, true}, {0.5, false},
-                                      {2, false}, {0.5, false}, {0.5, false}}) {
+  for (const auto& [part, ran_out] : {Case{2, true},
+                                      {0.5, true},
+                                      {1.01, true},
+                                      {0.5, false},
+                                      {2, false},
+                                      {0.5, false},
+                                      {0.5, false}}) {
     auto r = small_gpt();
     r.batch.micro_size = 16;
     r.batch.global = 32 * static_cast<std::int64_t>(records.size() + 1);
