@@ -31,6 +31,7 @@ void add_profile(CLI::App& app, int& exit_code);
 void add_show(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);
+void add_validate(CLI::App& app, int& exit_code);
 
 // A subcommand with the --json flag, an example in its help, and its action.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
