@@ -171,7 +171,7 @@ plan::Precision precision_of(const Job& job, DType dtype) {
 Setup resolve_with(const Job& job,
                    std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
   auto model = load_model(job.model_text);
-  auto machine = machine::load_machine(job.machine_text);
+  auto machine = scaled(machine::load_machine(job.machine_text, job.machine_fields), job.scale);
   machine::Digits digits(machine);
   const auto batch = job.batch > 0 ? job.batch : default_batch(*model.spec, machine.devices());
   DType dtype = DType::kFp32;
@@ -217,15 +217,21 @@ Setup resolve_for_training(const Job& job) {
   return out;
 }
 
+plan::Precision Setup::precision_of(strategies::Family family) const {
+  auto out = options.precision;
+  if (usual_gradients && is_half(dtype)) {
+    out.wide_gradients = usual_precision(family).wide_gradients;
+  }
+  return out;
+}
+
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
   const auto limits = search::memory_limits(setup.machine, setup.options);
   std::optional<search::Costed> best;
   for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,
                                               setup.options.semantics, setup.beside)) {
-    s.schedule.precision = setup.options.precision;
-    if (setup.usual_gradients && name != "best_baseline" && is_half(setup.dtype)) {
-      s.schedule.precision.wide_gradients = usual_precision(s.setting.family).wide_gradients;
-    }
+    s.schedule.precision =
+        name == "best_baseline" ? setup.options.precision : setup.precision_of(s.setting.family);
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
                                        setup.options.optimizer, limits, setup.phase);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);

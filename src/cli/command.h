@@ -7,6 +7,8 @@
 
 #include "base/units.h"
 #include "cli/task.h"
+#include "machine/edit.h"
+#include "machine/scale.h"
 #include "models/model.h"
 #include "plan/plan.h"
 #include "search/search.h"
@@ -20,6 +22,7 @@ enum ExitCode : int { kDone = 0, kCannot = 1, kWrongUsage = 2 };
 
 void add_check(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
+void add_explore(CLI::App& app, int& exit_code);
 void add_machines(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);
@@ -28,6 +31,7 @@ void add_profile(CLI::App& app, int& exit_code);
 void add_show(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);
+void add_validate(CLI::App& app, int& exit_code);
 
 // A subcommand with the --json flag, an example in its help, and its action.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
@@ -50,6 +54,9 @@ struct Job {
   bool stale_weights = false;
   TaskFlags task = {};
   strategies::Beside beside = {};  // --recompute, --schedule
+  // What the machine has otherwise than its file says, and how much faster it is than that.
+  std::vector<machine::FieldValue> machine_fields = {};
+  machine::Scale scale = {};
 
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
@@ -78,6 +85,9 @@ struct Setup {
   bool usual_gradients = false;  // of the type that a strategy usually has them in
   lower::Phase phase = lower::Phase::kTraining;
   strategies::Beside beside = {};
+
+  // Of a strategy that is named, not compared with others for the best.
+  [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;
 };
 Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.

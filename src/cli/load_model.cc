@@ -8,6 +8,7 @@
 #include "graph/text.h"
 #include "import/config.h"
 #include "import/onnx.h"
+#include "strategies/model_figures.h"
 
 namespace tandem::cli {
 
@@ -15,6 +16,7 @@ namespace {
 
 using models::Model;
 using models::ModelSpec;
+using strategies::samples_of;
 
 // "dir/config.json:layers=4": the file, and what follows it.
 struct FileModel {
@@ -31,25 +33,16 @@ std::optional<FileModel> file_in(const std::string& text) {
   return FileModel{path, text.substr(colon + 1)};
 }
 
-// The first dimension of the first input; 1 without one.
-std::int64_t batch_of(const graph::Graph& graph) {
-  for (auto id : graph.ids()) {
-    const auto& shape = graph.node(id).type.shape;
-    if (is_input(graph.node(id)) && shape.rank() > 0) return shape.sizes[0];
-  }
-  return 1;
-}
-
 // A graph is for one batch and one element type: its own.
 std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::string& path) {
   auto out = std::make_shared<ModelSpec>();
   out->name = graph.name();
   out->doc = "the graph in " + path;
-  out->batch = out->train_batch = batch_of(graph);
+  out->batch = out->train_batch = samples_of(graph);
   out->build = [graph, path](const models::Settings&, std::int64_t batch, DType dtype) {
-    if (batch != batch_of(graph)) {
+    if (batch != samples_of(graph)) {
       throw UserError("model", path,
-                      fmt::format("its graph is for batch {}, not {}", batch_of(graph), batch));
+                      fmt::format("its graph is for batch {}, not {}", samples_of(graph), batch));
     }
     for (auto id : graph.ids()) {
       const auto own = graph.node(id).type.dtype;

@@ -60,8 +60,10 @@ int run(int argc, char** argv) {
   tandem::cli::add_compare(app, exit_code);
   tandem::cli::add_check(app, exit_code);
   tandem::cli::add_simulate(app, exit_code);
+  tandem::cli::add_explore(app, exit_code);
   tandem::cli::add_profile(app, exit_code);
   tandem::cli::add_train(app, exit_code);
+  tandem::cli::add_validate(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

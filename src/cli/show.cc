@@ -15,6 +15,7 @@
 #include "plan/json.h"
 #include "report/dot.h"
 #include "report/graph_text.h"
+#include "strategies/model_figures.h"
 
 namespace tandem::cli {
 
@@ -53,6 +54,9 @@ struct Shown {
   std::vector<std::string> fixed_inputs = {};    // whose contents the file holds
   std::vector<std::string> derived_inputs = {};  // that the file computes from others
 
+  [[nodiscard]] std::int64_t samples() const {
+    return batch ? *batch : strategies::samples_of(graph);
+  }
   [[nodiscard]] std::string title() const {
     return batch ? fmt::format("{}, batch {}", name, *batch) : name;
   }
@@ -119,6 +123,20 @@ Json tensor_json(const graph::Node& node) {
   return {{"name", node.name}, {"shape", shape}, {"dtype", name(node.type.dtype)}};
 }
 
+// What a sample costs, and a token where there are some; where the parameters are.
+void add_figures(const strategies::ModelFigures& figures, Json& out) {
+  out["parameters_by_kind"] = Json::object();
+  for (const auto& [kind, count] : figures.parameters) {
+    out["parameters_by_kind"][std::string(name(kind))] = count;
+  }
+  out["flops_per_sample"] = figures.flops.value;
+  out["lookup_bytes_per_sample"] = figures.lookups.value;
+  if (figures.tokens == 0) return;
+  out["tokens_per_sample"] = figures.tokens;
+  out["flops_per_token"] = figures.flops_of_token().value;
+  out["lookup_bytes_per_token"] = figures.lookups_of_token().value;
+}
+
 Json figures(const Shown& shown) {
   const auto& graph = shown.graph;
   std::size_t edges = 0;
@@ -140,6 +158,7 @@ Json figures(const Shown& shown) {
   out["flops_forward"] = models::count_forward_flops(graph).value;
   out["identity_hash"] = fmt::format("{:016x}", graph.identity_hash());
   out["shape_hash"] = fmt::format("{:016x}", graph.shape_hash());
+  add_figures(strategies::figures_of(graph, shown.samples()), out);
   out["operators"] = operators;
   out["inputs"] = inputs;
   out["outputs"] = outputs;
@@ -185,8 +204,9 @@ void show_graph(const Flags& flags) {
     case Form::kText:
     case Form::kWords:
       std::cout << import_comments(shown)
-                << (flags.unfolded ? graph::to_text(shown.graph)
-                                   : report::graph_text(shown.graph, shown.title()));
+                << (flags.unfolded
+                        ? graph::to_text(shown.graph)
+                        : report::graph_text(shown.graph, shown.title(), shown.samples()));
       return;
   }
 }

@@ -99,8 +99,8 @@ Bytes forward_bytes(const Operator& o, const KernelRole& role) {
 // Is the gradient of that operand the result's, as it lies there?
 bool is_handed_on(const Operator& o, std::size_t i, const KernelRole& role) {
   const auto& type = o.inputs[i];
-  return has(o.signature.added_inputs, i) && o.signature.elementwise && !has(role.inside, i) && !role.hidden &&
-         type.dtype == o.output.dtype && type.shape.sizes == o.output.shape.sizes;
+  return has(o.signature.added_inputs, i) && o.signature.elementwise && !has(role.inside, i) &&
+         !role.hidden && type.dtype == o.output.dtype && type.shape.sizes == o.output.shape.sizes;
 }
 
 Bytes backward_bytes(const Operator& o, ops::InputMask differentiated, const KernelRole& role) {
@@ -168,8 +168,9 @@ Work update_work(double elements, DType weight, plan::Optimizer optimizer,
   const bool master = precision.has_master(weight);
   const Bytes state = size_of(precision.state(weight));
   const Bytes updated = master ? 2 * state + size_of(weight) : 2 * size_of(weight);
-  Work out{.flops = {},
-           .bytes = elements * (updated + 2 * states * state + size_of(precision.gradient(weight)))};
+  Work out{
+      .flops = {},
+      .bytes = elements * (updated + 2 * states * state + size_of(precision.gradient(weight)))};
   if (software.update_bytes > Bytes{}) out.bytes = elements * software.update_bytes;
   if (software.fusion == machine::Fusion::kElementwise) out.kernels = 0;
   return out;

@@ -52,8 +52,8 @@ struct Collective {
 };
 
 struct Sections {
-  std::size_t streams = 1;   // compute, and one for each level
-  double micro_batch = 0;    // machine::Software's waits
+  std::size_t streams = 1;  // compute, and one for each level
+  double micro_batch = 0;   // machine::Software's waits
   double step = 0;
   double interference = 0;
   std::array<std::array<SectionPart, kSections>, kParts> parts;

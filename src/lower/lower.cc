@@ -47,6 +47,8 @@ class Lowering {
                  .segments = {},
                  .tensor = std::vector<BufferId>(mapped.pcg.size(), Program::kNone),
                  .loss = {}} {
+    program_.buffers.reserve(4 * pcg_.size());  // about as many
+    program_.tasks.reserve(3 * pcg_.size());
     find_parameters();
   }
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "machine/device_fields.h"
+#include "machine/edit.h"
 #include "machine/embedded.h"
 #include "machine/number.h"
 #include "machine/parse.h"
@@ -185,6 +186,15 @@ std::string measured_local_path() {
 Machine load_machine(const std::string& name) {
   const auto named = resolve(name);
   return parse_machine(named.text, named.source, named.size, named.software);
+}
+
+Machine load_machine(const std::string& name, const std::vector<FieldValue>& fields) {
+  auto [text, source, size, software] = resolve(name);
+  for (const auto& field : fields) {
+    text = with_field(text, field);
+    source += fmt::format(", {}={}", printable(field.path), printable(field.value));
+  }
+  return parse_machine(text, source, size, software);
 }
 
 MachineFile load_machine_file(const std::string& name) {

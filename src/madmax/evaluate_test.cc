@@ -72,10 +72,7 @@ TEST(MadMax, FigureNineDlrmA) {
 // Figure 8: the best over FSDP for DLRM-A-MoE, 2.24 in training and 5.27 in inference.
 TEST(MadMax, FigureEightExperts) {
   const auto system = a100_system(128);
-  auto model = dlrm_a();
-  model.family = Family::kDlrmExperts;
-  model.experts = 16;
-  model.active_experts = 2;
+  const auto model = with_experts(dlrm_a());
   const auto best_over_fsdp = [&](Purpose purpose) {
     const auto throughput = [&](const Strategy& mlp) {
       return evaluate(model, system, recommendation_task(purpose, mlp, 65536, system)).throughput();

@@ -54,19 +54,38 @@ inline Model dlrm_b() {
   return out;
 }
 
+// 16 experts, 2 of them for a sample.
+inline Model with_experts(Model model) {
+  model.family = model.family == Family::kDlrm ? Family::kDlrmExperts : Family::kLanguageExperts;
+  model.experts = 16;
+  model.active_experts = 2;
+  return model;
+}
+
+// 4 blocks of width 512 on 80 tokens as the interaction.
+inline Model with_transformer(Model model) {
+  model.family = Family::kDlrmTransformer;
+  model.transformer = {.blocks = 4, .width = 512, .ffn_width = 2048, .tokens = 80};
+  return model;
+}
+
 // A language model with a vocabulary of 50257 and sequences of 2048 tokens.
-inline Model language_model(int blocks, double width, double ffn_width) {
-  return {
-      .name = "language",
-      .family = Family::kLanguage,
-      .value_bytes = 2,
-      .embedding_value_bytes = 2,
-      .transformer = {
-          .blocks = blocks, .width = width, .ffn_width = ffn_width, .tokens = 2048, .rows = 50257}};
+inline Model language_model(int blocks, double width, double ffn_width, double tokens = 2048) {
+  return {.name = "language",
+          .family = Family::kLanguage,
+          .value_bytes = 2,
+          .embedding_value_bytes = 2,
+          .transformer = {.blocks = blocks,
+                          .width = width,
+                          .ffn_width = ffn_width,
+                          .tokens = tokens,
+                          .rows = 50257}};
 }
 inline Model gpt3() { return language_model(96, 12288, 49152); }
 // Its FFN of three matrices as two of 8/3 the width.
 inline Model llama_65b() { return language_model(80, 8192, 21846); }
+inline Model llama2_70b(double tokens = 4096) { return language_model(80, 8192, 21846, tokens); }
+inline Model llm_moe() { return with_experts(language_model(120, 10704, 42816, 8192)); }
 
 inline Strategy flat(Method method, const System& system) {
   return {.levels = 1, .level = {{{method, system.devices}}}};
@@ -84,13 +103,16 @@ inline double local_batch(double global_batch, const Strategy& strategy, const S
   return global_batch * sharing / system.devices;
 }
 
+// `transformer`: of models that have one.
 inline Task recommendation_task(Purpose purpose, const Strategy& mlp, double global_batch,
-                                const System& system) {
+                                const System& system, const Strategy& transformer = {}) {
   return {.purpose = purpose,
           .mlp = mlp,
           .embedding = flat(Method::kTables, system),
+          .transformer = transformer,
           .mlp_batch = local_batch(global_batch, mlp, system),
-          .embedding_batch = global_batch};
+          .embedding_batch = global_batch,
+          .transformer_batch = local_batch(global_batch, transformer, system)};
 }
 
 inline Task language_task(const Model& model, const Strategy& strategy, double global_batch,

@@ -38,13 +38,13 @@ struct Contraction {
 struct Signature {
   IndexMap map;
   term::BoundTerm meaning;
-  std::vector<FactorUse> use;             // by factor
-  std::vector<InputMask> partial_inputs;  // minimal sets that may be partial together
-  Monoid monoid = Monoid::kSum;           // of what partitioning contracted factors leaves
-  InputMask added_inputs = 0;             // operands to whose gradient the result's is handed on
+  std::vector<FactorUse> use;              // by factor
+  std::vector<InputMask> partial_inputs;   // minimal sets that may be partial together
+  Monoid monoid = Monoid::kSum;            // of what partitioning contracted factors leaves
+  InputMask added_inputs = 0;              // operands to whose gradient the result's is handed on
   std::optional<Contraction> contraction;  // where the meaning counts the work
   bool elementwise = false;      // reads every operand at the result's own index, or broadcasts it
-  InputMask backward_reads = 0;           // operands whose values the backward pass needs
+  InputMask backward_reads = 0;  // operands whose values the backward pass needs
   // The operand's gradient, of the result and the result's gradient: what is needed instead.
   std::optional<term::BoundTerm> gradient_from_result = {};
   Flops flops;  // of one forward evaluation

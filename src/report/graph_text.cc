@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/text.h"
 #include "graph/fold.h"
 #include "models/model.h"
+#include "strategies/model_figures.h"
 
 namespace tandem::report {
 
@@ -41,15 +45,44 @@ std::string comment(const Graph& graph, const FoldedLine& line) {
   return totals.flops > 0 ? flops_text(totals.flops) : std::string();
 }
 
+std::string work_text(Flops flops, Bytes lookups) {
+  auto out = flops_text(flops.value);
+  if (lookups > Bytes{}) out += fmt::format(", {} looked up", bytes_text(lookups.value));
+  return out;
+}
+
+// What the first line does not say already: kinds of layers where there are several, what a sample
+// and a token cost.
+std::vector<std::string> figure_lines(const strategies::ModelFigures& figures) {
+  std::vector<std::string> out;
+  if (figures.parameters.size() > 1) {
+    std::vector<std::string> kinds;
+    for (const auto& [kind, count] : figures.parameters) {
+      kinds.push_back(fmt::format("{} {}", si(static_cast<double>(count)), name(kind)));
+    }
+    out.push_back("parameters: " + join(kinds, ", "));
+  }
+  const bool says_more = figures.samples > 1 && figures.flops > Flops{};
+  if (!says_more && figures.lookups == Bytes{}) return out;
+  auto work = "a sample: " + work_text(figures.flops, figures.lookups);
+  if (figures.tokens > 0) {
+    work += "; a token: " + work_text(figures.flops_of_token(), figures.lookups_of_token());
+  }
+  out.push_back(work);
+  return out;
+}
+
 }  // namespace
 
-std::string graph_text(const Graph& graph, const std::string& title) {
+std::string graph_text(const Graph& graph, const std::string& title, std::int64_t samples) {
   const auto parameters = models::count_parameters(graph);
   graph::FoldedTextOptions options;
   options.header = {fmt::format(
       "{}: {} parameters ({}), {} forward, {} nodes", title, si(static_cast<double>(parameters)),
       bytes_text(models::weights_bytes(graph).value),
       flops_text(models::count_forward_flops(graph).value), graph.size())};
+  std::ranges::copy(figure_lines(strategies::figures_of(graph, samples)),
+                    std::back_inserter(options.header));
   options.comment = [&](const FoldedLine& line) { return comment(graph, line); };
   return to_folded_text(graph, options);
 }

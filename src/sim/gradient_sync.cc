@@ -49,7 +49,9 @@ std::vector<std::vector<std::uint32_t>> task_order(const Program& program, bool 
   for (const auto& segment : program.segments) out.push_back(segment.tasks);
   if (overlap) return out;
   const auto late = after_backward(program);
-  for (auto& tasks : out) std::ranges::stable_partition(tasks, [&](auto t) { return !late[t]; });
+  for (auto& tasks : out) {
+    std::stable_partition(tasks.begin(), tasks.end(), [&](auto t) { return !late[t]; });
+  }
   return out;
 }
 

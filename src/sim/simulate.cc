@@ -132,7 +132,7 @@ class Simulator {
   }
 
   [[nodiscard]] const std::vector<std::uint32_t>& tasks_of(const lower::Turn& turn) const {
-    return order_[turn.stage * 3 + static_cast<std::size_t>(turn.part)];
+    return order_[std::size_t{turn.stage} * 3 + static_cast<std::size_t>(turn.part)];
   }
 
   // Software meets its device before a micro-batch, and before the updates of a step: neither is

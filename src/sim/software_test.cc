@@ -102,9 +102,9 @@ TEST(Software, GradientsWaitForTheBackwardPassUnlessTheyOverlap) {
   EXPECT_NEAR(s.exposed_comm.value / kMicro, 12 + 3 * 10 + 1 - 15, 1e-9);
 }
 
-// Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]; beside it run the four
-// backward tasks that are left, 1.5 us each, up to 14. Half of these 6 us delays what follows it, so
-// that the last of three ends at 8 + 30 + 3, and one update is left.
+// Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]; beside it run the
+// four backward tasks that are left, 1.5 us each, up to 14. Half of these 6 us delays what follows
+// it, so that the last of three ends at 8 + 30 + 3, and one update is left.
 TEST(Software, ComputeAndCommunicationSlowEachOtherDown) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);

@@ -240,7 +240,7 @@ Made make_choices(const Setting& setting, const Problem& problem) {
       const auto tensor = tensor_digits(problem.digits, setting.tp).value();
       const auto ranks = rank_digits(problem.digits, setting.pp).value();
       const auto context = context_digits(problem.digits, setting.cp, tensor | ranks).value();
-      return megatron(problem, tensor, setting.sp, context, ranks);
+      return megatron(problem, tensor, setting.sp, context, ranks, setting.zero.value_or(0) > 0);
     }
     case Family::kDeepspeed:
       // How often weights are gathered and gradients reduced differs (strategies/pipeline.cc).

@@ -75,8 +75,9 @@ TEST(Setting, Errors) {
        "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R, ring, bucket=BYTES)"},
       {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},
       {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
-      {"megatron:zero=1",
-       "megatron:zero=1: 'zero=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
+      {"megatron:ep=1",
+       "megatron:ep=1: 'ep=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
+       "zero=0|1|2|3, "
        "pp=N, "
        "interleave=N, schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, bucket=BYTES)"},
       {"megatron:pp=2,schedule=interleaved",
@@ -221,7 +222,8 @@ void expect_same_step(const Graph& model, const Expected& expected, const lower:
   }
 }
 
-// Beside the grid, what users name: MAD-Max with levels and kinds mixed.
+// Beside the grid, what users name: MAD-Max with levels and kinds mixed, Megatron with its weights
+// stored in parts.
 std::vector<Setting> settings_and_mixes(const Problem& problem) {
   auto out = settings_for(problem);
   using enum Sharding;
@@ -232,6 +234,10 @@ std::vector<Setting> settings_and_mixes(const Problem& problem) {
       if (problem.has(kind)) mix.layers[kind] = mixes[(i + static_cast<std::size_t>(kind)) % 4];
     }
     out.push_back(mix);
+  }
+  for (const std::int64_t zero : {1, 2, 3}) {
+    std::ranges::copy(complete({.family = Family::kMegatron, .zero = zero}, problem),
+                      std::back_inserter(out));
   }
   return out;
 }

@@ -21,6 +21,11 @@ bool is_elementwise(const ops::Op& op) {
   return is_any_of(op, {&ops::kAdd, &ops::kSub, &ops::kMul, &ops::kDiv});
 }
 
+bool is_norm(const ops::Op& op) {
+  return is_any_of(op, {&ops::kLayerNorm, &ops::kRmsNorm, &ops::kGroupNorm, &ops::kBatchNorm,
+                        &ops::kBatchNormalize});
+}
+
 class Classifier {
  public:
   explicit Classifier(const graph::Graph& model)
@@ -69,6 +74,8 @@ class Classifier {
       kind = has_attention_ ? LayerKind::kWordEmbedding : LayerKind::kEmbedding;
     } else if (const auto weight = first_weight(inputs); weight && !is_elementwise(op)) {
       kind = kind_of_layer(id, *weight);
+      // What is made of tables' rows stays theirs until a layer reads it.
+      if (kind == LayerKind::kDense && is_norm(op)) kind = kind_of_inputs(inputs);
     } else {
       kind = kind_of_inputs(inputs);
     }

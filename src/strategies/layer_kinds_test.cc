@@ -50,8 +50,8 @@ TEST(LayerKinds, OfExperts) {
             "experts: l0.w_expert_gate l0.w_expert_up l0.w_expert_down\n"
             "word_embedding: w_tokens w_logits\n");
   EXPECT_EQ(weights_by_kind(build("dlrm_a_moe")),
-            "embedding: tables\n"
-            "dense: w_bottom1 w_bottom2 bags_norm_scale bags_norm_shift w_router w_click\n"
+            "embedding: tables bags_norm_scale bags_norm_shift\n"
+            "dense: w_bottom1 w_bottom2 w_router w_click\n"
             "experts: w_top1 w_top2\n");
 }
 
@@ -60,9 +60,8 @@ TEST(LayerKinds, OfRecommenders) {
             "embedding: table0 table1\ndense: w_bottom1 w_bottom2 w_top1 w_top2\n");
   EXPECT_EQ(weights_by_kind(build("xdl")), "embedding: table0 table1\ndense: w_top1 w_top2\n");
   EXPECT_EQ(weights_by_kind(build("dlrm_b_transformer")),
-            "embedding: tables\n"
-            "dense: w_bottom1 w_bottom2 bags_norm_scale bags_norm_shift w_to_tokens w_top1 w_top2 "
-            "w_click\n"
+            "embedding: tables bags_norm_scale bags_norm_shift\n"
+            "dense: w_bottom1 w_bottom2 w_to_tokens w_top1 w_top2 w_click\n"
             "transformer: l0.attention_norm_scale l0.attention_norm_shift l0.w_q l0.w_k l0.w_v "
             "l0.w_o l0.ffn_norm_scale l0.ffn_norm_shift l0.w_ffn1 l0.w_ffn2\n");
 }

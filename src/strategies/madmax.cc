@@ -31,6 +31,12 @@ machine::DigitMask digits_across_nodes(const machine::Digits& digits) {
   return mask == digits.all() ? 0 : mask;
 }
 
+// What cannot stay split, as a norm or the concatenation of what tables gave, is for its samples.
+bool is_made_of_parts(const Problem& problem, graph::NodeId id) {
+  return !problem.has_own_weights[id.index()] ||
+         problem.layers[id.index()] == LayerKind::kEmbedding;
+}
+
 }  // namespace
 
 LevelSharding default_sharding(LayerKind kind) {
@@ -62,11 +68,10 @@ Made madmax(const Problem& problem, const std::map<LayerKind, LevelSharding>& la
     auto job = jobs[problem.layers[id.index()]];
     if (job.start == Start::kParts && sends_tokens(problem.model.node(id))) {
       job = {.data = job.data | job.split};
-    } else if (job.start == Start::kParts && !problem.has_own_weights[id.index()]) {
-      // What cannot stay split, as the concatenation of what tables gave, is for its samples.
-      job.rest = Rest::kBatch;
     } else if (job.start == Start::kParts && problem.is_table(id)) {
       job.rest = Rest::kIdle;
+    } else if (job.start == Start::kParts && is_made_of_parts(problem, id)) {
+      job.rest = Rest::kBatch;
     }
     by_node.push_back(job);
   }

@@ -5,16 +5,18 @@
 namespace tandem::strategies {
 
 Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel,
-              machine::DigitMask context, machine::DigitMask ranks) {
+              machine::DigitMask context, machine::DigitMask ranks, bool stored) {
   if ((sequence_parallel || context != 0) && !problem.has_sequence()) {
     return Refusal{fmt::format("{} needs a sequence, and {} has none",
                                sequence_parallel ? "sp" : "cp", problem.model.name()),
                    ""};
   }
-  const Job job{.data = problem.digits.all() & ~tensor & ~context & ~ranks,
+  const auto data = problem.digits.all() & ~tensor & ~context & ~ranks;
+  const Job job{.data = data,
                 .sequence = context,
                 .split = tensor,
-                .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant};
+                .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant,
+                .stored = stored ? data | context : 0};
   std::vector<Job> jobs(problem.model.size(), job);
   // A loss is computed in parts, too, or every device would need the scores of all words.
   for (auto id : problem.model.ids()) {

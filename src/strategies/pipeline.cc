@@ -20,13 +20,10 @@ using machine::Layout;
 bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
 
 bool gathers_anew(const Setting& s) {
-  return s.family == Family::kFsdp || s.family == Family::kMadmax ||
-         (s.family == Family::kDeepspeed && s.zero == 3);
+  return s.family == Family::kFsdp || s.family == Family::kMadmax || s.zero == 3;
 }
 
-bool reduces_each(const Setting& s) {
-  return gathers_anew(s) || (s.family == Family::kDeepspeed && s.zero == 2);
-}
+bool reduces_each(const Setting& s) { return gathers_anew(s) || s.zero == 2; }
 
 void mark_remade(const Setting& setting, const Problem& problem, Choices& choices) {
   if (setting.recompute != "none") {
@@ -162,7 +159,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   schedule.micro_batches = micro;
   schedule.stages = setting.pp * setting.interleave;
   schedule.reduce_each = reduces_each(setting);
-  schedule.whole_gradients = setting.family == Family::kDeepspeed && setting.zero == 1;
+  schedule.whole_gradients = setting.zero == 1;
   schedule.bucket = setting.bucket;
   schedule.ring = setting.ring;
   schedule.order = setting.order;

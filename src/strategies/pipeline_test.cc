@@ -89,6 +89,10 @@ TEST(Pipeline, TrainsLikeOneDevice) {
       {"megatron:tp=1,cp=2,dp=1,pp=2,ring,micro=2,recompute=full", gpt, 2, {2, 2}},
       {"fsdp:micro=2,bucket=1GB", gpt, 4, {2}},
       {"megatron:tp=1,dp=2,pp=2,micro=2,bucket=100B", gpt, 4, {2, 2}},
+      {"megatron:tp=1,dp=2,pp=2,micro=2,zero=1", gpt, 4, {2, 2}},
+      {"megatron:tp=2,sp,micro=2,recompute=full,zero=2", gpt, 4, {2, 2}},
+      {"megatron:tp=1,cp=2,micro=2,zero=3", gpt, 4, {2, 2}},
+      {"megatron:tp=1,dp=2,pp=2,micro=2,interleave=2,zero=3", mlp, 4, {2, 2}},
   };
   for (const auto& c : cases) {
     const auto model = build(c.model, c.batch);
@@ -116,6 +120,10 @@ TEST(Pipeline, ZeroLevelsDifferInWhatTheySend) {
   EXPECT_EQ(moves("deepspeed:zero=1,micro=4"), (Moves{{"all_gather", 2}, {"reduce_scatter", 2}}));
   EXPECT_EQ(moves("deepspeed:zero=2,micro=4"), (Moves{{"all_gather", 2}, {"reduce_scatter", 8}}));
   EXPECT_EQ(moves("deepspeed:zero=3,micro=4"), (Moves{{"all_gather", 16}, {"reduce_scatter", 8}}));
+  for (const char* zero : {"zero=0", "zero=1", "zero=2", "zero=3"}) {
+    EXPECT_EQ(moves(fmt::format("megatron:tp=1,micro=4,{}", zero)),
+              moves(fmt::format("deepspeed:micro=4,{}", zero)));
+  }
 }
 
 // Equal stages and sends that cost nothing: fill and drain take as long as ranks - 1 micro-batches,

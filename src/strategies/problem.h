@@ -24,7 +24,8 @@ struct Problem {
     return std::ranges::find(layers, kind) != layers.end();
   }
   [[nodiscard]] bool is_table(graph::NodeId id) const {
-    return layers[id.index()] == LayerKind::kEmbedding && has_own_weights[id.index()];
+    return layers[id.index()] == LayerKind::kEmbedding && has_own_weights[id.index()] &&
+           model.node(id).op.spec().index_inputs != 0;
   }
   // Of all weights that an operator reads, whole.
   [[nodiscard]] Bytes weight_bytes(graph::NodeId id) const;

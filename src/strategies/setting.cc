@@ -62,8 +62,8 @@ class Parser {
   [[nodiscard]] std::string keys() const {
     switch (out_.family) {
       case Family::kMegatron:
-        return "tp=N, dp=N, cp=N, sp, pp=N, interleave=N, schedule=gpipe|1f1b, stale, micro=N, "
-               "recompute=R, ring, bucket=BYTES";
+        return "tp=N, dp=N, cp=N, sp, zero=0|1|2|3, pp=N, interleave=N, schedule=gpipe|1f1b, "
+               "stale, micro=N, recompute=R, ring, bucket=BYTES";
       case Family::kDeepspeed:
         return "zero=0|1|2|3, micro=N, recompute=R, ring, bucket=BYTES";
       case Family::kEp:
@@ -111,6 +111,8 @@ class Parser {
       out_.cp = number(key, value, 1, kMany);
     } else if (key == "pp") {
       out_.pp = number(key, value, 1, kMany);
+    } else if (key == "zero") {
+      out_.zero = number(key, value, 0, 3);
     } else if (key == "interleave") {
       out_.interleave = number(key, value, 1, kMany);
     } else if (key == "schedule") {

@@ -28,9 +28,10 @@ Made fully_sharded(const Problem& problem);
 // `sequence_parallel`, what is not split computes along the sequence: the all-reduce becomes a
 // reduce-scatter before it and an all-gather after.
 // Those of `context` are along the sequence everywhere, keys and values gathered for attention;
-// those of `ranks` are left to a pipeline.
+// those of `ranks` are left to a pipeline. With `stored`, weights are stored in parts over the
+// digits along which they would be replicated.
 Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel,
-              machine::DigitMask context = 0, machine::DigitMask ranks = 0);
+              machine::DigitMask context = 0, machine::DigitMask ranks = 0, bool stored = false);
 
 // Layers whose weights are larger than what they compute are split over all digits, the others go
 // along the batch: what an expert does by hand, in Unity's evaluation.

@@ -1,0 +1,79 @@
+// The two evaluators of a figure, asked the same question: MAD-Max's formulas, and Tandem.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "machine/scale.h"
+#include "madmax/published_test_support.h"
+#include "search/explore.h"
+
+namespace tandem::figures {
+
+// How one kind of layer is shared, "ddp" or "tp/ddp" (inside a node, across), and where it differs
+// the transformer of a DLRM. Tables are always spread, tables of words copied.
+struct Sharing {
+  std::string layers;
+  std::string transformer = {};  // empty: as the layers
+
+  bool operator==(const Sharing&) const = default;
+};
+std::string to_text(const Sharing& sharing);  // "(tp, ddp)"
+
+// A network of the paper's table 2, and what both evaluators call it.
+struct Network {
+  std::string name;    // "DLRM-A"
+  std::string tandem;  // "dlrm_a"
+  madmax::Model madmax;
+  double batch = 0;
+
+  [[nodiscard]] bool is_recommender() const { return is_recommendation(madmax.family); }
+};
+const std::vector<Network>& networks();  // in the paper's order
+const Network& network(const std::string& name);
+
+// A network on the paper's system for it (128 A100 for DLRMs, 2048 for language models) or on
+// another one.
+struct Question {
+  Network network;
+  bool inference = false;
+  machine::Scale scale = {};
+  int nodes = 0;  // 0: the paper's
+};
+
+// What an evaluator says of one sharing.
+struct Answer {
+  Sharing sharing;
+  double throughput = 0;
+  Seconds iteration = {};
+  double memory = 0;  // bytes; MAD-Max's formulas: weights, 3 times in training
+  bool fits = false;
+  double exposed_share = 0;
+  std::map<std::string, Seconds> serialized = {};
+  Seconds exposed = {};
+};
+
+// Every sharing that MAD-Max can say: fsdp comes first, none stands twice.
+std::vector<Sharing> sharings(const Network& network);
+
+// By sharing, as memory allows it and as it would be without limit: a language model is asked with
+// and without recomputation, of which the fastest that fits counts, else the fastest.
+struct Answers {
+  std::vector<Answer> within_memory;
+  std::vector<Answer> without_limit;
+
+  [[nodiscard]] const std::vector<Answer>& of(search::Memory memory) const {
+    return memory == search::Memory::kLimited ? within_memory : without_limit;
+  }
+};
+Answers ask_madmax(const Question& question, const std::vector<Sharing>& sharings);
+Answers ask_tandem(const Question& question, const std::vector<Sharing>& sharings);
+
+// The fastest, of those that fit or of all; null where there is none.
+const Answer* best(const std::vector<Answer>& answers, search::Memory memory);
+const Answer& answer_to(const std::vector<Answer>& answers, const Sharing& sharing);
+// The sharing that all others are compared with: fsdp.
+const Answer& baseline(const std::vector<Answer>& answers);
+
+}  // namespace tandem::figures

@@ -1,0 +1,52 @@
+// A figure of MAD-Max's evaluation (ISCA'24) made again: what the paper says, what its formulas
+// (src/madmax) give, and what Tandem's own model gives. Written as CSV and SVG.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::figures {
+
+struct Row {
+  std::string label;
+  std::optional<double> paper, madmax, tandem;
+  std::string note = {};  // of the CSV alone: strategies, why there is no number
+};
+
+struct Figure {
+  std::string file;  // "fig9": docs/figures/fig9.csv, fig9.svg
+  std::string title;
+  std::string label;  // of the values
+  std::vector<Row> rows = {};
+  std::optional<double> reference = {};  // a line across
+  bool log = false;
+};
+
+// Kinds of time that add up in one bar.
+struct Breakdown {
+  std::string file, title;
+  std::vector<std::string> kinds;
+  struct Bar {
+    std::string label;
+    std::vector<double> seconds;  // by kind
+  };
+  std::vector<Bar> bars;
+};
+
+// The folder that all files go to; set once, by main.
+void write_to(const std::string& folder);
+void write(const Figure& figure);        // also prints it
+void write_table(const Figure& figure);  // without a plot: rows of different units
+void write(const Breakdown& breakdown);
+void write_file(const std::string& name, const std::string& text);
+
+// Each makes its figures.
+void table_1_and_figures_1_and_7();
+void table_2_and_figure_3();
+void figures_8_to_10();
+void figure_11();
+void figures_12_to_14();
+void figure_15();
+
+}  // namespace tandem::figures

@@ -1,0 +1,18 @@
+// Fuzzing of published measurements, and of the jobs and conversions made of them.
+#include "target.h"
+#include "validate/job.h"
+#include "validate/metric.h"
+
+void tandem::fuzz::parse(std::string_view input) {
+  using namespace validate;
+  for (const auto& record : parse_records(input, "fuzz")) {
+    const auto job = job_of(record);
+    if (const auto* j = std::get_if<Job>(&job); j != nullptr && j->settings.empty()) std::abort();
+    (void)hardware_flops(record);
+    for (const auto& metric : record.measured) {
+      if (kind_of(metric.name) != MetricKind::kTime) continue;
+      (void)from_iteration(record, metric.name, Seconds{1});
+      (void)to_iteration(record, metric.name, 1);
+    }
+  }
+}

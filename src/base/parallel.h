@@ -1,0 +1,36 @@
+// A loop whose rounds do not depend on each other, by several threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tandem {
+
+// work(i) for every i below n, each once; returns when all are done. What one of them throws ends
+// the loop early and is thrown here.
+template <class Work>
+void parallel_for(std::size_t n, unsigned threads, Work&& work) {
+  std::atomic<std::size_t> next = 0;
+  std::exception_ptr thrown;
+  std::mutex throwing;
+  const auto run = [&] {
+    try {
+      for (auto i = next++; i < n; i = next++) work(i);
+    } catch (...) {
+      next = n;
+      const std::scoped_lock lock(throwing);
+      if (!thrown) thrown = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  for (unsigned t = 1; t < threads && t < n; ++t) others.emplace_back(run);
+  run();
+  for (auto& thread : others) thread.join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace tandem

@@ -1,0 +1,320 @@
+// tandem explore: every strategy of a model on machines, real or imagined, in time and memory.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "report/exploration.h"
+#include "strategies/wide_grid.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using search::Case;
+using search::Exploration;
+using search::Values;
+
+struct Flags {
+  bool json = false;
+  Job job;
+  std::vector<std::string> machines;    // each may be several, with commas
+  std::vector<std::string> strategies;  // groups or texts; empty: all
+  std::vector<std::string> scales;
+  std::vector<std::string> vary;
+  std::string task = "pretrain";
+  std::size_t threads = 0;  // 0: as many as there are
+  std::size_t top = 15;
+  std::string csv, svg;  // files; empty: none
+};
+
+// A case with what it points to.
+struct Prepared {
+  Setup setup;
+  strategies::Problem problem;
+  std::vector<strategies::Setting> settings;
+
+  explicit Prepared(Setup s) : setup(std::move(s)), problem(setup.graph, setup.digits) {}
+};
+
+// "a:2,b:2,software=x" are a:2 and b:2,software=x.
+std::vector<std::string> machine_names(const std::string& text) {
+  std::vector<std::string> out;
+  for (const auto part : split(text, ',')) {
+    if (!out.empty() && part.find('=') != std::string_view::npos) {
+      out.back() += fmt::format(",{}", part);
+    } else {
+      out.emplace_back(part);
+    }
+  }
+  return out;
+}
+
+std::vector<search::Axis> axes_of(const Flags& flags) {
+  std::vector<search::Axis> out;
+  search::Axis machines{.key = "machine", .values = {}};
+  for (const auto& text : flags.machines) {
+    std::ranges::move(machine_names(text), std::back_inserter(machines.values));
+  }
+  out.push_back(machines);
+  if (!flags.scales.empty()) out.push_back({.key = "scale", .values = flags.scales});
+  for (const auto& text : flags.vary) out.push_back(search::parse_axis(text));
+  return out;
+}
+
+// "mlp" and "mlp:layers=4" with one more hyperparameter.
+std::string model_with(const std::string& model, const std::string& key, const std::string& value) {
+  const bool has_overrides =
+      !std::filesystem::is_regular_file(model) && model.find(':') != std::string::npos;
+  return fmt::format("{}{}{}={}", model, has_overrides ? "," : ":", key, value);
+}
+
+void apply(const std::string& key, const std::string& value, Job& job) {
+  if (key == "machine") {
+    job.machine_text = value;
+  } else if (key == "scale") {
+    job.scale = machine::parse_scale(value);
+  } else if (key == "batch") {
+    const auto batch = parse_int(value);
+    if (!batch || *batch < 1) {
+      throw UserError("flag", "--vary", fmt::format("batch cannot be '{}'", value),
+                      "a whole number from 1");
+    }
+    job.batch = *batch;
+  } else if (machine::is_field_path(key)) {
+    job.machine_fields.push_back({key, value});
+  } else {
+    job.model_text = model_with(job.model_text, key, value);
+  }
+}
+
+std::unique_ptr<Prepared> prepare(const Flags& flags, const Values& values) {
+  auto job = flags.job;
+  for (const auto& [key, value] : values) apply(key, value, job);
+  auto out = std::make_unique<Prepared>(resolve(job));
+  const std::vector<std::string> all = {"all"};
+  for (const auto& name : flags.strategies.empty() ? all : flags.strategies) {
+    std::ranges::move(strategies::settings_named(name, out->problem),
+                      std::back_inserter(out->settings));
+  }
+  return out;
+}
+
+lower::Phase phase_of(const std::string& task) {
+  if (task == "finetune") {
+    throw UserError("flag", "--task", "'finetune' cannot be explored yet", "pretrain or inference");
+  }
+  return task == "inference" ? lower::Phase::kInference : lower::Phase::kTraining;
+}
+
+struct Explored {
+  std::vector<std::unique_ptr<Prepared>> prepared;
+  std::vector<Case> cases;
+  Exploration result;
+
+  [[nodiscard]] bool is_complete() const {
+    return result.points.size() + result.refused.size() == result.asked;
+  }
+};
+
+// On a terminal, once it has run for a second.
+std::function<void(std::size_t, std::size_t)> progress_line() {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  const auto start = std::chrono::steady_clock::now();
+  return [start](std::size_t done, std::size_t of) {
+    if (std::chrono::steady_clock::now() - start < std::chrono::seconds(1)) return;
+    std::cerr << fmt::format("\rexploring: {} of {}   \r", done, of) << std::flush;
+  };
+}
+
+Explored explore_all(const Flags& flags) {
+  Explored out;
+  const auto phase = phase_of(flags.task);
+  std::vector<std::vector<strategies::Setting>> settings;
+  const auto axes = axes_of(flags);
+  const bool one_machine = axes[0].values.size() == 1;
+  for (auto& values : combinations(axes)) {
+    auto prepared = prepare(flags, values);
+    // What all cases share is told once, not with each.
+    if (one_machine) values.erase(values.begin());
+    const auto& setup = prepared->setup;  // stays where it is
+    out.cases.push_back({.values = std::move(values),
+                         .problem = &prepared->problem,
+                         .machine = &setup.machine,
+                         .batch = setup.batch,
+                         .optimizer = setup.options.optimizer,
+                         .precision = [&setup](auto family) { return setup.precision_of(family); },
+                         .phase = phase,
+                         .limits = memory_limits(setup.machine, setup.options)});
+    settings.push_back(prepared->settings);
+    out.prepared.push_back(std::move(prepared));
+  }
+  const Interrupt interrupt;
+  out.result =
+      explore(out.cases, settings,
+              {.threads = flags.threads > 0 ? flags.threads : std::thread::hardware_concurrency(),
+               .progress = progress_line(),
+               .stop = Interrupt::requested});
+  if (!out.is_complete()) std::cerr << "tandem: stopped early; what follows is what there is\n";
+  return out;
+}
+
+Json index_or_null(const std::optional<std::size_t>& index) {
+  return index ? Json(*index) : Json();
+}
+
+Json point_json(const Explored& explored, const search::Point& point) {
+  const auto& setup = explored.prepared[point.case_number]->setup;
+  const auto& on = explored.cases[point.case_number];
+  Json out{{"strategy", point.strategy}, {"case", point.case_number}};
+  for (const auto& [key, value] : on.values) out["values"][key] = value;
+  out["machine"] = setup.machine.name;
+  out["batch"] = setup.batch;
+  out["feasible"] = point.feasible;
+  out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
+  out.update(simulation_json(point.simulation, setup.batch));
+  out["exposed_pct"] = 100 * point.exposed_share();
+  const auto fsdp = reference(explored.result, on, point.case_number);
+  out["speedup_over_fsdp"] =
+      fsdp ? Json(point.throughput / explored.result.points[*fsdp].throughput) : Json();
+  return out;
+}
+
+Json case_json(const Explored& explored, std::size_t number) {
+  const auto& points = explored.result.points;
+  const auto& setup = explored.prepared[number]->setup;
+  const auto own = points_of(explored.result, number);
+  Json values = Json::object();
+  for (const auto& [key, value] : explored.cases[number].values) values[key] = value;
+  return {
+      {"values", values},
+      {"model", setup.model.text},
+      {"machine", setup.machine.name},
+      {"devices", setup.machine.devices()},
+      {"batch", setup.batch},
+      {"fastest", index_or_null(fastest(points, own, search::Memory::kLimited))},
+      {"fastest_without_limit", index_or_null(fastest(points, own, search::Memory::kUnlimited))},
+      {"pareto", pareto_front(points, own)}};
+}
+
+void print_as_json(const Explored& explored, const Flags& flags) {
+  const auto& result = explored.result;
+  const auto& first = explored.prepared[0]->setup;
+  Json out{{"model", flags.job.model_text},
+           {"machine", join(flags.machines, ",")},
+           {"devices", first.machine.devices()},
+           {"batch", first.batch},
+           {"dtype", name(first.dtype)},
+           {"optimizer", name(first.options.optimizer)},
+           {"task", flags.task},
+           {"stop_reason", explored.is_complete() ? "done" : "interrupted"}};
+  out["points"] = Json::array();
+  for (const auto& point : result.points) out["points"].push_back(point_json(explored, point));
+  out["pareto"] = pareto_front(result.points, all_points(result));
+  for (std::size_t c = 0; c < explored.cases.size(); ++c) {
+    out["cases"].push_back(case_json(explored, c));
+  }
+  out["refused"] = Json::array();
+  for (const auto& r : result.refused) {
+    out["refused"].push_back({{"strategy", r.strategy}, {"case", r.case_number}, {"why", r.why}});
+  }
+  print_json(out);
+}
+
+// What the model's text, the machine and the batch do not say already.
+std::string changes(const Values& values) {
+  std::string out;
+  for (const auto& [key, value] : values) {
+    if (key == "scale" ? value == "none" : !machine::is_field_path(key)) continue;
+    out += fmt::format(", {} {}", key, value);
+  }
+  return out;
+}
+
+std::string title(const Explored& explored, std::size_t number, const std::string& task) {
+  const auto& setup = explored.prepared[number]->setup;
+  return fmt::format("{} on {} ({}), batch {}, {}{}", setup.model.text, setup.machine.name,
+                     counted(setup.machine.devices(), "device"), setup.batch, task,
+                     changes(explored.cases[number].values));
+}
+
+void print_tables(const Explored& explored, const Flags& flags) {
+  const auto& result = explored.result;
+  for (std::size_t c = 0; c < explored.cases.size(); ++c) {
+    std::cout << (c > 0 ? "\n" : "") << title(explored, c, flags.task) << "\n\n"
+              << report::exploration_table(result, explored.cases[c], c, flags.top);
+  }
+  std::cout << fmt::format("\n{}, {} on a Pareto front; {} cannot be made\n",
+                           counted(static_cast<std::int64_t>(result.points.size()), "point"),
+                           pareto_front(result.points, all_points(result)).size(),
+                           result.refused.size());
+}
+
+void run(const Flags& flags) {
+  const auto explored = explore_all(flags);
+  if (explored.result.points.empty() && explored.is_complete()) {
+    const auto& refused = explored.result.refused;
+    throw UserError("strategy", refused.empty() ? "" : refused[0].strategy,
+                    refused.empty() ? "there is nothing to explore" : refused[0].why);
+  }
+  if (!flags.csv.empty()) {
+    write_file(flags.csv, report::exploration_csv(explored.result, explored.cases));
+  }
+  if (!flags.svg.empty()) {
+    write_file(flags.svg, report::exploration_svg(explored.result, explored.cases,
+                                                  title(explored, 0, flags.task)));
+  }
+  if (flags.json) {
+    print_as_json(explored, flags);
+  } else {
+    print_tables(explored, flags);
+  }
+}
+
+}  // namespace
+
+void add_explore(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<Flags>();
+  auto* command =
+      add_command(app, "explore", "every strategy of a model, in time and memory",
+                  "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);
+  flags->job.add_flags(*command);
+  flags->job.add_search_flags(*command);
+  for (const char* other : {"--machine", "--stale-weights", "--dims"}) {
+    command->remove_option(command->get_option(other));
+  }
+  const auto several = [&](const char* name, std::vector<std::string>& into, const char* doc) {
+    return command->add_option(name, into, doc)->allow_extra_args(false);
+  };
+  several("--machine", flags->machines, "NAME:SIZE or a machine file; several: A,B or again")
+      ->required();
+  several(
+      "--strategy", flags->strategies,
+      "all, baselines, memory_saving, pipelines, madmax_grid, or one; may stand again; default: "
+      "all");
+  several("--scale", flags->scales,
+          "rates multiplied, like compute=10,inter=10; `none` for the machine as it is; each is a "
+          "case (docs/explore.md)");
+  several("--vary", flags->vary,
+          "KEY=A,B,...: batch, a hyperparameter, or a field of the machine file such as "
+          "device.bandwidth or level.node.latency");
+  command->add_option("--task", flags->task, "what is run")
+      ->check(CLI::IsMember({"pretrain", "finetune", "inference"}))
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "default: all")->check(kPositive);
+  command->add_option("--top", flags->top, "lines of each table")
+      ->check(kPositive)
+      ->capture_default_str();
+  command->add_option("--csv", flags->csv, "write the points to this file");
+  command->add_option("--svg", flags->svg, "plot memory against throughput in this file");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,17 @@
+// Ctrl-C asks a long command to stop early and print what there is; a second one ends it at once.
+#pragma once
+
+namespace tandem::cli {
+
+// While one exists. At most one at a time.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  static bool requested();
+};
+
+}  // namespace tandem::cli

@@ -1,0 +1,149 @@
+// tandem validate: predictions against published measurements.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "report/validation.h"
+#include "validate/fit.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using validate::Record;
+
+struct Flags {
+  bool json = false;
+  bool markdown = false;
+  std::string file;
+  std::string group;  // empty: all
+  std::size_t limit = 0;
+  unsigned threads = 0;
+  bool fit = false;
+  std::string parameters;  // empty: all
+  std::string leave_out;
+  std::size_t fit_records = 120;
+};
+
+std::vector<Record> selected(const Flags& flags) {
+  auto records = validate::parse_records(read_file(flags.file), flags.file);
+  if (!flags.group.empty()) {
+    std::vector<std::string> groups;
+    for (const auto& r : records) groups.push_back(r.group);
+    if (std::ranges::find(groups, flags.group) == groups.end()) {
+      const auto near = nearest(flags.group, groups);
+      throw UserError("flag", "--group", fmt::format("there is no group '{}'", flags.group),
+                      near.empty() ? "" : "did you mean '" + near + "'?");
+    }
+    std::erase_if(records, [&](const Record& r) { return r.group != flags.group; });
+  }
+  if (flags.limit > 0 && records.size() > flags.limit) records.resize(flags.limit);
+  return records;
+}
+
+// Lines on standard error, once it has run for a second: overwritten on a terminal, else one every
+// ten seconds.
+class Progress {
+ public:
+  void say(const std::string& what) {
+    const auto now = Clock::now();
+    if (now - last_ < (terminal_ ? std::chrono::seconds(1) : std::chrono::seconds(10))) return;
+    last_ = now;
+    std::cerr << fmt::format("{}{}{}", terminal_ ? "\r" : "", what, terminal_ ? "  \r" : "\n")
+              << std::flush;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  Clock::time_point last_ = Clock::now();
+};
+
+using Fits = std::map<validate::Stack, validate::StackFit>;
+
+Json sections_json(const Fits& fits) {
+  auto out = Json::array();
+  for (const auto& [stack, fit] : fits) {
+    Json numbers;
+    for (const auto& n : fit.numbers) numbers[std::string(n.parameter->name)] = n.value;
+    out.push_back({{"machine", stack.family},
+                   {"software", stack.software},
+                   {"records", fit.n},
+                   {"numbers", numbers}});
+  }
+  return out;
+}
+
+void print(const validate::Report& report, const Fits& fits, const Flags& flags) {
+  if (flags.json) {
+    auto json = report::validation_json(report);
+    if (flags.fit) json["software"] = sections_json(fits);
+    return print_json(json);
+  }
+  for (const auto& [stack, fit] : fits) {
+    if (fit.n > 0) std::cout << validate::section_text(stack, fit) << "\n";
+  }
+  std::cout << (flags.markdown ? report::validation_markdown(report)
+                               : report::validation_text(report));
+}
+
+void run(const Flags& flags) {
+  const auto records = selected(flags);
+  const auto threads =
+      flags.threads > 0 ? flags.threads : std::max(1U, std::thread::hardware_concurrency());
+  validate::RunOptions options;
+  options.threads = threads;
+  Progress progress;
+  options.progress = [&](std::size_t done, std::size_t all) {
+    progress.say(fmt::format("{} of {} records", done, all));
+  };
+  Fits fits;
+  if (flags.fit) {
+    fits = validate::fit(
+        records, {.parameters = validate::parameters_named(flags.parameters),
+                  .most = flags.fit_records,
+                  .threads = threads,
+                  .leave_one_out = !flags.leave_out.empty(),
+                  .progress = [&](const std::string& what) { progress.say("fitting " + what); }});
+    options.predictor = validate::fitted_predictor(fits);
+  }
+  print(validate::validate(records, options), fits, flags);
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(app, "validate", "Hold predictions against published measurements.",
+                              "validate tests/validation/published.json", flags->json);
+  command->add_option("file", flags->file, "records as JSON (docs/validation-format.md)")
+      ->required();
+  command->add_option("--group", flags->group, "records of this group only");
+  command->add_option("--limit", flags->limit, "the first N records only")->check(kPositive);
+  command->add_option("--threads", flags->threads, "default: one for each core")->check(kPositive);
+  command->add_flag("--markdown", flags->markdown, "print tables for a page");
+  auto* fit = command->add_flag(
+      "--fit", flags->fit, "first fit each machine and software to its records, and print how");
+  command->add_option("--parameters", flags->parameters, "what is fitted; default: all that can be")
+      ->needs(fit);
+  command
+      ->add_option("--leave-one-out", flags->leave_out,
+                   "judge records by a fit without those of their size of model")
+      ->check(CLI::IsMember({"size"}))
+      ->needs(fit);
+  command
+      ->add_option("--fit-records", flags->fit_records,
+                   "how many of a machine and software are fitted to")
+      ->check(kPositive)
+      ->capture_default_str();
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace tandem::cli

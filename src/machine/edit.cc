@@ -1,0 +1,151 @@
+#include "machine/edit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "machine/number.h"
+
+namespace tandem::machine {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kBehindBandwidth = {"shared", "half", "by_device"};
+
+[[noreturn]] void fail(const FieldValue& field, const std::string& message,
+                       const std::string& hint) {
+  throw UserError("machine", printable(field.path), message, hint);
+}
+
+std::string line_of(std::string_view text) { return std::string(text.substr(0, text.find('#'))); }
+
+// "device thing", "level node 4", "software eager": what the lines that follow belong to.
+struct Section {
+  std::string_view kind, name;
+};
+std::optional<Section> section_of(Words line) {
+  const bool opens = (line.size() == 2 && (line[0] == "device" || line[0] == "software")) ||
+                     (line.size() == 3 && line[0] == "level");
+  return opens ? std::optional(Section{line[0], line[1]}) : std::nullopt;
+}
+
+struct Target {
+  std::string kind;
+  std::string name;  // empty: all
+  std::vector<std::string> field;
+};
+
+// A name may have dots itself, so names that exist decide where it ends.
+Target parse_path(const FieldValue& field, const std::vector<std::string>& lines) {
+  const auto dot = field.path.find('.');
+  Target out{.kind = field.path.substr(0, dot), .name = "", .field = {}};
+  std::string_view rest = std::string_view(field.path).substr(dot + 1);
+  std::vector<std::string> names;
+  for (const auto& line : lines) {
+    const auto section = section_of(words(line));
+    if (!section || section->kind != out.kind) continue;
+    names.emplace_back(section->name);
+    if (rest.starts_with(fmt::format("{}.", section->name))) out.name = section->name;
+  }
+  if (!out.name.empty()) {
+    rest.remove_prefix(out.name.size() + 1);
+  } else if (out.kind == "level") {
+    const auto wanted = rest.substr(0, rest.rfind('.'));
+    fail(field, fmt::format("the machine has no level '{}'", printable(wanted)),
+         fmt::format("level.NAME.FIELD with NAME {}", join(names, " or ")));
+  }
+  for (const auto word : split(rest, '.')) out.field.emplace_back(word);
+  if (!is_name(rest) || out.field.empty() || out.field.size() > (out.field[0] == "peak" ? 2 : 1)) {
+    fail(field, "is no field of a machine file",
+         "device.FIELD, device.peak.TYPE or level.NAME.FIELD, as in docs/machine-format.md");
+  }
+  return out;
+}
+
+// "1.5TB/s" -> "1.5 TB/s"; an exponent is no unit.
+std::string with_blank(std::string_view value) {
+  for (std::size_t i = 1; i < value.size(); ++i) {
+    const auto is_digit = [&](std::size_t at) {
+      return at < value.size() && std::isdigit(static_cast<unsigned char>(value[at])) != 0;
+    };
+    const bool exponent = value[i] == 'e' && (is_digit(i + 1) || is_digit(i + 2));
+    if (!is_digit(i - 1) || std::isalpha(static_cast<unsigned char>(value[i])) == 0 || exponent) {
+      continue;
+    }
+    return fmt::format("{} {}", value.substr(0, i), value.substr(i));
+  }
+  return std::string(value);
+}
+
+std::string new_line(const Target& target, Words old, const std::string& value) {
+  auto out = fmt::format("  {} {}", join(target.field, " "), with_blank(value));
+  if (target.field[0] != "bandwidth") return out;
+  for (const auto word : old) {
+    if (std::ranges::find(kBehindBandwidth, word) != kBehindBandwidth.end()) {
+      out += fmt::format(" {}", word);
+    }
+  }
+  return out;
+}
+
+bool begins_with(Words line, const std::vector<std::string>& field) {
+  return line.size() >= field.size() && std::equal(field.begin(), field.end(), line.begin());
+}
+
+// The lines with the field of the target's sections replaced; it must have found a section.
+std::vector<std::string> replaced(const std::vector<std::string>& lines, const Target& target,
+                                  const std::string& value) {
+  std::vector<std::string> out;
+  bool inside = false;
+  bool written = false;
+  const auto leave = [&] {
+    if (inside && !written) out.push_back(new_line(target, {}, value));
+    inside = written = false;
+  };
+  for (const auto& line : lines) {
+    const auto all = words(line);
+    if (const auto section = section_of(all)) {
+      leave();
+      inside =
+          section->kind == target.kind && (target.name.empty() || section->name == target.name);
+      if (inside && target.kind == "level" && target.field[0] == "count") {
+        out.push_back(fmt::format("level {} {}", section->name, value));
+        written = true;
+        continue;
+      }
+    } else if (inside && begins_with(all, target.field)) {
+      out.push_back(written ? "" : new_line(target, all, value));
+      written = true;
+      continue;
+    }
+    out.push_back(line);
+  }
+  leave();
+  return out;
+}
+
+}  // namespace
+
+bool is_field_path(std::string_view key) {
+  return key.starts_with("device.") || key.starts_with("level.");
+}
+
+std::string with_field(std::string_view text, const FieldValue& field) {
+  if (field.value.find_first_of("\n#") != std::string::npos) {
+    fail(field, fmt::format("cannot be '{}'", printable(field.value)), "a value on one line");
+  }
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    lines.push_back(line_of(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return join(replaced(lines, parse_path(field, lines), field.value), "\n") + "\n";
+}
+
+}  // namespace tandem::machine

@@ -1,0 +1,128 @@
+#include "machine/edit.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tandem::machine {
+namespace {
+
+constexpr std::string_view kFile = R"(machine toy
+device A.1
+  memory 16 GB      # a comment
+  bandwidth 900 GB/s
+  peak fp32 10 TFLOP/s
+  peak bf16 20 TFLOP/s
+device B
+  memory 32 GB
+  bandwidth 800 GB/s
+  peak fp32 15 TFLOP/s
+level node 4
+  bandwidth 24 GB/s shared half
+  utilization 0.3 at 64 KiB
+  utilization 0.9 at 4 MiB
+  latency 2 us
+  group first A.1 2
+  group second B 2
+level slot 2
+  bandwidth 100 GB/s
+  latency 1 us
+)";
+
+Machine edited(const std::string& path, const std::string& value) {
+  return parse_machine(with_field(kFile, {path, value}), "toy.machine");
+}
+
+std::string error_of(const std::string& path, const std::string& value = "1") {
+  try {
+    edited(path, value);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Edit, FieldsOfDevices) {
+  const auto all = edited("device.bandwidth", "1 TB/s");
+  EXPECT_EQ(all.groups[0].device.bandwidth.value, 1e12);
+  EXPECT_EQ(all.groups[1].device.bandwidth.value, 1e12);
+  const auto one = edited("device.A.1.bandwidth", "1 TB/s");
+  EXPECT_EQ(one.groups[0].device.bandwidth.value, 1e12);
+  EXPECT_EQ(one.groups[1].device.bandwidth.value, 800e9);
+  const auto peak = edited("device.A.1.peak.bf16", "40 TFLOP/s");
+  EXPECT_EQ(peak.groups[0].device.peak.at(DType::kBf16).value, 40e12);
+  EXPECT_EQ(peak.groups[0].device.peak.at(DType::kFp32).value, 10e12);
+}
+
+// What a file leaves out has a line of its own then.
+TEST(Edit, FieldsThatWereNotThere) {
+  EXPECT_DOUBLE_EQ(edited("device.launch", "5 us").groups[1].device.launch.value, 5e-6);
+  EXPECT_EQ(edited("level.slot.utilization", "0.5").levels[1].utilization.at(Bytes{}), 0.5);
+  EXPECT_EQ(edited("level.slot.topology", "ring").levels[1].topology, "ring");
+}
+
+TEST(Edit, FieldsOfLevels) {
+  const auto m = edited("level.node.bandwidth", "48 GB/s");
+  EXPECT_EQ(m.levels[0].bandwidth.value, 48e9);
+  EXPECT_TRUE(m.levels[0].shared && m.levels[0].half_duplex);
+  EXPECT_EQ(m.levels[1].bandwidth.value, 100e9);
+  EXPECT_EQ(edited("level.slot.count", "4").devices(), 16);
+  // One number stands for the lines of all sizes.
+  EXPECT_EQ(edited("level.node.utilization", "0.5").levels[0].utilization, Utilization(0.5));
+}
+
+TEST(Edit, TheBlankBeforeAUnitMayBeLeftOut) {
+  EXPECT_EQ(edited("device.B.bandwidth", "1.5TB/s").groups[1].device.bandwidth.value, 1.5e12);
+  EXPECT_EQ(edited("device.B.memory", "1e2GB").groups[1].device.memory.value, 100e9);
+  EXPECT_DOUBLE_EQ(edited("level.slot.latency", "3us").levels[1].latency.value, 3e-6);
+}
+
+TEST(Edit, Errors) {
+  EXPECT_EQ(error_of("level.rack.latency"),
+            "level.rack.latency: the machine has no level 'rack' (level.NAME.FIELD with NAME node "
+            "or slot)");
+  EXPECT_EQ(error_of("device."),
+            "device.: is no field of a machine file (device.FIELD, device.peak.TYPE or "
+            "level.NAME.FIELD, as in docs/machine-format.md)");
+  EXPECT_EQ(error_of("device.C.memory"),
+            "device.C.memory: is no field of a machine file (device.FIELD, device.peak.TYPE or "
+            "level.NAME.FIELD, as in docs/machine-format.md)");
+  EXPECT_EQ(error_of("device.speed"),
+            "toy.machine:7: device A.1: unknown field 'speed' (expected one of: memory, reserve, "
+            "bandwidth, memory_utilization, compute_utilization, launch, peak)");
+  EXPECT_EQ(error_of("device.memory", "16"),
+            "toy.machine:3: memory 16: expected an amount like '16 GB' (units: B, KB, MB, GB, TB, "
+            "KiB, MiB, GiB)");
+  EXPECT_EQ(error_of("device.memory", "-1GB"),
+            "toy.machine:3: memory -1 GB: must be greater than 0");
+  EXPECT_EQ(error_of("device.memory", "1 GB\nreserve 0 B"),
+            "device.memory: cannot be '1 GB?reserve 0 B' (a value on one line)");
+}
+
+// Lines of software are no sections of their own, and come after what a device says.
+TEST(Edit, FieldsBesideSoftware) {
+  const auto text =
+      std::string(kFile) + "software eager\n  level node bandwidth 12 GB/s\n  launch 3 us\n";
+  const auto with = [&](const std::string& path, const std::string& value) {
+    return parse_machine(with_field(text, {path, value}), "toy.machine", 0, "eager");
+  };
+  EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[1].bandwidth.value, 50e9);
+  EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[0].bandwidth.value, 12e9);
+  EXPECT_DOUBLE_EQ(with("device.launch", "9 us").groups[0].device.launch.value, 3e-6);
+}
+
+TEST(Edit, LoadedMachinesSayWhatWasChanged) {
+  const auto m = load_machine("dgx_a100:2", {{"device.memory", "40GB"}, {"level.gpu.count", "4"}});
+  EXPECT_EQ(m.device.memory.value, 40e9);
+  EXPECT_EQ(m.devices(), 8);
+  EXPECT_EQ(hash_of(load_machine("dgx_a100:2", {})), hash_of(load_machine("dgx_a100:2")));
+  try {
+    load_machine("dgx_a100:2", {{"device.launch", "5"}});
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_EQ(std::string(e.where).substr(0, 46), "machines/dgx_a100.machine, device.launch=5:22");
+  }
+}
+
+}  // namespace
+}  // namespace tandem::machine

@@ -1,0 +1,225 @@
+#include "report/validation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::report {
+
+namespace {
+
+using nlohmann::ordered_json;
+using validate::Answer;
+using validate::GroupReport;
+using validate::Report;
+using validate::Row;
+
+std::string_view name(Answer answer) {
+  switch (answer) {
+    case Answer::kFits:
+      return "fits";
+    case Answer::kMargin:
+      return "margin";
+    case Answer::kDoesNotFit:
+      return "does not fit";
+  }
+  return "";
+}
+
+template <class Value>
+ordered_json or_null(const std::optional<Value>& value) {
+  if (!value) return nullptr;
+  return *value;
+}
+
+ordered_json interval_json(const validate::Interval& i) { return {i.low, i.high}; }
+
+ordered_json row_json(const Row& row) {
+  ordered_json out = {{"id", row.id}, {"group", row.group}, {"metric", row.metric}};
+  const auto number = [&](const std::optional<double>& value) -> ordered_json {
+    if (!value) return nullptr;
+    if (row.metric == "oom") return *value > 0;
+    return *value;
+  };
+  out["measured"] = number(row.measured);
+  out["predicted"] = number(row.predicted);
+  out["error"] = or_null(row.error);
+  if (row.answer) out["answer"] = name(*row.answer);
+  if (!row.skipped.empty()) out["skipped"] = row.skipped;
+  return out;
+}
+
+ordered_json group_json(const GroupReport& g) {
+  ordered_json out = {{"n", g.n}, {"skipped", g.skipped}};
+  const bool any = g.n > 0;
+  out["mape"] = any ? ordered_json(g.mape) : nullptr;
+  out["mape_95"] = any ? interval_json(g.interval) : nullptr;
+  out["bias"] = any ? ordered_json(g.bias) : nullptr;
+  out["by"] = g.by;
+  out["judged"] = g.is_judged();
+  out["spearman"] = or_null(g.spearman);
+  out["regret"] = or_null(g.regret);
+  out["constant_mape"] = or_null(g.constant_mape);
+  out["best_constant_mape"] = or_null(g.best_constant_mape);
+  out["best_constant_mape_95"] =
+      g.best_constant_interval ? interval_json(*g.best_constant_interval) : nullptr;
+  out["sweeps"] = g.sweeps;
+  out["sweep_spearman"] = or_null(g.sweep_spearman);
+  out["worst_regret"] = or_null(g.worst_regret);
+  out["memory_n"] = g.memory_n;
+  out["memory_mape"] = g.memory_n > 0 ? ordered_json(g.memory_mape) : nullptr;
+  return out;
+}
+
+std::string percent(const std::optional<double>& fraction) {
+  return fraction ? fmt::format("{:.1f}", 100 * *fraction) : "-";
+}
+
+std::string decimal(const std::optional<double>& value) {
+  return value ? fmt::format("{:.2f}", *value) : "-";
+}
+
+// A table's cells; the first row is the heading.
+using Cells = std::vector<std::vector<std::string>>;
+
+Cells group_cells(const Report& report) {
+  Cells out = {{"group", "n", "skipped", "error %", "95 %", "bias %", "50 % of peak",
+                "best constant", "rank", "in sweeps", "regret %", "worst", "memory %"}};
+  for (const auto& [group, g] : report.groups) {
+    const auto if_any = [&](double value) { return g.n > 0 ? std::optional(value) : std::nullopt; };
+    out.push_back(
+        {group, fmt::format("{}{}", g.n, g.n > 0 && !g.is_judged() ? "*" : ""),
+         fmt::to_string(g.skipped), percent(if_any(g.mape)),
+         g.n > 0 ? fmt::format("{}-{}", percent(g.interval.low), percent(g.interval.high)) : "-",
+         percent(if_any(g.bias)), percent(g.constant_mape), percent(g.best_constant_mape),
+         decimal(g.spearman), decimal(g.sweep_spearman), percent(g.regret), percent(g.worst_regret),
+         g.memory_n > 0 ? percent(g.memory_mape) : "-"});
+  }
+  return out;
+}
+
+std::string aligned(const Cells& cells) {
+  std::vector<std::size_t> width(cells.front().size());
+  for (const auto& row : cells) {
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : cells) {
+    std::string line = fmt::format("{:<{}}", row[0], width[0]);
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      line += fmt::format("  {:>{}}", row[i], width[i]);
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string as_markdown(const Cells& cells) {
+  std::string out;
+  for (std::size_t r = 0; r < cells.size(); ++r) {
+    out += fmt::format("| {} |\n", fmt::join(cells[r], " | "));
+    if (r > 0) continue;
+    out += "|";
+    for (std::size_t i = 0; i < cells[0].size(); ++i) out += i == 0 ? "---|" : "--:|";
+    out += "\n";
+  }
+  return out;
+}
+
+std::string oom_text(const validate::OomReport& oom) {
+  if (oom.n == 0) return {};
+  return fmt::format(
+      "Out of memory: {} of {} runs did. Said not to fit: {} % of those, {} % of the others; {} "
+      "answers were within the margin and are left out of both (counted as missed: {} %).\n",
+      oom.ran_out, oom.n, percent(oom.recall), percent(oom.false_alarms), oom.margin,
+      percent(oom.recall_of_all));
+}
+
+std::string coverage_text(const Report& report) {
+  if (!report.coverage) return {};
+  return fmt::format(
+      "Predicted: {} % of the training steps that state what was run, {} % of all.\n",
+      percent(report.coverage), percent(report.coverage_of_all));
+}
+
+// Numbers by group and reason, the most frequent first.
+Cells skipped_cells(const Report& report) {
+  std::map<std::pair<std::string, std::string>, std::size_t> counts;
+  for (const auto& row : report.rows) {
+    if (!row.skipped.empty()) ++counts[{row.group, row.skipped}];
+  }
+  Cells out = {{"group", "numbers", "reason"}};
+  for (const auto& [key, count] : counts) {
+    out.push_back({key.first, fmt::to_string(count), key.second});
+  }
+  return out;
+}
+
+// Of records judged: those that are farthest off. Without what was measured: some sources allow no
+// copies.
+Cells worst_cells(const Report& report, std::size_t most) {
+  std::vector<const Row*> rows;
+  for (const auto& row : report.rows) {
+    if (row.error) rows.push_back(&row);
+  }
+  std::ranges::stable_sort(rows, std::greater(),
+                           [](const Row* row) { return std::abs(*row->error); });
+  if (rows.size() > most) rows.resize(most);
+  Cells out = {{"record", "group", "metric", "error %"}};
+  for (const auto* row : rows) {
+    out.push_back({row->id, row->group, row->metric, percent(row->error)});
+  }
+  return out;
+}
+
+}  // namespace
+
+ordered_json validation_json(const Report& report) {
+  ordered_json out;
+  out["records"] = ordered_json::array();
+  for (const auto& row : report.rows) out["records"].push_back(row_json(row));
+  out["groups"] = ordered_json::object();
+  for (const auto& [group, g] : report.groups) out["groups"][group] = group_json(g);
+  const auto& oom = report.oom;
+  out["oom"] = {{"n", oom.n},
+                {"recall", or_null(oom.recall)},
+                {"false_alarms", or_null(oom.false_alarms)},
+                {"margin", oom.margin},
+                {"ran_out", oom.ran_out},
+                {"recall_of_all", or_null(oom.recall_of_all)},
+                {"margin_ids", oom.margin_ids}};
+  out["coverage"] = or_null(report.coverage);
+  out["coverage_of_all"] = or_null(report.coverage_of_all);
+  out["mape"] = report.mape;
+  return out;
+}
+
+std::string validation_text(const Report& report) {
+  auto out = aligned(group_cells(report));
+  out += "\nerror: the mean of |predicted / measured - 1|; * fewer than 15 records\n\n";
+  out += oom_text(report.oom) + coverage_text(report);
+  const auto skipped = skipped_cells(report);
+  if (skipped.size() > 1) {
+    out += "\nNot predicted:\n";
+    for (std::size_t i = 1; i < skipped.size(); ++i) {
+      out += fmt::format("  {:>5}  {}: {}\n", skipped[i][1], skipped[i][0], skipped[i][2]);
+    }
+  }
+  return out;
+}
+
+std::string validation_markdown(const Report& report) {
+  constexpr std::size_t kWorst = 40;
+  auto out = fmt::format("{}\n{}\n{}", as_markdown(group_cells(report)), coverage_text(report),
+                         oom_text(report.oom));
+  if (!report.oom.margin_ids.empty()) {
+    out += fmt::format("\nWithin the margin: {}.\n", fmt::join(report.oom.margin_ids, ", "));
+  }
+  out += fmt::format("\n## Farthest off\n\n{}", as_markdown(worst_cells(report, kWorst)));
+  const auto skipped = skipped_cells(report);
+  if (skipped.size() > 1) out += fmt::format("\n## Not predicted\n\n{}", as_markdown(skipped));
+  return out;
+}
+
+}  // namespace tandem::report

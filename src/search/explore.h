@@ -1,0 +1,88 @@
+// Exploration: what every strategy of a list would take, in time and memory, on every case of a
+// sweep. Nothing is searched for; points that do not fit are kept and say so.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "search/search.h"
+#include "search/sweep.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+
+// What strategies are tried on.
+struct Case {
+  Values values;  // that tell it from the others of its sweep
+  const strategies::Problem* problem = nullptr;
+  const machine::Machine* machine = nullptr;
+  std::int64_t batch = 0;
+  plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  std::function<plan::Precision(strategies::Family)> precision = {};  // none: a default one
+  lower::Phase phase = lower::Phase::kTraining;
+  std::vector<Bytes> limits = {};  // memory_limits
+};
+
+struct Point {
+  std::size_t case_number = 0;
+  std::string strategy = {};        // its text, complete: `simulate --strategy` takes it
+  sim::Simulation simulation = {};  // without its timeline
+  double throughput = 0;            // samples a second
+  Bytes over = {};                  // most that a device needs beyond what it may use
+  bool feasible = false;
+
+  // Communication that has no compute beside it, of all communication; 0 where there is none.
+  [[nodiscard]] double exposed_share() const;
+};
+
+// A strategy that a case cannot have, and why.
+struct Refused {
+  std::size_t case_number = 0;
+  std::string strategy;
+  std::string why;
+};
+
+// The one place where a setting becomes a point.
+std::variant<Point, Refused> evaluate(const Case& on, const strategies::Setting& setting);
+
+struct Exploration {
+  std::vector<Point> points;  // by case, then in the order of its settings
+  std::vector<Refused> refused;
+  std::size_t asked = 0;  // points and refusals; more than there are where it was stopped
+};
+
+struct ExploreOptions {
+  std::size_t threads = 1;
+  std::function<void(std::size_t done, std::size_t of)> progress = {};  // called by one thread
+  std::function<bool()> stop = {};                                      // asked before every point
+};
+
+// `settings[i]` on `cases[i]`. The result does not depend on the number of threads.
+Exploration explore(const std::vector<Case>& cases,
+                    const std::vector<std::vector<strategies::Setting>>& settings,
+                    const ExploreOptions& options);
+
+// Of these, what nothing else beats in both, less memory and more throughput; equals stay together.
+// Ascending.
+std::vector<std::size_t> pareto_front(std::span<const Point> points,
+                                      std::span<const std::size_t> among);
+
+// Indices of a case's points; of those of a whole exploration.
+std::vector<std::size_t> points_of(const Exploration& exploration, std::size_t case_number);
+std::vector<std::size_t> all_points(const Exploration& exploration);
+
+// The fastest of these, whether it fits or not, or of those that fit; nothing where there is none.
+enum class Memory { kLimited, kUnlimited };
+std::optional<std::size_t> fastest(std::span<const Point> points,
+                                   std::span<const std::size_t> among, Memory memory);
+
+// What others of the case are compared with: `fsdp`, and where there are tables `madmax`, which is
+// the same but for tables that are split. Nothing where it was not explored.
+std::optional<std::size_t> reference(const Exploration& exploration, const Case& on,
+                                     std::size_t case_number);
+
+}  // namespace tandem::search

@@ -1,0 +1,237 @@
+#include "search/explore.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "machine/scale.h"
+#include "models/model.h"
+#include "strategies/wide_grid.h"
+
+namespace tandem::search {
+namespace {
+
+// A model on a machine, and the case that they are.
+struct Situation {
+  machine::Machine machine;
+  machine::Digits digits;
+  std::int64_t batch;
+  graph::Graph model;
+  strategies::Problem problem;
+
+  Situation(std::string_view text, machine::Machine m, std::int64_t b)
+      : machine(std::move(m)),
+        digits(machine),
+        batch(b),
+        model(models::parse_model(text).build(batch, DType::kFp32)),
+        problem(model, digits) {}
+
+  [[nodiscard]] Case as_case(lower::Phase phase = lower::Phase::kTraining) const {
+    return {.values = {},
+            .problem = &problem,
+            .machine = &machine,
+            .batch = batch,
+            .phase = phase,
+            .limits = memory_limits(machine, {})};
+  }
+};
+
+constexpr std::string_view kSmall = "gpt2:layers=2,hidden=64,heads=4,ffn=128,vocab=128,seq=16";
+
+Exploration explored(const Situation& on, const std::string& strategies, std::size_t threads,
+                     lower::Phase phase = lower::Phase::kTraining) {
+  return explore({on.as_case(phase)}, {strategies::settings_named(strategies, on.problem)},
+                 {.threads = threads});
+}
+
+// ---- Points -------------------------------------------------------------------------------------
+
+// What `simulate --strategy` says of a point's text.
+TEST(Explore, PointsAreTheNamedStrategies) {
+  const Situation on(kSmall, machine::load_machine("dgx_a100:2"), 64);
+  const auto found = explored(on, "all", 1);
+  EXPECT_GT(found.points.size(), 100U);
+  EXPECT_EQ(found.points.size() + found.refused.size(), found.asked);
+  for (const auto& point : found.points) {
+    SCOPED_TRACE(point.strategy);
+    const auto named = strategies::named_strategies(point.strategy, on.model, on.digits);
+    ASSERT_EQ(named.size(), 1U);
+    const auto costed =
+        cost_choices(on.model, on.machine, named[0].name, named[0].choices, named[0].schedule,
+                     plan::Optimizer::kSgd, memory_limits(on.machine, {}));
+    EXPECT_EQ(point.simulation.iteration, costed.simulation.iteration);
+    EXPECT_EQ(point.simulation.memory, costed.simulation.memory);
+    EXPECT_EQ(point.feasible, costed.feasible);
+  }
+}
+
+TEST(Explore, TheNumberOfThreadsChangesNothing) {
+  const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
+  const auto one = explored(on, "all", 1);
+  const auto four = explored(on, "all", 4);
+  ASSERT_EQ(one.points.size(), four.points.size());
+  for (std::size_t i = 0; i < one.points.size(); ++i) {
+    EXPECT_EQ(one.points[i].strategy, four.points[i].strategy);
+    EXPECT_EQ(one.points[i].simulation.iteration, four.points[i].simulation.iteration);
+    EXPECT_EQ(one.points[i].simulation.memory, four.points[i].simulation.memory);
+  }
+}
+
+TEST(Explore, InferenceIsTheForwardPass) {
+  const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
+  const auto training = explored(on, "dp", 1).points[0];
+  const auto inference = explored(on, "dp", 1, lower::Phase::kInference).points[0];
+  EXPECT_EQ(inference.simulation.serialized.count("all_reduce"), 0U);
+  EXPECT_LT(inference.simulation.iteration.value, 0.5 * training.simulation.iteration.value);
+  EXPECT_LT(inference.simulation.memory, training.simulation.memory);
+}
+
+TEST(Explore, WhatCannotBeMadeSaysWhy) {
+  const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 12);
+  const auto found = explored(on, "baselines", 1);
+  const auto dp = std::ranges::find(found.refused, "dp", &Refused::strategy);
+  ASSERT_NE(dp, found.refused.end());
+  EXPECT_NE(dp->why.find("12"), std::string::npos) << dp->why;
+}
+
+TEST(Explore, StopsEarlyWithWhatThereIs) {
+  const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
+  std::size_t asked = 0;
+  const auto found = explore({on.as_case()}, {strategies::settings_named("all", on.problem)},
+                             {.threads = 1, .stop = [&] { return asked++ == 5; }});
+  EXPECT_EQ(found.points.size() + found.refused.size(), 5U);
+  EXPECT_GT(found.asked, 5U);
+}
+
+// Rates k times as high, latencies and launches a k-th: everything takes a k-th of the time.
+TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
+  const std::string models[] = {std::string(kSmall),
+                                "dlrm_a:tables=16,rows=1000,bottom=64-64,top=64"};
+  for (const auto& text : models) {
+    for (const char* name : {"dgx_a100:2", "dgx_v100:2", "summit:2"}) {
+      SCOPED_TRACE(text + " on " + name);
+      const auto machine = machine::load_machine(name);
+      const Situation before(text, machine, 96);
+      const Situation after(text,
+                            scaled(machine, {.compute = 8,
+                                             .bandwidth = 8,
+                                             .intra = 8,
+                                             .inter = 8,
+                                             .latency = 0.125,
+                                             .launch = 0.125}),
+                            96);
+      const auto slow = explored(before, "baselines", 1);
+      const auto fast = explored(after, "baselines", 1);
+      ASSERT_EQ(slow.points.size(), fast.points.size());
+      for (std::size_t i = 0; i < slow.points.size(); ++i) {
+        EXPECT_NEAR(slow.points[i].simulation.iteration / fast.points[i].simulation.iteration, 8,
+                    1e-9)
+            << slow.points[i].strategy;
+        EXPECT_EQ(slow.points[i].simulation.memory, fast.points[i].simulation.memory);
+      }
+    }
+  }
+}
+
+TEST(Explore, FasterHardwareIsNeverSlower) {
+  const auto machine = machine::load_machine("dgx_a100:2");
+  const auto before = explored(Situation(kSmall, machine, 64), "baselines", 1);
+  for (const char* scale : {"compute=10", "memory=10", "intra=10", "inter=10"}) {
+    const Situation on(kSmall, scaled(machine, machine::parse_scale(scale)), 64);
+    const auto after = explored(on, "baselines", 1);
+    for (std::size_t i = 0; i < before.points.size(); ++i) {
+      EXPECT_LE(after.points[i].simulation.iteration.value,
+                before.points[i].simulation.iteration.value * (1 + 1e-12))
+          << scale << " " << before.points[i].strategy;
+    }
+  }
+}
+
+// ---- The Pareto front ---------------------------------------------------------------------------
+
+std::vector<std::size_t> front_by_force(const std::vector<Point>& points) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const bool beaten = std::ranges::any_of(points, [&](const Point& p) {
+      const bool no_worse = p.simulation.memory <= points[i].simulation.memory &&
+                            p.throughput >= points[i].throughput;
+      const bool better =
+          p.simulation.memory < points[i].simulation.memory || p.throughput > points[i].throughput;
+      return no_worse && better;
+    });
+    if (!beaten) out.push_back(i);
+  }
+  return out;
+}
+
+TEST(ParetoFront, AgainstBruteForce) {
+  const auto seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<Point> points(random() % 20);
+    for (auto& point : points) {  // few values, so that some are equal
+      point.simulation.memory = Bytes{static_cast<double>(random() % 8)};
+      point.throughput = static_cast<double>(random() % 8);
+    }
+    const Exploration all{.points = points, .refused = {}};
+    EXPECT_EQ(pareto_front(points, all_points(all)), front_by_force(points));
+  }
+}
+
+TEST(ParetoFront, OfSomePointsAlone) {
+  std::vector<Point> points(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    points[i].simulation.memory = Bytes{static_cast<double>(i)};
+    points[i].throughput = 1;
+  }
+  EXPECT_EQ(pareto_front(points, std::vector<std::size_t>{2, 1}), std::vector<std::size_t>{1});
+}
+
+TEST(Fastest, WithAndWithoutTheLimit) {
+  std::vector<Point> points(3);
+  for (std::size_t i = 0; i < 3; ++i) points[i].throughput = static_cast<double>(i);
+  points[0].feasible = points[1].feasible = true;
+  const std::vector<std::size_t> all = {0, 1, 2};
+  EXPECT_EQ(fastest(points, all, Memory::kLimited), 1U);
+  EXPECT_EQ(fastest(points, all, Memory::kUnlimited), 2U);
+  points[0].feasible = points[1].feasible = false;
+  EXPECT_EQ(fastest(points, all, Memory::kLimited), std::nullopt);
+}
+
+// ---- Sweeps -------------------------------------------------------------------------------------
+
+std::string axis_error(const std::string& text) {
+  try {
+    parse_axis(text);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Sweep, Combinations) {
+  std::string out;
+  for (const auto& values : combinations({parse_axis("seq=1,2"), parse_axis(" batch = 3, 4")})) {
+    out += to_text(values) + "; ";
+  }
+  EXPECT_EQ(out, "seq=1, batch=3; seq=1, batch=4; seq=2, batch=3; seq=2, batch=4; ");
+  EXPECT_EQ(combinations({}).size(), 1U);
+}
+
+TEST(Sweep, Errors) {
+  for (const std::string text : {"", "seq", "seq=", "=2", "seq=1,,2"}) {
+    EXPECT_EQ(axis_error(text),
+              "--vary: '" + text + "' is not KEY=VALUE,... (write it like seq=2048,4096)");
+  }
+  EXPECT_THROW(combinations({parse_axis("seq=1"), parse_axis("seq=2")}), UserError);
+  std::string many = "a=0";
+  for (int i = 1; i < 101; ++i) many += "," + std::to_string(i);
+  auto other = parse_axis(many);
+  other.key = "b";
+  EXPECT_THROW(combinations({parse_axis(many), other}), UserError);
+}
+
+}  // namespace
+}  // namespace tandem::search

@@ -1,0 +1,53 @@
+#include "validate/curve.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "cost/collectives.h"
+
+namespace tandem::validate {
+
+namespace {
+
+using machine::Step;
+
+// Words in a group's name.
+constexpr std::array<std::pair<std::string_view, Step>, 8> kWords = {{
+    {"allreduce", Step::kAllReduce},
+    {"all_reduce", Step::kAllReduce},
+    {"allgather", Step::kAllGather},
+    {"all_gather", Step::kAllGather},
+    {"reducescatter", Step::kReduceScatter},
+    {"reduce_scatter", Step::kReduceScatter},
+    {"alltoall", Step::kAllToAll},
+    {"all_to_all", Step::kAllToAll},
+}};
+
+std::optional<Step> collective_of(const Record& record) {
+  for (const auto& [word, step] : kWords) {
+    if (record.group.find(word) != std::string::npos) return step;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<std::vector<Seconds>, Skipped> curve_times(const Record& record,
+                                                        const std::vector<CurvePoint>& points) {
+  if (record.kind != "collective") return Skipped{"a curve that is not predicted"};
+  const auto step = collective_of(record);
+  if (!step) return not_stated("which collective");
+  const auto machine = machine_of(record.system);
+  if (const auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
+  const auto& m = std::get<machine::Machine>(machine);
+  const machine::Digits digits(m);
+  std::vector<Seconds> out;
+  out.reserve(points.size());
+  for (const auto& point : points) {
+    out.push_back(cost::collective_time(m, digits, *step, digits.all(), point.size));
+  }
+  return out;
+}
+
+}  // namespace tandem::validate

@@ -1,0 +1,215 @@
+#include "validate/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "validate/least_squares.h"
+
+namespace tandem::validate {
+
+namespace {
+
+using machine::Machine;
+
+// A record that can be fitted to.
+struct Sample {
+  std::string size;  // of the model
+  Machine machine;
+  PreparedJob job;
+  Seconds measured;
+};
+
+// What the record is judged by, as an iteration.
+std::optional<Seconds> measured_iteration(const Record& record) {
+  std::optional<Seconds> out;
+  std::string best;
+  for (const auto& metric : record.measured) {
+    const auto* value = std::get_if<double>(&metric.value);
+    if (value == nullptr || kind_of(metric.name) != MetricKind::kTime) continue;
+    const auto time = to_iteration(record, metric.name, *value);
+    if (!std::holds_alternative<Seconds>(time)) continue;
+    if (!best.empty() && !is_better_time(metric.name, best)) continue;
+    best = metric.name;
+    out = std::get<Seconds>(time);
+  }
+  return out;
+}
+
+struct Candidate {
+  const Record* record;
+  Job job;
+  Seconds measured;
+};
+
+std::map<Stack, std::vector<Candidate>> candidates(const std::vector<Record>& records) {
+  std::map<Stack, std::vector<Candidate>> out;
+  for (const auto& record : records) {
+    if (record.kind == "hardware" || record.kind == "reference_prediction") continue;
+    const auto time = measured_iteration(record);
+    auto job = job_of(record);
+    if (!time || !std::holds_alternative<Job>(job)) continue;
+    auto& j = std::get<Job>(job);
+    const auto stack = stack_of(j);
+    if (stack.software.empty()) continue;
+    out[stack].push_back({&record, std::move(j), *time});
+  }
+  return out;
+}
+
+template <class T>
+std::vector<T> evenly_spaced(std::vector<T> all, std::size_t most) {
+  if (all.size() <= most) return all;
+  std::vector<T> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(std::move(all[i * all.size() / most]));
+  return out;
+}
+
+std::vector<Sample> samples_of(std::vector<Candidate> all, const FitOptions& options) {
+  auto chosen = evenly_spaced(std::move(all), options.most);
+  std::vector<std::optional<Sample>> made(chosen.size());
+  parallel_for(chosen.size(), options.threads, [&](std::size_t i) {
+    auto& c = chosen[i];
+    auto prepared = PreparedJob::make(c.job);
+    if (auto* job = std::get_if<PreparedJob>(&prepared)) {
+      made[i] = Sample{c.job.size, c.job.machine, std::move(*job), c.measured};
+    }
+  });
+  std::vector<Sample> out;
+  for (auto& sample : made) {
+    if (sample) out.push_back(std::move(*sample));
+  }
+  return out;
+}
+
+// Fits the numbers that any of the samples' machines has.
+class StackFitter {
+ public:
+  StackFitter(const std::vector<Sample>& samples, const FitOptions& options)
+      : samples_(samples), options_(options) {
+    for (const auto* p : options.parameters) {
+      for (const auto& sample : samples) {
+        const auto value = value_of(*p, sample.machine);
+        if (!value) continue;
+        start_.push_back({p, std::clamp(*value, p->low, p->high)});
+        break;
+      }
+    }
+  }
+
+  [[nodiscard]] const FittedNumbers& start() const { return start_; }
+
+  // To the samples of other models than this one, from these numbers.
+  [[nodiscard]] FittedNumbers fit(const FittedNumbers& from, const std::string& without,
+                                  int iterations) const {
+    std::vector<const Sample*> used;
+    for (const auto& sample : samples_) {
+      if (sample.size != without) used.push_back(&sample);
+    }
+    if (used.empty()) return from;
+    LeastSquares problem;
+    problem.iterations = iterations;
+    problem.residuals = [&](const std::vector<double>& x) { return residuals(used, x); };
+    std::vector<double> x;
+    for (const auto& number : from) {
+      problem.bounds.push_back({std::log(number.parameter->low), std::log(number.parameter->high)});
+      x.push_back(std::clamp(std::log(number.value), problem.bounds.back().low,
+                             problem.bounds.back().high));
+    }
+    return numbers(minimize(problem, std::move(x)));
+  }
+
+ private:
+  [[nodiscard]] FittedNumbers numbers(const std::vector<double>& x) const {
+    auto out = start_;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].value = std::exp(x[i]);
+    return out;
+  }
+
+  // Of the logarithms; and each number holds on to where it started, so that one that nothing
+  // depends on stays.
+  [[nodiscard]] std::vector<double> residuals(const std::vector<const Sample*>& used,
+                                              const std::vector<double>& x) const {
+    const auto now = numbers(x);
+    std::vector<double> out(used.size());
+    parallel_for(used.size(), options_.threads, [&](std::size_t i) {
+      const auto time = used[i]->job.on(with_numbers(used[i]->machine, now)).iteration;
+      out[i] = std::log(time / used[i]->measured);
+    });
+    const auto hold = kHold * std::sqrt(static_cast<double>(used.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      out.push_back(hold * (x[i] - std::log(start_[i].value)));
+    }
+    return out;
+  }
+
+  static constexpr double kHold = 0.002;
+  const std::vector<Sample>& samples_;
+  const FitOptions& options_;
+  FittedNumbers start_;
+};
+
+StackFit fit_stack(const Stack& stack, std::vector<Candidate> all, const FitOptions& options) {
+  const auto say = [&](const std::string& what) {
+    if (options.progress) {
+      options.progress(fmt::format("{} with {}: {}", stack.family, stack.software, what));
+    }
+  };
+  const auto samples = samples_of(std::move(all), options);
+  StackFit out;
+  out.n = samples.size();
+  if (samples.empty()) return out;
+  const StackFitter fitter(samples, options);
+  say(fmt::format("{} records", samples.size()));
+  out.numbers = fitter.fit(fitter.start(), "", options.iterations);
+  if (!options.leave_one_out) return out;
+  for (const auto& sample : samples) {
+    if (out.without.contains(sample.size)) continue;
+    say(fmt::format("without {}", sample.size));
+    out.without[sample.size] = fitter.fit(out.numbers, sample.size, options.iterations);
+  }
+  return out;
+}
+
+}  // namespace
+
+Stack stack_of(const Job& job) {
+  return {job.machine.name.substr(0, job.machine.name.find(':')), job.software};
+}
+
+Machine with_numbers(Machine machine, const FittedNumbers& numbers) {
+  for (const auto& n : numbers) set_value(*n.parameter, n.value, machine);
+  return machine;
+}
+
+std::map<Stack, StackFit> fit(const std::vector<Record>& records, const FitOptions& options) {
+  std::map<Stack, StackFit> out;
+  for (auto& [stack, all] : candidates(records)) {
+    out[stack] = fit_stack(stack, std::move(all), options);
+  }
+  return out;
+}
+
+Predictor fitted_predictor(const std::map<Stack, StackFit>& fits) {
+  return [fits](const Job& job) -> std::variant<Prediction, Skipped> {
+    const auto at = fits.find(stack_of(job));
+    if (at == fits.end() || at->second.n == 0) return predict(job);
+    const auto& [n, numbers, without] = at->second;
+    const auto own = without.find(job.size);
+    auto fitted = job;
+    fitted.machine = with_numbers(job.machine, own == without.end() ? numbers : own->second);
+    return predict(fitted);
+  };
+}
+
+std::string section_text(const Stack& stack, const StackFit& fit) {
+  auto out = fmt::format("# for machines/{}.machine\nsoftware {}\n", stack.family, stack.software);
+  for (const auto& n : fit.numbers) {
+    out += fmt::format("  {:<34} # fitted to {} records\n", line_of(*n.parameter, n.value), fit.n);
+  }
+  return out;
+}
+
+}  // namespace tandem::validate

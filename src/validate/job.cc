@@ -1,0 +1,268 @@
+#include "validate/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tandem::validate {
+
+namespace {
+
+using machine::Machine;
+using strategies::Family;
+using strategies::Setting;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// A source that contains the first word ran the second.
+constexpr std::array<std::array<std::string_view, 2>, 7> kSoftware = {{
+    {"vTrain", "megatron-deepspeed"},
+    {"llm-foundry", "llm-foundry"},
+    {"Aleph-Alpha", "aleph-alpha"},
+    {"torchtitan", "torchtitan"},
+    {"Megatron", "megatron"},
+    {"SC21", "megatron"},
+    {"2205.05198", "megatron"},
+}};
+
+std::string software_of(const Record& record) {
+  for (const auto& [word, software] : kSoftware) {
+    if (contains(record.source, word)) return std::string(software);
+  }
+  return {};
+}
+
+// Attention in one kernel, or scores, softmax and mix apart. Where it is not stated, Megatron's is
+// plain and that of software since 2023 fused.
+std::string attention_of(const Record& record, const std::string& software) {
+  const auto& kernel = record.options.attention;
+  if (contains(kernel, "flash") || contains(kernel, "sdpa") || contains(kernel, "xformers")) {
+    return "fused";
+  }
+  if (!kernel.empty()) return "plain";
+  if (software.starts_with("megatron")) return "plain";
+  return record.model.type == "gpt" || record.model.type == "bert" ? "plain" : "fused";
+}
+
+std::variant<DType, Skipped> dtype_of(const Record& record) {
+  const auto& text = record.options.dtype;
+  if (contains(text, "fp8") || contains(text, "float8")) {
+    return Skipped{fmt::format("the element type {} is not modelled", text)};
+  }
+  if (contains(text, "bf16")) return DType::kBf16;
+  if (contains(text, "fp16")) return DType::kFp16;
+  if (contains(text, "fp32") || contains(text, "tf32")) return DType::kFp32;
+  if (!text.empty()) return Skipped{fmt::format("the element type '{}' is not known", text)};
+  // Networks of such sizes train in 16 bits.
+  return contains(record.system.gpu, "V100") ? DType::kFp16 : DType::kBf16;
+}
+
+// "none", "selective" or "full".
+std::string recompute_of(const Record& record) {
+  const auto& text = record.options.recompute;
+  if (recomputes_all(record)) return "full";
+  // "selective op", "partial (own backward)"
+  if (text.empty() || text == "none" || text == "false") return "none";
+  return "selective";
+}
+
+// What one network costs is bounded, whatever a file says.
+constexpr std::int64_t kMostLayers = 1000;
+constexpr std::int64_t kMostMicroBatches = 1 << 14;
+
+std::variant<std::string, Skipped> model_of(const Record& record, const std::string& software) {
+  const auto& m = record.model;
+  if (m.type == "resnet") return fmt::format("resnet50:image={}", m.image.value_or(224));
+  if (m.type == "bert" && m.layers && m.hidden && m.heads && m.ffn && m.vocab && m.seq_len) {
+    return fmt::format("bert_large:layers={},hidden={},heads={},ffn={},vocab={},seq={}", *m.layers,
+                       *m.hidden, *m.heads, *m.ffn, *m.vocab, *m.seq_len);
+  }
+  if (!is_decoder(m)) {
+    if (m.type.empty()) return not_stated("the type of model");
+    if (!m.layers || !m.hidden) return not_stated("a size of the model");
+    return Skipped{fmt::format("models of type {} are not modelled", m.type)};
+  }
+  const auto sizes = decoder_sizes(m);
+  if (const auto* skipped = std::get_if<Skipped>(&sizes)) return *skipped;
+  const auto& s = std::get<Sizes>(sizes);
+  if (s.layers > kMostLayers) return Skipped{fmt::format("{} layers are too many", s.layers)};
+  // Megatron's networks have dropout.
+  const bool drops = m.type == "gpt" && software.starts_with("megatron");
+  return fmt::format(
+      "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}{}",
+      s.gated ? "llama_65b" : "gpt2", s.layers, s.hidden, s.heads, s.kv_heads, s.ffn, s.vocab,
+      s.seq, attention_of(record, software), drops ? ",dropout=true" : "");
+}
+
+struct Degrees {
+  std::int64_t tp, pp, cp, dp;
+  std::int64_t zero;  // 3 for FSDP
+  [[nodiscard]] bool data_only() const { return tp * pp * cp == 1; }
+};
+
+std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t devices) {
+  const auto& p = record.parallel;
+  Degrees d{p.tp.value_or(1), p.pp.value_or(1), p.cp.value_or(1), 1,
+            p.fsdp ? 3 : p.zero.value_or(0)};
+  if (d.zero > 3) return Skipped{fmt::format("there is no ZeRO-{}", d.zero)};
+  if (p.ep.value_or(1) > 1) return Skipped{"experts over devices beside other parallelism"};
+  constexpr std::int64_t kMany = 1 << 20;
+  if (std::max({d.tp, d.pp, d.cp, p.dp.value_or(1)}) > kMany) return Skipped{"too many devices"};
+  const auto group =
+      static_cast<double>(d.tp) * static_cast<double>(d.pp) * static_cast<double>(d.cp);
+  if (group > static_cast<double>(devices) || devices % (d.tp * d.pp * d.cp) != 0) {
+    return Skipped{
+        fmt::format("tp {} x pp {} x cp {} do not divide {} GPUs", d.tp, d.pp, d.cp, devices)};
+  }
+  d.dp = devices / (d.tp * d.pp * d.cp);
+  if (p.dp.value_or(d.dp) != d.dp) {
+    return Skipped{fmt::format("tp {} x pp {} x cp {} x dp {} are not {} GPUs", d.tp, d.pp, d.cp,
+                               *p.dp, devices)};
+  }
+  return d;
+}
+
+// How many micro-batches: as stated; else one sequence at a time in a pipeline, and as many as fit
+// without one, so that every number is returned, the smallest first.
+std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& record,
+                                                               const Degrees& d,
+                                                               std::int64_t batch) {
+  const auto& b = record.batch;
+  if (batch % d.dp != 0) {
+    return Skipped{fmt::format("a batch of {} does not divide over {} replicas", batch, d.dp)};
+  }
+  const auto local = batch / d.dp;
+  auto size = b.micro_size;
+  if (!size && b.local) size = b.local;
+  if (!size && b.micro_batches && local % *b.micro_batches == 0) size = local / *b.micro_batches;
+  if (!size && d.pp > 1) size = 1;
+  if (size) {
+    if (local % *size != 0) {
+      return Skipped{
+          fmt::format("{} sequences of a replica are no whole micro-batches of {}", local, *size)};
+    }
+    if (local / *size > kMostMicroBatches) return Skipped{"too many micro-batches"};
+    return std::vector{local / *size};
+  }
+  std::vector<std::int64_t> out;
+  for (std::int64_t n = 1; n <= std::min(local, kMostMicroBatches); ++n) {
+    if (local % n == 0) out.push_back(n);
+  }
+  return out;
+}
+
+Setting setting_of(const Record& record, const Degrees& d, std::int64_t micro) {
+  const auto& p = record.parallel;
+  Setting out{.micro = micro, .recompute = recompute_of(record)};
+  if (d.data_only() && d.zero == 3) {
+    out.family = Family::kFsdp;
+    return out;
+  }
+  if (d.zero > 0) out.zero = d.zero;
+  if (d.data_only()) {
+    out.family = d.zero > 0 ? Family::kDeepspeed : Family::kDp;
+  } else {
+    out.family = Family::kMegatron;
+    out.tp = {d.tp};
+    out.dp = d.dp;
+    out.cp = d.cp;
+    out.pp = d.pp;
+    out.sp = p.sp && d.tp > 1;
+    out.interleave = d.pp > 1 ? p.vpp.value_or(1) : 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_decoder(const ModelFacts& model) {
+  return model.type == "gpt" || model.type == "mpt" || model.type == "llama";
+}
+
+bool recomputes_all(const Record& record) {
+  const auto& text = record.options.recompute;
+  // Where Megatron's own tables do not say, they did.
+  if (text.empty()) return software_of(record) == "megatron";
+  return text.starts_with("full");
+}
+
+std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& m) {
+  for (const auto& [name, value] : {std::pair{"layers", m.layers},
+                                    {"hidden", m.hidden},
+                                    {"heads", m.heads},
+                                    {"vocab", m.vocab},
+                                    {"seq_len", m.seq_len}}) {
+    if (!value) return not_stated(fmt::format("the model's {}", name));
+  }
+  constexpr std::int64_t kLargest = 1 << 24;
+  Sizes s{.layers = *m.layers,
+          .hidden = *m.hidden,
+          .heads = *m.heads,
+          .kv_heads = m.kv_heads.value_or(*m.heads),
+          .ffn = m.ffn.value_or(4 * *m.hidden),
+          .vocab = *m.vocab,
+          .seq = *m.seq_len,
+          .gated = m.type == "llama",
+          .tied = m.type != "llama"};
+  if (s.gated && !m.ffn) return not_stated("the model's ffn");
+  if (std::max({s.layers, s.hidden, s.ffn, s.vocab, s.seq}) > kLargest) {
+    return Skipped{"the model's sizes are beyond those of any network"};
+  }
+  return s;
+}
+
+std::variant<std::int64_t, Skipped> global_batch(const Record& record) {
+  const auto& b = record.batch;
+  if (b.global) return *b.global;
+  const auto replicas = [&]() -> std::int64_t {
+    if (record.parallel.dp) return *record.parallel.dp;
+    const auto group = static_cast<double>(record.parallel.tp.value_or(1)) *
+                       static_cast<double>(record.parallel.pp.value_or(1)) *
+                       static_cast<double>(record.parallel.cp.value_or(1));
+    const auto devices = static_cast<double>(record.system.n_gpus.value_or(1));
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(devices / group));
+  }();
+  // A number of tokens is rounded to what the replicas can share.
+  if (b.tokens && record.model.seq_len) {
+    const auto each =
+        *b.tokens / static_cast<double>(*record.model.seq_len) / static_cast<double>(replicas);
+    return std::max<std::int64_t>(1, std::llround(each)) * replicas;
+  }
+  if (b.local) return *b.local * replicas;
+  if (b.micro_batches && b.micro_size) return *b.micro_batches * *b.micro_size * replicas;
+  return not_stated("the global batch");
+}
+
+std::variant<Job, Skipped> job_of(const Record& record) {
+  if (!record.unreadable.empty()) return Skipped{record.unreadable};
+  Job out;
+  out.software = software_of(record);
+  auto model = model_of(record, out.software);
+  if (auto* skipped = std::get_if<Skipped>(&model)) return *skipped;
+  out.model = std::get<std::string>(std::move(model));
+  out.size = fmt::format("{} {} x {}", record.model.type, record.model.layers.value_or(0),
+                         record.model.hidden.value_or(0));
+  const auto dtype = dtype_of(record);
+  if (const auto* skipped = std::get_if<Skipped>(&dtype)) return *skipped;
+  out.dtype = std::get<DType>(dtype);
+  auto machine = machine_of(record.system, out.software);
+  if (auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
+  out.machine = std::get<Machine>(std::move(machine));
+  const auto batch = global_batch(record);
+  if (const auto* skipped = std::get_if<Skipped>(&batch)) return *skipped;
+  out.batch = std::get<std::int64_t>(batch);
+  const auto degrees = degrees_of(record, out.machine.devices());
+  if (const auto* skipped = std::get_if<Skipped>(&degrees)) return *skipped;
+  const auto micro = micro_batches(record, std::get<Degrees>(degrees), out.batch);
+  if (const auto* skipped = std::get_if<Skipped>(&micro)) return *skipped;
+  for (auto n : std::get<std::vector<std::int64_t>>(micro)) {
+    out.settings.push_back(setting_of(record, std::get<Degrees>(degrees), n));
+  }
+  return out;
+}
+
+}  // namespace tandem::validate

@@ -1,0 +1,159 @@
+// Records as jobs: networks, machines, settings, and the reasons for having none.
+#include "validate/job.h"
+
+#include <gtest/gtest.h>
+
+#include "validate/record_test_support.h"
+
+namespace tandem::validate {
+namespace {
+
+Job made(const Record& record) {
+  auto out = job_of(record);
+  EXPECT_TRUE(std::holds_alternative<Job>(out)) << std::get<Skipped>(out).reason;
+  return std::get<Job>(std::move(out));
+}
+
+std::string reason(const Record& record) {
+  const auto out = job_of(record);
+  return std::holds_alternative<Skipped>(out) ? std::get<Skipped>(out).reason : "";
+}
+
+std::string first_setting(const Record& record) { return to_text(made(record).settings.at(0)); }
+
+TEST(Jobs, OfAGpt) {
+  const auto job = made(small_gpt());
+  EXPECT_EQ(job.model,
+            "gpt2:layers=4,hidden=1024,heads=16,kv_heads=16,ffn=4096,vocab=51200,seq=1024,"
+            "attention=plain,dropout=true");
+  EXPECT_EQ(job.machine.name, "dgx_a100:1");
+  EXPECT_EQ(job.machine.devices(), 8);
+  EXPECT_EQ(job.software, "megatron");
+  EXPECT_EQ(job.batch, 32);
+  EXPECT_EQ(job.dtype, DType::kFp16);
+  ASSERT_EQ(job.settings.size(), 1U);
+  EXPECT_EQ(to_text(job.settings[0]), "megatron:tp=2,dp=2,pp=2,micro=4,recompute=full");
+}
+
+TEST(Jobs, OfOtherStrategies) {
+  auto r = small_gpt();
+  r.parallel.vpp = 2;
+  r.parallel.sp = true;
+  r.options.recompute = "selective op";
+  EXPECT_EQ(first_setting(r),
+            "megatron:tp=2,dp=2,sp,pp=2,interleave=2,micro=4,recompute=selective");
+  r = small_gpt();
+  r.parallel.zero = 1;
+  EXPECT_EQ(first_setting(r), "megatron:tp=2,dp=2,zero=1,pp=2,micro=4,recompute=full");
+  r.parallel.fsdp = true;
+  EXPECT_EQ(first_setting(r), "megatron:tp=2,dp=2,zero=3,pp=2,micro=4,recompute=full");
+  r = small_gpt();
+  r.parallel = {};
+  EXPECT_EQ(first_setting(r), "dp:micro=1,recompute=full");
+  r.parallel.zero = 2;
+  EXPECT_EQ(first_setting(r), "deepspeed:zero=2,micro=1,recompute=full");
+  r.parallel.zero = 3;
+  EXPECT_EQ(first_setting(r), "fsdp:micro=1,recompute=full");
+  r.parallel = {};
+  r.parallel.fsdp = true;
+  r.batch.micro_size.reset();
+  r.batch.micro_batches = 2;
+  EXPECT_EQ(first_setting(r), "fsdp:micro=2,recompute=full");
+}
+
+// One sequence at a time in a pipeline; without one as many as fit.
+TEST(Jobs, ChooseMicroBatches) {
+  auto r = small_gpt();
+  r.batch.micro_size.reset();
+  EXPECT_EQ(first_setting(r), "megatron:tp=2,dp=2,pp=2,micro=16,recompute=full");
+  r.parallel = {};
+  const auto job = made(r);
+  ASSERT_EQ(job.settings.size(), 3U);  // of 4 sequences: 1, 2, 4
+  EXPECT_EQ(job.settings[0].micro, 1);
+  EXPECT_EQ(job.settings[2].micro, 4);
+}
+
+TEST(Jobs, ChooseKernelsAndRecomputation) {
+  auto r = small_gpt();
+  r.model.type = "llama";
+  r.model.ffn = 2816;
+  EXPECT_TRUE(made(r).model.ends_with("attention=plain"));  // Megatron's
+  r.source = "torchtitan";
+  EXPECT_TRUE(made(r).model.starts_with("llama_65b:"));
+  EXPECT_TRUE(made(r).model.ends_with("attention=fused"));
+  r.options.attention = "torch";
+  EXPECT_TRUE(made(r).model.ends_with("attention=plain"));
+  r = small_gpt();
+  r.options.recompute = "";
+  EXPECT_TRUE(recomputes_all(r));  // as Megatron's tables did
+  r.source = "vTrain";
+  EXPECT_FALSE(recomputes_all(r));
+}
+
+TEST(Jobs, OnMachines) {
+  EXPECT_EQ(machine_family("A100-80GB-SXM"), "dgx_a100");
+  EXPECT_EQ(machine_family("a100_40gb"), "dgx_a100_40gb");
+  EXPECT_EQ(machine_family("h100_80gb"), "dgx_h100");
+  EXPECT_EQ(machine_family("H100-96GB-HBM2e(500W)"), "grand_teton");
+  EXPECT_EQ(machine_family("V100-32GB-DGX2"), "dgx2_v100");
+  EXPECT_EQ(machine_family("B200-SXM"), "dgx_b200");
+  EXPECT_FALSE(machine_family("A100-80GB-PCIe"));
+  EXPECT_FALSE(machine_family("TPUv4"));
+
+  auto r = small_gpt();
+  r.system.n_gpus = 3360;
+  r.system.inter = 12.5;
+  r.parallel.tp = 8;
+  r.parallel.pp = 35;
+  r.model.layers = 35;
+  r.batch.global = 1920;
+  const auto job = made(r);
+  EXPECT_EQ(job.machine.levels[0].count, 420);
+  EXPECT_EQ(job.machine.levels[0].bandwidth, BytesPerSecond{12.5e9});
+  EXPECT_EQ(to_text(job.settings[0]), "megatron:tp=8,dp=12,pp=35,micro=40,recompute=full");
+
+  r = small_gpt();
+  r.system.n_gpus = 5;  // of a node's 8
+  r.parallel = {};
+  r.batch.global = 5;
+  r.batch.micro_size = 1;
+  EXPECT_EQ(made(r).machine.levels[1].count, 5);
+  r.system.gpu = "V100";
+  EXPECT_EQ(reason(r), "5 of the 8 GPUs that links join in a node of dgx_v100:1");
+}
+
+TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
+  const auto with = [](auto&& change) {
+    auto r = small_gpt();
+    change(r);
+    return reason(r);
+  };
+  EXPECT_EQ(with([](Record& r) { r.model.layers.reset(); }), "the model's layers is not stated");
+  EXPECT_EQ(with([](Record& r) { r.model.type = "rwkv"; }), "models of type rwkv are not modelled");
+  EXPECT_EQ(with([](Record& r) { r.system.gpu = "TPUv4"; }),
+            "no built-in machine has the GPU 'TPUv4'");
+  EXPECT_EQ(with([](Record& r) { r.system.n_gpus.reset(); }), "the number of GPUs is not stated");
+  EXPECT_EQ(with([](Record& r) { r.system.n_gpus = 12; }), "12 GPUs are no whole nodes of 8");
+  EXPECT_EQ(with([](Record& r) { r.parallel.dp = 3; }), "tp 2 x pp 2 x cp 1 x dp 3 are not 8 GPUs");
+  EXPECT_EQ(with([](Record& r) { r.parallel.tp = 16; }),
+            "tp 16 x pp 2 x cp 1 do not divide 8 GPUs");
+  EXPECT_EQ(with([](Record& r) { r.parallel.zero = 4; }), "there is no ZeRO-4");
+  EXPECT_EQ(with([](Record& r) { r.batch = {}; }), "the global batch is not stated");
+  EXPECT_EQ(with([](Record& r) { r.batch.global = 33; }),
+            "a batch of 33 does not divide over 2 replicas");
+  EXPECT_EQ(with([](Record& r) { r.batch.micro_size = 5; }),
+            "16 sequences of a replica are no whole micro-batches of 5");
+  EXPECT_EQ(with([](Record& r) { r.options.dtype = "float8"; }),
+            "the element type float8 is not modelled");
+  EXPECT_EQ(with([](Record& r) { r.model.layers = 1'000'000; }), "1000000 layers are too many");
+}
+
+TEST(Jobs, BatchesOfTokens) {
+  auto r = small_gpt();
+  r.batch = {};
+  r.batch.tokens = 1024 * 31;  // 15.5 sequences for each of 2 replicas
+  EXPECT_EQ(std::get<std::int64_t>(global_batch(r)), 32);
+}
+
+}  // namespace
+}  // namespace tandem::validate

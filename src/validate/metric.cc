@@ -1,0 +1,187 @@
+#include "validate/metric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "cost/operator_time.h"
+#include "machine/machine.h"
+#include "validate/job.h"
+
+namespace tandem::validate {
+
+namespace {
+
+constexpr double kTera = 1e12;
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr double kSecondsPerHour = 3600;
+
+// In the order in which they are preferred.
+constexpr std::array<std::string_view, 11> kTimes = {
+    "iter_s",   "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
+    "mfu_pct",  "model_tflops_per_gpu", "hfu_pct",       "pct_peak",     "agg_pflops",
+    "gpu_hours"};
+constexpr std::array<std::string_view, 5> kMemories = {"mem_gib", "mem_alloc_gib", "param_opt_gib",
+                                                       "activation_gib", "mem_reserved_gib"};
+
+double number(std::int64_t n) { return static_cast<double>(n); }
+
+// Of one layer's matrices, and of the product with the vocabulary.
+struct Parameters {
+  double layer, head;
+};
+Parameters parameters(const Sizes& s) {
+  const auto h = number(s.hidden);
+  const auto kv = h * number(s.kv_heads) / number(s.heads);
+  const double matrices = s.gated ? 3 : 2;
+  return {2 * h * h + 2 * h * kv + matrices * h * number(s.ffn), number(s.vocab) * h};
+}
+
+// What every conversion of a decoder's operations needs.
+struct Work {
+  Sizes sizes;
+  double tokens;
+};
+std::variant<Work, Skipped> work_of(const Record& record) {
+  if (!is_decoder(record.model)) {
+    return Skipped{fmt::format("operations of a model of type '{}'", record.model.type)};
+  }
+  const auto sizes = decoder_sizes(record.model);
+  if (const auto* skipped = std::get_if<Skipped>(&sizes)) return *skipped;
+  const auto batch = global_batch(record);
+  if (const auto* skipped = std::get_if<Skipped>(&batch)) return *skipped;
+  const auto& s = std::get<Sizes>(sizes);
+  return Work{s, number(std::get<std::int64_t>(batch)) * number(s.seq)};
+}
+
+// 96 B s L h^2 (1 + s/6h + V/16Lh) with full recomputation, 72 without (arXiv:2104.04473).
+double megatron_flops(const Work& w, bool full) {
+  const auto h = number(w.sizes.hidden);
+  const auto layers = number(w.sizes.layers);
+  return (full ? 96 : 72) * w.tokens * layers * h * h *
+         (1 + number(w.sizes.seq) / (6 * h) + number(w.sizes.vocab) / (16 * layers * h));
+}
+
+// 6 a parameter and token, 12 a layer, position and channel (arXiv:2204.02311, appendix B).
+double model_flops(const Record& record, const Work& w) {
+  const auto [layer, head] = parameters(w.sizes);
+  const auto layers = number(w.sizes.layers);
+  const auto all = layers * layer + head * (w.sizes.tied ? 1 : 2);
+  const auto count = record.model.billions ? *record.model.billions * 1e9 : all;
+  return w.tokens * (6 * count + 12 * layers * number(w.sizes.hidden) * number(w.sizes.seq));
+}
+
+std::variant<double, Skipped> peak_of(const Record& record) {
+  const auto machine = machine_of(record.system);
+  if (const auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
+  return cost::peak_of(std::get<machine::Machine>(machine).device, DType::kFp16).value;
+}
+
+// The number is an amount that one iteration does over its time ...
+struct Rate {
+  double amount;
+};
+// ... or its time, times a factor.
+struct Multiple {
+  double factor;
+};
+using Conversion = std::variant<Rate, Multiple, Skipped>;
+
+// Operations of one device, over `unit`.
+Conversion operations_rate(const Record& record, std::string_view metric, double devices) {
+  const auto work = work_of(record);
+  if (const auto* skipped = std::get_if<Skipped>(&work)) return *skipped;
+  const auto& w = std::get<Work>(work);
+  const bool by_megatron =
+      metric == "tflops_per_gpu" || metric == "pct_peak" || metric == "agg_pflops";
+  double flops = by_megatron && record.model.type == "gpt"
+                     ? megatron_flops(w, recomputes_all(record))
+                     : model_flops(record, w);
+  if (metric == "hfu_pct" && recomputes_all(record)) flops *= 4.0 / 3;
+  if (metric == "agg_pflops") return Rate{flops / 1e15};
+  if (metric == "tflops_per_gpu" || metric == "model_tflops_per_gpu") {
+    return Rate{flops / devices / kTera};
+  }
+  const auto peak = peak_of(record);
+  if (const auto* skipped = std::get_if<Skipped>(&peak)) return *skipped;
+  return Rate{100 * flops / devices / std::get<double>(peak)};
+}
+
+Conversion conversion(const Record& record, std::string_view metric) {
+  if (metric == "iter_s") return Multiple{1};
+  const auto batch = global_batch(record);
+  if (const auto* skipped = std::get_if<Skipped>(&batch)) return *skipped;
+  const auto samples = number(std::get<std::int64_t>(batch));
+  if (metric == "samples_per_s") return Rate{samples};
+  if (!record.system.n_gpus) return not_stated("the number of GPUs");
+  const auto devices = number(*record.system.n_gpus);
+  const auto needs_tokens = metric.starts_with("tokens") || metric == "gpu_hours";
+  if (needs_tokens && !record.model.seq_len) return not_stated("the sequence length");
+  if (metric == "gpu_hours") {
+    for (const auto& other : record.measured) {
+      if (other.name != "train_tokens") continue;
+      if (const auto* tokens = std::get_if<double>(&other.value)) {
+        return Multiple{*tokens / (samples * number(*record.model.seq_len)) * devices /
+                        kSecondsPerHour};
+      }
+    }
+    return not_stated("the number of tokens trained on");
+  }
+  if (metric == "tokens_per_s") return Rate{samples * number(*record.model.seq_len)};
+  if (metric == "tokens_per_s_per_gpu") {
+    return Rate{samples * number(*record.model.seq_len) / devices};
+  }
+  return operations_rate(record, metric, devices);
+}
+
+}  // namespace
+
+MetricKind kind_of(std::string_view metric) {
+  if (std::ranges::find(kTimes, metric) != kTimes.end()) return MetricKind::kTime;
+  if (std::ranges::find(kMemories, metric) != kMemories.end()) return MetricKind::kMemory;
+  if (metric == "oom") return MetricKind::kOom;
+  if (metric == "points") return MetricKind::kCurve;
+  return MetricKind::kOther;
+}
+
+bool is_better_time(std::string_view a, std::string_view b) {
+  return std::ranges::find(kTimes, a) < std::ranges::find(kTimes, b);
+}
+
+std::variant<double, Skipped> from_iteration(const Record& record, std::string_view metric,
+                                             Seconds iteration) {
+  const auto c = conversion(record, metric);
+  if (const auto* skipped = std::get_if<Skipped>(&c)) return *skipped;
+  if (const auto* rate = std::get_if<Rate>(&c)) return rate->amount / iteration.value;
+  return std::get<Multiple>(c).factor * iteration.value;
+}
+
+std::variant<Seconds, Skipped> to_iteration(const Record& record, std::string_view metric,
+                                            double value) {
+  const auto c = conversion(record, metric);
+  if (const auto* skipped = std::get_if<Skipped>(&c)) return *skipped;
+  if (!(value > 0)) return Skipped{fmt::format("'{}' is not above 0", metric)};
+  if (const auto* rate = std::get_if<Rate>(&c)) return Seconds{rate->amount / value};
+  return Seconds{value / std::get<Multiple>(c).factor};
+}
+
+std::variant<double, Skipped> from_memory(std::string_view metric, const Prediction& p) {
+  if (metric == "param_opt_gib") return (p.persistent + p.gradients).value / kGiB;
+  if (metric == "activation_gib") return p.activations.value / kGiB;
+  return p.memory.value / kGiB;
+}
+
+std::variant<Flops, Skipped> hardware_flops(const Record& record) {
+  const auto work = work_of(record);
+  if (const auto* skipped = std::get_if<Skipped>(&work)) return *skipped;
+  const auto& w = std::get<Work>(work);
+  const auto [layer, head] = parameters(w.sizes);
+  const auto attention = 4 * number(w.sizes.seq) * number(w.sizes.hidden);
+  const double passes = recomputes_all(record) ? 4 : 3;
+  return Flops{w.tokens *
+               (passes * number(w.sizes.layers) * (2 * layer + attention) + 3 * 2 * head)};
+}
+
+}  // namespace tandem::validate

@@ -1,0 +1,116 @@
+#include "validate/parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "machine/device_fields.h"
+
+namespace tandem::validate {
+
+namespace {
+
+using machine::Device;
+using machine::Level;
+using machine::Machine;
+
+constexpr double kMicro = 1e-6;
+constexpr double kMilli = 1e-3;
+
+// Of devices and their software; then of levels.
+constexpr Parameter kParameters[] = {
+    {"compute_utilization", 0.2, 1},
+    {"product_setup", 4, 512},
+    {"wave_softening", 0.01, 1},
+    {"attention_utilization", 0.1, 1},
+    {"attention_backward_utilization", 0.1, 1},
+    {"memory_utilization", 0.2, 1},
+    {"launch", 0.5e-6, 20e-6, "us", kMicro},
+    {"collective", 1e-6, 200e-6, "us", kMicro},
+    {"dispatch", 1e-6, 300e-6, "us", kMicro},
+    {"dispatch_backward", 0.5e-6, 300e-6, "us", kMicro},
+    {"dispatch_collective", 1e-6, 500e-6, "us", kMicro},
+    {"micro_batch", 10e-6, 50e-3, "ms", kMilli},
+    {"step", 100e-6, 500e-3, "ms", kMilli},
+    {"interference", 0.01, 1},
+    {"level gpu utilization", 0.2, 1},
+    {"level gpu latency", 0.5e-6, 100e-6, "us", kMicro},
+    {"level node utilization", 0.1, 1},
+    {"level node latency", 1e-6, 500e-6, "us", kMicro},
+};
+
+constexpr std::string_view kOfLevel = "level ";
+
+const machine::NumberField<Device>& device_field(const Parameter& p) {
+  const auto fields = machine::device_numbers();
+  const auto at = std::ranges::find(fields, p.name, &machine::NumberField<Device>::name);
+  CHECK(at != fields.end(), std::string(p.name));
+  return *at;
+}
+
+// Nothing where the machine has no such level, or one unit of it.
+Level* level_of(const Parameter& p, Machine& machine) {
+  const auto name = words(p.name)[1];
+  const auto at = std::ranges::find(machine.levels, name, &Level::name);
+  return at == machine.levels.end() || at->count < 2 ? nullptr : &*at;
+}
+
+bool is_latency(const Parameter& p) { return p.name.ends_with("latency"); }
+
+}  // namespace
+
+std::span<const Parameter> all_parameters() { return kParameters; }
+
+std::vector<const Parameter*> parameters_named(const std::string& names) {
+  std::vector<const Parameter*> out;
+  std::vector<std::string> known;
+  for (const auto& p : kParameters) known.emplace_back(p.name);
+  for (auto name : split(names, ',')) {
+    const auto at = std::ranges::find(kParameters, name, &Parameter::name);
+    if (at == std::end(kParameters)) {
+      const auto near = nearest(name, known);
+      throw UserError(
+          "flag", "--parameters", fmt::format("there is no parameter '{}'", name),
+          near.empty() ? "there are: " + join(known, ", ") : "did you mean '" + near + "'?");
+    }
+    out.push_back(&*at);
+  }
+  if (!out.empty()) return out;
+  for (const auto& p : kParameters) out.push_back(&p);
+  return out;
+}
+
+std::optional<double> value_of(const Parameter& p, const Machine& machine) {
+  if (!p.name.starts_with(kOfLevel)) return device_field(p).in(machine.device);
+  auto copy = machine;
+  const auto* level = level_of(p, copy);
+  if (level == nullptr) return std::nullopt;
+  if (is_latency(p)) return level->latency.value;
+  if (!level->utilization.is_constant()) return std::nullopt;
+  return level->utilization.at(Bytes{});
+}
+
+void set_value(const Parameter& p, double value, Machine& machine) {
+  if (!p.name.starts_with(kOfLevel)) {
+    const auto& field = device_field(p);
+    field.at(machine.device) = value;
+    for (auto& group : machine.groups) field.at(group.device) = value;
+    return;
+  }
+  auto* level = level_of(p, machine);
+  if (level == nullptr) return;
+  if (is_latency(p)) {
+    level->latency = Seconds{value};
+  } else {
+    level->utilization = value;
+  }
+}
+
+std::string line_of(const Parameter& p, double value) {
+  return fmt::format("{} {:.3g}{}{}", p.name, value / p.in_unit, p.unit.empty() ? "" : " ", p.unit);
+}
+
+}  // namespace tandem::validate

@@ -1,0 +1,41 @@
+// What this program predicts for a job.
+#pragma once
+
+#include <memory>
+#include <variant>
+
+#include "validate/job.h"
+
+namespace tandem::validate {
+
+struct Prediction {
+  std::string strategy;  // with all its settings
+  Seconds iteration;
+  Bytes memory;       // peak of the fullest device
+  Bytes persistent;   // weights and optimizer state
+  Bytes gradients;    // at the peak
+  Bytes activations;  // at the peak
+  Bytes limit;        // what a device may use
+};
+
+// A job that can be predicted, and what of that does not depend on the machine's speed: fits ask
+// again and again. By estimate (estimate/estimate.h); where there is none the whole network is
+// lowered and simulated.
+class PreparedJob {
+ public:
+  // The first of the job's settings that fits its machine's memory, else the last.
+  static std::variant<PreparedJob, Skipped> make(const Job& job);
+
+  // The same devices and links, faster or slower.
+  [[nodiscard]] Prediction on(const machine::Machine& machine) const;
+
+ private:
+  struct Parts;
+  explicit PreparedJob(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+  std::shared_ptr<const Parts> parts_;
+};
+
+std::variant<Prediction, Skipped> predict(const Job& job);
+
+}  // namespace tandem::validate

@@ -1,0 +1,258 @@
+#include "validate/record.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem::validate {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kLargest = 1e18;  // products of a few stay finite
+
+// A value of any length, in a few characters.
+std::string shown(const ordered_json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  auto out = value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  if (out.size() > 40) out = out.substr(0, 37) + "...";
+  return out;
+}
+
+// "full?" says what the compiler of the record presumes: taken as it stands. "?" says nothing.
+std::string_view without_doubt(std::string_view text) {
+  text = trim(text);
+  while (text.ends_with('?')) text = trim(text.substr(0, text.size() - 1));
+  return text;
+}
+
+// One of a record's objects: its fields by name. The first that cannot be read is noted in the
+// record.
+class Section {
+ public:
+  Section(const ordered_json& record, const char* name, std::string& unreadable)
+      : name_(name), unreadable_(unreadable) {
+    const auto at = record.find(name);
+    if (at == record.end() || at->is_null()) return;
+    if (at->is_object()) {
+      fields_ = &*at;
+    } else {
+      note(fmt::format("'{}' is {} and must be an object", name, shown(*at)));
+    }
+  }
+
+  [[nodiscard]] std::optional<double> number(const char* key) const {
+    const auto* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    std::optional<double> out;
+    if (value->is_number()) out = value->get<double>();
+    if (value->is_string()) {
+      const auto text = without_doubt(value->get_ref<const std::string&>());
+      if (text.empty()) return std::nullopt;
+      out = parse_double(text);
+    }
+    if (out && std::isfinite(*out) && *out >= 0 && *out <= kLargest) return out;
+    note(fmt::format("'{}.{}' is {} and must be a number from 0", name_, key, shown(*value)));
+    return std::nullopt;
+  }
+
+  // From `least`; 0 says nothing where it is less.
+  [[nodiscard]] Count count(const char* key, std::int64_t least = 1) const {
+    const auto value = number(key);
+    if (!value || (*value == 0 && least > 0)) return std::nullopt;
+    if (*value == std::floor(*value) && *value <= 1e12) return static_cast<std::int64_t>(*value);
+    note(fmt::format("'{}.{}' is {} and must be a whole number", name_, key, shown(*find(key))));
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string text(const char* key) const {
+    const auto* value = find(key);
+    if (value == nullptr) return {};
+    if (value->is_string()) {
+      return std::string(without_doubt(value->get_ref<const std::string&>()));
+    }
+    if (value->is_boolean() || value->is_number()) return value->dump();
+    note(fmt::format("'{}.{}' is {} and must be text", name_, key, shown(*value)));
+    return {};
+  }
+
+  // true, 1, and any word that does not say no: "full".
+  [[nodiscard]] bool flag(const char* key) const {
+    const auto word = text(key);
+    return !word.empty() && word != "false" && word != "0" && word != "none" && word != "no" &&
+           word != "off";
+  }
+
+ private:
+  [[nodiscard]] const ordered_json* find(const char* key) const {
+    if (fields_ == nullptr) return nullptr;
+    const auto at = fields_->find(key);
+    return at == fields_->end() || at->is_null() ? nullptr : &*at;
+  }
+  void note(std::string what) const {
+    if (unreadable_.empty()) unreadable_ = std::move(what);
+  }
+
+  const char* name_;
+  std::string& unreadable_;
+  const ordered_json* fields_ = nullptr;
+};
+
+ModelFacts read_model(const Section& s) {
+  return {.type = s.text("type"),
+          .name = s.text("name"),
+          .layers = s.count("layers"),
+          .hidden = s.count("hidden"),
+          .heads = s.count("heads"),
+          .kv_heads = s.count("kv_heads"),
+          .ffn = s.count("ffn"),
+          .vocab = s.count("vocab"),
+          .seq_len = s.count("seq_len"),
+          .image = s.count("image"),
+          .billions = s.number("params_b")};
+}
+
+SystemFacts read_system(const Section& s) {
+  return {.gpu = s.text("gpu"),
+          .gpus_per_node = s.count("gpus_per_node"),
+          .n_gpus = s.count("n_gpus"),
+          .intra = s.number("intra_uni_GBps"),
+          .inter = s.number("inter_uni_GBps_per_gpu")};
+}
+
+ParallelFacts read_parallel(const Section& s) {
+  return {.tp = s.count("tp"),
+          .pp = s.count("pp"),
+          .dp = s.count("dp"),
+          .cp = s.count("cp"),
+          .ep = s.count("ep"),
+          .vpp = s.count("vpp"),
+          .zero = s.count("zero", 0),
+          .sp = s.flag("sp"),
+          .fsdp = s.flag("fsdp")};
+}
+
+BatchFacts read_batch(const Section& s) {
+  const auto either = [&](const char* a, const char* b) {
+    const auto first = s.count(a);
+    return first ? first : s.count(b);
+  };
+  return {.global = either("global_seqs", "global_samples"),
+          .local = either("local_seqs", "local_samples"),
+          .micro_size = either("micro_seqs", "micro_samples"),
+          .micro_batches = either("micro_batches", "grad_accum"),
+          .tokens = s.number("tokens")};
+}
+
+OptionFacts read_options(const Section& s) {
+  std::string attention;
+  for (const char* key : {"kernel", "attn", "attention"}) {
+    const auto word = s.text(key);
+    if (!word.empty()) attention += (attention.empty() ? "" : ", ") + word;
+  }
+  return {.dtype = s.text("dtype"), .recompute = s.text("recompute"), .attention = attention};
+}
+
+// Of the points that say both; sizes in "mib" or "bytes", times in "time_us" or "time_s".
+std::vector<CurvePoint> read_curve(const ordered_json& points) {
+  const auto amount = [](const ordered_json& point, const char* key) -> std::optional<double> {
+    const auto at = point.find(key);
+    if (at == point.end() || !at->is_number()) return std::nullopt;
+    const auto value = at->get<double>();
+    if (!(value > 0) || value > kLargest) return std::nullopt;
+    return value;
+  };
+  std::vector<CurvePoint> out;
+  for (const auto& point : points) {
+    if (!point.is_object()) continue;
+    auto size = amount(point, "bytes");
+    if (const auto mib = amount(point, "mib")) size = *mib * 1024 * 1024;
+    auto time = amount(point, "time_s");
+    if (const auto us = amount(point, "time_us")) time = *us * 1e-6;
+    if (size && time) out.push_back({Bytes{*size}, Seconds{*time}});
+  }
+  return out;
+}
+
+std::vector<Metric> read_measured(const ordered_json& record, std::string& unreadable) {
+  std::vector<Metric> out;
+  const auto at = record.find("measured");
+  if (at == record.end() || at->is_null()) return out;
+  if (!at->is_object()) {
+    if (unreadable.empty()) {
+      unreadable = fmt::format("'measured' is {} and must be an object", shown(*at));
+    }
+    return out;
+  }
+  for (const auto& [name, value] : at->items()) {
+    auto& metric = out.emplace_back(Metric{name, {}});
+    if (value.is_number() && std::abs(value.get<double>()) <= kLargest) {
+      metric.value = value.get<double>();
+    }
+    if (value.is_boolean()) metric.value = value.get<bool>();
+    if (value.is_array()) {
+      if (auto curve = read_curve(value); !curve.empty()) metric.value = std::move(curve);
+    }
+  }
+  return out;
+}
+
+// What messages call the record with this number.
+std::string required_text(const ordered_json& record, const char* key, const std::string& where) {
+  const auto at = record.find(key);
+  if (at == record.end() || at->is_null()) {
+    throw UserError("records", where, fmt::format("'{}' is missing", key));
+  }
+  if (!at->is_string() || at->get_ref<const std::string&>().empty()) {
+    throw UserError("records", where, fmt::format("'{}' is {} and must be text", key, shown(*at)));
+  }
+  return at->get<std::string>();
+}
+
+Record read_record(const ordered_json& json, const std::string& where) {
+  if (!json.is_object()) {
+    throw UserError("records", where, fmt::format("is {} and must be an object", shown(json)));
+  }
+  Record out;
+  out.id = required_text(json, "id", where);
+  const auto named = fmt::format("{} ('{}')", where, out.id);
+  out.group = required_text(json, "group", named);
+  out.kind = required_text(json, "kind", named);
+  if (const auto at = json.find("source"); at != json.end() && at->is_string()) {
+    out.source = at->get<std::string>();
+  }
+  auto& bad = out.unreadable;
+  out.model = read_model({json, "model", bad});
+  out.system = read_system({json, "system", bad});
+  out.parallel = read_parallel({json, "parallel", bad});
+  out.batch = read_batch({json, "batch", bad});
+  out.options = read_options({json, "options", bad});
+  out.measured = read_measured(json, bad);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Record> parse_records(std::string_view text, const std::string& source) {
+  const auto json = ordered_json::parse(text, nullptr, false);
+  if (json.is_discarded()) throw UserError("records", source, "is not JSON");
+  const auto list = json.is_object() ? json.find("records") : json.end();
+  if (!json.is_object() || list == json.end() || !list->is_array()) {
+    throw UserError("records", source, "has no list 'records'",
+                    "{\"records\":[{\"id\",\"group\",\"kind\",...}]}");
+  }
+  std::vector<Record> out;
+  out.reserve(list->size());
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    out.push_back(read_record((*list)[i], fmt::format("{}: record {}", source, i + 1)));
+  }
+  return out;
+}
+
+}  // namespace tandem::validate

@@ -1,0 +1,96 @@
+// What is read of records, and the wording of what is wrong with them.
+#include "validate/record.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tandem::validate {
+namespace {
+
+std::string error_of(std::string_view text) {
+  try {
+    (void)parse_records(text, "m.json");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// One record with this beside its names.
+Record record_with(const std::string& fields) {
+  return parse_records(R"({"records":[{"id":"a","group":"g","kind":"train_step",)" + fields + "}]}",
+                       "m.json")
+      .at(0);
+}
+
+TEST(Records, AreRead) {
+  const auto r = record_with(R"(
+      "source":"S","model":{"type":"gpt","layers":24,"params_b":1.7,"surprise":[1]},
+      "system":{"gpu":"A100","n_gpus":8,"inter_uni_GBps_per_gpu":12.5},
+      "parallel":{"tp":2,"sp":true,"fsdp":"full","zero":0},"batch":{"global_samples":64,"grad_accum":4},
+      "options":{"recompute":"full?","kernel":"flash","attn":"triton"},
+      "measured":{"iter_s":1.5,"oom":false,"note":"x","points":[{"mib":1,"time_us":10},{"mib":"?"}]})");
+  EXPECT_EQ(r.unreadable, "");
+  EXPECT_EQ(r.source, "S");
+  EXPECT_EQ(r.model.layers, 24);
+  EXPECT_EQ(r.model.billions, 1.7);
+  EXPECT_EQ(r.system.inter, 12.5);
+  EXPECT_EQ(r.parallel.tp, 2);
+  EXPECT_EQ(r.parallel.zero, 0);
+  EXPECT_TRUE(r.parallel.sp);
+  EXPECT_TRUE(r.parallel.fsdp);
+  EXPECT_EQ(r.batch.global, 64);
+  EXPECT_EQ(r.batch.micro_batches, 4);
+  EXPECT_EQ(r.options.recompute, "full");
+  EXPECT_EQ(r.options.attention, "flash, triton");
+  ASSERT_EQ(r.measured.size(), 4U);
+  EXPECT_EQ(std::get<double>(r.measured[0].value), 1.5);
+  EXPECT_EQ(std::get<bool>(r.measured[1].value), false);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(r.measured[2].value));
+  const auto& points = std::get<std::vector<CurvePoint>>(r.measured[3].value);
+  ASSERT_EQ(points.size(), 1U);
+  EXPECT_EQ(points[0].size, Bytes{1024 * 1024});
+  EXPECT_DOUBLE_EQ(points[0].time.value, 10e-6);
+}
+
+TEST(Records, NullAndQuestionMarksSayNothing) {
+  const auto r = record_with(
+      R"("model":{"layers":null,"hidden":"?","heads":"16?","seq_len":0,"type":"?"},"system":null)");
+  EXPECT_EQ(r.unreadable, "");
+  EXPECT_FALSE(r.model.layers || r.model.hidden || r.model.seq_len);
+  EXPECT_EQ(r.model.heads, 16);
+  EXPECT_EQ(r.model.type, "");
+}
+
+TEST(Records, OfTheWrongKindAreUnreadable) {
+  EXPECT_EQ(record_with(R"("model":{"layers":"many"})").unreadable,
+            "'model.layers' is \"many\" and must be a number from 0");
+  EXPECT_EQ(record_with(R"("batch":{"micro_seqs":2.5})").unreadable,
+            "'batch.micro_seqs' is 2.5 and must be a whole number");
+  EXPECT_EQ(record_with(R"("system":{"n_gpus":-8})").unreadable,
+            "'system.n_gpus' is -8 and must be a number from 0");
+  EXPECT_EQ(record_with(R"("system":{"n_gpus":1e300})").unreadable,
+            "'system.n_gpus' is 1e+300 and must be a number from 0");
+  EXPECT_EQ(record_with(R"("parallel":[1])").unreadable,
+            "'parallel' is a list and must be an object");
+  EXPECT_EQ(record_with(R"("options":{"dtype":{}})").unreadable,
+            "'options.dtype' is an object and must be text");
+  EXPECT_EQ(record_with(R"("measured":3)").unreadable, "'measured' is 3 and must be an object");
+}
+
+TEST(Records, ErrorsNameTheRecordAndTheField) {
+  EXPECT_EQ(error_of("{"), "m.json: is not JSON");
+  EXPECT_EQ(error_of("[]"),
+            "m.json: has no list 'records' ({\"records\":[{\"id\",\"group\",\"kind\",...}]})");
+  EXPECT_EQ(error_of(R"({"records":[1]})"), "m.json: record 1: is 1 and must be an object");
+  EXPECT_EQ(error_of(R"({"records":[{"group":"g"}]})"), "m.json: record 1: 'id' is missing");
+  EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":7}]})"),
+            "m.json: record 1 ('a'): 'group' is 7 and must be text");
+  EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":"g"}]})"),
+            "m.json: record 1 ('a'): 'kind' is missing");
+  EXPECT_TRUE(parse_records(R"({"records":[]})", "m.json").empty());
+}
+
+}  // namespace
+}  // namespace tandem::validate

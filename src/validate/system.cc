@@ -1,0 +1,108 @@
+#include "validate/system.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "machine/parse.h"
+
+namespace tandem::validate {
+
+namespace {
+
+using machine::Machine;
+
+// The first line whose words are all in a GPU's name gives its machine.
+struct Family {
+  std::array<std::string_view, 2> words;
+  std::string_view machine;  // empty: there is none
+};
+constexpr std::array<Family, 9> kFamilies = {{
+    {{"pcie", ""}, ""},
+    {{"h100", "hbm2e"}, "grand_teton"},
+    {{"h100", ""}, "dgx_h100"},
+    {{"a100", "40gb"}, "dgx_a100_40gb"},
+    {{"a100", ""}, "dgx_a100"},
+    {{"b200", ""}, "dgx_b200"},
+    {{"v100", "dgx2"}, "dgx2_v100"},
+    {{"v100", "16gb"}, ""},
+    {{"v100", ""}, "dgx_v100"},
+}};
+
+constexpr std::size_t kNodeLevel = 0;
+constexpr std::size_t kGpuLevel = 1;
+constexpr double kGiga = 1e9;
+
+// Fewer GPUs than a node has: as if the node had no more.
+std::optional<Skipped> set_counts(Machine& machine, std::int64_t nodes, std::int64_t per_node) {
+  auto& gpus = machine.levels[kGpuLevel];
+  if (gpus.network != nullptr && gpus.count != per_node) {
+    return Skipped{fmt::format("{} of the {} GPUs that links join in a node of {}", per_node,
+                               gpus.count, machine.name)};
+  }
+  machine.levels[kNodeLevel].count = nodes;
+  gpus.count = per_node;
+  return std::nullopt;
+}
+
+void set_bandwidths(Machine& machine, const SystemFacts& system) {
+  auto& node = machine.levels[kNodeLevel];
+  auto& gpu = machine.levels[kGpuLevel];
+  if (system.intra.value_or(0) > 0 && gpu.network == nullptr) {
+    gpu.bandwidth = BytesPerSecond{*system.intra * kGiga};
+  }
+  if (system.inter.value_or(0) > 0) {
+    const auto sharing = node.shared ? static_cast<double>(gpu.count) : 1.0;
+    node.bandwidth = BytesPerSecond{*system.inter * kGiga * sharing};
+  }
+}
+
+// What names the software's section behind a machine's name; nothing where it has none.
+std::string section_for(const std::string& family, const std::string& software) {
+  const auto sections = machine::load_machine_file(family).software;
+  const auto has = [&](const auto& section) { return section.name == software; };
+  return std::ranges::any_of(sections, has) ? ",software=" + software : "";
+}
+
+}  // namespace
+
+Skipped not_stated(const std::string& what) { return {what + " is not stated", true}; }
+
+std::optional<std::string> machine_family(std::string_view gpu) {
+  std::string name(gpu);
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const auto& family : kFamilies) {
+    const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
+    if (!std::ranges::all_of(family.words, has)) continue;
+    if (family.machine.empty()) return std::nullopt;
+    return std::string(family.machine);
+  }
+  return std::nullopt;
+}
+
+std::variant<Machine, Skipped> machine_of(const SystemFacts& system, const std::string& software) {
+  if (system.gpu.empty()) return not_stated("the GPU");
+  const auto family = machine_family(system.gpu);
+  if (!family) return Skipped{fmt::format("no built-in machine has the GPU '{}'", system.gpu)};
+  if (!system.n_gpus) return not_stated("the number of GPUs");
+  const auto devices = *system.n_gpus;
+  if (devices > machine::kMaxDevices) {
+    return Skipped{fmt::format("{} GPUs are more than {}", devices, machine::kMaxDevices)};
+  }
+  auto machine =
+      machine::load_machine(fmt::format("{}:1{}", *family, section_for(*family, software)));
+  const auto per_node =
+      std::min(devices, system.gpus_per_node.value_or(machine.levels[kGpuLevel].count));
+  if (devices % per_node != 0) {
+    return Skipped{fmt::format("{} GPUs are no whole nodes of {}", devices, per_node)};
+  }
+  if (auto skipped = set_counts(machine, devices / per_node, per_node)) return *skipped;
+  set_bandwidths(machine, system);
+  machine.name = fmt::format("{}:{}", *family, devices / per_node);
+  return machine;
+}
+
+}  // namespace tandem::validate

@@ -1,0 +1,222 @@
+// A prediction taken for a measurement is predicted without error, in every unit; and what is said
+// of groups, memory and fits is what was put in.
+#include "validate/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "validate/fit.h"
+#include "validate/record_test_support.h"
+
+namespace tandem::validate {
+namespace {
+
+Prediction predicted(const Record& record) {
+  const auto job = job_of(record);
+  return std::get<Prediction>(predict(std::get<Job>(job)));
+}
+
+Metric number(const std::string& name, double value) { return {name, value}; }
+
+TEST(Metrics, ConvertThereAndBack) {
+  const auto r = small_gpt();
+  for (const char* metric :
+       {"iter_s", "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
+        "mfu_pct", "hfu_pct", "model_tflops_per_gpu", "pct_peak", "agg_pflops"}) {
+    EXPECT_EQ(kind_of(metric), MetricKind::kTime);
+    const auto value = std::get<double>(from_iteration(r, metric, Seconds{0.25}));
+    EXPECT_NEAR(std::get<Seconds>(to_iteration(r, metric, value)).value, 0.25, 1e-12) << metric;
+  }
+}
+
+TEST(Metrics, AreThePapersFormulas) {
+  auto r = small_gpt();
+  const double tokens = 32 * 1024;
+  EXPECT_DOUBLE_EQ(std::get<double>(from_iteration(r, "tokens_per_s_per_gpu", Seconds{2})),
+                   tokens / 2 / 8);
+  const double h = 1024;
+  const double megatron = 96 * tokens * 4 * h * h * (1 + 1024 / (6 * h) + 51200 / (16.0 * 4 * h));
+  EXPECT_NEAR(std::get<double>(from_iteration(r, "tflops_per_gpu", Seconds{2})),
+              megatron / 2 / 8 / 1e12, 1e-9);
+  r.options.recompute = "none";
+  EXPECT_NEAR(std::get<double>(from_iteration(r, "tflops_per_gpu", Seconds{2})),
+              megatron * 72 / 96 / 2 / 8 / 1e12, 1e-9);
+  r.model.billions = 0.1;
+  const double model = tokens * (6 * 0.1e9 + 12 * 4 * h * 1024);
+  EXPECT_NEAR(std::get<double>(from_iteration(r, "mfu_pct", Seconds{2})),
+              100 * model / 2 / 8 / 312e12, 1e-9);
+  // Twelve h^2 a layer, forward and backward, and attention.
+  const double layer = 2 * 12 * h * h + 4 * 1024 * h;
+  EXPECT_NEAR(std::get<Flops>(hardware_flops(r)).value, 3 * tokens * (4 * layer + 2 * 51200 * h),
+              1e6);
+}
+
+TEST(Validation, OfItsOwnPredictionsHasNoError) {
+  auto r = small_gpt();
+  const auto p = predicted(r);
+  r.measured = {number("iter_s", p.iteration.value), number("mem_gib", p.memory.value / 1073741824),
+                number("ttt_min", 3)};
+  const auto report = validate({r}, {});
+  ASSERT_EQ(report.rows.size(), 3U);
+  EXPECT_NEAR(report.rows[0].error.value(), 0, 1e-12);
+  EXPECT_NEAR(report.rows[1].error.value(), 0, 1e-12);
+  EXPECT_EQ(report.rows[2].skipped, "a number that is not predicted");
+  EXPECT_EQ(report.coverage, 1);
+  EXPECT_EQ(report.groups.at("g").n, 1U);
+  EXPECT_FALSE(report.groups.at("g").is_judged());
+}
+
+// Three strategies of one job, the second measured the fastest and predicted otherwise.
+TEST(Validation, GroupsSweeps) {
+  std::vector<Record> records;
+  for (const std::int64_t tp : {1, 2, 4}) {
+    auto r = small_gpt();
+    r.parallel.tp = tp;
+    r.parallel.pp = 1;
+    r.id = std::to_string(tp);
+    r.measured = {number("iter_s", predicted(r).iteration.value)};
+    records.push_back(std::move(r));
+  }
+  const auto right = validate(records, {}).groups.at("g");
+  EXPECT_EQ(right.sweeps, 1U);
+  EXPECT_EQ(right.regret, 0);
+  EXPECT_EQ(right.sweep_spearman, 1);
+  std::swap(records[0].measured, records[2].measured);
+  const auto wrong = validate(records, {}).groups.at("g");
+  EXPECT_EQ(wrong.sweep_spearman, -1);
+  EXPECT_GT(wrong.regret.value(), 0);
+  records[1].batch.global = 64;  // now another sweep, of one
+  EXPECT_EQ(validate(records, {}).groups.at("g").sweeps, 0U);
+}
+
+TEST(Validation, ConstantsAreThoseOfTheOperations) {
+  std::vector<Record> records;
+  for (const std::int64_t batch : {16, 32, 64}) {
+    auto r = small_gpt();
+    r.batch.global = batch;
+    const auto flops = std::get<Flops>(hardware_flops(r)).value;
+    r.measured = {number("iter_s", flops / (0.25 * 312e12 * 8))};
+    records.push_back(std::move(r));
+  }
+  const auto g = validate(records, {}).groups.at("g");
+  EXPECT_NEAR(g.constant_mape.value(), 0.5, 1e-9);
+  EXPECT_NEAR(g.best_constant_mape.value(), 0, 1e-9);
+}
+
+TEST(Validation, AnswersWhatFits) {
+  EXPECT_EQ(answer_of(Bytes{91}, Bytes{100}), Answer::kFits);
+  EXPECT_EQ(answer_of(Bytes{93}, Bytes{100}), Answer::kMargin);
+  EXPECT_EQ(answer_of(Bytes{107}, Bytes{100}), Answer::kMargin);
+  EXPECT_EQ(answer_of(Bytes{109}, Bytes{100}), Answer::kDoesNotFit);
+
+  // What is predicted to take so many hundredths of what may be used; ran it out?
+  struct Case {
+    double used;
+    bool ran_out;
+  };
+  std::vector<Record> records;
+  std::vector<double> used;
+  for (const auto& [part, ran_out] : {Case{2, true},
+                                      {0.5, true},
+                                      {1.01, true},
+                                      {0.5, false},
+                                      {2, false},
+                                      {0.5, false},
+                                      {0.5, false}}) {
+    auto r = small_gpt();
+    r.batch.micro_size = 16;
+    r.batch.global = 32 * static_cast<std::int64_t>(records.size() + 1);
+    r.kind = "oom";
+    r.measured = {{"oom", ran_out}};
+    records.push_back(std::move(r));
+    used.push_back(part);
+  }
+  RunOptions options;
+  options.predictor = [&](const Job& job) -> std::variant<Prediction, Skipped> {
+    const auto part = used[static_cast<std::size_t>(job.batch / 32 - 1)];
+    return Prediction{"", Seconds{1}, Bytes{100 * part}, {}, {}, {}, Bytes{100}};
+  };
+  const auto oom = validate(records, options).oom;
+  EXPECT_EQ(oom.n, 7U);
+  EXPECT_EQ(oom.ran_out, 3U);
+  EXPECT_EQ(oom.margin, 1U);
+  EXPECT_EQ(oom.recall, 0.5);
+  EXPECT_EQ(oom.recall_of_all, 1.0 / 3);
+  EXPECT_EQ(oom.false_alarms, 0.25);
+}
+
+TEST(Validation, SkipsByKindAndSaysWhy) {
+  auto fact = small_gpt();
+  fact.kind = "hardware";
+  fact.measured = {number("iter_s", 1)};
+  auto other = small_gpt();
+  other.kind = "reference_prediction";
+  auto unknown = small_gpt();
+  unknown.model.layers.reset();
+  unknown.measured = {number("iter_s", 1)};
+  auto known = small_gpt();
+  known.measured = {number("iter_s", 1)};
+  auto impossible = known;
+  impossible.system.gpu = "TPUv4";
+  const auto report = validate({fact, other, unknown, known, impossible}, {});
+  ASSERT_EQ(report.rows.size(), 5U);
+  EXPECT_EQ(report.rows[0].skipped, "a fact about hardware");
+  EXPECT_EQ(report.rows[1].skipped, "another tool's prediction");
+  EXPECT_EQ(report.rows[2].skipped, "the model's layers is not stated");
+  EXPECT_EQ(report.coverage, 0.5);  // what is not stated does not count
+  EXPECT_EQ(report.coverage_of_all, 1.0 / 3);
+}
+
+TEST(Validation, IsTheSameOnSeveralThreads) {
+  std::vector<Record> records(6, small_gpt());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    records[i].id = std::to_string(i);
+    records[i].batch.global = 16 * static_cast<std::int64_t>(i + 1);
+    records[i].measured = {number("iter_s", 1)};
+  }
+  const auto one = validate(records, {});
+  RunOptions options;
+  options.threads = 3;
+  const auto three = validate(records, options);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(one.rows[i].id, three.rows[i].id);
+    EXPECT_EQ(one.rows[i].predicted, three.rows[i].predicted);
+  }
+}
+
+// Measured on a machine with other numbers: the fit finds them, and predicts a size left out.
+TEST(Fits, FindTheMachineThatWasMeasured) {
+  const auto parameters = parameters_named("compute_utilization,level gpu utilization");
+  const FittedNumbers truth = {{parameters[0], 0.45}, {parameters[1], 0.33}};
+  std::vector<Record> records;
+  for (const std::int64_t hidden : {1024, 2048, 4096}) {
+    for (const std::int64_t tp : {1, 2, 4, 8}) {
+      auto r = small_gpt();
+      r.id = std::to_string(records.size());
+      r.model.hidden = hidden;
+      r.parallel.tp = tp;
+      r.parallel.pp = 1;
+      auto job = std::get<Job>(job_of(r));
+      job.machine = with_numbers(job.machine, truth);
+      r.measured = {number("iter_s", std::get<Prediction>(predict(job)).iteration.value)};
+      records.push_back(std::move(r));
+    }
+  }
+  const auto fits = fit(records, {.parameters = parameters, .leave_one_out = true, .progress = {}});
+  ASSERT_EQ(fits.size(), 1U);
+  const auto& [stack, found] = *fits.begin();
+  EXPECT_EQ(stack.family, "dgx_a100");
+  EXPECT_EQ(stack.software, "megatron");
+  EXPECT_EQ(found.n, 12U);
+  EXPECT_NEAR(found.numbers[0].value, 0.45, 0.01);
+  EXPECT_NEAR(found.numbers[1].value, 0.33, 0.01);
+  EXPECT_EQ(found.without.size(), 3U);
+  RunOptions options;
+  options.predictor = fitted_predictor(fits);
+  EXPECT_LT(validate(records, options).groups.at("g").mape, 0.01);
+  EXPECT_NE(section_text(stack, found).find("\n  compute_utilization 0.45 "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem::validate
