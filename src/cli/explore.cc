@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "report/exploration.h"
+#include "strategies/layer_kinds.h"
 #include "strategies/wide_grid.h"
 
 namespace tandem::cli {
@@ -179,7 +180,7 @@ Json point_json(const Explored& explored, const search::Point& point) {
   out["batch"] = setup.batch;
   out["feasible"] = point.feasible;
   out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
-  out.update(simulation_json(point.simulation, setup.batch));
+  out.update(simulation_json(point.simulation, setup.batch, strategies::count_tokens(setup.graph)));
   out["exposed_pct"] = 100 * point.exposed_share();
   const auto fsdp = reference(explored.result, on, point.case_number);
   out["speedup_over_fsdp"] =

@@ -101,8 +101,8 @@ TEST(Edit, Errors) {
 
 // Lines of software are no sections of their own, and come after what a device says.
 TEST(Edit, FieldsBesideSoftware) {
-  const auto text =
-      std::string(kFile) + "software eager\n  level node bandwidth 12 GB/s\n  launch 3 us\n";
+  std::string text(kFile);
+  text += "software eager\n  level node bandwidth 12 GB/s\n  launch 3 us\n";
   const auto with = [&](const std::string& path, const std::string& value) {
     return parse_machine(with_field(text, {path, value}), "toy.machine", 0, "eager");
   };
