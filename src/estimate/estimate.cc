@@ -129,7 +129,7 @@ class Step {
       out_.iteration = time_of_step(sections_, counts_[0], schedule_.micro_batches);
       fill_in_times({out_.iteration}, {0});
     } else {
-      const auto time = time_of(schedule_, times_of_stages(), transfers_, tied_.send, turns_);
+      const auto time = time_of(schedule_, times_of_stages(), transfers_, tied_.sends, turns_);
       out_.iteration = time.end;
       fill_in_times(time.busy, time.exposed);
     }
@@ -140,8 +140,8 @@ class Step {
 
  private:
   // What a weight costs that the first and the last stage use: the last one has a copy.
-  struct Tied {
-    double send = 0;
+  struct TiedCosts {
+    Tied sends;
     double collect = 0;     // adding up its gradient over micro-batches where it is not stored
     double accumulate = 0;  // adding up both uses' gradients, which stages do once
   };
@@ -167,8 +167,11 @@ class Step {
   }
 
   void tie(DigitMask across, const Training& training) {
-    tied_.send = transfer(across, stage_.tied).time;
-    if (tied_.send == 0 || schedule_.micro_batches == 1) return;
+    const auto gradient = schedule_.precision.gradient(stage_.dtype);
+    const auto elements = stage_.tied / size_of(stage_.dtype);
+    tied_.sends = {transfer(across, stage_.tied).time,
+                   transfer(across, elements * size_of(gradient)).time};
+    if (tied_.sends.weight == 0 || schedule_.micro_batches == 1) return;
     const auto pass = [&](double buffers) {
       const cost::Work work{.flops = {}, .bytes = buffers * stage_.tied};
       return cost::task_time(machine_.device, work, training.dtype).value;
@@ -218,7 +221,7 @@ class Step {
     if (!is_last) transfers += 2 * transfers_[s % ranks].time;
     auto& sends = out_.serialized[2 + static_cast<std::size_t>(machine::Step::kSend)];
     sends += transfers * micro_batches;
-    if (is_first || is_last) sends += 2 * tied_.send;
+    if (is_first || is_last) sends += tied_.sends.weight + tied_.sends.gradient;
     out_.serialized[0] +=
         ((is_last ? tied_.collect : 0) - (is_first ? tied_.accumulate : 0)) * micro_batches;
   }
@@ -270,7 +273,7 @@ class Step {
   std::int64_t ranks_;
   std::vector<SectionCounts> counts_;
   std::vector<Transfer> transfers_;  // by rank
-  Tied tied_;
+  TiedCosts tied_;
   Estimate out_;
 };
 

@@ -39,7 +39,7 @@ class Pipeline {
  public:
   Pipeline(std::int64_t micro_batches, const TurnTables::Table& turns,
            const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
-           double tied)
+           const Tied& tied)
       : micro_batches_(micro_batches), stages_(stages), transfers_(transfers), tied_(tied) {
     const auto cells = stages.size() * static_cast<std::size_t>(micro_batches);
     for (auto& sent : sent_) sent.assign(cells, kNotSent);
@@ -117,15 +117,17 @@ class Pipeline {
     rank.reductions =
         std::max(rank.reductions + times.reductions, rank.free + times.after - times.updates);
     if (stage + 1 == stages_.size()) tied_from_ = rank.free;
-    if (stage == 0 && tied_ > 0) rank.reductions = std::max(rank.reductions, tied_from_ + tied_);
+    if (stage == 0 && tied_.gradient > 0) {
+      rank.reductions = std::max(rank.reductions, tied_from_ + tied_.gradient);
+    }
   }
 
   // The first stage sends the weight behind its first activation; the last one needs it.
   void share_tied(Rank& rank, std::size_t stage) {
     if (stage == 0) {
-      tied_there_ = rank.sends += tied_;
+      tied_there_ = rank.sends += tied_.weight;
     } else if (stage + 1 == stages_.size() && tied_there_ > rank.free) {
-      rank.wait_until(tied_there_, tied_there_ - tied_);
+      rank.wait_until(tied_there_, tied_there_ - tied_.weight);
     }
   }
 
@@ -153,7 +155,7 @@ class Pipeline {
   std::int64_t micro_batches_;
   const std::vector<StageTimes>& stages_;
   const std::vector<Transfer>& transfers_;
-  double tied_;
+  Tied tied_;
   double tied_from_ = 0;   // when the last stage has its gradient
   double tied_there_ = 0;  // when the last stage has the weight
   std::array<std::vector<double>, 2> sent_;
@@ -180,7 +182,7 @@ namespace {
 
 PipelineTime run(const plan::Schedule& schedule, std::int64_t micro_batches,
                  const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
-                 double tied, TurnTables& turns) {
+                 const Tied& tied, TurnTables& turns) {
   const auto ranks = static_cast<std::int64_t>(transfers.size());
   return Pipeline(micro_batches, turns.of(schedule, ranks, micro_batches), stages, transfers, tied)
       .run();
@@ -214,13 +216,13 @@ bool waits_when_full(const std::vector<StageTimes>& stages,
 
 PipelineTime time_of_every_turn(const plan::Schedule& schedule,
                                 const std::vector<StageTimes>& stages,
-                                const std::vector<Transfer>& transfers, double tied,
+                                const std::vector<Transfer>& transfers, const Tied& tied,
                                 TurnTables& turns) {
   return run(schedule, schedule.micro_batches, stages, transfers, tied, turns);
 }
 
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
-                     const std::vector<Transfer>& transfers, double tied, TurnTables& turns) {
+                     const std::vector<Transfer>& transfers, const Tied& tied, TurnTables& turns) {
   // Once the pipeline is full, every micro-batch adds what the busiest rank needs for it.
   const auto ranks = static_cast<std::int64_t>(transfers.size());
   const auto all = schedule.micro_batches;

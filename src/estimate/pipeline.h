@@ -44,15 +44,22 @@ class TurnTables {
   std::map<std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>, Table> tables_;
 };
 
-// `transfers`: by rank that sends forward. `tied`: the time of sending a weight that the first and
-// the last stage use from one to the other, or its gradient back.
+// The times of sending a weight that the first and the last stage use from one to the other, and its
+// gradient back.
+struct Tied {
+  double weight = 0;
+  double gradient = 0;
+};
+
+// `transfers`: by rank that sends forward.
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
-                     const std::vector<Transfer>& transfers, double tied, TurnTables& turns);
+                     const std::vector<Transfer>& transfers, const Tied& tied,
+                     TurnTables& turns);
 
 // The same, turn by turn however many there are: what tests hold the first against.
 PipelineTime time_of_every_turn(const plan::Schedule& schedule,
                                 const std::vector<StageTimes>& stages,
-                                const std::vector<Transfer>& transfers, double tied,
+                                const std::vector<Transfer>& transfers, const Tied& tied,
                                 TurnTables& turns);
 
 }  // namespace tandem::estimate

@@ -29,7 +29,7 @@ TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
                                              {.forward = 1, .backward = 2});
         const std::vector<Transfer> free(static_cast<std::size_t>(ranks));
         const auto time =
-            time_of(schedule_of(order, ranks * chunks, micro), stages, free, 0, turns);
+            time_of(schedule_of(order, ranks * chunks, micro), stages, free, {}, turns);
         EXPECT_NEAR(time.end, 3.0 * static_cast<double>(micro * chunks + ranks - 1), 1e-9)
             << ranks << " ranks, " << chunks << " stages each, " << micro << " micro-batches";
         EXPECT_NEAR(time.busy[0], 3.0 * static_cast<double>(micro * chunks), 1e-9);
@@ -69,8 +69,8 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
     const auto longest = trial % 3 == 0 ? 0.5 : 0.05;  // a third sends much
     for (std::int64_t r = 0; r < ranks; ++r) transfers.push_back({between(0, longest), false});
     const auto schedule = schedule_of(order, ranks * chunks, micro);
-    const auto fast = time_of(schedule, stages, transfers, 0, turns).end;
-    const auto slow = time_of_every_turn(schedule, stages, transfers, 0, turns).end;
+    const auto fast = time_of(schedule, stages, transfers, {}, turns).end;
+    const auto slow = time_of_every_turn(schedule, stages, transfers, {}, turns).end;
     EXPECT_NEAR(fast, slow, 0.01 * slow) << "trial " << trial << ": " << ranks << " ranks, "
                                          << chunks << " stages each, " << micro << " micro-batches";
     worst = std::max(worst, std::abs(fast / slow - 1));

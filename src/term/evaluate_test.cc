@@ -353,7 +353,8 @@ TEST(Field, OpaqueFunctionsAreUnrelated) {
   const Field x(12345);
   const Field y(67890);
   EXPECT_NE(N::apply(Function::kExp, x), N::apply(Function::kSqrt, x));
-  EXPECT_NE(N::apply(Function::kExp, x), N::derivative(Function::kExp, x));
+  EXPECT_NE(N::apply(Function::kSqrt, x), N::derivative(Function::kSqrt, x));
+  EXPECT_EQ(N::apply(Function::kExp, x), N::derivative(Function::kExp, x));  // but this is known
   EXPECT_NE(N::apply(Function::kExp, x + y),
             N::apply(Function::kExp, x) * N::apply(Function::kExp, y));
   EXPECT_EQ(N::apply(Function::kExp, x), N::apply(Function::kExp, x));

@@ -119,7 +119,7 @@ TEST(Jobs, OnMachines) {
   r.batch.micro_size = 1;
   EXPECT_EQ(made(r).machine.levels[1].count, 5);
   r.system.gpu = "V100";
-  EXPECT_EQ(reason(r), "5 of the 8 GPUs that links join in a node of dgx_v100:1");
+  EXPECT_EQ(reason(r), "5 of the 8 GPUs that links join in a node of dgx_v100:1,software=megatron");
 }
 
 TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
