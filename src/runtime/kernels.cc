@@ -82,9 +82,15 @@ at::Tensor layer_norm_forward(const Call& call, Operands in) {
 }
 
 Gradients layer_norm_backward(const Call& call, const BackwardInput& b) {
+  if (!b.wants(0) && !b.wants(1)) {  // then the operands are not kept
+    return {{}, {}, b.gradient.reshape({-1, b.gradient.size(-1)}).sum(0)};
+  }
   const auto& x = b.operands[0];
-  const auto& scale = b.operands[1];
-  const auto& shift = scale;  // only its shape is looked at, and the backward pass does not keep it
+  // Where only its gradient is wanted it is not kept, and its shape is all that is looked at; the
+  // same goes for the shift.
+  const auto scale =
+      b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
+  const auto& shift = scale;
   const auto [unused, mean, inverse_deviation] = normalised(call, x, scale, shift);
   auto [gx, gscale, gshift] = at::native_layer_norm_backward(
       b.gradient.contiguous(), x.contiguous(), {x.size(-1)}, mean, inverse_deviation, scale, shift,

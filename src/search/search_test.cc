@@ -74,7 +74,7 @@ Result search_without_sequence(const graph::Graph& model, const Machine& machine
   auto result = search(model, machine, options);
   EXPECT_TRUE(result.best && result.baselines.size() == 1);
   // Megatron's loss runs along the sequence, which these dimensions leave out.
-  constexpr double kLoss = 1.01;
+  constexpr double kLoss = 1.03;
   EXPECT_LE(result.best->simulation.iteration, kLoss * result.baselines[0].simulation.iteration);
   return result;
 }

@@ -151,7 +151,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
                                                     {"l0.w_ffn2", "r1"},
                                                     {"l0.ffn2", "0p"},
                                                     {"l0.ffn_sum", "0r"},
-                                                    {"loss", "pr"}});
+                                                    {"loss", "pp"}});
 }
 
 // Two heads of keys on four devices: each is on two of them, whose query heads are halves of its
