@@ -44,8 +44,8 @@ class TurnTables {
   std::map<std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>, Table> tables_;
 };
 
-// The times of sending a weight that the first and the last stage use from one to the other, and its
-// gradient back.
+// The times of sending a weight that the first and the last stage use from one to the other, and
+// its gradient back.
 struct Tied {
   double weight = 0;
   double gradient = 0;
@@ -53,8 +53,7 @@ struct Tied {
 
 // `transfers`: by rank that sends forward.
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
-                     const std::vector<Transfer>& transfers, const Tied& tied,
-                     TurnTables& turns);
+                     const std::vector<Transfer>& transfers, const Tied& tied, TurnTables& turns);
 
 // The same, turn by turn however many there are: what tests hold the first against.
 PipelineTime time_of_every_turn(const plan::Schedule& schedule,

@@ -88,8 +88,7 @@ Gradients layer_norm_backward(const Call& call, const BackwardInput& b) {
   const auto& x = b.operands[0];
   // Where only its gradient is wanted it is not kept, and its shape is all that is looked at; the
   // same goes for the shift.
-  const auto scale =
-      b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
+  const auto scale = b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
   const auto& shift = scale;
   const auto [unused, mean, inverse_deviation] = normalised(call, x, scale, shift);
   auto [gx, gscale, gshift] = at::native_layer_norm_backward(

@@ -223,8 +223,8 @@ TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
 }
 
 // Every weight is gathered twice, as what was gathered is freed before the backward pass, and its
-// gradient reduce-scattered: three passes of a ring where an all-reduce is two. But the first layer's
-// backward pass, which gives no gradient of the input, needs no weight.
+// gradient reduce-scattered: three passes of a ring where an all-reduce is two. But the first
+// layer's backward pass, which gives no gradient of the input, needs no weight.
 TEST(FullySharded, SendsHalfAsMuchAgainAsDataParallelism) {
   const auto digits = digits_of({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
