@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
@@ -60,7 +61,6 @@ double time_of_step(const Sections& sections, const SectionCounts& counts,
     }
     once(micro_batches - 1);
   }
-  timer.synchronize(streams);
   timer.update(streams);
   return std::max(now, latest(streams));
 }
@@ -68,7 +68,7 @@ double time_of_step(const Sections& sections, const SectionCounts& counts,
 // The turns of a stage of several: what a micro-batch takes, and what the first and last do beside.
 StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
                           std::int64_t micro_batches) {
-  StageTimer timer(sections, counts);
+  StageTimer timer(sections, counts, false);
   auto streams = timer.idle();
   double now = 0;
   const auto run = [&](Part part, bool first, bool last) {
@@ -77,6 +77,9 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
     return now - before;
   };
   StageTimes out;
+  out.dispatch = dispatch_of(sections, counts, Part::kForward);
+  out.dispatch_backward = dispatch_of(sections, counts, Part::kBackward);
+  out.wait = sections.micro_batch;
   const auto first = run(Part::kForward, true, micro_batches == 1);
   run(Part::kBackward, false, false);
   out.forward = run(Part::kForward, false, false);
@@ -84,7 +87,6 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
   out.first = first - out.forward;
   run(Part::kForward, false, false);
   out.last = run(Part::kBackward, false, true) - out.backward;
-  timer.synchronize(streams);
   const auto reduced = latest(streams);
   timer.update(streams);
   out.after = latest(streams) - now;
@@ -93,7 +95,7 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
       out.updates += static_cast<double>(counts[s]) * task.duration;
     }
   }
-  out.after = std::max(out.after, out.updates);
+  out.after = std::max(out.after, out.updates + sections.step);
   out.reductions = reduced - now;
   return out;
 }
@@ -201,7 +203,10 @@ class Step {
     for (std::size_t k = 0; k < kKinds; ++k) {
       if (computes(k)) out_.compute += out_.serialized[k];
     }
-    out_.exposed = std::max(0.0, busy[busiest] - out_.compute + exposed[busiest]);
+    const auto all = std::accumulate(out_.serialized.begin(), out_.serialized.end(), 0.0);
+    // Where the host is what is waited for nothing is exposed.
+    out_.exposed =
+        std::clamp(busy[busiest] - out_.compute + exposed[busiest], 0.0, all - out_.compute);
     out_.bubble = std::max(0.0, out_.iteration - out_.compute - out_.exposed);
   }
 
@@ -289,7 +294,8 @@ Setting of_one_stage(const Setting& setting) {
 // Do data parallel devices differ in nothing but what they sum up? Not where they store weights in
 // parts.
 bool is_data_parallel(const Setting& s) {
-  return s.family == strategies::Family::kMegatron && s.dp.value_or(1) > 1;
+  return s.family == strategies::Family::kMegatron && s.dp.value_or(1) > 1 &&
+         s.zero.value_or(0) == 0;
 }
 
 std::string shape_text(const machine::Machine& machine) {

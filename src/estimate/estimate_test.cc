@@ -16,6 +16,7 @@ struct Case {
   std::int64_t batch;
   std::string strategy;
   plan::Precision precision = {};
+  double part = 0.01;  // that times may differ by
 };
 
 void compare(const Case& c) {
@@ -42,7 +43,8 @@ void compare(const Case& c) {
   const auto near = [](double expected, double actual, double part) {
     EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
   };
-  near(whole.iteration.value, fast.iteration.value, 0.01);
+  near(whole.iteration.value, fast.iteration.value, c.part);
+  if (c.part > 0.01) return;  // how the rest is told apart differs as well
   near(whole.memory.value, fast.memory.value, 0.02);
   near(whole.persistent.value, fast.persistent.value, 1e-9);
   near(whole.compute.value, fast.compute.value, 0.01);
@@ -69,6 +71,35 @@ TEST(Estimate, IsThatOfTheWholeProgram) {
       compare({model, "dgx_a100:2", 128, strategy});
     }
   }
+}
+
+TEST(Estimate, HasWhatSoftwareDoes) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  for (const char* software : {"megatron", "megatron-deepspeed", "torchtitan"}) {
+    for (const char* strategy : {"dp", "dp:micro=4", "megatron:tp=2,dp=8,micro=4", "fsdp:micro=2",
+                                 "megatron:tp=2,pp=4,dp=2,micro=8"}) {
+      // Hosts of a pipeline are ahead by a turn, not by a task.
+      compare({gpt, std::string("dgx_a100:2,software=") + software, 128, strategy, {}, 0.04});
+    }
+  }
+}
+
+// Weights in parts depend on how many devices run data parallel: nothing of 16 is true of 8.
+TEST(Estimate, KeepsNothingOfOtherPartsOfWeights) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const auto model = models::parse_model(gpt);
+  const auto machine = machine::load_machine("dgx_a100:2");
+  const Training training{DType::kBf16, plan::Optimizer::kAdam};
+  const auto setting = strategies::parse_setting("megatron:tp=2,dp=8,zero=1,micro=2");
+  Estimator fresh(model, machine, training);
+  Estimator used(model, machine, training);
+  used.estimate(strategies::parse_setting("megatron:tp=2,dp=4,zero=1,pp=2,micro=4"), 128);
+  const auto first = fresh.estimate(setting, 128);
+  const auto second = used.estimate(setting, 128);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->iteration, second->iteration);
+  EXPECT_EQ(first->memory.peak, second->memory.peak);
+  compare({gpt, "dgx_a100:2", 128, "megatron:tp=2,dp=8,zero=1,micro=2"});
 }
 
 TEST(Estimate, HasWhatTrainingKeeps) {

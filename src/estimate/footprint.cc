@@ -74,7 +74,7 @@ class Walk {
       out_.sections[s].backward = changes_[1][s].sum(false);
       out_.sections[s].last = changes_[1][s].sum(true);
     }
-    return std::move(out_);
+    return out_;
   }
 
  private:

@@ -23,6 +23,7 @@ struct Rank {
   double sends_from = 0;  // since when it is not
   double receives = 0;    // and of what it receives
   double reductions = 0;  // and of gradients' reductions
+  double host = 0;        // when its host has dispatched all so far
   double busy = 0;
   double exposed = 0;
 
@@ -85,6 +86,7 @@ class Pipeline {
   bool take(Rank& rank, const Turn& turn) {
     const bool forward = turn.part == Part::kForward;
     const auto last_stage = stages_.size() - 1;
+    const auto before = rank.free;
     if (forward ? turn.stage > 0 : turn.stage < last_stage) {
       const auto from = forward ? turn.stage - 1U : turn.stage + 1U;
       const auto began = sent(turn.part, from, turn.micro_batch);
@@ -96,7 +98,12 @@ class Pipeline {
     if (forward && turn.micro_batch == 0) time += stage.first;
     const bool last = !forward && turn.micro_batch + 1 == micro_batches_;
     if (last) time += stage.last;
-    rank.free += time;
+    if (forward && stage.wait > 0) {
+      rank.host = std::max(rank.host, before) + stage.wait;
+      rank.free = std::max(rank.free, rank.host);
+    }
+    rank.host += forward ? stage.dispatch : stage.dispatch_backward;
+    rank.free = std::max(rank.free + time, rank.host);
     rank.busy += time;
     if (last) finish_gradients(rank, turn.stage);
     if (forward ? turn.stage < last_stage : turn.stage > 0) {
@@ -199,6 +206,8 @@ double longest_turns(const std::vector<StageTimes>& stages) {
 // Is any such way longer than n turns of the busiest rank?
 bool waits_when_full(const std::vector<StageTimes>& stages,
                      const std::vector<Transfer>& transfers) {
+  const auto has_host = [](const StageTimes& s) { return s.dispatch + s.wait > 0; };
+  if (std::ranges::any_of(stages, has_host)) return true;
   constexpr double kRounding = 1.001;
   const auto busiest = kRounding * longest_turns(stages);
   for (std::size_t first = 0; first < stages.size(); ++first) {

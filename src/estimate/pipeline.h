@@ -14,6 +14,9 @@ namespace tandem::estimate {
 struct StageTimes {
   double forward = 0;
   double backward = 0;
+  double dispatch = 0;           // of the host, for a forward pass
+  double dispatch_backward = 0;  // and a backward pass
+  double wait = 0;        // of the host for the device, and then so long, before each forward
   double first = 0;       // what the first micro-batch's forward pass takes longer
   double last = 0;        // what the last one's backward pass takes longer
   double reductions = 0;  // of gradients, that the last backward pass starts

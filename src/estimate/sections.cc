@@ -50,10 +50,13 @@ class Compiler {
         machine_(machine),
         durations_(program, machine),
         uses_(program.buffers.size()) {
+    const bool overlap = machine.device.software.overlap;
+    const auto late =
+        overlap ? std::vector<bool>(program_.tasks.size()) : sim::after_backward(program_);
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
       const auto& task = program_.tasks[t];
       where_.push_back(
-          {static_cast<std::size_t>(part_of(task)), static_cast<std::size_t>(section_of_task[t])});
+          {late[t] ? kSynchronize : part_of(task), static_cast<std::size_t>(section_of_task[t])});
       note_uses(task, where_.back());
     }
   }

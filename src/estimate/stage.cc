@@ -31,12 +31,12 @@ bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-StageTimer::StageTimer(const Sections& sections, const SectionCounts& counts)
-    : sections_(sections), counts_(counts), beside_(sections.interference) {}
+StageTimer::StageTimer(const Sections& sections, const SectionCounts& counts, bool with_host)
+    : sections_(sections), counts_(counts), with_host_(with_host), beside_(sections.interference) {}
 
 // The host waits for the device, and then so long.
 void StageTimer::wait(double time, Streams& streams) const {
-  if (time > 0) streams.back() = std::max(streams.back(), streams[0]) + time;
+  if (time > 0 && with_host_) streams.back() = std::max(streams.back(), streams[0]) + time;
 }
 
 double StageTimer::run(Part part, bool first, bool last, double input, Streams& streams) {
@@ -45,12 +45,10 @@ double StageTimer::run(Part part, bool first, bool last, double input, Streams& 
     const auto section = part == Part::kForward ? i : kSections - 1 - i;
     input = run_alike(section, {static_cast<std::size_t>(part), first, last}, input, streams);
   }
+  if (part == Part::kBackward && sections_.has_tasks(kSynchronize)) {
+    for (std::size_t s = kSections; s-- > 0;) run_alike(s, {kSynchronize, first, last}, 0, streams);
+  }
   return input;
-}
-
-void StageTimer::synchronize(Streams& streams) {
-  if (!sections_.has_tasks(kSynchronize)) return;
-  for (std::size_t s = kSections; s-- > 0;) run_alike(s, {.part = kSynchronize}, 0, streams);
 }
 
 void StageTimer::update(Streams& streams) {
@@ -116,7 +114,7 @@ double StageTimer::run_section(const SectionPart& part, const Turn& turn, double
     const auto* use = part.uses.data() + task.first_use;
     double start = 0;
     for (std::uint16_t r = 0; r < task.reads; ++r) start = std::max(start, ready_[*use++]);
-    host += task.dispatch;
+    if (with_host_) host += task.dispatch;
     double end = start;
     if (task.duration > 0) {
       start = std::max({start, streams[task.stream], host});
@@ -151,6 +149,16 @@ void StageTimer::occupy(std::uint16_t stream, double start, double end, Streams&
   for (std::size_t s = 0; s < sections_.streams; ++s) {
     if ((s == 0) == (activity == sim::Activity::kCommunication)) streams[s] += delay;
   }
+}
+
+double dispatch_of(const Sections& sections, const SectionCounts& counts, Part part) {
+  double out = 0;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    for (const auto& task : sections.part(part, static_cast<Section>(s)).tasks) {
+      if (task.when == When::kEach) out += static_cast<double>(counts[s]) * task.dispatch;
+    }
+  }
+  return out;
 }
 
 Serialized serialized(const Sections& sections, const SectionCounts& counts) {

@@ -18,14 +18,14 @@ using Streams = std::vector<double>;
 
 class StageTimer {
  public:
-  StageTimer(const Sections& sections, const SectionCounts& counts);
+  // Without the host where who asks looks after it.
+  StageTimer(const Sections& sections, const SectionCounts& counts, bool with_host = true);
 
   // One micro-batch, forward or backward, from when its input is there; returns when its output
   // is. Where there is one micro-batch it is first and last.
   double run(lower::Part part, bool first, bool last, double input, Streams& streams);
 
-  // After the backward pass of the last micro-batch: what sums up gradients then, and updates.
-  void synchronize(Streams& streams);
+  // After the backward pass of the last micro-batch.
   void update(Streams& streams);
 
   [[nodiscard]] Streams idle() const { return Streams(sections_.streams + 1); }
@@ -47,11 +47,15 @@ class StageTimer {
 
   const Sections& sections_;
   SectionCounts counts_;
+  bool with_host_;
   sim::Beside beside_;
   std::vector<double> ready_;                           // by slot, of the section that runs
   double gradients_ = 0;                                // when those of the last section run are
   std::array<std::vector<double>, kSections> reduced_;  // the same, by section and layer
 };
+
+// What the host of a stage needs to dispatch a micro-batch's tasks, in seconds.
+double dispatch_of(const Sections& sections, const SectionCounts& counts, lower::Part part);
 
 // Seconds by kind of a stage's tasks, as if one after the other: in every micro-batch, and what the
 // first or the last has beside.
