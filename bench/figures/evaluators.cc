@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "models/inference.h"
 #include "models/model.h"
 
 namespace tandem::figures {
@@ -94,11 +95,15 @@ struct Situation {
   explicit Situation(const Question& q)
       : machine(machine_for(q)),
         digits(machine),
-        model(models::parse_model(q.network.tandem)
-                  .build(static_cast<std::int64_t>(q.network.batch),
-                         q.network.is_recommender() ? DType::kFp32 : DType::kBf16)),
+        model(model_for(q)),
         problem(model, digits) {}
 
+  static graph::Graph model_for(const Question& q) {
+    const auto model = models::parse_model(q.network.tandem)
+                           .build(static_cast<std::int64_t>(q.network.batch),
+                                  q.network.is_recommender() ? DType::kFp32 : DType::kBf16);
+    return q.inference ? models::for_inference(model) : model;
+  }
   static machine::Machine machine_for(const Question& q) {
     const bool recommender = q.network.is_recommender();
     const int nodes = q.nodes > 0 ? q.nodes : recommender ? 16 : 256;

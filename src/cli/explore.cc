@@ -30,7 +30,6 @@ struct Flags {
   std::vector<std::string> strategies;  // groups or texts; empty: all
   std::vector<std::string> scales;
   std::vector<std::string> vary;
-  std::string task = "pretrain";
   std::size_t threads = 0;  // 0: as many as there are
   std::size_t top = 15;
   std::string csv, svg;  // files; empty: none
@@ -105,14 +104,10 @@ std::unique_ptr<Prepared> prepare(const Flags& flags, const Values& values) {
     std::ranges::move(strategies::settings_named(name, out->problem),
                       std::back_inserter(out->settings));
   }
-  return out;
-}
-
-lower::Phase phase_of(const std::string& task) {
-  if (task == "finetune") {
-    throw UserError("flag", "--task", "'finetune' cannot be explored yet", "pretrain or inference");
+  if (out->setup.phase == lower::Phase::kInference) {  // there is nothing to recompute
+    std::erase_if(out->settings, [](const auto& s) { return s.recompute != "none"; });
   }
-  return task == "inference" ? lower::Phase::kInference : lower::Phase::kTraining;
+  return out;
 }
 
 struct Explored {
@@ -137,7 +132,6 @@ std::function<void(std::size_t, std::size_t)> progress_line() {
 
 Explored explore_all(const Flags& flags) {
   Explored out;
-  const auto phase = phase_of(flags.task);
   std::vector<std::vector<strategies::Setting>> settings;
   const auto axes = axes_of(flags);
   const bool one_machine = axes[0].values.size() == 1;
@@ -152,7 +146,7 @@ Explored explore_all(const Flags& flags) {
                          .batch = setup.batch,
                          .optimizer = setup.options.optimizer,
                          .precision = [&setup](auto family) { return setup.precision_of(family); },
-                         .phase = phase,
+                         .phase = setup.phase,
                          .limits = memory_limits(setup.machine, setup.options)});
     settings.push_back(prepared->settings);
     out.prepared.push_back(std::move(prepared));
@@ -214,7 +208,8 @@ void print_as_json(const Explored& explored, const Flags& flags) {
            {"batch", first.batch},
            {"dtype", name(first.dtype)},
            {"optimizer", name(first.options.optimizer)},
-           {"task", flags.task},
+           {"task", flags.job.task.task},
+           {"freeze", flags.job.task.freeze},
            {"stop_reason", explored.is_complete() ? "done" : "interrupted"}};
   out["points"] = Json::array();
   for (const auto& point : result.points) out["points"].push_back(point_json(explored, point));
@@ -249,7 +244,7 @@ std::string title(const Explored& explored, std::size_t number, const std::strin
 void print_tables(const Explored& explored, const Flags& flags) {
   const auto& result = explored.result;
   for (std::size_t c = 0; c < explored.cases.size(); ++c) {
-    std::cout << (c > 0 ? "\n" : "") << title(explored, c, flags.task) << "\n\n"
+    std::cout << (c > 0 ? "\n" : "") << title(explored, c, flags.job.task.task) << "\n\n"
               << report::exploration_table(result, explored.cases[c], c, flags.top);
   }
   std::cout << fmt::format("\n{}, {} on a Pareto front; {} cannot be made\n",
@@ -270,7 +265,7 @@ void run(const Flags& flags) {
   }
   if (!flags.svg.empty()) {
     write_file(flags.svg, report::exploration_svg(explored.result, explored.cases,
-                                                  title(explored, 0, flags.task)));
+                                                  title(explored, 0, flags.job.task.task)));
   }
   if (flags.json) {
     print_as_json(explored, flags);
@@ -288,6 +283,7 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
                   "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);
   flags->job.add_flags(*command);
   flags->job.add_search_flags(*command);
+  flags->job.task.add_flags(*command);
   for (const char* other : {"--machine", "--stale-weights", "--dims"}) {
     command->remove_option(command->get_option(other));
   }
@@ -306,9 +302,6 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
   several("--vary", flags->vary,
           "KEY=A,B,...: batch, a hyperparameter, or a field of the machine file such as "
           "device.bandwidth or level.node.latency");
-  command->add_option("--task", flags->task, "what is run")
-      ->check(CLI::IsMember({"pretrain", "finetune", "inference"}))
-      ->capture_default_str();
   command->add_option("--threads", flags->threads, "default: all")->check(kPositive);
   command->add_option("--top", flags->top, "lines of each table")
       ->check(kPositive)

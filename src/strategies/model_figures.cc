@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 
 #include "models/model.h"
 
@@ -10,22 +9,17 @@ namespace tandem::strategies {
 
 namespace {
 
-// Indices into a table of weights, as an operator reads them.
-struct Lookup {
-  std::int64_t indices = 0;
-  Bytes bytes;  // of the rows
-};
-
-std::optional<Lookup> lookup_of(const graph::Graph& model, graph::NodeId id) {
+// The rows that an operator reads of a table of weights; none where it reads no such table.
+Bytes lookups_of(const graph::Graph& model, graph::NodeId id) {
   const auto mask = model.node(id).op.spec().index_inputs;
   const auto inputs = model.inputs(id);
   const auto table = std::ranges::find_if(inputs, [&](auto i) { return is_weight(model.node(i)); });
-  if (mask == 0 || table == inputs.end()) return std::nullopt;
+  if (mask == 0 || table == inputs.end()) return {};
   const auto& indices = model.node(inputs[static_cast<std::size_t>(std::countr_zero(mask))]).type;
   const auto& type = model.node(*table).type;
   const auto& sizes = type.shape.sizes;
-  const auto count = indices.shape.sizes.count();
-  return Lookup{count, static_cast<double>(count * sizes[sizes.rank() - 1]) * size_of(type.dtype)};
+  return static_cast<double>(indices.shape.sizes.count() * sizes[sizes.rank() - 1]) *
+         size_of(type.dtype);
 }
 
 }  // namespace
@@ -44,15 +38,10 @@ ModelFigures figures_of(const graph::Graph& model, std::int64_t samples) {
   Bytes lookups;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
-    const auto kind = kinds[id.index()];
-    if (is_weight(node)) out.parameters[kind] += node.type.shape.sizes.count();
-    const auto lookup = lookup_of(model, id);
-    if (!lookup) continue;
-    lookups += lookup->bytes;
-    if (kind == LayerKind::kWordEmbedding) {
-      out.tokens = std::max(out.tokens, lookup->indices / samples);
-    }
+    if (is_weight(node)) out.parameters[kinds[id.index()]] += node.type.shape.sizes.count();
+    lookups += lookups_of(model, id);
   }
+  out.tokens = count_tokens(model) / samples;
   out.flops = models::count_forward_flops(model) / static_cast<double>(samples);
   out.lookups = lookups / static_cast<double>(samples);
   return out;
