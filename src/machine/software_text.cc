@@ -42,6 +42,7 @@ void SoftwareText::read_level(const Place& place, Words rest, const std::vector<
   }
   if (std::ranges::find(levels, rest[0], &Level::name) == levels.end()) {
     std::vector<std::string> names;
+    names.reserve(levels.size());
     for (const auto& level : levels) names.push_back(level.name);
     place.fail(fmt::format("{}: {}: there is no such level above", owner_, whole),
                suggestion(rest[0], names));
