@@ -29,9 +29,11 @@ constexpr std::array<std::array<std::string_view, 2>, 7> kSoftware = {{
     {"2205.05198", "megatron"},
 }};
 
+// A norm in one kernel, where the record says so, is software of its own.
 std::string software_of(const Record& record) {
   for (const auto& [word, software] : kSoftware) {
-    if (contains(record.source, word)) return std::string(software);
+    if (!contains(record.source, word)) continue;
+    return std::string(software) + (contains(record.options.attention, "RMS") ? "-rms" : "");
   }
   return {};
 }
