@@ -93,10 +93,7 @@ struct Situation {
   strategies::Problem problem;
 
   explicit Situation(const Question& q)
-      : machine(machine_for(q)),
-        digits(machine),
-        model(model_for(q)),
-        problem(model, digits) {}
+      : machine(machine_for(q)), digits(machine), model(model_for(q)), problem(model, digits) {}
 
   static graph::Graph model_for(const Question& q) {
     const auto model = models::parse_model(q.network.tandem)

@@ -36,6 +36,7 @@ std::vector<Record> selected(const Flags& flags) {
   auto records = validate::parse_records(read_file(flags.file), flags.file);
   if (!flags.group.empty()) {
     std::vector<std::string> groups;
+    groups.reserve(records.size());
     for (const auto& r : records) groups.push_back(r.group);
     if (std::ranges::find(groups, flags.group) == groups.end()) {
       const auto near = nearest(flags.group, groups);

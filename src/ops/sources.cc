@@ -23,10 +23,10 @@ void check_degrees(const ParallelShape& shape) {
 }
 
 template <class Attributes>
-OpDefinition<Attributes> source(std::string name, std::string doc) {
+OpDefinition<Attributes> source(const std::string& name, const std::string& doc) {
   return {
-      .name = std::move(name),
-      .doc = std::move(doc),
+      .name = name,
+      .doc = doc,
       .index = "-> (given by the attribute `shape`)",
       .role = Role::kSource,
       .type =

@@ -107,11 +107,8 @@ class Writer {
     add(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", c,
         json_text(class_name(c)));
     add(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", c, c);
-    std::vector<std::uint32_t> streams;
-    for (auto s : spans_[c]) streams.push_back(simulation_.timeline[s].stream);
-    std::ranges::sort(streams);
-    const auto rest = std::ranges::unique(streams);
-    streams.erase(rest.begin(), rest.end());
+    std::set<std::uint32_t> streams;
+    for (auto s : spans_[c]) streams.insert(simulation_.timeline[s].stream);
     for (auto stream : streams) {
       add(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", c, stream,
           json_text(stream_name(stream)));

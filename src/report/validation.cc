@@ -86,7 +86,8 @@ using Cells = std::vector<std::vector<std::string>>;
 Cells group_cells(const Report& report) {
   Cells out = {{"group", "n", "skipped", "error %", "95 %", "bias %", "50 % of peak",
                 "best constant", "rank", "in sweeps", "regret %", "worst", "memory %"}};
-  for (const auto& [group, g] : report.groups) {
+  for (const auto& [group, judged] : report.groups) {
+    const auto& g = judged;  // clang 14 captures no bindings
     const auto if_any = [&](double value) { return g.n > 0 ? std::optional(value) : std::nullopt; };
     out.push_back(
         {group, fmt::format("{}{}", g.n, g.n > 0 && !g.is_judged() ? "*" : ""),

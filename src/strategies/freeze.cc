@@ -33,6 +33,7 @@ std::vector<LayerKind> kinds_with_weights(const Graph& model) {
 
 std::string names(const std::vector<LayerKind>& kinds) {
   std::vector<std::string> out;
+  out.reserve(kinds.size());
   for (auto kind : kinds) out.emplace_back(name(kind));
   return join(out, ", ");
 }
