@@ -205,6 +205,23 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
   return is_local(kind) || digits.group_size(group) == 1 ? time : time + machine.device.collective;
 }
 
+Seconds send_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                  machine::DigitMask copies, Bytes bytes) {
+  const auto outermost = outermost_level(digits, group);
+  machine::DigitMask inside = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (digits[i].level > outermost && digits[i].level != machine::kTimeLevel)
+      inside |= machine::DigitMask{1} << i;
+  }
+  copies &= inside & ~group;
+  if (!machine.device.software.send_parts || copies == 0) {
+    return collective_time(machine, digits, Step::kSend, group, bytes);
+  }
+  const auto parts = static_cast<double>(digits.group_size(copies));
+  return collective_time(machine, digits, Step::kSend, group, bytes / parts) +
+         collective_time(machine, digits, Step::kAllGather, copies, bytes);
+}
+
 Seconds halo_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   Bytes bytes, std::int64_t messages) {
   if (messages == 0) return {};

@@ -25,6 +25,11 @@ Seconds collective_time(const machine::Machine& machine, const machine::Digits& 
 bool is_affine(const machine::Machine& machine, const machine::Digits& digits, machine::Step kind,
                machine::DigitMask group);
 
+// The time of sending what the devices that differ in `copies` all have. Where the machine's
+// software sends parts, each of those inside a unit sends a part of it, and they gather it there.
+Seconds send_time(const machine::Machine& machine, const machine::Digits& digits,
+                  machine::DigitMask group, machine::DigitMask copies, Bytes bytes);
+
 // The time of exchanging halos: `bytes` and `messages` are what one device gets at the most. All of
 // it as if it crossed the group's outermost level.
 Seconds halo_time(const machine::Machine& machine, const machine::Digits& digits,

@@ -265,6 +265,22 @@ TEST(CollectiveTime, HasAStart) {
   EXPECT_NEAR(halo_time(m, Digits(m), kNodes, Bytes{0}, 2).value, 2e-4 + 3e-5, 1e-15);
 }
 
+// What 4 devices of a node all have goes to the next node in quarters, and is gathered there.
+TEST(SendTime, OfCopiesIsInPartsWhereSoftwareSendsParts) {
+  auto m = nested();
+  const auto time = [&](machine::DigitMask group, machine::DigitMask copies) {
+    return send_time(m, Digits(m), group, copies, Bytes{8e6}).value;
+  };
+  const auto whole = seconds(m, Step::kSend, kNodes, 8e6);
+  EXPECT_NEAR(whole, 8e6 / 2e9 + 1e-4, 1e-12);
+  EXPECT_EQ(time(kNodes, kInside), whole);
+  m.device.software.send_parts = true;
+  EXPECT_EQ(time(kNodes, 0), whole);
+  EXPECT_NEAR(time(kNodes, kInside), 2e6 / 2e9 + 1e-4 + 0.75 * 8e6 / 40e9 + 3e-6, 1e-12);
+  // Copies elsewhere than inside the units that send to each other do not help.
+  EXPECT_EQ(time(0b010, 0b101), seconds(m, Step::kSend, 0b010, 8e6));
+}
+
 // 64 nodes of 4: 10 GB/s each between nodes, 5 us; inside 100 GB/s, 1 us.
 Machine many_nodes(bool trees) {
   Machine m;

@@ -119,9 +119,11 @@ class Step {
     counts_ = counts_of(stage.layers, schedule_.stages);
     if (ranks_ == 1) return;
     const auto digits_of_ranks = strategies::rank_digits(digits, ranks_).value();
+    const auto copies =
+        stage.footprint.boundary_copied ? strategies::tensor_digits(setting, digits) : 0;
     for (std::int64_t r = 0; r < ranks_; ++r) {
       const auto across = digits_between(r, (r + 1) % ranks_, digits_of_ranks);
-      transfers_.push_back(transfer(across, Bytes{stage.footprint.boundary}));
+      transfers_.push_back(transfer(across, copies, Bytes{stage.footprint.boundary}));
     }
     tie(digits_between(ranks_ - 1, 0, digits_of_ranks), training);
   }
@@ -161,18 +163,18 @@ class Step {
     return out;
   }
 
-  [[nodiscard]] Transfer transfer(DigitMask across, Bytes bytes) const {
+  [[nodiscard]] Transfer transfer(DigitMask across, DigitMask copies, Bytes bytes) const {
     if (bytes == Bytes{}) return {};
     const auto level = cost::outermost_level(digits_, across);
-    return {cost::collective_time(machine_, digits_, machine::Step::kSend, across, bytes).value,
+    return {cost::send_time(machine_, digits_, across, copies, bytes).value,
             machine_.levels[level].by_device};
   }
 
   void tie(DigitMask across, const Training& training) {
     const auto gradient = schedule_.precision.gradient(stage_.dtype);
     const auto elements = stage_.tied / size_of(stage_.dtype);
-    tied_.sends = {transfer(across, stage_.tied).time,
-                   transfer(across, elements * size_of(gradient)).time};
+    tied_.sends = {transfer(across, 0, stage_.tied).time,
+                   transfer(across, 0, elements * size_of(gradient)).time};
     if (tied_.sends.weight == 0 || schedule_.micro_batches == 1) return;
     const auto pass = [&](double buffers) {
       const cost::Work work{.flops = {}, .bytes = buffers * stage_.tied};

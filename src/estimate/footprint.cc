@@ -124,14 +124,17 @@ class Walk {
       begin_at(first)[kind] += bytes;
     }
     if (last.part < 2 && (!for_step || last.last)) end_at(last)[kind] += bytes;
-    note_boundary(first, last, bytes);
+    note_boundary(first, last, buffer.layout, bytes);
   }
 
   // What the middle layer and the last one hand each other.
-  void note_boundary(const Moment& first, const Moment& last, double bytes) {
+  void note_boundary(const Moment& first, const Moment& last, const machine::Layout& layout,
+                     double bytes) {
     constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
     if (first.part == 0 && first.section == kMiddle && last.section > kMiddle) {
       out_.boundary += bytes;
+      out_.boundary_copied =
+          (layout.digits(machine::DigitRole::kReplica) & program_.digits.space()) != 0;
     }
     if (first.part == 1 && first.section > kMiddle && last.part == 1 && last.section == kMiddle) {
       out_.boundary_gradient += bytes;

@@ -31,6 +31,7 @@ struct Footprint {
   bool several = false;          // micro-batches
   double boundary = 0;           // the activation that goes from layer to layer, in bytes
   double boundary_gradient = 0;  // what comes back
+  bool boundary_copied = false;  // do several devices hold the same of it?
 
   // `receives`, `sends`: there is a stage before, or after.
   [[nodiscard]] Held of_stage(const SectionCounts& counts, bool receives, bool sends) const;

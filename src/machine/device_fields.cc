@@ -48,6 +48,8 @@ const WordField kWords[] = {
     {"join_products", kNoYes,
      [](const Device& d) { return std::size_t{d.software.joined_products}; },
      [](Device& d, std::size_t i) { d.software.joined_products = i == 1; }},
+    {"send_parts", kNoYes, [](const Device& d) { return std::size_t{d.software.send_parts}; },
+     [](Device& d, std::size_t i) { d.software.send_parts = i == 1; }},
     {"overlap", kNoYes, [](const Device& d) { return std::size_t{d.software.overlap}; },
      [](Device& d, std::size_t i) { d.software.overlap = i == 1; }},
 };

@@ -47,6 +47,7 @@ struct Software {
   Seconds step;                 // and in each optimizer step
   Fusion fusion = Fusion::kNone;
   bool joined_products = false;  // products of one tensor are one product (queries, keys, values)
+  bool send_parts = false;       // of what several devices hold, each sends a part, gathered behind
   bool overlap = true;           // do collectives of gradients run beside the backward pass?
   double interference = 0;       // how much longer compute takes while a collective runs beside it
   Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least

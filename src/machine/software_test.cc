@@ -45,6 +45,7 @@ software eager
   update_bytes 34 B
   fuse bias
   join_products yes
+  send_parts yes
   overlap no
   kernels softmax 4 3
   kernels rope 2
@@ -103,6 +104,7 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
   EXPECT_EQ(s.update_bytes, Bytes{34});
   EXPECT_EQ(s.fusion, Fusion::kBias);
   EXPECT_TRUE(s.joined_products);
+  EXPECT_TRUE(s.send_parts);
   EXPECT_FALSE(s.overlap);
   EXPECT_EQ(s.kernels.at("softmax"), (Software::Kernels{4, 3}));
   EXPECT_EQ(s.kernels.at("rope"), (Software::Kernels{2, 2}));
@@ -203,7 +205,7 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
   EXPECT_EQ(
       error_of(kToy + "  interference 2\n"),
-      "toy.machine:45: interference 2: must not be greater than 1 (the part of the rated value "
+      "toy.machine:46: interference 2: must not be greater than 1 (the part of the rated value "
       "that is reached in practice, like '0.8')");
 }
 

@@ -163,6 +163,10 @@ cost::Work Durations::work_of_block(const Task& task) const {
 Seconds Durations::move_time(const Task& task) const {
   const auto bytes = moved_bytes(program_, task);
   const auto& step = task.step;
+  if (step.kind == machine::Step::kSend) {
+    const auto copies = step.before.digits(machine::DigitRole::kReplica);
+    return cost::send_time(machine_, program_.digits, step.digits, copies, bytes);
+  }
   return is_halo(step.kind)
              ? cost::halo_time(machine_, program_.digits, step.digits, bytes,
                                halo_of(program_, task).messages)

@@ -329,8 +329,12 @@ std::vector<Setting> madmax_settings(const Problem& problem) {
   return out;
 }
 
+machine::DigitMask tensor_digits(const Setting& setting, const Digits& digits) {
+  return tensor_digits(digits, setting.tp).value_or(0);
+}
+
 machine::DigitMask data_digits(const Setting& setting, const Digits& digits) {
-  const auto tensor = tensor_digits(digits, setting.tp).value_or(0);
+  const auto tensor = tensor_digits(setting, digits);
   const auto taken = tensor | rank_digits(digits, setting.pp).value_or(0);
   return digits.all() & ~(taken | context_digits(digits, setting.cp, taken).value_or(0));
 }

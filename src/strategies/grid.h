@@ -33,6 +33,9 @@ std::vector<Setting> madmax_settings(const Problem& problem);
 // devices cannot be grouped as it says, naming the nearest number that can.
 std::vector<Setting> complete(const Setting& setting, const Problem& problem);
 
+// The digits that tensor parallelism takes in Megatron's setting, which is complete.
+machine::DigitMask tensor_digits(const Setting& setting, const machine::Digits& digits);
+
 // The digits that are left to data parallelism by Megatron's setting, which is complete.
 machine::DigitMask data_digits(const Setting& setting, const machine::Digits& digits);
 

@@ -19,13 +19,14 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 // A source that contains the first word ran the second.
-constexpr std::array<std::array<std::string_view, 2>, 7> kSoftware = {{
+constexpr std::array<std::array<std::string_view, 2>, 8> kSoftware = {{
     {"vTrain", "megatron-deepspeed"},
     {"llm-foundry", "llm-foundry"},
     {"Aleph-Alpha", "aleph-alpha"},
     {"torchtitan", "torchtitan"},
     {"Megatron", "megatron"},
-    {"SC21", "megatron"},
+    {"2104.04473", "megatron"},
+    {"2311.05610", "aleph-alpha"},
     {"2205.05198", "megatron"},
 }};
 
@@ -76,6 +77,12 @@ std::string recompute_of(const Record& record) {
 constexpr std::int64_t kMostLayers = 1000;
 constexpr std::int64_t kMostMicroBatches = 1 << 14;
 
+// Megatron's tables of words have as many rows as tensor parallel devices share in parts of 128.
+std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp) {
+  const auto multiple = 128 * tp;
+  return (vocab + multiple - 1) / multiple * multiple;
+}
+
 std::variant<std::string, Skipped> model_of(const Record& record, const std::string& software) {
   const auto& m = record.model;
   if (m.type == "resnet") return fmt::format("resnet50:image={}", m.image.value_or(224));
@@ -92,12 +99,15 @@ std::variant<std::string, Skipped> model_of(const Record& record, const std::str
   if (const auto* skipped = std::get_if<Skipped>(&sizes)) return *skipped;
   const auto& s = std::get<Sizes>(sizes);
   if (s.layers > kMostLayers) return Skipped{fmt::format("{} layers are too many", s.layers)};
-  // Megatron's networks have dropout.
-  const bool drops = m.type == "gpt" && software.starts_with("megatron");
+  const bool is_megatron = software.starts_with("megatron");
+  const bool drops = m.type == "gpt" && is_megatron;
+  constexpr std::int64_t kMostDevices = 1 << 20;
+  const auto tp = std::clamp<std::int64_t>(record.parallel.tp.value_or(1), 1, kMostDevices);
   return fmt::format(
       "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}{}",
-      s.gated ? "llama_65b" : "gpt2", s.layers, s.hidden, s.heads, s.kv_heads, s.ffn, s.vocab,
-      s.seq, attention_of(record, software), drops ? ",dropout=true" : "");
+      s.gated ? "llama_65b" : "gpt2", s.layers, s.hidden, s.heads, s.kv_heads, s.ffn,
+      is_megatron ? padded_vocab(s.vocab, tp) : s.vocab, s.seq, attention_of(record, software),
+      drops ? ",dropout=true" : "");
 }
 
 struct Degrees {

@@ -35,6 +35,24 @@ TEST(Jobs, OfAGpt) {
   EXPECT_EQ(to_text(job.settings[0]), "megatron:tp=2,dp=2,pp=2,micro=4,recompute=full");
 }
 
+// As Megatron pads it, so that tensor parallel devices share it.
+TEST(Jobs, PadMegatronsVocabulary) {
+  auto r = small_gpt();
+  r.model.vocab = 50257;
+  r.parallel.tp = 4;
+  EXPECT_NE(made(r).model.find(",vocab=50688,"), std::string::npos) << made(r).model;
+  r.source = "torchtitan";
+  EXPECT_NE(made(r).model.find(",vocab=50257,"), std::string::npos) << made(r).model;
+}
+
+TEST(Jobs, KnowSoftwareByItsPaper) {
+  auto r = small_gpt();
+  r.source = "Narayanan et al., SC'21 (arXiv:2104.04473), table 1";
+  EXPECT_EQ(made(r).software, "megatron");
+  r.source = "Hagemann et al. (arXiv:2311.05610)";
+  EXPECT_EQ(made(r).software, "aleph-alpha");
+}
+
 TEST(Jobs, OfOtherStrategies) {
   auto r = small_gpt();
   r.parallel.vpp = 2;
