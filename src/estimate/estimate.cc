@@ -253,7 +253,8 @@ class Step {
     const auto& turns = turns_.of(schedule_, ranks_, micro_batches);
     // Of ranks between the first and the last, the earliest has most in flight.
     for (std::int64_t r = 0; r < ranks_; r = r < 1 ? r + 1 : std::max(r + 1, ranks_ - 1)) {
-      const auto memory = peak_over(turns[static_cast<std::size_t>(r)], micro_batches, stages);
+      const auto memory = sim::with_unused(
+          peak_over(turns[static_cast<std::size_t>(r)], micro_batches, stages), machine_.device);
       if (memory.peak > out_.memory.peak) out_.memory = memory;
     }
   }

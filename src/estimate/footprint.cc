@@ -214,6 +214,7 @@ sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_bat
   }
   constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
   double kept = 0;
+  const auto stays = total(live);
   Parts peak = live;
   for (const auto& turn : turns) {
     if (turn.part == lower::Part::kUpdate) continue;
@@ -231,6 +232,7 @@ sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_bat
   }
   for (std::size_t k = 0; k < peak.size(); ++k) out.parts[k] = Bytes{peak[k]};
   out.peak = Bytes{total(peak)};
+  out.passing = out.peak - Bytes{stays};
   return out;
 }
 

@@ -37,6 +37,8 @@ const NumberField<Device> kNumbers[] = {
     {"step", kTime, false, true, [](Device& d) -> double& { return d.software.step.value; }, true},
     {"interference", kFraction, false, true,
      [](Device& d) -> double& { return d.software.interference; }, true},
+    {"fragmentation", kFraction, false, true,
+     [](Device& d) -> double& { return d.software.fragmentation; }, true},
     {"update_bytes", kAmount, false, false,
      [](Device& d) -> double& { return d.software.update_bytes.value; }, true},
 };

@@ -49,6 +49,7 @@ struct Software {
   bool joined_products = false;  // products of one tensor are one product (queries, keys, values)
   bool send_parts = false;       // of what several devices hold, each sends a part, gathered behind
   bool overlap = true;           // do collectives of gradients run beside the backward pass?
+  double fragmentation = 0;      // of memory that comes and goes: how much more an allocator holds
   double interference = 0;       // how much longer compute takes while a collective runs beside it
   Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.

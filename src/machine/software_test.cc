@@ -42,6 +42,7 @@ software eager
   micro_batch 2 ms
   step 5 ms
   interference 0.1
+  fragmentation 0.2
   update_bytes 34 B
   fuse bias
   join_products yes
@@ -101,6 +102,7 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
   EXPECT_DOUBLE_EQ(s.micro_batch.value, 2e-3);
   EXPECT_DOUBLE_EQ(s.step.value, 5e-3);
   EXPECT_EQ(s.interference, 0.1);
+  EXPECT_EQ(s.fragmentation, 0.2);
   EXPECT_EQ(s.update_bytes, Bytes{34});
   EXPECT_EQ(s.fusion, Fusion::kBias);
   EXPECT_TRUE(s.joined_products);
@@ -167,33 +169,33 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   };
   const Case cases[] = {
       {"software",
-       "toy.machine:45: software '': expected a name (one word of letters, digits and "
+       "toy.machine:47: software '': expected a name (one word of letters, digits and "
        "_ - . +)"},
-      {"software eager", "toy.machine:45: software 'eager' stands twice"},
+      {"software eager", "toy.machine:47: software 'eager' stands twice"},
       {"software x\n  compute_utilization 1.2",
-       "toy.machine:46: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
+       "toy.machine:48: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
        "value that is reached in practice, like '0.8')"},
-      {"software x\n  dispatch -3 us", "toy.machine:46: dispatch -3 us: must be 0 or more"},
-      {"software x\n  units 0", "toy.machine:46: units 0: must be greater than 0"},
+      {"software x\n  dispatch -3 us", "toy.machine:48: dispatch -3 us: must be 0 or more"},
+      {"software x\n  units 0", "toy.machine:48: units 0: must be greater than 0"},
       {"software x\n  units 8 GB",
-       "toy.machine:46: units 8 GB: expected a number like '108' (a number without a unit)"},
-      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:47: software x: 'step' stands twice"},
-      {"software x\n  fuse some", "toy.machine:46: fuse some: expected one of no, bias, yes"},
-      {"software x\n  overlap", "toy.machine:46: overlap: expected one of no, yes"},
+       "toy.machine:48: units 8 GB: expected a number like '108' (a number without a unit)"},
+      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:49: software x: 'step' stands twice"},
+      {"software x\n  fuse some", "toy.machine:48: fuse some: expected one of no, bias, yes"},
+      {"software x\n  overlap", "toy.machine:48: overlap: expected one of no, yes"},
       {"software x\n  kernels softmix 3",
-       "toy.machine:46: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
+       "toy.machine:48: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
        "them)"},
       {"software x\n  kernels softmax",
-       "toy.machine:46: kernels softmax: expected an operator and how many kernels execute it "
+       "toy.machine:48: kernels softmax: expected an operator and how many kernels execute it "
        "(write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass)"},
       {"software x\n  level slt utilization 0.3",
-       "toy.machine:46: software x: level slt utilization 0.3: there is no such level above (did "
+       "toy.machine:48: software x: level slt utilization 0.3: there is no such level above (did "
        "you mean 'slot'?)"},
       {"software x\n  level slot",
-       "toy.machine:46: software x: level slot: expected a level, a field and its value (write it "
+       "toy.machine:48: software x: level slot: expected a level, a field and its value (write it "
        "like 'level gpu utilization 0.7')"},
       {"software x\n  level slot utilization 1.5",
-       "toy.machine:46: utilization 1.5: must not be greater than 1 (the part of the rated value "
+       "toy.machine:48: utilization 1.5: must not be greater than 1 (the part of the rated value "
        "that is reached in practice, like '0.8')"},
       {"software x\n  reserve 50 GB",
        "toy.machine:3: device thing: reserve 50 GB leaves nothing of memory 40 GB"},
@@ -205,7 +207,7 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
   EXPECT_EQ(
       error_of(kToy + "  interference 2\n"),
-      "toy.machine:46: interference 2: must not be greater than 1 (the part of the rated value "
+      "toy.machine:47: interference 2: must not be greater than 1 (the part of the rated value "
       "that is reached in practice, like '0.8')");
 }
 

@@ -63,8 +63,37 @@ NodeId Block::mlp(NodeId x, const std::vector<std::int64_t>& widths, std::string
   return x;
 }
 
+// In fp32 where the element type has fewer bits.
+NodeId Block::widened(NodeId x, std::string_view name) const {
+  if (size_of(dtype_) >= size_of(DType::kFp32)) return x;
+  return add(ops::kCast, ops::Cast{DType::kFp32}, {x}, name);
+}
+
+// In the model's element type again.
+NodeId Block::narrowed(NodeId x, std::string_view name) const {
+  if (graph_->node(x).type.dtype == dtype_) return x;
+  return add(ops::kCast, ops::Cast{dtype_}, {x}, name);
+}
+
+NodeId Block::plain_rms_norm(NodeId x, NodeId scale, double eps, std::string_view name) const {
+  const auto part = [&](std::string_view what) { return fmt::format("{}_{}", name, what); };
+  const auto wide = widened(x, part("wide"));
+  const auto squares = add(ops::kSquare, {wide}, part("squares"));
+  const auto last = static_cast<std::int64_t>(shape(x).rank()) - 1;
+  const ops::Reduction over_last{.axes = {last}, .keep = true};
+  const auto mean = add(ops::kReduceMean, over_last, {squares}, part("mean"));
+  const auto dtype = graph_->node(wide).type.dtype;
+  const ops::Constant small{.shape = ParallelShape(Shape{1}), .dtype = dtype, .value = eps};
+  const auto sum = add(ops::kAdd, {mean, add(ops::kConstant, small, {}, part("eps"))}, part("sum"));
+  const auto normed = add(ops::kMul, {wide, add(ops::kRsqrt, {sum}, part("rate"))}, part("normed"));
+  return add(ops::kMul, {narrowed(normed, part("narrow")), scale}, name);
+}
+
 NodeId Block::norm(NodeId x, const NormOptions& options, std::string_view name) const {
   const auto scale = weight(fmt::format("{}_scale", name), {width(x)});
+  if (options.kind == NormKind::kRms && options.plain) {
+    return plain_rms_norm(x, scale, options.eps, name);
+  }
   if (options.kind == NormKind::kRms) {
     return add(ops::kRmsNorm, ops::Norm{options.eps}, {x, scale}, name);
   }
@@ -109,11 +138,13 @@ NodeId Block::mix(NodeId q, NodeId k, NodeId v, const AttentionOptions& options)
     return add(ops::kAttention, ops::Attention{scale, options.causal}, {q, k, v}, "mixed");
   }
   const bool grouped = options.heads != options.kv_heads;
-  const auto scores = contract(
+  auto scores = contract(
       q, k, grouped ? "b (kv g) s d, b kv t d -> b (kv g) s t" : "b h s d, b h t d -> b h s t",
       "scores", scale);
+  if (options.wide) scores = widened(scores, "scores_wide");
   auto weights = add(ops::kSoftmax, ops::Softmax{.axis = -1, .causal = options.causal}, {scores},
                      "probabilities");
+  weights = narrowed(weights, "probabilities_narrow");
   if (options.dropout) weights = dropout(weights, "probabilities_dropped");
   return contract(
       weights, v,
@@ -246,15 +277,24 @@ NodeId Block::batch_norm(NodeId x, const ops::BatchNorm& options, std::string_vi
 
 // --- Losses -------------------------------------------------------------------------------------
 
+NodeId Block::target_of(NodeId logits) const {
+  if (const auto target = graph_->find(at("target"))) return *target;
+  Shape positions;
+  const auto sizes = shape(logits);
+  for (std::size_t d = 0; d + 1 < sizes.rank(); ++d) positions.push_back(sizes[d]);
+  return indices("target", positions, width(logits));
+}
+
 NodeId Block::classification_loss(NodeId logits, std::string_view name) const {
-  auto target = graph_->find(at("target"));
-  if (!target) {
-    Shape positions;
-    const auto sizes = shape(logits);
-    for (std::size_t d = 0; d + 1 < sizes.rank(); ++d) positions.push_back(sizes[d]);
-    target = indices("target", positions, width(logits));
-  }
-  return add(ops::kCrossEntropy, {logits, *target}, name);
+  return add(ops::kCrossEntropy, {logits, target_of(logits)}, name);
+}
+
+NodeId Block::plain_classification_loss(NodeId logits) const {
+  const auto target = target_of(logits);
+  const auto wide = widened(logits, "loss_logits");
+  const auto logs = add(ops::kLogSoftmax, {wide}, "loss_logs");
+  const auto right = add(ops::kPick, {logs, target}, "loss_right");
+  return add(ops::kReduceMean, {add(ops::kNeg, {right}, "losses")}, "loss");
 }
 
 NodeId Block::regression_loss(NodeId prediction) const {
@@ -275,11 +315,12 @@ AttentionOptions attention_options(const Settings& settings) {
   if (heads % kv_heads != 0) {
     settings.fail(fmt::format("heads {} is not a multiple of kv_heads {}", heads, kv_heads));
   }
-  const bool fused = settings.choice("attention", {"plain", "fused"}) == "fused";
+  const auto kind = settings.choice("attention", {"plain", "fused", "wide"});
   return {
       .heads = heads,
       .kv_heads = kv_heads,
-      .fused = fused,
+      .fused = kind == "fused",
+      .wide = kind == "wide",
   };
 }
 

@@ -29,6 +29,7 @@ enum class NormKind : std::uint8_t { kLayer, kRms };
 struct NormOptions {
   NormKind kind = NormKind::kLayer;
   double eps = 1e-5;
+  bool plain = false;  // RMS: operator by operator in fp32, not one
 };
 
 // Multi-head attention; with fewer key and value heads than query heads, grouped-query attention.
@@ -39,6 +40,7 @@ struct AttentionOptions {
   bool bias = false;
   bool causal = false;
   bool fused = false;                    // one `attention` node, not scores, softmax and mix
+  bool wide = false;                     // not fused: the softmax in fp32
   bool dropout = false;                  // of the probabilities, as in training GPT-2 and GPT-3
   std::optional<double> rope_base = {};  // rotary positions
   // So many tokens of every sequence have been seen: their keys and values are inputs, to which
@@ -174,9 +176,16 @@ class Block {
   // Losses against an input "target", which is made by the first that asks for it.
   // The mean cross-entropy of [... classes] against class numbers [...].
   [[nodiscard]] NodeId classification_loss(NodeId logits, std::string_view name = "loss") const;
+  // The same operator by operator, in fp32.
+  [[nodiscard]] NodeId plain_classification_loss(NodeId logits) const;
   [[nodiscard]] NodeId regression_loss(NodeId prediction) const;
 
  private:
+  [[nodiscard]] NodeId widened(NodeId x, std::string_view name) const;
+  [[nodiscard]] NodeId narrowed(NodeId x, std::string_view name) const;
+  [[nodiscard]] NodeId plain_rms_norm(NodeId x, NodeId scale, double eps,
+                                      std::string_view name) const;
+  [[nodiscard]] NodeId target_of(NodeId logits) const;
   NodeId project(NodeId x, std::int64_t heads, std::int64_t width, bool bias,
                  std::string_view name) const;
   NodeId mix(NodeId q, NodeId k, NodeId v, const AttentionOptions& options) const;

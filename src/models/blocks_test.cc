@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "graph/sequential.h"
@@ -52,6 +53,31 @@ TEST(Blocks, FusedAttentionIsPlainAttention) {
     EXPECT_NEAR(model_loss(text + ",attention=fused"), model_loss(text + ",attention=plain"), 1e-12)
         << heads;
   }
+}
+
+TEST(Blocks, PlainNormsAndLossesAreTheFusedOnes) {
+  const std::string text = "llama_65b:" + small_models().at("llama_65b").settings;
+  const auto fused = model_loss(text);
+  for (const auto* other : {",norm=plain", ",loss=plain", ",attention=wide"}) {
+    EXPECT_NEAR(model_loss(text + other), fused, 1e-12 * std::abs(fused)) << other;
+  }
+  const auto vocabulary = model_loss(text + ",vocab_pad=4");
+  EXPECT_NEAR(model_loss(text + ",vocab_pad=4,loss=plain"), vocabulary, 1e-12 * vocabulary);
+}
+
+TEST(Blocks, PlainOperatorsComputeInFp32) {
+  const std::string text = "llama_65b:" + small_models().at("llama_65b").settings +
+                           ",norm=plain,loss=plain,attention=wide";
+  const auto graph = parse_model(text).build(2, DType::kBf16);
+  std::map<std::string, DType> dtypes;
+  for (auto id : graph.ids()) dtypes[graph.node(id).name] = graph.node(id).type.dtype;
+  const auto dtype = [&](const std::string& name) { return dtypes.at(name); };
+  EXPECT_EQ(dtype("l0.attention_norm_mean"), DType::kFp32);
+  EXPECT_EQ(dtype("l0.attention_norm"), DType::kBf16);
+  EXPECT_EQ(dtype("l0.probabilities"), DType::kFp32);
+  EXPECT_EQ(dtype("l0.mixed"), DType::kBf16);
+  EXPECT_EQ(dtype("logits"), DType::kBf16);
+  EXPECT_EQ(dtype("loss"), DType::kFp32);
 }
 
 // Against attention written out for one head and one sample.

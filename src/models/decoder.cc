@@ -10,6 +10,10 @@ namespace tandem::models {
 
 namespace {
 
+bool is_plain(const Settings& settings, const std::string& what) {
+  return settings.has(what) && settings.choice(what, {"fused", "plain"}) == "plain";
+}
+
 TransformerOptions layer_options(const Decoder& decoder, const Settings& settings) {
   TransformerOptions out{.attention = attention_options(settings),
                          .feed_forward = {.width = settings.size("ffn"),
@@ -17,6 +21,7 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
                                           .gated = decoder.gated,
                                           .bias = decoder.bias},
                          .norm = decoder.norm};
+  out.norm.plain = is_plain(settings, "norm");
   out.attention.bias = decoder.bias;
   out.attention.cache = settings.size("cache", 0);
   out.attention.causal = out.attention.cache == 0;  // one token sees all before it
@@ -62,8 +67,12 @@ std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
       {"vocab_pad", "1", "tables of tokens have a multiple of this many rows"},
       {"seq", text(s.seq), "sequence length"},
       {"cache", "0", "if more: the step of inference that makes one token after so many"},
-      {"attention", s.attention, "plain (scores, softmax, mix) or fused (one operator)"},
+      {"attention", s.attention, "plain (scores, softmax, mix), wide (softmax in fp32) or fused"},
   };
+  if (s.rms) {
+    out.push_back({"norm", "fused", "fused (one operator) or plain (several, in fp32)"});
+  }
+  out.push_back({"loss", "fused", "fused (one operator) or plain (several, in fp32)"});
   if (s.dropout) {
     out.push_back({"dropout", "false", "of probabilities and of what a layer adds: true or false"});
   }
@@ -88,7 +97,7 @@ graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std
   for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
     x = b.in(fmt::format("l{}", i)).transformer_layer(x, layer);
   }
-  x = b.norm(x, decoder.norm, "final_norm");
+  x = b.norm(x, layer.norm, "final_norm");
   auto logits = decoder.tied ? b.add(ops::kLinear, {x, tokens.table}, "logits")
                              : b.linear(x, vocab + padding, "logits");
   if (padding > 0) {
@@ -96,7 +105,8 @@ graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std
     logits = b.add(ops::kSlice, of_tokens, {logits}, "logits_of_tokens");
   }
   if (cache > 0) return finish_decoding(graph, logits);
-  return graph.finish({b.classification_loss(logits)});
+  return graph.finish({is_plain(settings, "loss") ? b.plain_classification_loss(logits)
+                                                  : b.classification_loss(logits)});
 }
 
 Decoder llama_decoder(double rope_base, double eps) {

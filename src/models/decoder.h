@@ -33,6 +33,7 @@ struct DecoderSizes {
   std::int64_t experts = 0;
   std::int64_t active_experts = 0;
   bool dropout = false;  // may it be asked for?
+  bool rms = false;      // are norms of that kind?
 };
 
 // "layers", "hidden", ... with these defaults.

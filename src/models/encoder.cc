@@ -18,7 +18,7 @@ std::vector<Hyperparameter> encoder_hyperparameters(const EncoderSizes& s) {
           {"vocab", text(s.vocab), "tokens in the vocabulary"},
           {"types", text(s.types), "kinds of segments"},
           {"seq", text(s.seq), "sequence length"},
-          {"attention", "plain", "plain (scores, softmax, mix) or fused (one operator)"}};
+          {"attention", "plain", "plain (scores, softmax, mix), wide (softmax in fp32) or fused"}};
 }
 
 graph::Graph build_encoder(const Encoder& encoder, const Settings& settings, std::int64_t batch,

@@ -29,6 +29,8 @@ inline const std::map<std::string, SmallModel>& small_models() {
                         {"kv_heads", "1"}, {"ffn", "20"},          {"vocab", "13"},
                         {"seq", "5"},      {"attention", "plain"}, {"vocab_pad", "4"},
                         {"cache", "3"}};
+  const Others decoder = with(plain, {{"loss", "plain"}, {"dropout", "true"}});
+  const Others llama = with(fused, {{"loss", "plain"}, {"norm", "plain"}});
   const Others experts = {{"experts", "4"}, {"active_experts", "1"}, {"imbalance", "1.2"}};
   const Others image = {{"image", "40"}, {"classes", "6"}, {"bn_group", "2"}};
   const Others tables = {{"tables", "4"}, {"rows", "9"}, {"dim", "6"}, {"bag", "3"}};
@@ -61,8 +63,8 @@ inline const std::map<std::string, SmallModel>& small_models() {
       {"dlrm_b", {production, dlrm}},
       {"dlrm_b_moe", {production_experts, with(dlrm, experts)}},
       {"dlrm_b_transformer", {production_transformer, production_layers}},
-      {"gpt2", {sizes, with(plain, {{"dropout", "true"}})}},
-      {"gpt3_175b", {sizes, with(plain, {{"dropout", "true"}})}},
+      {"gpt2", {sizes, decoder}},
+      {"gpt3_175b", {sizes, decoder}},
       {"inception_v3",
        {"image=75,width=2,classes=5",
         {{"image", "76"},
@@ -70,13 +72,14 @@ inline const std::map<std::string, SmallModel>& small_models() {
          {"bn_group", "2"},
          {"width", "4"},
          {"variant", "artifact"}}}},
-      {"llama2_70b", {grouped, fused}},
-      {"llama3_405b", {grouped, fused}},
-      {"llama3_70b", {grouped, fused}},
-      {"llama3_8b", {grouped, fused}},
-      {"llama_65b", {grouped, fused}},
-      {"llm_moe_1.8t", {grouped + ",experts=3,active_experts=2", with(fused, experts)}},
-      {"mixtral_8x7b", {grouped + ",experts=3,active_experts=2", with(fused, experts)}},
+      {"llama2_70b", {grouped, llama}},
+      {"llama3_405b", {grouped, llama}},
+      {"llama3_70b", {grouped, llama}},
+      {"llama3_8b", {grouped, llama}},
+      {"llama_65b", {grouped, llama}},
+      {"llm_moe_1.8t",
+       {grouped + ",experts=3,active_experts=2", with(with(fused, {{"loss", "plain"}}), experts)}},
+      {"mixtral_8x7b", {grouped + ",experts=3,active_experts=2", with(llama, experts)}},
       {"mlp",
        {"layers=3,hidden=6,inputs=5,outputs=3",
         {{"layers", "2"},

@@ -113,6 +113,10 @@ std::string memory_table(const Peak& peak) {
     if (bytes == Bytes{}) continue;
     out += fmt::format("  {:<15} {:>11}\n", name, bytes_text(bytes.value));
   }
+  if (peak.memory.unused > Bytes{}) {
+    out += fmt::format("  {:<15} {:>11}  that the allocator holds beside\n", "unused",
+                       bytes_text(peak.memory.unused.value));
+  }
   if (peak.memory.cache > Bytes{}) {
     out += fmt::format("  {:<15} {:>11}  of these: keys and values of all tokens so far\n", "cache",
                        bytes_text(peak.memory.cache.value));
@@ -155,6 +159,7 @@ Json details_json(const lower::Program& program, const sim::Simulation& simulati
     std::ranges::replace(key, ' ', '_');
     memory[key] = static_cast<std::int64_t>(peak.memory.part(kind).value);
   }
+  memory["unused_bytes"] = static_cast<std::int64_t>(peak.memory.unused.value);
   memory["cache_bytes"] = static_cast<std::int64_t>(peak.memory.cache.value);
   memory["device"] = peak.memory.device;
   memory["when"] = peak.when;

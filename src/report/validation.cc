@@ -46,6 +46,7 @@ ordered_json row_json(const Row& row) {
   out["predicted"] = number(row.predicted);
   out["error"] = or_null(row.error);
   if (row.answer) out["answer"] = name(*row.answer);
+  if (row.filled) out["filled"] = *row.filled;
   if (!row.skipped.empty()) out["skipped"] = row.skipped;
   return out;
 }

@@ -42,6 +42,9 @@ class OneDevice {
       at_peak = now;
       out.moment = n;
     }
+    for (std::size_t n = 0; n <= out.moment && n < passing_.size(); ++n) {
+      out.passing += Bytes{passing_[n]};
+    }
     for (std::size_t k = 0; k < at_peak.size(); ++k) out.parts[k] += Bytes{at_peak[k]};
     out.peak += Bytes{peak};
     out.kept = kept_between_turns();
@@ -110,11 +113,17 @@ class OneDevice {
   // By moment, how much more there is than at the one before.
   std::vector<Parts> changes() {
     std::vector<Parts> out;
+    passing_.clear();
     for_each_lifetime([&](BufferId b, Bytes bytes, std::size_t begin, std::size_t end) {
       const auto kind = program_.buffer(b).kind;
       if (out.size() <= end) out.resize(end + 1);
       out[begin][static_cast<std::size_t>(kind)] += bytes.value;
       out[end][static_cast<std::size_t>(kind)] -= bytes.value;
+      if (passing_.size() <= end) passing_.resize(end + 1);
+      if (program_.buffer(b).each || program_.digits.time() == 0) {
+        passing_[begin] += bytes.value;
+        passing_[end] -= bytes.value;
+      }
       if (kind == lower::BufferKind::kActivation) keep(begin, end - 1, bytes.value);
     });
     if (out.size() <= moments_) out.resize(moments_ + 1);
@@ -241,6 +250,7 @@ class OneDevice {
   std::vector<std::size_t>
       last_;  // by instance and step: after its last use; kBegun once it is counted
   std::vector<std::uint32_t> turn_of_;  // by task that runs
+  std::vector<double> passing_;         // as changes(), of what a micro-batch has by itself
   std::vector<double> kept_;            // by turn: how much more is kept after it than before
 };
 
@@ -260,6 +270,12 @@ std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, s
 
 }  // namespace
 
+Memory with_unused(Memory memory, const machine::Device& device) {
+  memory.unused = device.software.fragmentation * memory.passing;
+  memory.peak += memory.unused;
+  return memory;
+}
+
 Memory memory_of(const Program& program, std::int64_t device) {
   return OneDevice(program, lower::Instances(program), device).peak();
 }
@@ -277,9 +293,11 @@ Memory memory_of(const Program& program) {
 }
 
 std::vector<Memory> memory_by_group(const Program& program, const machine::Machine& machine) {
-  return fullest(program, group_digits(machine, program.digits),
-                 std::max<std::size_t>(1, machine.groups.size()),
-                 [&](std::int64_t device) { return machine.group_of(device); });
+  auto out = fullest(program, group_digits(machine, program.digits),
+                     std::max<std::size_t>(1, machine.groups.size()),
+                     [&](std::int64_t device) { return machine.group_of(device); });
+  for (auto& memory : out) memory = with_unused(memory, machine.device_of(memory.device));
+  return out;
 }
 
 }  // namespace tandem::sim

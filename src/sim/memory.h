@@ -17,8 +17,10 @@ struct Memory {
   // Activations that wait for their backward pass, at the most: those there between two turns
   // (lower/order.h).
   Bytes kept;
-  // What is there at the peak, by lower::BufferKind. They add up to it.
+  // What is there at the peak, by lower::BufferKind. They add up to it, but for `unused`.
   std::array<Bytes, 5> parts = {};
+  Bytes passing;            // of that, what comes and goes with every micro-batch
+  Bytes unused;             // what an allocator holds beside, part of the peak
   Bytes cache;              // of inference: keys and values for later tokens, part of the peak
   std::int64_t device = 0;  // whose memory this is
   std::size_t moment = 0;   // of the peak: in memory_over_time
@@ -27,6 +29,9 @@ struct Memory {
     return parts[static_cast<std::size_t>(kind)];
   }
 };
+
+// With what the software's allocator holds beside what is used of it.
+Memory with_unused(Memory memory, const machine::Device& device);
 
 Memory memory_of(const lower::Program& program);
 Memory memory_of(const lower::Program& program, std::int64_t device);

@@ -240,7 +240,12 @@ Made make_choices(const Setting& setting, const Problem& problem) {
       const auto tensor = tensor_digits(problem.digits, setting.tp).value();
       const auto ranks = rank_digits(problem.digits, setting.pp).value();
       const auto context = context_digits(problem.digits, setting.cp, tensor | ranks).value();
-      return megatron(problem, tensor, setting.sp, context, ranks, setting.zero.value_or(0) > 0);
+      return megatron(problem, {.tensor = tensor,
+                                .context = context,
+                                .ranks = ranks,
+                                .sequence_parallel = setting.sp,
+                                .whole_loss = setting.whole_loss,
+                                .stored = setting.zero.value_or(0) > 0});
     }
     case Family::kDeepspeed:
       // How often weights are gathered and gradients reduced differs (strategies/pipeline.cc).

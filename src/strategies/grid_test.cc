@@ -77,8 +77,7 @@ TEST(Setting, Errors) {
       {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
       {"megatron:ep=1",
        "megatron:ep=1: 'ep=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
-       "zero=0|1|2|3, "
-       "pp=N, "
+       "zero=0|1|2|3, whole_loss, pp=N, "
        "interleave=N, schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, bucket=BYTES)"},
       {"megatron:pp=2,schedule=interleaved",
        "megatron:pp=2,schedule=interleaved: schedule cannot be 'interleaved' (gpipe or 1f1b; "

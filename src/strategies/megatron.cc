@@ -1,28 +1,71 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ops/registry.h"
 #include "strategies/strategies.h"
 
 namespace tandem::strategies {
 
-Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel,
-              machine::DigitMask context, machine::DigitMask ranks, bool stored) {
-  if ((sequence_parallel || context != 0) && !problem.has_sequence()) {
+namespace {
+
+// By node: is it made of weights and constants alone?
+std::vector<bool> is_parameter(const graph::Graph& model) {
+  std::vector<bool> out(model.size());
+  for (auto id : model.ids()) {
+    const auto& op = model.node(id).op;
+    const auto inputs = model.inputs(id);
+    out[id.index()] = op.is(ops::kWeight) || op.is(ops::kConstant) ||
+                      (!inputs.empty() && std::ranges::all_of(inputs, [&](graph::NodeId i) {
+                        return out[i.index()];
+                      }));
+  }
+  return out;
+}
+
+// By node: does it only serve to make the loss from the scores of all words? Those come from the
+// last operator with weights.
+std::vector<bool> makes_loss(const graph::Graph& model) {
+  const auto parameter = is_parameter(model);
+  std::vector<bool> out(model.size());
+  std::vector<bool> used(model.size());
+  std::vector<bool> used_elsewhere(model.size());
+  for (std::size_t n = model.size(); n-- > 0;) {
+    const graph::NodeId id(n);
+    const auto& node = model.node(id);
+    const auto inputs = model.inputs(id);
+    const bool has_weights =
+        std::ranges::any_of(inputs, [&](graph::NodeId i) { return parameter[i.index()]; });
+    const bool is_loss = node.type.shape.rank() == 0;
+    const bool serves_loss = used[n] && !used_elsewhere[n] && !has_weights;
+    out[n] = node.op.role() == ops::Role::kCompute && (is_loss || serves_loss);
+    for (auto i : inputs) {
+      used[i.index()] = true;
+      if (!out[n]) used_elsewhere[i.index()] = true;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Made megatron(const Problem& problem, const MegatronParts& parts) {
+  if ((parts.sequence_parallel || parts.context != 0) && !problem.has_sequence()) {
     return Refusal{fmt::format("{} needs a sequence, and {} has none",
-                               sequence_parallel ? "sp" : "cp", problem.model.name()),
+                               parts.sequence_parallel ? "sp" : "cp", problem.model.name()),
                    ""};
   }
-  const auto data = problem.digits.all() & ~tensor & ~context & ~ranks;
+  const auto data = problem.digits.all() & ~(parts.tensor | parts.context | parts.ranks);
   const Job job{.data = data,
-                .sequence = context,
-                .split = tensor,
-                .rest = sequence_parallel ? Rest::kSequence : Rest::kRedundant,
-                .stored = stored ? data | context : 0};
+                .sequence = parts.context,
+                .split = parts.tensor,
+                .rest = parts.sequence_parallel ? Rest::kSequence : Rest::kRedundant,
+                .stored = parts.stored ? data | parts.context : 0};
   std::vector<Job> jobs(problem.model.size(), job);
-  // A loss is computed in parts, too, or every device would need the scores of all words.
-  for (auto id : problem.model.ids()) {
-    const auto& node = problem.model.node(id);
-    const bool is_loss = node.op.role() == ops::Role::kCompute && node.type.shape.rank() == 0;
-    if (is_loss) jobs[id.index()].rest = Rest::kSequence;
+  // A loss is computed in parts, too, or every device needs the scores of all words.
+  const auto loss = makes_loss(problem.model);
+  for (std::size_t n = 0; n < jobs.size(); ++n) {
+    if (loss[n]) jobs[n].rest = parts.whole_loss ? Rest::kRedundant : Rest::kSequence;
   }
   return spread(problem, jobs);
 }

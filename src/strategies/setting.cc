@@ -62,8 +62,8 @@ class Parser {
   [[nodiscard]] std::string keys() const {
     switch (out_.family) {
       case Family::kMegatron:
-        return "tp=N, dp=N, cp=N, sp, zero=0|1|2|3, pp=N, interleave=N, schedule=gpipe|1f1b, "
-               "stale, micro=N, recompute=R, ring, bucket=BYTES";
+        return "tp=N, dp=N, cp=N, sp, zero=0|1|2|3, whole_loss, pp=N, interleave=N, "
+               "schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, bucket=BYTES";
       case Family::kDeepspeed:
         return "zero=0|1|2|3, micro=N, recompute=R, ring, bucket=BYTES";
       case Family::kEp:
@@ -99,6 +99,8 @@ class Parser {
   bool parse_megatron(std::string_view key, std::string_view value) {
     if (key == "sp" && value.empty()) {
       out_.sp = true;
+    } else if (key == "whole_loss" && value.empty()) {
+      out_.whole_loss = true;
     } else if (key == "stale" && value.empty()) {
       out_.stale = true;
     } else if (key == "tp") {
@@ -267,6 +269,7 @@ std::string to_text(const Setting& s) {
   if (s.dp) add("dp", *s.dp);
   if (s.cp != 1) add("cp", s.cp);
   if (s.sp) parts.emplace_back("sp");
+  if (s.whole_loss) parts.emplace_back("whole_loss");
   if (s.zero) add("zero", *s.zero);
   if (s.ep) add("ep", *s.ep);
   for (const auto& [kind, sharding] : s.layers) add(name(kind), to_text(sharding));

@@ -39,6 +39,7 @@ struct Setting {
   std::vector<std::int64_t> tp = {};
   std::optional<std::int64_t> dp = {};  // follows from tp
   bool sp = false;
+  bool whole_loss = false;  // megatron: each of a tensor parallel group computes all of its loss
   std::optional<std::int64_t> zero = {};           // deepspeed, megatron: 0 to 3
   std::optional<std::int64_t> ep = {};             // ep: how many devices share the experts
   std::map<LayerKind, LevelSharding> layers = {};  // madmax: those that are not the default

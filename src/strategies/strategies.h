@@ -24,14 +24,18 @@ Made data_parallel(const Problem& problem);
 Made fully_sharded(const Problem& problem);
 
 // The digits of `tensor` as Megatron uses them, the others along the batch: weights split by
-// columns, then by rows, attention by heads, one all-reduce after each pair. With
-// `sequence_parallel`, what is not split computes along the sequence: the all-reduce becomes a
-// reduce-scatter before it and an all-gather after.
-// Those of `context` are along the sequence everywhere, keys and values gathered for attention;
-// those of `ranks` are left to a pipeline. With `stored`, weights are stored in parts over the
-// digits along which they would be replicated.
-Made megatron(const Problem& problem, machine::DigitMask tensor, bool sequence_parallel,
-              machine::DigitMask context = 0, machine::DigitMask ranks = 0, bool stored = false);
+// columns, then by rows, attention by heads, one all-reduce after each pair.
+struct MegatronParts {
+  machine::DigitMask tensor = 0;
+  machine::DigitMask context = 0;  // along the sequence, keys and values gathered for attention
+  machine::DigitMask ranks = 0;    // left to a pipeline
+  // What is not split computes along the sequence: the all-reduce becomes a reduce-scatter before
+  // it and an all-gather after.
+  bool sequence_parallel = false;
+  bool whole_loss = false;  // not along the sequence, but by each device of `tensor`
+  bool stored = false;      // weights in parts over the digits along which they would be replicated
+};
+Made megatron(const Problem& problem, const MegatronParts& parts);
 
 // Layers whose weights are larger than what they compute are split over all digits, the others go
 // along the batch: what an expert does by hand, in Unity's evaluation.

@@ -154,6 +154,21 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
                                                     {"loss", "pp"}});
 }
 
+// The loss from the scores of all words: each device its part of the sequence, or all of it.
+TEST(Megatron, LossesAreInPartsOrWhole) {
+  const auto digits = digits_of({2, 2});
+  const auto model =
+      build("llama_65b:layers=1,hidden=16,heads=4,ffn=8,vocab=8,seq=8,loss=plain", 8);
+  const auto parts = layouts(model, digits, named("megatron:tp=2", model, digits));
+  expect_layouts(parts, {{"logits", "02"}, {"loss_logs", "01"}, {"loss", "pp"}});
+  const auto with_sp = layouts(model, digits, named("megatron:tp=2,sp", model, digits));
+  expect_layouts(with_sp, {{"logits", "02"}, {"loss_logs", "01"}});
+  for (const auto* text : {"megatron:tp=2,whole_loss", "megatron:tp=2,sp,whole_loss"}) {
+    const auto whole = layouts(model, digits, named(text, model, digits));
+    expect_layouts(whole, {{"logits", "02"}, {"loss_logs", "0r"}, {"losses", "0r"}});
+  }
+}
+
 // Two heads of keys on four devices: each is on two of them, whose query heads are halves of its
 // group. Nothing of the attention is gathered.
 TEST(Megatron, MoreDevicesThanHeadsOfKeys) {

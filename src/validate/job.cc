@@ -18,36 +18,44 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// A source that contains the first word ran the second.
-constexpr std::array<std::array<std::string_view, 2>, 8> kSoftware = {{
+// Software that was run, and what it does in its own way.
+struct Software {
+  std::string_view word;     // in a record's source
+  std::string_view section;  // of the machine file
+  bool plain_loss = false;   // in fp32, operator by operator
+  // Operator by operator, norms and softmax in fp32, but where the record names a kernel; the loss
+  // by each device of a tensor parallel group, gradients in 16 bits.
+  bool plain = false;
+};
+
+constexpr std::array<Software, 8> kSoftware = {{
     {"vTrain", "megatron-deepspeed"},
-    {"llm-foundry", "llm-foundry"},
-    {"Aleph-Alpha", "aleph-alpha"},
-    {"torchtitan", "torchtitan"},
+    {"llm-foundry", "llm-foundry", true},
+    {"Aleph-Alpha", "aleph-alpha", true, true},
+    {"2311.05610", "aleph-alpha", true, true},
+    {"torchtitan", "torchtitan", true},
     {"Megatron", "megatron"},
     {"2104.04473", "megatron"},
-    {"2311.05610", "aleph-alpha"},
     {"2205.05198", "megatron"},
 }};
 
-// A norm in one kernel, where the record says so, is software of its own.
-std::string software_of(const Record& record) {
-  for (const auto& [word, software] : kSoftware) {
-    if (!contains(record.source, word)) continue;
-    return std::string(software) + (contains(record.options.attention, "RMS") ? "-rms" : "");
+Software software_of(const Record& record) {
+  for (const auto& software : kSoftware) {
+    if (contains(record.source, software.word)) return software;
   }
   return {};
 }
 
 // Attention in one kernel, or scores, softmax and mix apart. Where it is not stated, Megatron's is
 // plain and that of software since 2023 fused.
-std::string attention_of(const Record& record, const std::string& software) {
+std::string attention_of(const Record& record, const Software& software) {
   const auto& kernel = record.options.attention;
   if (contains(kernel, "flash") || contains(kernel, "sdpa") || contains(kernel, "xformers")) {
     return "fused";
   }
+  if (kernel == "torch" && software.plain) return "wide";
   if (!kernel.empty()) return "plain";
-  if (software.starts_with("megatron")) return "plain";
+  if (software.section.starts_with("megatron")) return "plain";
   return record.model.type == "gpt" || record.model.type == "bert" ? "plain" : "fused";
 }
 
@@ -83,7 +91,7 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp) {
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
-std::variant<std::string, Skipped> model_of(const Record& record, const std::string& software) {
+std::variant<std::string, Skipped> model_of(const Record& record) {
   const auto& m = record.model;
   if (m.type == "resnet") return fmt::format("resnet50:image={}", m.image.value_or(224));
   if (m.type == "bert" && m.layers && m.hidden && m.heads && m.ffn && m.vocab && m.seq_len) {
@@ -99,15 +107,20 @@ std::variant<std::string, Skipped> model_of(const Record& record, const std::str
   if (const auto* skipped = std::get_if<Skipped>(&sizes)) return *skipped;
   const auto& s = std::get<Sizes>(sizes);
   if (s.layers > kMostLayers) return Skipped{fmt::format("{} layers are too many", s.layers)};
-  const bool is_megatron = software.starts_with("megatron");
+  const auto software = software_of(record);
+  const bool is_megatron = software.section.starts_with("megatron");
   const bool drops = m.type == "gpt" && is_megatron;
   constexpr std::int64_t kMostDevices = 1 << 20;
   const auto tp = std::clamp<std::int64_t>(record.parallel.tp.value_or(1), 1, kMostDevices);
-  return fmt::format(
-      "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}{}",
+  auto out = fmt::format(
+      "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}",
       s.gated ? "llama_65b" : "gpt2", s.layers, s.hidden, s.heads, s.kv_heads, s.ffn,
-      is_megatron ? padded_vocab(s.vocab, tp) : s.vocab, s.seq, attention_of(record, software),
-      drops ? ",dropout=true" : "");
+      is_megatron ? padded_vocab(s.vocab, tp) : s.vocab, s.seq, attention_of(record, software));
+  if (drops) out += ",dropout=true";
+  if (software.plain_loss) out += ",loss=plain";
+  const bool has_norm_kernel = contains(record.options.attention, "RMS");
+  if (s.gated && software.plain && !has_norm_kernel) out += ",norm=plain";
+  return out;
 }
 
 struct Degrees {
@@ -184,6 +197,7 @@ Setting setting_of(const Record& record, const Degrees& d, std::int64_t micro) {
     out.cp = d.cp;
     out.pp = d.pp;
     out.sp = p.sp && d.tp > 1;
+    out.whole_loss = software_of(record).plain && d.tp > 1;
     out.interleave = d.pp > 1 ? p.vpp.value_or(1) : 1;
   }
   return out;
@@ -198,7 +212,7 @@ bool is_decoder(const ModelFacts& model) {
 bool recomputes_all(const Record& record) {
   const auto& text = record.options.recompute;
   // Where Megatron's own tables do not say, they did.
-  if (text.empty()) return software_of(record) == "megatron";
+  if (text.empty()) return software_of(record).section == "megatron";
   return text.starts_with("full");
 }
 
@@ -252,8 +266,8 @@ std::variant<std::int64_t, Skipped> global_batch(const Record& record) {
 std::variant<Job, Skipped> job_of(const Record& record) {
   if (!record.unreadable.empty()) return Skipped{record.unreadable};
   Job out;
-  out.software = software_of(record);
-  auto model = model_of(record, out.software);
+  out.software = software_of(record).section;
+  auto model = model_of(record);
   if (auto* skipped = std::get_if<Skipped>(&model)) return *skipped;
   out.model = std::get<std::string>(std::move(model));
   out.size = fmt::format("{} {} x {}", record.model.type, record.model.layers.value_or(0),
@@ -274,6 +288,8 @@ std::variant<Job, Skipped> job_of(const Record& record) {
   for (auto n : std::get<std::vector<std::int64_t>>(micro)) {
     out.settings.push_back(setting_of(record, std::get<Degrees>(degrees), n));
   }
+  out.precision = strategies::usual_precision(out.settings.front().family);
+  if (software_of(record).plain) out.precision.wide_gradients = false;
   return out;
 }
 

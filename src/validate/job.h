@@ -23,6 +23,7 @@ struct Job {
   std::string software;  // "megatron-deepspeed"; empty where the source is of none we know
   std::int64_t batch = 1;
   DType dtype = DType::kFp16;
+  plan::Precision precision = {};
   // The settings that may have been run: several where the size of a micro-batch is open, the
   // largest first; the first that fits is meant.
   std::vector<strategies::Setting> settings;

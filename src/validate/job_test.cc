@@ -98,9 +98,15 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   EXPECT_TRUE(made(r).model.ends_with("attention=plain"));  // Megatron's
   r.source = "torchtitan";
   EXPECT_TRUE(made(r).model.starts_with("llama_65b:"));
-  EXPECT_TRUE(made(r).model.ends_with("attention=fused"));
+  EXPECT_TRUE(made(r).model.ends_with("attention=fused,loss=plain"));
   r.options.attention = "torch";
-  EXPECT_TRUE(made(r).model.ends_with("attention=plain"));
+  EXPECT_TRUE(made(r).model.ends_with("attention=plain,loss=plain"));
+  r.source = "Aleph-Alpha";
+  EXPECT_TRUE(made(r).model.ends_with("attention=wide,loss=plain,norm=plain"));
+  EXPECT_TRUE(made(r).settings.at(0).whole_loss);
+  EXPECT_FALSE(made(r).precision.wide_gradients);
+  r.options.attention = "flash + RMS kernel";
+  EXPECT_TRUE(made(r).model.ends_with("attention=fused,loss=plain"));
   r = small_gpt();
   r.options.recompute = "";
   EXPECT_TRUE(recomputes_all(r));  // as Megatron's tables did

@@ -65,8 +65,7 @@ struct PreparedJob::Parts {
 std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job) {
   try {
     for (const auto& setting : job.settings) {
-      const estimate::Training training{job.dtype, plan::Optimizer::kAdam,
-                                        strategies::usual_precision(setting.family)};
+      const estimate::Training training{job.dtype, plan::Optimizer::kAdam, job.precision};
       const bool is_last = &setting == &job.settings.back();
       auto parts = std::make_shared<Parts>(
           Parts{models::parse_model(job.model), setting, job.batch, training, {}});

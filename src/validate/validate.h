@@ -29,6 +29,7 @@ struct Row {
   std::optional<double> predicted = {};
   std::optional<double> error = {};   // signed fraction; of a curve the mean of its absolute ones
   std::optional<Answer> answer = {};  // of oom
+  std::optional<double> filled = {};  // of oom: the predicted peak, by what a device has
   std::string skipped = {};           // the reason; empty where it is predicted
 };
 
