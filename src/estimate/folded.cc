@@ -34,7 +34,7 @@ std::optional<Folded> fold(const models::Model& model, std::int64_t batch, DType
   folded.settings.set("layers", std::to_string(kFoldedLayers));
   auto graph = folded.build(batch, dtype);
   if (layer_numbers(graph).size() != kFoldedLayers) return std::nullopt;
-  return Folded{std::move(graph), layers};
+  return Folded{std::move(graph), layers, batch};
 }
 
 std::vector<Section> sections_of(const graph::Graph& graph) {

@@ -18,6 +18,7 @@ inline constexpr std::size_t kSections = 5;
 struct Folded {
   graph::Graph graph;
   std::int64_t layers = 0;  // of the whole network; at least 3
+  std::int64_t batch = 0;
 };
 
 // Nothing where the network has no hyperparameter `layers`, fewer than three, or other layers than
