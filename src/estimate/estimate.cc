@@ -346,6 +346,7 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   const auto micro = setting.micro.value_or(1);
   const auto* part = part_for(setting.pp);
   if (setting.stale || part == nullptr || batch % micro != 0) return std::nullopt;
+  if (setting.interleave > 1 && micro % setting.pp != 0) return std::nullopt;
 
   const auto inner = of_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
