@@ -37,6 +37,13 @@ std::optional<Folded> fold(const models::Model& model, std::int64_t batch, DType
   return Folded{std::move(graph), layers, batch};
 }
 
+std::size_t count_nodes(const Folded& folded) {
+  const auto sections = sections_of(folded.graph);
+  const auto of_layer = static_cast<std::size_t>(std::ranges::count(sections, Section::kMiddle));
+  const auto left_out = static_cast<std::size_t>(folded.layers - kFoldedLayers);
+  return folded.graph.size() + left_out * of_layer;
+}
+
 std::vector<Section> sections_of(const graph::Graph& graph) {
   const auto numbers = layer_numbers(graph);
   CHECK(numbers.size() == kFoldedLayers, numbers.size());

@@ -25,6 +25,9 @@ struct Folded {
 // these: then it is best looked at as it is.
 std::optional<Folded> fold(const models::Model& model, std::int64_t batch, DType dtype);
 
+// Of the whole network.
+std::size_t count_nodes(const Folded& folded);
+
 // By node of a folded network, or of one made parallel: parallelization operators are of the
 // section of what reads them.
 std::vector<Section> sections_of(const graph::Graph& graph);

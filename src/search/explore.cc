@@ -46,13 +46,12 @@ plan::Precision precision_of(const Case& on, const Setting& setting) {
   return on.precision ? on.precision(setting.family) : plan::Precision{};
 }
 
-// The estimates of a case.
+// The estimates of a case that has a network.
 class Estimates {
  public:
   explicit Estimates(const Case& on) : on_(on) {}
 
   std::optional<Point> point(const Setting& setting) {
-    if (on_.network == nullptr) return std::nullopt;
     const auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
     if (!estimate) return std::nullopt;
     return point_of(on_, to_text(setting), estimate::to_simulation(*estimate));
@@ -76,11 +75,13 @@ class Estimates {
 // after the other what is left. Results lie by the number of the setting.
 class Team {
  public:
-  Team(const std::vector<Work>& work, std::size_t cases, const ExploreOptions& options)
-      : work_(work), cases_(cases), options_(options), outcomes_(work.size()) {}
+  Team(const std::vector<Work>& work, const ExploreOptions& options)
+      : work_(work), options_(options), outcomes_(work.size()) {}
 
   std::vector<std::optional<Outcome>> run() {
-    share(cases_, [this](std::size_t c, bool reports) { estimate_case(c, reports); });
+    const auto estimable = cases_with_network();
+    share(estimable.size(),
+          [&](std::size_t c, bool reports) { estimate_case(estimable[c], reports); });
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (!outcomes_[i]) left_.push_back(i);
     }
@@ -91,6 +92,15 @@ class Team {
 
  private:
   using Do = std::function<void(std::size_t, bool reports)>;
+
+  [[nodiscard]] std::vector<std::size_t> cases_with_network() const {
+    std::vector<std::size_t> out;
+    for (const auto& work : work_) {
+      if (work.on->network == nullptr) continue;
+      if (out.empty() || out.back() != work.case_number) out.push_back(work.case_number);
+    }
+    return out;
+  }
 
   // Does pieces 0 to count - 1; one thread reports.
   void share(std::size_t count, const Do& piece) {
@@ -144,7 +154,6 @@ class Team {
   }
 
   const std::vector<Work>& work_;
-  std::size_t cases_;
   const ExploreOptions& options_;
   std::vector<std::optional<Outcome>> outcomes_;
   std::vector<std::size_t> left_;  // what has no estimate
@@ -189,7 +198,7 @@ Exploration explore(const std::vector<Case>& cases,
     for (const auto& setting : settings[c]) work.push_back({&cases[c], &setting, c});
   }
   Exploration out{.points = {}, .refused = {}, .asked = work.size()};
-  for (auto& outcome : Team(work, cases.size(), options).run()) {
+  for (auto& outcome : Team(work, options).run()) {
     if (!outcome) continue;
     if (auto* point = std::get_if<Point>(&*outcome)) {
       out.points.push_back(std::move(*point));
