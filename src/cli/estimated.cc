@@ -111,13 +111,12 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
 void print(const Estimated& e) {
   const auto& s = e.simulation;
   std::cout << fmt::format("{} on {} ({}), batch {}, pretrain, {}, {}, strategy {}\n\n",
-                           e.plan.model, e.machine.name,
-                           counted(e.machine.devices(), "device"), e.plan.batch,
-                           name(e.plan.dtype), name(e.plan.optimizer), e.plan.strategy);
+                           e.plan.model, e.machine.name, counted(e.machine.devices(), "device"),
+                           e.plan.batch, name(e.plan.dtype), name(e.plan.optimizer),
+                           e.plan.strategy);
   const auto tokens = static_cast<double>(e.tokens) / s.iteration.value;
   const auto memory = fullest(e);
-  const report::Peak peak{
-      .memory = memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
+  const report::Peak peak{.memory = memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
   std::cout << fmt::format(
       "  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
       seconds_text(s.iteration.value), si(static_cast<double>(e.plan.batch) / s.iteration.value),

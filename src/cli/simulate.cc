@@ -112,7 +112,6 @@ void print(const Lowered& s) {
 Json to_json(const Lowered& s) {
   Json out = echo(s.plan);
   out["task"] = task_of(s.program);
-  out["estimated"] = false;
   if (infers(s)) out["optimizer"] = nullptr;
   out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
   const auto memory = fullest(s);
@@ -177,8 +176,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       ->add_option("--schedule", flags->job.beside.schedule,
                    "of a pipeline (megatron:pp=N): gpipe, 1f1b or interleaved")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}));
-  command->add_flag("--exact", flags->exact,
-                    "simulate every task of a network that is large, too");
+  command->add_flag("--exact", flags->exact, "simulate every task of a network that is large, too");
   command->add_option("--trace", flags->trace,
                       "write the timeline to this file, for ui.perfetto.dev");
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")

@@ -66,8 +66,8 @@ double time_of_step(const Sections& sections, const SectionCounts& counts, Passa
 }
 
 // The turns of a stage of several: what a micro-batch takes, and what the first and last do beside.
-StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
-                          Passages& passages, std::int64_t micro_batches) {
+StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts, Passages& passages,
+                          std::int64_t micro_batches) {
   StageTimer timer(sections, counts, passages, false);
   auto streams = timer.idle();
   double now = 0;
@@ -188,8 +188,9 @@ class Step {
     std::vector<StageTimes> out;
     for (std::size_t s = 0; s < counts_.size(); ++s) {
       const bool same = s > 0 && counts_[s] == counts_[s - 1];
-      out.push_back(same ? out.back()
-                         : times_of_stage(sections_, counts_[s], passages_, schedule_.micro_batches));
+      out.push_back(
+          same ? out.back()
+               : times_of_stage(sections_, counts_[s], passages_, schedule_.micro_batches));
     }
     out.front().backward -= tied_.accumulate;
     out.back().backward += tied_.collect;
@@ -239,8 +240,7 @@ class Step {
     for (std::size_t s = 0; s < counts_.size(); ++s) {
       const bool sends = s + 1 < counts_.size();
       const bool same = s > 1 && sends && counts_[s] == counts_[s - 1];
-      stages.push_back(same ? stages.back()
-                            : stage_.footprint.of_stage(counts_[s], s > 0, sends));
+      stages.push_back(same ? stages.back() : stage_.footprint.of_stage(counts_[s], s > 0, sends));
     }
     if (stages.size() > 1) {
       auto& copies = stages.back().step;

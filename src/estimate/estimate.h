@@ -74,8 +74,8 @@ class Estimator {
 
   const machine::Machine* part_for(std::int64_t stages);
   Network* network(const machine::Machine& part, std::int64_t batch);
-  Lowered* lowered(const Stage& key, const strategies::Setting& inner,
-                   const machine::Machine& part, std::int64_t batch);
+  Lowered* lowered(const Stage& key, const strategies::Setting& inner, const machine::Machine& part,
+                   std::int64_t batch);
   Timed* timed_on(const Stage& key, Lowered& lowered, const strategies::Setting& inner,
                   const machine::Machine& part);
 

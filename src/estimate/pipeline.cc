@@ -20,7 +20,8 @@ constexpr std::uint16_t kNoLink = 0xffff;
 
 }  // namespace
 
-// --- Turns in an order in which each finds what it needs ------------------------------------------
+// --- Turns in an order in which each finds what it needs
+// ------------------------------------------
 
 struct OrderedTurn {
   std::uint32_t place = 0;         // among all ranks' turns, one rank's after the other's
@@ -127,12 +128,13 @@ class Ordering {
 
   const TurnTables::Table& turns_;
   std::size_t stages_, micro_batches_;
-  std::vector<std::size_t> next_;                      // by rank
+  std::vector<std::size_t> next_;                    // by rank
   std::array<std::vector<std::uint32_t>, 2> taken_;  // by direction
   TurnTables::Ordered out_;
 };
 
-// --- Their times ----------------------------------------------------------------------------------
+// --- Their times
+// ----------------------------------------------------------------------------------
 
 struct Rank {
   double free = 0;        // when it can compute
@@ -205,6 +207,8 @@ class Pipeline {
         const bool same = std::abs(since_round(place, turns) - out.end) <= kRounding * out.end;
         if (!same) return std::nullopt;
       }
+      // A host that is behind and slower would be waited for later.
+      if (host_in(r, turns) > (1 + kRounding) * out.end) return std::nullopt;
       out.exposed.push_back(taken_[end - 1].exposed - taken_[end - 1 - 2 * turns].exposed);
       out.busy.push_back(busy_in(r, turns));
     }
@@ -230,6 +234,13 @@ class Pipeline {
     double out = 0;
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
       out += stages_[s].forward + stages_[s].backward;
+    }
+    return out * turns / static_cast<double>(chunks());
+  }
+  [[nodiscard]] double host_in(std::size_t rank, std::uint32_t turns) const {
+    double out = 0;
+    for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
+      out += stages_[s].dispatch + stages_[s].dispatch_backward + stages_[s].wait;
     }
     return out * turns / static_cast<double>(chunks());
   }

@@ -55,7 +55,7 @@ constexpr std::uint32_t kNoSlot = 0xffffffff;
 struct Uses {
   std::optional<Where> first_writer;
   Places writers, readers;
-  std::array<std::uint32_t, kParts * kSections> slots = {};
+  std::array<std::uint32_t, kParts* kSections> slots = {};
 
   Uses() { slots.fill(kNoSlot); }
 };

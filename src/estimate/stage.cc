@@ -257,7 +257,8 @@ void StageTimer::occupy(std::uint16_t stream, double start, double end, Streams&
 double dispatch_of(const Sections& sections, const SectionCounts& counts, Part part) {
   double out = 0;
   for (std::size_t s = 0; s < kSections; ++s) {
-    out += static_cast<double>(counts[s]) * sections.sums[s].dispatch[static_cast<std::size_t>(part)];
+    out +=
+        static_cast<double>(counts[s]) * sections.sums[s].dispatch[static_cast<std::size_t>(part)];
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include "lower/lower.h"
 #include "plan/parallelize.h"
 #include "strategies/grid.h"
+#include "strategies/stages.h"
 
 namespace tandem::estimate {
 
@@ -29,50 +30,59 @@ Bytes tied_bytes(const lower::Program& program, const std::vector<Section>& of_n
   return out;
 }
 
-// Of a parallel graph with nothing made again: marks what is, in the model's nodes as they choose
-// and in the parallelization operators behind them.
-void mark_remade(const std::vector<plan::Choice>& choices, plan::MappedGraph& mapped) {
-  auto choice = choices.begin();
+// By node of the model.
+std::vector<bool> remade(const std::string& recompute, const strategies::Problem& problem) {
+  if (recompute == "full") return strategies::full_recomputation(problem);
+  if (recompute == "selective") return strategies::selective_recomputation(problem);
+  return std::vector<bool>(problem.model.size());
+}
+
+// Marks what is made again of a parallel graph: nodes of the model, and the parallelization
+// operators behind them.
+void mark_remade(const std::vector<bool>& of_model, plan::MappedGraph& mapped) {
+  std::size_t next = 0;
   for (auto id : mapped.pcg.ids()) {
     const bool again = is_parallel(mapped.pcg.node(id))
                            ? mapped.remake[mapped.pcg.inputs(id)[0].index()]
-                           : (choice++)->remake;
+                           : of_model[next++];
     mapped.remake[id.index()] = mapped.remake[id.index()] || again;
   }
 }
 
 }  // namespace
 
-plan::MappedGraph Network::parallelize(const std::vector<plan::Choice>& choices,
-                                       const plan::Schedule& schedule,
-                                       const machine::Digits& with_time) {
-  auto kept = choices;
-  for (auto& choice : kept) choice.remake = false;
-  auto at = std::ranges::find_if(made_, [&](const Made& m) {
-    return m.micro_batches == schedule.micro_batches && m.choices == kept;
-  });
-  if (at == made_.end()) {
-    auto mapped = plan::parallelize(folded_.graph, with_time, kept, schedule);
-    at = made_.insert(at, {std::move(kept), schedule.micro_batches, std::move(mapped)});
+const Network::Made& Network::made(const strategies::Setting& setting,
+                                   const machine::Machine& part) {
+  const auto known = std::ranges::find(made_, setting, &Made::setting);
+  if (known != made_.end()) return *known;
+  auto& out = made_.emplace_back(Made{setting, std::nullopt});
+  const auto made = strategies::make_strategy(setting, problem_);
+  if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) {
+    const machine::Digits with_time(part, strategy->schedule.micro_batches);
+    out.mapped =
+        plan::parallelize(folded_.graph, with_time, strategy->choices, strategy->schedule);
   }
-  auto out = at->mapped;
-  out.schedule = schedule;
-  mark_remade(choices, out);
+  return out;
+}
+
+std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& setting,
+                                                 const machine::Machine& part) {
+  auto without = setting;
+  without.recompute = "none";
+  auto out = made(without, part).mapped;
+  if (out) mark_remade(remade(setting.recompute, problem_), *out);
   return out;
 }
 
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting,
                                       const Training& training) {
-  const auto made = strategies::make_strategy(setting, network.problem());
-  const auto* strategy = std::get_if<strategies::Strategy>(&made);
-  if (strategy == nullptr) return std::nullopt;
-  auto schedule = strategy->schedule;
+  auto mapped = network.mapped(setting, part);
+  if (!mapped) return std::nullopt;
+  auto& schedule = mapped->schedule;
   schedule.precision = training.precision;
   const machine::Digits with_time(part, schedule.micro_batches);
-  const auto program =
-      lower::lower(network.parallelize(strategy->choices, schedule, with_time), with_time,
-                   training.optimizer);
+  const auto program = lower::lower_legal(*mapped, with_time, training.optimizer);
   const auto of_node = sections_of(program.pcg);
   const auto of_task = sections_of_tasks(program, of_node);
   return StageModel{.layers = network.folded().layers,
@@ -107,8 +117,17 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
     return out;
   };
   auto out = stage.sections;
-  const Collective* last = nullptr;  // layers have the same, one after the other
-  double time = 0;
+  // Layers have the same ones.
+  std::vector<std::pair<const Collective*, double>> known;
+  const auto time_of = [&](const Collective& c, machine::DigitMask digits) {
+    for (const auto& [other, time] : known) {
+      const bool same = other->kind == c.kind && other->digits == c.digits;
+      if (same && other->bytes == c.bytes) return time;
+    }
+    const auto time = cost::collective_time(part, to, c.kind, digits, c.bytes).value;
+    known.emplace_back(&c, time);
+    return time;
+  };
   for (const auto& c : out.collectives) {
     const auto shared = c.digits & data;
     if (shared != 0 && shared != data) return std::nullopt;
@@ -117,12 +136,8 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
       continue;
     }
     const auto digits = there(c.digits);
-    const bool same = last != nullptr && last->kind == c.kind && last->digits == c.digits &&
-                      last->bytes == c.bytes;
-    if (!same) time = cost::collective_time(part, to, c.kind, digits, c.bytes).value;
-    last = &c;
     auto& task = out.parts[c.part][c.section].tasks[c.task];
-    task.duration = time;
+    task.duration = time_of(c, digits);
     const auto level = cost::outermost_level(to, digits);
     task.stream = part.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
   }

@@ -31,17 +31,19 @@ class Network {
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const strategies::Problem& problem() const { return problem_; }
 
-  // plan::parallelize; once for strategies that differ in recomputation only, for what that
-  // changes of a parallel graph is what is marked.
-  plan::MappedGraph parallelize(const std::vector<plan::Choice>& choices,
-                                const plan::Schedule& schedule, const machine::Digits& with_time);
+  // A strategy's parallel graph, with its schedule. Made once for strategies that differ in what the
+  // backward pass makes again only: that is a matter of marks. Nothing where the strategy does not
+  // fit.
+  std::optional<plan::MappedGraph> mapped(const strategies::Setting& setting,
+                                          const machine::Machine& part);
 
  private:
   struct Made {
-    std::vector<plan::Choice> choices;  // with nothing made again
-    std::int64_t micro_batches = 1;
-    plan::MappedGraph mapped;
+    strategies::Setting setting;  // with nothing made again
+    std::optional<plan::MappedGraph> mapped;
   };
+
+  const Made& made(const strategies::Setting& setting, const machine::Machine& part);
 
   const Folded& folded_;
   machine::Digits digits_;

@@ -142,7 +142,8 @@ struct KeyView {
   const Op& op;
   std::span<const Shape> inputs;
   KeyView(const Op& o, std::span<const Shape> i) : op(o), inputs(i) {}
-  KeyView(const Key& key) : op(key.op), inputs(key.inputs) {}  // NOLINT(google-explicit-constructor)
+  KeyView(const Key& key)
+      : op(key.op), inputs(key.inputs) {}  // NOLINT(google-explicit-constructor)
 };
 
 struct KeyEqual {

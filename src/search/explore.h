@@ -65,9 +65,9 @@ struct ExploreOptions {
   std::function<bool()> stop = {};                                      // asked before every point
 };
 
-// `settings[i]` on `cases[i]`. Steps are estimated where there is an estimate (estimate/estimate.h),
-// else simulated. The result does not depend on the number of threads: each case's estimates are
-// made by one.
+// `settings[i]` on `cases[i]`. Steps are estimated where there is an estimate
+// (estimate/estimate.h), else simulated. The result does not depend on the number of threads: each
+// case's estimates are made by one.
 Exploration explore(const std::vector<Case>& cases,
                     const std::vector<std::vector<strategies::Setting>>& settings,
                     const ExploreOptions& options);
