@@ -62,13 +62,25 @@ TEST(Estimate, IsThatOfTheWholeProgram) {
   const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
   for (const auto& model : {gpt, llama}) {
     for (const char* strategy :
-         {"dp", "fsdp", "deepspeed:zero=1,micro=4", "deepspeed:zero=2,micro=4",
-          "deepspeed:zero=3,micro=4", "dp:micro=4", "dp:micro=8,recompute=full", "megatron:tp=8",
-          "megatron:tp=2,dp=8", "megatron:tp=4,sp,micro=4", "megatron:tp=4,pp=2,dp=2",
-          "megatron:tp=1,pp=4,dp=4,micro=16", "megatron:tp=2,pp=4,interleave=2,dp=2,micro=8",
-          "megatron:tp=1,pp=2,dp=8,micro=8,recompute=full", "megatron:tp=2,cp=2,dp=4",
-          "fsdp:bucket=25MB", "megatron:tp=2,pp=8,dp=1,micro=32",
-          "megatron:tp=4,pp=2,interleave=4,dp=2,micro=32", "megatron:tp=8,sp,pp=2,dp=1,micro=64",
+         {"dp",
+          "fsdp",
+          "deepspeed:zero=1,micro=4",
+          "deepspeed:zero=2,micro=4",
+          "deepspeed:zero=3,micro=4",
+          "dp:micro=4",
+          "dp:micro=8,recompute=full",
+          "megatron:tp=8",
+          "megatron:tp=2,dp=8",
+          "megatron:tp=4,sp,micro=4",
+          "megatron:tp=4,pp=2,dp=2",
+          "megatron:tp=1,pp=4,dp=4,micro=16",
+          "megatron:tp=2,pp=4,interleave=2,dp=2,micro=8",
+          "megatron:tp=1,pp=2,dp=8,micro=8,recompute=full",
+          "megatron:tp=2,cp=2,dp=4",
+          "fsdp:bucket=25MB",
+          "megatron:tp=2,pp=8,dp=1,micro=32",
+          "megatron:tp=4,pp=2,interleave=4,dp=2,micro=32",
+          "megatron:tp=8,sp,pp=2,dp=1,micro=64",
           "megatron:tp=1,pp=2,interleave=2,dp=8,micro=16,recompute=selective"}) {
       compare({model, "dgx_a100:2", 128, strategy});
     }

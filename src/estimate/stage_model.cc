@@ -59,8 +59,7 @@ const Network::Made& Network::made(const strategies::Setting& setting,
   const auto made = strategies::make_strategy(setting, problem_);
   if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) {
     const machine::Digits with_time(part, strategy->schedule.micro_batches);
-    out.mapped =
-        plan::parallelize(folded_.graph, with_time, strategy->choices, strategy->schedule);
+    out.mapped = plan::parallelize(folded_.graph, with_time, strategy->choices, strategy->schedule);
   }
   return out;
 }

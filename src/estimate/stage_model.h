@@ -31,9 +31,9 @@ class Network {
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const strategies::Problem& problem() const { return problem_; }
 
-  // A strategy's parallel graph, with its schedule. Made once for strategies that differ in what the
-  // backward pass makes again only: that is a matter of marks. Nothing where the strategy does not
-  // fit.
+  // A strategy's parallel graph, with its schedule. Made once for strategies that differ in what
+  // the backward pass makes again only: that is a matter of marks. Nothing where the strategy does
+  // not fit.
   std::optional<plan::MappedGraph> mapped(const strategies::Setting& setting,
                                           const machine::Machine& part);
 
