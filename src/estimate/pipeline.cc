@@ -388,7 +388,8 @@ PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTime
     auto out = pipeline.run();
     const auto further = pipeline.round(static_cast<std::uint32_t>(round * chunks));
     if (!further) continue;
-    const auto rounds = static_cast<double>((all - some) / round);
+    const auto left = (all - some) / round;
+    const auto rounds = static_cast<double>(left);
     out.end += rounds * further->end;
     for (std::size_t r = 0; r < out.busy.size(); ++r) {
       out.busy[r] += rounds * further->busy[r];
