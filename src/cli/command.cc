@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "estimate/folded.h"
 #include "sim/breakdown.h"
 #include "strategies/grid.h"
 
@@ -168,17 +169,27 @@ plan::Precision precision_of(const Job& job, DType dtype) {
   return {.master = job.master != "none", .wide_gradients = job.grad_dtype == "fp32"};
 }
 
-Setup resolve_with(const Job& job,
-                   std::int64_t default_batch(const models::ModelSpec&, std::int64_t)) {
+std::int64_t published_batch(const models::ModelSpec& spec, std::int64_t devices) {
+  return spec.batch > 0 ? spec.batch : spec.batch_per_device * devices;
+}
+std::int64_t small_batch(const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; }
+
+// `build` makes the graph; nothing where it makes none.
+template <class Build>
+std::optional<Setup> resolve_with(const Job& job,
+                                  std::int64_t default_batch(const models::ModelSpec&,
+                                                             std::int64_t),
+                                  Build&& build) {
   auto model = load_model(job.model_text);
   auto machine = scaled(machine::load_machine(job.machine_text, job.machine_fields), job.scale);
   machine::Digits digits(machine);
   const auto batch = job.batch > 0 ? job.batch : default_batch(*model.spec, machine.devices());
   DType dtype = DType::kFp32;
   CHECK(parse_attribute(job.dtype, dtype), job.dtype);
-  auto graph = model.build(batch, dtype);
-  check_is_model(graph, model.text);
-  graph = graph_for(job.task, graph);
+  std::optional<graph::Graph> whole = build(model, batch, dtype);
+  if (!whole) return std::nullopt;
+  check_is_model(*whole, model.text);
+  auto graph = graph_for(job.task, *whole);
   const auto phase = job.task.phase();
   if (phase == lower::Phase::kTraining) check_has_loss(graph, model.text);
   search::Options options;
@@ -189,32 +200,42 @@ Setup resolve_with(const Job& job,
   options.dims = parse_dims(job.dims);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   show_progress(options);
-  return {std::move(model),
-          std::move(machine),
-          std::move(digits),
-          batch,
-          dtype,
-          std::move(graph),
-          options,
-          job.grad_dtype.empty(),
-          phase,
-          job.beside};
+  return Setup{std::move(model),
+               std::move(machine),
+               std::move(digits),
+               batch,
+               dtype,
+               std::move(graph),
+               options,
+               job.grad_dtype.empty(),
+               phase,
+               job.beside};
+}
+
+std::optional<graph::Graph> build_whole(const models::Model& model, std::int64_t batch,
+                                        DType dtype) {
+  return model.build(batch, dtype);
 }
 
 }  // namespace
 
-Setup resolve(const Job& job) {
-  return resolve_with(job, [](const models::ModelSpec& spec, std::int64_t devices) {
-    return spec.batch > 0 ? spec.batch : spec.batch_per_device * devices;
-  });
-}
+Setup resolve(const Job& job) { return *resolve_with(job, published_batch, build_whole); }
 
 Setup resolve_for_training(const Job& job) {
-  auto out = resolve_with(
-      job, [](const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; });
+  auto out = *resolve_with(job, small_batch, build_whole);
   // The runtime cannot exchange halos.
   if (job.dims.empty()) out.options.dims.spatial = false;
   return out;
+}
+
+std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes) {
+  const auto build = [&](const models::Model& model, std::int64_t batch,
+                         DType dtype) -> std::optional<graph::Graph> {
+    auto folded = estimate::fold(model, batch, dtype);
+    if (!folded || estimate::count_nodes(*folded) < least_nodes) return std::nullopt;
+    return std::move(folded->graph);
+  };
+  return resolve_with(job, published_batch, build);
 }
 
 plan::Precision Setup::precision_of(strategies::Family family) const {

@@ -93,6 +93,11 @@ Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.
 Setup resolve_for_training(const Job& job);
 
+// The same with only some of a network's equal layers in its graph (estimate/folded.h), which takes
+// no longer for many. Nothing where layers are not equal, or where the whole has fewer nodes than
+// `least_nodes`.
+std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
+
 // The fastest of the strategies that the name stands for; the smallest where none fits.
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name);
 

@@ -140,6 +140,7 @@ Explored explore_all(const Flags& flags) {
     // What all cases share is told once, not with each.
     if (one_machine) values.erase(values.begin());
     const auto& setup = prepared->setup;  // stays where it is
+    const bool as_it_is = flags.job.task.task == "pretrain" && flags.job.task.freeze.empty();
     out.cases.push_back({.values = std::move(values),
                          .problem = &prepared->problem,
                          .machine = &setup.machine,
@@ -147,7 +148,9 @@ Explored explore_all(const Flags& flags) {
                          .optimizer = setup.options.optimizer,
                          .precision = [&setup](auto family) { return setup.precision_of(family); },
                          .phase = setup.phase,
-                         .limits = memory_limits(setup.machine, setup.options)});
+                         .limits = memory_limits(setup.machine, setup.options),
+                         .network = as_it_is ? &setup.model : nullptr,
+                         .dtype = setup.dtype});
     settings.push_back(prepared->settings);
     out.prepared.push_back(std::move(prepared));
   }

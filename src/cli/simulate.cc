@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/estimated.h"
 #include "cli/lowered.h"
 #include "cli/madmax.h"
 #include "report/plan_text.h"
@@ -22,6 +23,7 @@ struct Flags {
   Job job;
   MadMaxFiles madmax;
   std::string strategy = "dp";
+  bool exact = false;
   bool tasks = false;
   std::string trace;               // a file; empty: none
   std::vector<std::string> given;  // of those that some input or task has no use for
@@ -46,8 +48,15 @@ void check_task(const Flags& flags) {
                   "without recompute");
 }
 
+// Where nothing was asked for that needs the tasks.
+std::optional<Estimated> estimate_job(const Flags& flags) {
+  const bool is_plan = flags.job.model_text.ends_with(".json");
+  if (flags.exact || flags.tasks || !flags.trace.empty() || is_plan) return std::nullopt;
+  if (flags.job.machine_text.empty()) return std::nullopt;
+  return estimate_strategy(flags.job, flags.strategy);
+}
+
 Lowered lower_job(const Flags& flags) {
-  check_task(flags);
   if (flags.job.model_text.ends_with(".json")) return lower_plan(flags.job, flags.given);
   if (flags.job.machine_text.empty()) {
     throw UserError("flag", "--machine", "is needed with a model", "`tandem machines` lists them");
@@ -127,6 +136,11 @@ void write_trace(const Flags& flags, const Lowered& s) {
 void run(const Flags& flags) {
   if (flags.madmax.given()) return simulate_madmax(flags.madmax, flags.json);
   if (flags.job.model_text.empty()) throw CLI::RequiredError("model");
+  check_task(flags);
+  if (const auto estimated = estimate_job(flags)) {
+    if (flags.json) return print_json(to_json(*estimated));
+    return print(*estimated);
+  }
   const auto s = lower_job(flags);
   if (!flags.trace.empty()) write_trace(flags, s);
   if (flags.tasks) {
@@ -162,6 +176,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       ->add_option("--schedule", flags->job.beside.schedule,
                    "of a pipeline (megatron:pp=N): gpipe, 1f1b or interleaved")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}));
+  command->add_flag("--exact", flags->exact, "simulate every task of a network that is large, too");
   command->add_option("--trace", flags->trace,
                       "write the timeline to this file, for ui.perfetto.dev");
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")

@@ -1,10 +1,10 @@
 #include "estimate/estimate.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
+#include "base/hash.h"
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
 #include "machine/part.h"
@@ -38,9 +38,9 @@ double latest(const Streams& streams) {
 }
 
 // One device of all, for a whole step.
-double time_of_step(const Sections& sections, const SectionCounts& counts,
+double time_of_step(const Sections& sections, const SectionCounts& counts, Passages& passages,
                     std::int64_t micro_batches) {
-  StageTimer timer(sections, counts);
+  StageTimer timer(sections, counts, passages);
   auto streams = timer.idle();
   double now = 0;
   const auto run = [&](bool first, bool last) {
@@ -66,9 +66,9 @@ double time_of_step(const Sections& sections, const SectionCounts& counts,
 }
 
 // The turns of a stage of several: what a micro-batch takes, and what the first and last do beside.
-StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
+StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts, Passages& passages,
                           std::int64_t micro_batches) {
-  StageTimer timer(sections, counts, false);
+  StageTimer timer(sections, counts, passages, false);
   auto streams = timer.idle();
   double now = 0;
   const auto run = [&](Part part, bool first, bool last) {
@@ -91,9 +91,7 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
   timer.update(streams);
   out.after = latest(streams) - now;
   for (std::size_t s = 0; s < kSections; ++s) {
-    for (const auto& task : sections.part(Part::kUpdate, static_cast<Section>(s)).tasks) {
-      out.updates += static_cast<double>(counts[s]) * task.duration;
-    }
+    out.updates += static_cast<double>(counts[s]) * sections.sums[s].updates;
   }
   out.after = std::max(out.after, out.updates + sections.step);
   out.reductions = reduced - now;
@@ -104,14 +102,16 @@ StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts,
 class Step {
  public:
   Step(const machine::Machine& machine, const machine::Digits& digits, const StageModel& stage,
-       const Sections& sections, const Setting& setting, const Training& training,
-       TurnTables& turns)
+       const Sections& sections, Passages& passages, const Setting& setting, std::int64_t batch,
+       const Training& training, TurnTables& turns)
       : machine_(machine),
         digits_(digits),
         stage_(stage),
         sections_(sections),
+        passages_(passages),
         turns_(turns),
         schedule_(stage.schedule),
+        batch_(batch),
         ranks_(setting.pp) {
     schedule_.micro_batches = setting.micro.value_or(1);
     schedule_.stages = setting.pp * setting.interleave;
@@ -130,7 +130,7 @@ class Step {
 
   Estimate run() {
     if (schedule_.stages == 1) {
-      out_.iteration = time_of_step(sections_, counts_[0], schedule_.micro_batches);
+      out_.iteration = time_of_step(sections_, counts_[0], passages_, schedule_.micro_batches);
       fill_in_times({out_.iteration}, {0});
     } else {
       const auto time = time_of(schedule_, times_of_stages(), transfers_, tied_.sends, turns_);
@@ -188,8 +188,9 @@ class Step {
     std::vector<StageTimes> out;
     for (std::size_t s = 0; s < counts_.size(); ++s) {
       const bool same = s > 0 && counts_[s] == counts_[s - 1];
-      out.push_back(same ? out.back()
-                         : times_of_stage(sections_, counts_[s], schedule_.micro_batches));
+      out.push_back(
+          same ? out.back()
+               : times_of_stage(sections_, counts_[s], passages_, schedule_.micro_batches));
     }
     out.front().backward -= tied_.accumulate;
     out.back().backward += tied_.collect;
@@ -235,8 +236,11 @@ class Step {
 
   void fill_in_memory() {
     std::vector<Held> stages;
+    stages.reserve(counts_.size());
     for (std::size_t s = 0; s < counts_.size(); ++s) {
-      stages.push_back(stage_.footprint.of_stage(counts_[s], s > 0, s + 1 < counts_.size()));
+      const bool sends = s + 1 < counts_.size();
+      const bool same = s > 1 && sends && counts_[s] == counts_[s - 1];
+      stages.push_back(same ? stages.back() : stage_.footprint.of_stage(counts_[s], s > 0, sends));
     }
     if (stages.size() > 1) {
       auto& copies = stages.back().step;
@@ -265,8 +269,7 @@ class Step {
         out_.model_flops += static_cast<double>(counts[s]) * sections_.model_flops[s];
       }
     }
-    const auto lowered = static_cast<double>(stage_.schedule.micro_batches);
-    out_.model_flops *= static_cast<double>(schedule_.micro_batches) / lowered;
+    out_.model_flops *= static_cast<double>(batch_) / static_cast<double>(stage_.batch);
     const auto peak = cost::peak_of(machine_.device, stage_.dtype).value *
                       static_cast<double>(machine_.devices());
     if (out_.iteration > 0) out_.mfu = out_.model_flops / peak / out_.iteration;
@@ -276,8 +279,10 @@ class Step {
   const machine::Digits& digits_;
   const StageModel& stage_;
   const Sections& sections_;
+  Passages& passages_;
   TurnTables& turns_;
   plan::Schedule schedule_;
+  std::int64_t batch_;
   std::int64_t ranks_;
   std::vector<SectionCounts> counts_;
   std::vector<Transfer> transfers_;  // by rank
@@ -301,13 +306,38 @@ bool is_data_parallel(const Setting& s) {
          s.zero.value_or(0) == 0;
 }
 
-std::string shape_text(const machine::Machine& machine) {
-  std::string out;
-  for (const auto& level : machine.levels) out += fmt::format(" {}", level.count);
-  return out;
+// Fewer devices that run data parallel, as long as there are several: what each does is the same.
+struct Smaller {
+  Setting setting;
+  machine::Machine part;
+  std::int64_t batch = 0;
+};
+Smaller with_less_data(const Setting& setting, const machine::Machine& part, std::int64_t batch) {
+  const machine::Digits digits(part);
+  const auto data = data_digits(setting, digits);
+  if (is_data_parallel(setting) && data != 0) {
+    const auto innermost = std::bit_floor(data);
+    if (auto smaller = part_without(part, digits, data & ~innermost)) {
+      auto out = setting;
+      out.dp = digits.group_size(innermost);
+      return {out, std::move(*smaller), batch / *setting.dp * *out.dp};
+    }
+  }
+  return {setting, part, batch};
 }
 
 }  // namespace
+
+std::size_t Estimator::StageHash::operator()(const Stage& stage) const {
+  const auto& s = stage.setting;
+  Hash h = static_cast<Hash>(s.family);
+  for (auto n : {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
+                 s.micro.value_or(-1), s.cp, std::int64_t{s.sp}}) {
+    h = hash_combine(h, static_cast<Hash>(n));
+  }
+  for (auto n : s.tp) h = hash_combine(h, static_cast<Hash>(n));
+  return hash_combine(h, hash_text(s.recompute));
+}
 
 Estimator::Estimator(const models::Model& model, const machine::Machine& machine,
                      const Training& training)
@@ -315,56 +345,79 @@ Estimator::Estimator(const models::Model& model, const machine::Machine& machine
 
 std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t batch) {
   const auto micro = setting.micro.value_or(1);
-  const auto ranks = strategies::rank_digits(digits_, setting.pp);
-  if (setting.stale || !ranks || batch % micro != 0) return std::nullopt;
-  const auto part = part_without(machine_, digits_, *ranks);
-  if (!part) return std::nullopt;
+  const auto* part = part_for(setting.pp);
+  if (setting.stale || part == nullptr || batch % micro != 0) return std::nullopt;
+  if (setting.interleave > 1 && micro % setting.pp != 0) return std::nullopt;
 
-  auto inner = of_one_stage(setting);
+  const auto inner = of_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
-  auto key = inner;
-  auto key_batch = inner_batch;
+  const Stage on_part{inner, inner_batch, setting.pp};
+  auto on_any = on_part;
   if (is_data_parallel(inner)) {
     if (inner_batch % *inner.dp != 0) return std::nullopt;
-    key.dp = 2;  // any more than 1
-    key_batch /= *inner.dp;
+    on_any.setting.dp = 2;  // any more than 1
+    on_any.batch /= *inner.dp;
+    on_any.part = 0;
   }
-  auto text = fmt::format("{} {}", to_text(key), key_batch);
-  if (!is_data_parallel(inner)) text += shape_text(*part);
-  const auto* stage = lowered(text, inner, *part, inner_batch);
+  auto* stage = lowered(on_any, inner, *part, inner_batch);
   if (stage == nullptr) return std::nullopt;
   if (stage->stage.layers % (setting.pp * setting.interleave) != 0) return std::nullopt;
-  const auto* sections = sections_on(text + shape_text(*part), *stage, inner, *part);
-  if (sections == nullptr) return std::nullopt;
-  return Step(machine_, digits_, stage->stage, *sections, setting, training_, turns_).run();
+  auto* timed = timed_on(on_part, *stage, inner, *part);
+  if (timed == nullptr) return std::nullopt;
+  return Step(machine_, digits_, stage->stage, timed->sections, timed->passages, setting, batch,
+              training_, turns_)
+      .run();
 }
 
-const Estimator::Lowered* Estimator::lowered(const std::string& key, const Setting& inner,
-                                             const machine::Machine& part, std::int64_t batch) {
+const machine::Machine* Estimator::part_for(std::int64_t stages) {
+  const auto [at, is_new] = parts_.try_emplace(stages);
+  if (is_new) {
+    const auto ranks = strategies::rank_digits(digits_, stages);
+    if (ranks) at->second = part_without(machine_, digits_, *ranks);
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+Network* Estimator::network(const machine::Machine& part, std::int64_t batch) {
+  std::vector<std::int64_t> shape;
+  for (const auto& level : part.levels) shape.push_back(level.count);
+  const auto [folded, is_new] = folded_.try_emplace(batch);
+  if (is_new) folded->second = fold(model_, batch, training_.dtype);
+  if (!folded->second) return nullptr;
+  return &networks_.try_emplace({batch, shape}, *folded->second, part).first->second;
+}
+
+Estimator::Lowered* Estimator::lowered(const Stage& key, const Setting& inner,
+                                       const machine::Machine& part, std::int64_t batch) {
   const auto [at, is_new] = lowered_.try_emplace(key);
   if (is_new) {
-    const machine::Digits digits(part);
-    if (auto stage = stage_model(model_, part, inner, batch, training_)) {
+    const auto smaller = with_less_data(inner, part, batch);
+    auto* folded = network(smaller.part, smaller.batch);
+    std::optional<StageModel> stage;
+    if (folded != nullptr) {
+      stage = stage_model(*folded, smaller.part, smaller.setting, training_);
+    }
+    if (stage) {
       const auto time = stage->schedule.micro_batches;
-      const auto data = data_digits(inner, digits) << (time > 1 ? 1U : 0U);
-      at->second = {machine::Digits(part, time), data, std::move(*stage)};
+      const auto data = data_digits(smaller.setting, folded->digits()) << (time > 1 ? 1U : 0U);
+      at->second.emplace(machine::Digits(smaller.part, time), data, std::move(*stage));
     }
   }
   return at->second ? &*at->second : nullptr;
 }
 
-const Sections* Estimator::sections_on(const std::string& key, const Lowered& lowered,
-                                       const Setting& inner, const machine::Machine& part) {
+Estimator::Timed* Estimator::timed_on(const Stage& key, Lowered& lowered, const Setting& inner,
+                                      const machine::Machine& part) {
   const auto time = lowered.stage.schedule.micro_batches;
-  const machine::Digits digits(part, time);
-  const auto [at, is_new] = retimed_.try_emplace(key);
+  const auto [at, is_new] = timed_.try_emplace(key);
   if (is_new) {
+    auto sections = std::optional(lowered.stage.sections);
     if (is_data_parallel(inner)) {
       const auto data = data_digits(inner, machine::Digits(part)) << (time > 1 ? 1U : 0U);
-      at->second = retimed(lowered.stage, lowered.data, lowered.digits, part, digits, data);
-    } else {
-      at->second = lowered.stage.sections;
+      sections = retimed(lowered.stage, lowered.data, lowered.digits, part,
+                         machine::Digits(part, time), data);
     }
+    if (sections) at->second.emplace(std::move(*sections), lowered);
   }
   return at->second ? &*at->second : nullptr;
 }

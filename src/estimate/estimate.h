@@ -11,9 +11,10 @@
 
 #include <map>
 #include <optional>
-#include <string>
+#include <unordered_map>
 
 #include "estimate/pipeline.h"
+#include "estimate/stage.h"
 #include "estimate/stage_model.h"
 #include "sim/simulate.h"
 
@@ -43,24 +44,50 @@ class Estimator {
   std::optional<Estimate> estimate(const strategies::Setting& setting, std::int64_t batch);
 
  private:
+  // What is lowered and timed once: one stage of a setting, with so many samples, on the part of
+  // the machine that one of so many stages has (0: on whatever part).
+  struct Stage {
+    strategies::Setting setting;
+    std::int64_t batch = 0;
+    std::int64_t part = 0;
+    bool operator==(const Stage&) const = default;
+  };
+  struct StageHash {
+    std::size_t operator()(const Stage& stage) const;
+  };
   // A stage as it was first lowered, and on which part of the machine.
   struct Lowered {
     machine::Digits digits;
     machine::DigitMask data = 0;
     StageModel stage;
+    Passages passages;
+    Lowered(machine::Digits d, machine::DigitMask on, StageModel s)
+        : digits(std::move(d)), data(on), stage(std::move(s)), passages(stage.sections) {}
+  };
+  // On another part: what is new passes by itself.
+  struct Timed {
+    Sections sections;
+    Passages passages;
+    Timed(Sections s, Lowered& l)
+        : sections(std::move(s)), passages(sections, l.stage.sections, l.passages) {}
   };
 
-  const Lowered* lowered(const std::string& key, const strategies::Setting& inner,
-                         const machine::Machine& part, std::int64_t batch);
-  const Sections* sections_on(const std::string& key, const Lowered& lowered,
-                              const strategies::Setting& inner, const machine::Machine& part);
+  const machine::Machine* part_for(std::int64_t stages);
+  Network* network(const machine::Machine& part, std::int64_t batch);
+  Lowered* lowered(const Stage& key, const strategies::Setting& inner, const machine::Machine& part,
+                   std::int64_t batch);
+  Timed* timed_on(const Stage& key, Lowered& lowered, const strategies::Setting& inner,
+                  const machine::Machine& part);
 
   const models::Model& model_;
   const machine::Machine& machine_;
   machine::Digits digits_;
   Training training_;
-  std::map<std::string, std::optional<Lowered>> lowered_;
-  std::map<std::string, std::optional<Sections>> retimed_;
+  std::map<std::int64_t, std::optional<machine::Machine>> parts_;  // by number of stages
+  std::map<std::int64_t, std::optional<Folded>> folded_;           // by batch
+  std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network> networks_;  // and levels
+  std::unordered_map<Stage, std::optional<Lowered>, StageHash> lowered_;
+  std::unordered_map<Stage, std::optional<Timed>, StageHash> timed_;
   TurnTables turns_;
 };
 

@@ -34,7 +34,14 @@ std::optional<Folded> fold(const models::Model& model, std::int64_t batch, DType
   folded.settings.set("layers", std::to_string(kFoldedLayers));
   auto graph = folded.build(batch, dtype);
   if (layer_numbers(graph).size() != kFoldedLayers) return std::nullopt;
-  return Folded{std::move(graph), layers};
+  return Folded{std::move(graph), layers, batch};
+}
+
+std::size_t count_nodes(const Folded& folded) {
+  const auto sections = sections_of(folded.graph);
+  const auto of_layer = static_cast<std::size_t>(std::ranges::count(sections, Section::kMiddle));
+  const auto left_out = static_cast<std::size_t>(folded.layers - kFoldedLayers);
+  return folded.graph.size() + left_out * of_layer;
 }
 
 std::vector<Section> sections_of(const graph::Graph& graph) {

@@ -18,11 +18,15 @@ inline constexpr std::size_t kSections = 5;
 struct Folded {
   graph::Graph graph;
   std::int64_t layers = 0;  // of the whole network; at least 3
+  std::int64_t batch = 0;
 };
 
 // Nothing where the network has no hyperparameter `layers`, fewer than three, or other layers than
 // these: then it is best looked at as it is.
 std::optional<Folded> fold(const models::Model& model, std::int64_t batch, DType dtype);
+
+// Of the whole network.
+std::size_t count_nodes(const Folded& folded);
 
 // By node of a folded network, or of one made parallel: parallelization operators are of the
 // section of what reads them.

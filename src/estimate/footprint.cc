@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 namespace tandem::estimate {
 
@@ -56,9 +55,10 @@ struct Changes {
 
 class Walk {
  public:
-  Walk(const Program& program, const std::vector<Section>& section_of_task)
+  Walk(const Program& program, const std::vector<Section>& section_of_node,
+       const std::vector<Section>& section_of_task)
       : program_(program),
-        section_of_node_(sections_of(program.pcg)),
+        section_of_node_(section_of_node),
         first_(program.buffers.size()),
         last_(program.buffers.size()) {
     out_.several = program.digits.time() != 0;
@@ -153,7 +153,7 @@ class Walk {
   static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
 
   const Program& program_;
-  std::vector<Section> section_of_node_;
+  const std::vector<Section>& section_of_node_;
   std::vector<std::optional<Moment>> first_, last_;        // by buffer
   std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
   Footprint out_;
@@ -197,41 +197,66 @@ Held Footprint::of_stage(const SectionCounts& counts, bool receives, bool sends)
   return out;
 }
 
-Footprint footprint_of(const Program& program, const std::vector<Section>& section_of_task) {
-  return Walk(program, section_of_task).run();
+Footprint footprint_of(const Program& program, const std::vector<Section>& section_of_node,
+                       const std::vector<Section>& section_of_task) {
+  return Walk(program, section_of_node, section_of_task).run();
 }
 
 sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,
                       std::span<const Held> stages) {
   sim::Memory out;
   Parts live{};
-  std::set<std::uint16_t> here;
-  for (const auto& turn : turns) here.insert(turn.stage);
-  for (auto stage : here) {
-    add(live, stages[stage].persistent);
-    for (auto bytes : stages[stage].persistent) out.persistent += Bytes{bytes};
-    add(live, stages[stage].step);
-  }
-  constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
-  double kept = 0;
-  const auto stays = total(live);
-  Parts peak = live;
-  for (const auto& turn : turns) {
-    if (turn.part == lower::Part::kUpdate) continue;
+  // By stage: forward, backward, and the last micro-batch's.
+  struct Size {
+    double net = 0, most = 0, kept = 0;
+    Size() = default;
+    explicit Size(const Change& c)
+        : net(total(c.net)),
+          most(total(c.most)),
+          kept(c.net[static_cast<std::size_t>(BufferKind::kActivation)]) {}
+  };
+  std::vector<std::array<Size, 3>> sizes(stages.size());
+  for (const auto& turn : turns) {  // every stage is updated once
+    if (turn.part != lower::Part::kUpdate) continue;
     const auto& held = stages[turn.stage];
-    const bool last = turn.micro_batch + 1 == micro_batches;
-    const auto& change = turn.part == lower::Part::kForward ? held.forward
-                         : last                             ? held.last
-                                                            : held.backward;
-    auto now = live;
-    add(now, change.most);
-    keep_most(peak, now);
-    add(live, change.net);
-    kept += change.net[kActivation];
+    sizes[turn.stage] = {Size(held.forward), Size(held.backward), Size(held.last)};
+    add(live, held.persistent);
+    add(live, held.step);
+    out.persistent += Bytes{total(held.persistent)};
+  }
+  const auto stays = total(live);
+  const auto which = [&](const lower::Turn& turn) -> std::size_t {
+    if (turn.part == lower::Part::kForward) return 0;
+    return turn.micro_batch + 1 == micro_batches ? 2 : 1;
+  };
+  // The fullest turn, then what there is in it.
+  double now = 0;
+  double kept = 0;
+  double fullest = 0;
+  auto when = turns.size();
+  for (std::size_t t = 0; t < turns.size(); ++t) {
+    if (turns[t].part == lower::Part::kUpdate) continue;
+    const auto& size = sizes[turns[t].stage][which(turns[t])];
+    if (now + size.most > fullest) {
+      fullest = now + size.most;
+      when = t;
+    }
+    now += size.net;
+    kept += size.kept;
     out.kept = std::max(out.kept, Bytes{kept});
   }
-  for (std::size_t k = 0; k < peak.size(); ++k) out.parts[k] = Bytes{peak[k]};
-  out.peak = Bytes{total(peak)};
+  if (when < turns.size()) {
+    const auto change = [&](const lower::Turn& turn) -> const Change& {
+      const auto& held = stages[turn.stage];
+      return which(turn) == 0 ? held.forward : which(turn) == 1 ? held.backward : held.last;
+    };
+    for (std::size_t t = 0; t < when; ++t) {
+      if (turns[t].part != lower::Part::kUpdate) add(live, change(turns[t]).net);
+    }
+    add(live, change(turns[when]).most);
+  }
+  for (std::size_t k = 0; k < live.size(); ++k) out.parts[k] = Bytes{live[k]};
+  out.peak = Bytes{total(live)};
   out.passing = out.peak - Bytes{stays};
   return out;
 }

@@ -37,7 +37,8 @@ struct Footprint {
   [[nodiscard]] Held of_stage(const SectionCounts& counts, bool receives, bool sends) const;
 };
 
-Footprint footprint_of(const lower::Program& program, const std::vector<Section>& section_of_task);
+Footprint footprint_of(const lower::Program& program, const std::vector<Section>& section_of_node,
+                       const std::vector<Section>& section_of_task);
 
 // The peak on a rank of a pipeline that takes these turns. `stages`: by stage.
 sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,

@@ -1,7 +1,9 @@
 #include "estimate/pipeline.h"
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <cmath>
+#include <optional>
 
 #include "base/check.h"
 #include "lower/order.h"
@@ -13,24 +15,141 @@ namespace {
 using lower::Part;
 using lower::Turn;
 
-constexpr double kNotSent = -1;
+constexpr std::uint32_t kNoPlace = 0xffffffff;
+constexpr std::uint16_t kNoLink = 0xffff;
+
+}  // namespace
+
+// --- Turns in an order in which each finds what it needs
+// ------------------------------------------
+
+struct OrderedTurn {
+  std::uint32_t place = 0;         // among all ranks' turns, one rank's after the other's
+  std::uint32_t input = kNoPlace;  // of the turn whose result it receives
+  std::uint16_t rank = 0;
+  std::uint16_t stage = 0;
+  std::uint16_t from = kNoLink, to = kNoLink;  // by which link it receives, and sends
+  Part part = Part::kForward;
+  bool is_first = false;  // micro-batch
+  bool is_last = false;
+};
+
+struct TurnTables::Ordered {
+  std::vector<OrderedTurn> turns;
+  std::vector<std::uint32_t> first_place;  // by rank, and one behind the last
+  std::vector<std::uint32_t> warm_up;      // by rank: turns before forward and backward alternate
+
+  [[nodiscard]] std::size_t ranks() const { return warm_up.size(); }
+};
+
+namespace {
+
+class Ordering {
+ public:
+  Ordering(const TurnTables::Table& turns, std::size_t stages, std::int64_t micro_batches)
+      : turns_(turns),
+        stages_(stages),
+        micro_batches_(static_cast<std::size_t>(micro_batches)),
+        next_(turns.size()) {
+    for (auto& taken : taken_) taken.assign(stages * micro_batches_, kNoPlace);
+    std::uint32_t places = 0;
+    for (const auto& of_rank : turns) {
+      out_.first_place.push_back(places);
+      places += static_cast<std::uint32_t>(of_rank.size());
+      out_.warm_up.push_back(warm_up_of(of_rank));
+    }
+    out_.first_place.push_back(places);
+    out_.turns.reserve(places);
+  }
+
+  // A turn of every rank after the other, so that turns next to each other do not wait for each
+  // other where they need not.
+  TurnTables::Ordered run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t r = 0; r < turns_.size(); ++r) moved = advance(r) || moved;
+    }
+    CHECK(out_.turns.size() == out_.first_place.back(), "a rank waits for ever");
+    return std::move(out_);
+  }
+
+ private:
+  // The last forward turn before the first backward turn alternates already.
+  static std::uint32_t warm_up_of(const std::vector<Turn>& turns) {
+    const auto backward = std::ranges::find(turns, Part::kBackward, &Turn::part);
+    return static_cast<std::uint32_t>(backward - turns.begin()) - 1;
+  }
+
+  bool advance(std::size_t rank) {
+    if (next_[rank] == turns_[rank].size()) return false;
+    const auto& next = turns_[rank][next_[rank]];
+    auto turn = ordered(rank, next_[rank]);
+    if (receives(next)) {
+      turn.input = taken(next, source(next));
+      if (turn.input == kNoPlace) return false;
+      turn.from = link(std::min<std::size_t>(turn.stage, source(next)));
+    }
+    if (turn.part != Part::kUpdate) taken(next, turn.stage) = turn.place;
+    out_.turns.push_back(turn);
+    ++next_[rank];
+    return true;
+  }
+
+  [[nodiscard]] OrderedTurn ordered(std::size_t rank, std::size_t next) const {
+    const auto& turn = turns_[rank][next];
+    OrderedTurn out{.place = out_.first_place[rank] + static_cast<std::uint32_t>(next),
+                    .rank = static_cast<std::uint16_t>(rank),
+                    .stage = turn.stage,
+                    .part = turn.part,
+                    .is_first = turn.micro_batch == 0,
+                    .is_last = static_cast<std::size_t>(turn.micro_batch) + 1 == micro_batches_};
+    if (turn.part == Part::kForward && turn.stage + 1U < stages_) out.to = link(turn.stage);
+    if (turn.part == Part::kBackward && turn.stage > 0) out.to = link(turn.stage - 1U);
+    return out;
+  }
+
+  [[nodiscard]] bool receives(const Turn& turn) const {
+    return (turn.part == Part::kForward && turn.stage > 0) ||
+           (turn.part == Part::kBackward && turn.stage + 1U < stages_);
+  }
+  // The stage that it receives from.
+  static std::size_t source(const Turn& turn) {
+    return turn.part == Part::kForward ? turn.stage - 1U : turn.stage + 1U;
+  }
+  // Between a stage and the next.
+  [[nodiscard]] std::uint16_t link(std::size_t stage) const {
+    return static_cast<std::uint16_t>(stage % turns_.size());
+  }
+  // Where a stage takes the same micro-batch in the same direction, if it has.
+  std::uint32_t& taken(const Turn& turn, std::size_t stage) {
+    return taken_[static_cast<std::size_t>(turn.part)]
+                 [stage * micro_batches_ + static_cast<std::size_t>(turn.micro_batch)];
+  }
+
+  const TurnTables::Table& turns_;
+  std::size_t stages_, micro_batches_;
+  std::vector<std::size_t> next_;                    // by rank
+  std::array<std::vector<std::uint32_t>, 2> taken_;  // by direction
+  TurnTables::Ordered out_;
+};
+
+// --- Their times
+// ----------------------------------------------------------------------------------
 
 struct Rank {
-  const std::vector<Turn>* turns = nullptr;
-  std::size_t next = 0;
   double free = 0;        // when it can compute
   double sends = 0;       // when the stream of what it sends is free
   double sends_from = 0;  // since when it is not
   double receives = 0;    // and of what it receives
   double reductions = 0;  // and of gradients' reductions
   double host = 0;        // when its host has dispatched all so far
-  double busy = 0;
   double exposed = 0;
 
-  // It has nothing to compute until then, and receives since.
+  // It has nothing to compute until then, no earlier than it is free, and receives since.
   void wait_until(double then, double received_from) {
-    const double sending = std::max(0.0, std::min(then, sends) - std::max(free, sends_from));
-    const double from = std::max({free, received_from, std::min(then, sends)});
+    const double sent = std::min(then, sends);
+    const double sending = std::max(0.0, sent - std::max(free, sends_from));
+    const double from = std::max(std::max(free, received_from), sent);
     exposed += sending + std::max(0.0, then - from);
     free = then;
   }
@@ -38,85 +157,127 @@ struct Rank {
 
 class Pipeline {
  public:
-  Pipeline(std::int64_t micro_batches, const TurnTables::Table& turns,
-           const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
-           const Tied& tied)
-      : micro_batches_(micro_batches), stages_(stages), transfers_(transfers), tied_(tied) {
-    const auto cells = stages.size() * static_cast<std::size_t>(micro_batches);
-    for (auto& sent : sent_) sent.assign(cells, kNotSent);
-    for (const auto& of_rank : turns) ranks_.push_back({.turns = &of_rank});
+  Pipeline(const TurnTables::Ordered& turns, const std::vector<StageTimes>& stages,
+           const std::vector<Transfer>& transfers, const Tied& tied)
+      : turns_(turns),
+        stages_(stages),
+        transfers_(transfers),
+        tied_(tied),
+        taken_(turns.first_place.back()),
+        ranks_(turns.ranks()) {
+    for (const auto& s : stages) {
+      times_.push_back({s.forward, s.backward});
+      has_host_ = has_host_ || s.dispatch + s.dispatch_backward + s.wait > 0;
+    }
   }
 
   PipelineTime run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (auto& rank : ranks_) moved = advance(rank) || moved;
+    for (const auto& turn : turns_.turns) {
+      auto& rank = ranks_[turn.rank];
+      if (turn.part == Part::kUpdate) {
+        update(rank, turn);
+      } else {
+        take(rank, turn);
+      }
     }
     PipelineTime out;
-    for (const auto& rank : ranks_) {
-      CHECK(rank.next == rank.turns->size(), "a rank waits for ever");
-      out.end = std::max({out.end, rank.free, rank.reductions});
-      out.busy.push_back(rank.busy);
-      out.exposed.push_back(rank.exposed);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      out.end = std::max({out.end, ranks_[r].free, ranks_[r].reductions});
+      out.busy.push_back(busy(r));
+      out.exposed.push_back(ranks_[r].exposed);
+    }
+    return out;
+  }
+
+  // What a round of so many turns forward, and as many back, adds to the time and to what every
+  // rank exposes, where all turns of the last full one were later by the same time than those of
+  // the one before: then so are those of any further one, for a turn waits for none that is more
+  // than a round away. Nothing otherwise.
+  [[nodiscard]] std::optional<PipelineTime> round(std::uint32_t turns) const {
+    PipelineTime out;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const auto count = turns_.first_place[r + 1] - turns_.first_place[r];
+      // Turns that alternate on the first rank, which is the first that has no more to begin.
+      const auto alternating = last_alternating();
+      if (alternating < 4 * turns || turns_.warm_up[r] + alternating > count) return std::nullopt;
+      const auto end = turns_.first_place[r] + turns_.warm_up[r] + alternating;
+      if (r == 0) out.end = since_round(end - 1, turns);
+      constexpr double kRounding = 1e-9;
+      for (auto place = end - 2 * turns; place < end; ++place) {
+        const bool same = std::abs(since_round(place, turns) - out.end) <= kRounding * out.end;
+        if (!same) return std::nullopt;
+      }
+      // A host that is behind and slower would be waited for later.
+      if (host_in(r, turns) > (1 + kRounding) * out.end) return std::nullopt;
+      out.exposed.push_back(taken_[end - 1].exposed - taken_[end - 1 - 2 * turns].exposed);
+      out.busy.push_back(busy_in(r, turns));
     }
     return out;
   }
 
  private:
-  // By direction: when the sending of each stage's results began.
-  double& sent(Part part, std::size_t stage, std::int64_t micro_batch) {
-    return sent_[static_cast<std::size_t>(part)][stage * static_cast<std::size_t>(micro_batches_) +
-                                                 static_cast<std::size_t>(micro_batch)];
+  struct Taken {
+    double end = 0;      // when its result began to be sent; where nothing is sent, was there
+    double exposed = 0;  // by the rank, so far
+  };
+
+  [[nodiscard]] std::uint32_t last_alternating() const {
+    return turns_.first_place[1] - chunks() - 2 * turns_.warm_up[0];
   }
 
-  bool advance(Rank& rank) {
-    bool moved = false;
-    for (; rank.next < rank.turns->size(); ++rank.next) {
-      const auto& turn = (*rank.turns)[rank.next];
-      if (turn.part == Part::kUpdate) {
-        update(rank, turn);
-      } else if (!take(rank, turn)) {
-        return moved;
-      }
-      moved = true;
+  [[nodiscard]] double since_round(std::uint32_t place, std::uint32_t turns) const {
+    return taken_[place].end - taken_[place - 2 * turns].end;
+  }
+
+  // In so many turns forward and back, and in what is beside them once a step.
+  [[nodiscard]] double busy_in(std::size_t rank, std::uint32_t turns) const {
+    double out = 0;
+    for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
+      out += stages_[s].forward + stages_[s].backward;
     }
-    return moved;
+    return out * turns / static_cast<double>(chunks());
+  }
+  [[nodiscard]] double host_in(std::size_t rank, std::uint32_t turns) const {
+    double out = 0;
+    for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
+      out += stages_[s].dispatch + stages_[s].dispatch_backward + stages_[s].wait;
+    }
+    return out * turns / static_cast<double>(chunks());
+  }
+  [[nodiscard]] double busy(std::size_t rank) const {
+    const auto places = turns_.first_place[rank + 1] - turns_.first_place[rank];
+    auto out = busy_in(rank, (places - chunks()) / 2);
+    for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
+      out += stages_[s].first + stages_[s].last + stages_[s].updates;
+    }
+    return out;
+  }
+  [[nodiscard]] std::uint32_t chunks() const {
+    return static_cast<std::uint32_t>(stages_.size() / ranks_.size());
   }
 
-  bool take(Rank& rank, const Turn& turn) {
+  void take(Rank& rank, const OrderedTurn& turn) {
     const bool forward = turn.part == Part::kForward;
-    const auto last_stage = stages_.size() - 1;
     const auto before = rank.free;
-    if (forward ? turn.stage > 0 : turn.stage < last_stage) {
-      const auto from = forward ? turn.stage - 1U : turn.stage + 1U;
-      const auto began = sent(turn.part, from, turn.micro_batch);
-      if (began == kNotSent) return false;
-      receive(rank, began, transfer_from(forward ? from : turn.stage));
-    }
-    const auto& stage = stages_[turn.stage];
-    double time = forward ? stage.forward : stage.backward;
-    if (forward && turn.micro_batch == 0) time += stage.first;
-    const bool last = !forward && turn.micro_batch + 1 == micro_batches_;
-    if (last) time += stage.last;
+    if (turn.from != kNoLink) receive(rank, taken_[turn.input].end, transfers_[turn.from]);
+    double time = times_[turn.stage][static_cast<std::size_t>(turn.part)];
+    if (forward && turn.is_first) time += stages_[turn.stage].first;
+    if (!forward && turn.is_last) time += stages_[turn.stage].last;
+    if (has_host_) dispatch(rank, stages_[turn.stage], forward, before);
+    rank.free = std::max(rank.free + time, rank.host);
+    if (!forward && turn.is_last) finish_gradients(rank, turn.stage);
+    taken_[turn.place] = {turn.to == kNoLink ? rank.free : send(rank, transfers_[turn.to]),
+                          rank.exposed};
+    if (forward && turn.is_first) share_tied(rank, turn.stage);
+  }
+
+  // The host is ahead by a turn at the most where it waits for the device.
+  static void dispatch(Rank& rank, const StageTimes& stage, bool forward, double before) {
     if (forward && stage.wait > 0) {
       rank.host = std::max(rank.host, before) + stage.wait;
       rank.free = std::max(rank.free, rank.host);
     }
     rank.host += forward ? stage.dispatch : stage.dispatch_backward;
-    rank.free = std::max(rank.free + time, rank.host);
-    rank.busy += time;
-    if (last) finish_gradients(rank, turn.stage);
-    if (forward ? turn.stage < last_stage : turn.stage > 0) {
-      send(rank, sent(turn.part, turn.stage, turn.micro_batch),
-           transfer_from(forward ? turn.stage : turn.stage - 1U));
-    }
-    if (forward && turn.micro_batch == 0) share_tied(rank, turn.stage);
-    return true;
-  }
-
-  // Between a stage and the next.
-  [[nodiscard]] const Transfer& transfer_from(std::size_t stage) const {
-    return transfers_[stage % transfers_.size()];
   }
 
   void finish_gradients(Rank& rank, std::size_t stage) {
@@ -142,34 +303,40 @@ class Pipeline {
     auto& stream = transfer.by_device ? rank.free : rank.receives;
     const auto start = std::max(stream, began);
     stream = start + transfer.time;
-    if (!transfer.by_device && stream > rank.free) rank.wait_until(stream, start);
+    if (!transfer.by_device) rank.wait_until(std::max(stream, rank.free), start);
   }
 
-  static void send(Rank& rank, double& began, const Transfer& transfer) {
+  // Returns when it began.
+  static double send(Rank& rank, const Transfer& transfer) {
     auto& stream = transfer.by_device ? rank.free : rank.sends;
-    began = std::max(stream, rank.free);
+    const auto began = std::max(stream, rank.free);
     stream = began + transfer.time;
     rank.sends_from = began;
+    return began;
   }
 
-  void update(Rank& rank, const Turn& turn) const {
+  void update(Rank& rank, const OrderedTurn& turn) const {
     const auto time = stages_[turn.stage].updates;
     if (rank.reductions > rank.free) rank.wait_until(rank.reductions, rank.free);
     rank.free += time;
-    rank.busy += time;
   }
 
-  std::int64_t micro_batches_;
+  const TurnTables::Ordered& turns_;
   const std::vector<StageTimes>& stages_;
   const std::vector<Transfer>& transfers_;
   Tied tied_;
-  double tied_from_ = 0;   // when the last stage has its gradient
-  double tied_there_ = 0;  // when the last stage has the weight
-  std::array<std::vector<double>, 2> sent_;
+  std::vector<std::array<double, 2>> times_;  // by stage: forward, backward
+  bool has_host_ = false;
+  double tied_from_ = 0;      // when the last stage has its gradient
+  double tied_there_ = 0;     // when the last stage has the weight
+  std::vector<Taken> taken_;  // by place
   std::vector<Rank> ranks_;
 };
 
 }  // namespace
+
+TurnTables::TurnTables() = default;
+TurnTables::~TurnTables() = default;
 
 const TurnTables::Table& TurnTables::of(const plan::Schedule& schedule, std::int64_t ranks,
                                         std::int64_t micro_batches) {
@@ -185,76 +352,52 @@ const TurnTables::Table& TurnTables::of(const plan::Schedule& schedule, std::int
   return at->second;
 }
 
-namespace {
-
-PipelineTime run(const plan::Schedule& schedule, std::int64_t micro_batches,
-                 const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
-                 const Tied& tied, TurnTables& turns) {
-  const auto ranks = static_cast<std::int64_t>(transfers.size());
-  return Pipeline(micro_batches, turns.of(schedule, ranks, micro_batches), stages, transfers, tied)
-      .run();
-}
-
-double longest_turns(const std::vector<StageTimes>& stages) {
-  double out = 0;
-  for (const auto& stage : stages) out = std::max(out, stage.forward + stage.backward);
-  return out;
-}
-
-// In a full pipeline, one stage a rank, a rank's turns wait in a circle for those of its
-// neighbours: over n ranks in a row, forward along them and back takes the time of n micro-batches.
-// Is any such way longer than n turns of the busiest rank?
-bool waits_when_full(const std::vector<StageTimes>& stages,
-                     const std::vector<Transfer>& transfers) {
-  const auto has_host = [](const StageTimes& s) { return s.dispatch + s.wait > 0; };
-  if (std::ranges::any_of(stages, has_host)) return true;
-  constexpr double kRounding = 1.001;
-  const auto busiest = kRounding * longest_turns(stages);
-  for (std::size_t first = 0; first < stages.size(); ++first) {
-    double way = 0;
-    for (std::size_t i = first; i < stages.size(); ++i) {
-      if (i > first) way += 2 * transfers[i - 1].time;
-      way += stages[i].forward + stages[i].backward;
-      if (way > busiest * static_cast<double>(i - first + 1)) return true;
-    }
+const TurnTables::Ordered& TurnTables::ordered(const plan::Schedule& schedule, std::int64_t ranks,
+                                               std::int64_t micro_batches) {
+  const auto [at, is_new] =
+      ordered_.try_emplace({schedule.order, schedule.stages, ranks, micro_batches});
+  if (is_new) {
+    const auto stages = static_cast<std::size_t>(schedule.stages);
+    at->second = Ordering(of(schedule, ranks, micro_batches), stages, micro_batches).run();
   }
-  return false;
+  return at->second;
 }
-
-}  // namespace
 
 PipelineTime time_of_every_turn(const plan::Schedule& schedule,
                                 const std::vector<StageTimes>& stages,
                                 const std::vector<Transfer>& transfers, const Tied& tied,
                                 TurnTables& turns) {
-  return run(schedule, schedule.micro_batches, stages, transfers, tied, turns);
+  const auto ranks = static_cast<std::int64_t>(transfers.size());
+  return Pipeline(turns.ordered(schedule, ranks, schedule.micro_batches), stages, transfers, tied)
+      .run();
 }
 
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
                      const std::vector<Transfer>& transfers, const Tied& tied, TurnTables& turns) {
-  // Once the pipeline is full, every micro-batch adds what the busiest rank needs for it.
   const auto ranks = static_cast<std::int64_t>(transfers.size());
+  const auto chunks = schedule.stages / ranks;
   const auto all = schedule.micro_batches;
-  const auto full = 2 * ranks;
-  const bool one_each = schedule.order == plan::Order::k1F1B && schedule.stages == ranks;
-  if (all <= full + 1 || !one_each || waits_when_full(stages, transfers)) {
-    return run(schedule, all, stages, transfers, tied, turns);
+  const bool one_each = schedule.order == plan::Order::k1F1B && chunks == 1;
+  const bool alternates = one_each || schedule.order == plan::Order::kInterleaved;
+  // A round, in micro-batches; and as many of them as fill and drain the pipeline with two rounds
+  // between.
+  const auto round = one_each ? 1 : ranks;
+  const auto least = one_each ? 2 * ranks + 2 : 4 * ranks;
+  for (auto some = least; alternates && some < all; some *= 2) {
+    Pipeline pipeline(turns.ordered(schedule, ranks, some), stages, transfers, tied);
+    auto out = pipeline.run();
+    const auto further = pipeline.round(static_cast<std::uint32_t>(round * chunks));
+    if (!further) continue;
+    const auto left = (all - some) / round;
+    const auto rounds = static_cast<double>(left);
+    out.end += rounds * further->end;
+    for (std::size_t r = 0; r < out.busy.size(); ++r) {
+      out.busy[r] += rounds * further->busy[r];
+      out.exposed[r] += rounds * further->exposed[r];
+    }
+    return out;
   }
-  auto out = run(schedule, full + 1, stages, transfers, tied, turns);
-  const auto before = run(schedule, full, stages, transfers, tied, turns);
-  // Not yet, where the busiest rank is early and its delay has not gone through.
-  constexpr double kRounding = 0.999;
-  if (out.end - before.end < kRounding * longest_turns(stages)) {
-    return run(schedule, all, stages, transfers, tied, turns);
-  }
-  const auto more = static_cast<double>(all - full - 1);
-  const auto go_on = [&](double& now, double then) { now += more * (now - then); };
-  go_on(out.end, before.end);
-  for (std::size_t r = 0; r < out.busy.size(); ++r) {
-    go_on(out.busy[r], before.busy[r]);
-    go_on(out.exposed[r], before.exposed[r]);
-  }
-  return out;
+  return time_of_every_turn(schedule, stages, transfers, tied, turns);
 }
 
 }  // namespace tandem::estimate

@@ -40,11 +40,23 @@ struct PipelineTime {
 // The turns of every rank, made once for a schedule.
 class TurnTables {
  public:
+  TurnTables();
+  ~TurnTables();
+  TurnTables(const TurnTables&) = delete;
+  TurnTables& operator=(const TurnTables&) = delete;
+
   using Table = std::vector<std::vector<lower::Turn>>;  // by rank
   const Table& of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t micro_batches);
 
+  // The same of all ranks, each turn behind those that it waits for (pipeline.cc).
+  struct Ordered;
+  const Ordered& ordered(const plan::Schedule& schedule, std::int64_t ranks,
+                         std::int64_t micro_batches);
+
  private:
-  std::map<std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>, Table> tables_;
+  using Key = std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<Key, Table> tables_;
+  std::map<Key, Ordered> ordered_;
 };
 
 // The times of sending a weight that the first and the last stage use from one to the other, and
@@ -54,7 +66,8 @@ struct Tied {
   double gradient = 0;
 };
 
-// `transfers`: by rank that sends forward.
+// `transfers`: by rank that sends forward. Turn by turn until a round of the pipeline repeats the
+// one before it; the rest follows.
 PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
                      const std::vector<Transfer>& transfers, const Tied& tied, TurnTables& turns);
 

@@ -1,7 +1,7 @@
 #include "estimate/sections.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 
 #include "cost/collectives.h"
 #include "sim/breakdown.h"
@@ -29,17 +29,35 @@ std::size_t kind_of(const Program& program, const Task& task) {
   return sim::kind_of(program, task) == "embedding" ? 1 : 0;
 }
 
-// Where a task stands among the others.
+// Where a task stands among the others; and a set of such places.
 struct Where {
   std::size_t part = 0;
   std::size_t section = 0;
-  bool operator==(const Where&) const = default;
+  [[nodiscard]] std::size_t number() const { return part * kSections + section; }
+};
+class Places {
+ public:
+  void add(const Where& where) { bits_ |= 1U << where.number(); }
+  [[nodiscard]] bool has(const Where& where) const { return (bits_ >> where.number() & 1U) != 0; }
+  [[nodiscard]] bool has_part(std::size_t part) const {
+    constexpr auto kAll = (1U << kSections) - 1;
+    return (bits_ >> part * kSections & kAll) != 0;
+  }
+
+ private:
+  std::uint32_t bits_ = 0;
+  static_assert(kParts * kSections <= 32);
 };
 
-// Who writes and reads a buffer.
+constexpr std::uint32_t kNoSlot = 0xffffffff;
+
+// Who writes and reads a buffer, and its slots in their parts of sections.
 struct Uses {
-  std::vector<Where> writers;
-  std::vector<Where> readers;
+  std::optional<Where> first_writer;
+  Places writers, readers;
+  std::array<std::uint32_t, kParts* kSections> slots = {};
+
+  Uses() { slots.fill(kNoSlot); }
 };
 
 class Compiler {
@@ -69,15 +87,20 @@ class Compiler {
     out_.interference = software.interference;
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) add(t);
     for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
+    out_.sum_up();
     return std::move(out_);
   }
 
  private:
   void note_uses(const Task& task, const Where& where) {
     for (auto b : task.reads) {
-      if (b != Program::kNone) uses_[b.index()].readers.push_back(where);
+      if (b != Program::kNone) uses_[b.index()].readers.add(where);
     }
-    for (auto b : task.writes) uses_[b.index()].writers.push_back(where);
+    for (auto b : task.writes) {
+      auto& uses = uses_[b.index()];
+      if (!uses.first_writer) uses.first_writer = where;
+      uses.writers.add(where);
+    }
   }
 
   void add(std::size_t t) {
@@ -110,23 +133,25 @@ class Compiler {
   // What no task of the part writes is there when it begins. Gradients that updates read come from
   // the backward pass.
   [[nodiscard]] bool is_made_in(BufferId b, std::size_t part) const {
-    return std::ranges::any_of(uses_[b.index()].writers, [&](const Where& w) {
-      return w.part == part || (part == kUpdatePart && makes_gradients(w.part));
-    });
+    const auto& writers = uses_[b.index()].writers;
+    if (writers.has_part(part)) return true;
+    return part == kUpdatePart &&
+           (writers.has_part(kBackwardPart) || writers.has_part(kSynchronize));
   }
 
   std::uint32_t slot(BufferId b, const Where& where) {
-    auto& part = out_.parts[where.part][where.section];
-    auto& slots = slots_[where.part][where.section];
-    const auto [at, is_new] =
-        slots.emplace(b.index(), static_cast<std::uint32_t>(part.from_neighbour.size()));
-    if (is_new) part.from_neighbour.push_back(comes_from_neighbour(b, where));
-    return at->second;
+    auto& slot = uses_[b.index()].slots[where.number()];
+    if (slot == kNoSlot) {
+      auto& part = out_.parts[where.part][where.section];
+      slot = static_cast<std::uint32_t>(part.from_neighbour.size());
+      part.from_neighbour.push_back(comes_from_neighbour(b, where));
+    }
+    return slot;
   }
 
   // What comes from further away has long been there.
   [[nodiscard]] bool comes_from_neighbour(BufferId b, const Where& where) const {
-    const auto& writer = uses_[b.index()].writers.front();
+    const auto& writer = *uses_[b.index()].first_writer;
     if (where.part == kUpdatePart) return makes_gradients(writer.part);
     return writer.part == where.part && follows(where.section, writer.section, where.part);
   }
@@ -144,21 +169,17 @@ class Compiler {
   void mark(BufferId b) {
     const auto& uses = uses_[b.index()];
     for (std::size_t p = 0; p < kParts; ++p) {
+      if (!uses.writers.has_part(p)) continue;
       for (std::size_t s = 0; s < kSections; ++s) {
-        const auto at = slots_[p][s].find(b.index());
         const Where here{p, s};
-        if (at == slots_[p][s].end() || std::ranges::find(uses.writers, here) == uses.writers.end())
-          continue;
+        const auto slot = uses.slots[here.number()];
+        if (slot == kNoSlot || !uses.writers.has(here)) continue;
         auto& part = out_.parts[p][s];
-        const auto read_where = [&](auto&& test) {
-          return std::ranges::any_of(uses.readers, test);
-        };
-        if (read_where([&](const Where& w) { return w.part == p && follows(w.section, s, p); })) {
-          part.to_neighbour.push_back(at->second);
+        for (std::size_t next = 0; next < kSections; ++next) {
+          if (follows(next, s, p) && uses.readers.has({p, next})) part.to_neighbour.push_back(slot);
         }
-        if (p == kBackwardPart &&
-            read_where([](const Where& w) { return w.part == kUpdatePart; })) {
-          part.gradients.push_back(at->second);
+        if (p == kBackwardPart && uses.readers.has_part(kUpdatePart)) {
+          part.gradients.push_back(slot);
         }
       }
     }
@@ -179,7 +200,6 @@ class Compiler {
   sim::Durations durations_;
   std::vector<Uses> uses_;    // by buffer
   std::vector<Where> where_;  // by task
-  std::array<std::array<std::map<std::size_t, std::uint32_t>, kSections>, kParts> slots_;
   Sections out_;
 };
 
@@ -194,8 +214,25 @@ bool Sections::has_tasks(std::size_t part) const {
   return std::ranges::any_of(parts[part], [](const SectionPart& p) { return !p.tasks.empty(); });
 }
 
-std::vector<Section> sections_of_tasks(const Program& program) {
-  const auto of_node = sections_of(program.pcg);
+void Sections::sum_up() {
+  constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
+  takes_host = micro_batch > 0 || step > 0;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    auto& sum = sums[s] = {};
+    for (std::size_t p = 0; p < kParts; ++p) {
+      for (const auto& task : parts[p][s].tasks) {
+        const bool each = task.when == lower::When::kEach;
+        (each ? sum.each : sum.once)[task.kind] += task.duration;
+        if (each) sum.dispatch[p] += task.dispatch;
+        if (p == kUpdatePart) sum.updates += task.duration;
+        takes_host = takes_host || task.dispatch > 0;
+      }
+    }
+  }
+}
+
+std::vector<Section> sections_of_tasks(const Program& program,
+                                       const std::vector<Section>& of_node) {
   std::vector<Section> out(program.tasks.size());
   // What is gathered again for an operator stands before its task.
   auto next = Section::kBefore;

@@ -43,6 +43,14 @@ struct SectionPart {
   std::vector<std::uint32_t> gradients;     // slots that updates read
 };
 
+// Seconds of a section's tasks as if one after the other.
+struct Sums {
+  std::array<double, kKinds> each{};      // by kind, in every micro-batch
+  std::array<double, kKinds> once{};      // by kind, what the first or the last has beside
+  std::array<double, kParts> dispatch{};  // of the host, by part, in every micro-batch
+  double updates = 0;
+};
+
 // A task that communicates, and between whom.
 struct Collective {
   std::size_t part = 0, section = 0, task = 0;
@@ -56,18 +64,24 @@ struct Sections {
   double micro_batch = 0;   // machine::Software's waits
   double step = 0;
   double interference = 0;
+  bool takes_host = false;  // some of its time: to dispatch tasks, or to wait
   std::array<std::array<SectionPart, kSections>, kParts> parts;
   std::vector<Collective> collectives;
   std::array<double, kSections> model_flops{};  // of all devices and micro-batches
+  std::array<Sums, kSections> sums{};
 
   [[nodiscard]] const SectionPart& part(lower::Part p, Section s) const {
     return parts[static_cast<std::size_t>(p)][static_cast<std::size_t>(s)];
   }
   [[nodiscard]] bool has_tasks(std::size_t part) const;
+
+  // Makes `sums` of the parts' tasks.
+  void sum_up();
 };
 
-// By task of a folded network's program.
-std::vector<Section> sections_of_tasks(const lower::Program& program);
+// By task of a folded network's program, from its nodes' (sections_of).
+std::vector<Section> sections_of_tasks(const lower::Program& program,
+                                       const std::vector<Section>& section_of_node);
 
 // `program` is of a folded network, in one stage.
 Sections timed_sections(const lower::Program& program, const machine::Machine& machine,

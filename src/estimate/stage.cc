@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "base/check.h"
 
 namespace tandem::estimate {
 
@@ -14,25 +17,108 @@ bool runs(When when, bool first, bool last) {
   return when == When::kEach || (when == When::kFirst ? first : last);
 }
 
-// What one more layer adds to every stream.
-std::vector<double> difference(const Streams& now, const Streams& before) {
-  std::vector<double> out(now.size());
-  for (std::size_t s = 0; s < now.size(); ++s) out[s] = now[s] - before[s];
-  return out;
+// Of Passages.
+bool runs_in(const TimedTask& task, std::size_t variant) {
+  return runs(task.when, (variant & 2U) != 0, (variant & 1U) != 0);
 }
 
-bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
+bool is_close(double a, double b) {
   constexpr double kRounding = 1e-9;
-  for (std::size_t s = 0; s < a.size(); ++s) {
-    if (std::abs(a[s] - b[s]) > kRounding * std::max(std::abs(a[s]), std::abs(b[s]))) return false;
-  }
-  return true;
+  constexpr double kNothing = 1e-12;  // seconds
+  return std::abs(a - b) <= kNothing + kRounding * std::max(std::abs(a), std::abs(b));
 }
 
 }  // namespace
 
-StageTimer::StageTimer(const Sections& sections, const SectionCounts& counts, bool with_host)
-    : sections_(sections), counts_(counts), with_host_(with_host), beside_(sections.interference) {}
+Passages::Passages(const Sections& sections) {
+  CHECK(sections.streams < 32, sections.streams);
+  for (std::size_t p = 0; p < kParts; ++p) {
+    for (std::size_t s = 0; s < kSections; ++s) {
+      for (const auto& task : sections.parts[p][s].tasks) {
+        for (std::size_t v = 0; v < kVariants; ++v) {
+          const bool uses = task.duration > 0 && runs_in(task, v);
+          if (uses) seen_[p][s][v].streams |= 1U << task.stream;
+        }
+      }
+    }
+  }
+  // What is reduced later begins no earlier than the compute stream is free.
+  for (auto& section : seen_[kSynchronize]) {
+    for (auto& seen : section) seen.streams |= 1U;
+  }
+}
+
+Passages::Passages(const Sections& sections, const Sections& others, Passages& of_others)
+    : Passages(sections) {
+  for (std::size_t p = 0; p < kParts; ++p) {
+    for (std::size_t s = 0; s < kSections; ++s) {
+      std::array<bool, kVariants> differs{};
+      const auto& tasks = sections.parts[p][s].tasks;
+      for (std::size_t t = 0; t < tasks.size(); ++t) {
+        const auto& other = others.parts[p][s].tasks[t];
+        if (tasks[t].duration == other.duration && tasks[t].stream == other.stream) continue;
+        for (std::size_t v = 0; v < kVariants; ++v) differs[v] |= runs_in(tasks[t], v);
+      }
+      for (std::size_t v = 0; v < kVariants; ++v) {
+        if (!differs[v]) seen_[p][s][v].elsewhere = &of_others.seen_[p][s][v];
+      }
+    }
+  }
+}
+
+const Passages::Passage* Passages::find(std::size_t section, const Turn& turn, double input,
+                                        const Streams& streams) const {
+  const auto& known = seen(section, turn);
+  for (const auto& passage : known.passages) {
+    bool same = true;
+    for (std::size_t s = 0; same && s < streams.size(); ++s) {
+      if ((known.streams >> s & 1U) != 0) same = is_close(passage.before[s], streams[s] - input);
+    }
+    if (same) return &passage;
+  }
+  return nullptr;
+}
+
+void Passages::add(std::size_t section, const Turn& turn, double input, const Streams& before,
+                   const Streams& after, double output, double gradients) {
+  constexpr std::size_t kMost = 8;  // to look for one of more takes longer than to run it
+  auto& own = seen_[turn.part][section][variant(turn)];
+  auto& known = own.elsewhere != nullptr ? *own.elsewhere : own;
+  if (known.passages.size() == kMost) return;
+  const auto from_input = [&](const Streams& streams) {
+    auto out = streams;
+    for (auto& time : out) time -= input;
+    return out;
+  };
+  known.passages.push_back(
+      {from_input(before), from_input(after), output - input, gradients - input});
+}
+
+void Passages::pass(std::size_t section, const Turn& turn, const Passage& passage, double input,
+                    Streams& streams) const {
+  const auto used = seen(section, turn).streams;
+  for (std::size_t s = 0; s < streams.size(); ++s) {
+    if ((used >> s & 1U) != 0) streams[s] = input + passage.after[s];
+  }
+}
+
+double Passages::first_free(std::size_t section, const Turn& turn, const Streams& streams) const {
+  const auto used = seen(section, turn).streams;
+  if (used == 0) return 0;
+  auto out = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < streams.size(); ++s) {
+    if ((used >> s & 1U) != 0) out = std::min(out, streams[s]);
+  }
+  return out;
+}
+
+StageTimer::StageTimer(const Sections& sections, const SectionCounts& counts, Passages& passages,
+                       bool with_host)
+    : sections_(sections),
+      counts_(counts),
+      passages_(passages),
+      with_host_(with_host && sections.takes_host),
+      beside_(sections.interference) {}
 
 // The host waits for the device, and then so long.
 void StageTimer::wait(double time, Streams& streams) const {
@@ -55,51 +141,68 @@ void StageTimer::update(Streams& streams) {
   wait(sections_.step, streams);
   constexpr Turn kUpdate{.part = static_cast<std::size_t>(Part::kUpdate)};
   for (std::size_t section = kSections; section-- > 0;) {
-    const auto& tasks = sections_.parts[kUpdate.part][section];
-    for (auto ready : reduced_[section]) run_section(tasks, kUpdate, ready, streams);
+    for (auto ready : reduced_[section]) {
+      // A gradient that is there before any stream is free might as well come then.
+      pass(section, kUpdate, std::max(ready, passages_.first_free(section, kUpdate, streams)),
+           streams);
+    }
   }
 }
 
 double StageTimer::run_alike(std::size_t section, const Turn& turn, double input,
                              Streams& streams) {
-  const auto& tasks = sections_.parts[turn.part][section];
   const auto count = counts_[section];
   const bool reduces = turn.last && turn.part != static_cast<std::size_t>(Part::kForward);
   auto& reduced = reduced_[section];
   const auto before_all = turn.part == kSynchronize ? reduced : std::vector<double>();
   if (reduces) reduced.clear();
-  std::vector<double> step;
+  step_.clear();
   for (std::int64_t i = 0; i < count; ++i) {
-    auto before = streams;
-    before.push_back(input);
-    input = run_section(tasks, turn, input, streams);
+    before_ = streams;
+    before_.push_back(input);
+    input = pass(section, turn, input, streams);
     if (reduces) {
       const auto earlier = turn.part == kSynchronize ? before_all[static_cast<std::size_t>(i)] : 0;
       reduced.push_back(std::max(gradients_, earlier));
     }
     if (count <= 3 || sections_.interference > 0) continue;
-    auto now = streams;
-    now.push_back(input);
-    auto next = difference(now, before);
-    if (i + 1 < count && !step.empty() && are_close(step, next)) {
-      go_on(section, turn, count - i - 1, next, streams);
-      return input + static_cast<double>(count - i - 1) * next.back();
+    // What the layer has added to every stream, and to its input.
+    next_.resize(before_.size());
+    for (std::size_t s = 0; s < streams.size(); ++s) next_[s] = streams[s] - before_[s];
+    next_.back() = input - before_.back();
+    if (i + 1 < count && std::ranges::equal(step_, next_, is_close)) {
+      go_on(section, turn, count - i - 1, streams);
+      return input + static_cast<double>(count - i - 1) * next_.back();
     }
-    step = std::move(next);
+    std::swap(step_, next_);
   }
   return input;
 }
 
-// As many layers more, each of which adds so much to every stream.
+// As many layers more, each of which adds to every stream what the last one has.
 void StageTimer::go_on(std::size_t section, const Turn& turn, std::int64_t layers,
-                       const std::vector<double>& each, Streams& streams) {
+                       Streams& streams) {
   for (std::size_t s = 0; s < streams.size(); ++s) {
-    streams[s] += static_cast<double>(layers) * each[s];
+    streams[s] += static_cast<double>(layers) * next_[s];
   }
   if (!turn.last || turn.part == static_cast<std::size_t>(Part::kForward)) return;
   auto& reduced = reduced_[section];
   const auto pace = reduced.back() - reduced[reduced.size() - 2];
   for (std::int64_t l = 0; l < layers; ++l) reduced.push_back(reduced.back() + pace);
+}
+
+double StageTimer::pass(std::size_t section, const Turn& turn, double input, Streams& streams) {
+  const auto& part = sections_.parts[turn.part][section];
+  if (with_host_ || sections_.interference > 0) return run_section(part, turn, input, streams);
+  if (const auto* known = passages_.find(section, turn, input, streams)) {
+    passages_.pass(section, turn, *known, input, streams);
+    gradients_ = part.gradients.empty() ? 0 : input + known->gradients;
+    return input + known->output;
+  }
+  const auto before = streams;
+  const auto output = run_section(part, turn, input, streams);
+  passages_.add(section, turn, input, before, streams, output, gradients_);
+  return output;
 }
 
 double StageTimer::run_section(const SectionPart& part, const Turn& turn, double input,
@@ -154,21 +257,19 @@ void StageTimer::occupy(std::uint16_t stream, double start, double end, Streams&
 double dispatch_of(const Sections& sections, const SectionCounts& counts, Part part) {
   double out = 0;
   for (std::size_t s = 0; s < kSections; ++s) {
-    for (const auto& task : sections.part(part, static_cast<Section>(s)).tasks) {
-      if (task.when == When::kEach) out += static_cast<double>(counts[s]) * task.dispatch;
-    }
+    out +=
+        static_cast<double>(counts[s]) * sections.sums[s].dispatch[static_cast<std::size_t>(part)];
   }
   return out;
 }
 
 Serialized serialized(const Sections& sections, const SectionCounts& counts) {
   Serialized out;
-  for (const auto& part : sections.parts) {
-    for (std::size_t s = 0; s < kSections; ++s) {
-      for (const auto& task : part[s].tasks) {
-        auto& sum = task.when == When::kEach ? out.each : out.once;
-        sum[task.kind] += static_cast<double>(counts[s]) * task.duration;
-      }
+  for (std::size_t s = 0; s < kSections; ++s) {
+    const auto times = static_cast<double>(counts[s]);
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      out.each[k] += times * sections.sums[s].each[k];
+      out.once[k] += times * sections.sums[s].once[k];
     }
   }
   return out;

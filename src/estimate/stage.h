@@ -16,10 +16,67 @@ using SectionCounts = std::array<std::int64_t, kSections>;
 // When the streams are free, in seconds; the last is the host, that dispatches tasks.
 using Streams = std::vector<double>;
 
+// When a micro-batch comes in.
+struct Turn {
+  std::size_t part = 0;
+  bool first = true;
+  bool last = true;
+};
+
+// What sections have been seen to do to the streams. Later by any time, they do the same: so what
+// counts is how long before the section's input its streams were free.
+class Passages {
+ public:
+  // All from the input on.
+  struct Passage {
+    Streams before, after;
+    double output = 0;
+    double gradients = 0;
+  };
+
+  explicit Passages(const Sections& sections);
+  // Those of `others` go into `of_others` where these sections run the same tasks.
+  Passages(const Sections& sections, const Sections& others, Passages& of_others);
+
+  // Of a section with its streams as they are; nothing where that has not been seen.
+  [[nodiscard]] const Passage* find(std::size_t section, const Turn& turn, double input,
+                                    const Streams& streams) const;
+  void add(std::size_t section, const Turn& turn, double input, const Streams& before,
+           const Streams& after, double output, double gradients);
+
+  // The streams as a passage leaves them.
+  void pass(std::size_t section, const Turn& turn, const Passage& passage, double input,
+            Streams& streams) const;
+
+  // When the first of the streams that the section uses is free.
+  [[nodiscard]] double first_free(std::size_t section, const Turn& turn,
+                                  const Streams& streams) const;
+
+ private:
+  // By part and section, and by whether the micro-batch is the first, and the last.
+  struct Seen {
+    std::uint32_t streams = 0;  // that tasks use, a bit each
+    std::vector<Passage> passages;
+    Seen* elsewhere = nullptr;
+  };
+  static constexpr std::size_t kVariants = 4;
+  using Variants = std::array<Seen, kVariants>;
+  [[nodiscard]] static std::size_t variant(const Turn& turn) {
+    return (turn.first ? 2U : 0U) + (turn.last ? 1U : 0U);
+  }
+  [[nodiscard]] const Seen& seen(std::size_t section, const Turn& turn) const {
+    const auto& own = seen_[turn.part][section][variant(turn)];
+    return own.elsewhere != nullptr ? *own.elsewhere : own;
+  }
+
+  std::array<std::array<Variants, kSections>, kParts> seen_;
+};
+
 class StageTimer {
  public:
-  // Without the host where who asks looks after it.
-  StageTimer(const Sections& sections, const SectionCounts& counts, bool with_host = true);
+  // `passages` are of these sections. Without the host where who asks looks after it.
+  StageTimer(const Sections& sections, const SectionCounts& counts, Passages& passages,
+             bool with_host = true);
 
   // One micro-batch, forward or backward, from when its input is there; returns when its output
   // is. Where there is one micro-batch it is first and last.
@@ -31,25 +88,20 @@ class StageTimer {
   [[nodiscard]] Streams idle() const { return Streams(sections_.streams + 1); }
 
  private:
-  // When a micro-batch comes in.
-  struct Turn {
-    std::size_t part = 0;
-    bool first = true;
-    bool last = true;
-  };
-
-  double run_section(const SectionPart& part, const Turn& turn, double input, Streams& streams);
   double run_alike(std::size_t section, const Turn& turn, double input, Streams& streams);
-  void go_on(std::size_t section, const Turn& turn, std::int64_t layers,
-             const std::vector<double>& each, Streams& streams);
+  void go_on(std::size_t section, const Turn& turn, std::int64_t layers, Streams& streams);
+  double pass(std::size_t section, const Turn& turn, double input, Streams& streams);
+  double run_section(const SectionPart& part, const Turn& turn, double input, Streams& streams);
   void occupy(std::uint16_t stream, double start, double end, Streams& streams);
   void wait(double time, Streams& streams) const;
 
   const Sections& sections_;
   SectionCounts counts_;
+  Passages& passages_;
   bool with_host_;
   sim::Beside beside_;
   std::vector<double> ready_;                           // by slot, of the section that runs
+  std::vector<double> before_, step_, next_;            // streams and output, of layers in a row
   double gradients_ = 0;                                // when those of the last section run are
   std::array<std::vector<double>, kSections> reduced_;  // the same, by section and layer
 };
@@ -62,9 +114,6 @@ double dispatch_of(const Sections& sections, const SectionCounts& counts, lower:
 struct Serialized {
   std::array<double, kKinds> each{};
   std::array<double, kKinds> once{};
-  [[nodiscard]] double of(std::size_t kind, std::int64_t micro_batches) const {
-    return each[kind] * static_cast<double>(micro_batches) + once[kind];
-  }
 };
 Serialized serialized(const Sections& sections, const SectionCounts& counts);
 

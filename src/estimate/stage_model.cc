@@ -7,13 +7,14 @@
 #include "lower/lower.h"
 #include "plan/parallelize.h"
 #include "strategies/grid.h"
+#include "strategies/stages.h"
 
 namespace tandem::estimate {
 
 namespace {
 
-Bytes tied_bytes(const lower::Program& program, const std::vector<Section>& section_of_task) {
-  const auto of_node = sections_of(program.pcg);
+Bytes tied_bytes(const lower::Program& program, const std::vector<Section>& of_node,
+                 const std::vector<Section>& section_of_task) {
   std::set<std::size_t> tied;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     if (section_of_task[t] != Section::kAfter) continue;
@@ -29,31 +30,67 @@ Bytes tied_bytes(const lower::Program& program, const std::vector<Section>& sect
   return out;
 }
 
+// By node of the model.
+std::vector<bool> remade(const std::string& recompute, const strategies::Problem& problem) {
+  if (recompute == "full") return strategies::full_recomputation(problem);
+  if (recompute == "selective") return strategies::selective_recomputation(problem);
+  return std::vector<bool>(problem.model.size());
+}
+
+// Marks what is made again of a parallel graph: nodes of the model, and the parallelization
+// operators behind them.
+void mark_remade(const std::vector<bool>& of_model, plan::MappedGraph& mapped) {
+  std::size_t next = 0;
+  for (auto id : mapped.pcg.ids()) {
+    const bool again = is_parallel(mapped.pcg.node(id))
+                           ? mapped.remake[mapped.pcg.inputs(id)[0].index()]
+                           : of_model[next++];
+    mapped.remake[id.index()] = mapped.remake[id.index()] || again;
+  }
+}
+
 }  // namespace
 
-std::optional<StageModel> stage_model(const models::Model& model, const machine::Machine& part,
-                                      const strategies::Setting& setting, std::int64_t batch,
+const Network::Made& Network::made(const strategies::Setting& setting,
+                                   const machine::Machine& part) {
+  const auto known = std::ranges::find(made_, setting, &Made::setting);
+  if (known != made_.end()) return *known;
+  auto& out = made_.emplace_back(Made{setting, std::nullopt});
+  const auto made = strategies::make_strategy(setting, problem_);
+  if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) {
+    const machine::Digits with_time(part, strategy->schedule.micro_batches);
+    out.mapped = plan::parallelize(folded_.graph, with_time, strategy->choices, strategy->schedule);
+  }
+  return out;
+}
+
+std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& setting,
+                                                 const machine::Machine& part) {
+  auto without = setting;
+  without.recompute = "none";
+  auto out = made(without, part).mapped;
+  if (out) mark_remade(remade(setting.recompute, problem_), *out);
+  return out;
+}
+
+std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
+                                      const strategies::Setting& setting,
                                       const Training& training) {
-  const auto folded = fold(model, batch, training.dtype);
-  if (!folded) return std::nullopt;
-  const machine::Digits digits(part);
-  const strategies::Problem problem(folded->graph, digits);
-  const auto made = strategies::make_strategy(setting, problem);
-  const auto* strategy = std::get_if<strategies::Strategy>(&made);
-  if (strategy == nullptr) return std::nullopt;
-  auto schedule = strategy->schedule;
+  auto mapped = network.mapped(setting, part);
+  if (!mapped) return std::nullopt;
+  auto& schedule = mapped->schedule;
   schedule.precision = training.precision;
   const machine::Digits with_time(part, schedule.micro_batches);
-  const auto program =
-      lower::lower(plan::parallelize(folded->graph, with_time, strategy->choices, schedule),
-                   with_time, training.optimizer);
-  const auto sections = sections_of_tasks(program);
-  return StageModel{.layers = folded->layers,
+  const auto program = lower::lower_legal(*mapped, with_time, training.optimizer);
+  const auto of_node = sections_of(program.pcg);
+  const auto of_task = sections_of_tasks(program, of_node);
+  return StageModel{.layers = network.folded().layers,
+                    .batch = network.folded().batch,
                     .schedule = schedule,
-                    .sections = timed_sections(program, part, sections),
-                    .footprint = footprint_of(program, sections),
+                    .sections = timed_sections(program, part, of_task),
+                    .footprint = footprint_of(program, of_node, of_task),
                     .dtype = program.pcg.node(program.pcg.outputs()[0]).type.dtype,
-                    .tied = tied_bytes(program, sections)};
+                    .tied = tied_bytes(program, of_node, of_task)};
 }
 
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
@@ -70,20 +107,40 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
     }
     place[i] = next++;
   }
+  // The digits of a collective there.
+  const auto there = [&](machine::DigitMask digits) {
+    machine::DigitMask out = (digits & data) != 0 ? to_data : 0;
+    for (std::size_t i = 0; i < from.count(); ++i) {
+      if (((digits & ~data) >> i & 1U) != 0) out |= machine::DigitMask{1} << place[i];
+    }
+    return out;
+  };
   auto out = stage.sections;
+  // Layers have the same ones.
+  std::vector<std::pair<const Collective*, double>> known;
+  const auto time_of = [&](const Collective& c, machine::DigitMask digits) {
+    for (const auto& [other, time] : known) {
+      const bool same = other->kind == c.kind && other->digits == c.digits;
+      if (same && other->bytes == c.bytes) return time;
+    }
+    const auto time = cost::collective_time(part, to, c.kind, digits, c.bytes).value;
+    known.emplace_back(&c, time);
+    return time;
+  };
   for (const auto& c : out.collectives) {
     const auto shared = c.digits & data;
-    if (shared == 0) continue;
-    if (shared != data) return std::nullopt;
-    machine::DigitMask digits = to_data;
-    for (std::size_t i = 0; i < from.count(); ++i) {
-      if (((c.digits & ~data) >> i & 1U) != 0) digits |= machine::DigitMask{1} << place[i];
+    if (shared != 0 && shared != data) return std::nullopt;
+    if (is_halo(c.kind)) {
+      if (shared != 0) return std::nullopt;
+      continue;
     }
+    const auto digits = there(c.digits);
     auto& task = out.parts[c.part][c.section].tasks[c.task];
-    task.duration = cost::collective_time(part, to, c.kind, digits, c.bytes).value;
+    task.duration = time_of(c, digits);
     const auto level = cost::outermost_level(to, digits);
     task.stream = part.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
   }
+  out.sum_up();
   return out;
 }
 

@@ -7,6 +7,8 @@
 #include "estimate/footprint.h"
 #include "machine/machine.h"
 #include "models/model.h"
+#include "plan/parallelize.h"
+#include "strategies/problem.h"
 #include "strategies/setting.h"
 
 namespace tandem::estimate {
@@ -17,8 +19,41 @@ struct Training {
   plan::Precision precision = {};
 };
 
+// A folded network on a part of a machine, as strategies are asked about it.
+class Network {
+ public:
+  Network(const Folded& folded, const machine::Machine& part)
+      : folded_(folded), digits_(part), problem_(folded.graph, digits_) {}
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  [[nodiscard]] const Folded& folded() const { return folded_; }
+  [[nodiscard]] const machine::Digits& digits() const { return digits_; }
+  [[nodiscard]] const strategies::Problem& problem() const { return problem_; }
+
+  // A strategy's parallel graph, with its schedule. Made once for strategies that differ in what
+  // the backward pass makes again only: that is a matter of marks. Nothing where the strategy does
+  // not fit.
+  std::optional<plan::MappedGraph> mapped(const strategies::Setting& setting,
+                                          const machine::Machine& part);
+
+ private:
+  struct Made {
+    strategies::Setting setting;  // with nothing made again
+    std::optional<plan::MappedGraph> mapped;
+  };
+
+  const Made& made(const strategies::Setting& setting, const machine::Machine& part);
+
+  const Folded& folded_;
+  machine::Digits digits_;
+  strategies::Problem problem_;
+  std::vector<Made> made_;
+};
+
 struct StageModel {
   std::int64_t layers = 0;  // of the whole network
+  std::int64_t batch = 0;   // that was lowered
   plan::Schedule schedule;  // of one stage
   Sections sections;
   Footprint footprint;
@@ -27,10 +62,9 @@ struct StageModel {
 };
 
 // `setting` is of one stage (pp=1), in one micro-batch or two: where there are more they are alike.
-// Nothing where the network cannot be folded or the strategy does not fit.
-std::optional<StageModel> stage_model(const models::Model& model, const machine::Machine& part,
-                                      const strategies::Setting& setting, std::int64_t batch,
-                                      const Training& training);
+// Nothing where the strategy does not fit.
+std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
+                                      const strategies::Setting& setting, const Training& training);
 
 // The same where other devices run data parallel, in groups of the same size for all else: only
 // collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data`

@@ -118,6 +118,7 @@ Graph GraphBuilder::finish(std::vector<NodeId> outputs) {
 
 TensorType GraphBuilder::infer_type(const ops::Op& op, std::span<const NodeId> inputs) const {
   std::vector<TensorType> types;
+  types.reserve(inputs.size());
   for (auto i : inputs) types.push_back(node(i).type);
   return result_type(op, types);
 }
@@ -184,6 +185,8 @@ TensorType unchecked_result_type(const ops::Op& op, std::span<const TensorType> 
   if (op.spec().type) return op.spec().type(op.raw(), inputs);
   std::vector<Shape> sizes;
   std::vector<ParallelShape> shapes;
+  sizes.reserve(inputs.size());
+  shapes.reserve(inputs.size());
   for (const auto& t : inputs) {
     sizes.push_back(t.shape.sizes);
     shapes.push_back(t.shape);
@@ -203,6 +206,7 @@ TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
 
 const ops::Signature& signature_of(const Graph& graph, NodeId id) {
   std::vector<Shape> sizes;
+  sizes.reserve(graph.inputs(id).size());
   for (auto i : graph.inputs(id)) sizes.push_back(graph.node(i).type.shape.sizes);
   return ops::signature(graph.node(id).op, sizes);
 }

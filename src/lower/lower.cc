@@ -620,6 +620,11 @@ class Lowering {
 Program lower(const plan::MappedGraph& mapped, const machine::Digits& digits,
               plan::Optimizer optimizer, Phase phase) {
   check_mapped(mapped, digits);
+  return lower_legal(mapped, digits, optimizer, phase);
+}
+
+Program lower_legal(const plan::MappedGraph& mapped, const machine::Digits& digits,
+                    plan::Optimizer optimizer, Phase phase) {
   return Lowering(mapped, digits, optimizer, phase).run();
 }
 

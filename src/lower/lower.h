@@ -12,4 +12,8 @@ namespace tandem::lower {
 Program lower(const plan::MappedGraph& mapped, const machine::Digits& digits,
               plan::Optimizer optimizer, Phase phase = Phase::kTraining);
 
+// The same of what is known to be legal, as plan::parallelize makes it.
+Program lower_legal(const plan::MappedGraph& mapped, const machine::Digits& digits,
+                    plan::Optimizer optimizer, Phase phase = Phase::kTraining);
+
 }  // namespace tandem::lower

@@ -136,11 +136,26 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
 struct Key {
   Op op;
   std::vector<Shape> inputs;
-  bool operator==(const Key&) const = default;
+};
+// To look one up nothing is copied.
+struct KeyView {
+  const Op& op;
+  std::span<const Shape> inputs;
+  KeyView(const Op& o, std::span<const Shape> i) : op(o), inputs(i) {}
+  KeyView(const Key& key)
+      : op(key.op), inputs(key.inputs) {}  // NOLINT(google-explicit-constructor)
+};
+
+struct KeyEqual {
+  using is_transparent = void;
+  bool operator()(const KeyView& a, const KeyView& b) const {
+    return a.op == b.op && std::ranges::equal(a.inputs, b.inputs);
+  }
 };
 
 struct KeyHash {
-  std::size_t operator()(const Key& key) const {
+  using is_transparent = void;
+  std::size_t operator()(const KeyView& key) const {
     Hash h = key.op.hash();
     for (const auto& shape : key.inputs) {
       for (auto size : shape) h = hash_combine(h, static_cast<Hash>(size));
@@ -154,14 +169,14 @@ struct KeyHash {
 
 const Signature& signature(const Op& op, std::span<const Shape> inputs) {
   static std::mutex mutex;
-  static std::unordered_map<Key, std::unique_ptr<const Signature>, KeyHash> table;
-  Key key{op, {inputs.begin(), inputs.end()}};
+  static std::unordered_map<Key, std::unique_ptr<const Signature>, KeyHash, KeyEqual> table;
   {
     const std::scoped_lock lock(mutex);
-    if (const auto at = table.find(key); at != table.end()) return *at->second;
+    if (const auto at = table.find(KeyView(op, inputs)); at != table.end()) return *at->second;
   }
   auto made = std::make_unique<const Signature>(make_signature(op, inputs));
   const std::scoped_lock lock(mutex);
+  Key key{op, {inputs.begin(), inputs.end()}};
   return *table.try_emplace(std::move(key), std::move(made)).first->second;
 }
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "estimate/estimate.h"
 
 namespace tandem::search {
 
@@ -29,45 +31,132 @@ std::string reason(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : fmt::format("{} ({})", message, hint);
 }
 
-// Threads take the next piece of work; results lie by its number.
+Point point_of(const Case& on, std::string strategy, sim::Simulation simulation) {
+  const auto [group, needs, limit] = tightest(simulation, on.limits);
+  Point out{.strategy = std::move(strategy),
+            .simulation = std::move(simulation),
+            .over = needs.peak - limit,
+            .feasible = needs.peak <= limit};
+  out.simulation.timeline = {};
+  out.throughput = static_cast<double>(on.batch) / out.simulation.iteration.value;
+  return out;
+}
+
+plan::Precision precision_of(const Case& on, const Setting& setting) {
+  return on.precision ? on.precision(setting.family) : plan::Precision{};
+}
+
+// The estimates of a case that has a network.
+class Estimates {
+ public:
+  explicit Estimates(const Case& on) : on_(on) {}
+
+  std::optional<Point> point(const Setting& setting) {
+    const auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
+    if (!estimate) return std::nullopt;
+    return point_of(on_, to_text(setting), estimate::to_simulation(*estimate));
+  }
+
+ private:
+  estimate::Estimator& estimator(const plan::Precision& precision) {
+    for (auto& [known, estimator] : estimators_) {
+      if (known == precision) return *estimator;
+    }
+    const estimate::Training training{on_.dtype, on_.optimizer, precision};
+    auto made = std::make_unique<estimate::Estimator>(*on_.network, *on_.machine, training);
+    return *estimators_.emplace_back(precision, std::move(made)).second;
+  }
+
+  const Case& on_;
+  std::vector<std::pair<plan::Precision, std::unique_ptr<estimate::Estimator>>> estimators_;
+};
+
+// Threads take the next piece of work: first a case, of which they estimate what can be, then one
+// after the other what is left. Results lie by the number of the setting.
 class Team {
  public:
   Team(const std::vector<Work>& work, const ExploreOptions& options)
       : work_(work), options_(options), outcomes_(work.size()) {}
 
   std::vector<std::optional<Outcome>> run() {
-    {
-      std::vector<std::jthread> others;
-      for (std::size_t i = 1; i < std::min(options_.threads, work_.size()); ++i) {
-        others.emplace_back([this] { take_all(false); });
-      }
-      take_all(true);
+    const auto estimable = cases_with_network();
+    share(estimable.size(),
+          [&](std::size_t c, bool reports) { estimate_case(estimable[c], reports); });
+    for (std::size_t i = 0; i < work_.size(); ++i) {
+      if (!outcomes_[i]) left_.push_back(i);
     }
+    share(left_.size(), [this](std::size_t i, bool reports) { simulate(left_[i], reports); });
     if (failure_) std::rethrow_exception(failure_);
     return std::move(outcomes_);
   }
 
  private:
-  void take_all(bool reports) {
-    for (std::size_t i = next_++; i < work_.size(); i = next_++) {
-      if (options_.stop && options_.stop()) return;
+  using Do = std::function<void(std::size_t, bool reports)>;
+
+  [[nodiscard]] std::vector<std::size_t> cases_with_network() const {
+    std::vector<std::size_t> out;
+    for (const auto& work : work_) {
+      if (work.on->network == nullptr) continue;
+      if (out.empty() || out.back() != work.case_number) out.push_back(work.case_number);
+    }
+    return out;
+  }
+
+  // Does pieces 0 to count - 1; one thread reports.
+  void share(std::size_t count, const Do& piece) {
+    next_ = 0;
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(options_.threads, count); ++i) {
+      others.emplace_back([&] { take_all(count, piece, false); });
+    }
+    take_all(count, piece, true);
+  }
+
+  void take_all(std::size_t count, const Do& piece, bool reports) {
+    for (std::size_t i = next_++; i < count; i = next_++) {
+      if (must_stop()) return;
       try {
-        auto outcome = evaluate(*work_[i].on, *work_[i].setting);
-        std::visit([&](auto& o) { o.case_number = work_[i].case_number; }, outcome);
-        outcomes_[i] = std::move(outcome);
+        piece(i, reports);
       } catch (...) {
         const std::scoped_lock lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
-        next_ = work_.size();
       }
-      const auto done = ++done_;
-      if (reports && options_.progress) options_.progress(done, work_.size());
     }
+  }
+
+  bool must_stop() {
+    if (options_.stop && options_.stop()) return true;
+    const std::scoped_lock lock(mutex_);
+    return failure_ != nullptr;
+  }
+
+  void estimate_case(std::size_t number, bool reports) {
+    std::optional<Estimates> estimates;
+    for (std::size_t i = 0; i < work_.size() && !must_stop(); ++i) {
+      if (work_[i].case_number != number) continue;
+      if (!estimates) estimates.emplace(*work_[i].on);
+      try {
+        if (auto point = estimates->point(*work_[i].setting)) put(i, std::move(*point), reports);
+      } catch (const UserError&) {  // the simulation says what is wrong
+      }
+    }
+  }
+
+  void simulate(std::size_t i, bool reports) {
+    put(i, evaluate(*work_[i].on, *work_[i].setting), reports);
+  }
+
+  void put(std::size_t i, Outcome outcome, bool reports) {
+    std::visit([&](auto& o) { o.case_number = work_[i].case_number; }, outcome);
+    outcomes_[i] = std::move(outcome);
+    const auto done = ++done_;
+    if (reports && options_.progress) options_.progress(done, work_.size());
   }
 
   const std::vector<Work>& work_;
   const ExploreOptions& options_;
   std::vector<std::optional<Outcome>> outcomes_;
+  std::vector<std::size_t> left_;  // what has no estimate
   std::atomic<std::size_t> next_ = 0;
   std::atomic<std::size_t> done_ = 0;
   std::mutex mutex_;
@@ -91,16 +180,10 @@ std::variant<Point, Refused> evaluate(const Case& on, const Setting& setting) {
       return Refused{0, to_text(setting), reason(refusal->message, refusal->hint)};
     }
     auto& strategy = std::get<strategies::Strategy>(made);
-    if (on.precision) strategy.schedule.precision = on.precision(setting.family);
+    strategy.schedule.precision = precision_of(on, setting);
     auto costed = cost_choices(on.problem->model, *on.machine, strategy.name, strategy.choices,
                                strategy.schedule, on.optimizer, on.limits, on.phase);
-    Point out{.strategy = std::move(costed.name),
-              .simulation = std::move(costed.simulation),
-              .over = costed.over,
-              .feasible = costed.feasible};
-    out.simulation.timeline = {};
-    out.throughput = static_cast<double>(on.batch) / out.simulation.iteration.value;
-    return out;
+    return point_of(on, std::move(costed.name), std::move(costed.simulation));
   } catch (const UserError& error) {
     return Refused{0, to_text(setting), reason(error.message, error.hint)};
   }

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/model.h"
 #include "search/search.h"
 #include "search/sweep.h"
 #include "strategies/grid.h"
@@ -25,6 +26,9 @@ struct Case {
   std::function<plan::Precision(strategies::Family)> precision = {};  // none: a default one
   lower::Phase phase = lower::Phase::kTraining;
   std::vector<Bytes> limits = {};  // memory_limits
+  // Where the problem's graph is this network as it is: so that steps can be estimated.
+  const models::Model* network = nullptr;
+  DType dtype = DType::kFp32;  // of the network
 };
 
 struct Point {
@@ -46,7 +50,7 @@ struct Refused {
   std::string why;
 };
 
-// The one place where a setting becomes a point.
+// The one place where a setting becomes a point, by the event simulation.
 std::variant<Point, Refused> evaluate(const Case& on, const strategies::Setting& setting);
 
 struct Exploration {
@@ -61,7 +65,9 @@ struct ExploreOptions {
   std::function<bool()> stop = {};                                      // asked before every point
 };
 
-// `settings[i]` on `cases[i]`. The result does not depend on the number of threads.
+// `settings[i]` on `cases[i]`. Steps are estimated where there is an estimate
+// (estimate/estimate.h), else simulated. The result does not depend on the number of threads: each
+// case's estimates are made by one.
 Exploration explore(const std::vector<Case>& cases,
                     const std::vector<std::vector<strategies::Setting>>& settings,
                     const ExploreOptions& options);

@@ -66,6 +66,37 @@ TEST(Explore, PointsAreTheNamedStrategies) {
   }
 }
 
+// Estimates where there are some, within what estimate_test.cc allows, and the rest as before.
+TEST(Explore, EstimatesNetworksOfEqualLayers) {
+  const auto network =
+      models::parse_model("gpt2:layers=8,hidden=256,heads=8,ffn=1024,vocab=1024,seq=256");
+  const Situation on(network.text, machine::load_machine("dgx_a100:2"), 64);
+  auto with_network = on.as_case();
+  with_network.network = &network;
+  const auto settings = strategies::settings_named("all", on.problem);
+  const auto estimated = explore({with_network}, {settings}, {.threads = 2});
+  const auto simulated = explore({on.as_case()}, {settings}, {.threads = 2});
+  ASSERT_EQ(estimated.points.size(), simulated.points.size());
+  ASSERT_EQ(estimated.refused.size(), simulated.refused.size());
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < estimated.points.size(); ++i) {
+    const auto& a = estimated.points[i];
+    const auto& b = simulated.points[i];
+    SCOPED_TRACE(b.strategy);
+    EXPECT_EQ(a.strategy, b.strategy);
+    EXPECT_EQ(a.feasible, b.feasible);
+    EXPECT_NEAR(a.throughput, b.throughput, 0.01 * b.throughput);
+    EXPECT_NEAR(a.simulation.memory.value, b.simulation.memory.value,
+                0.05 * b.simulation.memory.value);
+    if (a.throughput != b.throughput) ++different;
+  }
+  EXPECT_GT(different, estimated.points.size() / 2);  // most are estimates
+  const auto again = explore({with_network}, {settings}, {.threads = 1});
+  for (std::size_t i = 0; i < again.points.size(); ++i) {
+    EXPECT_EQ(again.points[i].throughput, estimated.points[i].throughput);
+  }
+}
+
 TEST(Explore, TheNumberOfThreadsChangesNothing) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   const auto one = explored(on, "all", 1);

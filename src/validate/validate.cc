@@ -319,10 +319,10 @@ std::string sweep_key(const Record& record) {
   const auto& m = record.model;
   const auto batch = global_batch(record);
   const auto* sequences = std::get_if<std::int64_t>(&batch);
-  return fmt::format("{} {} {} {} {} {} {} | {} {} | {} {}", m.type, text(m.layers),
-                     text(m.hidden), text(m.heads), text(m.ffn), text(m.vocab), text(m.seq_len),
-                     record.system.gpu, text(record.system.n_gpus),
-                     sequences == nullptr ? 0 : *sequences, record.options.dtype);
+  return fmt::format("{} {} {} {} {} {} {} | {} {} | {} {}", m.type, text(m.layers), text(m.hidden),
+                     text(m.heads), text(m.ffn), text(m.vocab), text(m.seq_len), record.system.gpu,
+                     text(record.system.n_gpus), sequences == nullptr ? 0 : *sequences,
+                     record.options.dtype);
 }
 
 Report validate(const std::vector<Record>& records, const RunOptions& options) {

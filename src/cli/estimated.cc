@@ -1,0 +1,146 @@
+#include "cli/estimated.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/text.h"
+#include "estimate/estimate.h"
+#include "report/plan_text.h"
+#include "report/simulation_text.h"
+#include "sim/breakdown.h"
+#include "strategies/grid.h"
+#include "strategies/layer_kinds.h"
+
+namespace tandem::cli {
+
+namespace {
+
+// Below these all tasks are simulated in less time than a command takes to start.
+constexpr std::size_t kLeastNodes = 2000;
+
+search::Tightest fullest(const Estimated& e) {
+  return search::tightest(e.simulation, search::memory_limits(e.machine, {}));
+}
+
+bool fits(const search::Tightest& t) { return t.needs.peak <= t.limit; }
+
+bool is_better(const sim::Simulation& a, const sim::Simulation& b,
+               const std::vector<Bytes>& limits) {
+  const auto over = [&](const sim::Simulation& s) {
+    const auto tightest = search::tightest(s, limits);
+    return tightest.needs.peak - tightest.limit;
+  };
+  const bool a_fits = over(a) <= Bytes{};
+  if (a_fits != (over(b) <= Bytes{})) return a_fits;
+  return a_fits ? a.iteration < b.iteration : over(a) < over(b);
+}
+
+std::string bound_text(const sim::Simulation& s) {
+  std::vector<std::pair<Seconds, std::string>> parts = {
+      {s.compute, "compute"}, {s.exposed_comm, "exposed communication"}, {s.bubble, "idle"}};
+  std::ranges::stable_sort(parts, std::greater{}, [](const auto& part) { return part.first; });
+  std::vector<std::string> out;
+  for (const auto& [time, what] : parts) {
+    const auto share = 100 * (time / s.iteration);
+    if (share < 1) continue;
+    out.push_back(
+        fmt::format("{} ({:.0f} %{})", what, share, out.empty() ? " of the iteration" : ""));
+  }
+  return join(out, ", ");
+}
+
+std::string time_table(const sim::Simulation& s) {
+  std::string out = fmt::format("  {:<15} {:>11} {:>11}\n", "", "serialized", "exposed");
+  const auto line = [&](std::string_view what, Seconds serialized) {
+    if (serialized <= Seconds{}) return;
+    out += fmt::format("  {:<15} {:>11}\n", what, seconds_text(serialized.value));
+  };
+  const auto line_exposed = [&](std::string_view what, Seconds exposed) {
+    out += fmt::format("  {:<15} {:>11} {:>11}\n", what, "", seconds_text(exposed.value));
+  };
+  for (const auto kind : sim::kReportedKinds) {
+    Seconds sum;
+    for (const auto& [own, time] : s.serialized) {
+      if (sim::reported_kind(own) == kind) sum += time;
+    }
+    line(kind, sum);
+  }
+  line_exposed("communication", s.exposed_comm);
+  line_exposed("idle", s.bubble);
+  return out;
+}
+
+}  // namespace
+
+std::optional<Estimated> estimate_strategy(const Job& job, const std::string& strategy) {
+  const bool as_it_is = job.task.task == "pretrain" && job.task.freeze.empty();
+  if (!as_it_is || job.stale_weights || strategy == "best_baseline") return std::nullopt;
+  auto setup = resolve_folded(job, kLeastNodes);
+  if (!setup) return std::nullopt;
+  const auto limits = search::memory_limits(setup->machine, setup->options);
+  const strategies::Problem problem(setup->graph, setup->digits);
+  std::optional<sim::Simulation> best;
+  strategies::Setting best_setting;
+  for (const auto& setting : complete(strategies::parse_setting(strategy, job.beside), problem)) {
+    const estimate::Training training{setup->dtype, setup->options.optimizer,
+                                      setup->precision_of(setting.family)};
+    estimate::Estimator estimator(setup->model, setup->machine, training);
+    const auto estimate = estimator.estimate(setting, setup->batch);
+    if (!estimate) return std::nullopt;
+    auto simulation = to_simulation(*estimate);
+    if (best && !is_better(simulation, *best, limits)) continue;
+    best = std::move(simulation);
+    best_setting = setting;
+  }
+  if (!best) return std::nullopt;
+  plan::Plan plan{.model = setup->model.text,
+                  .machine = setup->machine.name,
+                  .strategy = to_text(best_setting),
+                  .batch = setup->batch,
+                  .optimizer = setup->options.optimizer,
+                  .dtype = setup->dtype,
+                  .mapped = {},
+                  .iteration = best->iteration,
+                  .memory = best->memory};
+  plan.mapped.schedule.precision = setup->precision_of(best_setting.family);
+  return Estimated{std::move(plan), setup->machine, std::move(*best),
+                   strategies::count_tokens(setup->graph), setup->model.settings.size("layers")};
+}
+
+void print(const Estimated& e) {
+  const auto& s = e.simulation;
+  std::cout << fmt::format("{} on {} ({}), batch {}, pretrain, {}, {}, strategy {}\n\n",
+                           e.plan.model, e.machine.name, counted(e.machine.devices(), "device"),
+                           e.plan.batch, name(e.plan.dtype), name(e.plan.optimizer),
+                           e.plan.strategy);
+  const auto tokens = static_cast<double>(e.tokens) / s.iteration.value;
+  const auto memory = fullest(e);
+  const report::Peak peak{.memory = memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
+  std::cout << fmt::format(
+      "  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
+      seconds_text(s.iteration.value), si(static_cast<double>(e.plan.batch) / s.iteration.value),
+      tokens > 0 ? fmt::format(", {} tokens/s", si(tokens)) : "", 100 * s.mfu);
+  std::cout << fmt::format("  memory      {} of {}{}; {}\n", bytes_text(memory.needs.peak.value),
+                           bytes_text(memory.limit.value), fits(memory) ? "" : ": does not fit",
+                           report::largest_part_text(peak));
+  std::cout << fmt::format("  bound by    {}\n", bound_text(s));
+  std::cout << fmt::format(
+      "  estimated   one layer stands for all {}; --exact simulates every task and tells more\n\n",
+      e.layers);
+  std::cout << "Where the time goes, on the busiest device:\n"
+            << time_table(s) << "\nWhat the fullest device holds at the peak:\n"
+            << report::memory_table(peak);
+}
+
+Json to_json(const Estimated& e) {
+  Json out = echo(e.plan);
+  out["task"] = "pretrain";
+  out["estimated"] = true;
+  out.update(simulation_json(e.simulation, e.plan.batch, e.tokens));
+  out["feasible"] = fits(fullest(e));
+  out["bound_by"] = bound_text(e.simulation);
+  return out;
+}
+
+}  // namespace tandem::cli
