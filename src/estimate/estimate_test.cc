@@ -50,6 +50,7 @@ void compare(const Case& c) {
   if (c.part > 0.01) return;  // how the rest is told apart differs as well
   near(whole.persistent.value, fast.persistent.value, 1e-9);
   near(whole.compute.value, fast.compute.value, 0.01);
+  // A loss adds a division for each micro-batch.
   near(whole.model_flops.value, fast.model_flops.value, 1e-5);
   EXPECT_NEAR(whole.exposed_comm / whole.iteration, fast.exposed_comm / fast.iteration, 0.02);
   for (const auto& [kind, time] : whole.serialized) {

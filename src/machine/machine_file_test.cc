@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "machine/machine.h"
 #include "machine/parse.h"
+#include "machine/parse_test_support.h"
 
 namespace tandem::machine {
 namespace {
@@ -33,13 +34,7 @@ std::string with(std::string_view lines) {
 }
 
 std::string error_of(const std::string& text, std::int64_t size = 0) {
-  try {
-    parse_machine(text, "toy.machine", size);
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.kind, "machine");
-    return e.what();
-  }
-  return "no error";
+  return parse_error(text, size);
 }
 
 double load(const Machine& m, Pattern pattern) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "machine/embedded.h"
+#include "machine/parse_test_support.h"
 
 namespace tandem::machine {
 namespace {
@@ -40,13 +41,7 @@ std::string changed(std::string_view from, std::string_view to) {
 }
 
 std::string error_of(const std::string& text, std::int64_t size = 4) {
-  try {
-    parse_machine(text, "toy.machine", size);
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.kind, "machine");
-    return e.what();
-  }
-  return "no error";
+  return parse_error(text, size);
 }
 
 std::string load_error(const std::string& name) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "machine/machine.h"
 #include "machine/parse.h"
+#include "machine/parse_test_support.h"
 
 namespace tandem::machine {
 namespace {
@@ -59,13 +60,7 @@ software compiled
 )";
 
 std::string error_of(const std::string& text, const std::string& software = "") {
-  try {
-    parse_machine(text, "toy.machine", 2, software);
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.kind, "machine");
-    return e.what();
-  }
-  return "no error";
+  return parse_error(text, 2, software);
 }
 
 TEST(SoftwareText, LeavesTheMachineAsItIsUnlessAskedFor) {

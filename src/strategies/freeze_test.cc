@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_test_support.h"
 #include "models/model.h"
 #include "models/small_models_test_support.h"
 
@@ -12,15 +12,6 @@ namespace {
 graph::Graph build(const std::string& name) {
   return models::parse_model(name + ":" + models::small_models().at(name).settings)
       .build(4, DType::kFp32);
-}
-
-std::string message_of(const auto& attempt) {
-  try {
-    attempt();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "accepted";
 }
 
 TEST(Freeze, IsByKindOfLayer) {
@@ -63,15 +54,15 @@ TEST(Freeze, TablesByDefault) {
 TEST(Freeze, SaysWhatCannotBe) {
   EXPECT_EQ(parse_layer_kinds("dense, experts,dense"),
             (std::vector{LayerKind::kDense, LayerKind::kExperts}));
-  EXPECT_EQ(message_of([] { parse_layer_kinds("dense,heads"); }),
+  EXPECT_EQ(error_of([] { parse_layer_kinds("dense,heads"); }),
             "--freeze: there are no 'heads' layers (there are: embedding, dense, transformer, "
             "experts, word_embedding)");
-  EXPECT_EQ(message_of([] { parse_layer_kinds(","); }),
+  EXPECT_EQ(error_of([] { parse_layer_kinds(","); }),
             "--freeze: there are no '' layers (there are: embedding, dense, transformer, experts, "
             "word_embedding)");
-  EXPECT_EQ(message_of([] { freeze(build("mlp"), {LayerKind::kExperts}); }),
+  EXPECT_EQ(error_of([] { freeze(build("mlp"), {LayerKind::kExperts}); }),
             "--freeze: mlp has no weights in experts layers (it has some in: dense)");
-  EXPECT_EQ(message_of([] { freeze(build("mlp"), {LayerKind::kDense}); }),
+  EXPECT_EQ(error_of([] { freeze(build("mlp"), {LayerKind::kDense}); }),
             "--freeze: freezes all weights of mlp: nothing is left to train (--task inference is "
             "for that)");
 }

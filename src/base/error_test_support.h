@@ -1,0 +1,20 @@
+// What goes wrong, for tests of messages.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+
+namespace tandem {
+
+template <class Attempt>
+std::string error_of(const Attempt& attempt) {
+  try {
+    attempt();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace tandem
