@@ -7,7 +7,7 @@
 #include "lower/lower.h"
 #include "plan/parallelize.h"
 #include "strategies/grid.h"
-#include "strategies/stages.h"
+#include "strategies/recomputation.h"
 
 namespace tandem::estimate {
 
@@ -28,13 +28,6 @@ Bytes tied_bytes(const lower::Program& program, const std::vector<Section>& of_n
   Bytes out;
   for (auto b : tied) out += program.buffers[b].bytes();
   return out;
-}
-
-// By node of the model.
-std::vector<bool> remade(const std::string& recompute, const strategies::Problem& problem) {
-  if (recompute == "full") return strategies::full_recomputation(problem);
-  if (recompute == "selective") return strategies::selective_recomputation(problem);
-  return std::vector<bool>(problem.model.size());
 }
 
 // Marks what is made again of a parallel graph: nodes of the model, and the parallelization
@@ -69,7 +62,7 @@ std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& sett
   auto without = setting;
   without.recompute = "none";
   auto out = made(without, part).mapped;
-  if (out) mark_remade(remade(setting.recompute, problem_), *out);
+  if (out) mark_remade(strategies::recomputed(setting.recompute, problem_), *out);
   return out;
 }
 

@@ -75,7 +75,7 @@ TEST(Setting, Errors) {
        "interleave=N is the interleaved one)"},
       {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (an amount like 25MB)"},
       {"fsdp:recompute=some",
-       "fsdp:recompute=some: recompute cannot be 'some' (none, selective or full)"},
+       "fsdp:recompute=some: recompute cannot be 'some' (none, selective, products or full)"},
       {"deepspeed:zero=4", "deepspeed:zero=4: zero cannot be '4' (a whole number from 0 to 3)"},
       {"madmax:dense=pp", "madmax:dense=pp: dense cannot be 'pp' (ddp, fsdp, tp or mp)"},
       {"madmax:dense=tp/tp/tp",

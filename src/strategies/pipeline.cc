@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/divisor.h"
+#include "strategies/recomputation.h"
 #include "strategies/stages.h"
 
 namespace tandem::strategies {
@@ -27,8 +28,7 @@ bool reduces_each(const Setting& s) { return gathers_anew(s) || s.zero == 2; }
 
 void mark_remade(const Setting& setting, const Problem& problem, Choices& choices) {
   if (setting.recompute != "none") {
-    const auto again = setting.recompute == "full" ? full_recomputation(problem)
-                                                   : selective_recomputation(problem);
+    const auto again = recomputed(setting.recompute, problem);
     for (std::size_t n = 0; n < choices.size(); ++n) choices[n].remake = again[n];
   }
   // Megatron keeps what lies along the sequence and gathers it again.

@@ -7,12 +7,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/recomputation.h"
 
 namespace tandem::strategies {
 
 namespace {
-
-constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
 
 class Parser {
  public:
@@ -80,8 +79,8 @@ class Parser {
     if (key == "micro") {
       out_.micro = number(key, value, 1, kMany);
     } else if (key == "recompute") {
-      if (std::ranges::find(kRecompute, value) == kRecompute.end()) {
-        fail(fmt::format("recompute cannot be '{}'", value), "none, selective or full");
+      if (std::ranges::find(kRecomputations, value) == kRecomputations.end()) {
+        fail(fmt::format("recompute cannot be '{}'", value), "none, selective, products or full");
       }
       out_.recompute = value;
     } else if (key == "ring" && value.empty()) {

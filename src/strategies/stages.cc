@@ -67,7 +67,8 @@ std::string_view layer_of(const Problem& problem, std::size_t n) {
   return layer_number(problem.model.node(graph::NodeId(n)).name);
 }
 
-// The cuts after which a layer with another number begins.
+}  // namespace
+
 std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts) {
   std::vector<std::size_t> out;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
@@ -77,6 +78,8 @@ std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<st
   }
   return out;
 }
+
+namespace {
 
 // Where runs of as many layers each end, if there are equal layers that many stages divide. (The
 // first and the last layer may be others: of other sizes, or with a head.)
@@ -158,29 +161,6 @@ std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std:
     }
   }
   std::ranges::replace(out, kNone, std::uint16_t{0});  // sources that nothing reads
-  return out;
-}
-
-std::vector<bool> full_recomputation(const Problem& problem) {
-  std::vector<bool> out(problem.model.size());
-  std::size_t from = 0;
-  for (auto end : layer_ends(problem, cuts(problem))) {
-    for (std::size_t n = from; n < end; ++n) out[n] = computes(problem, n);
-    from = end + 1;
-  }
-  return out;
-}
-
-std::vector<bool> selective_recomputation(const Problem& problem) {
-  std::vector<bool> out(problem.model.size());
-  for (std::size_t n = 0; n < out.size(); ++n) {
-    if (!computes(problem, n)) continue;
-    const auto& node = problem.nodes[n];
-    const auto along_sequence = [&](const term::Dim& dim) {
-      return !dim.carriers.empty() && node.kinds[dim.carriers[0]] == FactorKind::kSequence;
-    };
-    out[n] = std::ranges::count_if(node.signature.map.output, along_sequence) >= 2;
-  }
   return out;
 }
 

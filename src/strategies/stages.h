@@ -16,6 +16,9 @@ namespace tandem::strategies {
 // is one of them.
 std::vector<std::size_t> cuts(const Problem& problem);
 
+// Those of them after which a layer with another number begins.
+std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts);
+
 // The first number in a node's name, "12" of "l12.w_q": which layer it is of. Empty where there is
 // none.
 std::string_view layer_number(std::string_view name);
@@ -24,10 +27,5 @@ std::string_view layer_number(std::string_view name);
 // divide so, else the longest as short as can be, by operations. A source is where its first reader
 // is. Nothing where there are fewer cuts.
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages);
-
-// By node: what recomputation makes again. Of "full" the insides of layers, as the numbers in names
-// tell them apart; of "selective" what grows with the square of a sequence.
-std::vector<bool> full_recomputation(const Problem& problem);
-std::vector<bool> selective_recomputation(const Problem& problem);
 
 }  // namespace tandem::strategies

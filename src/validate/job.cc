@@ -72,13 +72,13 @@ std::variant<DType, Skipped> dtype_of(const Record& record) {
   return contains(record.system.gpu, "V100") ? DType::kFp16 : DType::kBf16;
 }
 
-// "none", "selective" or "full".
+// "none", "selective", "products" or "full".
 std::string recompute_of(const Record& record) {
   const auto& text = record.options.recompute;
   if (recomputes_all(record)) return "full";
-  // "selective op", "partial (own backward)"
   if (text.empty() || text == "none" || text == "false") return "none";
-  return "selective";
+  if (software_of(record).section == "torchtitan") return "products";
+  return "selective";  // "selective op", "partial (own backward)"
 }
 
 // What one network costs is bounded, whatever a file says.

@@ -101,6 +101,8 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   EXPECT_TRUE(made(r).model.ends_with("attention=fused,loss=plain"));
   r.options.attention = "torch";
   EXPECT_TRUE(made(r).model.ends_with("attention=plain,loss=plain"));
+  r.options.recompute = "selective op";
+  EXPECT_EQ(made(r).settings.at(0).recompute, "products");
   r.source = "Aleph-Alpha";
   EXPECT_TRUE(made(r).model.ends_with("attention=wide,loss=plain,norm=plain"));
   EXPECT_TRUE(made(r).settings.at(0).whole_loss);
