@@ -395,7 +395,7 @@ Estimator::Lowered* Estimator::lowered(const Stage& key, const Setting& inner,
     auto* folded = network(smaller.part, smaller.batch);
     std::optional<StageModel> stage;
     if (folded != nullptr) {
-      stage = stage_model(*folded, smaller.part, smaller.setting, training_);
+      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_);
     }
     if (stage) {
       const auto time = stage->schedule.micro_batches;
