@@ -411,8 +411,10 @@ Estimator::Timed* Estimator::timed_on(const Stage& key, Lowered& lowered, const 
   const auto time = lowered.stage.schedule.micro_batches;
   const auto [at, is_new] = timed_.try_emplace(key);
   if (is_new) {
-    auto sections = std::optional(lowered.stage.sections);
-    if (is_data_parallel(inner)) {
+    std::optional<Sections> sections;
+    if (!is_data_parallel(inner)) {
+      sections = lowered.stage.sections;
+    } else {
       const auto data = data_digits(inner, machine::Digits(part)) << (time > 1 ? 1U : 0U);
       sections = retimed(lowered.stage, lowered.data, lowered.digits, part,
                          machine::Digits(part, time), data);

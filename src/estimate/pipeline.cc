@@ -27,14 +27,13 @@ struct OrderedTurn {
   std::uint32_t input = 0;  // of the turn whose result it receives; a place behind all where none
   std::uint16_t rank = 0;
   std::uint16_t stage = 0;
+  std::uint16_t pass = 0;  // of all stages' forward and backward passes
   Part part = Part::kForward;
-  bool is_first = false;  // micro-batch
-  bool is_last = false;
-  bool is_alike = false;  // neither of them, and no update
-
-  // Of the stage's forward and backward pass.
-  [[nodiscard]] std::size_t pass() const { return stage * 2U + static_cast<std::size_t>(part); }
+  bool is_first : 1 = false;  // micro-batch
+  bool is_last : 1 = false;
+  bool is_alike : 1 = false;  // neither of them, and no update
 };
+static_assert(sizeof(OrderedTurn) == 16);
 
 struct TurnTables::Ordered {
   std::vector<OrderedTurn> turns;
@@ -98,13 +97,15 @@ class Ordering {
 
   [[nodiscard]] OrderedTurn ordered(std::size_t rank, std::size_t next) const {
     const auto& turn = turns_[rank][next];
-    OrderedTurn out{.place = out_.first_place[rank] + static_cast<std::uint32_t>(next),
-                    .input = out_.first_place.back(),
-                    .rank = static_cast<std::uint16_t>(rank),
-                    .stage = turn.stage,
-                    .part = turn.part,
-                    .is_first = turn.micro_batch == 0,
-                    .is_last = static_cast<std::size_t>(turn.micro_batch) + 1 == micro_batches_};
+    OrderedTurn out{
+        .place = out_.first_place[rank] + static_cast<std::uint32_t>(next),
+        .input = out_.first_place.back(),
+        .rank = static_cast<std::uint16_t>(rank),
+        .stage = turn.stage,
+        .pass = static_cast<std::uint16_t>(turn.stage * 2U + static_cast<std::uint16_t>(turn.part)),
+        .part = turn.part,
+        .is_first = turn.micro_batch == 0,
+        .is_last = static_cast<std::size_t>(turn.micro_batch) + 1 == micro_batches_};
     out.is_alike = turn.part != Part::kUpdate && !out.is_first && !out.is_last;
     return out;
   }
@@ -133,13 +134,19 @@ class Ordering {
 // --- Their times
 // ----------------------------------------------------------------------------------
 
-// A stage's forward or backward pass.
+// A stage's forward or backward pass, and the transfers by which it receives and sends, if it does.
 struct Pass {
   double time = 0;
-  const Transfer* from = nullptr;  // by which it receives, and sends, if it does
+  const Transfer* from = nullptr;
   const Transfer* to = nullptr;
-  double receives = 0;  // how long; 0 where it does not
-  double sends = 0;
+};
+
+// The times alone: 0 where it does not receive.
+struct PassTimes {
+  double time = 0;
+  double receive = 0;
+  double send = 0;
+  bool sends = false;
 };
 
 struct Rank {
@@ -171,29 +178,27 @@ class Pipeline {
     if (taken_.size() < places) taken_.resize(places);
     taken_[places - 1] = {};
     passes_.reserve(2 * stages.size());
+    times_.reserve(2 * stages.size());
     for (std::size_t s = 0; s < stages.size(); ++s) {
       const auto* before = s > 0 ? &transfers[(s - 1) % ranks_.size()] : nullptr;
       const auto* after = s + 1 < stages.size() ? &transfers[s % ranks_.size()] : nullptr;
-      passes_.push_back(pass(stages[s].forward, before, after));
-      passes_.push_back(pass(stages[s].backward, after, before));
+      passes_.push_back({stages[s].forward, before, after});
+      passes_.push_back({stages[s].backward, after, before});
       has_host_ =
           has_host_ || stages[s].dispatch + stages[s].dispatch_backward + stages[s].wait > 0;
+    }
+    for (const auto& [time, from, to] : passes_) {
+      times_.push_back(
+          {time, from != nullptr ? from->time : 0, to != nullptr ? to->time : 0, to != nullptr});
+      any_by_device_ = any_by_device_ || (to != nullptr && to->by_device);
     }
   }
 
   PipelineTime run() {
-    const bool is_plain = !has_host_ && std::ranges::none_of(passes_, [](const Pass& pass) {
-      return pass.from != nullptr && pass.from->by_device;
-    });
-    for (const auto& turn : turns_.turns) {
-      auto& rank = ranks_[turn.rank];
-      if (is_plain && turn.is_alike) {
-        take_alike(rank, turn);
-      } else if (turn.part == Part::kUpdate) {
-        update(rank, turn);
-      } else {
-        take(rank, turn);
-      }
+    if (has_host_ || any_by_device_) {
+      for (const auto& turn : turns_.turns) take_any(turn);
+    } else {
+      take_all();
     }
     PipelineTime out;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -231,10 +236,6 @@ class Pipeline {
   }
 
  private:
-  static Pass pass(double time, const Transfer* from, const Transfer* to) {
-    return {time, from, to, from != nullptr ? from->time : 0, to != nullptr ? to->time : 0};
-  }
-
   [[nodiscard]] std::uint32_t last_alternating() const {
     return turns_.first_place[1] - chunks() - 2 * turns_.warm_up[0];
   }
@@ -270,28 +271,47 @@ class Pipeline {
     return static_cast<std::uint32_t>(stages_.size() / ranks_.size());
   }
 
+  void take_any(const OrderedTurn& turn) {
+    auto& rank = ranks_[turn.rank];
+    if (turn.part == Part::kUpdate) {
+      update(rank, turn);
+    } else {
+      take(rank, turn);
+    }
+  }
+
   // What `take` comes to for most turns, and where most time goes: no host, nothing that is done
   // once. One that receives nothing does so in no time: it has long received all before.
-  void take_alike(Rank& rank, const OrderedTurn& turn) {
-    const auto& pass = passes_[turn.pass()];
-    const auto start = std::max(rank.receives, taken_[turn.input].end);
-    const auto received = start + pass.receives;
-    rank.receives = received;
-    if (received > rank.free) rank.wait_until(received, start);
-    const auto free = rank.free += pass.time;
-    auto began = free;
-    if (pass.to != nullptr) {
-      began = std::max(rank.sends, free);
-      rank.sends = began + pass.sends;
-      rank.sends_from = began;
+  void take_all() {
+    const auto* times = times_.data();
+    auto* ranks = ranks_.data();
+    auto* taken = taken_.data();
+    for (const auto& turn : turns_.turns) {
+      if (!turn.is_alike) {
+        take_any(turn);
+        continue;
+      }
+      auto& rank = ranks[turn.rank];
+      const auto& pass = times[turn.pass];
+      const auto start = std::max(rank.receives, taken[turn.input].end);
+      const auto received = start + pass.receive;
+      rank.receives = received;
+      if (received > rank.free) rank.wait_until(received, start);
+      const auto free = rank.free += pass.time;
+      auto began = free;
+      if (pass.sends) {
+        began = std::max(rank.sends, free);
+        rank.sends = began + pass.send;
+        rank.sends_from = began;
+      }
+      taken[turn.place] = {began, rank.exposed};
     }
-    taken_[turn.place] = {began, rank.exposed};
   }
 
   void take(Rank& rank, const OrderedTurn& turn) {
     const bool forward = turn.part == Part::kForward;
     const auto before = rank.free;
-    const auto& pass = passes_[turn.pass()];
+    const auto& pass = passes_[turn.pass];
     if (pass.from != nullptr) receive(rank, taken_[turn.input].end, *pass.from);
     double time = pass.time;
     if (forward && turn.is_first) time += stages_[turn.stage].first;
@@ -356,8 +376,10 @@ class Pipeline {
   const TurnTables::Ordered& turns_;
   const std::vector<StageTimes>& stages_;
   Tied tied_;
-  std::vector<Pass> passes_;
+  std::vector<Pass> passes_;      // by OrderedTurn::pass
+  std::vector<PassTimes> times_;  // likewise
   bool has_host_ = false;
+  bool any_by_device_ = false;
   double tied_from_ = 0;                   // when the last stage has its gradient
   double tied_there_ = 0;                  // when the last stage has the weight
   std::vector<TurnTables::Taken>& taken_;  // by place

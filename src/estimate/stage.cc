@@ -211,10 +211,8 @@ double StageTimer::pass(std::size_t section, const Turn& turn, double input, Str
 
 double StageTimer::run_section(const SectionPart& part, const Turn& turn, double input,
                                Streams& streams) {
-  ready_.assign(part.from_neighbour.size(), 0);
-  for (std::size_t s = 0; s < ready_.size(); ++s) {
-    if (part.from_neighbour[s]) ready_[s] = input;
-  }
+  ready_.assign(part.slots, 0);
+  for (auto s : part.from_neighbour) ready_[s] = input;
   auto& host = streams.back();
   for (const auto& task : part.tasks) {
     if (!runs(task.when, turn.first, turn.last)) continue;

@@ -82,8 +82,8 @@ std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& sett
   return out;
 }
 
-const Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::MappedGraph mapped,
-                                      const machine::Digits& digits, plan::Optimizer optimizer) {
+Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::MappedGraph mapped,
+                                const machine::Digits& digits, plan::Optimizer optimizer) {
   for (auto& known : known_) {
     if (known.setting != setting || !are_same(known.program.digits, digits)) continue;
     if (known.program.optimizer != optimizer) continue;
@@ -96,7 +96,7 @@ const Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::
   auto of_node = sections_of(program.pcg);
   auto of_task = sections_of_tasks(program, of_node);
   return known_.emplace_back(Lowered{setting, std::move(mapped), std::move(program),
-                                     std::move(of_node), std::move(of_task)});
+                                     std::move(of_node), std::move(of_task), std::nullopt});
 }
 
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
@@ -107,14 +107,18 @@ std::optional<StageModel> stage_model(Network& network, const machine::Machine& 
   auto& schedule = mapped->schedule;
   schedule.precision = training.precision;
   const machine::Digits with_time(part, schedule.micro_batches);
-  const auto& lowered = programs.of(setting, std::move(*mapped), with_time, training.optimizer);
+  auto& lowered = programs.of(setting, std::move(*mapped), with_time, training.optimizer);
   const auto& program = lowered.program;
   const auto& of_node = lowered.of_node;
   const auto& of_task = lowered.of_task;
+  const bool again = lowered.sections && lowered.sections->streams == 1 + part.levels.size();
+  auto sections = again ? timed_again(*lowered.sections, program, part, programs.operations())
+                        : timed_sections(program, part, of_task, programs.operations());
+  if (!again) lowered.sections = sections;
   return StageModel{.layers = network.folded().layers,
                     .batch = network.folded().batch,
                     .schedule = program.schedule,
-                    .sections = timed_sections(program, part, of_task),
+                    .sections = std::move(sections),
                     .footprint = footprint_of(program, of_node, of_task),
                     .dtype = program.pcg.node(program.pcg.outputs()[0]).type.dtype,
                     .tied = tied_bytes(program, of_node, of_task)};

@@ -62,13 +62,18 @@ class Programs {
     plan::MappedGraph mapped;
     lower::Program program;
     std::vector<Section> of_node, of_task;
+    std::optional<Sections> sections;  // of the first batch
   };
 
   // Until the next call.
-  const Lowered& of(const strategies::Setting& setting, plan::MappedGraph mapped,
-                    const machine::Digits& digits, plan::Optimizer optimizer);
+  Lowered& of(const strategies::Setting& setting, plan::MappedGraph mapped,
+              const machine::Digits& digits, plan::Optimizer optimizer);
+
+  // What operators of all of them cost.
+  sim::Operations& operations() { return operations_; }
 
  private:
+  sim::Operations operations_;
   static constexpr std::size_t kMost = 64;
   std::list<Lowered> known_;  // the oldest first
 };
