@@ -78,13 +78,13 @@ bool resize(Program& program, const plan::MappedGraph& before, const plan::Mappe
       reads_windows(before.pcg, mapped.pcg)) {
     return false;
   }
-  auto shards = new_shards(program, mapped.pcg);
+  const auto shards = new_shards(program, mapped.pcg);
   if (!shards) return false;
   program.pcg = mapped.pcg;
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     auto& buffer = program.buffers[b];
     buffer.sizes = program.pcg.node(buffer.node).type.shape.sizes;
-    buffer.shard = std::move((*shards)[b]);
+    buffer.shard = (*shards)[b];
   }
   if (program.phase == Phase::kTraining) keep_row_sparse_gradients(program);
   return true;
