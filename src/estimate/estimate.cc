@@ -22,6 +22,7 @@ using strategies::Setting;
 // How many of each section every stage has.
 std::vector<SectionCounts> counts_of(std::int64_t layers, std::int64_t stages) {
   std::vector<SectionCounts> out;
+  out.reserve(static_cast<std::size_t>(stages));
   for (std::int64_t s = 0; s < stages; ++s) {
     const std::int64_t first = s == 0 ? 1 : 0;
     const std::int64_t last = s + 1 == stages ? 1 : 0;
@@ -121,6 +122,7 @@ class Step {
     const auto digits_of_ranks = strategies::rank_digits(digits, ranks_).value();
     const auto copies =
         stage.footprint.boundary_copied ? strategies::tensor_digits(setting, digits) : 0;
+    transfers_.reserve(static_cast<std::size_t>(ranks_));
     for (std::int64_t r = 0; r < ranks_; ++r) {
       const auto across = digits_between(r, (r + 1) % ranks_, digits_of_ranks);
       transfers_.push_back(transfer(across, copies, Bytes{stage.footprint.boundary}));
@@ -186,6 +188,7 @@ class Step {
 
   [[nodiscard]] std::vector<StageTimes> times_of_stages() const {
     std::vector<StageTimes> out;
+    out.reserve(counts_.size());
     for (std::size_t s = 0; s < counts_.size(); ++s) {
       const bool same = s > 0 && counts_[s] == counts_[s - 1];
       out.push_back(
@@ -395,7 +398,7 @@ Estimator::Lowered* Estimator::lowered(const Stage& key, const Setting& inner,
     auto* folded = network(smaller.part, smaller.batch);
     std::optional<StageModel> stage;
     if (folded != nullptr) {
-      stage = stage_model(*folded, smaller.part, smaller.setting, training_);
+      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_);
     }
     if (stage) {
       const auto time = stage->schedule.micro_batches;
@@ -411,8 +414,10 @@ Estimator::Timed* Estimator::timed_on(const Stage& key, Lowered& lowered, const 
   const auto time = lowered.stage.schedule.micro_batches;
   const auto [at, is_new] = timed_.try_emplace(key);
   if (is_new) {
-    auto sections = std::optional(lowered.stage.sections);
-    if (is_data_parallel(inner)) {
+    std::optional<Sections> sections;
+    if (!is_data_parallel(inner)) {
+      sections = lowered.stage.sections;
+    } else {
       const auto data = data_digits(inner, machine::Digits(part)) << (time > 1 ? 1U : 0U);
       sections = retimed(lowered.stage, lowered.data, lowered.digits, part,
                          machine::Digits(part, time), data);

@@ -88,6 +88,7 @@ class Estimator {
   std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network> networks_;  // and levels
   std::unordered_map<Stage, std::optional<Lowered>, StageHash> lowered_;
   std::unordered_map<Stage, std::optional<Timed>, StageHash> timed_;
+  Programs programs_;
   TurnTables turns_;
 };
 

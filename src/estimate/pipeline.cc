@@ -16,7 +16,6 @@ using lower::Part;
 using lower::Turn;
 
 constexpr std::uint32_t kNoPlace = 0xffffffff;
-constexpr std::uint16_t kNoLink = 0xffff;
 
 }  // namespace
 
@@ -24,15 +23,17 @@ constexpr std::uint16_t kNoLink = 0xffff;
 // ------------------------------------------
 
 struct OrderedTurn {
-  std::uint32_t place = 0;         // among all ranks' turns, one rank's after the other's
-  std::uint32_t input = kNoPlace;  // of the turn whose result it receives
+  std::uint32_t place = 0;  // among all ranks' turns, one rank's after the other's
+  std::uint32_t input = 0;  // of the turn whose result it receives; a place behind all where none
   std::uint16_t rank = 0;
   std::uint16_t stage = 0;
-  std::uint16_t from = kNoLink, to = kNoLink;  // by which link it receives, and sends
+  std::uint16_t pass = 0;  // of all stages' forward and backward passes
   Part part = Part::kForward;
-  bool is_first = false;  // micro-batch
-  bool is_last = false;
+  bool is_first : 1 = false;  // micro-batch
+  bool is_last : 1 = false;
+  bool is_alike : 1 = false;  // neither of them, and no update
 };
+static_assert(sizeof(OrderedTurn) == 16);
 
 struct TurnTables::Ordered {
   std::vector<OrderedTurn> turns;
@@ -87,7 +88,6 @@ class Ordering {
     if (receives(next)) {
       turn.input = taken(next, source(next));
       if (turn.input == kNoPlace) return false;
-      turn.from = link(std::min<std::size_t>(turn.stage, source(next)));
     }
     if (turn.part != Part::kUpdate) taken(next, turn.stage) = turn.place;
     out_.turns.push_back(turn);
@@ -97,14 +97,16 @@ class Ordering {
 
   [[nodiscard]] OrderedTurn ordered(std::size_t rank, std::size_t next) const {
     const auto& turn = turns_[rank][next];
-    OrderedTurn out{.place = out_.first_place[rank] + static_cast<std::uint32_t>(next),
-                    .rank = static_cast<std::uint16_t>(rank),
-                    .stage = turn.stage,
-                    .part = turn.part,
-                    .is_first = turn.micro_batch == 0,
-                    .is_last = static_cast<std::size_t>(turn.micro_batch) + 1 == micro_batches_};
-    if (turn.part == Part::kForward && turn.stage + 1U < stages_) out.to = link(turn.stage);
-    if (turn.part == Part::kBackward && turn.stage > 0) out.to = link(turn.stage - 1U);
+    OrderedTurn out{
+        .place = out_.first_place[rank] + static_cast<std::uint32_t>(next),
+        .input = out_.first_place.back(),
+        .rank = static_cast<std::uint16_t>(rank),
+        .stage = turn.stage,
+        .pass = static_cast<std::uint16_t>(turn.stage * 2U + static_cast<std::uint16_t>(turn.part)),
+        .part = turn.part,
+        .is_first = turn.micro_batch == 0,
+        .is_last = static_cast<std::size_t>(turn.micro_batch) + 1 == micro_batches_};
+    out.is_alike = turn.part != Part::kUpdate && !out.is_first && !out.is_last;
     return out;
   }
 
@@ -115,10 +117,6 @@ class Ordering {
   // The stage that it receives from.
   static std::size_t source(const Turn& turn) {
     return turn.part == Part::kForward ? turn.stage - 1U : turn.stage + 1U;
-  }
-  // Between a stage and the next.
-  [[nodiscard]] std::uint16_t link(std::size_t stage) const {
-    return static_cast<std::uint16_t>(stage % turns_.size());
   }
   // Where a stage takes the same micro-batch in the same direction, if it has.
   std::uint32_t& taken(const Turn& turn, std::size_t stage) {
@@ -135,6 +133,21 @@ class Ordering {
 
 // --- Their times
 // ----------------------------------------------------------------------------------
+
+// A stage's forward or backward pass, and the transfers by which it receives and sends, if it does.
+struct Pass {
+  double time = 0;
+  const Transfer* from = nullptr;
+  const Transfer* to = nullptr;
+};
+
+// The times alone: 0 where it does not receive.
+struct PassTimes {
+  double time = 0;
+  double receive = 0;
+  double send = 0;
+  bool sends = false;
+};
 
 struct Rank {
   double free = 0;        // when it can compute
@@ -158,27 +171,34 @@ struct Rank {
 class Pipeline {
  public:
   Pipeline(const TurnTables::Ordered& turns, const std::vector<StageTimes>& stages,
-           const std::vector<Transfer>& transfers, const Tied& tied)
-      : turns_(turns),
-        stages_(stages),
-        transfers_(transfers),
-        tied_(tied),
-        taken_(turns.first_place.back()),
-        ranks_(turns.ranks()) {
-    for (const auto& s : stages) {
-      times_.push_back({s.forward, s.backward});
-      has_host_ = has_host_ || s.dispatch + s.dispatch_backward + s.wait > 0;
+           const std::vector<Transfer>& transfers, const Tied& tied,
+           std::vector<TurnTables::Taken>& taken)
+      : turns_(turns), stages_(stages), tied_(tied), taken_(taken), ranks_(turns.ranks()) {
+    const std::size_t places = turns.first_place.back() + 1;  // one for turns that receive nothing
+    if (taken_.size() < places) taken_.resize(places);
+    taken_[places - 1] = {};
+    passes_.reserve(2 * stages.size());
+    times_.reserve(2 * stages.size());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const auto* before = s > 0 ? &transfers[(s - 1) % ranks_.size()] : nullptr;
+      const auto* after = s + 1 < stages.size() ? &transfers[s % ranks_.size()] : nullptr;
+      passes_.push_back({stages[s].forward, before, after});
+      passes_.push_back({stages[s].backward, after, before});
+      has_host_ =
+          has_host_ || stages[s].dispatch + stages[s].dispatch_backward + stages[s].wait > 0;
+    }
+    for (const auto& [time, from, to] : passes_) {
+      times_.push_back(
+          {time, from != nullptr ? from->time : 0, to != nullptr ? to->time : 0, to != nullptr});
+      any_by_device_ = any_by_device_ || (to != nullptr && to->by_device);
     }
   }
 
   PipelineTime run() {
-    for (const auto& turn : turns_.turns) {
-      auto& rank = ranks_[turn.rank];
-      if (turn.part == Part::kUpdate) {
-        update(rank, turn);
-      } else {
-        take(rank, turn);
-      }
+    if (has_host_ || any_by_device_) {
+      for (const auto& turn : turns_.turns) take_any(turn);
+    } else {
+      take_all();
     }
     PipelineTime out;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -216,11 +236,6 @@ class Pipeline {
   }
 
  private:
-  struct Taken {
-    double end = 0;      // when its result began to be sent; where nothing is sent, was there
-    double exposed = 0;  // by the rank, so far
-  };
-
   [[nodiscard]] std::uint32_t last_alternating() const {
     return turns_.first_place[1] - chunks() - 2 * turns_.warm_up[0];
   }
@@ -256,18 +271,55 @@ class Pipeline {
     return static_cast<std::uint32_t>(stages_.size() / ranks_.size());
   }
 
+  void take_any(const OrderedTurn& turn) {
+    auto& rank = ranks_[turn.rank];
+    if (turn.part == Part::kUpdate) {
+      update(rank, turn);
+    } else {
+      take(rank, turn);
+    }
+  }
+
+  // What `take` comes to for most turns, and where most time goes: no host, nothing that is done
+  // once. One that receives nothing does so in no time: it has long received all before.
+  void take_all() {
+    const auto* times = times_.data();
+    auto* ranks = ranks_.data();
+    auto* taken = taken_.data();
+    for (const auto& turn : turns_.turns) {
+      if (!turn.is_alike) {
+        take_any(turn);
+        continue;
+      }
+      auto& rank = ranks[turn.rank];
+      const auto& pass = times[turn.pass];
+      const auto start = std::max(rank.receives, taken[turn.input].end);
+      const auto received = start + pass.receive;
+      rank.receives = received;
+      if (received > rank.free) rank.wait_until(received, start);
+      const auto free = rank.free += pass.time;
+      auto began = free;
+      if (pass.sends) {
+        began = std::max(rank.sends, free);
+        rank.sends = began + pass.send;
+        rank.sends_from = began;
+      }
+      taken[turn.place] = {began, rank.exposed};
+    }
+  }
+
   void take(Rank& rank, const OrderedTurn& turn) {
     const bool forward = turn.part == Part::kForward;
     const auto before = rank.free;
-    if (turn.from != kNoLink) receive(rank, taken_[turn.input].end, transfers_[turn.from]);
-    double time = times_[turn.stage][static_cast<std::size_t>(turn.part)];
+    const auto& pass = passes_[turn.pass];
+    if (pass.from != nullptr) receive(rank, taken_[turn.input].end, *pass.from);
+    double time = pass.time;
     if (forward && turn.is_first) time += stages_[turn.stage].first;
     if (!forward && turn.is_last) time += stages_[turn.stage].last;
     if (has_host_) dispatch(rank, stages_[turn.stage], forward, before);
     rank.free = std::max(rank.free + time, rank.host);
     if (!forward && turn.is_last) finish_gradients(rank, turn.stage);
-    taken_[turn.place] = {turn.to == kNoLink ? rank.free : send(rank, transfers_[turn.to]),
-                          rank.exposed};
+    taken_[turn.place] = {pass.to == nullptr ? rank.free : send(rank, *pass.to), rank.exposed};
     if (forward && turn.is_first) share_tied(rank, turn.stage);
   }
 
@@ -323,13 +375,14 @@ class Pipeline {
 
   const TurnTables::Ordered& turns_;
   const std::vector<StageTimes>& stages_;
-  const std::vector<Transfer>& transfers_;
   Tied tied_;
-  std::vector<std::array<double, 2>> times_;  // by stage: forward, backward
+  std::vector<Pass> passes_;      // by OrderedTurn::pass
+  std::vector<PassTimes> times_;  // likewise
   bool has_host_ = false;
-  double tied_from_ = 0;      // when the last stage has its gradient
-  double tied_there_ = 0;     // when the last stage has the weight
-  std::vector<Taken> taken_;  // by place
+  bool any_by_device_ = false;
+  double tied_from_ = 0;                   // when the last stage has its gradient
+  double tied_there_ = 0;                  // when the last stage has the weight
+  std::vector<TurnTables::Taken>& taken_;  // by place
   std::vector<Rank> ranks_;
 };
 
@@ -368,7 +421,8 @@ PipelineTime time_of_every_turn(const plan::Schedule& schedule,
                                 const std::vector<Transfer>& transfers, const Tied& tied,
                                 TurnTables& turns) {
   const auto ranks = static_cast<std::int64_t>(transfers.size());
-  return Pipeline(turns.ordered(schedule, ranks, schedule.micro_batches), stages, transfers, tied)
+  return Pipeline(turns.ordered(schedule, ranks, schedule.micro_batches), stages, transfers, tied,
+                  turns.taken())
       .run();
 }
 
@@ -384,7 +438,7 @@ PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTime
   const auto round = one_each ? 1 : ranks;
   const auto least = one_each ? 2 * ranks + 2 : 4 * ranks;
   for (auto some = least; alternates && some < all; some *= 2) {
-    Pipeline pipeline(turns.ordered(schedule, ranks, some), stages, transfers, tied);
+    Pipeline pipeline(turns.ordered(schedule, ranks, some), stages, transfers, tied, turns.taken());
     auto out = pipeline.run();
     const auto further = pipeline.round(static_cast<std::uint32_t>(round * chunks));
     if (!further) continue;

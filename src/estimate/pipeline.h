@@ -53,10 +53,19 @@ class TurnTables {
   const Ordered& ordered(const plan::Schedule& schedule, std::int64_t ranks,
                          std::int64_t micro_batches);
 
+  // Of a turn that has been taken.
+  struct Taken {
+    double end = 0;      // when its result began to be sent; where nothing is sent, was there
+    double exposed = 0;  // by the rank, so far
+  };
+  // Room for those of one pipeline, which every one writes anew.
+  std::vector<Taken>& taken() { return taken_; }
+
  private:
   using Key = std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>;
   std::map<Key, Table> tables_;
   std::map<Key, Ordered> ordered_;
+  std::vector<Taken> taken_;
 };
 
 // The times of sending a weight that the first and the last stage use from one to the other, and

@@ -5,7 +5,6 @@
 
 #include "cost/collectives.h"
 #include "sim/breakdown.h"
-#include "sim/durations.h"
 #include "sim/gradient_sync.h"
 
 namespace tandem::estimate {
@@ -63,10 +62,10 @@ struct Uses {
 class Compiler {
  public:
   Compiler(const Program& program, const machine::Machine& machine,
-           const std::vector<Section>& section_of_task)
+           const std::vector<Section>& section_of_task, sim::Operations& known)
       : program_(program),
         machine_(machine),
-        durations_(program, machine),
+        durations_(program, machine, &known),
         uses_(program.buffers.size()) {
     const bool overlap = machine.device.software.overlap;
     const auto late =
@@ -127,6 +126,7 @@ class Compiler {
       out_.collectives.push_back({where.part, where.section, part.tasks.size() - 1, task.step.kind,
                                   task.step.digits, moved_bytes(program_, task)});
     }
+    out_.of_task.push_back(static_cast<std::uint8_t>(where.number()));
     out_.model_flops[where.section] += durations_.model_flops(t).value;
   }
 
@@ -143,8 +143,8 @@ class Compiler {
     auto& slot = uses_[b.index()].slots[where.number()];
     if (slot == kNoSlot) {
       auto& part = out_.parts[where.part][where.section];
-      slot = static_cast<std::uint32_t>(part.from_neighbour.size());
-      part.from_neighbour.push_back(comes_from_neighbour(b, where));
+      slot = part.slots++;
+      if (comes_from_neighbour(b, where)) part.from_neighbour.push_back(slot);
     }
     return slot;
   }
@@ -246,8 +246,28 @@ std::vector<Section> sections_of_tasks(const Program& program,
 }
 
 Sections timed_sections(const Program& program, const machine::Machine& machine,
-                        const std::vector<Section>& section_of_task) {
-  return Compiler(program, machine, section_of_task).run();
+                        const std::vector<Section>& section_of_task, sim::Operations& known) {
+  return Compiler(program, machine, section_of_task, known).run();
+}
+
+Sections timed_again(Sections sections, const Program& program, const machine::Machine& machine,
+                     sim::Operations& known) {
+  CHECK(sections.of_task.size() == program.tasks.size());
+  const sim::Durations durations(program, machine, &known);
+  std::array<std::size_t, kParts * kSections> next{};
+  auto collective = sections.collectives.begin();
+  sections.model_flops = {};
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto where = sections.of_task[t];
+    const auto section = where % kSections;
+    auto& task = sections.parts[where / kSections][section].tasks[next[where]++];
+    task.duration = durations.of(t, 0).value;
+    task.dispatch = durations.dispatch(t, 0).value;
+    if (task.kind >= 2) (collective++)->bytes = moved_bytes(program, program.tasks[t]);
+    sections.model_flops[section] += durations.model_flops(t).value;
+  }
+  sections.sum_up();
+  return sections;
 }
 
 }  // namespace tandem::estimate

@@ -9,6 +9,7 @@
 #include "estimate/folded.h"
 #include "lower/program.h"
 #include "machine/machine.h"
+#include "sim/durations.h"
 
 namespace tandem::estimate {
 
@@ -37,10 +38,11 @@ struct TimedTask {
 // One part of one section.
 struct SectionPart {
   std::vector<TimedTask> tasks;
-  std::vector<std::uint32_t> uses;          // slots
-  std::vector<bool> from_neighbour;         // by slot: the section before makes it
-  std::vector<std::uint32_t> to_neighbour;  // slots that the section after reads
-  std::vector<std::uint32_t> gradients;     // slots that updates read
+  std::vector<std::uint32_t> uses;            // slots
+  std::uint32_t slots = 0;                    // how many
+  std::vector<std::uint32_t> from_neighbour;  // slots that the section before makes
+  std::vector<std::uint32_t> to_neighbour;    // slots that the section after reads
+  std::vector<std::uint32_t> gradients;       // slots that updates read
 };
 
 // Seconds of a section's tasks as if one after the other.
@@ -67,6 +69,7 @@ struct Sections {
   bool takes_host = false;  // some of its time: to dispatch tasks, or to wait
   std::array<std::array<SectionPart, kSections>, kParts> parts;
   std::vector<Collective> collectives;
+  std::vector<std::uint8_t> of_task;  // by task of the program: part * kSections + section
   std::array<double, kSections> model_flops{};  // of all devices and micro-batches
   std::array<Sums, kSections> sums{};
 
@@ -85,6 +88,10 @@ std::vector<Section> sections_of_tasks(const lower::Program& program,
 
 // `program` is of a folded network, in one stage.
 Sections timed_sections(const lower::Program& program, const machine::Machine& machine,
-                        const std::vector<Section>& section_of_task);
+                        const std::vector<Section>& section_of_task, sim::Operations& known);
+
+// The same from those of a program with the same tasks over other extents (lower/resize.h).
+Sections timed_again(Sections sections, const lower::Program& program,
+                     const machine::Machine& machine, sim::Operations& known);
 
 }  // namespace tandem::estimate

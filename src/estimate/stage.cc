@@ -17,9 +17,14 @@ bool runs(When when, bool first, bool last) {
   return when == When::kEach || (when == When::kFirst ? first : last);
 }
 
-// Of Passages.
-bool runs_in(const TimedTask& task, std::size_t variant) {
-  return runs(task.when, (variant & 2U) != 0, (variant & 1U) != 0);
+// Of Passages: what is true of the tasks that run in a variant, from what is of those of each When.
+std::uint32_t in_variant(const std::array<std::uint32_t, 3>& by_when, std::size_t variant) {
+  std::uint32_t out = 0;
+  for (auto when : {When::kEach, When::kFirst, When::kLast}) {
+    const bool runs_then = runs(when, (variant & 2U) != 0, (variant & 1U) != 0);
+    if (runs_then) out |= by_when[static_cast<std::size_t>(when)];
+  }
+  return out;
 }
 
 bool is_close(double a, double b) {
@@ -34,12 +39,11 @@ Passages::Passages(const Sections& sections) {
   CHECK(sections.streams < 32, sections.streams);
   for (std::size_t p = 0; p < kParts; ++p) {
     for (std::size_t s = 0; s < kSections; ++s) {
+      std::array<std::uint32_t, 3> streams{};
       for (const auto& task : sections.parts[p][s].tasks) {
-        for (std::size_t v = 0; v < kVariants; ++v) {
-          const bool uses = task.duration > 0 && runs_in(task, v);
-          if (uses) seen_[p][s][v].streams |= 1U << task.stream;
-        }
+        if (task.duration > 0) streams[static_cast<std::size_t>(task.when)] |= 1U << task.stream;
       }
+      for (std::size_t v = 0; v < kVariants; ++v) seen_[p][s][v].streams = in_variant(streams, v);
     }
   }
   // What is reduced later begins no earlier than the compute stream is free.
@@ -52,15 +56,15 @@ Passages::Passages(const Sections& sections, const Sections& others, Passages& o
     : Passages(sections) {
   for (std::size_t p = 0; p < kParts; ++p) {
     for (std::size_t s = 0; s < kSections; ++s) {
-      std::array<bool, kVariants> differs{};
+      std::array<std::uint32_t, 3> differs{};
       const auto& tasks = sections.parts[p][s].tasks;
       for (std::size_t t = 0; t < tasks.size(); ++t) {
         const auto& other = others.parts[p][s].tasks[t];
         if (tasks[t].duration == other.duration && tasks[t].stream == other.stream) continue;
-        for (std::size_t v = 0; v < kVariants; ++v) differs[v] |= runs_in(tasks[t], v);
+        differs[static_cast<std::size_t>(tasks[t].when)] = 1;
       }
       for (std::size_t v = 0; v < kVariants; ++v) {
-        if (!differs[v]) seen_[p][s][v].elsewhere = &of_others.seen_[p][s][v];
+        if (in_variant(differs, v) == 0) seen_[p][s][v].elsewhere = &of_others.seen_[p][s][v];
       }
     }
   }
@@ -207,10 +211,8 @@ double StageTimer::pass(std::size_t section, const Turn& turn, double input, Str
 
 double StageTimer::run_section(const SectionPart& part, const Turn& turn, double input,
                                Streams& streams) {
-  ready_.assign(part.from_neighbour.size(), 0);
-  for (std::size_t s = 0; s < ready_.size(); ++s) {
-    if (part.from_neighbour[s]) ready_[s] = input;
-  }
+  ready_.assign(part.slots, 0);
+  for (auto s : part.from_neighbour) ready_[s] = input;
   auto& host = streams.back();
   for (const auto& task : part.tasks) {
     if (!runs(task.when, turn.first, turn.last)) continue;

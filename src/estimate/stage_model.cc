@@ -5,6 +5,7 @@
 #include "cost/collectives.h"
 #include "estimate/folded.h"
 #include "lower/lower.h"
+#include "lower/resize.h"
 #include "plan/parallelize.h"
 #include "strategies/grid.h"
 #include "strategies/recomputation.h"
@@ -42,6 +43,14 @@ void mark_remade(const std::vector<bool>& of_model, plan::MappedGraph& mapped) {
   }
 }
 
+bool are_same(const machine::Digits& a, const machine::Digits& b) {
+  if (a.count() != b.count() || a.micro_batches() != b.micro_batches()) return false;
+  for (std::size_t i = 0; i < a.count(); ++i) {
+    if (a[i].level != b[i].level || a[i].size != b[i].size) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 const Network::Made& Network::made(const strategies::Setting& setting,
@@ -66,21 +75,43 @@ std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& sett
   return out;
 }
 
+Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::MappedGraph mapped,
+                                const machine::Digits& digits, plan::Optimizer optimizer) {
+  for (auto& known : known_) {
+    if (known.setting != setting || !are_same(known.program.digits, digits)) continue;
+    if (known.program.optimizer != optimizer) continue;
+    if (!lower::resize(known.program, known.mapped, mapped)) continue;
+    known.mapped = std::move(mapped);
+    return known;
+  }
+  if (known_.size() == kMost) known_.pop_front();
+  auto program = lower::lower_legal(mapped, digits, optimizer);
+  auto of_node = sections_of(program.pcg);
+  auto of_task = sections_of_tasks(program, of_node);
+  return known_.emplace_back(Lowered{setting, std::move(mapped), std::move(program),
+                                     std::move(of_node), std::move(of_task), std::nullopt});
+}
+
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
-                                      const strategies::Setting& setting,
-                                      const Training& training) {
+                                      const strategies::Setting& setting, const Training& training,
+                                      Programs& programs) {
   auto mapped = network.mapped(setting, part);
   if (!mapped) return std::nullopt;
   auto& schedule = mapped->schedule;
   schedule.precision = training.precision;
   const machine::Digits with_time(part, schedule.micro_batches);
-  const auto program = lower::lower_legal(*mapped, with_time, training.optimizer);
-  const auto of_node = sections_of(program.pcg);
-  const auto of_task = sections_of_tasks(program, of_node);
+  auto& lowered = programs.of(setting, std::move(*mapped), with_time, training.optimizer);
+  const auto& program = lowered.program;
+  const auto& of_node = lowered.of_node;
+  const auto& of_task = lowered.of_task;
+  const bool again = lowered.sections && lowered.sections->streams == 1 + part.levels.size();
+  auto sections = again ? timed_again(*lowered.sections, program, part, programs.operations())
+                        : timed_sections(program, part, of_task, programs.operations());
+  if (!again) lowered.sections = sections;
   return StageModel{.layers = network.folded().layers,
                     .batch = network.folded().batch,
-                    .schedule = schedule,
-                    .sections = timed_sections(program, part, of_task),
+                    .schedule = program.schedule,
+                    .sections = std::move(sections),
                     .footprint = footprint_of(program, of_node, of_task),
                     .dtype = program.pcg.node(program.pcg.outputs()[0]).type.dtype,
                     .tied = tied_bytes(program, of_node, of_task)};

@@ -2,9 +2,11 @@
 // layers, micro-batches and stages.
 #pragma once
 
+#include <list>
 #include <optional>
 
 #include "estimate/footprint.h"
+#include "lower/program.h"
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/parallelize.h"
@@ -51,6 +53,31 @@ class Network {
   std::vector<Made> made_;
 };
 
+// The last few strategies' programs. A strategy that comes again with another batch has the same
+// tasks over other extents (lower/resize.h).
+class Programs {
+ public:
+  struct Lowered {
+    strategies::Setting setting;
+    plan::MappedGraph mapped;
+    lower::Program program;
+    std::vector<Section> of_node, of_task;
+    std::optional<Sections> sections;  // of the first batch
+  };
+
+  // Until the next call.
+  Lowered& of(const strategies::Setting& setting, plan::MappedGraph mapped,
+              const machine::Digits& digits, plan::Optimizer optimizer);
+
+  // What operators of all of them cost.
+  sim::Operations& operations() { return operations_; }
+
+ private:
+  sim::Operations operations_;
+  static constexpr std::size_t kMost = 64;
+  std::list<Lowered> known_;  // the oldest first
+};
+
 struct StageModel {
   std::int64_t layers = 0;  // of the whole network
   std::int64_t batch = 0;   // that was lowered
@@ -64,7 +91,8 @@ struct StageModel {
 // `setting` is of one stage (pp=1), in one micro-batch or two: where there are more they are alike.
 // Nothing where the strategy does not fit.
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
-                                      const strategies::Setting& setting, const Training& training);
+                                      const strategies::Setting& setting, const Training& training,
+                                      Programs& programs);
 
 // The same where other devices run data parallel, in groups of the same size for all else: only
 // collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data`

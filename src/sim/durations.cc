@@ -27,11 +27,14 @@ ops::InputMask differentiated(const Task& task) {
 
 }  // namespace
 
-Durations::Durations(const lower::Program& program, const machine::Machine& machine)
+Durations::Durations(const lower::Program& program, const machine::Machine& machine,
+                     Operations* known)
     : program_(program),
       machine_(machine),
       roles_(cost::kernels_of(program.pcg, machine.device.software)),
-      made_by_(program.buffers.size()) {
+      made_by_(program.buffers.size()),
+      // A ring is told by its digits, which mean something else elsewhere.
+      operations_(known != nullptr && !program.schedule.ring ? *known : own_) {
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
   for (const auto& task : program_.tasks) {

@@ -11,9 +11,20 @@
 
 namespace tandem::sim {
 
+// Of operators' tasks, by what makes them (Durations::key_of): equal layers are costed once.
+struct Operation {
+  cost::Work work;
+  Flops model;
+};
+using Operations = std::unordered_map<Hash, Operation>;
+
 class Durations {
  public:
-  Durations(const lower::Program& program, const machine::Machine& machine);
+  // With `known` they are kept for other programs on devices with the same software.
+  Durations(const lower::Program& program, const machine::Machine& machine,
+            Operations* known = nullptr);
+  Durations(const Durations&) = delete;
+  Durations& operator=(const Durations&) = delete;
 
   [[nodiscard]] Seconds of(std::size_t task, std::size_t group) const {
     return duration_[task * devices_.size() + group];
@@ -47,12 +58,8 @@ class Durations {
   std::vector<const machine::Device*> devices_;        // by group; one where all are equal
   std::vector<cost::KernelRole> roles_;                // by node
   std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: whose backward pass
-  // Of an operator's task, by what makes it (key_of): equal layers are costed once.
-  struct Operation {
-    cost::Work work;
-    Flops model;
-  };
-  std::unordered_map<Hash, Operation> operations_;
+  Operations own_;
+  Operations& operations_;
   std::vector<Seconds> duration_;  // by task and group
   std::vector<Seconds> dispatch_;  // likewise; empty where no host takes any
   Flops model_flops_;

@@ -18,8 +18,8 @@ using machine::Digits;
 
 DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
 
-// Every subset of digits that takes the last ones of each level, the smaller groups first.
-std::vector<DigitMask> tensor_masks(const Digits& digits) {
+// Every subset of digits that takes the last ones of each level.
+std::vector<DigitMask> last_of_levels(const Digits& digits) {
   std::vector<DigitMask> masks = {0};
   std::size_t begin = 0;
   while (begin < digits.count()) {
@@ -33,6 +33,12 @@ std::vector<DigitMask> tensor_masks(const Digits& digits) {
     }
     begin = end;
   }
+  return masks;
+}
+
+// The same, the smaller groups first.
+std::vector<DigitMask> tensor_masks(const Digits& digits) {
+  auto masks = last_of_levels(digits);
   std::ranges::stable_sort(masks, {}, [&](DigitMask m) { return digits.group_size(m); });
   return masks;
 }
@@ -46,7 +52,7 @@ bool is_further_in(DigitMask a, DigitMask b) {
 // Where one number of devices goes by default.
 std::optional<DigitMask> innermost(const Digits& digits, std::int64_t tp) {
   std::optional<DigitMask> best;
-  for (auto mask : tensor_masks(digits)) {
+  for (auto mask : last_of_levels(digits)) {
     if (digits.group_size(mask) == tp && (!best || is_further_in(mask, *best))) best = mask;
   }
   return best;
