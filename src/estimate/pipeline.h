@@ -2,11 +2,9 @@
 // its stage's time, and what goes from stage to stage.
 #pragma once
 
-#include <map>
-#include <tuple>
 #include <vector>
 
-#include "lower/order.h"
+#include "estimate/turns.h"
 
 namespace tandem::estimate {
 
@@ -35,37 +33,6 @@ struct PipelineTime {
   double end = 0;               // of the step
   std::vector<double> busy;     // by rank: in turns and updates
   std::vector<double> exposed;  // by rank: sends and receives with nothing beside
-};
-
-// The turns of every rank, made once for a schedule.
-class TurnTables {
- public:
-  TurnTables();
-  ~TurnTables();
-  TurnTables(const TurnTables&) = delete;
-  TurnTables& operator=(const TurnTables&) = delete;
-
-  using Table = std::vector<std::vector<lower::Turn>>;  // by rank
-  const Table& of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t micro_batches);
-
-  // The same of all ranks, each turn behind those that it waits for (pipeline.cc).
-  struct Ordered;
-  const Ordered& ordered(const plan::Schedule& schedule, std::int64_t ranks,
-                         std::int64_t micro_batches);
-
-  // Of a turn that has been taken.
-  struct Taken {
-    double end = 0;      // when its result began to be sent; where nothing is sent, was there
-    double exposed = 0;  // by the rank, so far
-  };
-  // Room for those of one pipeline, which every one writes anew.
-  std::vector<Taken>& taken() { return taken_; }
-
- private:
-  using Key = std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>;
-  std::map<Key, Table> tables_;
-  std::map<Key, Ordered> ordered_;
-  std::vector<Taken> taken_;
 };
 
 // The times of sending a weight that the first and the last stage use from one to the other, and

@@ -1,0 +1,57 @@
+// The turns of a pipeline (lower/order.h) in an order in which each finds what it needs, so that
+// one run over them times them all. Made once for a schedule.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "lower/order.h"
+
+namespace tandem::estimate {
+
+struct OrderedTurn {
+  std::uint32_t place = 0;  // among all ranks' turns, one rank's after the other's
+  std::uint32_t input = 0;  // of the turn whose result it receives; a place behind all where none
+  std::uint16_t rank = 0;
+  std::uint16_t stage = 0;
+  std::uint16_t pass = 0;  // of all stages' forward and backward passes
+  lower::Part part = lower::Part::kForward;
+  bool is_first : 1 = false;  // micro-batch
+  bool is_last : 1 = false;
+  bool is_alike : 1 = false;  // neither of them, and no update
+};
+static_assert(sizeof(OrderedTurn) == 16);
+
+// Of all ranks, each turn behind those that it waits for.
+struct OrderedTurns {
+  std::vector<OrderedTurn> turns;
+  std::vector<std::uint32_t> first_place;  // by rank, and one behind the last
+  std::vector<std::uint32_t> warm_up;      // by rank: turns before forward and backward alternate
+
+  [[nodiscard]] std::size_t ranks() const { return warm_up.size(); }
+};
+
+class TurnTables {
+ public:
+  using Table = std::vector<std::vector<lower::Turn>>;  // by rank
+  const Table& of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t micro_batches);
+  const OrderedTurns& ordered(const plan::Schedule& schedule, std::int64_t ranks,
+                              std::int64_t micro_batches);
+
+  // Of a turn that has been taken.
+  struct Taken {
+    double end = 0;      // when its result began to be sent; where nothing is sent, was there
+    double exposed = 0;  // by the rank, so far
+  };
+  // Room for those of one pipeline, which every one writes anew.
+  std::vector<Taken>& taken() { return taken_; }
+
+ private:
+  using Key = std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<Key, Table> tables_;
+  std::map<Key, OrderedTurns> ordered_;
+  std::vector<Taken> taken_;
+};
+
+}  // namespace tandem::estimate
