@@ -8,8 +8,10 @@
 #include "plan/parallelize.h"
 #include "strategies/grid.h"
 
-namespace tandem::lower {
+namespace tandem::strategies {
 namespace {
+
+using lower::Program;
 
 struct Lowered {
   plan::MappedGraph mapped;
@@ -23,7 +25,7 @@ Lowered lowered(const std::string& model, const std::string& strategy, std::int6
   const auto named = strategies::named_strategies(strategy, graph, machine::Digits(machine))[0];
   const machine::Digits digits(machine, named.schedule.micro_batches);
   auto mapped = plan::parallelize(graph, digits, named.choices, named.schedule);
-  auto program = lower(mapped, digits, optimizer);
+  auto program = lower::lower(mapped, digits, optimizer);
   return {std::move(mapped), std::move(program)};
 }
 
@@ -106,4 +108,4 @@ TEST(LowerResize, RefusesOtherTasks) {
 }
 
 }  // namespace
-}  // namespace tandem::lower
+}  // namespace tandem::strategies
