@@ -19,23 +19,6 @@ namespace {
 // Below these all tasks are simulated in less time than a command takes to start.
 constexpr std::size_t kLeastNodes = 2000;
 
-search::Tightest fullest(const Estimated& e) {
-  return search::tightest(e.simulation, search::memory_limits(e.machine, {}));
-}
-
-bool fits(const search::Tightest& t) { return t.needs.peak <= t.limit; }
-
-bool is_better(const sim::Simulation& a, const sim::Simulation& b,
-               const std::vector<Bytes>& limits) {
-  const auto over = [&](const sim::Simulation& s) {
-    const auto tightest = search::tightest(s, limits);
-    return tightest.needs.peak - tightest.limit;
-  };
-  const bool a_fits = over(a) <= Bytes{};
-  if (a_fits != (over(b) <= Bytes{})) return a_fits;
-  return a_fits ? a.iteration < b.iteration : over(a) < over(b);
-}
-
 std::string bound_text(const sim::Simulation& s) {
   std::vector<std::pair<Seconds, std::string>> parts = {
       {s.compute, "compute"}, {s.exposed_comm, "exposed communication"}, {s.bubble, "idle"}};
@@ -80,32 +63,29 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (!setup) return std::nullopt;
   const auto limits = search::memory_limits(setup->machine, setup->options);
   const strategies::Problem problem(setup->graph, setup->digits);
-  std::optional<sim::Simulation> best;
-  strategies::Setting best_setting;
+  std::optional<search::Costed> best;
+  strategies::Family family{};
   for (const auto& setting : complete(strategies::parse_setting(strategy, job.beside), problem)) {
     const estimate::Training training{setup->dtype, setup->options.optimizer,
                                       setup->precision_of(setting.family)};
     estimate::Estimator estimator(setup->model, setup->machine, training);
     const auto estimate = estimator.estimate(setting, setup->batch);
     if (!estimate) return std::nullopt;
-    auto simulation = to_simulation(*estimate);
-    if (best && !is_better(simulation, *best, limits)) continue;
-    best = std::move(simulation);
-    best_setting = setting;
+    auto costed = search::costed(to_text(setting), to_simulation(*estimate), limits);
+    if (best && !search::is_better(costed, *best)) continue;
+    best = std::move(costed);
+    family = setting.family;
   }
   if (!best) return std::nullopt;
-  plan::Plan plan{.model = setup->model.text,
-                  .machine = setup->machine.name,
-                  .strategy = to_text(best_setting),
-                  .batch = setup->batch,
-                  .optimizer = setup->options.optimizer,
-                  .dtype = setup->dtype,
-                  .mapped = {},
-                  .iteration = best->iteration,
-                  .memory = best->memory};
-  plan.mapped.schedule.precision = setup->precision_of(best_setting.family);
-  return Estimated{std::move(plan), setup->machine, std::move(*best),
-                   strategies::count_tokens(setup->graph), setup->model.settings.size("layers")};
+  auto plan = make_plan(*setup, *best);
+  plan.mapped.schedule.precision = setup->precision_of(family);
+  auto memory = search::tightest(best->simulation, limits);
+  return Estimated{std::move(plan),
+                   setup->machine,
+                   std::move(best->simulation),
+                   std::move(memory),
+                   strategies::count_tokens(setup->graph),
+                   setup->model.settings.size("layers")};
 }
 
 void print(const Estimated& e) {
@@ -114,16 +94,8 @@ void print(const Estimated& e) {
                            e.plan.model, e.machine.name, counted(e.machine.devices(), "device"),
                            e.plan.batch, name(e.plan.dtype), name(e.plan.optimizer),
                            e.plan.strategy);
-  const auto tokens = static_cast<double>(e.tokens) / s.iteration.value;
-  const auto memory = fullest(e);
-  const report::Peak peak{.memory = memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
-  std::cout << fmt::format(
-      "  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
-      seconds_text(s.iteration.value), si(static_cast<double>(e.plan.batch) / s.iteration.value),
-      tokens > 0 ? fmt::format(", {} tokens/s", si(tokens)) : "", 100 * s.mfu);
-  std::cout << fmt::format("  memory      {} of {}{}; {}\n", bytes_text(memory.needs.peak.value),
-                           bytes_text(memory.limit.value), fits(memory) ? "" : ": does not fit",
-                           report::largest_part_text(peak));
+  const report::Peak peak{.memory = e.memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
+  std::cout << report::headline_text(s, e.plan.batch, e.tokens, e.memory);
   std::cout << fmt::format("  bound by    {}\n", bound_text(s));
   std::cout << fmt::format(
       "  estimated   one layer stands for all {}; --exact simulates every task and tells more\n\n",
@@ -138,7 +110,7 @@ Json to_json(const Estimated& e) {
   out["task"] = "pretrain";
   out["estimated"] = true;
   out.update(simulation_json(e.simulation, e.plan.batch, e.tokens));
-  out["feasible"] = fits(fullest(e));
+  out["feasible"] = e.memory.fits();
   out["bound_by"] = bound_text(e.simulation);
   return out;
 }

@@ -10,6 +10,7 @@ struct Estimated {
   plan::Plan plan;  // what was run; its graph is folded
   machine::Machine machine;
   sim::Simulation simulation;
+  search::Tightest memory;
   std::int64_t tokens = 0;  // of a step
   std::int64_t layers = 0;
 };

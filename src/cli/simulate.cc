@@ -75,32 +75,19 @@ search::Tightest fullest(const Lowered& s) {
   return search::tightest(s.simulation, search::memory_limits(s.machine, {}));
 }
 
-bool fits(const search::Tightest& t) { return t.needs.peak <= t.limit; }
-
-void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
-                    const report::Peak& peak) {
-  const auto& sim = s.simulation;
+void print_headline(const Lowered& s, const std::vector<sim::Share>& shares) {
   std::cout << fmt::format(
       "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
       infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
-  const auto tokens = static_cast<double>(tokens_of(s)) / sim.iteration.value;
-  std::cout << fmt::format(
-      "  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
-      seconds_text(sim.iteration.value),
-      si(static_cast<double>(s.plan.batch) / sim.iteration.value),
-      tokens > 0 ? fmt::format(", {} tokens/s", si(tokens)) : "", 100 * sim.mfu);
-  const auto memory = fullest(s);
-  std::cout << fmt::format("  memory      {} of {}{}; {}\n", bytes_text(memory.needs.peak.value),
-                           bytes_text(memory.limit.value), fits(memory) ? "" : ": does not fit",
-                           report::largest_part_text(peak));
+  std::cout << report::headline_text(s.simulation, s.plan.batch, tokens_of(s), fullest(s));
   std::cout << fmt::format("  bound by    {}\n\n",
-                           report::bound_text(shares, sim, s.machine, s.program.digits));
+                           report::bound_text(shares, s.simulation, s.machine, s.program.digits));
 }
 
 void print(const Lowered& s) {
   const auto shares = sim::break_down(s.program, s.simulation);
   const auto peak = report::peak_of(s.program, fullest(s).needs);
-  print_headline(s, shares, peak);
+  print_headline(s, shares);
   std::cout << "Where the time goes, on the busiest device:\n"
             << report::time_table(shares, s.simulation);
   const auto moves = report::communication_text(shares, s.machine, s.program.digits);
@@ -115,7 +102,7 @@ Json to_json(const Lowered& s) {
   if (infers(s)) out["optimizer"] = nullptr;
   out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
   const auto memory = fullest(s);
-  out["feasible"] = fits(memory);
+  out["feasible"] = memory.fits();
   out.update(report::details_json(s.program, s.simulation, s.machine,
                                   report::peak_of(s.program, memory.needs)));
   return out;

@@ -46,6 +46,14 @@ constexpr std::array kParts = {std::pair("inputs", lower::BufferKind::kInput),
                                std::pair("activations", lower::BufferKind::kActivation),
                                std::pair("gradients", lower::BufferKind::kGradient)};
 
+// "77 % of it activations".
+std::string largest_part_text(const sim::Memory& memory) {
+  const auto largest = std::ranges::max_element(
+      kParts, {}, [&](const auto& part) { return memory.part(part.second); });
+  return fmt::format("{:.0f} % of it {}", 100 * (memory.part(largest->second) / memory.peak),
+                     largest->first);
+}
+
 }  // namespace
 
 std::string time_table(const std::vector<Share>& shares, const sim::Simulation& simulation) {
@@ -126,11 +134,19 @@ std::string memory_table(const Peak& peak) {
                            bytes_text(peak.largest_bytes.value));
 }
 
-std::string largest_part_text(const Peak& peak) {
-  const auto largest = std::ranges::max_element(
-      kParts, {}, [&](const auto& part) { return peak.memory.part(part.second); });
-  return fmt::format("{:.0f} % of it {}",
-                     100 * (peak.memory.part(largest->second) / peak.memory.peak), largest->first);
+std::string headline_text(const sim::Simulation& simulation, std::int64_t batch,
+                          std::int64_t tokens, const search::Tightest& memory) {
+  const auto a_second = [&](std::int64_t n) {
+    return si(static_cast<double>(n) / simulation.iteration.value);
+  };
+  auto out = fmt::format("  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
+                         seconds_text(simulation.iteration.value), a_second(batch),
+                         tokens > 0 ? fmt::format(", {} tokens/s", a_second(tokens)) : "",
+                         100 * simulation.mfu);
+  out += fmt::format("  memory      {} of {}{}; {}\n", bytes_text(memory.needs.peak.value),
+                     bytes_text(memory.limit.value), memory.fits() ? "" : ": does not fit",
+                     largest_part_text(memory.needs));
+  return out;
 }
 
 Json details_json(const lower::Program& program, const sim::Simulation& simulation,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lower/program.h"
+#include "search/search.h"
 #include "sim/breakdown.h"
 
 namespace tandem::report {
@@ -31,8 +32,9 @@ Peak peak_of(const lower::Program& program, const sim::Memory& memory);
 
 std::string memory_table(const Peak& peak);
 
-// "77 % of it activations".
-std::string largest_part_text(const Peak& peak);
+// Iteration, throughput, MFU and memory, a line each; `tokens` of a step, 0 where there are none.
+std::string headline_text(const sim::Simulation& simulation, std::int64_t batch,
+                          std::int64_t tokens, const search::Tightest& memory);
 
 // Under the keys "breakdown", "communication", "bound_by" and "memory_at_peak".
 nlohmann::ordered_json details_json(const lower::Program& program,

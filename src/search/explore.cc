@@ -31,12 +31,11 @@ std::string reason(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : fmt::format("{} ({})", message, hint);
 }
 
-Point point_of(const Case& on, std::string strategy, sim::Simulation simulation) {
-  const auto [group, needs, limit] = tightest(simulation, on.limits);
-  Point out{.strategy = std::move(strategy),
-            .simulation = std::move(simulation),
-            .over = needs.peak - limit,
-            .feasible = needs.peak <= limit};
+Point point_of(const Case& on, Costed costed) {
+  Point out{.strategy = std::move(costed.name),
+            .simulation = std::move(costed.simulation),
+            .over = costed.over,
+            .feasible = costed.feasible};
   out.simulation.timeline = {};
   out.throughput = static_cast<double>(on.batch) / out.simulation.iteration.value;
   return out;
@@ -54,7 +53,7 @@ class Estimates {
   std::optional<Point> point(const Setting& setting) {
     const auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
     if (!estimate) return std::nullopt;
-    return point_of(on_, to_text(setting), estimate::to_simulation(*estimate));
+    return point_of(on_, costed(to_text(setting), to_simulation(*estimate), on_.limits));
   }
 
  private:
@@ -181,9 +180,9 @@ std::variant<Point, Refused> evaluate(const Case& on, const Setting& setting) {
     }
     auto& strategy = std::get<strategies::Strategy>(made);
     strategy.schedule.precision = precision_of(on, setting);
-    auto costed = cost_choices(on.problem->model, *on.machine, strategy.name, strategy.choices,
-                               strategy.schedule, on.optimizer, on.limits, on.phase);
-    return point_of(on, std::move(costed.name), std::move(costed.simulation));
+    return point_of(on,
+                    cost_choices(on.problem->model, *on.machine, strategy.name, strategy.choices,
+                                 strategy.schedule, on.optimizer, on.limits, on.phase));
   } catch (const UserError& error) {
     return Refused{0, to_text(setting), reason(error.message, error.hint)};
   }

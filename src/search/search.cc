@@ -221,12 +221,21 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
                     const std::vector<Bytes>& limits, lower::Phase phase) {
   const machine::Digits digits(machine, schedule.micro_batches);
-  Costed out{name, name, plan::parallelize(model, digits, choices, schedule), {}, {}, false};
-  out.simulation = sim::simulate(lower::lower(out.mapped, digits, optimizer, phase), machine);
-  const auto [group, needs, limit] = tightest(out.simulation, limits);
-  out.over = needs.peak - limit;
-  out.feasible = out.over <= Bytes{};
+  auto mapped = plan::parallelize(model, digits, choices, schedule);
+  auto out =
+      costed(name, sim::simulate(lower::lower(mapped, digits, optimizer, phase), machine), limits);
+  out.mapped = std::move(mapped);
   return out;
+}
+
+Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits) {
+  const auto most = tightest(simulation, limits);
+  return {.name = name,
+          .family = std::move(name),
+          .mapped = {},
+          .simulation = std::move(simulation),
+          .over = most.needs.peak - most.limit,
+          .feasible = most.fits()};
 }
 
 bool is_better(const Costed& a, const Costed& b) {

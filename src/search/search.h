@@ -62,6 +62,9 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
                     const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining);
 
+// What a simulation says of a strategy, its graph left out.
+Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits);
+
 // Feasible before infeasible; then the faster, or the smaller where neither fits.
 bool is_better(const Costed& a, const Costed& b);
 
@@ -73,6 +76,8 @@ struct Tightest {
   std::size_t group = 0;
   sim::Memory needs;
   Bytes limit;
+
+  [[nodiscard]] bool fits() const { return needs.peak <= limit; }
 };
 Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits);
 // "20 GB a device and 15 GB may be used"; of a machine of several groups, "20 GB a device of group

@@ -10,10 +10,6 @@ namespace tandem::strategies {
 
 namespace {
 
-bool computes(const Problem& problem, std::size_t n) {
-  return problem.model.node(graph::NodeId(n)).op.role() == ops::Role::kCompute;
-}
-
 std::vector<bool> insides_of_layers(const Problem& problem) {
   std::vector<bool> out(problem.model.size());
   std::size_t from = 0;

@@ -5,11 +5,11 @@
 
 namespace tandem::strategies {
 
-namespace {
-
 bool computes(const Problem& problem, std::size_t n) {
   return problem.model.node(graph::NodeId(n)).op.role() == ops::Role::kCompute;
 }
+
+namespace {
 
 // Operations from the first operator to each node, itself included.
 std::vector<double> operations_until(const Problem& problem) {

@@ -11,6 +11,9 @@
 
 namespace tandem::strategies {
 
+// Is the node with this number an operator, not a source?
+bool computes(const Problem& problem, std::size_t n);
+
 // The operators, by number of their node, after which only their own result is still to be read.
 // (What does not depend on the batch, masks for example, may be read everywhere.) The last operator
 // is one of them.
