@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/error_test_support.h"
 
 namespace tandem::madmax {
 namespace {
@@ -52,16 +52,6 @@ Json with(Json json, const std::string& key, const Json& value) {
   return json;
 }
 
-template <class Parse>
-std::string error(const Parse& parse) {
-  try {
-    parse();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Inputs, AreRead) {
   const auto dlrm = model(kDlrm);
   EXPECT_EQ(dlrm.family, Family::kDlrmExperts);
@@ -85,9 +75,9 @@ TEST(Inputs, AreRead) {
 }
 
 TEST(Inputs, ModelErrors) {
-  const auto say = [](const Json& json) { return error([&] { model(json); }); };
-  EXPECT_EQ(error([] { parse_model("{", "m.json"); }), "m.json: is not JSON");
-  EXPECT_EQ(error([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
+  const auto say = [](const Json& json) { return error_of([&] { model(json); }); };
+  EXPECT_EQ(error_of([] { parse_model("{", "m.json"); }), "m.json: is not JSON");
+  EXPECT_EQ(error_of([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
   EXPECT_EQ(say(with(kDlrm, "type", "RNN")),
             "m.json: 'type' cannot be 'RNN' "
             "(there are: DLRM, DLRM_MoE, DLRM_Transformer, LLM, LLM_MoE, ViT)");
@@ -102,9 +92,10 @@ TEST(Inputs, ModelErrors) {
   EXPECT_EQ(say(with(kDlrm, "num_active_experts", 5)),
             "m.json: 'num_active_experts' 5 is more than 'num_experts' 4");
   const std::string deep(100000, '[');
-  EXPECT_EQ(
-      error([&] { parse_model(R"({"type": )" + deep + std::string(100000, ']') + "}", "m.json"); }),
-      "m.json: 'type' is a list and must be a string");
+  EXPECT_EQ(error_of([&] {
+              parse_model(R"({"type": )" + deep + std::string(100000, ']') + "}", "m.json");
+            }),
+            "m.json: 'type' is a list and must be a string");
   EXPECT_EQ(say(with(kDlrm, "num_tabels", 5)),
             "m.json: there is no field 'num_tabels' (did you mean 'num_tables'?)");
   EXPECT_EQ(say(with(kVision, "image_size", 225)),
@@ -112,7 +103,7 @@ TEST(Inputs, ModelErrors) {
 }
 
 TEST(Inputs, SystemErrors) {
-  const auto say = [](const Json& json) { return error([&] { system(json); }); };
+  const auto say = [](const Json& json) { return error_of([&] { system(json); }); };
   EXPECT_EQ(say(with(kSystem, "bw_per_nvlink", -5e10)),
             "s.json: 'bw_per_nvlink' is -50000000000.0 and must be a number above 0");
   EXPECT_EQ(say(with(kSystem, "flops_util", 1.5)),
@@ -127,7 +118,7 @@ TEST(Inputs, StrategyErrors) {
   const auto say = [](const Json& methods, const Json& degrees) {
     const auto json =
         with(with(kDlrmTask, "mlp_parallel", methods), "mlp_parallel_degree", degrees);
-    return error([&] { dlrm_task(json); });
+    return error_of([&] { dlrm_task(json); });
   };
   EXPECT_EQ(say({"pp"}, {8}), "t.json: 'mlp_parallel' cannot be 'pp' (there are: ddp, fsdp, tp)");
   EXPECT_EQ(say("tp", {8}), "t.json: 'mlp_parallel' is \"tp\" and must be a list of strings");
@@ -148,15 +139,15 @@ TEST(Inputs, StrategyErrors) {
 }
 
 TEST(Inputs, TaskErrors) {
-  const auto say = [](const Json& json) { return error([&] { dlrm_task(json); }); };
+  const auto say = [](const Json& json) { return error_of([&] { dlrm_task(json); }); };
   EXPECT_EQ(say(with(kDlrmTask, "type", "train")),
             "t.json: 'type' cannot be 'train' (there are: pretrain, finetune, inference)");
   EXPECT_EQ(say(with(kDlrmTask, "emb_parallel", Json::array({"ddp"}))),
             "t.json: 'emb_parallel' must be [\"mp\"]: a DLRM's tables are spread over the devices");
   EXPECT_EQ(say(with(kDlrmTask, "local_batch", 5)), "t.json: there is no field 'local_batch'");
-  EXPECT_EQ(error([] { vision_task(with(kVisionTask, "min_frozen_layer", 7)); }),
+  EXPECT_EQ(error_of([] { vision_task(with(kVisionTask, "min_frozen_layer", 7)); }),
             "t.json: 'min_frozen_layer' 7 is more than the model's 6 layers");
-  EXPECT_EQ(error([] { vision_task(with(kVisionTask, "freeze_emb", 1)); }),
+  EXPECT_EQ(error_of([] { vision_task(with(kVisionTask, "freeze_emb", 1)); }),
             "t.json: 'freeze_emb' is 1 and must be true or false");
 }
 
