@@ -79,11 +79,11 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (!best) return std::nullopt;
   auto plan = make_plan(*setup, *best);
   plan.mapped.schedule.precision = setup->precision_of(family);
-  auto memory = search::tightest(best->simulation, limits);
+  const auto memory = search::tightest(best->simulation, limits);
   return Estimated{std::move(plan),
                    setup->machine,
                    std::move(best->simulation),
-                   std::move(memory),
+                   memory,
                    strategies::count_tokens(setup->graph),
                    setup->model.settings.size("layers")};
 }

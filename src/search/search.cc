@@ -230,8 +230,9 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
 
 Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits) {
   const auto most = tightest(simulation, limits);
-  return {.name = name,
-          .family = std::move(name),
+  std::string family = name;
+  return {.name = std::move(name),
+          .family = std::move(family),
           .mapped = {},
           .simulation = std::move(simulation),
           .over = most.needs.peak - most.limit,
