@@ -1,5 +1,7 @@
 #include "graph/hashes.h"
 
+#include "ops/registry.h"
+
 namespace tandem::graph {
 
 namespace {
@@ -15,7 +17,8 @@ std::vector<std::uint32_t> number_sources(const Graph& graph) {
     stack.pop_back();
     if (seen[id.index()]) continue;
     seen[id.index()] = true;
-    if (graph.node(id).op.role() == ops::Role::kSource) number[id.index()] = next++;
+    const auto& op = graph.node(id).op;
+    if (op.role() == ops::Role::kSource && !op.is(ops::kConstant)) number[id.index()] = next++;
     const auto inputs = graph.inputs(id);
     stack.insert(stack.end(), inputs.rbegin(), inputs.rend());
   }
@@ -24,22 +27,30 @@ std::vector<std::uint32_t> number_sources(const Graph& graph) {
 
 }  // namespace
 
-Hash hash_graph(const Graph& graph, HashKind kind) {
+std::vector<Hash> node_hashes(const Graph& graph, HashKind kind) {
   const bool by_name = kind == HashKind::kIdentity;
   const auto numbers = by_name ? std::vector<std::uint32_t>() : number_sources(graph);
-  std::vector<Hash> hashes(graph.size());
+  std::vector<Hash> out(graph.size());
+  std::vector<Hash> inputs;
   for (auto id : graph.ids()) {
     const Node& node = graph.node(id);
-    Hash h = node.op.hash();
-    if (node.op.role() == ops::Role::kSource) {
-      h = hash_combine(h, by_name ? hash_text(node.name) : numbers[id.index()]);
+    inputs.clear();
+    // A constant is what its attributes say, under whatever name.
+    if (node.op.role() == ops::Role::kSource && !node.op.is(ops::kConstant)) {
+      inputs.push_back(by_name ? hash_text(node.name) : numbers[id.index()]);
     }
-    for (auto i : graph.inputs(id)) h = hash_combine(h, hashes[i.index()]);
-    hashes[id.index()] = h;
+    for (auto i : graph.inputs(id)) inputs.push_back(out[i.index()]);
+    out[id.index()] = node_hash(node.op, inputs);
   }
-  Hash out = hash_text("graph");
-  for (auto o : graph.outputs()) out = hash_combine(out, hashes[o.index()]);
   return out;
+}
+
+Hash hash_graph(const Graph& graph, HashKind kind) {
+  const auto hashes = node_hashes(graph, kind);
+  std::vector<Hash> outputs;
+  outputs.reserve(graph.outputs().size());
+  for (auto o : graph.outputs()) outputs.push_back(hashes[o.index()]);
+  return outputs_hash(outputs);
 }
 
 }  // namespace tandem::graph

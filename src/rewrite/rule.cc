@@ -49,17 +49,6 @@ Hash hash_of(const Expression& e) {
   return h;
 }
 
-Hash hash_of(const Side& side) {
-  Hash h = mix(side.nodes.size());
-  for (const auto& node : side.nodes) {
-    h = hash_combine(h, node.is_variable() ? node.variable : hash_text(node.spec->name));
-    for (const auto& attribute : node.attributes) h = hash_combine(h, hash_of(attribute));
-    for (auto input : node.inputs) h = hash_combine(h, input);
-  }
-  for (auto output : side.outputs) h = hash_combine(h, output);
-  return h;
-}
-
 }  // namespace
 
 std::size_t Side::operator_count() const {
@@ -72,6 +61,17 @@ PatternId Side::add(PatternNode node) {
   const auto id = static_cast<PatternId>(known - nodes.begin());
   if (known == nodes.end()) nodes.push_back(std::move(node));
   return id;
+}
+
+Hash hash_of(const Side& side) {
+  Hash h = mix(side.nodes.size());
+  for (const auto& node : side.nodes) {
+    h = hash_combine(h, node.is_variable() ? node.variable : hash_text(node.spec->name));
+    for (const auto& attribute : node.attributes) h = hash_combine(h, hash_of(attribute));
+    for (auto input : node.inputs) h = hash_combine(h, input);
+  }
+  for (auto output : side.outputs) h = hash_combine(h, output);
+  return h;
 }
 
 Hash hash_of(const Rule& rule) {

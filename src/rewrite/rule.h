@@ -56,6 +56,7 @@ struct Rule {
 
 // The same for rules that differ in names only: of the rule, its variables and symbols.
 Hash hash_of(const Rule& rule);
+Hash hash_of(const Side& side);
 
 // Target to source, under the name given. Throws UserError("rule") where the target leaves a
 // variable unbound.

@@ -1,0 +1,332 @@
+#include "rewrite/derivation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "graph/hashes.h"
+#include "graph/text.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+using graph::NodeId;
+
+// One step of a replay: binds the rule's source in the graph, and builds the graph anew with the
+// target in its place. Nodes are known by the hash of what they compute, so equal ones are one.
+class Replay {
+ public:
+  Replay(const graph::Graph& graph, const Rule& rule, const Step& step)
+      : graph_(graph),
+        rule_(rule),
+        step_(step),
+        hashes_(graph::node_hashes(graph, graph::HashKind::kIdentity)),
+        tensors_(rule.tensors.size()),
+        types_(rule.tensors.size()),
+        symbols_(rule.symbols.size()) {}
+
+  graph::Graph run() {
+    if (step_.place.size() != rule_.source.outputs.size() ||
+        step_.choices.size() != rule_.choices.size()) {
+      fail("names another number of places or choices than the rule has");
+    }
+    for (std::size_t c = 0; c < step_.choices.size(); ++c) {
+      symbols_[rule_.choices[c]] = step_.choices[c];
+    }
+    for (std::size_t o = 0; o < step_.place.size(); ++o) {
+      outputs_.push_back(node_at(step_.place[o]));
+      bind(rule_.source.outputs[o], outputs_[o]);
+    }
+    check_conditions();
+    return build();
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& message) {
+    throw UserError("derivation", "", message);
+  }
+
+  [[nodiscard]] NodeId node_at(Hash place) const {
+    const auto at = std::ranges::find(hashes_, place);
+    if (at == hashes_.end()) fail(fmt::format("no node computes {:016x}", place));
+    return NodeId(static_cast<std::size_t>(at - hashes_.begin()));
+  }
+
+  [[nodiscard]] Bindings bindings() const { return {types_, symbols_}; }
+
+  // --- The source -------------------------------------------------------------------------------
+
+  void bind(PatternId id, NodeId node) {
+    const auto& pattern = rule_.source.nodes[id];
+    if (pattern.is_variable()) {
+      auto& bound = tensors_[pattern.variable];
+      if (bound && hashes_[bound->index()] != hashes_[node.index()]) {
+        fail(fmt::format("?{} would be two tensors", rule_.tensors[pattern.variable]));
+      }
+      bound = node;
+      types_[pattern.variable] = &graph_.node(node).type;
+      return;
+    }
+    const auto& op = graph_.node(node).op;
+    const auto inputs = graph_.inputs(node);
+    if (!op.is(*pattern.spec) || inputs.size() != pattern.inputs.size()) {
+      fail(fmt::format("%{} is not the rule's {}", graph_.node(node).name, pattern.spec->name));
+    }
+    bind_attributes(pattern, op);
+    for (std::size_t i = 0; i < inputs.size(); ++i) bind(pattern.inputs[i], inputs[i]);
+  }
+
+  // Symbols that stand alone are bound; everything else is looked at once all of them are.
+  void bind_attributes(const PatternNode& pattern, const ops::Op& op) {
+    const auto values = attribute_values(op);
+    for (std::size_t a = 0; a < values.size(); ++a) {
+      const auto& value = values[a];
+      const auto& expression = pattern.attributes[a];
+      if (expression.operation == Operation::kSymbol) set(expression.variables[0], value);
+      const auto* items = std::get_if<std::vector<std::int64_t>>(&value);
+      if (expression.operation == Operation::kList && items != nullptr &&
+          items->size() == expression.operands.size()) {
+        for (std::size_t i = 0; i < items->size(); ++i) {
+          const auto& item = expression.operands[i];
+          if (item.operation == Operation::kSymbol) set(item.variables[0], (*items)[i]);
+        }
+      }
+      expected_.emplace_back(&expression, value);
+    }
+  }
+
+  void set(std::uint16_t symbol, const Value& value) {
+    if (symbols_[symbol] && *symbols_[symbol] != value) {
+      fail(fmt::format("?{} would be {} and {}", rule_.symbols[symbol],
+                       rewrite::to_text(*symbols_[symbol]), rewrite::to_text(value)));
+    }
+    symbols_[symbol] = value;
+  }
+
+  void check_conditions() const {
+    for (const auto& [expression, value] : expected_) {
+      const auto computed = evaluate(*expression, bindings());
+      if (!computed || *computed != value) {
+        fail(fmt::format("an attribute is {}, and the rule's source has {}",
+                         rewrite::to_text(value), rewrite::to_text(rule_, *expression)));
+      }
+    }
+    for (const auto& condition : rule_.conditions) {
+      if (!holds(condition, bindings())) {
+        fail(fmt::format("the condition {} does not hold", rewrite::to_text(rule_, condition)));
+      }
+    }
+  }
+
+  // --- The graph after it -----------------------------------------------------------------------
+
+  // A node of the graph, or one of the target.
+  struct Item {
+    bool is_target = false;
+    std::size_t index = 0;
+  };
+  struct Progress {
+    enum class State : std::uint8_t { kNew, kOpen, kDone } state = State::kNew;
+    NodeId image = {};
+  };
+
+  // What an item is made of, or stands for.
+  [[nodiscard]] std::vector<Item> parts(const Item& item) const {
+    std::vector<Item> out;
+    if (item.is_target) {
+      const auto& node = rule_.target.nodes[item.index];
+      if (node.is_variable()) return {{false, tensors_[node.variable]->index()}};
+      for (auto input : node.inputs) out.push_back({true, input});
+      return out;
+    }
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      if (hashes_[outputs_[o].index()] == hashes_[item.index]) {
+        return {{true, rule_.target.outputs[o]}};
+      }
+    }
+    for (auto input : graph_.inputs(NodeId(item.index))) out.push_back({false, input.index()});
+    return out;
+  }
+
+  [[nodiscard]] bool is_replaced(std::size_t node) const {
+    return std::ranges::any_of(
+        outputs_, [&](NodeId output) { return hashes_[output.index()] == hashes_[node]; });
+  }
+
+  graph::Graph build() {
+    graph::GraphBuilder builder(graph_.name());
+    for (auto id : graph_.ids()) taken_.insert(graph_.node(id).name);
+    std::vector<Progress> old(graph_.size());
+    std::vector<Progress> made(rule_.target.nodes.size());
+    const auto progress = [&](const Item& item) -> Progress& {
+      return item.is_target ? made[item.index] : old[item.index];
+    };
+    for (auto output : graph_.outputs()) {
+      std::vector<Item> stack{{false, output.index()}};
+      while (!stack.empty()) {
+        const auto item = stack.back();
+        auto& at = progress(item);
+        if (at.state == Progress::State::kDone) {
+          stack.pop_back();
+          continue;
+        }
+        bool ready = true;
+        at.state = Progress::State::kOpen;
+        std::vector<NodeId> images;
+        for (const auto& part : parts(item)) {
+          const auto& below = progress(part);
+          if (below.state == Progress::State::kDone) {
+            images.push_back(below.image);
+            continue;
+          }
+          if (below.state == Progress::State::kOpen) fail("a node would need itself");
+          ready = false;
+          stack.push_back(part);
+        }
+        if (!ready) continue;
+        at.image = image(builder, item, images);
+        at.state = Progress::State::kDone;
+        stack.pop_back();
+      }
+    }
+    check_types(builder, made);
+    std::vector<NodeId> results;
+    for (auto output : graph_.outputs()) results.push_back(old[output.index()].image);
+    return builder.finish(std::move(results));
+  }
+
+  NodeId image(graph::GraphBuilder& builder, const Item& item, const std::vector<NodeId>& images) {
+    if (!item.is_target) {
+      if (is_replaced(item.index)) return images[0];
+      return builder.keep(graph_, NodeId(item.index), images);
+    }
+    const auto& node = rule_.target.nodes[item.index];
+    if (node.is_variable()) return images[0];
+    ops::AttributeList list;
+    for (std::size_t a = 0; a < node.attributes.size(); ++a) {
+      const auto value = evaluate(node.attributes[a], bindings());
+      if (!value) {
+        fail(fmt::format("{} has no value", rewrite::to_text(rule_, node.attributes[a])));
+      }
+      list.emplace_back(node.spec->attributes[a].first, rewrite::to_text(*value));
+    }
+    auto name = fmt::format("{}.{}", node.spec->name, taken_.size());
+    while (!taken_.insert(name).second) name += "+";
+    return builder.add(ops::parse_op(*node.spec, list), images, name);
+  }
+
+  void check_types(const graph::GraphBuilder& builder, const std::vector<Progress>& made) const {
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      const auto& before = graph_.node(outputs_[o]).type;
+      const auto& at = made[rule_.target.outputs[o]];
+      if (at.state != Progress::State::kDone) continue;  // nothing needs it
+      const auto& after = builder.node(at.image).type;
+      if (before == after) continue;
+      fail(fmt::format("the type would become {} instead of {}", graph::type_text(after),
+                       graph::type_text(before)));
+    }
+  }
+
+  const graph::Graph& graph_;
+  const Rule& rule_;
+  const Step& step_;
+  std::vector<Hash> hashes_;
+  std::vector<NodeId> outputs_;
+  std::vector<std::optional<NodeId>> tensors_;
+  std::vector<const TensorType*> types_;
+  std::vector<std::optional<Value>> symbols_;
+  std::vector<std::pair<const Expression*, Value>> expected_;
+  std::unordered_set<std::string> taken_;
+};
+
+std::string numbers_text(const std::vector<std::int64_t>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+}  // namespace
+
+Step step_of(const RuleSet& rules, const Match& match, const Draft& before, const Draft& after) {
+  const auto& rule = rules.rules()[match.rule];
+  Step out{rule.name, {}, {}, before.hash(), after.hash()};
+  for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
+    out.place.push_back(before.node(match.outputs[o]).hash);
+  }
+  for (std::size_t c = 0; c < rule.choices.size(); ++c) out.choices.push_back(match.choices[c]);
+  return out;
+}
+
+graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find) {
+  auto out = graph;
+  for (std::size_t s = 0; s < derivation.size(); ++s) {
+    const auto& step = derivation[s];
+    const auto where = fmt::format("step {} ({})", s + 1, step.rule);
+    const auto check_hash = [&](std::string_view when, Hash expected) {
+      if (out.identity_hash() == expected) return;
+      throw UserError("derivation", where,
+                      fmt::format("the graph {} it has hash {:016x} and not {:016x}", when,
+                                  out.identity_hash(), expected));
+    };
+    const auto* rule = find(step.rule);
+    if (rule == nullptr) throw UserError("derivation", where, "there is no such rule");
+    check_hash("before", step.before);
+    try {
+      out = Replay(out, *rule, step).run();
+    } catch (const UserError& e) {
+      throw UserError("derivation", where, e.where.empty() ? e.message : e.where + ": " + e.message,
+                      e.hint);
+    }
+    check_hash("after", step.after);
+  }
+  return out;
+}
+
+std::string to_text(const Derivation& derivation) {
+  std::string out;
+  for (const auto& step : derivation) {
+    out += fmt::format("{} at {:016x}", step.rule, fmt::join(step.place, ","));
+    if (!step.choices.empty()) out += " choose " + numbers_text(step.choices);
+    out += fmt::format(" : {:016x} -> {:016x}\n", step.before, step.after);
+  }
+  return out;
+}
+
+Derivation parse_derivation(std::string_view text) {
+  Derivation out;
+  for (auto line : split(text, '\n')) {
+    if (line.empty()) continue;
+    const auto fail = [&] {
+      throw UserError("derivation", fmt::format("line {}", out.size() + 1),
+                      fmt::format("cannot read '{}'", line),
+                      "a step is: RULE at HASH[,HASH] [choose N[,N]] : HASH -> HASH");
+    };
+    const auto hash = [&](std::string_view digits) {
+      Hash value = 0;
+      const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+      if (result.ec != std::errc() || result.ptr != digits.data() + digits.size()) fail();
+      return value;
+    };
+    const auto w = words(line);
+    const bool chooses = w.size() == 9 && w[3] == "choose";
+    const std::size_t end = chooses ? 5 : 3;
+    if (w.size() != end + 4 || w[1] != "at" || w[end] != ":" || w[end + 2] != "->") fail();
+    Step step{std::string(w[0]), {}, {}, hash(w[end + 1]), hash(w[end + 3])};
+    for (auto place : split(w[2], ',')) step.place.push_back(hash(place));
+    if (chooses) {
+      for (auto choice : split(w[4], ',')) {
+        const auto number = parse_int(choice);
+        if (!number) fail();
+        step.choices.push_back(number.value_or(0));
+      }
+    }
+    out.push_back(std::move(step));
+  }
+  return out;
+}
+
+}  // namespace tandem::rewrite

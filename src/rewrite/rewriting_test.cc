@@ -1,0 +1,202 @@
+// The engine as a whole, on random graphs: what it makes has the hash it says, replays by other
+// code, computes the same numbers; and keeping matches up to date finds what looking everywhere
+// finds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error_test_support.h"
+#include "graph/random_graph_test_support.h"
+#include "graph/sequential.h"
+#include "graph/text.h"
+#include "rewrite/derivation.h"
+#include "rewrite/matches.h"
+#include "rewrite/rules_test_support.h"
+
+namespace tandem::rewrite {
+namespace {
+
+using graph::Graph;
+
+std::vector<Match> sorted(const Matches& matches) {
+  auto out = matches.all();
+  std::ranges::sort(out);
+  return out;
+}
+
+// Every match by brute force: each rule at each tuple of nodes, decided by replay's own code.
+std::size_t count_by_replay(const RuleSet& rules, const Graph& graph, const Draft& draft) {
+  std::size_t count = 0;
+  for (const auto& rule : rules.rules()) {
+    const auto find = [&](const std::string&) { return &rule; };
+    std::vector<std::vector<Slot>> places{{}};
+    for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
+      std::vector<std::vector<Slot>> longer;
+      for (const auto& place : places) {
+        for (auto slot : draft.order()) {
+          if (std::ranges::find(place, slot) != place.end()) continue;
+          longer.push_back(place);
+          longer.back().push_back(slot);
+        }
+      }
+      places = std::move(longer);
+    }
+    for (const auto& place : places) {
+      Step step{rule.name, {}, {}, draft.hash(), 0};
+      for (auto slot : place) step.place.push_back(draft.node(slot).hash);
+      const auto wrong = error_of([&] { replay(graph, {step}, find); });
+      count += wrong.find("the graph after") != std::string::npos ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+std::vector<Rule> without_choices() {
+  auto rules = example_rules();
+  std::erase_if(rules, [](const Rule& rule) { return !rule.choices.empty(); });
+  return rules;
+}
+
+// A match that changes nothing, or makes a circle, is one that `apply` refuses.
+std::size_t count_applicable(const RuleSet& rules, const Draft& draft) {
+  std::vector<Slot> changed;
+  const auto all = Matches::find(rules, draft).all();
+  return static_cast<std::size_t>(std::ranges::count_if(
+      all, [&](const Match& match) { return rules.apply(draft, match, changed).has_value(); }));
+}
+
+TEST(Rewriting, FindsEveryMatch) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto graph = graph::RandomGraph(seed, {.operators = 8, .parallel = false}).build();
+    Dictionary dictionary;
+    const RuleSet rules(without_choices(), dictionary, {});
+    const auto draft = Draft::of(graph, dictionary);
+    // A replay that ends in the graph it began with is a rewrite that apply refuses.
+    std::size_t same = 0;
+    std::vector<Slot> changed;
+    for (const auto& match : Matches::find(rules, draft).all()) {
+      same += rules.apply(draft, match, changed) ? 0 : 1;
+    }
+    const auto found = Matches::find(rules, draft).size();
+    const auto expected = count_by_replay(rules, graph, draft);
+    EXPECT_LE(expected, found) << "seed " << seed;
+    EXPECT_GE(expected, count_applicable(rules, draft)) << "seed " << seed;
+    EXPECT_LE(found - expected, same) << "seed " << seed;
+  }
+}
+
+TEST(Rewriting, AgreesWithReplayAndMeaning) {
+  std::size_t rewrites = 0;
+  std::map<std::string, int> used;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto first = graph::RandomGraph(seed, {.operators = 16, .parallel = false}).build();
+    Dictionary dictionary;
+    const RuleSet rules(example_rules(), dictionary, {.degrees = {2, 3}, .matches = 100'000});
+    auto draft = Draft::of(first, dictionary);
+    auto matches = Matches::find(rules, draft);
+    EXPECT_EQ(draft.hash(), first.identity_hash());
+    Derivation derivation;
+    std::vector<Slot> changed;
+    for (int step = 0; step < 12; ++step) {
+      const auto all = sorted(matches);
+      if (all.empty()) break;
+      // A rule first, so that those with few matches have their turn.
+      std::vector<std::uint32_t> present;
+      for (const auto& match : all) {
+        if (present.empty() || present.back() != match.rule) present.push_back(match.rule);
+      }
+      const auto rule = present[random() % present.size()];
+      const auto of_rule = std::ranges::equal_range(all, rule, {}, &Match::rule);
+      const auto& match = of_rule[random() % of_rule.size()];
+      auto next = rules.apply(draft, match, changed);
+      if (!next) continue;
+      derivation.push_back(step_of(rules, match, draft, *next));
+      matches = matches.after(rules, *next, changed);
+      draft = std::move(*next);
+      EXPECT_EQ(sorted(matches), sorted(Matches::find(rules, draft))) << "seed " << seed;
+      EXPECT_EQ(matches.size(), matches.all().size());
+      ++used[derivation.back().rule];
+      ++rewrites;
+    }
+    const auto last = draft.to_graph(first, dictionary);
+    ASSERT_EQ(last.identity_hash(), draft.hash()) << "seed " << seed;
+    const auto find = [&](const std::string& name) -> const Rule* {
+      const auto at = std::ranges::find(rules.rules(), name, &Rule::name);
+      return at == rules.rules().end() ? nullptr : &*at;
+    };
+    const auto read = parse_derivation(to_text(derivation));
+    EXPECT_EQ(read, derivation);
+    EXPECT_EQ(replay(first, read, find).identity_hash(), last.identity_hash());
+    EXPECT_EQ(graph::parse_graph(graph::to_text(last)).identity_hash(), last.identity_hash());
+
+    const auto erased = graph::erase_parallelism(last);
+    const auto before =
+        graph::run_forward<term::Field>(first, graph::feed_values<term::Field>(first));
+    const auto after =
+        graph::run_forward<term::Field>(erased, graph::feed_values<term::Field>(erased));
+    for (std::size_t o = 0; o < first.outputs().size(); ++o) {
+      EXPECT_EQ(before[first.outputs()[o].index()], after[erased.outputs()[o].index()])
+          << "seed " << seed << "\n"
+          << to_text(derivation);
+    }
+  }
+  EXPECT_GT(rewrites, 400U);
+  EXPECT_GE(used.size(), 10U) << fmt::format("{}", used);
+}
+
+TEST(Rewriting, ReplayRefusesWhatIsNotSo) {
+  const auto graph = graph::parse_graph(
+      "graph g\n%x = input() shape=[4, 6]\n%w = weight() shape=[2, 6]\n%y = linear(%x, %w)\n"
+      "%r = relu(%y)\nreturn %r\n");
+  Dictionary dictionary;
+  const RuleSet rules(parse_rule("fuse: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)"),
+                      dictionary, {});
+  const auto draft = Draft::of(graph, dictionary);
+  std::vector<Slot> changed;
+  const auto match = Matches::find(rules, draft).all().at(0);
+  const auto fused = rules.apply(draft, match, changed);
+  ASSERT_TRUE(fused.has_value());
+  const auto good = step_of(rules, match, draft, *fused);
+  const auto find = [&](const std::string& name) {
+    return name == "fuse" ? rules.rules().data() : nullptr;
+  };
+  EXPECT_EQ(graph::to_text(replay(graph, {good}, find)).find("relu("), std::string::npos);
+  const auto message = [&](Step step) { return error_of([&] { replay(graph, {step}, find); }); };
+  auto step = good;
+  step.rule = "melt";
+  EXPECT_NE(message(step).find("step 1 (melt): there is no such rule"), std::string::npos);
+  step = good;
+  step.before ^= 1;
+  EXPECT_NE(message(step).find("the graph before it has hash"), std::string::npos);
+  step = good;
+  step.after ^= 1;
+  EXPECT_NE(message(step).find("the graph after it has hash"), std::string::npos);
+  step = good;
+  step.place[0] = draft.node(draft.inputs(match.outputs[0])[0]).hash;
+  EXPECT_NE(message(step).find("is not the rule's relu"), std::string::npos);
+  step.place = {1};
+  EXPECT_NE(message(step).find("no node computes"), std::string::npos);
+}
+
+TEST(Rewriting, ARewriteThatNeedsItselfIsRefused) {
+  // The second sum uses the first: merged, the first would need the second.
+  const auto graph = graph::parse_graph(
+      "graph g\n%x = input() shape=[4]\n%y = input() shape=[4]\n%a = add(%x, %y)\n"
+      "%b = add(%x, %a)\nreturn %b\n");
+  Dictionary dictionary;
+  const RuleSet rules(
+      parse_rule("both: (add ?x ?y), (add ?x ?z) => (sub (add ?x ?z) (sub ?z ?y)), (add ?x ?z)"),
+      dictionary, {});
+  const auto draft = Draft::of(graph, dictionary);
+  std::vector<Slot> changed;
+  std::size_t refused = 0;
+  const auto all = Matches::find(rules, draft).all();
+  EXPECT_EQ(all.size(), 2U);
+  for (const auto& match : all) refused += rules.apply(draft, match, changed) ? 0 : 1;
+  EXPECT_EQ(refused, 1U);
+}
+
+}  // namespace
+}  // namespace tandem::rewrite
