@@ -126,9 +126,11 @@ class Replay {
 
   // --- The graph after it -----------------------------------------------------------------------
 
-  // A node of the graph, or one of the target.
+  // A node of the graph, or what replaces it; a node of the graph as it was; a node of the target.
+  // The target is built on tensors as they were, everything else on what replaces them.
+  enum class Kind : std::uint8_t { kCurrent, kOriginal, kTarget };
   struct Item {
-    bool is_target = false;
+    Kind kind = Kind::kCurrent;
     std::size_t index = 0;
   };
   struct Progress {
@@ -139,36 +141,40 @@ class Replay {
   // What an item is made of, or stands for.
   [[nodiscard]] std::vector<Item> parts(const Item& item) const {
     std::vector<Item> out;
-    if (item.is_target) {
+    if (item.kind == Kind::kTarget) {
       const auto& node = rule_.target.nodes[item.index];
-      if (node.is_variable()) return {{false, tensors_[node.variable]->index()}};
-      for (auto input : node.inputs) out.push_back({true, input});
+      if (node.is_variable()) return {{Kind::kOriginal, tensors_[node.variable]->index()}};
+      for (auto input : node.inputs) out.push_back({Kind::kTarget, input});
       return out;
     }
-    for (std::size_t o = 0; o < outputs_.size(); ++o) {
-      if (hashes_[outputs_[o].index()] == hashes_[item.index]) {
-        return {{true, rule_.target.outputs[o]}};
-      }
+    if (item.kind == Kind::kCurrent) return {replacement(item.index)};
+    for (auto input : graph_.inputs(NodeId(item.index))) {
+      out.push_back({Kind::kCurrent, input.index()});
     }
-    for (auto input : graph_.inputs(NodeId(item.index))) out.push_back({false, input.index()});
     return out;
   }
 
-  [[nodiscard]] bool is_replaced(std::size_t node) const {
-    return std::ranges::any_of(
-        outputs_, [&](NodeId output) { return hashes_[output.index()] == hashes_[node]; });
+  [[nodiscard]] Item replacement(std::size_t node) const {
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      if (hashes_[outputs_[o].index()] == hashes_[node]) {
+        return {Kind::kTarget, rule_.target.outputs[o]};
+      }
+    }
+    return {Kind::kOriginal, node};
   }
 
   graph::Graph build() {
     graph::GraphBuilder builder(graph_.name());
     for (auto id : graph_.ids()) taken_.insert(graph_.node(id).name);
-    std::vector<Progress> old(graph_.size());
+    std::vector<Progress> current(graph_.size());
+    std::vector<Progress> original(graph_.size());
     std::vector<Progress> made(rule_.target.nodes.size());
     const auto progress = [&](const Item& item) -> Progress& {
-      return item.is_target ? made[item.index] : old[item.index];
+      if (item.kind == Kind::kTarget) return made[item.index];
+      return (item.kind == Kind::kCurrent ? current : original)[item.index];
     };
     for (auto output : graph_.outputs()) {
-      std::vector<Item> stack{{false, output.index()}};
+      std::vector<Item> stack{{Kind::kCurrent, output.index()}};
       while (!stack.empty()) {
         const auto item = stack.back();
         auto& at = progress(item);
@@ -197,15 +203,13 @@ class Replay {
     }
     check_types(builder, made);
     std::vector<NodeId> results;
-    for (auto output : graph_.outputs()) results.push_back(old[output.index()].image);
+    for (auto output : graph_.outputs()) results.push_back(current[output.index()].image);
     return builder.finish(std::move(results));
   }
 
   NodeId image(graph::GraphBuilder& builder, const Item& item, const std::vector<NodeId>& images) {
-    if (!item.is_target) {
-      if (is_replaced(item.index)) return images[0];
-      return builder.keep(graph_, NodeId(item.index), images);
-    }
+    if (item.kind == Kind::kCurrent) return images[0];
+    if (item.kind == Kind::kOriginal) return builder.keep(graph_, NodeId(item.index), images);
     const auto& node = rule_.target.nodes[item.index];
     if (node.is_variable()) return images[0];
     ops::AttributeList list;

@@ -121,6 +121,10 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
   };
   changed = std::move(added_);
   added_.clear();
+  const auto is_added = [count = changed.size(), &changed](Slot slot) {
+    const auto end = changed.begin() + static_cast<std::ptrdiff_t>(count);
+    return std::find(changed.begin(), end, slot) != end;
+  };
   const auto reuse = [&](Slot slot) {
     bool other = false;
     for (auto& input :
@@ -132,7 +136,7 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
     return other;
   };
   for (Slot slot = 0; slot < nodes_.size(); ++slot) {
-    if (nodes_[slot].in_use && reuse(slot)) changed.push_back(slot);
+    if (nodes_[slot].in_use && !is_added(slot) && reuse(slot)) changed.push_back(slot);
   }
   for (auto& output : outputs_) output = replaced(output);
   if (!sort()) return false;

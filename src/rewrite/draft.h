@@ -50,9 +50,9 @@ class Draft {
   // An edit: add nodes, then replace. A draft whose edit did not succeed is to be thrown away.
   // Gives the node that there is already where there is one. `stands_for`: whose name it continues.
   Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for);
-  // Everything that used an old node now uses the new one, in time linear in the draft; nodes that
-  // no output needs any more are dropped. False where a node would depend on itself. `changed`
-  // receives the slots that are new or use another operand than before.
+  // Everything that used an old node, but for what was added, now uses the new one, in time linear
+  // in the draft; nodes that no output needs any more are dropped. False where a node would depend
+  // on itself. `changed` receives the slots that are new or use another operand than before.
   struct Replacement {
     Slot before = 0, after = 0;
   };

@@ -1,0 +1,78 @@
+#include "rewrite/derive.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "graph/text.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::rewrite {
+namespace {
+
+std::vector<Rule> rules() {
+  return with_reversals(parse_rules(R"(
+relu-of-combine: (relu (combine ?x dim=?i degree=?d)) => (combine (relu ?x) dim=?i degree=?d)
+linear-columns: (linear ?x ?w) => (combine (linear (replicate ?x degree=?d) (partition ?w dim=0 degree=?d))
+    dim=rank(?x)-1 degree=?d) choose ?d
+linear-depth: (linear ?x ?w) => (reduce (linear (partition ?x dim=rank(?x)-1 degree=?d)
+    (partition ?w dim=1 degree=?d)) degree=?d) choose ?d
+cancel: (partition (combine ?x dim=?i degree=?d) dim=?i degree=?d) => ?x
+)"));
+}
+
+// Figure 10 of Unity (OSDI'22): Megatron's MLP from the plain one.
+TEST(Derive, MegatronsMlp) {
+  const std::string head =
+      "graph mlp\n%x = input() shape=[8, 16]\n%v = weight() shape=[32, 16]\n%w = weight() "
+      "shape=[16, 32]\n";
+  const auto plain = graph::parse_graph(
+      head + "%h = linear(%x, %v)\n%r = relu(%h)\n%y = linear(%r, %w)\nreturn %y\n");
+  const auto megatron = graph::parse_graph(head +
+                                           "%xr = replicate(%x) degree=4\n%vp = partition(%v) "
+                                           "dim=0 degree=4\n%wp = partition(%w) dim=1 degree=4\n"
+                                           "%h = linear(%xr, %vp)\n%r = relu(%h)\n%y = linear(%r, "
+                                           "%wp)\n%z = reduce(%y) degree=4\nreturn %z\n");
+  const auto set = rules();
+  const auto there = derive(plain, megatron, set);
+  ASSERT_TRUE(there.derivation.has_value());
+  EXPECT_EQ(there.derivation->size(), 4U) << to_text(*there.derivation);
+  const auto find = [&](const std::string& name) -> const Rule* {
+    const auto at = std::ranges::find(set, name, &Rule::name);
+    return at == set.end() ? nullptr : &*at;
+  };
+  EXPECT_EQ(replay(plain, *there.derivation, find).identity_hash(), megatron.identity_hash());
+}
+
+TEST(Derive, ReversalsReadOffWhatWasChosen) {
+  const std::string head = "graph g\n%x = input() shape=[8, 6]\n";
+  const auto split = graph::parse_graph(head +
+                                        "%p = partition(%x) dim=0 degree=2\n%r = relu(%p)\n%c = "
+                                        "combine(%r) dim=0 degree=2\nreturn %c\n");
+  const auto whole = graph::parse_graph(head + "%r = relu(%x)\nreturn %r\n");
+  const auto set =
+      with_reversals(parse_rule("split: (relu ?x) => (combine (relu (partition ?x dim=?i "
+                                "degree=?d)) dim=?i degree=?d) choose ?i, ?d"));
+  ASSERT_EQ(set.size(), 2U);
+  const auto back = derive(split, whole, set);
+  ASSERT_TRUE(back.derivation.has_value());
+  EXPECT_EQ(back.derivation->at(0).rule, "split-reversed");
+  EXPECT_TRUE(back.derivation->at(0).choices.empty());
+}
+
+TEST(Derive, SaysWhenThereIsNothing) {
+  const auto a = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = relu(%x)\nreturn %y\n");
+  const auto b = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = tanh(%x)\nreturn %y\n");
+  const auto none = derive(a, b, parse_rule("twice: (relu (relu ?x)) => (relu ?x)"));
+  EXPECT_FALSE(none.derivation.has_value());
+  EXPECT_TRUE(none.is_complete);
+  const auto endless =
+      derive(a, b, parse_rule("more: (relu ?x) => (relu (relu ?x))"), {.graphs = 50, .steps = 100});
+  EXPECT_FALSE(endless.derivation.has_value());
+  EXPECT_FALSE(endless.is_complete);
+  EXPECT_EQ(endless.graphs, 50U);
+  EXPECT_TRUE(derive(a, a, {}).derivation->empty());
+}
+
+}  // namespace
+}  // namespace tandem::rewrite
