@@ -7,6 +7,8 @@
 #include "check/shrink.h"
 #include "check/step.h"
 #include "lower/lower.h"
+#include "rewrite/derivation.h"
+#include "rewrite/rule_text.h"
 
 namespace tandem::check {
 
@@ -69,11 +71,32 @@ void check_values(const plan::MappedGraph& mapped, const Digits& digits, Report&
   report.ok = true;
 }
 
+// What the plan's derivation makes of its model, by the rules that the plan brings with it.
+graph::Graph follow(const plan::Plan& plan, const graph::Graph& model) {
+  std::vector<rewrite::Rule> rules;
+  for (const auto& text : plan.rules) {
+    for (auto& rule : rewrite::parse_rule(text)) rules.push_back(std::move(rule));
+  }
+  return rewrite::replay(model, plan.derivation, [&](const std::string& name) {
+    const auto at = std::ranges::find(rules, name, &rewrite::Rule::name);
+    return at == rules.end() ? nullptr : &*at;
+  });
+}
+
 }  // namespace
 
 Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Graph& model) {
   Report report;
-  if (const auto found = difference(model, erase_parallelism(plan.mapped.pcg))) {
+  graph::Graph derived;
+  try {
+    derived = follow(plan, model);
+  } catch (const UserError& error) {
+    report.where = error.where;
+    report.message = error.message;
+    return report;
+  }
+  report.steps = plan.derivation.size();
+  if (const auto found = difference(derived, erase_parallelism(plan.mapped.pcg))) {
     report.where = found->where;
     report.message = found->message;
     return report;

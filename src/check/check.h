@@ -1,5 +1,6 @@
 // tandem check: is a plan what its model computes? Its graph without parallelization operators must
-// be the model, and what its program does to small tensors must be what one device does.
+// be what its derivation makes of the model, and what its program does to small tensors must be
+// what one device does.
 #pragma once
 
 #include <string>
@@ -13,6 +14,7 @@ struct Report {
   bool ok = false;
   std::string where = {};    // a node; empty if ok
   std::string message = {};  // empty if ok
+  std::size_t steps = 0;     // of the derivation, all replayed
   std::size_t values = 0;    // tensors compared
   double worst_error = 0;    // relative
   bool whole = false;        // the whole program was run; else operator by operator

@@ -12,6 +12,9 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
+#include "rewrite/derivation.h"
+#include "rewrite/matches.h"
+#include "rewrite/rule_text.h"
 #include "strategies/grid.h"
 
 namespace tandem::check {
@@ -50,6 +53,32 @@ void expect_parts_agree(const MappedGraph& mapped, const Digits& digits) {
 }
 
 // --- Right plans ---------------------------------------------------------------------------------
+
+TEST(Check, APlanOfARewrittenModelIsOkByItsDerivation) {
+  const auto model = graph::parse_graph(
+      "graph m\n%x = input() shape=[8, 6]\n%w = weight() shape=[4, 6]\n%y = linear(%x, %w)\n"
+      "%r = relu(%y)\n%t = input() shape=[8, 4]\n%l = mse(%r, %t)\nreturn %l\n");
+  const std::string rule = "fuse-linear-relu: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)";
+  rewrite::Dictionary dictionary;
+  const rewrite::RuleSet rules(rewrite::parse_rule(rule), dictionary, {});
+  const auto draft = rewrite::Draft::of(model, dictionary);
+  std::vector<rewrite::Slot> changed;
+  const auto match = rewrite::Matches::find(rules, draft).all().at(0);
+  const auto fused = rules.apply(draft, match, changed);
+  ASSERT_TRUE(fused.has_value());
+  const auto rewritten = fused->to_graph(model, dictionary);
+  const auto digits = digits_of({2, 2});
+  auto plan = plan_of(parallelize(rewritten, digits, plan::random_choices(rewritten, digits, 1)));
+  EXPECT_FALSE(check_plan(plan, digits, model).ok);
+  plan.derivation = {rewrite::step_of(rules, match, draft, *fused)};
+  EXPECT_EQ(check_plan(plan, digits, model).message, "there is no such rule");
+  plan.rules = {rule};
+  const auto report = check_plan(plan, digits, model);
+  EXPECT_TRUE(report.ok) << report.message;
+  EXPECT_EQ(report.steps, 1U);
+  plan.derivation[0].after ^= 1;
+  EXPECT_EQ(check_plan(plan, digits, model).where, "step 1 (fuse-linear-relu)");
+}
 
 TEST(Check, RandomPlansAreOk) {
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 3}, {2, 2, 2}}) {

@@ -54,7 +54,7 @@ std::string compared(const check::Report& report) {
 Json report_json(const check::Report& report, const plan::Plan& origin) {
   Json out = echo(origin);
   out["ok"] = report.ok;
-  out["steps"] = 0;
+  out["steps"] = report.steps;
   out["unproved_rules"] = Json::array();
   out["values_checked"] = report.values;
   out["worst_error"] = report.worst_error;

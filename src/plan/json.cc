@@ -211,6 +211,19 @@ Plan read_origin(const Reader& reader, const Json& json) {
   return plan;
 }
 
+// A plan of the model as it is needs neither.
+void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
+  if (!json.contains("derivation")) return;
+  for (const auto& step : reader.get<std::vector<std::string>>("derivation")) {
+    try {
+      plan.derivation.push_back(rewrite::parse_step(step));
+    } catch (const UserError& e) {
+      reader.fail("derivation", e.message);
+    }
+  }
+  if (json.contains("rules")) plan.rules = reader.get<std::vector<std::string>>("rules");
+}
+
 }  // namespace
 
 std::string to_json(const Plan& plan) {
@@ -225,6 +238,8 @@ std::string to_json(const Plan& plan) {
     if (plan.mapped.remake[id.index()]) remake.push_back(name);
   }
   const auto digits = plan.mapped.layouts.empty() ? 0 : plan.mapped.layouts[0].count();
+  Json derivation = Json::array();
+  for (const auto& step : plan.derivation) derivation.push_back(to_text(step));
   const Json out = {
       {"tandem_plan", kVersion},
       {"model", plan.model},
@@ -238,7 +253,8 @@ std::string to_json(const Plan& plan) {
       {"schedule", schedule_json(plan.mapped.schedule, digits)},
       {"stages", stages},
       {"remake", remake},
-      {"derivation", Json::array()},
+      {"derivation", derivation},
+      {"rules", plan.rules},
       {"hashes",
        {{"graph", hex(erase_parallelism(pcg).identity_hash())},
         {"machine", hex(hash_of(machine::load_machine(plan.machine)))}}},
@@ -266,6 +282,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
   plan.mapped.schedule = read_schedule(reader);
   read_stages_and_remade(reader, plan.mapped);
+  read_derivation(reader, json, plan);
   const auto hashes = reader.get<std::unordered_map<std::string, std::string>>("hashes");
   const auto hash = hashes.find("graph");
   if (hash == hashes.end() ||

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "machine/layout.h"
 #include "plan/precision.h"
+#include "rewrite/step.h"
 
 namespace tandem::plan {
 
@@ -85,6 +86,9 @@ struct Plan {
   Optimizer optimizer = Optimizer::kSgd;
   DType dtype = DType::kFp32;
   MappedGraph mapped;
+  // Turns the model's graph into the one that `mapped` makes parallel, by the rules beside it.
+  rewrite::Derivation derivation = {};
+  std::vector<std::string> rules = {};  // as text, those that the derivation uses
 
   // Predicted by the simulator.
   Seconds iteration;

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_set>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "graph/hashes.h"
 #include "graph/text.h"
 #include "rewrite/rule_text.h"
@@ -249,10 +247,6 @@ class Replay {
   std::unordered_set<std::string> taken_;
 };
 
-std::string numbers_text(const std::vector<std::int64_t>& numbers) {
-  return fmt::format("{}", fmt::join(numbers, ","));
-}
-
 }  // namespace
 
 Step step_of(const RuleSet& rules, const Match& match, const Draft& before, const Draft& after) {
@@ -286,49 +280,6 @@ graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, con
                       e.hint);
     }
     check_hash("after", step.after);
-  }
-  return out;
-}
-
-std::string to_text(const Derivation& derivation) {
-  std::string out;
-  for (const auto& step : derivation) {
-    out += fmt::format("{} at {:016x}", step.rule, fmt::join(step.place, ","));
-    if (!step.choices.empty()) out += " choose " + numbers_text(step.choices);
-    out += fmt::format(" : {:016x} -> {:016x}\n", step.before, step.after);
-  }
-  return out;
-}
-
-Derivation parse_derivation(std::string_view text) {
-  Derivation out;
-  for (auto line : split(text, '\n')) {
-    if (line.empty()) continue;
-    const auto fail = [&] {
-      throw UserError("derivation", fmt::format("line {}", out.size() + 1),
-                      fmt::format("cannot read '{}'", line),
-                      "a step is: RULE at HASH[,HASH] [choose N[,N]] : HASH -> HASH");
-    };
-    const auto hash = [&](std::string_view digits) {
-      Hash value = 0;
-      const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-      if (result.ec != std::errc() || result.ptr != digits.data() + digits.size()) fail();
-      return value;
-    };
-    const auto w = words(line);
-    const bool chooses = w.size() == 9 && w[3] == "choose";
-    const std::size_t end = chooses ? 5 : 3;
-    if (w.size() != end + 4 || w[1] != "at" || w[end] != ":" || w[end + 2] != "->") fail();
-    Step step{std::string(w[0]), {}, {}, hash(w[end + 1]), hash(w[end + 3])};
-    for (auto place : split(w[2], ',')) step.place.push_back(hash(place));
-    if (chooses) {
-      for (auto choice : split(w[4], ',')) {
-        const auto number = parse_int(choice);
-        if (!number) fail();
-        step.choices.push_back(number.value_or(0));
-      }
-    }
-    out.push_back(std::move(step));
   }
   return out;
 }

@@ -6,24 +6,12 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "graph/graph.h"
 #include "rewrite/rule_set.h"
+#include "rewrite/step.h"
 
 namespace tandem::rewrite {
-
-struct Step {
-  std::string rule;
-  std::vector<Hash> place;            // of the source's outputs
-  std::vector<std::int64_t> choices;  // of the rule's
-  Hash before = 0;
-  Hash after = 0;
-
-  bool operator==(const Step&) const = default;
-};
-
-using Derivation = std::vector<Step>;
 
 // Of the rewrite that turned `before` into `after`.
 Step step_of(const RuleSet& rules, const Match& match, const Draft& before, const Draft& after);
@@ -34,9 +22,5 @@ using FindRule = std::function<const Rule*(const std::string&)>;
 // What the derivation makes of the graph. Throws UserError("derivation", "step 3 (fuse-relu)", ...)
 // where a step names no rule or no place, does not apply, or has other hashes.
 graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find);
-
-// A line each: "fuse-linear-relu at 1a2b... : 33... -> 44...".
-std::string to_text(const Derivation& derivation);
-Derivation parse_derivation(std::string_view text);
 
 }  // namespace tandem::rewrite
