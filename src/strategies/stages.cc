@@ -22,19 +22,18 @@ std::vector<double> operations_until(const Problem& problem) {
   return out;
 }
 
-// Greedily: where each of `stages` runs ends, none with more than `most` operations if that is
-// possible. A run leaves at least one cut for each that follows.
-std::vector<std::size_t> ends(const std::vector<std::size_t>& cuts,
-                              const std::vector<double>& until, std::int64_t stages, double most) {
+// Greedily: behind which cut each of `stages` runs ends, none with more than `most` operations if
+// that is possible. A run leaves at least one cut for each that follows.
+std::vector<std::size_t> ends(const std::vector<double>& until, std::int64_t stages, double most) {
   std::vector<std::size_t> out;
   std::size_t next = 0;
   double before = 0;
   for (std::int64_t left = stages; left > 0; --left) {
-    const auto last = cuts.size() - static_cast<std::size_t>(left);
+    const auto last = until.size() - static_cast<std::size_t>(left);
     auto end = left == 1 ? last : next;
-    while (end < last && until[cuts[end + 1]] - before <= most) ++end;
-    out.push_back(cuts[end]);
-    before = until[cuts[end]];
+    while (end < last && until[end + 1] - before <= most) ++end;
+    out.push_back(end);
+    before = until[end];
     next = end + 1;
   }
   return out;
@@ -50,24 +49,22 @@ double longest(const std::vector<std::size_t>& ends, const std::vector<double>& 
   return out;
 }
 
-// The longest as short as can be.
-std::vector<std::size_t> balanced_ends(const std::vector<std::size_t>& cuts,
-                                       const std::vector<double>& until, std::int64_t stages) {
-  double low = 0;
-  double high = until.back();
-  constexpr int kHalvings = 50;
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (low + high) / 2;
-    (longest(ends(cuts, until, stages, middle), until) <= middle ? high : low) = middle;
-  }
-  return ends(cuts, until, stages, high);
-}
-
 std::string_view layer_of(const Problem& problem, std::size_t n) {
   return layer_number(problem.model.node(graph::NodeId(n)).name);
 }
 
 }  // namespace
+
+std::vector<std::size_t> balanced_ends(const std::vector<double>& until, std::int64_t stages) {
+  double low = 0;
+  double high = until.back();
+  constexpr int kHalvings = 50;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (longest(ends(until, stages, middle), until) <= middle ? high : low) = middle;
+  }
+  return ends(until, stages, high);
+}
 
 std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts) {
   std::vector<std::size_t> out;
@@ -145,15 +142,21 @@ std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std:
   const auto places = cuts(problem);
   if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
   const auto until = operations_until(problem);
-  const auto even = even_ends(problem, places, until, stages);
-  const auto found = even ? *even : balanced_ends(places, until, stages);
+  auto found = even_ends(problem, places, until, stages);
+  if (!found) {
+    std::vector<double> until_cuts;
+    until_cuts.reserve(places.size());
+    for (auto cut : places) until_cuts.push_back(until[cut]);
+    found.emplace();
+    for (auto end : balanced_ends(until_cuts, stages)) found->push_back(places[end]);
+  }
 
   const auto& model = problem.model;
   constexpr std::uint16_t kNone = 0xffff;
   std::vector<std::uint16_t> out(model.size(), kNone);
   std::uint16_t stage = 0;
   for (auto id : model.ids()) {
-    while (id.index() > found[stage] && stage + 1U < found.size()) ++stage;
+    while (id.index() > (*found)[stage] && stage + 1U < found->size()) ++stage;
     if (!computes(problem, id.index())) continue;
     out[id.index()] = stage;
     for (auto i : model.inputs(id)) {
