@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
+#include "estimate/stage_times.h"
 #include "machine/part.h"
 #include "strategies/grid.h"
 #include "strategies/pipeline.h"
@@ -15,101 +16,21 @@ namespace tandem::estimate {
 
 namespace {
 
-using lower::Part;
 using machine::DigitMask;
 using strategies::Setting;
-
-// How many of each section every stage has.
-std::vector<SectionCounts> counts_of(std::int64_t layers, std::int64_t stages) {
-  std::vector<SectionCounts> out;
-  out.reserve(static_cast<std::size_t>(stages));
-  for (std::int64_t s = 0; s < stages; ++s) {
-    const std::int64_t first = s == 0 ? 1 : 0;
-    const std::int64_t last = s + 1 == stages ? 1 : 0;
-    out.push_back({first, first, layers / stages - first - last, last, last});
-  }
-  return out;
-}
-
-double end_of(double output, const Streams& streams) { return std::max(output, streams[0]); }
-
-// The host left out: what it has dispatched need not have run.
-double latest(const Streams& streams) {
-  return *std::max_element(streams.begin(), streams.end() - 1);
-}
-
-// One device of all, for a whole step.
-double time_of_step(const Sections& sections, const SectionCounts& counts, Passages& passages,
-                    std::int64_t micro_batches) {
-  StageTimer timer(sections, counts, passages);
-  auto streams = timer.idle();
-  double now = 0;
-  const auto run = [&](bool first, bool last) {
-    now = timer.run(Part::kForward, first, last, 0, streams);
-    now = timer.run(Part::kBackward, first, last, now, streams);
-  };
-  const auto once = [&](std::int64_t m) { run(m == 0, m + 1 == micro_batches); };
-  constexpr std::int64_t kTimed = 4;  // the first, two to see what one adds, the last
-  if (micro_batches <= kTimed) {
-    for (std::int64_t m = 0; m < micro_batches; ++m) once(m);
-  } else {
-    once(0);
-    once(1);
-    const auto before = streams;
-    once(2);
-    for (std::size_t s = 0; s < streams.size(); ++s) {
-      streams[s] += static_cast<double>(micro_batches - kTimed) * (streams[s] - before[s]);
-    }
-    once(micro_batches - 1);
-  }
-  timer.update(streams);
-  return std::max(now, latest(streams));
-}
-
-// The turns of a stage of several: what a micro-batch takes, and what the first and last do beside.
-StageTimes times_of_stage(const Sections& sections, const SectionCounts& counts, Passages& passages,
-                          std::int64_t micro_batches) {
-  StageTimer timer(sections, counts, passages, false);
-  auto streams = timer.idle();
-  double now = 0;
-  const auto run = [&](Part part, bool first, bool last) {
-    const auto before = now;
-    now = end_of(timer.run(part, first, last, now, streams), streams);
-    return now - before;
-  };
-  StageTimes out;
-  out.dispatch = dispatch_of(sections, counts, Part::kForward);
-  out.dispatch_backward = dispatch_of(sections, counts, Part::kBackward);
-  out.wait = sections.micro_batch;
-  const auto first = run(Part::kForward, true, micro_batches == 1);
-  run(Part::kBackward, false, false);
-  out.forward = run(Part::kForward, false, false);
-  out.backward = run(Part::kBackward, false, false);
-  out.first = first - out.forward;
-  run(Part::kForward, false, false);
-  out.last = run(Part::kBackward, false, true) - out.backward;
-  const auto reduced = latest(streams);
-  timer.update(streams);
-  out.after = latest(streams) - now;
-  for (std::size_t s = 0; s < kSections; ++s) {
-    out.updates += static_cast<double>(counts[s]) * sections.sums[s].updates;
-  }
-  out.after = std::max(out.after, out.updates + sections.step);
-  out.reductions = reduced - now;
-  return out;
-}
 
 // The stages of one strategy, put together.
 class Step {
  public:
   Step(const machine::Machine& machine, const machine::Digits& digits, const StageModel& stage,
-       const Sections& sections, Passages& passages, const Setting& setting, std::int64_t batch,
-       const Training& training, TurnTables& turns)
+       const Sections& sections, Passages& passages, const Setting& setting,
+       const Division& division, std::int64_t batch, const Training& training, TurnTables& turns)
       : machine_(machine),
         digits_(digits),
         stage_(stage),
         sections_(sections),
         passages_(passages),
+        division_(division),
         turns_(turns),
         schedule_(stage.schedule),
         batch_(batch),
@@ -117,25 +38,20 @@ class Step {
     schedule_.micro_batches = setting.micro.value_or(1);
     schedule_.stages = setting.pp * setting.interleave;
     if (setting.interleave > 1) schedule_.order = plan::Order::kInterleaved;
-    counts_ = counts_of(stage.layers, schedule_.stages);
     if (ranks_ == 1) return;
     const auto digits_of_ranks = strategies::rank_digits(digits, ranks_).value();
-    const auto copies =
-        stage.footprint.boundary_copied ? strategies::tensor_digits(setting, digits) : 0;
-    transfers_.reserve(static_cast<std::size_t>(ranks_));
-    for (std::int64_t r = 0; r < ranks_; ++r) {
-      const auto across = digits_between(r, (r + 1) % ranks_, digits_of_ranks);
-      transfers_.push_back(transfer(across, copies, Bytes{stage.footprint.boundary}));
-    }
-    tie(digits_between(ranks_ - 1, 0, digits_of_ranks), training);
+    connect(digits_of_ranks, setting);
+    const std::int64_t from = division.stages_after[stage.tied.piece] % ranks_;
+    tie(digits_between(from, 0, digits_of_ranks), training);
   }
 
   Estimate run() {
     if (schedule_.stages == 1) {
-      out_.iteration = time_of_step(sections_, counts_[0], passages_, schedule_.micro_batches);
+      out_.iteration = time_of_step(sections_, counts_of(0), passages_, schedule_.micro_batches);
       fill_in_times({out_.iteration}, {0});
     } else {
-      const auto time = time_of(schedule_, times_of_stages(), transfers_, tied_.sends, turns_);
+      const auto time =
+          time_of(schedule_, ranks_, times_of_stages(), transfers_, tied_.sends, turns_);
       out_.iteration = time.end;
       fill_in_times(time.busy, time.exposed);
     }
@@ -145,7 +61,36 @@ class Step {
   }
 
  private:
-  // What a weight costs that the first and the last stage use: the last one has a copy.
+  [[nodiscard]] std::size_t stages() const { return division_.class_of_stage.size(); }
+  [[nodiscard]] const RunCounts& counts_of(std::size_t stage) const {
+    return division_.classes[division_.class_of_stage[stage]];
+  }
+  // What the stage sends on.
+  [[nodiscard]] const Boundary& boundary(std::size_t stage) const {
+    return stage_.footprint.behind(division_.ends[stage]);
+  }
+
+  // Stages with those behind them. Ranks repeat, and most stages send the same.
+  void connect(DigitMask ranks, const Setting& setting) {
+    transfers_.reserve(stages() - 1);
+    const auto every = static_cast<std::size_t>(ranks_);
+    std::optional<DigitMask> copies;
+    for (std::size_t s = 0; s + 1 < stages(); ++s) {
+      const auto& sent = boundary(s);
+      if (s >= every && &boundary(s - every) == &sent) {
+        transfers_.push_back(transfers_[s - every]);
+        continue;
+      }
+      const auto rank = static_cast<std::int64_t>(s) % ranks_;
+      const auto across = digits_between(rank, (rank + 1) % ranks_, ranks);
+      if (!copies && (sent.copied || sent.gradient_copied)) {
+        copies = strategies::tensor_digits(setting, digits_);
+      }
+      transfers_.push_back(transfer(across, sent, copies.value_or(0)));
+    }
+  }
+
+  // What a weight costs that the first stage and another use: that one has a copy.
   struct TiedCosts {
     Tied sends;
     double collect = 0;     // adding up its gradient over micro-batches where it is not stored
@@ -165,21 +110,27 @@ class Step {
     return out;
   }
 
-  [[nodiscard]] Transfer transfer(DigitMask across, DigitMask copies, Bytes bytes) const {
-    if (bytes == Bytes{}) return {};
+  [[nodiscard]] double time_to_send(DigitMask across, DigitMask copies, Bytes bytes) const {
+    if (bytes == Bytes{} || across == 0) return 0;
+    return cost::send_time(machine_, digits_, across, copies, bytes).value;
+  }
+  [[nodiscard]] Transfer transfer(DigitMask across, const Boundary& sent, DigitMask copies) const {
     const auto level = cost::outermost_level(digits_, across);
-    return {cost::send_time(machine_, digits_, across, copies, bytes).value,
-            machine_.levels[level].by_device};
+    return {time_to_send(across, sent.copied ? copies : 0, Bytes{sent.activation}),
+            time_to_send(across, sent.gradient_copied ? copies : 0, Bytes{sent.activation}),
+            machine_.levels[level].by_device, machine_.device.software.dispatch_collective.value};
   }
 
   void tie(DigitMask across, const Training& training) {
     const auto gradient = schedule_.precision.gradient(stage_.dtype);
-    const auto elements = stage_.tied / size_of(stage_.dtype);
-    tied_.sends = {transfer(across, 0, stage_.tied).time,
-                   transfer(across, 0, elements * size_of(gradient)).time};
-    if (tied_.sends.weight == 0 || schedule_.micro_batches == 1) return;
+    const auto bytes = stage_.tied.bytes;
+    const auto elements = bytes / size_of(stage_.dtype);
+    tied_.sends = {division_.stages_after[stage_.tied.piece], time_to_send(across, 0, bytes),
+                   time_to_send(across, 0, elements * size_of(gradient))};
+    // Where it makes a gradient of a copy the stage adds that up by itself as well.
+    if (tied_.sends.weight == 0 || schedule_.micro_batches == 1 || stage_.tied.moved) return;
     const auto pass = [&](double buffers) {
-      const cost::Work work{.flops = {}, .bytes = buffers * stage_.tied};
+      const cost::Work work{.flops = {}, .bytes = buffers * bytes};
       return cost::task_time(machine_.device, work, training.dtype).value;
     };
     tied_.collect = pass(2);
@@ -187,16 +138,16 @@ class Step {
   }
 
   [[nodiscard]] std::vector<StageTimes> times_of_stages() const {
-    std::vector<StageTimes> out;
-    out.reserve(counts_.size());
-    for (std::size_t s = 0; s < counts_.size(); ++s) {
-      const bool same = s > 0 && counts_[s] == counts_[s - 1];
-      out.push_back(
-          same ? out.back()
-               : times_of_stage(sections_, counts_[s], passages_, schedule_.micro_batches));
+    std::vector<StageTimes> classes;
+    classes.reserve(division_.classes.size());
+    for (const auto& counts : division_.classes) {
+      classes.push_back(times_of_stage(sections_, counts, passages_, schedule_.micro_batches));
     }
+    std::vector<StageTimes> out;
+    out.reserve(stages());
+    for (const auto c : division_.class_of_stage) out.push_back(classes[c]);
     out.front().backward -= tied_.accumulate;
-    out.back().backward += tied_.collect;
+    out[tied_.sends.stage].backward += tied_.collect;
     return out;
   }
 
@@ -205,7 +156,7 @@ class Step {
     for (std::size_t r = 1; r < busy.size(); ++r) {
       if (busy[r] + exposed[r] > busy[busiest] + exposed[busiest]) busiest = r;
     }
-    for (std::size_t s = busiest; s < counts_.size(); s += busy.size()) add_serialized(s);
+    for (std::size_t s = busiest; s < stages(); s += busy.size()) add_serialized(s);
     for (std::size_t k = 0; k < kKinds; ++k) {
       if (computes(k)) out_.compute += out_.serialized[k];
     }
@@ -218,59 +169,104 @@ class Step {
 
   void add_serialized(std::size_t s) {
     const auto micro_batches = static_cast<double>(schedule_.micro_batches);
-    const auto sums = serialized(sections_, counts_[s]);
+    const auto sums = serialized(sections_, counts_of(s));
     for (std::size_t k = 0; k < kKinds; ++k) {
       out_.serialized[k] += sums.each[k] * micro_batches + sums.once[k];
     }
     if (ranks_ == 1) return;
     const bool is_first = s == 0;
-    const bool is_last = s + 1 == counts_.size();
-    const auto ranks = transfers_.size();
+    const bool is_tied = s == tied_.sends.stage;
     // An activation and its gradient each.
     double transfers = 0;
-    if (!is_first) transfers += 2 * transfers_[(s + ranks - 1) % ranks].time;
-    if (!is_last) transfers += 2 * transfers_[s % ranks].time;
+    if (!is_first) transfers += transfers_[s - 1].time + transfers_[s - 1].back;
+    if (s + 1 < stages()) transfers += transfers_[s].time + transfers_[s].back;
     auto& sends = out_.serialized[2 + static_cast<std::size_t>(machine::Step::kSend)];
     sends += transfers * micro_batches;
-    if (is_first || is_last) sends += tied_.sends.weight + tied_.sends.gradient;
+    if (is_first || is_tied) sends += tied_.sends.weight + tied_.sends.gradient;
     out_.serialized[0] +=
-        ((is_last ? tied_.collect : 0) - (is_first ? tied_.accumulate : 0)) * micro_batches;
+        ((is_tied ? tied_.collect : 0) - (is_first ? tied_.accumulate : 0)) * micro_batches;
   }
 
   void fill_in_memory() {
-    std::vector<Held> stages;
-    stages.reserve(counts_.size());
-    for (std::size_t s = 0; s < counts_.size(); ++s) {
-      const bool sends = s + 1 < counts_.size();
-      const bool same = s > 1 && sends && counts_[s] == counts_[s - 1];
-      stages.push_back(same ? stages.back() : stage_.footprint.of_stage(counts_[s], s > 0, sends));
-    }
-    if (stages.size() > 1) {
-      auto& copies = stages.back().step;
-      copies[static_cast<std::size_t>(lower::BufferKind::kActivation)] += stage_.tied.value;
-      const auto gradient = size_of(schedule_.precision.gradient(stage_.dtype));
-      copies[static_cast<std::size_t>(lower::BufferKind::kGradient)] +=
-          stage_.tied.value * (gradient / size_of(stage_.dtype));
-    }
-    // Beyond these no more are in flight, except where all are.
+    const auto held = held_by_stage();
+    // Beyond these no more are in flight, except where all are; interleaved the last of them come
+    // in when all sums over micro-batches have begun.
     auto micro_batches = schedule_.micro_batches;
     if (schedule_.order != plan::Order::kGpipe) {
-      micro_batches = std::min(micro_batches, 2 * ranks_);
+      const bool interleaved = schedule_.order == plan::Order::kInterleaved;
+      micro_batches = std::min(micro_batches, (interleaved ? 3 : 2) * ranks_);
     }
     const auto& turns = turns_.of(schedule_, ranks_, micro_batches);
-    // Of ranks between the first and the last, the earliest has most in flight.
-    for (std::int64_t r = 0; r < ranks_; r = r < 1 ? r + 1 : std::max(r + 1, ranks_ - 1)) {
-      const auto memory = sim::with_unused(
-          peak_over(turns[static_cast<std::size_t>(r)], micro_batches, stages), machine_.device);
+    for (std::int64_t r = 0; r < ranks_; ++r) {
+      if (is_like_an_earlier(r, held)) continue;
+      const auto memory = peak_over(turns[static_cast<std::size_t>(r)], micro_batches, held);
       if (memory.peak > out_.memory.peak) out_.memory = memory;
     }
+    out_.memory = sim::with_unused(out_.memory, machine_.device);
+  }
+
+  [[nodiscard]] HeldByStage held_by_stage() const {
+    HeldByStage out;
+    out.class_of_stage.reserve(stages());
+    const std::size_t tied = stages() > 1 ? division_.stages_after[stage_.tied.piece] : 0;
+    std::vector<std::size_t> known;  // by class, its first stage
+    for (std::size_t s = 0; s < stages(); ++s) {
+      const bool is_own = s == 0 || s + 1 == stages() || s == tied;
+      const auto same = std::ranges::find_if(known, [&](std::size_t other) {
+        return !is_own && other != 0 && other != tied && is_like(s, other);
+      });
+      out.class_of_stage.push_back(static_cast<std::uint16_t>(same - known.begin()));
+      if (same != known.end()) continue;
+      const auto* before = s > 0 ? &boundary(s - 1) : nullptr;
+      const auto* behind = s + 1 < stages() ? &boundary(s) : nullptr;
+      known.push_back(s);
+      out.classes.push_back(stage_.footprint.of_stage(counts_of(s), before, behind));
+    }
+    if (tied > 0) hold_tied(out.classes.front(), out.classes[out.class_of_stage[tied]]);
+    return out;
+  }
+
+  // Of a weight of the first stage that another uses, that one has a copy; its gradient comes back
+  // with the last micro-batch.
+  void hold_tied(Held& first, Held& other) const {
+    constexpr auto kActivation = static_cast<std::size_t>(lower::BufferKind::kActivation);
+    constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
+    const auto bytes = stage_.tied.bytes.value;
+    const auto gradient =
+        bytes * (size_of(schedule_.precision.gradient(stage_.dtype)) / size_of(stage_.dtype));
+    if (!stage_.tied.moved || stage_.tied.inside) other.step[kActivation] += bytes;
+    first.last.most[kGradient] += gradient;
+    // Where there are several, what the other makes of it is counted.
+    if (!stage_.footprint.several) other.step[kGradient] += gradient;
+  }
+
+  // Have both stages the same, and receive and send the same? Of stages but the first and the last.
+  [[nodiscard]] bool is_like(std::size_t stage, std::size_t other) const {
+    return division_.class_of_stage[stage] == division_.class_of_stage[other] &&
+           &boundary(stage) == &boundary(other) && &boundary(stage - 1) == &boundary(other - 1);
+  }
+
+  // Of ranks that hold the same the earliest has most in flight.
+  [[nodiscard]] bool is_like_an_earlier(std::int64_t rank, const HeldByStage& held) const {
+    const auto every = static_cast<std::size_t>(ranks_);
+    const auto are_like = [&](std::size_t a, std::size_t b) {
+      for (; b < stages(); a += every, b += every) {
+        if (held.class_of_stage[a] != held.class_of_stage[b]) return false;
+      }
+      return true;
+    };
+    const auto r = static_cast<std::size_t>(rank);
+    for (std::size_t earlier = 0; earlier < r; ++earlier) {
+      if (are_like(earlier, r)) return true;
+    }
+    return false;
   }
 
   void fill_in_flops() {
-    for (const auto& counts : counts_) {
-      for (std::size_t s = 0; s < kSections; ++s) {
-        out_.model_flops += static_cast<double>(counts[s]) * sections_.model_flops[s];
-      }
+    for (std::size_t r = 0; r < sections_.runs(); ++r) {
+      std::int64_t times = 0;
+      for (const auto c : division_.class_of_stage) times += division_.classes[c][r];
+      out_.model_flops += static_cast<double>(times) * sections_.model_flops[r];
     }
     out_.model_flops *= static_cast<double>(batch_) / static_cast<double>(stage_.batch);
     const auto peak = cost::peak_of(machine_.device, stage_.dtype).value *
@@ -283,12 +279,12 @@ class Step {
   const StageModel& stage_;
   const Sections& sections_;
   Passages& passages_;
+  const Division& division_;
   TurnTables& turns_;
   plan::Schedule schedule_;
   std::int64_t batch_;
   std::int64_t ranks_;
-  std::vector<SectionCounts> counts_;
-  std::vector<Transfer> transfers_;  // by rank
+  std::vector<Transfer> transfers_;  // by stage
   TiedCosts tied_;
   Estimate out_;
 };
@@ -335,7 +331,7 @@ std::size_t Estimator::StageHash::operator()(const Stage& stage) const {
   const auto& s = stage.setting;
   Hash h = static_cast<Hash>(s.family);
   for (auto n : {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
-                 s.micro.value_or(-1), s.cp, std::int64_t{s.sp}}) {
+                 s.micro.value_or(-1), s.cp, std::int64_t{s.sp}, std::int64_t{stage.in_pieces}}) {
     h = hash_combine(h, static_cast<Hash>(n));
   }
   for (auto n : s.tp) h = hash_combine(h, static_cast<Hash>(n));
@@ -354,7 +350,10 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
 
   const auto inner = of_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
-  const Stage on_part{inner, inner_batch, setting.pp};
+  const auto* division = division_into(setting.pp * setting.interleave, *part, batch);
+  if (division == nullptr) return std::nullopt;
+  const bool in_pieces = division->classes[0].size() > kSections;
+  const Stage on_part{inner, inner_batch, setting.pp, in_pieces};
   auto on_any = on_part;
   if (is_data_parallel(inner)) {
     if (inner_batch % *inner.dp != 0) return std::nullopt;
@@ -364,11 +363,14 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   }
   auto* stage = lowered(on_any, inner, *part, inner_batch);
   if (stage == nullptr) return std::nullopt;
-  if (stage->stage.layers % (setting.pp * setting.interleave) != 0) return std::nullopt;
+  // Of a weight that two stages of the first rank use the gradient is summed up elsewhere.
+  const auto& tied = stage->stage.tied;
+  const auto tied_to = division->stages_after[tied.piece];
+  if (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0) return std::nullopt;
   auto* timed = timed_on(on_part, *stage, inner, *part);
   if (timed == nullptr) return std::nullopt;
-  return Step(machine_, digits_, stage->stage, timed->sections, timed->passages, setting, batch,
-              training_, turns_)
+  return Step(machine_, digits_, stage->stage, timed->sections, timed->passages, setting, *division,
+              batch, training_, turns_)
       .run();
 }
 
@@ -377,6 +379,20 @@ const machine::Machine* Estimator::part_for(std::int64_t stages) {
   if (is_new) {
     const auto ranks = strategies::rank_digits(digits_, stages);
     if (ranks) at->second = part_without(machine_, digits_, *ranks);
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+const Division* Estimator::division_into(std::int64_t stages, const machine::Machine& part,
+                                         std::int64_t batch) {
+  const auto [at, is_new] = divisions_.try_emplace({batch, stages});
+  if (is_new && model_.settings.has("layers")) {
+    const auto layers = model_.settings.size("layers");
+    if (layers % stages == 0) {
+      at->second = even_division(layers, stages);
+    } else if (auto* whole = network(part, batch); whole != nullptr && whole->pieces()) {
+      at->second = uneven_division(*whole->pieces(), layers, stages);
+    }
   }
   return at->second ? &*at->second : nullptr;
 }
@@ -398,7 +414,8 @@ Estimator::Lowered* Estimator::lowered(const Stage& key, const Setting& inner,
     auto* folded = network(smaller.part, smaller.batch);
     std::optional<StageModel> stage;
     if (folded != nullptr) {
-      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_);
+      stage =
+          stage_model(*folded, smaller.part, smaller.setting, training_, programs_, key.in_pieces);
     }
     if (stage) {
       const auto time = stage->schedule.micro_batches;

@@ -39,8 +39,8 @@ class Estimator {
  public:
   Estimator(const models::Model& model, const machine::Machine& machine, const Training& training);
 
-  // Nothing where the network cannot be folded, the stages are not alike, or the strategy does not
-  // fit: then lowering all of it tells. The setting is complete (strategies::complete).
+  // Nothing where the network cannot be folded or the strategy does not fit: then lowering all of
+  // it tells. The setting is complete (strategies::complete).
   std::optional<Estimate> estimate(const strategies::Setting& setting, std::int64_t batch);
 
  private:
@@ -50,6 +50,7 @@ class Estimator {
     strategies::Setting setting;
     std::int64_t batch = 0;
     std::int64_t part = 0;
+    bool in_pieces = false;  // for stages that end inside layers
     bool operator==(const Stage&) const = default;
   };
   struct StageHash {
@@ -73,6 +74,9 @@ class Estimator {
   };
 
   const machine::Machine* part_for(std::int64_t stages);
+  // Of the whole network; of a folded one on `part` where stages end inside layers.
+  const Division* division_into(std::int64_t stages, const machine::Machine& part,
+                                std::int64_t batch);
   Network* network(const machine::Machine& part, std::int64_t batch);
   Lowered* lowered(const Stage& key, const strategies::Setting& inner, const machine::Machine& part,
                    std::int64_t batch);
@@ -85,6 +89,8 @@ class Estimator {
   Training training_;
   std::map<std::int64_t, std::optional<machine::Machine>> parts_;  // by number of stages
   std::map<std::int64_t, std::optional<Folded>> folded_;           // by batch
+  std::map<std::pair<std::int64_t, std::int64_t>, std::optional<Division>>
+      divisions_;                                                                   // and stages
   std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network> networks_;  // and levels
   std::unordered_map<Stage, std::optional<Lowered>, StageHash> lowered_;
   std::unordered_map<Stage, std::optional<Timed>, StageHash> timed_;

@@ -16,10 +16,13 @@ struct Case {
   std::int64_t batch;
   std::string strategy;
   plan::Precision precision = {};
-  double part = 0.01;  // that times may differ by
 };
 
-void compare(const Case& c) {
+// How time divides is that of the busiest rank, which of several that are nearly as busy may be
+// another one.
+enum class Compared : std::uint8_t { kAll, kTimeAndMemory };
+
+void compare(const Case& c, Compared compared = Compared::kAll) {
   SCOPED_TRACE(c.model + " " + c.machine + " " + c.strategy);
   const auto model = models::parse_model(c.model);
   const auto machine = machine::load_machine(c.machine);
@@ -43,15 +46,15 @@ void compare(const Case& c) {
   const auto near = [](double expected, double actual, double part) {
     EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
   };
-  near(whole.iteration.value, fast.iteration.value, c.part);
-  near(whole.memory.value, fast.memory.value, 0.02);
+  near(whole.iteration.value, fast.iteration.value, 0.01);
+  near(whole.memory.value, fast.memory.value, 0.01);
   const auto unused = whole.group_memory[0].unused;
   near(unused.value, fast.group_memory[0].unused.value, 0.02);
-  if (c.part > 0.01) return;  // how the rest is told apart differs as well
-  near(whole.persistent.value, fast.persistent.value, 1e-9);
-  near(whole.compute.value, fast.compute.value, 0.01);
   // A loss adds a division for each micro-batch.
   near(whole.model_flops.value, fast.model_flops.value, 1e-5);
+  if (compared == Compared::kTimeAndMemory) return;
+  near(whole.persistent.value, fast.persistent.value, 1e-9);
+  near(whole.compute.value, fast.compute.value, 0.01);
   EXPECT_NEAR(whole.exposed_comm / whole.iteration, fast.exposed_comm / fast.iteration, 0.02);
   for (const auto& [kind, time] : whole.serialized) {
     SCOPED_TRACE(kind);
@@ -95,9 +98,90 @@ TEST(Estimate, HasWhatSoftwareDoes) {
   for (const char* software : {"megatron", "megatron-deepspeed", "torchtitan"}) {
     for (const char* strategy : {"dp", "dp:micro=4", "megatron:tp=2,dp=8,micro=4", "fsdp:micro=2",
                                  "megatron:tp=2,pp=4,dp=2,micro=8"}) {
-      // Hosts of a pipeline are ahead by a turn, not by a task.
-      compare({gpt, std::string("dgx_a100:2,software=") + software, 128, strategy, {}, 0.04});
+      compare({gpt, std::string("dgx_a100:2,software=") + software, 128, strategy},
+              Compared::kTimeAndMemory);
     }
+  }
+}
+
+// Hosts that devices wait for, in the middle of a turn or all along.
+TEST(Estimate, HasHostsOfPipelines) {
+  const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const std::string llama = "llama3_8b:hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
+  for (const auto& model : {gpt, llama}) {
+    for (const char* layers : {",layers=8", ",layers=11"}) {
+      for (const char* software : {"megatron-deepspeed", "aleph-alpha"}) {
+        for (const char* strategy :
+             {"megatron:tp=2,pp=4,dp=2,micro=8", "megatron:tp=2,pp=4,dp=2,micro=32",
+              "megatron:tp=1,pp=4,dp=4,micro=16", "megatron:tp=1,pp=4,interleave=2,dp=4,micro=8",
+              "megatron:tp=2,pp=8,dp=1,micro=32,recompute=full",
+              "megatron:tp=1,pp=16,dp=1,micro=32"}) {
+          compare({model + layers, std::string("dgx_a100:2,software=") + software, 128, strategy},
+                  Compared::kTimeAndMemory);
+        }
+      }
+    }
+  }
+}
+
+// Layers that stages do not divide: stages end inside of some, and the loss may be by itself.
+TEST(Estimate, HasStagesThatEndInsideLayers) {
+  const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const std::string llama = "llama3_8b:hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
+  for (const auto& model : {gpt, llama}) {
+    for (const char* layers : {",layers=9", ",layers=11", ",layers=14"}) {
+      for (const char* strategy :
+           {"megatron:tp=2,pp=2,dp=4,micro=8", "megatron:tp=1,pp=4,dp=4,micro=16",
+            "megatron:tp=2,pp=8,dp=1,micro=32", "megatron:tp=1,pp=8,dp=2,micro=2",
+            "megatron:tp=2,sp,pp=4,dp=2,micro=16", "megatron:tp=1,pp=4,interleave=2,dp=4,micro=8",
+            "megatron:tp=2,sp,pp=4,interleave=2,dp=2,micro=8,recompute=full",
+            "megatron:tp=2,pp=4,dp=2,micro=16,recompute=full",
+            "megatron:tp=1,pp=8,dp=2,micro=16,recompute=selective",
+            "megatron:tp=2,sp,pp=8,dp=1,micro=32,recompute=full",
+            "megatron:tp=2,pp=4,dp=2,zero=1,micro=16"}) {
+        compare({model + layers, "dgx_a100:2", 128, strategy}, Compared::kTimeAndMemory);
+      }
+    }
+    for (const char* strategy : {"megatron:tp=1,pp=16,dp=1,micro=32",
+                                 "megatron:tp=1,pp=16,dp=1,micro=32,recompute=full"}) {
+      for (const char* layers : {",layers=9", ",layers=14"}) {
+        compare({model + layers, "dgx_a100:2", 128, strategy}, Compared::kTimeAndMemory);
+      }
+    }
+  }
+}
+
+// Where the weight that the first stage shares is used by another of the same rank.
+TEST(Estimate, LeavesWeightsThatOneRankUsesTwice) {
+  const auto model =
+      models::parse_model("gpt2:layers=9,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
+  const auto machine = machine::load_machine("dgx_a100:2");
+  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam});
+  const auto setting = strategies::parse_setting("megatron:tp=2,sp,pp=2,interleave=4,dp=4,micro=8");
+  EXPECT_FALSE(estimator.estimate(setting, 128).has_value());
+}
+
+// Where little of a stage's memory is its layers', what the ends of the network hold decides: here
+// a weight that both use, and of which the last stage gathers the parts.
+TEST(Estimate, HasMemoryOfRecomputedPipelines) {
+  const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=50257";
+  for (const char* layers : {",layers=16", ",layers=18"}) {
+    for (const char* strategy :
+         {"megatron:tp=4,pp=4,dp=1,micro=32,recompute=full",
+          "megatron:tp=4,sp,pp=4,dp=1,micro=32,recompute=full",
+          "megatron:tp=2,sp,pp=8,dp=1,micro=64,recompute=full",
+          "megatron:tp=1,pp=16,dp=1,micro=64,recompute=full",
+          "megatron:tp=2,sp,pp=4,interleave=2,dp=2,micro=4,recompute=full"}) {
+      compare({gpt + layers, "dgx_a100:2", 128, strategy}, Compared::kTimeAndMemory);
+    }
+  }
+}
+
+// Of GPT-3 on 1,024 devices, in 64 stages and in 128.
+TEST(Estimate, HasPipelinesLongerThanANetworkHasLayers) {
+  for (const char* strategy : {"megatron:tp=8,pp=64,dp=2,micro=128,sp,recompute=full",
+                               "megatron:tp=2,pp=128,dp=4,micro=128"}) {
+    compare({"gpt3_175b", "dgx_a100:128", 2048, strategy});
   }
 }
 
@@ -108,7 +192,7 @@ TEST(Estimate, HasWhatPlainSoftwareDoes) {
       "attention=wide";
   for (const char* strategy :
        {"megatron:tp=2,whole_loss,dp=8,zero=1,micro=4", "megatron:tp=2,whole_loss,pp=2,dp=4"}) {
-    compare({llama, "dgx_a100:2,software=aleph-alpha", 128, strategy, {}, 0.04});
+    compare({llama, "dgx_a100:2,software=aleph-alpha", 128, strategy}, Compared::kTimeAndMemory);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace tandem::estimate {
 
@@ -27,67 +28,112 @@ void keep_most(Parts& most, const Parts& now) {
 // A task, by its place in a part of a section.
 struct Moment {
   std::size_t part = 0;  // 0 forward, 1 backward, 2 what comes later
-  std::size_t section = 0;
+  Place place;
   std::size_t task = 0;
-  bool last = false;  // in the last micro-batch only
+  bool last = false;      // in the last micro-batch only
+  bool left_out = false;  // of other pieces of a section of which a run is looked at
+  [[nodiscard]] std::size_t section() const { return static_cast<std::size_t>(place.section); }
 };
+
+int number(const Place& place) {
+  constexpr int kMostPieces = 256;
+  return static_cast<int>(place.section) * kMostPieces + place.piece;
+}
+
+enum class Which : std::uint8_t { kFirst, kAny, kLast };  // micro-batch
 
 // By task of a part of a section: what begins with it, and what ends after it.
 struct Changes {
   struct Task {
     Parts begins{}, ends{};
-    Parts last_begins{}, last_ends{};  // in the last micro-batch beside
+    Parts first_begins{};              // in the first micro-batch beside
+    Parts last_begins{}, last_ends{};  // and in the last one
   };
   std::vector<Task> tasks;
 
-  [[nodiscard]] Change sum(bool last) const {
+  [[nodiscard]] Change sum(Which which) const {
     Change out;
     for (const auto& task : tasks) {
       add(out.net, task.begins);
-      if (last) add(out.net, task.last_begins);
+      if (which == Which::kFirst) add(out.net, task.first_begins);
+      if (which == Which::kLast) add(out.net, task.last_begins);
       keep_most(out.most, out.net);
       add(out.net, task.ends, -1);
-      if (last) add(out.net, task.last_ends, -1);
+      if (which == Which::kLast) add(out.net, task.last_ends, -1);
     }
     return out;
   }
 };
 
+// Through all tasks; or, where only a run of pieces is looked at, without the rest of its section.
 class Walk {
  public:
-  Walk(const Program& program, const std::vector<Section>& section_of_node,
-       const std::vector<Section>& section_of_task)
+  Walk(const Program& program, const std::vector<Place>& place_of_node,
+       const std::vector<Place>& place_of_task, const Run* run)
       : program_(program),
-        section_of_node_(section_of_node),
+        place_of_node_(place_of_node),
+        run_(run),
         first_(program.buffers.size()),
-        last_(program.buffers.size()) {
-    out_.several = program.digits.time() != 0;
+        last_(program.buffers.size()),
+        several_(program.digits.time() != 0) {
+    std::vector<bool> of_run;
+    if (run != nullptr) of_run = tasks_of(*run, program, place_of_task);
+    made_elsewhere_.resize(program.buffers.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-      note(program.tasks[t], static_cast<std::size_t>(section_of_task[t]));
+      const bool left_out =
+          run != nullptr && place_of_task[t].section == run->section && !of_run[t];
+      if (left_out) {
+        pass_over(program.tasks[t], place_of_task[t]);
+      } else {
+        note(program.tasks[t], place_of_task[t]);
+      }
     }
+    if (run != nullptr) keep_what_was_received();
     for (std::size_t b = 0; b < program.buffers.size(); ++b) count(BufferId(b));
   }
 
-  Footprint run() {
-    for (std::size_t s = 0; s < kSections; ++s) {
-      out_.sections[s].forward = changes_[0][s].sum(false);
-      out_.sections[s].backward = changes_[1][s].sum(false);
-      out_.sections[s].last = changes_[1][s].sum(true);
+  [[nodiscard]] Held held(Section section) const {
+    const auto s = static_cast<std::size_t>(section);
+    auto out = held_[s];
+    out.forward = changes_[0][s].sum(Which::kAny);
+    out.first = changes_[1][s].sum(Which::kFirst);
+    out.backward = changes_[1][s].sum(Which::kAny);
+    out.last = changes_[1][s].sum(Which::kLast);
+    return out;
+  }
+
+  // Behind a piece, of all tasks: `next` is the one that follows.
+  [[nodiscard]] Boundary behind(const Place& piece, const Place& next) const {
+    Boundary out;
+    const auto at = number(piece);
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+      if (!first_[b]) continue;
+      const auto& first = *first_[b];
+      const auto& last = *last_[b];
+      const bool goes_on = first.part == 0 && number(first.place) == at && number(last.place) > at;
+      const bool comes_back = first.part == 1 && number(first.place) == number(next) &&
+                              last.part == 1 && number(last.place) == at;
+      if (!goes_on && !comes_back) continue;
+      const auto& buffer = program_.buffers[b];
+      if (buffer.is_persistent() || buffer.reserved || !is_held(buffer)) continue;
+      (goes_on ? out.activation : out.gradient) += bytes_of(buffer);
+      (goes_on ? out.copied : out.gradient_copied) =
+          (buffer.layout.digits(machine::DigitRole::kReplica) & program_.digits.space()) != 0;
     }
-    return out_;
+    return out;
   }
 
  private:
-  [[nodiscard]] std::size_t section_of(graph::NodeId node) const {
-    return static_cast<std::size_t>(section_of_node_[node.index()]);
+  [[nodiscard]] bool is_held(const lower::Buffer& buffer) const {
+    return holds(buffer.layout, program_.digits, 0);
   }
 
-  void note(const Task& task, std::size_t section) {
-    Moment now{task.backward ? std::size_t{1} : 0, section, 0, task.when == lower::When::kLast};
+  void note(const Task& task, const Place& place) {
+    Moment now{task.backward ? std::size_t{1} : 0, place, 0, task.when == lower::When::kLast};
     if (task.kind == TaskKind::kUpdate) {
       now.part = 2;
     } else {
-      auto& tasks = changes_[now.part][now.section].tasks;
+      auto& tasks = changes_[now.part][now.section()].tasks;
       now.task = tasks.size();
       const auto row = bucket_bytes(program_, task).value;
       tasks.emplace_back();
@@ -100,63 +146,104 @@ class Walk {
       if (!first) first = now;
       last_[b.index()] = now;
     };
+    for_each_use(task, use);
+  }
+
+  // What another stage does.
+  void pass_over(const Task& task, const Place& place) {
+    for (auto b : task.writes) made_elsewhere_[b.index()] = true;
+    if (task.remade) return;
+    const Moment now{task.backward ? std::size_t{1} : 0, place, 0, false, true};
+    for_each_use(task, [&](BufferId b) {
+      if (b != Program::kNone) last_[b.index()] = now;
+    });
+  }
+
+  template <class Use>
+  static void for_each_use(const Task& task, Use&& use) {
     std::ranges::for_each(task.reads, use);
     std::ranges::for_each(task.writes, use);
     use(task.mask);
   }
 
+  // What would be made again by other pieces was received, and is kept.
+  void keep_what_was_received() {
+    for (std::size_t again = 0; again < first_.size(); ++again) {
+      if (!made_elsewhere_[again] || !first_[again] || first_[again]->part != 1) continue;
+      const auto& made_again = program_.buffers[again];
+      if (made_again.kind != BufferKind::kActivation) continue;
+      for (std::size_t b = 0; b < again; ++b) {
+        const bool is_received = made_elsewhere_[b] && first_[b] && first_[b]->part == 0;
+        if (!is_received || program_.buffers[b].node != made_again.node) continue;
+        last_[b] = last_[again];
+        first_[again].reset();
+        break;
+      }
+    }
+  }
+
+  [[nodiscard]] double bytes_of(const lower::Buffer& buffer) const {
+    return (buffer.bytes() - (buffer.is_persistent() ? Bytes{} : buffer.shared)).value;
+  }
+
+  [[nodiscard]] bool is_of_run(const Place& place) const {
+    return run_ == nullptr || place.section != run_->section ||
+           (place.piece >= run_->from && place.piece < run_->to);
+  }
+
   void count(BufferId id) {
     const auto& buffer = program_.buffer(id);
-    if (!first_[id.index()] || !holds(buffer.layout, program_.digits, 0)) return;
+    if (!first_[id.index()] || !is_held(buffer)) return;
     const auto kind = static_cast<std::size_t>(buffer.kind);
-    const auto bytes = (buffer.bytes() - (buffer.is_persistent() ? Bytes{} : buffer.shared)).value;
-    auto& held = out_.sections[section_of(buffer.node)];
-    if (buffer.is_persistent() || buffer.reserved) {
-      (buffer.is_persistent() ? held.persistent : held.step)[kind] += bytes;
+    const auto bytes = bytes_of(buffer);
+    // What is stored or fed is where its node is, the rest where it is made: of a weight that is
+    // used twice each use gathers its own, and makes a gradient.
+    const auto& place = place_of_node_[buffer.node.index()];
+    auto& held = held_[static_cast<std::size_t>(place.section)];
+    if (buffer.is_persistent()) {
+      if (is_of_run(place)) held.persistent[kind] += bytes;
       return;
     }
     const auto& first = *first_[id.index()];
     const auto& last = *last_[id.index()];
-    const bool for_step = !buffer.each && (out_.several || buffer.kind == BufferKind::kInput);
+    if (buffer.reserved) {
+      held_[first.section()].step[kind] += bytes;
+      return;
+    }
+    const bool for_step = !buffer.each && (several_ || buffer.kind == BufferKind::kInput);
     if (for_step && !(first.last && first.part == 1)) {
-      held.step[kind] += bytes;
-    } else if (first.part < 2) {
+      if (buffer.kind == BufferKind::kInput) {  // there from the start
+        if (is_of_run(place)) held.step[kind] += bytes;
+      } else if (first.part == 0) {
+        held_[first.section()].from_then[kind] += bytes;
+      } else if (first.part == 1) {
+        changes_[1][first.section()].tasks[first.task].first_begins[kind] += bytes;
+      }
+    } else if (first.part < 2 && !made_elsewhere_[id.index()]) {
       begin_at(first)[kind] += bytes;
     }
-    if (last.part < 2 && (!for_step || last.last)) end_at(last)[kind] += bytes;
-    note_boundary(first, last, buffer.layout, bytes);
-  }
-
-  // What the middle layer and the last one hand each other.
-  void note_boundary(const Moment& first, const Moment& last, const machine::Layout& layout,
-                     double bytes) {
-    constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
-    if (first.part == 0 && first.section == kMiddle && last.section > kMiddle) {
-      out_.boundary += bytes;
-      out_.boundary_copied =
-          (layout.digits(machine::DigitRole::kReplica) & program_.digits.space()) != 0;
-    }
-    if (first.part == 1 && first.section > kMiddle && last.part == 1 && last.section == kMiddle) {
-      out_.boundary_gradient += bytes;
-    }
+    if (last.part < 2 && !last.left_out && (!for_step || last.last)) end_at(last)[kind] += bytes;
   }
 
   Parts& begin_at(const Moment& m) {
-    auto& task = changes_[m.part][m.section].tasks[m.task];
+    auto& task = changes_[m.part][m.section()].tasks[m.task];
     return m.last ? task.last_begins : task.begins;
   }
   Parts& end_at(const Moment& m) {
-    auto& task = changes_[m.part][m.section].tasks[m.task];
+    auto& task = changes_[m.part][m.section()].tasks[m.task];
     return m.last ? task.last_ends : task.ends;
   }
 
   static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
 
   const Program& program_;
-  const std::vector<Section>& section_of_node_;
+  const std::vector<Place>& place_of_node_;
+  const Run* run_;
   std::vector<std::optional<Moment>> first_, last_;        // by buffer
+  std::vector<bool> made_elsewhere_;                       // by buffer: by what is left out
   std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
-  Footprint out_;
+  std::array<Held, kSections> held_;
+  bool several_;
 };
 
 // `counts` sections alike, one after the other. The fullest is the first or the last.
@@ -173,87 +260,144 @@ void add_alike(Change& to, const Change& one, std::int64_t count) {
 
 }  // namespace
 
-Held Footprint::of_stage(const SectionCounts& counts, bool receives, bool sends) const {
+Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
+                         const Boundary* behind) const {
   constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
   constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
   Held out;
-  if (receives) out.forward.net[kActivation] = boundary;
-  if (sends) out.backward.net[kGradient] = out.last.net[kGradient] = boundary_gradient;
-  out.forward.most = out.forward.net;
-  out.backward.most = out.backward.net;
-  out.last.most = out.last.net;
-  for (std::size_t s = 0; s < kSections; ++s) {
-    add(out.persistent, sections[s].persistent, static_cast<double>(counts[s]));
-    add(out.step, sections[s].step, static_cast<double>(counts[s]));
-    add_alike(out.forward, sections[s].forward, counts[s]);
-    const auto back = kSections - 1 - s;
-    add_alike(out.backward, sections[back].backward, counts[back]);
-    add_alike(out.last, sections[back].last, counts[back]);
+  if (before != nullptr) out.forward.net[kActivation] = before->activation;
+  if (behind != nullptr) {
+    for (auto* change : {&out.first, &out.backward, &out.last}) {
+      change->net[kGradient] = behind->gradient;
+    }
   }
-  if (sends) out.forward.net[kActivation] -= boundary;
-  if (receives) out.last.net[kGradient] -= boundary_gradient;
-  // What a micro-batch leaves is used up or sent.
-  out.backward.net[kGradient] = several ? 0 : out.last.net[kGradient];
+  for (auto* change : {&out.forward, &out.first, &out.backward, &out.last}) {
+    change->most = change->net;
+  }
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    add(out.persistent, runs[r].persistent, static_cast<double>(counts[r]));
+    add(out.step, runs[r].step, static_cast<double>(counts[r]));
+    add(out.from_then, runs[r].from_then, static_cast<double>(counts[r]));
+    add_alike(out.forward, runs[r].forward, counts[r]);
+    const auto back = runs.size() - 1 - r;
+    add_alike(out.first, runs[back].first, counts[back]);
+    add_alike(out.backward, runs[back].backward, counts[back]);
+    add_alike(out.last, runs[back].last, counts[back]);
+  }
+  if (behind != nullptr) out.forward.net[kActivation] -= behind->activation;
+  if (before != nullptr) out.last.net[kGradient] -= before->gradient;
+  // What a micro-batch leaves is used up or sent; the sums over all of them stay.
+  if (!several) {
+    out.backward.net[kGradient] = out.last.net[kGradient];
+    return out;
+  }
+  out.first.net[kGradient] -= out.backward.net[kGradient];
+  out.backward.net[kGradient] = 0;
   return out;
 }
 
-Footprint footprint_of(const Program& program, const std::vector<Section>& section_of_node,
-                       const std::vector<Section>& section_of_task) {
-  return Walk(program, section_of_node, section_of_task).run();
+Footprint footprint_of(const Program& program, const std::vector<Place>& place_of_node,
+                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs) {
+  Footprint out;
+  out.several = program.digits.time() != 0;
+  out.runs.resize(runs.size());
+  const Walk all(program, place_of_node, place_of_task, nullptr);
+  for (const auto& run : runs) {
+    auto& boundaries = out.boundaries[static_cast<std::size_t>(run.section)];
+    boundaries.resize(std::max<std::size_t>(boundaries.size(), run.to));
+  }
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto section = runs[r].section;
+    const bool is_whole =
+        runs[r].from == 0 && runs[r].to == out.boundaries[static_cast<std::size_t>(section)].size();
+    out.runs[r] = is_whole ? all.held(section)
+                           : Walk(program, place_of_node, place_of_task, &runs[r]).held(section);
+  }
+  // Nothing is behind the last one.
+  for (std::size_t s = 0; s < kSections; ++s) {
+    for (std::uint8_t p = 0; p < out.boundaries[s].size(); ++p) {
+      const bool is_last = p + 1U == out.boundaries[s].size();
+      if (is_last && s + 1 == kSections) break;
+      const Place here{static_cast<Section>(s), p};
+      const Place next = is_last ? Place{static_cast<Section>(s + 1), 0}
+                                 : Place{here.section, static_cast<std::uint8_t>(p + 1)};
+      out.boundaries[s][p] = all.behind(here, next);
+    }
+  }
+  return out;
 }
 
 sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,
-                      std::span<const Held> stages) {
+                      const HeldByStage& stages) {
   sim::Memory out;
   Parts live{};
-  // By stage: forward, backward, and the last micro-batch's.
+  // By class of stages and kind of turn: forward and backward, of any micro-batch, the first, the
+  // last.
+  constexpr std::size_t kFirstForward = 1;
+  constexpr std::size_t kFirstBackward = 4;
   struct Size {
     double net = 0, most = 0, kept = 0;
-    Size() = default;
-    explicit Size(const Change& c)
-        : net(total(c.net)),
-          most(total(c.most)),
+    explicit Size(const Change& c, double before = 0)
+        : net(total(c.net) + before),
+          most(total(c.most) + before),
           kept(c.net[static_cast<std::size_t>(BufferKind::kActivation)]) {}
   };
-  std::vector<std::array<Size, 3>> sizes(stages.size());
+  std::vector<std::array<Size, 6>> sizes;
+  sizes.reserve(stages.classes.size());
+  for (const auto& held : stages.classes) {
+    const Size any(held.forward);
+    const Size first(held.forward, total(held.from_then));
+    const Size last(held.last);
+    sizes.push_back(
+        {any, first, any, Size(held.backward), micro_batches == 1 ? last : Size(held.first), last});
+  }
   for (const auto& turn : turns) {  // every stage is updated once
     if (turn.part != lower::Part::kUpdate) continue;
-    const auto& held = stages[turn.stage];
-    sizes[turn.stage] = {Size(held.forward), Size(held.backward), Size(held.last)};
+    const auto& held = stages.of(turn.stage);
     add(live, held.persistent);
     add(live, held.step);
     out.persistent += Bytes{total(held.persistent)};
   }
-  const auto stays = total(live);
-  const auto which = [&](const lower::Turn& turn) -> std::size_t {
-    if (turn.part == lower::Part::kForward) return 0;
-    return turn.micro_batch + 1 == micro_batches ? 2 : 1;
+  auto stays = total(live);
+  const auto kind_of = [last = micro_batches - 1](const lower::Turn& turn) -> std::size_t {
+    const std::size_t of_part = turn.part == lower::Part::kForward ? 0 : 3;
+    const bool is_first = turn.micro_batch == 0;
+    return of_part + (is_first ? 1U : 0U) + (turn.micro_batch == last && !is_first ? 2U : 0U);
   };
   // The fullest turn, then what there is in it.
   double now = 0;
   double kept = 0;
   double fullest = 0;
+  double most_kept = 0;
   auto when = turns.size();
   for (std::size_t t = 0; t < turns.size(); ++t) {
-    if (turns[t].part == lower::Part::kUpdate) continue;
-    const auto& size = sizes[turns[t].stage][which(turns[t])];
+    const auto& turn = turns[t];
+    if (turn.part == lower::Part::kUpdate) continue;
+    const auto& size = sizes[stages.class_of_stage[turn.stage]][kind_of(turn)];
     if (now + size.most > fullest) {
       fullest = now + size.most;
       when = t;
     }
     now += size.net;
     kept += size.kept;
-    out.kept = std::max(out.kept, Bytes{kept});
+    most_kept = std::max(most_kept, kept);
   }
-  if (when < turns.size()) {
-    const auto change = [&](const lower::Turn& turn) -> const Change& {
-      const auto& held = stages[turn.stage];
-      return which(turn) == 0 ? held.forward : which(turn) == 1 ? held.backward : held.last;
-    };
-    for (std::size_t t = 0; t < when; ++t) {
-      if (turns[t].part != lower::Part::kUpdate) add(live, change(turns[t]).net);
+  out.kept = Bytes{most_kept};
+  for (std::size_t t = 0; t <= when && t < turns.size(); ++t) {
+    const auto& turn = turns[t];
+    if (turn.part == lower::Part::kUpdate) continue;
+    const auto& held = stages.of(turn.stage);
+    const auto kind = kind_of(turn);
+    if (kind == kFirstForward) {
+      add(live, held.from_then);
+      stays += total(held.from_then);
     }
-    add(live, change(turns[when]).most);
+    const auto& first = micro_batches == 1 ? held.last : held.first;
+    const auto& change = *std::array{&held.forward,  &held.forward, &held.forward,
+                                     &held.backward, &first,        &held.last}[kind];
+    // The sums over micro-batches have begun.
+    if (kind == kFirstBackward && t < when) stays += total(change.net) - total(held.backward.net);
+    add(live, t < when ? change.net : change.most);
   }
   for (std::size_t k = 0; k < live.size(); ++k) out.parts[k] = Bytes{live[k]};
   out.peak = Bytes{total(live)};

@@ -18,30 +18,49 @@ struct Change {
   Parts most{};
 };
 
-// Of a section, or of all sections of a stage.
+// Of a run of pieces, or of all of a stage.
 struct Held {
   Parts persistent{};
-  Parts step{};  // in all micro-batches, where there are several
+  Parts step{};       // in all micro-batches, where there are several
+  Parts from_then{};  // likewise, since the first of them comes in
   Change forward, backward;
-  Change last;  // the last micro-batch's backward pass
+  Change first, last;  // the first and the last micro-batch's backward pass
+};
+
+// What goes from one piece to the next, in bytes.
+struct Boundary {
+  double activation = 0;
+  double gradient = 0;           // what comes back
+  bool copied = false;           // do several devices hold the same of the activation,
+  bool gradient_copied = false;  // of the gradient?
 };
 
 struct Footprint {
-  std::array<Held, kSections> sections;
-  bool several = false;          // micro-batches
-  double boundary = 0;           // the activation that goes from layer to layer, in bytes
-  double boundary_gradient = 0;  // what comes back
-  bool boundary_copied = false;  // do several devices hold the same of it?
+  std::vector<Held> runs;
+  bool several = false;                                     // micro-batches
+  std::array<std::vector<Boundary>, kSections> boundaries;  // by section, behind each piece
 
-  // `receives`, `sends`: there is a stage before, or after.
-  [[nodiscard]] Held of_stage(const SectionCounts& counts, bool receives, bool sends) const;
+  [[nodiscard]] const Boundary& behind(const Place& piece) const {
+    return boundaries[static_cast<std::size_t>(piece.section)][piece.piece];
+  }
+  // `before`: what it receives, where there is a stage before; `behind`: what it sends.
+  [[nodiscard]] Held of_stage(const RunCounts& counts, const Boundary* before,
+                              const Boundary* behind) const;
 };
 
-Footprint footprint_of(const lower::Program& program, const std::vector<Section>& section_of_node,
-                       const std::vector<Section>& section_of_task);
+Footprint footprint_of(const lower::Program& program, const std::vector<Place>& place_of_node,
+                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs);
 
-// The peak on a rank of a pipeline that takes these turns. `stages`: by stage.
+// Of the stages of a pipeline, of which many hold the same.
+struct HeldByStage {
+  std::vector<Held> classes;
+  std::vector<std::uint16_t> class_of_stage;
+
+  [[nodiscard]] const Held& of(std::size_t stage) const { return classes[class_of_stage[stage]]; }
+};
+
+// The peak on a rank of a pipeline that takes these turns.
 sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,
-                      std::span<const Held> stages);
+                      const HeldByStage& stages);
 
 }  // namespace tandem::estimate

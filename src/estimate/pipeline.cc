@@ -10,16 +10,20 @@ namespace {
 
 using lower::Part;
 
-// A stage's forward or backward pass, and the transfers by which it receives and sends, if it does.
+// A stage's forward or backward pass, and what it receives and sends, if it does.
 struct Pass {
   double time = 0;
+  double more = 0;
   const Transfer* from = nullptr;
   const Transfer* to = nullptr;
+  double receive = 0;
+  double send = 0;
 };
 
 // The times alone: 0 where it does not receive.
 struct PassTimes {
   double time = 0;
+  double more = 0;
   double receive = 0;
   double send = 0;
   bool sends = false;
@@ -33,6 +37,7 @@ struct Rank {
   double reductions = 0;  // and of gradients' reductions
   double host = 0;        // when its host has dispatched all so far
   double exposed = 0;
+  bool updates = false;  // has it begun to?
 
   // It has nothing to compute until then, no earlier than it is free, and receives since.
   void wait_until(double then, double received_from) {
@@ -56,16 +61,17 @@ class Pipeline {
     passes_.reserve(2 * stages.size());
     times_.reserve(2 * stages.size());
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      const auto* before = s > 0 ? &transfers[(s - 1) % ranks_.size()] : nullptr;
-      const auto* after = s + 1 < stages.size() ? &transfers[s % ranks_.size()] : nullptr;
-      passes_.push_back({stages[s].forward, before, after});
-      passes_.push_back({stages[s].backward, after, before});
-      has_host_ =
-          has_host_ || stages[s].dispatch + stages[s].dispatch_backward + stages[s].wait > 0;
+      const auto* before = s > 0 ? &transfers[s - 1] : nullptr;
+      const auto* after = s + 1 < stages.size() ? &transfers[s] : nullptr;
+      passes_.push_back({stages[s].forward, stages[s].forward_more, before, after,
+                         before != nullptr ? before->time : 0, after != nullptr ? after->time : 0});
+      passes_.push_back({stages[s].backward, stages[s].backward_more, after, before,
+                         after != nullptr ? after->back : 0, before != nullptr ? before->back : 0});
+      has_host_ = has_host_ || takes_host(stages[s]);
     }
-    for (const auto& [time, from, to] : passes_) {
-      times_.push_back(
-          {time, from != nullptr ? from->time : 0, to != nullptr ? to->time : 0, to != nullptr});
+    for (const auto& pass : passes_) {
+      const auto* to = pass.to;
+      times_.push_back({pass.time, pass.more, pass.receive, pass.send, to != nullptr});
       any_by_device_ = any_by_device_ || (to != nullptr && to->by_device);
     }
   }
@@ -131,7 +137,11 @@ class Pipeline {
   [[nodiscard]] double host_in(std::size_t rank, std::uint32_t turns) const {
     double out = 0;
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
-      out += stages_[s].dispatch + stages_[s].dispatch_backward + stages_[s].wait;
+      out += stages_[s].host_forward.dispatch + stages_[s].host_backward.dispatch + stages_[s].wait;
+      // A transfer each way, at both ends.
+      for (const auto* transfer : {passes_[2 * s].from, passes_[2 * s].to}) {
+        if (transfer != nullptr) out += 2 * transfer->dispatch;
+      }
     }
     return out * turns / static_cast<double>(chunks());
   }
@@ -176,7 +186,7 @@ class Pipeline {
       const auto free = rank.free += pass.time;
       auto began = free;
       if (pass.sends) {
-        began = std::max(rank.sends, free);
+        began = std::max(rank.sends, free + pass.more);
         rank.sends = began + pass.send;
         rank.sends_from = began;
       }
@@ -186,67 +196,81 @@ class Pipeline {
 
   void take(Rank& rank, const OrderedTurn& turn) {
     const bool forward = turn.part == Part::kForward;
-    const auto before = rank.free;
+    const auto& stage = stages_[turn.stage];
     const auto& pass = passes_[turn.pass];
-    if (pass.from != nullptr) receive(rank, taken_[turn.input].end, *pass.from);
+    // The host is ahead by a turn at the most where it waits for the device.
+    if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
+    if (pass.from != nullptr) receive(rank, taken_[turn.input].end, pass);
     double time = pass.time;
-    if (forward && turn.is_first) time += stages_[turn.stage].first;
-    if (!forward && turn.is_last) time += stages_[turn.stage].last;
-    if (has_host_) dispatch(rank, stages_[turn.stage], forward, before);
-    rank.free = std::max(rank.free + time, rank.host);
-    if (!forward && turn.is_last) finish_gradients(rank, turn.stage);
-    taken_[turn.place] = {pass.to == nullptr ? rank.free : send(rank, *pass.to), rank.exposed};
+    if (forward && turn.is_first) time += stage.first;
+    if (!forward && turn.is_last) time += stage.last;
+    const auto& host = host_of(stage, turn);
+    const auto dispatched_from = rank.host;
+    rank.free = std::max(rank.free + time, dispatched_from + host.end);
+    rank.host += host.dispatch;
+    if (!forward && turn.is_last) finish_gradients(rank, turn.stage, dispatched_from);
+    taken_[turn.place] = {pass.to == nullptr ? rank.free : send(rank, pass), rank.exposed};
     if (forward && turn.is_first) share_tied(rank, turn.stage);
   }
 
-  // The host is ahead by a turn at the most where it waits for the device.
-  static void dispatch(Rank& rank, const StageTimes& stage, bool forward, double before) {
-    if (forward && stage.wait > 0) {
-      rank.host = std::max(rank.host, before) + stage.wait;
-      rank.free = std::max(rank.free, rank.host);
-    }
-    rank.host += forward ? stage.dispatch : stage.dispatch_backward;
+  static bool takes_host(const StageTimes& stage) {
+    return stage.host_forward.end + stage.host_backward.end + stage.host_update.end + stage.wait +
+               stage.wait_update >
+           0;
   }
 
-  void finish_gradients(Rank& rank, std::size_t stage) {
+  static const HostTimes& host_of(const StageTimes& stage, const OrderedTurn& turn) {
+    if (turn.part == Part::kForward) return turn.is_first ? stage.host_first : stage.host_forward;
+    return turn.is_last ? stage.host_last : stage.host_backward;
+  }
+
+  void finish_gradients(Rank& rank, std::size_t stage, double dispatched_from) {
     const auto& times = stages_[stage];
     rank.reductions =
-        std::max(rank.reductions + times.reductions, rank.free + times.after - times.updates);
-    if (stage + 1 == stages_.size()) tied_from_ = rank.free;
+        std::max({rank.reductions + times.reductions, rank.free + times.after - times.updates,
+                  dispatched_from + times.host_reductions});
+    if (stage == tied_.stage) tied_from_ = rank.free;
     if (stage == 0 && tied_.gradient > 0) {
       rank.reductions = std::max(rank.reductions, tied_from_ + tied_.gradient);
     }
   }
 
-  // The first stage sends the weight behind its first activation; the last one needs it.
+  // The first stage sends the weight behind its first activation; the other one needs it.
   void share_tied(Rank& rank, std::size_t stage) {
     if (stage == 0) {
       tied_there_ = rank.sends += tied_.weight;
-    } else if (stage + 1 == stages_.size() && tied_there_ > rank.free) {
+    } else if (stage == tied_.stage && tied_there_ > rank.free) {
       rank.wait_until(tied_there_, tied_there_ - tied_.weight);
     }
   }
 
-  static void receive(Rank& rank, double began, const Transfer& transfer) {
+  static void receive(Rank& rank, double began, const Pass& pass) {
+    const auto& transfer = *pass.from;
     auto& stream = transfer.by_device ? rank.free : rank.receives;
-    const auto start = std::max(stream, began);
-    stream = start + transfer.time;
+    rank.host += transfer.dispatch;
+    const auto start = std::max({stream, began, rank.host});
+    stream = start + pass.receive;
     if (!transfer.by_device) rank.wait_until(std::max(stream, rank.free), start);
   }
 
   // Returns when it began.
-  static double send(Rank& rank, const Transfer& transfer) {
+  static double send(Rank& rank, const Pass& pass) {
+    const auto& transfer = *pass.to;
     auto& stream = transfer.by_device ? rank.free : rank.sends;
-    const auto began = std::max(stream, rank.free);
-    stream = began + transfer.time;
+    rank.host += transfer.dispatch;
+    const auto began = std::max({stream, rank.free + pass.more, pass.more < 0 ? 0 : rank.host});
+    stream = began + pass.send;
     rank.sends_from = began;
     return began;
   }
 
   void update(Rank& rank, const OrderedTurn& turn) const {
-    const auto time = stages_[turn.stage].updates;
+    const auto& stage = stages_[turn.stage];
+    if (!rank.updates) rank.host = std::max(rank.host, rank.free) + stage.wait_update;
+    rank.updates = true;
     if (rank.reductions > rank.free) rank.wait_until(rank.reductions, rank.free);
-    rank.free += time;
+    rank.free = std::max(rank.free + stage.updates, rank.host + stage.host_update.end);
+    rank.host += stage.host_update.dispatch;
   }
 
   const OrderedTurns& turns_;
@@ -256,27 +280,26 @@ class Pipeline {
   std::vector<PassTimes> times_;  // likewise
   bool has_host_ = false;
   bool any_by_device_ = false;
-  double tied_from_ = 0;                   // when the last stage has its gradient
-  double tied_there_ = 0;                  // when the last stage has the weight
+  double tied_from_ = 0;                   // when the other stage has its gradient
+  double tied_there_ = 0;                  // when it has the weight
   std::vector<TurnTables::Taken>& taken_;  // by place
   std::vector<Rank> ranks_;
 };
 
 }  // namespace
 
-PipelineTime time_of_every_turn(const plan::Schedule& schedule,
+PipelineTime time_of_every_turn(const plan::Schedule& schedule, std::int64_t ranks,
                                 const std::vector<StageTimes>& stages,
                                 const std::vector<Transfer>& transfers, const Tied& tied,
                                 TurnTables& turns) {
-  const auto ranks = static_cast<std::int64_t>(transfers.size());
   return Pipeline(turns.ordered(schedule, ranks, schedule.micro_batches), stages, transfers, tied,
                   turns.taken())
       .run();
 }
 
-PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTimes>& stages,
-                     const std::vector<Transfer>& transfers, const Tied& tied, TurnTables& turns) {
-  const auto ranks = static_cast<std::int64_t>(transfers.size());
+PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
+                     const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
+                     const Tied& tied, TurnTables& turns) {
   const auto chunks = schedule.stages / ranks;
   const auto all = schedule.micro_batches;
   const bool one_each = schedule.order == plan::Order::k1F1B && chunks == 1;
@@ -299,7 +322,7 @@ PipelineTime time_of(const plan::Schedule& schedule, const std::vector<StageTime
     }
     return out;
   }
-  return time_of_every_turn(schedule, stages, transfers, tied, turns);
+  return time_of_every_turn(schedule, ranks, stages, transfers, tied, turns);
 }
 
 }  // namespace tandem::estimate

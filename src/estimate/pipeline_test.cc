@@ -27,9 +27,9 @@ TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
         const auto order = chunks > 1 ? plan::Order::kInterleaved : plan::Order::k1F1B;
         const std::vector<StageTimes> stages(static_cast<std::size_t>(ranks * chunks),
                                              {.forward = 1, .backward = 2});
-        const std::vector<Transfer> free(static_cast<std::size_t>(ranks));
+        const std::vector<Transfer> free(static_cast<std::size_t>(ranks * chunks) - 1);
         const auto time =
-            time_of(schedule_of(order, ranks * chunks, micro), stages, free, {}, turns);
+            time_of(schedule_of(order, ranks * chunks, micro), ranks, stages, free, {}, turns);
         EXPECT_NEAR(time.end, 3.0 * static_cast<double>(micro * chunks + ranks - 1), 1e-9)
             << ranks << " ranks, " << chunks << " stages each, " << micro << " micro-batches";
         EXPECT_NEAR(time.busy[0], 3.0 * static_cast<double>(micro * chunks), 1e-9);
@@ -62,8 +62,12 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
       StageTimes out{
           .forward = forward, .backward = between(1.8, 3) * forward, .after = 1, .updates = 1};
       if (trial % 2 == 0) {  // a half has hosts, some of them slower than devices
-        out.dispatch = between(0.5, 1.2) * out.forward;
-        out.dispatch_backward = between(0.5, 1.2) * out.backward;
+        const auto host = [&](double time) {
+          const auto dispatch = between(0.5, 1.2) * time;
+          return HostTimes{dispatch, std::max(dispatch, time) + between(0, 0.2)};
+        };
+        out.host_first = out.host_forward = host(out.forward);
+        out.host_last = out.host_backward = host(out.backward);
         out.wait = trial % 4 == 0 ? 0.1 : 0;
       }
       return out;
@@ -73,10 +77,12 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
     stages.back() = stage();
     std::vector<Transfer> transfers;
     const auto longest = trial % 3 == 0 ? 0.5 : 0.05;  // a third sends much
-    for (std::int64_t r = 0; r < ranks; ++r) transfers.push_back({between(0, longest), false});
+    for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
+      transfers.push_back({between(0, longest), between(0, longest)});
+    }
     const auto schedule = schedule_of(order, ranks * chunks, micro);
-    const auto fast = time_of(schedule, stages, transfers, {}, turns);
-    const auto slow = time_of_every_turn(schedule, stages, transfers, {}, turns);
+    const auto fast = time_of(schedule, ranks, stages, transfers, {}, turns);
+    const auto slow = time_of_every_turn(schedule, ranks, stages, transfers, {}, turns);
     SCOPED_TRACE(::testing::Message() << "trial " << trial << ": " << ranks << " ranks, " << chunks
                                       << " stages each, " << micro << " micro-batches");
     constexpr double kRounding = 1e-6;

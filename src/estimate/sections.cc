@@ -28,69 +28,85 @@ std::size_t kind_of(const Program& program, const Task& task) {
   return sim::kind_of(program, task) == "embedding" ? 1 : 0;
 }
 
-// Where a task stands among the others; and a set of such places.
+// Where a task stands among the others: in which part, and in which section. What a run leaves out
+// of its section counts as of its neighbours.
 struct Where {
   std::size_t part = 0;
-  std::size_t section = 0;
-  [[nodiscard]] std::size_t number() const { return part * kSections + section; }
+  std::size_t section = 0;  // from 1; 0 and one behind the last for what is left out there
+  bool runs = true;
+  [[nodiscard]] std::size_t number() const { return part * kPlaces + section; }
+  static constexpr std::size_t kPlaces = kSections + 2;
 };
-class Places {
+class PartSet {
  public:
   void add(const Where& where) { bits_ |= 1U << where.number(); }
   [[nodiscard]] bool has(const Where& where) const { return (bits_ >> where.number() & 1U) != 0; }
   [[nodiscard]] bool has_part(std::size_t part) const {
-    constexpr auto kAll = (1U << kSections) - 1;
-    return (bits_ >> part * kSections & kAll) != 0;
+    constexpr auto kAll = (1U << Where::kPlaces) - 1;
+    return (bits_ >> part * Where::kPlaces & kAll) != 0;
   }
 
  private:
   std::uint32_t bits_ = 0;
-  static_assert(kParts * kSections <= 32);
+  static_assert(kParts * Where::kPlaces <= 32);
 };
 
 constexpr std::uint32_t kNoSlot = 0xffffffff;
 
+graph::NodeId start_of_chain(const graph::Graph& pcg, graph::NodeId id) {
+  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
+  return id;
+}
+
+// Does a device have more after the step (machine/reshard.h)?
+bool grows(machine::Step step) {
+  using machine::Step;
+  constexpr std::array kGrowing = {Step::kGather, Step::kAllGather, Step::kBroadcast, Step::kPad,
+                                   Step::kZero};
+  return std::ranges::find(kGrowing, step) != kGrowing.end();
+}
+
 // Who writes and reads a buffer, and its slots in their parts of sections.
 struct Uses {
   std::optional<Where> first_writer;
-  Places writers, readers;
-  std::array<std::uint32_t, kParts* kSections> slots = {};
+  PartSet writers, readers;
+  std::array<std::uint32_t, kParts* Where::kPlaces> slots = {};
 
   Uses() { slots.fill(kNoSlot); }
 };
 
+// What to compile of a program: by section the run that it becomes, if it does.
+using Wanted = std::array<std::optional<std::size_t>, kSections>;
+
 class Compiler {
  public:
-  Compiler(const Program& program, const machine::Machine& machine,
-           const std::vector<Section>& section_of_task, sim::Operations& known)
+  Compiler(const Program& program, const machine::Machine& machine, const sim::Durations& durations,
+           const std::vector<Where>& where, const Wanted& wanted, Sections& out)
       : program_(program),
         machine_(machine),
-        durations_(program, machine, &known),
-        uses_(program.buffers.size()) {
-    const bool overlap = machine.device.software.overlap;
-    const auto late =
-        overlap ? std::vector<bool>(program_.tasks.size()) : sim::after_backward(program_);
+        durations_(durations),
+        where_(where),
+        wanted_(wanted),
+        uses_(program.buffers.size()),
+        out_(out) {
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
-      const auto& task = program_.tasks[t];
-      where_.push_back(
-          {late[t] ? kSynchronize : part_of(task), static_cast<std::size_t>(section_of_task[t])});
-      note_uses(task, where_.back());
+      if (where[t].runs) note_uses(program_.tasks[t], where[t]);
     }
   }
 
-  Sections run() {
-    const auto& software = machine_.device.software;
-    out_.streams = 1 + machine_.levels.size();
-    out_.micro_batch = software.micro_batch.value;
-    out_.step = software.step.value;
-    out_.interference = software.interference;
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t) add(t);
+  void run() {
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const auto run = run_of(where_[t].section);
+      if (where_[t].runs && run) add(t, *run);
+    }
     for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
-    out_.sum_up();
-    return std::move(out_);
   }
 
  private:
+  [[nodiscard]] std::optional<std::size_t> run_of(std::size_t section) const {
+    return section == 0 || section > kSections ? std::nullopt : wanted_[section - 1];
+  }
+
   void note_uses(const Task& task, const Where& where) {
     for (auto b : task.reads) {
       if (b != Program::kNone) uses_[b.index()].readers.add(where);
@@ -102,32 +118,32 @@ class Compiler {
     }
   }
 
-  void add(std::size_t t) {
+  void add(std::size_t t, std::size_t run) {
     const auto& task = program_.tasks[t];
     const auto& where = where_[t];
-    auto& part = out_.parts[where.part][where.section];
+    auto& part = out_.parts[where.part][run];
     TimedTask timed{.duration = durations_.of(t, 0).value,
                     .dispatch = durations_.dispatch(t, 0).value,
-                    .kind = static_cast<std::uint16_t>(kind_of(program_, task)),
+                    .kind = static_cast<std::uint8_t>(kind_of(program_, task)),
                     .stream = stream_of(task),
                     .when = task.when,
+                    .task = static_cast<std::uint32_t>(t),
                     .first_use = static_cast<std::uint32_t>(part.uses.size())};
     for (auto b : task.reads) {
       if (b == Program::kNone || !is_made_in(b, where.part)) continue;
-      part.uses.push_back(slot(b, where));
+      part.uses.push_back(slot(b, where, part));
       ++timed.reads;
     }
     for (auto b : task.writes) {
-      part.uses.push_back(slot(b, where));
+      part.uses.push_back(slot(b, where, part));
       ++timed.writes;
     }
     part.tasks.push_back(timed);
     if (timed.kind >= 2) {
-      out_.collectives.push_back({where.part, where.section, part.tasks.size() - 1, task.step.kind,
+      out_.collectives.push_back({where.part, run, part.tasks.size() - 1, task.step.kind,
                                   task.step.digits, moved_bytes(program_, task)});
     }
-    out_.of_task.push_back(static_cast<std::uint8_t>(where.number()));
-    out_.model_flops[where.section] += durations_.model_flops(t).value;
+    out_.model_flops[run] += durations_.model_flops(t).value;
   }
 
   // What no task of the part writes is there when it begins. Gradients that updates read come from
@@ -139,10 +155,9 @@ class Compiler {
            (writers.has_part(kBackwardPart) || writers.has_part(kSynchronize));
   }
 
-  std::uint32_t slot(BufferId b, const Where& where) {
+  std::uint32_t slot(BufferId b, const Where& where, SectionPart& part) {
     auto& slot = uses_[b.index()].slots[where.number()];
     if (slot == kNoSlot) {
-      auto& part = out_.parts[where.part][where.section];
       slot = part.slots++;
       if (comes_from_neighbour(b, where)) part.from_neighbour.push_back(slot);
     }
@@ -170,12 +185,12 @@ class Compiler {
     const auto& uses = uses_[b.index()];
     for (std::size_t p = 0; p < kParts; ++p) {
       if (!uses.writers.has_part(p)) continue;
-      for (std::size_t s = 0; s < kSections; ++s) {
+      for (std::size_t s = 1; s <= kSections; ++s) {
         const Where here{p, s};
         const auto slot = uses.slots[here.number()];
         if (slot == kNoSlot || !uses.writers.has(here)) continue;
-        auto& part = out_.parts[p][s];
-        for (std::size_t next = 0; next < kSections; ++next) {
+        auto& part = out_.parts[p][*run_of(s)];
+        for (std::size_t next = 0; next < Where::kPlaces; ++next) {
           if (follows(next, s, p) && uses.readers.has({p, next})) part.to_neighbour.push_back(slot);
         }
         if (p == kBackwardPart && uses.readers.has_part(kUpdatePart)) {
@@ -185,10 +200,10 @@ class Compiler {
     }
   }
 
-  [[nodiscard]] std::uint16_t stream_of(const Task& task) const {
+  [[nodiscard]] std::uint8_t stream_of(const Task& task) const {
     if (task.kind != TaskKind::kMove || is_local(task.step.kind)) return 0;
     const auto level = cost::outermost_level(program_.digits, task.step.digits);
-    return machine_.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
+    return machine_.levels[level].by_device ? 0 : static_cast<std::uint8_t>(1 + level);
   }
 
   static constexpr auto kForwardPart = static_cast<std::size_t>(lower::Part::kForward);
@@ -197,11 +212,25 @@ class Compiler {
 
   const Program& program_;
   const machine::Machine& machine_;
-  sim::Durations durations_;
-  std::vector<Uses> uses_;    // by buffer
-  std::vector<Where> where_;  // by task
-  Sections out_;
+  const sim::Durations& durations_;
+  const std::vector<Where>& where_;  // by task
+  const Wanted& wanted_;
+  std::vector<Uses> uses_;  // by buffer
+  Sections& out_;
 };
+
+// With the run's section as if there were no more of it.
+std::vector<Where> only(const Run& run, const Program& program, const std::vector<Place>& place,
+                        std::vector<Where> where) {
+  const auto of_run = tasks_of(run, program, place);
+  for (std::size_t t = 0; t < where.size(); ++t) {
+    if (of_run[t] || place[t].section != run.section) continue;
+    const bool is_after = place[t].piece >= run.from;
+    where[t].section = is_after ? where[t].section + 1 : where[t].section - 1;
+    where[t].runs = !program.tasks[t].remade;
+  }
+  return where;
+}
 
 }  // namespace
 
@@ -217,13 +246,12 @@ bool Sections::has_tasks(std::size_t part) const {
 void Sections::sum_up() {
   constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
   takes_host = micro_batch > 0 || step > 0;
-  for (std::size_t s = 0; s < kSections; ++s) {
-    auto& sum = sums[s] = {};
+  for (std::size_t r = 0; r < sums.size(); ++r) {
+    auto& sum = sums[r] = {};
     for (std::size_t p = 0; p < kParts; ++p) {
-      for (const auto& task : parts[p][s].tasks) {
+      for (const auto& task : parts[p][r].tasks) {
         const bool each = task.when == lower::When::kEach;
         (each ? sum.each : sum.once)[task.kind] += task.duration;
-        if (each) sum.dispatch[p] += task.dispatch;
         if (p == kUpdatePart) sum.updates += task.duration;
         takes_host = takes_host || task.dispatch > 0;
       }
@@ -231,40 +259,111 @@ void Sections::sum_up() {
   }
 }
 
-std::vector<Section> sections_of_tasks(const Program& program,
-                                       const std::vector<Section>& of_node) {
-  std::vector<Section> out(program.tasks.size());
+std::vector<Place> places_of_tasks(const Program& program, const std::vector<Place>& of_node,
+                                   bool in_pieces) {
+  std::vector<Place> out(program.tasks.size());
   // What is gathered again for an operator stands before its task.
-  auto next = Section::kBefore;
+  Place next;
   for (std::size_t t = program.tasks.size(); t-- > 0;) {
     const auto& task = program.tasks[t];
     const bool again = task.remade && task.kind == TaskKind::kMove;
     if (!again) next = of_node[task.node.index()];
     out[t] = next;
+    // Between stages what makes a tensor smaller comes before the send.
+    if (in_pieces && task.kind == TaskKind::kMove && !task.remade &&
+        grows(task.step.kind) == task.backward) {
+      const auto start = start_of_chain(program.pcg, task.node);
+      if (program.pcg.node(start).op.role() == ops::Role::kCompute) out[t] = of_node[start.index()];
+    }
+  }
+  return out;
+}
+
+std::vector<bool> tasks_of(const Run& run, const Program& program,
+                           const std::vector<Place>& place_of_task) {
+  std::vector<bool> out(program.tasks.size());
+  std::vector<bool> wanted(program.buffers.size());
+  const auto is_wanted = [&](BufferId b) { return b != Program::kNone && wanted[b.index()]; };
+  const auto want = [&](BufferId b) {
+    if (b != Program::kNone) wanted[b.index()] = true;
+  };
+  for (std::size_t t = out.size(); t-- > 0;) {
+    const auto& [section, piece] = place_of_task[t];
+    if (section != run.section || piece < run.from || piece >= run.to) continue;
+    const auto& task = program.tasks[t];
+    out[t] = !task.remade || is_wanted(task.mask) || std::ranges::any_of(task.writes, is_wanted);
+    if (!out[t] || !task.backward) continue;
+    std::ranges::for_each(task.reads, want);
+    want(task.mask);
   }
   return out;
 }
 
 Sections timed_sections(const Program& program, const machine::Machine& machine,
-                        const std::vector<Section>& section_of_task, sim::Operations& known) {
-  return Compiler(program, machine, section_of_task, known).run();
+                        const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
+                        sim::Operations& known) {
+  const auto& software = machine.device.software;
+  Sections out;
+  out.streams = 1 + machine.levels.size();
+  out.micro_batch = software.micro_batch.value;
+  out.step = software.step.value;
+  out.interference = software.interference;
+  for (auto& part : out.parts) part.resize(runs.size());
+  out.model_flops.resize(runs.size());
+  out.sums.resize(runs.size());
+
+  const sim::Durations durations(program, machine, &known);
+  const auto late =
+      software.overlap ? std::vector<bool>(program.tasks.size()) : sim::after_backward(program);
+  std::vector<Where> where;
+  where.reserve(program.tasks.size());
+  std::array<std::uint8_t, kSections> pieces{};
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto section = static_cast<std::size_t>(place_of_task[t].section);
+    where.push_back({late[t] ? kSynchronize : part_of(program.tasks[t]), 1 + section});
+  }
+  for (const auto& run : runs) {
+    auto& count = pieces[static_cast<std::size_t>(run.section)];
+    count = std::max(count, run.to);
+  }
+  Wanted whole;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto section = static_cast<std::size_t>(runs[r].section);
+    if (runs[r].from == 0 && runs[r].to == pieces[section]) {
+      whole[section] = r;
+      continue;
+    }
+    Wanted wanted;
+    wanted[section] = r;
+    Compiler(program, machine, durations, only(runs[r], program, place_of_task, where), wanted, out)
+        .run();
+  }
+  Compiler(program, machine, durations, where, whole, out).run();
+  out.sum_up();
+  return out;
 }
 
 Sections timed_again(Sections sections, const Program& program, const machine::Machine& machine,
                      sim::Operations& known) {
-  CHECK(sections.of_task.size() == program.tasks.size());
   const sim::Durations durations(program, machine, &known);
-  std::array<std::size_t, kParts * kSections> next{};
-  auto collective = sections.collectives.begin();
-  sections.model_flops = {};
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    const auto where = sections.of_task[t];
-    const auto section = where % kSections;
-    auto& task = sections.parts[where / kSections][section].tasks[next[where]++];
-    task.duration = durations.of(t, 0).value;
-    task.dispatch = durations.dispatch(t, 0).value;
-    if (task.kind >= 2) (collective++)->bytes = moved_bytes(program, program.tasks[t]);
-    sections.model_flops[section] += durations.model_flops(t).value;
+  for (auto& part : sections.parts) {
+    for (auto& run : part) {
+      for (auto& task : run.tasks) {
+        CHECK(task.task < program.tasks.size());
+        task.duration = durations.of(task.task, 0).value;
+        task.dispatch = durations.dispatch(task.task, 0).value;
+      }
+    }
+  }
+  for (auto& c : sections.collectives) {
+    const auto task = sections.parts[c.part][c.run].tasks[c.task].task;
+    c.bytes = moved_bytes(program, program.tasks[task]);
+  }
+  for (std::size_t r = 0; r < sections.runs(); ++r) {
+    auto& flops = sections.model_flops[r] = 0;
+    for (const auto& part : sections.parts) {
+      for (const auto& task : part[r].tasks) flops += durations.model_flops(task.task).value;
+    }
   }
   sections.sum_up();
   return sections;

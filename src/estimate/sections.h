@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimate/folded.h"
+#include "estimate/division.h"
 #include "lower/program.h"
 #include "machine/machine.h"
 #include "sim/durations.h"
@@ -27,35 +27,36 @@ inline constexpr bool computes(std::size_t kind) { return kind < 2; }
 struct TimedTask {
   double duration = 0;  // seconds
   double dispatch = 0;  // of the host, before it
-  std::uint16_t kind = 0;
-  std::uint16_t stream = 0;
+  std::uint8_t kind = 0;
+  std::uint8_t stream = 0;
   lower::When when = lower::When::kEach;
+  std::uint32_t task = 0;       // of the program
   std::uint32_t first_use = 0;  // of `uses`: reads, then writes
   std::uint16_t reads = 0;
   std::uint16_t writes = 0;
 };
+static_assert(sizeof(TimedTask) == 32);
 
-// One part of one section.
+// One part of one run.
 struct SectionPart {
   std::vector<TimedTask> tasks;
   std::vector<std::uint32_t> uses;            // slots
   std::uint32_t slots = 0;                    // how many
-  std::vector<std::uint32_t> from_neighbour;  // slots that the section before makes
-  std::vector<std::uint32_t> to_neighbour;    // slots that the section after reads
+  std::vector<std::uint32_t> from_neighbour;  // slots that what comes before makes
+  std::vector<std::uint32_t> to_neighbour;    // slots that what comes after reads
   std::vector<std::uint32_t> gradients;       // slots that updates read
 };
 
-// Seconds of a section's tasks as if one after the other.
+// Seconds of a run's tasks as if one after the other.
 struct Sums {
-  std::array<double, kKinds> each{};      // by kind, in every micro-batch
-  std::array<double, kKinds> once{};      // by kind, what the first or the last has beside
-  std::array<double, kParts> dispatch{};  // of the host, by part, in every micro-batch
+  std::array<double, kKinds> each{};  // by kind, in every micro-batch
+  std::array<double, kKinds> once{};  // by kind, what the first or the last has beside
   double updates = 0;
 };
 
 // A task that communicates, and between whom.
 struct Collective {
-  std::size_t part = 0, section = 0, task = 0;
+  std::size_t part = 0, run = 0, task = 0;
   machine::Step kind{};
   machine::DigitMask digits = 0;
   Bytes bytes;
@@ -67,28 +68,31 @@ struct Sections {
   double step = 0;
   double interference = 0;
   bool takes_host = false;  // some of its time: to dispatch tasks, or to wait
-  std::array<std::array<SectionPart, kSections>, kParts> parts;
+  std::array<std::vector<SectionPart>, kParts> parts;  // by run
   std::vector<Collective> collectives;
-  std::vector<std::uint8_t> of_task;  // by task of the program: part * kSections + section
-  std::array<double, kSections> model_flops{};  // of all devices and micro-batches
-  std::array<Sums, kSections> sums{};
+  std::vector<double> model_flops;  // by run: of all devices and micro-batches
+  std::vector<Sums> sums;           // by run
 
-  [[nodiscard]] const SectionPart& part(lower::Part p, Section s) const {
-    return parts[static_cast<std::size_t>(p)][static_cast<std::size_t>(s)];
-  }
+  [[nodiscard]] std::size_t runs() const { return sums.size(); }
   [[nodiscard]] bool has_tasks(std::size_t part) const;
 
   // Makes `sums` of the parts' tasks.
   void sum_up();
 };
 
-// By task of a folded network's program, from its nodes' (sections_of).
-std::vector<Section> sections_of_tasks(const lower::Program& program,
-                                       const std::vector<Section>& section_of_node);
+// By task of a folded network's program, from its nodes' (places_of).
+std::vector<Place> places_of_tasks(const lower::Program& program,
+                                   const std::vector<Place>& place_of_node, bool in_pieces);
 
-// `program` is of a folded network, in one stage.
+// By task, whether it is of the run and needed where a stage has nothing else of its section: what
+// the backward pass makes again for later pieces is not.
+std::vector<bool> tasks_of(const Run& run, const lower::Program& program,
+                           const std::vector<Place>& place_of_task);
+
+// `program` is of a folded network, in one stage; of whole sections, or of all runs of pieces.
 Sections timed_sections(const lower::Program& program, const machine::Machine& machine,
-                        const std::vector<Section>& section_of_task, sim::Operations& known);
+                        const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
+                        sim::Operations& known);
 
 // The same from those of a program with the same tasks over other extents (lower/resize.h).
 Sections timed_again(Sections sections, const lower::Program& program,

@@ -38,7 +38,8 @@ bool is_close(double a, double b) {
 Passages::Passages(const Sections& sections) {
   CHECK(sections.streams < 32, sections.streams);
   for (std::size_t p = 0; p < kParts; ++p) {
-    for (std::size_t s = 0; s < kSections; ++s) {
+    seen_[p].resize(sections.runs());
+    for (std::size_t s = 0; s < sections.runs(); ++s) {
       std::array<std::uint32_t, 3> streams{};
       for (const auto& task : sections.parts[p][s].tasks) {
         if (task.duration > 0) streams[static_cast<std::size_t>(task.when)] |= 1U << task.stream;
@@ -55,7 +56,7 @@ Passages::Passages(const Sections& sections) {
 Passages::Passages(const Sections& sections, const Sections& others, Passages& of_others)
     : Passages(sections) {
   for (std::size_t p = 0; p < kParts; ++p) {
-    for (std::size_t s = 0; s < kSections; ++s) {
+    for (std::size_t s = 0; s < sections.runs(); ++s) {
       std::array<std::uint32_t, 3> differs{};
       const auto& tasks = sections.parts[p][s].tasks;
       for (std::size_t t = 0; t < tasks.size(); ++t) {
@@ -116,13 +117,14 @@ double Passages::first_free(std::size_t section, const Turn& turn, const Streams
   return out;
 }
 
-StageTimer::StageTimer(const Sections& sections, const SectionCounts& counts, Passages& passages,
+StageTimer::StageTimer(const Sections& sections, const RunCounts& counts, Passages& passages,
                        bool with_host)
     : sections_(sections),
       counts_(counts),
       passages_(passages),
       with_host_(with_host && sections.takes_host),
-      beside_(sections.interference) {}
+      beside_(sections.interference),
+      reduced_(sections.runs()) {}
 
 // The host waits for the device, and then so long.
 void StageTimer::wait(double time, Streams& streams) const {
@@ -131,12 +133,13 @@ void StageTimer::wait(double time, Streams& streams) const {
 
 double StageTimer::run(Part part, bool first, bool last, double input, Streams& streams) {
   if (part == Part::kForward) wait(sections_.micro_batch, streams);
-  for (std::size_t i = 0; i < kSections; ++i) {
-    const auto section = part == Part::kForward ? i : kSections - 1 - i;
+  for (std::size_t i = 0; i < sections_.runs(); ++i) {
+    const auto section = part == Part::kForward ? i : sections_.runs() - 1 - i;
     input = run_alike(section, {static_cast<std::size_t>(part), first, last}, input, streams);
   }
   if (part == Part::kBackward && sections_.has_tasks(kSynchronize)) {
-    for (std::size_t s = kSections; s-- > 0;) run_alike(s, {kSynchronize, first, last}, 0, streams);
+    for (std::size_t s = sections_.runs(); s-- > 0;)
+      run_alike(s, {kSynchronize, first, last}, 0, streams);
   }
   return input;
 }
@@ -144,7 +147,7 @@ double StageTimer::run(Part part, bool first, bool last, double input, Streams& 
 void StageTimer::update(Streams& streams) {
   wait(sections_.step, streams);
   constexpr Turn kUpdate{.part = static_cast<std::size_t>(Part::kUpdate)};
-  for (std::size_t section = kSections; section-- > 0;) {
+  for (std::size_t section = sections_.runs(); section-- > 0;) {
     for (auto ready : reduced_[section]) {
       // A gradient that is there before any stream is free might as well come then.
       pass(section, kUpdate, std::max(ready, passages_.first_free(section, kUpdate, streams)),
@@ -156,6 +159,7 @@ void StageTimer::update(Streams& streams) {
 double StageTimer::run_alike(std::size_t section, const Turn& turn, double input,
                              Streams& streams) {
   const auto count = counts_[section];
+  if (count == 0) return input;
   const bool reduces = turn.last && turn.part != static_cast<std::size_t>(Part::kForward);
   auto& reduced = reduced_[section];
   const auto before_all = turn.part == kSynchronize ? reduced : std::vector<double>();
@@ -256,18 +260,9 @@ void StageTimer::occupy(std::uint16_t stream, double start, double end, Streams&
   }
 }
 
-double dispatch_of(const Sections& sections, const SectionCounts& counts, Part part) {
-  double out = 0;
-  for (std::size_t s = 0; s < kSections; ++s) {
-    out +=
-        static_cast<double>(counts[s]) * sections.sums[s].dispatch[static_cast<std::size_t>(part)];
-  }
-  return out;
-}
-
-Serialized serialized(const Sections& sections, const SectionCounts& counts) {
+Serialized serialized(const Sections& sections, const RunCounts& counts) {
   Serialized out;
-  for (std::size_t s = 0; s < kSections; ++s) {
+  for (std::size_t s = 0; s < sections.runs(); ++s) {
     const auto times = static_cast<double>(counts[s]);
     for (std::size_t k = 0; k < kKinds; ++k) {
       out.each[k] += times * sections.sums[s].each[k];

@@ -1,6 +1,6 @@
-// The time of a stage: a run of sections, on the compute stream and one stream for each machine
-// level, as in the event simulation (sim/simulate.h). Layers are timed one by one until the next
-// adds to every stream what the last did; the rest follows.
+// The time of a stage: one run of pieces after the other, on the compute stream and one stream for
+// each machine level, as in the event simulation (sim/simulate.h). Layers are timed one by one
+// until the next adds to every stream what the last did; the rest follows.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,6 @@
 #include "sim/beside.h"
 
 namespace tandem::estimate {
-
-// How many of each section a stage has.
-using SectionCounts = std::array<std::int64_t, kSections>;
 
 // When the streams are free, in seconds; the last is the host, that dispatches tasks.
 using Streams = std::vector<double>;
@@ -53,7 +50,7 @@ class Passages {
                                   const Streams& streams) const;
 
  private:
-  // By part and section, and by whether the micro-batch is the first, and the last.
+  // By part and run, and by whether the micro-batch is the first, and the last.
   struct Seen {
     std::uint32_t streams = 0;  // that tasks use, a bit each
     std::vector<Passage> passages;
@@ -69,13 +66,13 @@ class Passages {
     return own.elsewhere != nullptr ? *own.elsewhere : own;
   }
 
-  std::array<std::array<Variants, kSections>, kParts> seen_;
+  std::array<std::vector<Variants>, kParts> seen_;
 };
 
 class StageTimer {
  public:
   // `passages` are of these sections. Without the host where who asks looks after it.
-  StageTimer(const Sections& sections, const SectionCounts& counts, Passages& passages,
+  StageTimer(const Sections& sections, const RunCounts& counts, Passages& passages,
              bool with_host = true);
 
   // One micro-batch, forward or backward, from when its input is there; returns when its output
@@ -96,18 +93,15 @@ class StageTimer {
   void wait(double time, Streams& streams) const;
 
   const Sections& sections_;
-  SectionCounts counts_;
+  RunCounts counts_;
   Passages& passages_;
   bool with_host_;
   sim::Beside beside_;
-  std::vector<double> ready_;                           // by slot, of the section that runs
-  std::vector<double> before_, step_, next_;            // streams and output, of layers in a row
-  double gradients_ = 0;                                // when those of the last section run are
-  std::array<std::vector<double>, kSections> reduced_;  // the same, by section and layer
+  std::vector<double> ready_;                 // by slot, of the section that runs
+  std::vector<double> before_, step_, next_;  // streams and output, of layers in a row
+  double gradients_ = 0;                      // when those of the last section run are
+  std::vector<std::vector<double>> reduced_;  // the same, by run and layer
 };
-
-// What the host of a stage needs to dispatch a micro-batch's tasks, in seconds.
-double dispatch_of(const Sections& sections, const SectionCounts& counts, lower::Part part);
 
 // Seconds by kind of a stage's tasks, as if one after the other: in every micro-batch, and what the
 // first or the last has beside.
@@ -115,6 +109,6 @@ struct Serialized {
   std::array<double, kKinds> each{};
   std::array<double, kKinds> once{};
 };
-Serialized serialized(const Sections& sections, const SectionCounts& counts);
+Serialized serialized(const Sections& sections, const RunCounts& counts);
 
 }  // namespace tandem::estimate

@@ -14,20 +14,27 @@ namespace tandem::estimate {
 
 namespace {
 
-Bytes tied_bytes(const lower::Program& program, const std::vector<Section>& of_node,
-                 const std::vector<Section>& section_of_task) {
+StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& of_node,
+                      const std::vector<Place>& place_of_task) {
+  StageModel::Tied out;
   std::set<std::size_t> tied;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    if (section_of_task[t] != Section::kAfter) continue;
+    if (place_of_task[t].section != Section::kAfter) continue;
     for (auto b : program.tasks[t].reads) {
       if (b == lower::Program::kNone) continue;
       const auto& buffer = program.buffer(b);
-      const bool is_first = of_node[buffer.node.index()] == Section::kBefore;
-      if (buffer.kind == lower::BufferKind::kWeight && is_first) tied.insert(b.index());
+      const bool is_first = of_node[buffer.node.index()].section == Section::kBefore;
+      if (buffer.kind != lower::BufferKind::kWeight || !is_first) continue;
+      if (tied.empty()) out.piece = place_of_task[t].piece;
+      const auto& task = program.tasks[t];
+      if (task.kind == lower::TaskKind::kMove) {
+        out.moved = true;
+        out.inside = program.buffer(task.writes[0]).shared > Bytes{};
+      }
+      tied.insert(b.index());
     }
   }
-  Bytes out;
-  for (auto b : tied) out += program.buffers[b].bytes();
+  for (auto b : tied) out.bytes += program.buffers[b].bytes();
   return out;
 }
 
@@ -75,6 +82,11 @@ std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& sett
   return out;
 }
 
+const std::optional<Pieces>& Network::pieces() {
+  if (!pieces_) pieces_ = pieces_of(problem_);
+  return *pieces_;
+}
+
 Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::MappedGraph mapped,
                                 const machine::Digits& digits, plan::Optimizer optimizer) {
   for (auto& known : known_) {
@@ -86,15 +98,17 @@ Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::Mapped
   }
   if (known_.size() == kMost) known_.pop_front();
   auto program = lower::lower_legal(mapped, digits, optimizer);
-  auto of_node = sections_of(program.pcg);
-  auto of_task = sections_of_tasks(program, of_node);
-  return known_.emplace_back(Lowered{setting, std::move(mapped), std::move(program),
-                                     std::move(of_node), std::move(of_task), std::nullopt});
+  return known_.emplace_back(Lowered{setting, std::move(mapped), std::move(program), {}});
 }
 
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting, const Training& training,
-                                      Programs& programs) {
+                                      Programs& programs, bool in_pieces) {
+  const Pieces* pieces = nullptr;
+  if (in_pieces) {
+    if (!network.pieces()) return std::nullopt;
+    pieces = &*network.pieces();
+  }
   auto mapped = network.mapped(setting, part);
   if (!mapped) return std::nullopt;
   auto& schedule = mapped->schedule;
@@ -102,19 +116,23 @@ std::optional<StageModel> stage_model(Network& network, const machine::Machine& 
   const machine::Digits with_time(part, schedule.micro_batches);
   auto& lowered = programs.of(setting, std::move(*mapped), with_time, training.optimizer);
   const auto& program = lowered.program;
-  const auto& of_node = lowered.of_node;
-  const auto& of_task = lowered.of_task;
-  const bool again = lowered.sections && lowered.sections->streams == 1 + part.levels.size();
-  auto sections = again ? timed_again(*lowered.sections, program, part, programs.operations())
-                        : timed_sections(program, part, of_task, programs.operations());
-  if (!again) lowered.sections = sections;
+  auto& cut = lowered.cuts[in_pieces ? 1 : 0];
+  if (cut.of_node.empty()) {
+    cut.of_node = places_of(program.pcg, pieces);
+    cut.of_task = places_of_tasks(program, cut.of_node, in_pieces);
+  }
+  const auto runs = in_pieces ? all_runs(*pieces) : whole_sections();
+  const bool again = cut.sections && cut.sections->streams == 1 + part.levels.size();
+  auto sections = again ? timed_again(*cut.sections, program, part, programs.operations())
+                        : timed_sections(program, part, cut.of_task, runs, programs.operations());
+  if (!again) cut.sections = sections;
   return StageModel{.layers = network.folded().layers,
                     .batch = network.folded().batch,
                     .schedule = program.schedule,
                     .sections = std::move(sections),
-                    .footprint = footprint_of(program, of_node, of_task),
+                    .footprint = footprint_of(program, cut.of_node, cut.of_task, runs),
                     .dtype = program.pcg.node(program.pcg.outputs()[0]).type.dtype,
-                    .tied = tied_bytes(program, of_node, of_task)};
+                    .tied = tied(program, cut.of_node, cut.of_task)};
 }
 
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
@@ -159,7 +177,7 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
       continue;
     }
     const auto digits = there(c.digits);
-    auto& task = out.parts[c.part][c.section].tasks[c.task];
+    auto& task = out.parts[c.part][c.run].tasks[c.task];
     task.duration = time_of(c, digits);
     const auto level = cost::outermost_level(to, digits);
     task.stream = part.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);

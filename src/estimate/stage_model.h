@@ -5,6 +5,7 @@
 #include <list>
 #include <optional>
 
+#include "estimate/division.h"
 #include "estimate/footprint.h"
 #include "lower/program.h"
 #include "machine/machine.h"
@@ -32,6 +33,8 @@ class Network {
   [[nodiscard]] const Folded& folded() const { return folded_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const strategies::Problem& problem() const { return problem_; }
+  // Nothing where it cannot be cut into such.
+  const std::optional<Pieces>& pieces();
 
   // A strategy's parallel graph, with its schedule. Made once for strategies that differ in what
   // the backward pass makes again only: that is a matter of marks. Nothing where the strategy does
@@ -50,6 +53,7 @@ class Network {
   const Folded& folded_;
   machine::Digits digits_;
   strategies::Problem problem_;
+  std::optional<std::optional<Pieces>> pieces_;
   std::vector<Made> made_;
 };
 
@@ -61,8 +65,12 @@ class Programs {
     strategies::Setting setting;
     plan::MappedGraph mapped;
     lower::Program program;
-    std::vector<Section> of_node, of_task;
-    std::optional<Sections> sections;  // of the first batch
+    // Of whole sections, and of pieces.
+    struct Cut {
+      std::vector<Place> of_node, of_task;
+      std::optional<Sections> sections;  // of the first batch
+    };
+    std::array<Cut, 2> cuts;
   };
 
   // Until the next call.
@@ -85,14 +93,20 @@ struct StageModel {
   Sections sections;
   Footprint footprint;
   DType dtype{};  // of the loss
-  Bytes tied;     // of weights that both the first and the last section read
+  // Of weights that both the first section and the last one read.
+  struct Tied {
+    Bytes bytes;
+    std::uint8_t piece = 0;  // of the last section, that does
+    bool moved = false;      // does it read a copy, and make a gradient of that?
+    bool inside = false;     // does the weight lie in the copy?
+  } tied;
 };
 
 // `setting` is of one stage (pp=1), in one micro-batch or two: where there are more they are alike.
-// Nothing where the strategy does not fit.
+// In whole sections, or in all runs of pieces. Nothing where the strategy does not fit.
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting, const Training& training,
-                                      Programs& programs);
+                                      Programs& programs, bool in_pieces);
 
 // The same where other devices run data parallel, in groups of the same size for all else: only
 // collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data`

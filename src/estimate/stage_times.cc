@@ -1,0 +1,111 @@
+#include "estimate/stage_times.h"
+
+#include <algorithm>
+
+namespace tandem::estimate {
+
+namespace {
+
+using lower::Part;
+
+// The host left out: what it has dispatched need not have run.
+double latest(const Streams& streams) {
+  return *std::max_element(streams.begin(), streams.end() - 1);
+}
+
+// What of a stage's turns hosts decide: a device that has nothing to do waits for its host, and has
+// all it needs.
+void add_host(const Sections& sections, const RunCounts& counts, Passages& passages,
+              StageTimes& out) {
+  StageTimer timer(sections, counts, passages);
+  auto streams = timer.idle();
+  out.wait = sections.micro_batch;
+  out.wait_update = sections.step;
+  const auto run = [&](Part part, bool first, bool last) {
+    std::ranges::fill(streams, 0);
+    const auto waited = part == Part::kForward ? out.wait : 0;
+    timer.run(part, first, last, 0, streams);
+    const auto end = streams[0];
+    return HostTimes{streams.back() - waited, end - waited};
+  };
+  out.host_first = run(Part::kForward, true, false);
+  out.host_forward = run(Part::kForward, false, false);
+  out.host_backward = run(Part::kBackward, false, false);
+  out.host_last = run(Part::kBackward, false, true);
+  out.host_reductions = latest(streams);
+  const auto from = std::max(latest(streams), streams.back());
+  std::ranges::fill(streams, from);
+  timer.update(streams);
+  const auto waited = from + out.wait_update;
+  out.host_update = {streams.back() - waited, latest(streams) - waited};
+}
+
+}  // namespace
+
+double time_of_step(const Sections& sections, const RunCounts& counts, Passages& passages,
+                    std::int64_t micro_batches) {
+  StageTimer timer(sections, counts, passages);
+  auto streams = timer.idle();
+  double now = 0;
+  const auto run = [&](bool first, bool last) {
+    now = timer.run(Part::kForward, first, last, 0, streams);
+    now = timer.run(Part::kBackward, first, last, now, streams);
+  };
+  const auto once = [&](std::int64_t m) { run(m == 0, m + 1 == micro_batches); };
+  constexpr std::int64_t kTimed = 4;  // the first, two to see what one adds, the last
+  if (micro_batches <= kTimed) {
+    for (std::int64_t m = 0; m < micro_batches; ++m) once(m);
+  } else {
+    once(0);
+    once(1);
+    const auto before = streams;
+    once(2);
+    for (std::size_t s = 0; s < streams.size(); ++s) {
+      streams[s] += static_cast<double>(micro_batches - kTimed) * (streams[s] - before[s]);
+    }
+    once(micro_batches - 1);
+  }
+  timer.update(streams);
+  return std::max(now, latest(streams));
+}
+
+StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Passages& passages,
+                          std::int64_t micro_batches) {
+  StageTimer timer(sections, counts, passages, false);
+  auto streams = timer.idle();
+  double now = 0;
+  double more = 0;
+  const auto run = [&](Part part, bool first, bool last) {
+    const auto before = now;
+    const auto output = timer.run(part, first, last, now, streams);
+    now = std::max(before, streams[0]);
+    more = output - now;
+    // The next turn to be timed need not be the next one there.
+    if (more > 0) {
+      for (auto& stream : streams) stream = std::min(stream, now);
+    }
+    return now - before;
+  };
+  StageTimes out;
+  const auto first = run(Part::kForward, true, micro_batches == 1);
+  run(Part::kBackward, false, false);
+  out.forward = run(Part::kForward, false, false);
+  out.forward_more = more;
+  out.backward = run(Part::kBackward, false, false);
+  out.backward_more = more;
+  out.first = first - out.forward;
+  run(Part::kForward, false, false);
+  out.last = run(Part::kBackward, false, true) - out.backward;
+  const auto reduced = latest(streams);
+  timer.update(streams);
+  out.after = latest(streams) - now;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    out.updates += static_cast<double>(counts[r]) * sections.sums[r].updates;
+  }
+  out.after = std::max(out.after, out.updates);
+  out.reductions = reduced - now;
+  if (sections.takes_host) add_host(sections, counts, passages, out);
+  return out;
+}
+
+}  // namespace tandem::estimate
