@@ -92,13 +92,11 @@ class Finder {
   void find(const PatternNode& node, std::size_t attribute, std::uint16_t symbol) {
     auto& values = out_[symbol];
     if (!values.empty()) return;
-    const bool real = accepts(node, attribute, Value(0.5));
     for (auto* candidates : {&numbers_, &names_, &lists_}) {
       for (const auto& value : *candidates) {
         if (accepts(node, attribute, value)) values.push_back(value);
       }
     }
-    if (real) values.insert(values.begin() + 1, Value(0.5));
     const auto usual = rewrite::parse_value(node.spec->attributes[attribute].second);
     if (std::ranges::find(values, usual) == values.end()) values.push_back(usual);
   }
