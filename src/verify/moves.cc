@@ -311,21 +311,51 @@ SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::in
   return out;
 }
 
-std::optional<Instance> generic_instance(const Rule& rule, const Pattern& pattern, Hash seed) {
-  constexpr Hash kLeast = 40;
-  constexpr Hash kMost = 1000;
-  std::vector<std::int64_t> steps(pattern.moves.size());
-  // Smaller ones where those are too large: what is multiplied together stays below 2^50.
-  for (Hash range = kMost; range > kLeast + pattern.moves.size(); range /= 2) {
-    for (std::size_t j = 0; j < steps.size(); ++j) {
-      auto step = hash_combine(hash_combine(seed, range), j);
-      do step = mix(step);
-      while (std::ranges::find(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(j),
-                               static_cast<std::int64_t>(kLeast + step % range)) !=
-             steps.begin() + static_cast<std::ptrdiff_t>(j));
-      steps[j] = static_cast<std::int64_t>(kLeast + step % range);
+namespace {
+
+// Large steps that differ from each other, below `range`.
+std::vector<std::int64_t> large_steps(std::size_t count, Hash range, Hash seed) {
+  constexpr std::int64_t kLeast = 40;
+  std::vector<std::int64_t> out;
+  out.reserve(count);
+  Hash h = hash_combine(seed, range);
+  while (out.size() < count) {
+    h = mix(h);
+    const auto step = kLeast + static_cast<std::int64_t>(h % range);
+    if (std::ranges::find(out, step) == out.end()) out.push_back(step);
+  }
+  return out;
+}
+
+// Sets of moves to leave out: none, those that change symbols, each alone, all but one.
+std::vector<std::vector<bool>> left_out(const Pattern& pattern) {
+  const auto count = pattern.moves.size();
+  const auto sizes = sizes_of(pattern.base);
+  std::vector<std::vector<bool>> out(2 + 2 * count, std::vector<bool>(count));
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto& move = pattern.moves[j];
+    for (std::size_t i = sizes; i < move.size(); ++i) {
+      if (move[i] != 0) out[1][j] = true;
     }
-    if (auto out = moved(rule, pattern, steps)) return out;
+    out[2 + j] = out[1];
+    out[2 + j][j] = true;
+    out[2 + count + j].assign(count, true);
+    out[2 + count + j][j] = false;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Instance> generic_instance(const Rule& rule, const Pattern& pattern, Hash seed) {
+  if (pattern.moves.empty()) return pattern.base;
+  for (const auto& out : left_out(pattern)) {
+    // Smaller ones where those are too large: what is multiplied together stays below 2^50.
+    for (Hash range = 1000; range > 4 * pattern.moves.size(); range /= 4) {
+      auto steps = large_steps(pattern.moves.size(), range, seed);
+      for (std::size_t j = 0; j < steps.size(); ++j) steps[j] *= out[j] ? 0 : 1;
+      if (auto instance = moved(rule, pattern, steps)) return instance;
+    }
   }
   return std::nullopt;
 }
