@@ -58,6 +58,7 @@ class Vocabulary {
  private:
   void tensors() {
     for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
+      out_.push_back(both(Operation::kLess, literal(1), of_tensors(Operation::kRank, {t})));
       for (std::size_t r = 1; r <= ranks_; ++r) {
         out_.push_back(equal(of_tensors(Operation::kRank, {t}), literal(static_cast<int>(r))));
       }

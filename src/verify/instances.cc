@@ -135,6 +135,7 @@ class Search {
   struct Step {
     enum class Kind : std::uint8_t { kTensor, kSymbol, kNode, kCondition } kind;
     std::size_t which = 0;
+    std::vector<std::size_t> symbols = {};  // kNode: those that it is the first to need
   };
 
   // What the source needs, in its order; every condition as soon as it can be asked.
@@ -164,13 +165,16 @@ class Search {
         tensors[node.variable] = true;
         ++tensors_left_;
       }
+      Step step{Step::Kind::kNode, n};
       for (const auto& attribute : node.attributes) {
         rewrite::for_each_part(attribute, [&](const Expression& part) {
-          if (part.operation == Operation::kSymbol) need_symbol(part.variables[0]);
+          if (part.operation != Operation::kSymbol || symbols[part.variables[0]]) return;
+          symbols[part.variables[0]] = true;
+          step.symbols.push_back(part.variables[0]);
         });
       }
+      plan_.push_back(std::move(step));
       ask();
-      plan_.push_back({Step::Kind::kNode, n});
     }
     for (std::size_t s = 0; s < rule_.symbols.size(); ++s) need_symbol(s);
     ask();
@@ -221,13 +225,56 @@ class Search {
         current_.symbols[which].reset();
         return;
       case Step::Kind::kNode:
-        if (type_node(which)) visit(step + 1, left, tensors_left);
-        return;
+        return visit_node(step, left, tensors_left);
       case Step::Kind::kCondition:
         if (rewrite::holds(rule_.conditions[which], {tensors_, current_.symbols})) {
           visit(step + 1, left, tensors_left);
         }
     }
+  }
+
+  // With the first value of each symbol, with another one of one symbol, and with those of two that
+  // fit alone.
+  void visit_node(std::size_t step, int left, std::size_t tensors_left) {
+    const auto node = plan_[step].which;
+    const auto& symbols = plan_[step].symbols;
+    const auto visit_if_typed = [&] {
+      if (!type_node(node)) return false;
+      visit(step + 1, left, tensors_left);
+      return true;
+    };
+    for (auto s : symbols) current_.symbols[s] = values_[s][0];
+    visit_if_typed();
+    std::vector<std::vector<const Value*>> fit(symbols.size());
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      const auto& values = values_[symbols[i]];
+      for (std::size_t v = 1; v < values.size(); ++v) {
+        current_.symbols[symbols[i]] = values[v];
+        if (visit_if_typed()) fit[i].push_back(&values[v]);
+      }
+      current_.symbols[symbols[i]] = values[0];
+    }
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      for (std::size_t j = i + 1; j < symbols.size(); ++j) {
+        // Where the first values do not fit, two others together may.
+        visit_pairs(symbols[i], symbols[j], fit[i], fit[j], visit_if_typed);
+      }
+    }
+    for (auto s : symbols) current_.symbols[s].reset();
+  }
+
+  template <class Visit>
+  void visit_pairs(std::size_t a, std::size_t b, const std::vector<const Value*>& of_a,
+                   const std::vector<const Value*>& of_b, Visit&& visit_if_typed) {
+    for (const auto* x : of_a) {
+      current_.symbols[a] = *x;
+      for (const auto* y : of_b) {
+        current_.symbols[b] = *y;
+        visit_if_typed();
+      }
+    }
+    current_.symbols[a] = values_[a][0];
+    current_.symbols[b] = values_[b][0];
   }
 
   void visit_tensor(std::size_t step, int left, std::size_t tensors_left) {

@@ -22,25 +22,35 @@ class Finder {
 
   OperatorMoves run() {
     std::vector<bool> covered(count_);
-    const auto consider = [&](std::initializer_list<std::size_t> which) {
+    const auto consider = [&](std::initializer_list<std::size_t> which, bool steps) {
       Vector move(count_);
       for (auto i : which) move[i] = 1;
-      if (!add(move)) return false;
+      if (!add(move, steps)) return false;
       for (auto i : which) covered[i] = true;
       return true;
     };
-    for (std::size_t i = 0; i < count_; ++i) consider({i});
+    for (std::size_t i = 0; i < count_; ++i) consider({i}, false);
     const auto single = covered;
     for (std::size_t i = 0; i < count_; ++i) {
       for (std::size_t j = 0; j < count_; ++j) {
-        if (i != j && !single[i] && (i < j || single[j])) consider({i, j});
+        if (i != j && !single[i] && (i < j || single[j])) consider({i, j}, false);
+      }
+    }
+    // What is left may move by more than 1. A size of 1 is one that is stretched, as a rule.
+    for (std::size_t i = 0; i < count_; ++i) covered[i] = covered[i] || size_at(i) == 1;
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (!covered[i]) consider({i}, true);
+    }
+    for (std::size_t i = 0; i < count_; ++i) {
+      for (std::size_t j = 0; j < count_; ++j) {
+        if (i != j && !covered[i]) consider({i, j}, true);
       }
     }
     add_scaled(covered);
     for (std::size_t i = 0; i < count_; ++i) {
       for (std::size_t j = 0; j < count_ && !covered[i]; ++j) {
         for (std::size_t k = j + 1; k < count_ && !covered[i]; ++k) {
-          if (i != j && i != k) consider({i, j, k});
+          if (i != j && i != k) consider({i, j, k}, false);
         }
       }
     }
@@ -84,9 +94,18 @@ class Finder {
     return table_.op(*sized_->node, {tensors, sized_->instance->symbols});
   }
 
-  // The smallest number of times that the move can be made so that the result changes evenly.
-  bool add(const Vector& move) {
-    for (std::int64_t step : {1, 2, 3, 4}) {
+  [[nodiscard]] std::int64_t size_at(std::size_t i) const {
+    for (const auto& type : types_) {
+      if (i < type.shape.rank()) return type.shape.sizes[i];
+      i -= type.shape.rank();
+    }
+    return 1;
+  }
+
+  // The smallest number of times, once unless `steps`, that the move can be made so that the result
+  // changes evenly.
+  bool add(const Vector& move, bool steps) {
+    for (std::int64_t step = steps ? 2 : 1; step <= (steps ? 4 : 1); ++step) {
       const auto once = result(move, step);
       if (!once || once->size() != at_base_->size()) continue;
       const auto far = result(move, kFar * step);
@@ -112,11 +131,13 @@ class Finder {
     for (std::size_t i = 0; i < count_; ++i) {
       for (std::size_t j = 0; j < count_; ++j) {
         for (std::int64_t times : {2, 3, 4}) {
-          if (i == j || (covered[i] && covered[j])) continue;
+          if (i == j || covered[i]) continue;
           Vector move(count_);
           move[i] = 1;
           move[j] = times;
-          if (add(move)) covered[i] = covered[j] = true;
+          if (add(move, false)) covered[i] = covered[j] = true;
+          std::swap(move[i], move[j]);
+          if (add(move, false)) covered[i] = covered[j] = true;
         }
       }
     }
@@ -133,7 +154,7 @@ class Finder {
         if (d < type.shape.rank()) move[at + d] = 1;
         at += type.shape.rank();
       }
-      add(move);
+      add(move, false);
     }
   }
 

@@ -98,7 +98,9 @@ class Finder {
       }
     }
     const auto usual = rewrite::parse_value(node.spec->attributes[attribute].second);
-    if (std::ranges::find(values, usual) == values.end()) values.push_back(usual);
+    // The usual one first: the others are tried beside it.
+    std::erase(values, usual);
+    if (accepts(node, attribute, usual)) values.insert(values.begin(), usual);
   }
 
   std::vector<std::vector<Value>> out_;
