@@ -18,6 +18,7 @@ using TypeId = TypeTable::TypeId;
 
 constexpr std::array<std::size_t, 4> kRanks = {2, 3, 1, 4};
 constexpr int kMostDeviations = 3;
+constexpr std::size_t kMostFound = 10000;
 
 // Numbers that the rule mentions, which sizes may have to be.
 std::vector<std::int64_t> literals(const Rule& rule) {
@@ -65,7 +66,7 @@ class Candidates {
       : size_(size), others_(std::move(others)), parallel_(parallel) {}
 
   const std::vector<TensorType>& of(std::size_t rank, int deviations, bool index) {
-    auto& made = made_[rank * 8 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
+    auto& made = made_[rank * 10 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
     if (made.empty()) {
       ParallelShape plain;
       for (std::size_t d = 0; d < rank; ++d) {
@@ -101,7 +102,7 @@ class Candidates {
   std::int64_t size_;
   std::vector<std::int64_t> others_;
   bool parallel_;
-  std::array<std::vector<TensorType>, 48> made_;
+  std::array<std::vector<TensorType>, 64> made_;
 };
 
 class Search {
@@ -124,7 +125,7 @@ class Search {
     for (auto size : sizes) {
       try_deviations({size, {1}, parallel_}, 0);
       if (found_.empty()) continue;
-      for (int k = 1; k <= 2; ++k) try_deviations({size, {1}, parallel_}, k);
+      for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, parallel_}, k);
       break;
     }
     for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k);
@@ -210,7 +211,7 @@ class Search {
     }
     ++tried_;
     if (step == plan_.size()) {
-      if (left == 0) found_.push_back({current_, {}, deviations_});
+      if (left == 0 && found_.size() < kMostFound) found_.push_back({current_, {}, deviations_});
       return;
     }
     const auto which = plan_[step].which;
@@ -323,7 +324,10 @@ class Search {
     order.reserve(found_.size());
     for (std::size_t i = 0; i < found_.size(); ++i) order.emplace_back(key(found_[i]), i);
     std::ranges::sort(order);
-    Patterns out{.all = {}, .cut = cut_};
+    Patterns out{.all = {}, .bases = {}, .cut = cut_};
+    for (const auto& [unused, i] : order) {
+      if (out.bases.size() < limits_.bases) out.bases.push_back(found_[i].base);
+    }
     for (const auto& [unused, i] : order) {
       if (out.all.size() == limits_.patterns) {
         out.cut = true;
