@@ -65,7 +65,12 @@ class Candidates {
   Candidates(std::int64_t size, std::vector<std::int64_t> others, bool parallel)
       : size_(size), others_(std::move(others)), parallel_(parallel) {}
 
-  const std::vector<TensorType>& of(std::size_t rank, int deviations, bool index) {
+  struct Candidate {
+    TensorType type;
+    TypeId id = 0;
+  };
+
+  const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index) {
     auto& made = made_[rank * 10 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
     if (made.empty()) {
       ParallelShape plain;
@@ -80,9 +85,12 @@ class Candidates {
 
  private:
   // Coordinates are the dimensions, then replicas, then partial sums.
-  void extend(std::vector<TensorType>& out, const ParallelShape& shape, std::size_t coordinate,
+  void extend(std::vector<Candidate>& out, const ParallelShape& shape, std::size_t coordinate,
               int left, DType dtype) {
-    if (left == 0) out.push_back({shape, dtype});
+    if (left == 0) {
+      const TensorType type{shape, dtype};
+      out.push_back({type, TypeTable::of_thread().intern(type)});
+    }
     if (left == 0 || coordinate >= shape.rank() + (parallel_ ? 2 : 0)) return;
     extend(out, shape, coordinate + 1, left, dtype);
     const auto with = [&](auto&& change) {
@@ -102,7 +110,7 @@ class Candidates {
   std::int64_t size_;
   std::vector<std::int64_t> others_;
   bool parallel_;
-  std::array<std::vector<TensorType>, 64> made_;
+  std::array<std::vector<Candidate>, 64> made_;
 };
 
 class Search {
@@ -114,6 +122,7 @@ class Search {
         index_(index_variables(rule)),
         values_(symbol_values(rule)),
         types_(rule.source.nodes.size()),
+        tensor_ids_(rule.tensors.size()),
         tensors_(rule.tensors.size(), nullptr) {
     current_.tensors.resize(rule.tensors.size());
     current_.symbols.resize(rule.symbols.size());
@@ -283,8 +292,9 @@ class Search {
     tensors_[which] = &current_.tensors[which];
     for (auto rank : kRanks) {
       for (int k = tensors_left == 1 ? left : 0; k <= left; ++k) {
-        for (const auto& type : candidates_->of(rank, k, index_[which])) {
-          current_.tensors[which] = type;
+        for (const auto& candidate : candidates_->of(rank, k, index_[which])) {
+          current_.tensors[which] = candidate.type;
+          tensor_ids_[which] = candidate.id;
           visit(step + 1, left - k, tensors_left - 1);
         }
       }
@@ -296,7 +306,7 @@ class Search {
     auto& table = TypeTable::of_thread();
     const auto& node = rule_.source.nodes[n];
     if (node.is_variable()) {
-      types_[n] = table.intern(current_.tensors[node.variable]);
+      types_[n] = tensor_ids_[node.variable];
       return true;
     }
     const auto op = table.op(node, {tensors_, current_.symbols});
@@ -363,8 +373,9 @@ class Search {
   std::vector<bool> index_;
   std::vector<std::vector<Value>> values_;
   std::vector<Step> plan_;
-  std::size_t tensors_left_ = 0;  // all of them
-  std::vector<TypeId> types_;
+  std::size_t tensors_left_ = 0;    // all of them
+  std::vector<TypeId> types_;       // by node
+  std::vector<TypeId> tensor_ids_;  // by tensor variable
   std::vector<TypeId> inputs_;
   std::vector<const TensorType*> tensors_;
   Instance current_;

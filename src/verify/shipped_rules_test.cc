@@ -36,8 +36,8 @@ void judge_mutants(std::size_t every) {
       for (const auto& mutant : mutants(rule)) {
         if (count++ % every != 0) continue;
         const auto verdict = verify(mutant);
-        EXPECT_NE(verdict.status, Status::kUnproved)
-            << rewrite::to_text(mutant) << "\n" << described(verdict);
+        EXPECT_NE(verdict.status, Status::kUnproved) << rewrite::to_text(mutant) << "\n"
+                                                     << described(verdict);
         if (verdict.status != Status::kRefuted) continue;
         ++refuted;
         EXPECT_NE(verdict.counterexample.find(": "), std::string::npos) << verdict.counterexample;

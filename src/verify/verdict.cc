@@ -41,8 +41,8 @@ class Judge {
     const auto each = std::max<std::size_t>(
         1, std::min(options_.small, options_.small_in_all / patterns_.all.size()));
     for (const auto& pattern : patterns_.all) {
-      const auto largest = pattern.moves.size() > 5 ? std::min<std::int64_t>(options_.largest, 2)
-                                                    : options_.largest;
+      const auto largest =
+          pattern.moves.size() > 5 ? std::min<std::int64_t>(options_.largest, 2) : options_.largest;
       const auto small = small_instances(rule_, pattern, largest, each, options_.seed);
       if (small.all.empty() || elements(pattern.base) <= kCheap) judge(pattern.base);
       verdict_.cut = verdict_.cut || small.cut;
