@@ -50,6 +50,7 @@ class Algebra {
   // Cuts the term in two where an argument's form changes.
   bool cut(const ScalarTerm& term, Sum& out);
   Sum joined(Sum terms);
+  void join_group(std::vector<IndexVar> lines, Sum& terms) const;
   void apply_splits(ScalarTerm& term);
   void rename(ScalarTerm& term);
   void split(IndexVar v, std::int64_t unit);
@@ -64,6 +65,11 @@ class Algebra {
   Scope scope_;
   std::size_t work_ = 0;
 };
+
+// Rounded down, also below 0.
+constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
+}
 
 // The index expression that a sum is, if it is one.
 std::optional<Linear> linear_of(const Sum& sum);
