@@ -1,0 +1,245 @@
+// Conditions on indices: equations are solved, inequalities become ranges, indices are joined and
+// begin to count where the first tensor is read at 0.
+#include <algorithm>
+#include <numeric>
+
+#include "verify/algebra.h"
+
+namespace tandem::verify {
+
+bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
+  auto& domain = term.domain;
+  for (std::size_t z = 0; z < domain.zeros.size(); ++z) {
+    auto e = domain.zeros[z];
+    std::int64_t divisor = 0;
+    for (const auto& [v, n] : e.parts) divisor = std::gcd(divisor, n);
+    const auto range = range_of(e, domain);
+    if (range.begin > 0 || range.end <= 0) return false;
+    if (divisor != 0 && e.constant % divisor != 0) return false;
+    if (e.parts.empty()) {
+      domain.zeros.erase(domain.zeros.begin() + static_cast<std::ptrdiff_t>(z));
+      return changed = true;
+    }
+    for (const auto& [v, n] : e.parts) {
+      const auto* r = domain.find(v);
+      if (r == nullptr || !r->bound || std::abs(n) != 1) continue;
+      Linear by = e;
+      by.substitute(v, {});
+      Linear value;
+      value.add(by, -n);
+      domain.zeros.erase(domain.zeros.begin() + static_cast<std::ptrdiff_t>(z));
+      substitute(term, v, value);  // the range becomes guards
+      return changed = true;
+    }
+    // Of free variables the last is replaced everywhere else.
+    for (std::size_t p = e.parts.size(); p-- > 0;) {
+      const auto [v, n] = e.parts[p];
+      if (std::abs(n) != 1) continue;
+      const bool elsewhere = [&] {
+        auto others = term;
+        others.domain.zeros.erase(others.domain.zeros.begin() + static_cast<std::ptrdiff_t>(z));
+        return mentions(others, v);
+      }();
+      if (!elsewhere) break;
+      Linear by = e;
+      by.substitute(v, {});
+      Linear value;
+      value.add(by, -n);
+      domain.zeros.erase(domain.zeros.begin() + static_cast<std::ptrdiff_t>(z));
+      substitute(term, v, value);
+      Linear canonical = Linear::of(v);
+      canonical.add(value, -1);
+      domain.zeros.push_back(std::move(canonical));
+      return changed = true;
+    }
+  }
+  return true;
+}
+
+bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
+  auto& domain = term.domain;
+  std::vector<Linear> kept;
+  for (auto& e : domain.guards) {
+    std::int64_t divisor = 0;
+    for (const auto& [v, n] : e.parts) divisor = std::gcd(divisor, n);
+    if (divisor > 1) {
+      for (auto& [v, n] : e.parts) n /= divisor;
+      e.constant = floor_div(e.constant, divisor);
+    }
+    const auto range = range_of(e, domain);
+    if (range.end <= 0) return false;
+    if (range.begin >= 0) continue;
+    if (e.parts.size() == 1) {
+      const auto [v, n] = e.parts[0];
+      auto r = range_of(v, domain);
+      if (n > 0) r.begin = std::max(r.begin, -floor_div(e.constant, n));
+      if (n < 0) r.end = std::min(r.end, floor_div(e.constant, -n) + 1);
+      if (auto* known = domain.find(v)) {
+        known->range = r;
+      } else {
+        domain.ranges.push_back({v, r, false});
+      }
+      changed = true;
+      continue;
+    }
+    const auto same = std::ranges::find(kept, e.parts, &Linear::parts);
+    if (same == kept.end()) {
+      kept.push_back(e);
+    } else {
+      same->constant = std::min(same->constant, e.constant);
+    }
+  }
+  domain.guards = std::move(kept);
+  return true;
+}
+
+bool Algebra::simplify_domain(ScalarTerm& term) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    if (!simplify_zeros(term, changed) || !simplify_guards(term, changed)) return false;
+    for (std::size_t i = 0; i < term.domain.ranges.size(); ++i) {
+      const auto r = term.domain.ranges[i];
+      if (r.range.begin >= r.range.end) return false;
+      if (r.range.end - r.range.begin > 1) continue;
+      if (r.bound) {
+        std::erase_if(term.domain.ranges, [&](const VarRange& x) { return x.var == r.var; });
+        substitute(term, r.var, {{}, r.range.begin});
+        changed = true;
+        break;
+      }
+    }
+  }
+  // A free index that can be one number only is that number.
+  for (std::size_t i = 0; i < term.domain.ranges.size(); ++i) {
+    const auto r = term.domain.ranges[i];
+    if (r.range.end - r.range.begin > 1) continue;
+    term.domain.ranges.erase(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i));
+    if (mentions(term, r.var)) substitute(term, r.var, {{}, r.range.begin});
+    term.domain.ranges.insert(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i), r);
+  }
+  // Free ranges that say nothing.
+  std::erase_if(term.domain.ranges, [&](const VarRange& r) {
+    if (r.bound) return false;
+    return range_of(r.var, Domain{}) == r.range;
+  });
+  return true;
+}
+
+void Algebra::drop_unused(ScalarTerm& term) {
+  for (std::size_t i = term.domain.ranges.size(); i-- > 0;) {
+    const auto r = term.domain.ranges[i];
+    if (!r.bound || mentions(term, r.var)) continue;
+    term.coefficient =
+        term.coefficient * term::Numbers<Field>::from_index(r.range.end - r.range.begin);
+    term.domain.ranges.erase(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+namespace {
+
+bool has_inner_range(const std::vector<Atom>& atoms, IndexVar v) {
+  return std::ranges::any_of(atoms, [&](const Atom& atom) {
+    if (atom.domain.find(v) != nullptr) return true;
+    return std::ranges::any_of(atom.arguments, [&](const Sum& sum) {
+      return std::ranges::any_of(sum, [&](const ScalarTerm& t) {
+        return t.domain.find(v) != nullptr || has_inner_range(t.atoms, v);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+// Of indices u, w that occur as W u + w alone, w in [0, W), one index is made.
+void Algebra::join_digits(ScalarTerm& term) {
+  const auto bound_from_0 = [&](const VarRange& r) { return r.bound && r.range.begin == 0; };
+  for (bool changed = true; changed;) {
+    changed = false;
+    const auto ranges = term.domain.ranges;
+    for (const auto& u : ranges) {
+      for (const auto& w : ranges) {
+        if (changed || u.var == w.var || !bound_from_0(u) || !bound_from_0(w)) continue;
+        const auto size = w.range.end;
+        bool together = true;
+        together = !has_inner_range(term.atoms, u.var) && !has_inner_range(term.atoms, w.var);
+        for_each_linear(term, [&](Linear& e) {
+          together = together && e.coefficient(u.var) == size * e.coefficient(w.var);
+        });
+        if (!together || size < 2) continue;
+        const auto v = fresh(u.range.end * size);
+        Linear by = Linear::of(v);
+        by.add(Linear::of(u.var), -size);
+        std::erase_if(term.domain.ranges,
+                      [&](const VarRange& r) { return r.var == u.var || r.var == w.var; });
+        substitute(term, w.var, by);
+        term.domain.ranges.push_back({v, {0, u.range.end * size}, true});
+        changed = true;
+      }
+    }
+  }
+}
+
+namespace {
+
+// Where an index stands alone, or nearly so; the least decides where it begins to count.
+struct Lead {
+  std::size_t parts;
+  Atom::Kind kind;
+  std::int64_t id;
+  std::size_t dim;
+  std::int64_t start;  // the index at which the expression's constant vanishes
+  auto operator<=>(const Lead&) const = default;
+};
+
+void find_lead(const std::vector<Atom>& atoms, IndexVar v, std::optional<Lead>& best) {
+  for (const auto& atom : atoms) {
+    for (std::size_t d = 0; d < atom.at.size(); ++d) {
+      const auto n = atom.at[d].coefficient(v);
+      if (std::abs(n) != 1) continue;
+      const Lead lead{atom.at[d].parts.size(), atom.kind, atom.id, d, -n * atom.at[d].constant};
+      if (!best || lead < *best) best = lead;
+    }
+    for (const auto& argument : atom.arguments) {
+      for (const auto& t : argument) find_lead(t.atoms, v, best);
+    }
+  }
+}
+
+}  // namespace
+
+void Algebra::shift(ScalarTerm& term) const {
+  for (auto& r : term.domain.ranges) {
+    if (!r.bound) continue;
+    std::optional<Lead> lead;
+    find_lead(term.atoms, r.var, lead);
+    const auto start = lead ? lead->start : r.range.begin;
+    if (start == 0) continue;
+    const auto range = r.range;
+    Linear by = Linear::of(r.var);
+    by.constant = start;
+    r.bound = false;
+    const auto var = r.var;
+    for_each_linear(term, [&](Linear& e) { e.substitute(var, by); });
+    // Ranges of the variable in inner domains.
+    const auto inner = [&](auto&& self, std::vector<Atom>& atoms) -> void {
+      for (auto& atom : atoms) {
+        if (auto* x = atom.domain.find(var))
+          x->range = {x->range.begin - start, x->range.end - start};
+        for (auto& argument : atom.arguments) {
+          for (auto& t : argument) {
+            if (auto* x = t.domain.find(var)) {
+              x->range = {x->range.begin - start, x->range.end - start};
+            }
+            self(self, t.atoms);
+          }
+        }
+      }
+    };
+    inner(inner, term.atoms);
+    auto* again = term.domain.find(var);
+    again->bound = true;
+    again->range = {range.begin - start, range.end - start};
+  }
+}
+
+}  // namespace tandem::verify

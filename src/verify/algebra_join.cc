@@ -1,0 +1,156 @@
+// Terms that are equal but for their ranges become as few as possible: of 1 on [0, 3) and 1 on
+// [3, 8) one on [0, 8).
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "verify/algebra.h"
+
+namespace tandem::verify {
+
+namespace {
+
+// A term as a value on the line of one of its ranges.
+struct Interval {
+  Range range;
+  Field coefficient;
+};
+
+// Maximal intervals of one coefficient.
+std::vector<Interval> swept(const std::vector<Interval>& intervals) {
+  std::vector<std::int64_t> cuts;
+  for (const auto& i : intervals) {
+    cuts.push_back(i.range.begin);
+    cuts.push_back(i.range.end);
+  }
+  std::ranges::sort(cuts);
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<Interval> out;
+  for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
+    Field sum(0);
+    for (const auto& i : intervals) {
+      if (i.range.begin <= cuts[c] && cuts[c] < i.range.end) sum += i.coefficient;
+    }
+    if (sum == Field(0)) continue;
+    if (!out.empty() && out.back().range.end == cuts[c] && out.back().coefficient == sum) {
+      out.back().range.end = cuts[c + 1];
+    } else {
+      out.push_back({{cuts[c], cuts[c + 1]}, sum});
+    }
+  }
+  return out;
+}
+
+// Gives bound indices other names.
+void rebind(ScalarTerm& term, const std::vector<IndexVar>& from, const std::vector<IndexVar>& to) {
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    const auto range = term.domain.find(from[k])->range;
+    std::erase_if(term.domain.ranges, [&](const VarRange& r) { return r.var == from[k]; });
+    substitute(term, from[k], Linear::of(to[k]));
+    term.domain.ranges.push_back({to[k], range, true});
+  }
+}
+
+// Terms that differ in ranges alone, their bound indices of the same names.
+struct Group {
+  std::vector<IndexVar> lines;  // what has a range in each of them
+  Sum terms;
+};
+
+// Puts the terms of a group on the line of one of their ranges together.
+void join_along(Group& group, IndexVar line) {
+  std::map<std::vector<std::int64_t>, std::vector<std::size_t>> rows;
+  for (std::size_t i = 0; i < group.terms.size(); ++i) {
+    std::vector<std::int64_t> others;
+    for (auto v : group.lines) {
+      if (v == line) continue;
+      const auto& r = group.terms[i].domain.find(v)->range;
+      others.insert(others.end(), {r.begin, r.end});
+    }
+    rows[others].push_back(i);
+  }
+  Sum next;
+  for (const auto& [others, row] : rows) {
+    std::vector<Interval> intervals;
+    intervals.reserve(row.size());
+    for (auto i : row) {
+      intervals.push_back({group.terms[i].domain.find(line)->range, group.terms[i].coefficient});
+    }
+    for (const auto& interval : swept(intervals)) {
+      auto t = group.terms[row[0]];
+      t.domain.find(line)->range = interval.range;
+      t.coefficient = interval.coefficient;
+      next.push_back(std::move(t));
+    }
+  }
+  group.terms = std::move(next);
+}
+
+void join_terms(Group& group) {
+  if (group.lines.empty()) {
+    for (std::size_t i = 1; i < group.terms.size(); ++i) {
+      group.terms[0].coefficient += group.terms[i].coefficient;
+    }
+    group.terms.resize(group.terms[0].coefficient == Field(0) ? 0 : 1);
+    return;
+  }
+  std::size_t before = 0;
+  do {
+    before = group.terms.size();
+    for (auto line : group.lines) join_along(group, line);
+  } while (group.terms.size() < before && group.terms.size() > 1);
+}
+
+}  // namespace
+
+Sum Algebra::joined(Sum terms) {
+  if (terms.size() < 2) return terms;
+  std::map<Key, std::vector<std::size_t>> groups;
+  std::vector<std::vector<IndexVar>> orders(terms.size());
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    auto keyed = key_of(terms[i], false);
+    orders[i] = std::move(keyed.order);
+    groups[std::move(keyed.key)].push_back(i);
+  }
+  Sum out;
+  for (auto& [unused, members] : groups) {
+    Group group{orders[members[0]], {}};
+    for (auto i : members) {
+      if (i != members[0]) {
+        // By way of new names: terms may have the same ones in another order.
+        std::vector<IndexVar> passing;
+        for (auto old : orders[i]) passing.push_back(fresh(extents_[old]));
+        rebind(terms[i], orders[i], passing);
+        rebind(terms[i], passing, orders[members[0]]);
+      }
+      group.terms.push_back(std::move(terms[i]));
+    }
+    if (members.size() > 1) join_group(group.lines, group.terms);
+    std::ranges::move(group.terms, std::back_inserter(out));
+  }
+  return out;
+}
+
+// Free indices get a range in every term, and lose it where it says nothing.
+void Algebra::join_group(std::vector<IndexVar> lines, Sum& terms) const {
+  for (const auto& t : terms) {
+    for (const auto& r : t.domain.ranges) {
+      if (!r.bound && std::ranges::find(lines, r.var) == lines.end()) lines.push_back(r.var);
+    }
+  }
+  for (auto& t : terms) {
+    for (auto v : lines) {
+      if (t.domain.find(v) == nullptr) t.domain.ranges.push_back({v, range_of(v, {}), false});
+    }
+  }
+  Group group{std::move(lines), std::move(terms)};
+  join_terms(group);
+  terms = std::move(group.terms);
+  for (auto& t : terms) {
+    std::erase_if(t.domain.ranges, [&](const VarRange& r) {
+      return !r.bound && range_of(r.var, Domain{}) == r.range;
+    });
+  }
+}
+
+}  // namespace tandem::verify

@@ -1,0 +1,191 @@
+// What becomes of a term: its conditions first, then its atoms, then it is cut where they need it.
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "verify/algebra.h"
+
+namespace tandem::verify {
+
+namespace {
+
+// A small whole number of either sign.
+std::optional<std::int64_t> whole(Field value) {
+  constexpr std::uint64_t kSmall = std::uint64_t{1} << 40U;
+  if (value.value() < kSmall) return static_cast<std::int64_t>(value.value());
+  if (Field::kPrime - value.value() < kSmall) {
+    return -static_cast<std::int64_t>(Field::kPrime - value.value());
+  }
+  return std::nullopt;
+}
+
+Field field(std::int64_t n) { return term::Numbers<Field>::from_index(n); }
+
+bool is_plain(const Domain& d) { return d.ranges.empty() && d.guards.empty() && d.zeros.empty(); }
+
+// The number that a sum is, if it is one.
+std::optional<Field> number_of(const Sum& sum) {
+  if (sum.empty()) return Field(0);
+  if (sum.size() > 1 || !sum[0].atoms.empty() || !is_plain(sum[0].domain)) return std::nullopt;
+  return sum[0].coefficient;
+}
+
+Sum negated(Sum sum) {
+  for (auto& t : sum) t.coefficient = t.coefficient * field(-1);
+  return sum;
+}
+
+}  // namespace
+
+std::optional<Linear> linear_of(const Sum& sum) {
+  Linear out;
+  for (const auto& term : sum) {
+    const auto n = whole(term.coefficient);
+    if (!n || !is_plain(term.domain) || term.atoms.size() > 1) return std::nullopt;
+    if (term.atoms.empty()) {
+      out.constant += *n;
+    } else if (term.atoms[0].kind == Atom::Kind::kIndex) {
+      out.add(term.atoms[0].at[0], *n);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
+void Algebra::simplify(ScalarTerm term, Sum& out) {
+  count_work();
+  if (term.coefficient == Field(0)) return;
+  apply_splits(term);
+  if (!simplify_domain(term)) return;
+  for (std::size_t a = 0; a < term.atoms.size(); ++a) {
+    auto instead = simplify_atom(term.atoms[a], term);
+    if (!instead) continue;
+    term.atoms.erase(term.atoms.begin() + static_cast<std::ptrdiff_t>(a));
+    const auto product = times({std::move(term)}, *instead);
+    out.insert(out.end(), product.begin(), product.end());
+    return;
+  }
+  if (cut(term, out)) return;
+  drop_unused(term);
+  join_digits(term);
+  shift(term);
+  out.push_back(std::move(term));
+}
+
+bool Algebra::cut(const ScalarTerm& term, Sum& out) {
+  for (const auto& atom : term.atoms) {
+    for (const auto& argument : atom.arguments) {
+      for (const auto& inner : argument) {
+        for (const auto& r : inner.domain.ranges) {
+          const auto* of_maximum = atom.domain.find(r.var);
+          if (r.bound || (of_maximum != nullptr && of_maximum->bound)) continue;
+          const auto all = range_of(r.var, term.domain);
+          const auto at = r.range.begin > all.begin ? r.range.begin : r.range.end;
+          if (at <= all.begin || at >= all.end) continue;
+          for (const Range part : {Range{all.begin, at}, Range{at, all.end}}) {
+            auto copy = term;
+            if (auto* known = copy.domain.find(r.var)) {
+              known->range = part;
+            } else {
+              copy.domain.ranges.push_back({r.var, part, false});
+            }
+            simplify(std::move(copy), out);
+          }
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+std::optional<Sum> Algebra::simplify_maximum(Atom& atom) {
+  ScalarTerm inside{.domain = std::move(atom.domain)};
+  atom.domain = {};
+  inside.atoms.push_back(std::move(atom));
+  if (!simplify_domain(inside)) throw NotNormal("a maximum over nothing");
+  scope_.push_back(&inside.domain);
+  for (auto& argument : inside.atoms[0].arguments) argument = normal(argument);
+  scope_.pop_back();
+  std::erase_if(inside.domain.ranges,
+                [&](const VarRange& r) { return r.bound && !mentions(inside, r.var); });
+  join_digits(inside);
+  shift(inside);
+  atom = std::move(inside.atoms[0]);
+  atom.domain = std::move(inside.domain);
+  if (is_plain(atom.domain) && atom.arguments.size() == 1) return atom.arguments[0];
+  return std::nullopt;
+}
+
+std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
+  using Kind = Atom::Kind;
+  if (atom.kind == Kind::kRead || atom.kind == Kind::kKeep) return std::nullopt;
+  if (atom.kind == Kind::kIndex) {
+    const auto& e = atom.at[0];
+    if (e.constant == 0 && e.parts.size() == 1 && e.parts[0].second == 1) return std::nullopt;
+    Sum out = constant_sum(field(e.constant));
+    for (const auto& [v, n] : e.parts) {
+      out.push_back(
+          {.coefficient = field(n), .atoms = {Atom{.kind = Kind::kIndex, .at = {Linear::of(v)}}}});
+    }
+    return out;
+  }
+  scope_.push_back(&term.domain);
+  struct Leave {
+    Scope& scope;
+    ~Leave() { scope.pop_back(); }
+  } leave{scope_};
+  if (atom.kind == Kind::kMax) return simplify_maximum(atom);
+  for (auto& argument : atom.arguments) argument = normal(argument);
+  auto& argument = atom.arguments[0];
+  const auto number = number_of(argument);
+  if (atom.kind == Kind::kFunction) {
+    const auto f = static_cast<term::Function>(atom.id);
+    if (const auto n = number ? whole(*number) : std::nullopt) {
+      const auto value = term::Numbers<double>::apply(f, static_cast<double>(*n));
+      if (value == std::floor(value) && std::abs(value) < 0x1p40) {
+        return constant_sum(field_of(value));
+      }
+    }
+    const bool again = f == term::Function::kRelu && argument.size() == 1 &&
+                       argument[0].coefficient == Field(1) && is_plain(argument[0].domain) &&
+                       argument[0].atoms.size() == 1 && argument[0].atoms[0].kind == atom.kind &&
+                       argument[0].atoms[0].id == atom.id;
+    if (again) return argument;
+    return std::nullopt;
+  }
+  if (atom.kind == Kind::kInverse) {
+    if (number && *number != Field(0)) return constant_sum(number->inverse());
+    if (argument.size() != 1 || !is_plain(argument[0].domain)) return std::nullopt;
+    if (argument[0].coefficient == Field(1) && argument[0].atoms.size() == 1) return std::nullopt;
+    ScalarTerm out{.coefficient = argument[0].coefficient.inverse()};
+    for (const auto& factor : argument[0].atoms) {
+      out.atoms.push_back({.kind = Kind::kInverse, .arguments = {{ScalarTerm{.atoms = {factor}}}}});
+    }
+    return Sum{out};
+  }
+  if (atom.kind == Kind::kEqual) {
+    if (number) return constant_sum(field(*number == Field(0) ? 1 : 0));
+    if (const auto e = linear_of(argument)) {
+      ScalarTerm out;
+      out.domain.zeros.push_back(*e);
+      return Sum{out};
+    }
+    auto other = negated(argument);
+    if (key_of(other) < key_of(argument)) argument = std::move(other);
+    return std::nullopt;
+  }
+  CHECK(atom.kind == Kind::kLess);
+  const auto a = linear_of(argument);
+  const auto b = linear_of(atom.arguments[1]);
+  if (!a || !b) return std::nullopt;
+  ScalarTerm out;
+  Linear guard = *b;
+  guard.add(*a, -1);
+  guard.constant -= 1;
+  out.domain.guards.push_back(std::move(guard));
+  return Sum{out};
+}
+
+}  // namespace tandem::verify
