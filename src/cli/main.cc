@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   tandem::cli::add_models(app, exit_code);
   tandem::cli::add_machines(app, exit_code);
   tandem::cli::add_ops(app, exit_code);
+  tandem::cli::add_rules(app, exit_code);
   tandem::cli::add_show(app, exit_code);
   tandem::cli::add_plan(app, exit_code);
   tandem::cli::add_compare(app, exit_code);

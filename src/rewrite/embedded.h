@@ -1,0 +1,18 @@
+// The shipped rules: rules/*.rules and rules/proofs, copied into the program when it is built
+// (cmake/embed_files.cmake).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tandem::rewrite {
+
+// One embedded file; `name` is the file's stem, "algebra" for rules/algebra.rules, "proofs".
+struct EmbeddedFile {
+  std::string_view name, text;
+};
+
+// All of them, sorted by name.
+std::span<const EmbeddedFile> embedded_rules();
+
+}  // namespace tandem::rewrite
