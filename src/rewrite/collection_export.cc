@@ -47,6 +47,23 @@ std::optional<std::vector<Expression>> items(const Expression& e) {
   return out;
 }
 
+// Products with a scalar, as the rule's conditions say that an operand is one.
+std::vector<PatternId> stretched_nodes(const Rule& rule, const Side& side) {
+  std::vector<PatternId> out;
+  for (std::size_t i = 0; i < side.nodes.size(); ++i) {
+    const auto& node = side.nodes[i];
+    if (node.spec != &ops::kMul || node.inputs.size() != 2) continue;
+    const auto& operand = side.nodes[node.inputs[1]];
+    if (!operand.is_variable()) continue;
+    const Expression one{.operation = Operation::kEqual,
+                         .operands = {dim_of(operand.variable, 0), literal(1)}};
+    if (std::ranges::find(rule.conditions, one) != rule.conditions.end()) {
+      out.push_back(static_cast<PatternId>(i));
+    }
+  }
+  return out;
+}
+
 class SideExport {
  public:
   SideExport(const Rule& rule, const Side& side, const std::vector<CollectionTensor>& variables,
@@ -55,6 +72,7 @@ class SideExport {
         shapes_(shape_classes(rule)),
         side_(side),
         variables_(variables),
+        known_{.ranks = {}, .sizes = {}, .stretched = stretched_nodes(rule, side)},
         sizes_(side, ranks, known_),
         dimensions_(dimensions) {}
 
@@ -88,19 +106,29 @@ class SideExport {
     const auto& node = side_.nodes[id];
     if (node.spec == &ops::kJoin) return concat(id, 0);
     if (node.spec == &ops::kSlice || node.spec == &ops::kSplit) return split(id);
+    std::string why;
     for (const auto* line : by_size()) {
       Match match{std::vector<std::optional<PatternId>>(line->line.tensors.size()),
                   Found(line->line.symbols.size()),
                   {}};
       if (!fits(line->line, line->line.source.outputs[0], id, match)) continue;
       if (!has_numbers(line->line, match) || !find_symbols(*line, match)) continue;
-      return add(made_of(*line, match, id));
+      CollectionOperator op{.type = line->type};
+      try {
+        op.parameters = parameters_of(*line, match);
+      } catch (const Lacking& e) {
+        why = e.what();
+        continue;
+      }
+      for (const auto& input : match.inputs) op.inputs.push_back(value(*input));
+      return add(std::move(op));
     }
     if (node.spec == &ops::kConcat) {
       const auto axis = whole(node.attributes[0]);
       if (!axis) throw Lacking("concat: the axis is a symbol, and must be a number");
       return concat(id, raw_dimension(*axis));
     }
+    if (!why.empty()) throw Lacking(why);
     throw Lacking(fmt::format("{}: no operator of the collection says {}", node.spec->name,
                               part_text(id)));
   }
@@ -248,7 +276,8 @@ class SideExport {
     return std::ranges::all_of(line.conditions, [&](const Expression& condition) {
       if (condition.operation == Operation::kSameShape) return asks_same_shape(condition, match);
       const auto e = substituted(condition, match);
-      return !e || *e == Expression{.literal = std::string("true")} || is_asked(*e);
+      if (!e) return condition.operands[0].operation != Operation::kRank;
+      return *e == Expression{.literal = std::string("true")} || is_asked(*e);
     });
   }
 
@@ -293,26 +322,22 @@ class SideExport {
     return value ? Expression{.literal = *value} : out;
   }
 
-  CollectionOperator made_of(const OperatorLine& line, const Match& match, PatternId id) {
-    CollectionOperator op{.type = line.type};
+  [[nodiscard]] std::map<std::string, std::int64_t> parameters_of(const OperatorLine& line,
+                                                                  const Match& match) const {
+    std::map<std::string, std::int64_t> out;
     for (const auto& [key, value] : line.when) {
-      if (value) op.parameters[key] = *value;
+      if (value) out[key] = *value;
     }
     for (std::size_t s = 0; s < match.symbols.size(); ++s) {
       const auto& symbol = line.line.symbols[s];
       if (symbol == "size" || symbol == "shape" || symbol.starts_with("dropout_")) continue;
-      op.parameters[parameter_of(symbol)] = number(line.type, symbol, *match.symbols[s]);
+      out[parameter_of(symbol)] = number(line.type, symbol, *match.symbols[s]);
       if (symbol == "perm") {
-        op.parameters["PM_NUMDIM"] =
+        out["PM_NUMDIM"] =
             raw_dimension(static_cast<std::int64_t>(items(*match.symbols[s])->size()));
       }
     }
-    const auto rank = sizes_.rank(id);
-    if (line.type == "OP_CONCAT" && rank) {
-      op.parameters["PM_NUMDIM"] = raw_dimension(static_cast<std::int64_t>(*rank));
-    }
-    for (const auto& input : match.inputs) op.inputs.push_back(value(*input));
-    return op;
+    return out;
   }
 
   [[nodiscard]] std::int64_t number(const std::string& type, const std::string& symbol,
@@ -322,6 +347,7 @@ class SideExport {
       for (std::int64_t i = 0; i < std::ssize(kActivations); ++i) {
         if (value == Expression{.literal = std::string(kActivations[i])}) return i;
       }
+      throw Lacking(fmt::format("{}: PM_ACTI cannot be {}", type, to_text(rule_, value)));
     }
     if (symbol == "perm") {
       if (const auto perm = items(value)) return permutation(*perm);
@@ -400,9 +426,11 @@ CollectionRule to_collection_rule(const Rule& rule, Dimensions dimensions) {
   }
   // Twice, as ranks that one side tells hold on the other.
   for (int round = 0; round < 2; ++round) {
-    const PatternSizes::Known nothing;
-    (void)PatternSizes(rule.source, ranks, nothing);
-    (void)PatternSizes(rule.target, ranks, nothing);
+    for (const auto* side : {&rule.source, &rule.target}) {
+      const PatternSizes::Known known{
+          .ranks = {}, .sizes = {}, .stretched = stretched_nodes(rule, *side)};
+      (void)PatternSizes(*side, ranks, known);
+    }
   }
   SideExport source(rule, rule.source, variables, ranks, dimensions);
   SideExport target(rule, rule.target, variables, ranks, dimensions);

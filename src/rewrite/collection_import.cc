@@ -32,24 +32,11 @@ std::uint16_t number_of(std::vector<std::string>& names, const std::string& name
   return static_cast<std::uint16_t>(at);
 }
 
-// `2` of a degree stands for any, but not where a tensor stands twice in another.
-bool has_fixed_degree(const std::vector<CollectionOperator>& side, Dimensions dimensions) {
-  return std::ranges::any_of(side, [&](const CollectionOperator& op) {
-    const auto is = [&](const char* key, bool zero) {
-      const auto at = op.parameters.find(key);
-      return at != op.parameters.end() && (at->second == 0) == zero;
-    };
-    const bool replicas = op.type == "OP_REPLICATE" || op.type == "OP_REDUCE";
-    return (replicas && is("PM_PARALLEL_DIM", false)) ||
-           (op.type == "OP_CONCAT" && dimensions == Dimensions::kReplicasFirst &&
-            is("PM_AXIS", true));
-  });
-}
-
 struct Context {
   Rule& rule;
   Ranks& ranks;
   Dimensions dimensions;
+  // Degrees of 2 stand for any, but not beside operators for 2 tensors alone.
   bool fixed_degree = false;
   bool strict = false;  // else what is not known yet is 0: only ranks are looked for
 };
@@ -138,8 +125,10 @@ class SideImport {
     if (op.type == "OP_SPLIT") return split(op, t.output);
     const auto& line = line_for(op);
     const auto inputs = convert_inputs(op);
+    // A tensor that stands twice along one of its dimensions.
+    if (line.when.contains("PM_PARALLEL_DEGREE")) context_.fixed_degree = true;
     auto id = instantiate(op, line, inputs, size);
-    if (op.type == "OP_MUL") known_.stretched.push_back(id);
+    if (op.type == "OP_MUL" || op.type == "OP_PRELU" || op.type == "OP_WHERE") known_.stretched.push_back(id);
     remember_sizes(op, inputs, id);
     const auto acti = op.parameters.find("PM_ACTI");
     const bool mentioned = std::ranges::find(line.line.symbols, "acti") != line.line.symbols.end();
@@ -206,6 +195,7 @@ class SideImport {
     const auto inputs = convert_inputs(op);
     const auto raw = parameter(op, "PM_AXIS");
     if (context_.dimensions == Dimensions::kReplicasFirst && raw == 0) {
+      context_.fixed_degree = true;
       const auto id = side_.add({.spec = &ops::kJoin, .inputs = inputs});
       state_rank(op, id);
       return id;
@@ -489,10 +479,6 @@ class SideImport {
       return at != op.parameters.end() && at->second == value;
     };
     constexpr std::array kSpace = {std::size_t{2}, std::size_t{3}};
-    if (op.type == "OP_ENLARGE") {
-      known_.sizes[{id, kSpace[0]}] = literal(parameter(op, "PM_KERNEL_H"));
-      known_.sizes[{id, kSpace[1]}] = literal(parameter(op, "PM_KERNEL_W"));
-    }
     const bool same = is("PM_PAD", 0) && is("PM_STRIDE_H", 1) && is("PM_STRIDE_W", 1);
     if (!same || inputs.empty()) return;
     const auto s = sizes();
@@ -507,22 +493,6 @@ class SideImport {
   PatternSizes::Known known_;
   std::map<CollectionTensor, PatternId> values_;
 };
-
-// The source's own operators fix the ranks of some variables; those that only a number of
-// dimensions told are said.
-void add_rank_conditions(Rule& rule, const Ranks& ranks) {
-  Ranks structural(rule.tensors.size());
-  const PatternSizes::Known nothing;
-  const PatternSizes sizes(rule.source, structural, nothing);
-  for (std::size_t v = 0; v < ranks.size(); ++v) {
-    if (!ranks[v] || structural[v]) continue;
-    rule.conditions.push_back(
-        {.operation = Operation::kEqual,
-         .operands = {{.operation = Operation::kRank,
-                       .variables = {static_cast<std::uint16_t>(v)}},
-                      literal(static_cast<std::int64_t>(*ranks[v]))}});
-  }
-}
 
 // Degrees that the source does not have are free.
 void add_choices(Rule& rule) {
@@ -548,8 +518,10 @@ void import_once(const CollectionRule& in, Context& context) {
   }
   // Ranks that one side tells hold on the other.
   for (int round = 0; round < 2; ++round) {
-    (void)PatternSizes(context.rule.source, context.ranks, source.known());
-    (void)PatternSizes(context.rule.target, context.ranks, target.known());
+    const PatternSizes of_source(context.rule.source, context.ranks, source.known());
+    const PatternSizes of_target(context.rule.target, context.ranks, target.known());
+    if (of_source.is_consistent() && of_target.is_consistent()) continue;
+    throw Lacking("its operators need tensors of different numbers of dimensions");
   }
 }
 
@@ -578,16 +550,39 @@ void merge_same_shapes(Rule& rule) {
   }
 }
 
+namespace {
+
+// The source's own operators fix the ranks of some variables; those that only a number of
+// dimensions told are said.
+void add_rank_conditions(Rule& rule, const Ranks& ranks) {
+  Ranks structural(rule.tensors.size());
+  const PatternSizes::Known nothing{.of_one_rank = false};
+  const PatternSizes sizes(rule.source, structural, nothing);
+  const auto classes = shape_classes(rule);
+  for (std::size_t v = 0; v < ranks.size(); ++v) {
+    if (!ranks[v] || structural[v] || classes[v] != v) continue;
+    Expression condition{.operation = Operation::kEqual,
+                         .operands = {{.operation = Operation::kRank,
+                                       .variables = {static_cast<std::uint16_t>(v)}},
+                                      literal(static_cast<std::int64_t>(*ranks[v]))}};
+    if (std::ranges::find(rule.conditions, condition) == rule.conditions.end()) {
+      rule.conditions.push_back(std::move(condition));
+    }
+  }
+}
+
+}  // namespace
+
 Rule to_rule(const CollectionRule& in, Dimensions dimensions, const std::string& name) {
   Rule rule;
   Ranks ranks;
-  const bool fixed =
-      has_fixed_degree(in.source, dimensions) || has_fixed_degree(in.target, dimensions);
+  bool fixed_degree = false;
   for (const bool strict : {false, true}) {
     rule = {};
     rule.name = name;
-    Context context{rule, ranks, dimensions, fixed, strict};
+    Context context{rule, ranks, dimensions, fixed_degree, strict};
     import_once(in, context);
+    fixed_degree = context.fixed_degree;
   }
   merge_same_shapes(rule);
   add_rank_conditions(rule, ranks);

@@ -72,22 +72,46 @@ bool is_parallel(const Rule& rule) {
   return any(rule.source) || any(rule.target);
 }
 
+// With variables numbered by their first use, shapes merged, and conditions sorted.
+std::optional<Rule> canonical(const Rule& rule) {
+  if (!is_short(rule.source) || !is_short(rule.target)) return std::nullopt;
+  Rule named = rule;
+  named.name = "r";
+  try {
+    auto out = parse_rule(to_text(named))[0];
+    merge_same_shapes(out);
+    std::ranges::sort(out.choices);
+    return out;
+  } catch (const UserError&) {
+    return std::nullopt;  // too deep
+  }
+}
+
+void sort_conditions(Rule& rule) {
+  std::ranges::sort(rule.conditions, {},
+                    [&](const Expression& condition) { return to_text(rule, condition); });
+}
+
 // What is read back must be the same rule, conditions included.
 CollectionRule faithful(const Rule& rule, Dimensions dimensions) {
-  const auto text = canonical_text(rule);
-  if (text.empty()) throw Lacking("is too long");
+  auto wanted = canonical(rule);
+  if (!wanted) throw Lacking("is too long");
   auto out = to_collection_rule(rule, dimensions);
-  const auto back = to_rule(out, dimensions, rule.name);
-  if (canonical_text(back) == text) return out;
-  std::set<std::string> said;
-  for (const auto& condition : back.conditions) said.insert(to_text(back, condition));
-  for (const auto& condition : rule.conditions) {
-    const auto wanted = to_text(rule, condition);
-    if (!said.contains(wanted) && back.tensors == rule.tensors) {
-      throw Lacking(fmt::format("a collection cannot say '{}'", wanted));
-    }
+  auto back = canonical(to_rule(out, dimensions, rule.name));
+  if (!back) throw Lacking("is too long");
+  if (back->tensors.size() == wanted->tensors.size() &&
+      back->symbols.size() == wanted->symbols.size()) {
+    back->tensors = wanted->tensors;
+    back->symbols = wanted->symbols;
   }
-  throw Lacking(fmt::format("would be read as '{}'", to_text(back)));
+  sort_conditions(*wanted);
+  sort_conditions(*back);
+  if (*back == *wanted) return out;
+  for (const auto& condition : wanted->conditions) {
+    if (std::ranges::find(back->conditions, condition) != back->conditions.end()) continue;
+    throw Lacking(fmt::format("a collection cannot say '{}'", to_text(*wanted, condition)));
+  }
+  throw Lacking(fmt::format("would be read as '{}'", to_text(*back)));
 }
 
 }  // namespace
@@ -146,23 +170,12 @@ Exported export_collection(std::span<const Rule> rules) {
 }
 
 std::string canonical_text(const Rule& rule) {
-  if (!is_short(rule.source) || !is_short(rule.target)) return {};
-  Rule named = rule;
-  named.name = "r";
-  Rule out;
-  try {
-    // Reading numbers variables by their first use.
-    out = parse_rule(to_text(named))[0];
-  } catch (const UserError&) {
-    return {};
-  }
-  for (std::size_t i = 0; i < out.tensors.size(); ++i) out.tensors[i] = fmt::format("t{}", i);
-  for (std::size_t i = 0; i < out.symbols.size(); ++i) out.symbols[i] = fmt::format("s{}", i);
-  merge_same_shapes(out);
-  std::ranges::sort(out.choices);
-  std::ranges::sort(out.conditions, {},
-                    [&](const Expression& condition) { return to_text(out, condition); });
-  return to_text(out);
+  auto out = canonical(rule);
+  if (!out) return {};
+  for (std::size_t i = 0; i < out->tensors.size(); ++i) out->tensors[i] = fmt::format("t{}", i);
+  for (std::size_t i = 0; i < out->symbols.size(); ++i) out->symbols[i] = fmt::format("s{}", i);
+  sort_conditions(*out);
+  return to_text(*out);
 }
 
 }  // namespace tandem::rewrite

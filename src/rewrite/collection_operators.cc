@@ -38,14 +38,14 @@ constexpr std::array kLines = {
     Text{"OP_DROPOUT", "", "(dropout ?x p=?dropout_p origin=?dropout_origin)", ""},
     Text{"OP_SOFTMAX", "PM_SOFTMAX_DIM", "(softmax ?x axis=?softmax_dim)", ""},
     Text{"OP_SOFTMAX", "", "(softmax ?x)", ""},
-    // Of several, element by element; nothing is stretched.
+    // Of several, element by element; nothing is stretched but one scalar.
+    Text{"OP_MUL", "", "(mul ?x ?scalar)", "if rank(?scalar) == 1 and dim(?scalar, 0) == 1"},
     Text{"OP_EW_ADD", "", "(add ?x ?y)", "if same_shape(?x, ?y)"},
     Text{"OP_EW_SUB", "", "(sub ?x ?y)", "if same_shape(?x, ?y)"},
     Text{"OP_EW_MUL", "", "(mul ?x ?y)", "if same_shape(?x, ?y)"},
     Text{"OP_EW_DIV", "", "(div ?x ?y)", "if same_shape(?x, ?y)"},
     Text{"OP_EW_MAX", "", "(max ?x ?y)", "if same_shape(?x, ?y)"},
     Text{"OP_EW_MIN", "", "(min ?x ?y)", "if same_shape(?x, ?y)"},
-    Text{"OP_MUL", "", "(mul ?x ?scalar)", "if rank(?scalar) == 1 and dim(?scalar, 0) == 1"},
     Text{"OP_PRELU", "", "(prelu ?x ?y)", ""},
     Text{"OP_WHERE", "", "(where ?c ?x ?y)", ""},
     // Products.

@@ -100,6 +100,19 @@ std::size_t width_of_rest(std::size_t rank, const std::vector<std::string>& dims
   return rank - (dims.size() - 1);
 }
 
+// n + (k - n) / 2 on both sides is k.
+Expression padded(Expression size, const Expression& before, const Expression& after) {
+  if (before == after && before.operation == Operation::kDivide &&
+      before.operands[1] == literal(2)) {
+    const auto& missing = before.operands[0];
+    if (missing.operation == Operation::kSubtract && missing.operands[1] == size) {
+      return missing.operands[0];
+    }
+  }
+  size = combined(Operation::kAdd, std::move(size), before);
+  return combined(Operation::kAdd, std::move(size), after);
+}
+
 // Which dimension of `dims`, for a tensor of this rank: its place, and how far into "...".
 struct Place {
   std::size_t at;
@@ -149,6 +162,7 @@ bool PatternSizes::is_stretched(PatternId id) const {
 std::optional<std::size_t> PatternSizes::rank(PatternId id) const { return ranks_[id]; }
 
 bool PatternSizes::set_rank(PatternId id, std::optional<std::size_t> rank) {
+  if (ranks_[id] && rank && *ranks_[id] != *rank) is_consistent_ = false;
   if (ranks_[id] || !rank || *rank > Shape::kMaxRank) return false;
   ranks_[id] = rank;
   return true;
@@ -194,6 +208,7 @@ bool PatternSizes::relax_text(PatternId id) {
   const auto has_rest = [](const auto& dims) {
     return std::ranges::find(dims, kRest) != dims.end();
   };
+  const bool alone = known_.of_one_rank || std::ranges::count_if(text.operands, has_rest) < 2;
   if (!has_rest(text.result) && !text.result.empty()) grown = set_rank(id, text.result.size());
   for (std::size_t i = 0; i < std::min(node.inputs.size(), text.operands.size()); ++i) {
     const auto& dims = text.operands[i];
@@ -202,7 +217,7 @@ bool PatternSizes::relax_text(PatternId id) {
       grown = set_rank(input, dims.size()) || grown;
       continue;
     }
-    if (!has_rest(text.result) || (first_only && i > 0)) continue;
+    if (!has_rest(text.result) || (first_only && i > 0) || !alone) continue;
     if (const auto& out = ranks_[id]; out && *out + 1 >= text.result.size()) {
       grown = set_rank(input, width_of_rest(*out, text.result) + dims.size() - 1) || grown;
     }
@@ -292,8 +307,7 @@ std::optional<Expression> PatternSizes::find_size(PatternId id, std::size_t axis
   if (node.spec == &ops::kPad && whole(attribute(node, "axis")) == axis) {
     auto all = size(node.inputs[0], axis);
     if (!all) return std::nullopt;
-    all = combined(Operation::kAdd, std::move(*all), *attribute(node, "before"));
-    return combined(Operation::kAdd, std::move(*all), *attribute(node, "after"));
+    return padded(std::move(*all), *attribute(node, "before"), *attribute(node, "after"));
   }
   if (node.spec == &ops::kReshape || node.spec == &ops::kConstant) {
     const auto* shape = attribute(node, "shape");

@@ -27,12 +27,16 @@ class PatternSizes {
     std::map<PatternId, std::size_t> ranks = {};
     std::map<Dimension, Expression> sizes = {};
     std::vector<PatternId> stretched = {};
+    // Are operands of one operator of one rank, as where nothing is stretched?
+    bool of_one_rank = true;
   };
   // Finds ranks of variables, too, and adds them to those that are known. `side` and `known` must
   // outlive it.
   PatternSizes(const Side& side, Ranks& variables, const Known& known);
 
   [[nodiscard]] std::optional<std::size_t> rank(PatternId id) const;
+  // False where a tensor would have two ranks.
+  [[nodiscard]] bool is_consistent() const { return is_consistent_; }
   [[nodiscard]] std::optional<Expression> size(PatternId id, std::size_t axis) const;
   // Of what the tensor is put together along `axis`, by a concat before it: the sizes of the parts.
   // Empty where by none.
@@ -51,6 +55,7 @@ class PatternSizes {
   const Side& side_;
   const Known& known_;
   Ranks ranks_;  // by node
+  bool is_consistent_ = true;
   mutable std::map<Dimension, std::optional<Expression>> sizes_;
   mutable std::map<Dimension, std::vector<Expression>> parts_;
 };
