@@ -215,11 +215,7 @@ void add_rules(CLI::App& app, int& exit_code) {
 #if __has_include("generate/generate.h") && __has_include("cli/rules_generate.cc")
   add_rules_generate(*command);
 #endif
-#if __has_include("verify/verdict.h")
   add_rules_verify(*command, exit_code);
-#else
-  (void)exit_code;
-#endif
   command->callback([command, json] {
     if (command->get_subcommands().empty()) list_rules(*json);
   });

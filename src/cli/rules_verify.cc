@@ -1,6 +1,5 @@
 // tandem rules verify: proves or refutes rules, one by one. With --proofs, what was found is kept
 // for the shipped rules (rewrite/collection.h).
-#if __has_include("verify/verdict.h")  // until src/verify has it
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -50,7 +49,7 @@ rewrite::Status status_of(verify::Status status) {
 }
 
 Judged judge(const rewrite::Rule& rule) {
-  const auto verdict = verify::verify(rule, {});
+  const auto verdict = verify::verify(rule);
   return {.name = rule.name,
           .hash = hash_of(rule),
           .proof = {status_of(verdict.status), verdict.prover, verdict.condition},
@@ -167,6 +166,7 @@ std::string proofs_text(const Result& result) {
   for (const auto& rule : result.rules) {
     auto proof = rule.proof;
     if (proof.prover.empty()) proof.prover = "none";
+    std::ranges::replace(proof.prover, ' ', '-');  // one word
     out += to_text(rewrite::ProofLine{rule.name, rule.hash, proof}) + "\n";
   }
   return out;
@@ -198,4 +198,3 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
 }
 
 }  // namespace tandem::cli
-#endif

@@ -1,0 +1,225 @@
+#include "verify/conditions.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "verify/instances.h"
+
+namespace tandem::verify {
+
+namespace {
+
+using rewrite::Expression;
+using rewrite::Operation;
+
+constexpr std::size_t kMostConditions = 4;
+
+Expression literal(std::int64_t n) { return {.literal = n}; }
+Expression symbol(std::size_t s) {
+  return {.operation = Operation::kSymbol, .variables = {static_cast<std::uint16_t>(s)}};
+}
+Expression of_tensors(Operation operation, std::initializer_list<std::size_t> tensors) {
+  Expression out{.operation = operation};
+  for (auto t : tensors) out.variables.push_back(static_cast<std::uint16_t>(t));
+  return out;
+}
+Expression at(Operation operation, std::size_t tensor, Expression index) {
+  auto out = of_tensors(operation, {tensor});
+  out.operands.push_back(std::move(index));
+  return out;
+}
+Expression both(Operation operation, Expression a, Expression b) {
+  Expression out{.operation = operation};
+  out.operands.push_back(std::move(a));
+  out.operands.push_back(std::move(b));
+  return out;
+}
+Expression equal(Expression a, Expression b) {
+  return both(Operation::kEqual, std::move(a), std::move(b));
+}
+
+// The vocabulary for a rule, the plainest first.
+class Vocabulary {
+ public:
+  Vocabulary(const Rule& rule, std::span<const Instance> instances)
+      : rule_(rule), instances_(instances) {
+    for (const auto& instance : instances) {
+      for (const auto& t : instance.tensors) ranks_ = std::max(ranks_, t.shape.rank());
+    }
+    tensors();
+    pairs();
+    symbols();
+    if (is_parallel(rule)) degrees();
+    sizes();
+  }
+
+  std::vector<Expression> take() { return std::move(out_); }
+
+ private:
+  void tensors() {
+    for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
+      out_.push_back(both(Operation::kLess, literal(1), of_tensors(Operation::kRank, {t})));
+      for (std::size_t r = 1; r <= ranks_; ++r) {
+        out_.push_back(equal(of_tensors(Operation::kRank, {t}), literal(static_cast<int>(r))));
+      }
+    }
+  }
+
+  void pairs() {
+    for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
+      for (std::size_t u = t + 1; u < rule_.tensors.size(); ++u) {
+        out_.push_back(of_tensors(Operation::kSameShape, {t, u}));
+        out_.push_back(equal(of_tensors(Operation::kRank, {t}), of_tensors(Operation::kRank, {u})));
+        for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
+          out_.push_back(
+              equal(at(Operation::kDim, t, symbol(s)), at(Operation::kDim, u, symbol(s))));
+        }
+        for (std::size_t i = 0; i < ranks_; ++i) {
+          for (std::size_t j = 0; j < ranks_; ++j) {
+            out_.push_back(equal(at(Operation::kDim, t, literal(static_cast<int>(i))),
+                                 at(Operation::kDim, u, literal(static_cast<int>(j)))));
+          }
+        }
+      }
+    }
+  }
+
+  void symbols() {
+    for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
+      std::vector<Value> values;
+      for (const auto& instance : instances_) {
+        const auto& value = instance.symbols[s];
+        if (value && std::ranges::find(values, *value) == values.end()) values.push_back(*value);
+      }
+      for (const auto& value : values) {
+        if (std::holds_alternative<std::vector<std::int64_t>>(value)) continue;
+        out_.push_back(both(Operation::kNotEqual, symbol(s), {.literal = value}));
+        out_.push_back(equal(symbol(s), {.literal = value}));
+      }
+      for (std::size_t r = s + 1; r < rule_.symbols.size(); ++r) {
+        out_.push_back(equal(symbol(s), symbol(r)));
+        out_.push_back(both(Operation::kNotEqual, symbol(s), symbol(r)));
+      }
+    }
+  }
+
+  void degrees() {
+    for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
+      out_.push_back(equal(of_tensors(Operation::kPartial, {t}), literal(1)));
+      out_.push_back(equal(of_tensors(Operation::kReplicas, {t}), literal(1)));
+      for (std::size_t i = 0; i < ranks_; ++i) {
+        out_.push_back(equal(at(Operation::kDegree, t, literal(static_cast<int>(i))), literal(1)));
+      }
+      for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
+        out_.push_back(equal(at(Operation::kDegree, t, symbol(s)), literal(1)));
+      }
+    }
+  }
+
+  void sizes() {
+    for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
+      for (std::size_t i = 0; i < ranks_; ++i) {
+        const auto dim = at(Operation::kDim, t, literal(static_cast<int>(i)));
+        out_.push_back(equal(both(Operation::kRemainder, dim, literal(2)), literal(1)));
+        out_.push_back(both(Operation::kLess, literal(1), dim));
+        for (std::int64_t n : {1, 2, 3}) out_.push_back(equal(dim, literal(n)));
+        for (std::size_t j = i + 1; j < ranks_; ++j) {
+          out_.push_back(equal(dim, at(Operation::kDim, t, literal(static_cast<int>(j)))));
+        }
+        for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
+          out_.push_back(equal(dim, symbol(s)));
+        }
+      }
+    }
+  }
+
+  const Rule& rule_;
+  std::span<const Instance> instances_;
+  std::size_t ranks_ = 0;
+  std::vector<Expression> out_;
+};
+
+// A set of instances, a bit each.
+class Bits {
+ public:
+  explicit Bits(std::size_t count) : words_((count + 63) / 64) {}
+  void set(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << (i % 64); }
+  Bits& operator&=(const Bits& other) {
+    for (std::size_t w = 0; w < words_.size(); ++w) words_[w] &= other.words_[w];
+    return *this;
+  }
+  [[nodiscard]] std::size_t count() const {
+    std::size_t out = 0;
+    for (auto w : words_) out += static_cast<std::size_t>(std::popcount(w));
+    return out;
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+struct Candidate {
+  Expression condition;
+  Bits good;
+  Bits bad;
+};
+
+Bits where_it_holds(const Expression& condition, std::span<const Instance> instances) {
+  Bits out(instances.size());
+  std::vector<const TensorType*> tensors;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    tensors.clear();
+    for (const auto& t : instances[i].tensors) tensors.push_back(&t);
+    if (rewrite::holds(condition, {tensors, instances[i].symbols})) out.set(i);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
+                                                             std::span<const Instance> good,
+                                                             std::span<const Instance> bad) {
+  std::vector<Instance> all(good.begin(), good.end());
+  all.insert(all.end(), bad.begin(), bad.end());
+  std::vector<Candidate> candidates;
+  for (auto& condition : Vocabulary(rule, all).take()) {
+    auto on_good = where_it_holds(condition, good);
+    if (on_good.count() == 0) continue;
+    auto on_bad = where_it_holds(condition, bad);
+    if (on_bad.count() == bad.size()) continue;
+    candidates.push_back({std::move(condition), std::move(on_good), std::move(on_bad)});
+  }
+  // One more condition at a time: one that excludes all, else one that loses least of the good for
+  // what it excludes.
+  std::vector<Expression> chosen;
+  Bits left_good(good.size());
+  Bits left_bad(bad.size());
+  for (std::size_t i = 0; i < good.size(); ++i) left_good.set(i);
+  for (std::size_t i = 0; i < bad.size(); ++i) left_bad.set(i);
+  while (left_bad.count() > 0 && chosen.size() < kMostConditions) {
+    const Candidate* best = nullptr;
+    double best_score = 0;
+    const auto goods = static_cast<double>(left_good.count());
+    const auto bads = static_cast<double>(left_bad.count());
+    for (const auto& c : candidates) {
+      auto g = left_good;
+      auto b = left_bad;
+      const auto kept = static_cast<double>((g &= c.good).count());
+      const auto excluded = bads - static_cast<double>((b &= c.bad).count());
+      if (kept == 0 || excluded == 0) continue;
+      const double score = kept / goods + 2 * excluded / bads + (excluded == bads ? 1 : 0);
+      if (score <= best_score) continue;
+      best_score = score;
+      best = &c;
+    }
+    if (best == nullptr) return std::nullopt;
+    chosen.push_back(best->condition);
+    left_good &= best->good;
+    left_bad &= best->bad;
+  }
+  if (left_bad.count() > 0) return std::nullopt;
+  return chosen;
+}
+
+}  // namespace tandem::verify

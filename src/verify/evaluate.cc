@@ -1,0 +1,270 @@
+#include "verify/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "graph/graph.h"
+#include "graph/virtual_devices.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "ops/signature.h"
+#include "ops/sources.h"
+#include "term/evaluate.h"
+
+namespace tandem::verify {
+
+namespace {
+
+using term::Field;
+
+template <class T>
+Dense<T> constant_values(const ops::Op& op, const Shape& sizes) {
+  const auto& attributes = op.get<ops::Constant>();
+  Dense<T> out(sizes);
+  for (std::size_t i = 0; i < out.data.size(); ++i) {
+    out.data[i] =
+        term::Numbers<T>::from(ops::constant_element(attributes, static_cast<std::int64_t>(i)));
+  }
+  return out;
+}
+
+template <class T>
+Dense<T> sum_of(const std::vector<const Dense<T>*>& inputs) {
+  Dense<T> out = *inputs[0];
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    for (std::size_t e = 0; e < out.data.size(); ++e) out.data[e] += inputs[i]->data[e];
+  }
+  return out;
+}
+
+template <class T>
+Dense<T> result(const TypedNode& node, const std::vector<const Dense<T>*>& inputs) {
+  switch (node.op->role()) {
+    case ops::Role::kSource:
+      return constant_values<T>(*node.op, node.type.shape.sizes);
+    case ops::Role::kParallel:
+      return *inputs[0];
+    case ops::Role::kJoin:
+      return sum_of(inputs);
+    case ops::Role::kCompute:
+      break;
+  }
+  std::vector<Shape> shapes;
+  std::vector<term::Operand<T>> operands;
+  shapes.reserve(inputs.size());
+  operands.reserve(inputs.size());
+  for (const auto* input : inputs) {
+    shapes.push_back(input->shape);
+    operands.emplace_back(*input);
+  }
+  const auto& s = ops::signature(*node.op, shapes);
+  return term::Evaluation<T>(s.meaning, term::whole_ranges(s.map), std::move(operands))
+      .forward(s.map.output);
+}
+
+Hash draw(Hash seed, std::size_t variable, std::size_t element) {
+  return hash_combine(hash_combine(seed, variable), element);
+}
+
+// Indices are below the smallest size of any tensor as often as beyond it.
+std::int64_t drawn_index(Hash h) { return static_cast<std::int64_t>(h % 4); }
+
+template <class T, class Draw>
+Operands<T> drawn(const Instance& instance, Hash seed, Draw&& real) {
+  Operands<T> out;
+  for (std::size_t v = 0; v < instance.tensors.size(); ++v) {
+    const auto& type = instance.tensors[v];
+    auto& values = out.emplace_back(type.shape.sizes);
+    for (std::size_t e = 0; e < values.data.size(); ++e) {
+      const auto h = draw(seed, v, e);
+      values.data[e] =
+          is_integer(type.dtype) ? term::Numbers<T>::from_index(drawn_index(h)) : real(h);
+    }
+  }
+  return out;
+}
+
+Operands<Field> field_operands(const Instance& instance, Hash seed) {
+  return drawn<Field>(instance, seed, [](Hash h) { return Field(h); });
+}
+
+// Small whole numbers other than 0, or numbers in between.
+Operands<double> real_operands(const Instance& instance, Hash seed, bool whole) {
+  return drawn<double>(instance, seed, [&](Hash h) {
+    constexpr Hash kLargest = 5;
+    const auto sign = (h >> 60U) % 4 == 0 ? -1.0 : 1.0;
+    if (whole) return sign * static_cast<double>(1 + h % kLargest);
+    return sign * static_cast<double>(h >> 20U) * 0x1p-42;
+  });
+}
+
+bool differ(double a, double b) {
+  constexpr double kTolerance = 1e-7;
+  if (std::isnan(a) || std::isnan(b) || std::isinf(a) || std::isinf(b)) return false;
+  return std::abs(a - b) > kTolerance * (1 + std::abs(a) + std::abs(b));
+}
+
+std::string values_text(const Rule& rule, const Operands<double>& operands) {
+  constexpr std::size_t kMostShown = 12;
+  std::size_t count = 0;
+  for (const auto& t : operands) count += t.data.size();
+  if (count > kMostShown) return "";
+  std::vector<std::string> parts;
+  for (std::size_t v = 0; v < operands.size(); ++v) {
+    std::vector<std::string> numbers;
+    for (auto n : operands[v].data) numbers.push_back(fmt::format("{:.4g}", n));
+    parts.push_back(fmt::format("?{} = [{}]", rule.tensors[v], join(numbers, ", ")));
+  }
+  return parts.empty() ? "" : ", with " + join(parts, ", ");
+}
+
+Shape position_of(const Shape& shape, std::size_t flat) {
+  Shape out = shape;
+  for (std::size_t d = shape.rank(); d-- > 0;) {
+    out[d] = static_cast<std::int64_t>(flat) % shape[d];
+    flat /= static_cast<std::size_t>(shape[d]);
+  }
+  return out;
+}
+
+std::optional<std::string> difference(const Rule& rule, const TypedSide& source,
+                                      const TypedSide& target, const Operands<double>& operands) {
+  const auto a = evaluate(source, operands);
+  const auto b = evaluate(target, operands);
+  for (std::size_t o = 0; o < a.size(); ++o) {
+    for (std::size_t e = 0; e < a[o].data.size(); ++e) {
+      if (!differ(a[o].data[e], b[o].data[e])) continue;
+      const auto which = a.size() == 1 ? std::string() : fmt::format(" of output {}", o);
+      return fmt::format("element {}{} is {:.6g} and {:.6g}{}", to_text(position_of(a[o].shape, e)),
+                         which, a[o].data[e], b[o].data[e], values_text(rule, operands));
+    }
+  }
+  return std::nullopt;
+}
+
+graph::Graph graph_of(const TypedSide& side) {
+  graph::GraphBuilder builder("side");
+  std::vector<graph::NodeId> ids;
+  std::vector<graph::NodeId> inputs;
+  for (const auto& node : side.nodes) {
+    if (!node.op) {
+      constexpr std::int64_t kBelow = 4;
+      const bool index = is_integer(node.type.dtype);
+      ids.push_back(builder.input(fmt::format("v{}_{}", node.variable, ids.size()), node.type.shape,
+                                  node.type.dtype, index ? kBelow : 0));
+      continue;
+    }
+    inputs.clear();
+    for (auto i : node.inputs) inputs.push_back(ids[i]);
+    ids.push_back(builder.add(*node.op, inputs));
+  }
+  std::vector<graph::NodeId> outputs;
+  for (auto o : side.outputs) outputs.push_back(ids[o]);
+  return builder.finish(std::move(outputs));
+}
+
+}  // namespace
+
+template <class T>
+std::vector<Dense<T>> evaluate(const TypedSide& side, const Operands<T>& operands) {
+  std::vector<Dense<T>> made(side.nodes.size());
+  std::vector<const Dense<T>*> values;
+  std::vector<const Dense<T>*> inputs;
+  values.reserve(side.nodes.size());
+  for (std::size_t n = 0; n < side.nodes.size(); ++n) {
+    const auto& node = side.nodes[n];
+    if (!node.op) {
+      values.push_back(&operands[node.variable]);
+      continue;
+    }
+    inputs.clear();
+    for (auto i : node.inputs) inputs.push_back(values[i]);
+    made[n] = result(node, inputs);
+    values.push_back(&made[n]);
+  }
+  std::vector<Dense<T>> out;
+  out.reserve(side.outputs.size());
+  for (auto o : side.outputs) out.push_back(*values[o]);
+  return out;
+}
+
+std::vector<Dense<Field>> evaluate_sharded(const TypedSide& side, const Operands<Field>& operands,
+                                           bool* replicas_agree) {
+  const auto pcg = graph_of(side);
+  const auto values = graph::run_sharded_forward<Field>(pcg, [&](graph::NodeId id) {
+    const auto& node = side.nodes[id.index()];
+    return node.op ? constant_values<Field>(*node.op, node.type.shape.sizes)
+                   : operands[node.variable];
+  });
+  std::vector<Dense<Field>> out;
+  for (auto o : pcg.outputs()) {
+    bool agree = true;
+    out.push_back(graph::assemble(values[o.index()], &agree));
+    if (replicas_agree != nullptr && !agree) *replicas_agree = false;
+  }
+  return out;
+}
+
+std::string to_text(const Rule& rule, const Refutation& refutation) {
+  const auto where = to_text(rule, refutation.instance);
+  return where.empty() ? refutation.what : where + ": " + refutation.what;
+}
+
+Comparison compare(const Rule& rule, const Instance& instance, int draws, Hash seed,
+                   Refutation* refutation) {
+  const auto source = type_side(rule.source, instance);
+  const auto target = type_side(rule.target, instance);
+  CHECK(source && target, rule.name);
+  bool equal = true;
+  for (int i = 0; i < draws && equal; ++i) {
+    const auto operands = field_operands(instance, hash_combine(seed, static_cast<Hash>(i)));
+    equal = evaluate(*source, operands) == evaluate(*target, operands);
+  }
+  if (equal) return Comparison::kEqual;
+  constexpr Hash kRealDraws = 12;
+  for (Hash i = 0; i < kRealDraws; ++i) {
+    const auto operands = real_operands(instance, hash_combine(seed, i), i < kRealDraws / 2);
+    const auto what = difference(rule, *source, *target, operands);
+    if (!what) continue;
+    if (refutation != nullptr) *refutation = {instance, *what};
+    return Comparison::kDifferent;
+  }
+  return Comparison::kDifferentInField;
+}
+
+bool shards_agree(const Rule& rule, const Instance& instance, Hash seed) {
+  const auto operands = field_operands(instance, seed);
+  for (const auto* side : {&rule.source, &rule.target}) {
+    const auto typed = type_side(*side, instance);
+    CHECK(typed.has_value(), rule.name);
+    bool replicas_agree = true;
+    if (evaluate_sharded(*typed, operands, &replicas_agree) != evaluate(*typed, operands)) {
+      return false;
+    }
+    if (!replicas_agree) return false;
+  }
+  return true;
+}
+
+Refutation misfit(const Rule& rule, const Instance& instance) {
+  const auto source = type_side(rule.source, instance);
+  CHECK(source.has_value(), rule.name);
+  const auto target = type_side(rule.target, instance);
+  if (!target) return {instance, "the source fits, the target does not"};
+  for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
+    const auto& a = source->nodes[source->outputs[o]].type;
+    const auto& b = target->nodes[target->outputs[o]].type;
+    if (a == b) continue;
+    return {instance, fmt::format("the source is {} {} and the target {} {}", to_text(a.shape),
+                                  name(a.dtype), to_text(b.shape), name(b.dtype))};
+  }
+  return {instance, "both fit"};
+}
+
+template std::vector<Dense<double>> evaluate(const TypedSide&, const Operands<double>&);
+template std::vector<Dense<Field>> evaluate(const TypedSide&, const Operands<Field>&);
+
+}  // namespace tandem::verify

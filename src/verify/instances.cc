@@ -1,0 +1,393 @@
+#include "verify/instances.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <tuple>
+
+#include "verify/moves.h"
+#include "verify/symbol_values.h"
+
+namespace tandem::verify {
+
+namespace {
+
+using rewrite::Expression;
+using rewrite::Operation;
+using TypeId = TypeTable::TypeId;
+
+constexpr std::array<std::size_t, 4> kRanks = {2, 3, 1, 4};
+constexpr int kMostDeviations = 3;
+
+// Numbers that the rule mentions, which sizes may have to be.
+std::vector<std::int64_t> literals(const Rule& rule) {
+  std::set<std::int64_t> out;
+  const auto read = [&](const Expression& e) {
+    rewrite::for_each_part(e, [&](const Expression& part) {
+      if (part.operation != Operation::kLiteral) return;
+      if (const auto* n = std::get_if<std::int64_t>(&part.literal)) out.insert(*n);
+      const auto* list = std::get_if<std::vector<std::int64_t>>(&part.literal);
+      if (list != nullptr) out.insert(list->begin(), list->end());
+    });
+  };
+  for (const auto& node : rule.source.nodes) std::ranges::for_each(node.attributes, read);
+  std::ranges::for_each(rule.conditions, read);
+  std::erase_if(out, [](std::int64_t n) { return n < 1 || n > 64; });
+  return {out.begin(), out.end()};
+}
+
+// By variable: does it hold indices? What an operator reads as indices does, also through
+// parallelization operators, which keep the element type.
+std::vector<bool> index_variables(const Rule& rule) {
+  std::vector<bool> out(rule.tensors.size());
+  std::vector<bool> index(rule.source.nodes.size());
+  for (std::size_t n = rule.source.nodes.size(); n-- > 0;) {
+    const auto& node = rule.source.nodes[n];
+    if (node.is_variable()) {
+      if (index[n]) out[node.variable] = true;
+      continue;
+    }
+    const bool keeps = node.spec->role == ops::Role::kParallel;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (((node.spec->index_inputs >> i) & 1U) != 0 || (keeps && index[n])) {
+        index[node.inputs[i]] = true;
+      }
+    }
+  }
+  return out;
+}
+
+// The types that a tensor may have, by how many of their numbers deviate from the plain ones.
+class Candidates {
+ public:
+  // Sizes are `size`, or one of `others`; degrees, replicas and partial sums deviate if `parallel`.
+  Candidates(std::int64_t size, std::vector<std::int64_t> others, bool parallel)
+      : size_(size), others_(std::move(others)), parallel_(parallel) {}
+
+  const std::vector<TensorType>& of(std::size_t rank, int deviations, bool index) {
+    auto& made = made_[rank * 8 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
+    if (made.empty()) {
+      ParallelShape plain;
+      for (std::size_t d = 0; d < rank; ++d) {
+        plain.sizes.push_back(size_);
+        plain.degrees.push_back(1);
+      }
+      extend(made, plain, 0, deviations, index ? DType::kInt64 : DType::kFp32);
+    }
+    return made;
+  }
+
+ private:
+  // Coordinates are the dimensions, then replicas, then partial sums.
+  void extend(std::vector<TensorType>& out, const ParallelShape& shape, std::size_t coordinate,
+              int left, DType dtype) {
+    if (left == 0) out.push_back({shape, dtype});
+    if (left == 0 || coordinate >= shape.rank() + (parallel_ ? 2 : 0)) return;
+    extend(out, shape, coordinate + 1, left, dtype);
+    const auto with = [&](auto&& change) {
+      auto changed = shape;
+      change(changed);
+      extend(out, changed, coordinate + 1, left - 1, dtype);
+    };
+    if (coordinate == shape.rank()) return with([](auto& s) { s.replicas = 2; });
+    if (coordinate > shape.rank()) {
+      with([](auto& s) { s.partial = 2; });
+      return with([](auto& s) { s.partial = 2, s.monoid = Monoid::kMax; });
+    }
+    if (parallel_ && size_ % 2 == 0) with([&](auto& s) { s.degrees[coordinate] = 2; });
+    for (auto other : others_) with([&](auto& s) { s.sizes[coordinate] = other; });
+  }
+
+  std::int64_t size_;
+  std::vector<std::int64_t> others_;
+  bool parallel_;
+  std::array<std::vector<TensorType>, 48> made_;
+};
+
+class Search {
+ public:
+  Search(const Rule& rule, const PatternLimits& limits)
+      : rule_(rule),
+        limits_(limits),
+        parallel_(is_parallel(rule)),
+        index_(index_variables(rule)),
+        values_(symbol_values(rule)),
+        types_(rule.source.nodes.size()),
+        tensors_(rule.tensors.size(), nullptr) {
+    current_.tensors.resize(rule.tensors.size());
+    current_.symbols.resize(rule.symbols.size());
+    plan();
+  }
+
+  Patterns run() {
+    const auto sizes = base_sizes();
+    for (auto size : sizes) {
+      try_deviations({size, {1}, parallel_}, 0);
+      if (found_.empty()) continue;
+      for (int k = 1; k <= 2; ++k) try_deviations({size, {1}, parallel_}, k);
+      break;
+    }
+    for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k);
+    return choose();
+  }
+
+ private:
+  struct Step {
+    enum class Kind : std::uint8_t { kTensor, kSymbol, kNode, kCondition } kind;
+    std::size_t which = 0;
+    std::vector<std::size_t> symbols = {};  // kNode: those that it is the first to need
+  };
+
+  // What the source needs, in its order; every condition as soon as it can be asked.
+  void plan() {
+    std::vector<bool> tensors(rule_.tensors.size());
+    std::vector<bool> symbols(rule_.symbols.size());
+    std::vector<bool> asked(rule_.conditions.size());
+    const auto ask = [&] {
+      for (std::size_t c = 0; c < rule_.conditions.size(); ++c) {
+        bool known = !asked[c];
+        rewrite::for_each_part(rule_.conditions[c], [&](const Expression& part) {
+          const bool symbol = part.operation == Operation::kSymbol;
+          for (auto v : part.variables) known = known && (symbol ? symbols[v] : tensors[v]);
+        });
+        if (known) plan_.push_back({Step::Kind::kCondition, c});
+        asked[c] = asked[c] || known;
+      }
+    };
+    const auto need_symbol = [&](std::size_t s) {
+      if (!symbols[s]) plan_.push_back({Step::Kind::kSymbol, s});
+      symbols[s] = true;
+    };
+    for (std::size_t n = 0; n < rule_.source.nodes.size(); ++n) {
+      const auto& node = rule_.source.nodes[n];
+      if (node.is_variable()) {
+        if (!tensors[node.variable]) plan_.push_back({Step::Kind::kTensor, node.variable});
+        tensors[node.variable] = true;
+        ++tensors_left_;
+      }
+      Step step{Step::Kind::kNode, n};
+      for (const auto& attribute : node.attributes) {
+        rewrite::for_each_part(attribute, [&](const Expression& part) {
+          if (part.operation != Operation::kSymbol || symbols[part.variables[0]]) return;
+          symbols[part.variables[0]] = true;
+          step.symbols.push_back(part.variables[0]);
+        });
+      }
+      plan_.push_back(std::move(step));
+      ask();
+    }
+    for (std::size_t s = 0; s < rule_.symbols.size(); ++s) need_symbol(s);
+    ask();
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> base_sizes() const {
+    if (parallel_ || !rule_.symbols.empty()) return {4, 12, 2, 3, 6, 1, 5};
+    return {2, 4, 3, 12, 6, 1, 5};
+  }
+
+  void try_deviations(Candidates candidates, int deviations) {
+    candidates_ = &candidates;
+    deviations_ = deviations;
+    visit(0, deviations, tensors_left_);
+    candidates_ = nullptr;
+  }
+
+  // Where no equal sizes fit: a kernel beside its image, halves beside wholes.
+  void try_uneven(int deviations) {
+    for (std::int64_t size : {4, 12, 6, 3}) {
+      std::set<std::int64_t> others = {1, size / 2, size * 2, size * 3};
+      for (auto literal : literals(rule_)) others.insert(literal);
+      others.erase(size);
+      try_deviations({size, {others.begin(), others.end()}, parallel_}, deviations);
+      if (!found_.empty()) return;
+    }
+  }
+
+  void visit(std::size_t step, int left, std::size_t tensors_left) {
+    if (tried_ > limits_.tries) {
+      cut_ = true;
+      return;
+    }
+    ++tried_;
+    if (step == plan_.size()) {
+      if (left == 0) found_.push_back({current_, {}, deviations_});
+      return;
+    }
+    const auto which = plan_[step].which;
+    switch (plan_[step].kind) {
+      case Step::Kind::kTensor:
+        return visit_tensor(step, left, tensors_left);
+      case Step::Kind::kSymbol:
+        for (const auto& value : values_[which]) {
+          current_.symbols[which] = value;
+          visit(step + 1, left, tensors_left);
+        }
+        current_.symbols[which].reset();
+        return;
+      case Step::Kind::kNode:
+        return visit_node(step, left, tensors_left);
+      case Step::Kind::kCondition:
+        if (rewrite::holds(rule_.conditions[which], {tensors_, current_.symbols})) {
+          visit(step + 1, left, tensors_left);
+        }
+    }
+  }
+
+  // With the first value of each symbol, with another one of one symbol, and with those of two that
+  // fit alone.
+  void visit_node(std::size_t step, int left, std::size_t tensors_left) {
+    const auto node = plan_[step].which;
+    const auto& symbols = plan_[step].symbols;
+    const auto visit_if_typed = [&] {
+      if (!type_node(node)) return false;
+      visit(step + 1, left, tensors_left);
+      return true;
+    };
+    for (auto s : symbols) current_.symbols[s] = values_[s][0];
+    visit_if_typed();
+    std::vector<std::vector<const Value*>> fit(symbols.size());
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      const auto& values = values_[symbols[i]];
+      for (std::size_t v = 1; v < values.size(); ++v) {
+        current_.symbols[symbols[i]] = values[v];
+        if (visit_if_typed()) fit[i].push_back(&values[v]);
+      }
+      current_.symbols[symbols[i]] = values[0];
+    }
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      for (std::size_t j = i + 1; j < symbols.size(); ++j) {
+        // Where the first values do not fit, two others together may.
+        visit_pairs(symbols[i], symbols[j], fit[i], fit[j], visit_if_typed);
+      }
+    }
+    for (auto s : symbols) current_.symbols[s].reset();
+  }
+
+  template <class Visit>
+  void visit_pairs(std::size_t a, std::size_t b, const std::vector<const Value*>& of_a,
+                   const std::vector<const Value*>& of_b, Visit&& visit_if_typed) {
+    for (const auto* x : of_a) {
+      current_.symbols[a] = *x;
+      for (const auto* y : of_b) {
+        current_.symbols[b] = *y;
+        visit_if_typed();
+      }
+    }
+    current_.symbols[a] = values_[a][0];
+    current_.symbols[b] = values_[b][0];
+  }
+
+  void visit_tensor(std::size_t step, int left, std::size_t tensors_left) {
+    const auto which = plan_[step].which;
+    tensors_[which] = &current_.tensors[which];
+    for (auto rank : kRanks) {
+      for (int k = tensors_left == 1 ? left : 0; k <= left; ++k) {
+        for (const auto& type : candidates_->of(rank, k, index_[which])) {
+          current_.tensors[which] = type;
+          visit(step + 1, left - k, tensors_left - 1);
+        }
+      }
+    }
+    tensors_[which] = nullptr;
+  }
+
+  bool type_node(std::size_t n) {
+    auto& table = TypeTable::of_thread();
+    const auto& node = rule_.source.nodes[n];
+    if (node.is_variable()) {
+      types_[n] = table.intern(current_.tensors[node.variable]);
+      return true;
+    }
+    const auto op = table.op(node, {tensors_, current_.symbols});
+    if (!op) return false;
+    inputs_.clear();
+    for (auto i : node.inputs) inputs_.push_back(types_[i]);
+    types_[n] = table.result(*op, inputs_);
+    return types_[n] != TypeTable::kNone;
+  }
+
+  // Plain ones first, then those of equal ranks, the rest in a random order.
+  Patterns choose() {
+    const auto key = [](const Pattern& p) {
+      std::set<std::size_t> ranks;
+      Hash h = 0;
+      for (const auto& t : p.base.tensors) {
+        ranks.insert(t.shape.rank());
+        h = hash_combine(h, t.shape.rank());
+        for (auto n : t.shape.sizes) h = hash_combine(h, static_cast<Hash>(n));
+      }
+      for (const auto& s : p.base.symbols) h = hash_combine(h, rewrite::hash_of(*s));
+      return std::tuple(p.deviations, ranks.size(), h);
+    };
+    std::vector<std::pair<decltype(key(Pattern{})), std::size_t>> order;
+    order.reserve(found_.size());
+    for (std::size_t i = 0; i < found_.size(); ++i) order.emplace_back(key(found_[i]), i);
+    std::ranges::sort(order);
+    Patterns out{.all = {}, .cut = cut_};
+    for (const auto& [unused, i] : order) {
+      if (out.all.size() == limits_.patterns) {
+        out.cut = true;
+        break;
+      }
+      find_moves(rule_, found_[i]);
+      if (!is_stretched_in_vain(found_[i])) out.all.push_back(std::move(found_[i]));
+    }
+    return out;
+  }
+
+  // A size of 1 that may move is no pattern of its own.
+  static bool is_stretched_in_vain(const Pattern& pattern) {
+    if (pattern.deviations == 0) return false;
+    std::size_t at = 0;
+    bool any = false;
+    for (const auto& type : pattern.base.tensors) {
+      if (!type.shape.is_undivided()) return false;
+      for (auto n : type.shape.sizes) {
+        const bool moves =
+            std::ranges::any_of(pattern.moves, [&](const Move& m) { return m[at] != 0; });
+        if (n == 1 && !moves) return false;
+        any = any || n == 1;
+        ++at;
+      }
+    }
+    return any;
+  }
+
+  const Rule& rule_;
+  PatternLimits limits_;
+  bool parallel_;
+  std::vector<bool> index_;
+  std::vector<std::vector<Value>> values_;
+  std::vector<Step> plan_;
+  std::size_t tensors_left_ = 0;  // all of them
+  std::vector<TypeId> types_;
+  std::vector<TypeId> inputs_;
+  std::vector<const TensorType*> tensors_;
+  Instance current_;
+  Candidates* candidates_ = nullptr;
+  int deviations_ = 0;
+  std::vector<Pattern> found_;
+  std::size_t tried_ = 0;
+  bool cut_ = false;
+};
+
+}  // namespace
+
+bool is_parallel(const Rule& rule) {
+  const auto parallel = [](const rewrite::PatternNode& node) {
+    return !node.is_variable() &&
+           (node.spec->role == ops::Role::kParallel || node.spec->role == ops::Role::kJoin);
+  };
+  return std::ranges::any_of(rule.source.nodes, parallel) ||
+         std::ranges::any_of(rule.target.nodes, parallel);
+}
+
+bool occurs(const Rule& rule, const Instance& instance) {
+  return fit_of_source(rule, instance) && conditions_hold(rule, instance);
+}
+
+Patterns find_patterns(const Rule& rule, const PatternLimits& limits) {
+  return Search(rule, limits).run();
+}
+
+}  // namespace tandem::verify

@@ -1,0 +1,363 @@
+#include "verify/moves.h"
+
+#include <algorithm>
+
+#include "verify/operator_moves.h"
+
+namespace tandem::verify {
+
+namespace {
+
+std::size_t sizes_of(const Instance& instance) {
+  std::size_t out = 0;
+  for (const auto& type : instance.tensors) out += type.shape.rank();
+  return out;
+}
+
+// None where a size would be below 1.
+std::optional<Instance> shifted(const Instance& base, const Move& move, std::int64_t times) {
+  Instance out = base;
+  std::size_t at = 0;
+  for (auto& type : out.tensors) {
+    for (auto& size : type.shape.sizes) {
+      size += times * move[at++];
+      if (size < 1) return std::nullopt;
+    }
+  }
+  for (auto& symbol : out.symbols) {
+    const auto change = times * move[at++];
+    if (change != 0) *symbol = std::get<std::int64_t>(*symbol) + change;
+  }
+  // Degrees divide sizes; a size that they do not divide is no tensor's.
+  for (const auto& type : out.tensors) {
+    for (std::size_t d = 0; d < type.shape.rank(); ++d) {
+      if (type.shape.sizes[d] % type.shape.degrees[d] != 0) return std::nullopt;
+    }
+  }
+  return out;
+}
+
+// A way in which the sizes of all tensors of the source may change.
+struct Generator {
+  Move change;                // of the variables
+  std::vector<Vector> nodes;  // of every node's sizes, as far as they are typed
+};
+
+Generator combination(std::span<const Generator> generators, const Vector& factors) {
+  Generator out;
+  for (std::size_t g = 0; g < generators.size(); ++g) {
+    const auto add = [&](Vector& to, const Vector& from) {
+      to.resize(from.size());
+      for (std::size_t i = 0; i < from.size(); ++i) to[i] += factors[g] * from[i];
+    };
+    add(out.change, generators[g].change);
+    out.nodes.resize(generators[g].nodes.size());
+    for (std::size_t n = 0; n < out.nodes.size(); ++n) add(out.nodes[n], generators[g].nodes[n]);
+  }
+  return out;
+}
+
+class MoveFinder {
+ public:
+  MoveFinder(const Rule& rule, Pattern& pattern)
+      : rule_(rule),
+        pattern_(pattern),
+        sizes_(sizes_of(pattern.base)),
+        count_(sizes_ + pattern.base.symbols.size()) {}
+
+  void run() {
+    compose();
+    make_positive();
+    std::vector<Move> refused;
+    for (const auto& generator : generators_) {
+      if (!add(generator.change)) refused.push_back(generator.change);
+    }
+    add_together(refused);
+    add_with_symbols();
+  }
+
+ private:
+  // From operator to operator: of all changes of the tensors before, those that are moves of the
+  // operator.
+  void compose() {
+    const auto side = type_side(rule_.source, pattern_.base);
+    CHECK(side.has_value(), rule_.name);
+    first_.resize(pattern_.base.tensors.size());
+    for (std::size_t i = 1; i < first_.size(); ++i) {
+      first_[i] = first_[i - 1] + pattern_.base.tensors[i - 1].shape.rank();
+    }
+    auto& table = TypeTable::of_thread();
+    for (std::size_t n = 0; n < side->nodes.size(); ++n) {
+      const auto& node = side->nodes[n];
+      if (node.op) {
+        std::vector<TypeTable::TypeId> inputs;
+        inputs.reserve(node.inputs.size());
+        for (auto i : node.inputs) inputs.push_back(table.intern(side->nodes[i].type));
+        const auto sized = sized_operator(rule_.source.nodes[n], pattern_.base);
+        if (sized.measured.empty()) {
+          constrain(node, sized, operator_moves(*node.op, inputs));
+        } else {
+          constrain(node, sized, operator_moves(sized, inputs));
+        }
+      } else {
+        add_variable(n, first_[node.variable], node.type.shape.rank());
+      }
+    }
+  }
+
+  void add_variable(std::size_t n, std::size_t first, std::size_t rank) {
+    for (auto& g : generators_) g.nodes.emplace_back(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      Generator g{Move(count_), std::vector<Vector>(n + 1)};
+      for (std::size_t i = 0; i < n; ++i) g.nodes[i].resize(node_ranks_[i]);
+      g.nodes[n].resize(rank);
+      g.nodes[n][d] = 1;
+      g.change[first + d] = 1;
+      generators_.push_back(std::move(g));
+    }
+    node_ranks_.push_back(rank);
+  }
+
+  void constrain(const TypedNode& node, const SizedOperator& sized, const OperatorMoves& moves) {
+    const auto rank = node.type.shape.rank();
+    node_ranks_.push_back(rank);
+    const auto count = generators_.size();
+    const auto columns = count + moves.inputs.size();
+    std::vector<Vector> rows;
+    const auto add_row = [&](auto&& change_in) {
+      Vector row(columns);
+      for (std::size_t g = 0; g < count; ++g) row[g] = change_in(generators_[g]);
+      for (std::size_t m = 0; m < moves.inputs.size(); ++m) {
+        row[count + m] = -moves.inputs[m][rows.size()];
+      }
+      rows.push_back(std::move(row));
+    };
+    for (auto i : node.inputs) {
+      for (std::size_t d = 0; d < node_ranks_[i]; ++d) {
+        add_row([&](const Generator& g) { return g.nodes[i][d]; });
+      }
+    }
+    for (auto v : sized.measured) {
+      for (std::size_t d = 0; d < pattern_.base.tensors[v].shape.rank(); ++d) {
+        add_row([&](const Generator& g) { return g.change[first_[v] + d]; });
+      }
+    }
+    std::vector<Generator> next;
+    for (const auto& solution : null_space(std::move(rows), columns)) {
+      auto g = combination(generators_, solution);
+      Vector out(rank);
+      for (std::size_t m = 0; m < moves.output.size(); ++m) {
+        for (std::size_t d = 0; d < rank; ++d) out[d] += solution[count + m] * moves.output[m][d];
+      }
+      g.nodes.push_back(std::move(out));
+      const bool changes = std::ranges::any_of(g.change, [](auto n) { return n != 0; });
+      if (changes) next.push_back(std::move(g));
+    }
+    generators_ = std::move(next);
+  }
+
+  // Sizes only grow: what grows at the cost of another grows with what makes that one grow.
+  void make_positive() {
+    for (auto& g : generators_) {
+      for (std::size_t i = 0; i < count_; ++i) {
+        for (const auto& other : generators_) {
+          if (g.change[i] >= 0 || other.change[i] <= 0) continue;
+          const auto times = (-g.change[i] + other.change[i] - 1) / other.change[i];
+          for (std::size_t c = 0; c < count_; ++c) g.change[c] += times * other.change[c];
+        }
+      }
+    }
+  }
+
+  bool holds(const Move& move, std::int64_t times) {
+    const auto instance = shifted(pattern_.base, move, times);
+    return instance && occurs(rule_, *instance);
+  }
+
+  bool add(const Move& move) {
+    if (std::ranges::find(pattern_.moves, move) != pattern_.moves.end()) return true;
+    for (std::int64_t step : {1, 2, 3, 4}) {
+      if (!holds(move, step) || !holds(move, kFar * step)) continue;
+      pattern_.moves.push_back(move);
+      for (auto& n : pattern_.moves.back()) n *= step;
+      return true;
+    }
+    return false;
+  }
+
+  // What a condition allows only together.
+  void add_together(const std::vector<Move>& refused) {
+    const auto sum = [&](Move a, const Move& b) {
+      for (std::size_t i = 0; i < count_; ++i) a[i] += b[i];
+      return a;
+    };
+    const auto known = pattern_.moves;
+    for (std::size_t i = 0; i < refused.size(); ++i) {
+      bool found = false;
+      for (const auto& move : known) found = add(sum(refused[i], move)) || found;
+      for (std::size_t j = i + 1; j < refused.size(); ++j) {
+        found = add(sum(refused[i], refused[j])) || found;
+      }
+      for (std::size_t j = i + 1; j < refused.size() && !found; ++j) {
+        for (std::size_t k = j + 1; k < refused.size() && !found; ++k) {
+          found = add(sum(sum(refused[i], refused[j]), refused[k]));
+        }
+      }
+    }
+  }
+
+  // Whole numbers that grow with a size, as the length of a slice does.
+  void add_with_symbols() {
+    for (std::size_t s = sizes_; s < count_; ++s) {
+      if (!std::holds_alternative<std::int64_t>(*pattern_.base.symbols[s - sizes_])) continue;
+      Move alone(count_);
+      alone[s] = 1;
+      if (add(alone)) continue;
+      const auto known = pattern_.moves;
+      for (std::size_t i = 0; i < known.size(); ++i) {
+        auto move = known[i];
+        move[s] = 1;
+        if (add(move)) break;
+      }
+      for (const auto& generator : generators_) {
+        auto move = generator.change;
+        move[s] = 1;
+        if (std::ranges::find(known, generator.change) == known.end() && add(move)) break;
+      }
+    }
+  }
+
+  const Rule& rule_;
+  Pattern& pattern_;
+  std::size_t sizes_;
+  std::size_t count_;
+  std::vector<std::size_t> first_;  // by variable, where its sizes stand
+  std::vector<std::size_t> node_ranks_;
+  std::vector<Generator> generators_;
+};
+
+Instance with_steps(const Pattern& pattern, std::span<const std::int64_t> steps, bool& positive) {
+  Move sum(sizes_of(pattern.base) + pattern.base.symbols.size());
+  for (std::size_t j = 0; j < steps.size(); ++j) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += steps[j] * pattern.moves[j][i];
+  }
+  auto out = shifted(pattern.base, sum, 1);
+  positive = out.has_value();
+  return out.value_or(Instance{});
+}
+
+// How often a move may be made, from below 0 on, with all sizes that it changes in 1..largest.
+std::vector<std::int64_t> steps_within(const Pattern& pattern, const Move& move,
+                                       std::int64_t largest) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t t = -16; t <= largest; ++t) {
+    bool good = true;
+    std::size_t at = 0;
+    for (const auto& type : pattern.base.tensors) {
+      for (auto size : type.shape.sizes) {
+        const auto change = move[at++];
+        const auto n = size + t * change;
+        good = good && (change == 0 || (n >= 1 && n <= std::max(largest, t == 0 ? n : 0)));
+      }
+    }
+    for (const auto& symbol : pattern.base.symbols) {
+      const auto change = move[at++];
+      good = good &&
+             (change == 0 || std::abs(std::get<std::int64_t>(*symbol) + t * change) <= largest);
+    }
+    if (good) out.push_back(t);
+  }
+  if (out.empty()) out.push_back(0);
+  return out;
+}
+
+}  // namespace
+
+void find_moves(const Rule& rule, Pattern& pattern) {
+  pattern.moves.clear();
+  MoveFinder(rule, pattern).run();
+}
+
+std::optional<Instance> moved(const Rule& rule, const Pattern& pattern,
+                              std::span<const std::int64_t> steps) {
+  bool positive = false;
+  auto out = with_steps(pattern, steps, positive);
+  if (!positive || !occurs(rule, out)) return std::nullopt;
+  return out;
+}
+
+SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::int64_t largest,
+                               std::size_t limit, Hash seed) {
+  std::vector<std::vector<std::int64_t>> choices;
+  double count = 1;
+  for (const auto& move : pattern.moves) {
+    choices.push_back(steps_within(pattern, move, largest));
+    count *= static_cast<double>(choices.back().size());
+  }
+  SmallInstances out;
+  out.cut = count > static_cast<double>(limit);
+  const auto tries = out.cut ? limit : static_cast<std::size_t>(count);
+  std::vector<std::int64_t> steps(choices.size());
+  for (std::size_t n = 0; n < tries; ++n) {
+    std::size_t rest = n;
+    for (std::size_t j = 0; j < choices.size(); ++j) {
+      const auto size = choices[j].size();
+      const auto pick = out.cut ? hash_combine(hash_combine(seed, n), j) % size : rest % size;
+      rest /= size;
+      steps[j] = choices[j][pick];
+    }
+    if (auto instance = moved(rule, pattern, steps)) out.all.push_back(std::move(*instance));
+  }
+  return out;
+}
+
+namespace {
+
+// Large steps that differ from each other, below `range`.
+std::vector<std::int64_t> large_steps(std::size_t count, Hash range, Hash seed) {
+  constexpr std::int64_t kLeast = 40;
+  std::vector<std::int64_t> out;
+  out.reserve(count);
+  Hash h = hash_combine(seed, range);
+  while (out.size() < count) {
+    h = mix(h);
+    const auto step = kLeast + static_cast<std::int64_t>(h % range);
+    if (std::ranges::find(out, step) == out.end()) out.push_back(step);
+  }
+  return out;
+}
+
+// Sets of moves to leave out: none, those that change symbols, each alone, all but one.
+std::vector<std::vector<bool>> left_out(const Pattern& pattern) {
+  const auto count = pattern.moves.size();
+  const auto sizes = sizes_of(pattern.base);
+  std::vector<std::vector<bool>> out(2 + 2 * count, std::vector<bool>(count));
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto& move = pattern.moves[j];
+    for (std::size_t i = sizes; i < move.size(); ++i) {
+      if (move[i] != 0) out[1][j] = true;
+    }
+    out[2 + j] = out[1];
+    out[2 + j][j] = true;
+    out[2 + count + j].assign(count, true);
+    out[2 + count + j][j] = false;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Instance> generic_instance(const Rule& rule, const Pattern& pattern, Hash seed) {
+  if (pattern.moves.empty()) return pattern.base;
+  for (const auto& out : left_out(pattern)) {
+    // Smaller ones where those are too large: what is multiplied together stays below 2^50.
+    for (Hash range = 1000; range > 4 * pattern.moves.size(); range /= 4) {
+      auto steps = large_steps(pattern.moves.size(), range, seed);
+      for (std::size_t j = 0; j < steps.size(); ++j) steps[j] *= out[j] ? 0 : 1;
+      if (auto instance = moved(rule, pattern, steps)) return instance;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tandem::verify

@@ -1,0 +1,119 @@
+#include "verify/symbol_values.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "ops/attributes.h"
+
+namespace tandem::verify {
+
+namespace {
+
+using rewrite::Expression;
+using rewrite::Operation;
+using rewrite::PatternNode;
+
+bool accepts(const PatternNode& node, std::size_t attribute, const Value& value) {
+  try {
+    (void)node.spec->parse({{node.spec->attributes[attribute].first, rewrite::to_text(value)}});
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+std::vector<Value> whole_numbers() {
+  std::vector<Value> out;
+  for (std::int64_t n : {1, 0, 2, 3, -1, 4}) out.emplace_back(n);
+  return out;
+}
+
+// Every name that some attribute knows; the attribute itself says which are its own.
+std::vector<Value> names() {
+  std::vector<Value> out;
+  for (auto name : ops::kActivationNames) out.emplace_back(std::string(name));
+  for (auto name : kDTypeNames) out.emplace_back(std::string(name));
+  for (const auto* name : {"false", "true", "sum", "mean", "\"fill\"", "\"eye\"", "\"iota\""}) {
+    out.emplace_back(std::string(name));
+  }
+  return out;
+}
+
+std::vector<Value> lists() {
+  using List = std::vector<std::int64_t>;
+  std::vector<Value> out;
+  for (const List& list :
+       {List{1, 0}, List{0, 1}, List{1, 1}, List{0, 0}, List{2, 2}, List{1, 2}, List{2, 1},
+        List{0, 2}, List{2, 0}, List{3, 3}, List{0}, List{1}, List{2}, List{-1}, List{}}) {
+    out.emplace_back(list);
+  }
+  for (List perm = {0, 1, 2};;) {
+    out.emplace_back(perm);
+    if (!std::ranges::next_permutation(perm).found) break;
+  }
+  for (const List& list :
+       {List{1, 1, 1, 1}, List{0, 1, 0, 1}, List{1, 0, 0, 0}, List{0, 2, 1, 3}, List{0, 1, 3, 2},
+        List{1, 0, 2, 3}, List{0, 2, 3, 1}, List{0, 3, 1, 2}, List{2, 3, 0, 1}}) {
+    out.emplace_back(list);
+  }
+  return out;
+}
+
+class Finder {
+ public:
+  explicit Finder(const Rule& rule) : out_(rule.symbols.size()) {
+    for (const auto* side : {&rule.source, &rule.target}) {
+      for (const auto& node : side->nodes) read(node);
+    }
+    // What stands in expressions alone is a number.
+    for (auto& values : out_) {
+      if (values.empty()) values = whole_numbers();
+    }
+  }
+
+  std::vector<std::vector<Value>> take() { return std::move(out_); }
+
+ private:
+  void read(const PatternNode& node) {
+    for (std::size_t a = 0; a < node.attributes.size(); ++a) {
+      const auto& e = node.attributes[a];
+      if (e.operation == Operation::kSymbol) find(node, a, e.variables[0]);
+      if (e.operation != Operation::kList) continue;
+      for (const auto& item : e.operands) {
+        if (item.operation == Operation::kSymbol && out_[item.variables[0]].empty()) {
+          out_[item.variables[0]] = whole_numbers();
+        }
+      }
+    }
+  }
+
+  // The source's attribute decides; it is read first.
+  void find(const PatternNode& node, std::size_t attribute, std::uint16_t symbol) {
+    auto& values = out_[symbol];
+    if (!values.empty()) return;
+    for (auto* candidates : {&numbers_, &names_, &lists_}) {
+      for (const auto& value : *candidates) {
+        if (accepts(node, attribute, value)) values.push_back(value);
+      }
+    }
+    const auto usual = rewrite::parse_value(node.spec->attributes[attribute].second);
+    // The usual one first: the others are tried beside it.
+    std::erase(values, usual);
+    if (accepts(node, attribute, usual)) values.insert(values.begin(), usual);
+  }
+
+  std::vector<std::vector<Value>> out_;
+  std::vector<Value> numbers_ = whole_numbers();
+  std::vector<Value> names_ = names();
+  std::vector<Value> lists_ = lists();
+};
+
+}  // namespace
+
+std::vector<std::vector<Value>> symbol_values(const Rule& rule) {
+  if (rule.symbols.empty()) return {};
+  return Finder(rule).take();
+}
+
+}  // namespace tandem::verify

@@ -1,0 +1,217 @@
+#include "verify/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "rewrite/rule_text.h"
+#include "verify/conditions.h"
+#include "verify/evaluate.h"
+#include "verify/normal_form.h"
+
+namespace tandem::verify {
+
+namespace {
+
+constexpr int kMostRefinements = 5;
+constexpr std::size_t kMostBad = 60;       // more counterexamples say nothing new
+constexpr std::size_t kShardedTrials = 3;  // instances run on virtual devices
+
+std::int64_t elements(const Instance& instance) {
+  std::int64_t out = 0;
+  for (const auto& t : instance.tensors) out += t.shape.sizes.count();
+  return out;
+}
+
+// One rule on all its patterns.
+class Judge {
+ public:
+  Judge(const Rule& rule, const VerifyOptions& options) : rule_(rule), options_(options) {}
+
+  void run() {
+    patterns_ = find_patterns(rule_, options_.limits);
+    verdict_.patterns = patterns_.all.size();
+    verdict_.cut = patterns_.cut;
+    if (patterns_.all.empty()) {
+      verdict_.reason = "no sizes were found at which the source fits";
+      return;
+    }
+    const auto each = std::max<std::size_t>(
+        1, std::min(options_.small, options_.small_in_all / patterns_.all.size()));
+    for (const auto& pattern : patterns_.all) {
+      judge(pattern.base);
+      const auto small = small_instances(rule_, pattern, 3, each, options_.seed);
+      verdict_.cut = verdict_.cut || small.cut;
+      for (const auto& instance : small.all) {
+        if (bad_.size() < kMostBad) judge(instance);
+      }
+    }
+    if (is_parallel(rule_)) judge_shards();
+    if (bad_.empty()) {
+      prove();
+    } else {
+      verdict_.status = Status::kRefuted;
+      verdict_.counterexample = to_text(rule_, *refutation_);
+    }
+  }
+
+  Verdict verdict_;
+  std::vector<Instance> good_;
+  std::vector<Instance> bad_;
+
+ private:
+  void judge(const Instance& instance) {
+    ++verdict_.instances;
+    if (fit_of(rule_, instance) != Fit::kBoth) {
+      if (!refutation_) refutation_ = misfit(rule_, instance);
+      bad_.push_back(instance);
+      return;
+    }
+    Refutation refutation;
+    switch (compare(rule_, instance, 1, options_.seed, &refutation)) {
+      case Comparison::kEqual:
+        good_.push_back(instance);
+        return;
+      case Comparison::kDifferentInField:
+        if (verdict_.reason.empty()) {
+          verdict_.reason =
+              to_text(rule_, instance) + ": differs in the field, not seen in real numbers";
+        }
+        return;
+      case Comparison::kDifferent:
+        bad_.push_back(instance);
+        keep_smaller(std::move(refutation));
+    }
+  }
+
+  // Of the refutations the one with the smallest tensors; one by values before one by types.
+  void keep_smaller(Refutation refutation) {
+    const bool better =
+        !by_values_ || elements(refutation.instance) < elements(refutation_->instance);
+    if (better) refutation_ = std::move(refutation);
+    by_values_ = true;
+  }
+
+  void judge_shards() {
+    std::size_t trials = 0;
+    for (const auto& instance : good_) {
+      if (trials == kShardedTrials) return;
+      const bool divided = std::ranges::any_of(
+          instance.tensors, [](const auto& t) { return !t.shape.is_undivided(); });
+      if (trials > 0 && !divided) continue;
+      ++trials;
+      if (shards_agree(rule_, instance, options_.seed)) continue;
+      bad_.push_back(instance);
+      refutation_ = {instance, "the shards of a side do not hold what it means"};
+      return;
+    }
+  }
+
+  // Normal forms: the plainest pattern at all draws, the others at one each.
+  void prove() {
+    for (std::size_t p = 0; p < patterns_.all.size(); ++p) {
+      const int draws = p == 0 ? options_.draws : 1;
+      for (int d = 0; d < draws; ++d) {
+        const auto seed = hash_combine(options_.seed, hash_combine(p, static_cast<Hash>(d)));
+        if (!prove_at(patterns_.all[p], seed)) return;
+      }
+    }
+    verdict_.status = Status::kProved;
+    verdict_.prover = "normal forms";
+    verdict_.reason.clear();
+  }
+
+  bool prove_at(const Pattern& pattern, Hash seed) {
+    const auto instance = generic_instance(rule_, pattern, seed);
+    if (!instance) {
+      verdict_.reason = "no large sizes were found like " + to_text(rule_, pattern.base);
+      return false;
+    }
+    const auto source = type_side(rule_.source, *instance);
+    const auto target = type_side(rule_.target, *instance);
+    if (!target || fit_of(rule_, *instance) != Fit::kBoth) {
+      refutation_ = misfit(rule_, *instance);
+      bad_.push_back(*instance);
+      verdict_.status = Status::kRefuted;
+      verdict_.counterexample = to_text(rule_, *refutation_);
+      return false;
+    }
+    auto found = compare_forms(*source, *target);
+    if (found.equal) return true;
+    verdict_.reason = fmt::format("{} at {}", found.reason, to_text(rule_, *instance));
+    return false;
+  }
+
+  const Rule& rule_;
+  VerifyOptions options_;
+  Patterns patterns_;
+  std::optional<Refutation> refutation_;
+  bool by_values_ = false;
+};
+
+std::string conditions_text(const Rule& rule, std::size_t from) {
+  std::vector<std::string> parts;
+  for (std::size_t c = from; c < rule.conditions.size(); ++c) {
+    parts.push_back(rewrite::to_text(rule, rule.conditions[c]));
+  }
+  return join(parts, " and ");
+}
+
+}  // namespace
+
+std::string_view name(Status status) {
+  switch (status) {
+    case Status::kProved:
+      return "proved";
+    case Status::kProvedIf:
+      return "proved_if";
+    case Status::kRefuted:
+      return "refuted";
+    case Status::kUnproved:
+      return "unproved";
+  }
+  CHECK(false);
+}
+
+Verdict verify(const Rule& rule, const VerifyOptions& options) {
+  Judge first(rule, options);
+  first.run();
+  auto out = first.verdict_;
+  if (out.status != Status::kRefuted || !options.find_conditions) return out;
+  // Counterexamples that a condition lets through are added to those that it must exclude.
+  auto good = first.good_;
+  auto bad = first.bad_;
+  for (int i = 0; i < kMostRefinements && !good.empty(); ++i) {
+    const auto conditions = separating_conditions(rule, good, bad);
+    if (!conditions) return out;
+    Rule narrowed = rule;
+    narrowed.conditions.insert(narrowed.conditions.end(), conditions->begin(), conditions->end());
+    Judge judge(narrowed, options);
+    judge.run();
+    if (judge.verdict_.status == Status::kProved) {
+      const auto counterexample = out.counterexample;
+      out = judge.verdict_;
+      out.status = Status::kProvedIf;
+      out.condition = conditions_text(narrowed, rule.conditions.size());
+      out.counterexample = counterexample;
+      return out;
+    }
+    if (judge.bad_.empty()) return out;
+    good.insert(good.end(), judge.good_.begin(), judge.good_.end());
+    bad.insert(bad.end(), judge.bad_.begin(), judge.bad_.end());
+  }
+  return out;
+}
+
+Rule with_condition(const Rule& rule, const Verdict& verdict) {
+  if (verdict.status != Status::kProvedIf) return rule;
+  Rule plain = rule;
+  plain.conditions.clear();
+  auto text = rewrite::to_text(plain) + " if " + verdict.condition;
+  const auto existing = conditions_text(rule, 0);
+  if (!existing.empty()) text += " and " + existing;
+  return rewrite::parse_rule(text)[0];
+}
+
+}  // namespace tandem::verify
