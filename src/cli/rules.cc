@@ -138,6 +138,9 @@ void write_rules(const ConvertFlags& flags, const std::string& text) {
 
 void import_rules(const ConvertFlags& flags) {
   const auto text = read_file(flags.input);
+  if (!rewrite::is_collection_json(text)) {
+    throw UserError("rules", flags.input, "is not JSON", "rules in text form need no import");
+  }
   std::string out = fmt::format("# Imported from {}.\n", flags.input);
   std::size_t rules = 0;
   std::vector<rewrite::Imported> lacking;

@@ -204,7 +204,25 @@ class SideImport {
                                .attributes = {literal(dimension(op, raw))},
                                .inputs = inputs});
     state_rank(op, id);
+    if (&side_ == &context_.rule.target) require_fit(op, id);
     return id;
+  }
+
+  // Where the source puts tensors together they fit; where only the target does, they must.
+  void require_fit(const CollectionOperator& op, PatternId id) {
+    const auto s = sizes();
+    const auto rank = s.rank(id);
+    const auto& node = side_.nodes[id];
+    const auto along = std::get<std::int64_t>(node.attributes[0].literal);
+    for (std::size_t axis = 0; rank && axis < *rank; ++axis) {
+      if (static_cast<std::int64_t>(axis) == along) continue;
+      const auto first = s.size(node.inputs[0], axis);
+      for (std::size_t i = 1; first && i < node.inputs.size(); ++i) {
+        auto other = s.size(node.inputs[i], axis);
+        if (!other) continue;
+        require(op, {.operation = Operation::kEqual, .operands = {*first, std::move(*other)}});
+      }
+    }
   }
 
   PatternId split(const CollectionOperator& op, std::int64_t output) {
