@@ -176,10 +176,28 @@ void add_conversion(CLI::App& rules, const std::string& name, const std::string&
 }  // namespace
 
 RuleFile read_rules(const std::string& path) {
+  constexpr std::size_t kMaxRules = 200'000;
   const auto text = read_file(path);
-  if (!rewrite::is_collection_json(text)) return {rewrite::parse_rules(text, path), {}};
-  auto collection = rewrite::import_collection(text, path);
-  return {std::move(collection.rules), std::move(collection.lacking)};
+  RuleFile out;
+  const auto check_size = [&](std::size_t size) {
+    if (size <= kMaxRules) return;
+    throw UserError("rules", path, fmt::format("has more than {} rules", kMaxRules),
+                    "several files of some of them each");
+  };
+  if (!rewrite::is_collection_json(text)) {
+    out.rules = rewrite::parse_rules(text, path);
+    check_size(out.rules.size());
+    return out;
+  }
+  rewrite::for_each_imported(text, path, [&](rewrite::Imported rule) {
+    if (rule.rule) {
+      out.rules.push_back(std::move(*rule.rule));
+    } else {
+      out.lacking.push_back(std::move(rule));
+    }
+    check_size(out.rules.size() + out.lacking.size());
+  });
+  return out;
 }
 
 void print_lacking(const std::vector<rewrite::Imported>& lacking) {

@@ -18,6 +18,7 @@ void add_rules_show(CLI::App& rules);
 void add_rules_verify(CLI::App& rules, int& exit_code);
 
 // Rules of a file in text form, or of a collection; those of a collection that are none here.
+// Throws UserError where there are more than could be judged in a day.
 struct RuleFile {
   std::vector<rewrite::Rule> rules;
   std::vector<rewrite::Imported> lacking;

@@ -1,13 +1,13 @@
 // A rule drawn as text: both sides as trees, the source on the left. A node that stands in several
 // places is drawn once, with a number, and is that number elsewhere.
 //
-//   matmul               =>  add
-//   ├─ ?x                    ├─ matmul
-//   └─ add                   │  ├─ ?x
-//      ├─ ?y                 │  └─ ?y
-//      └─ ?z                 └─ matmul
-//                               ├─ ?x
-//                               └─ ?z
+//   matmul    =>  add
+//   ├─ ?x         ├─ matmul
+//   └─ add        │  ├─ ?x
+//      ├─ ?y      │  └─ ?y
+//      └─ ?z      └─ matmul
+//                    ├─ ?x
+//                    └─ ?z
 #pragma once
 
 #include <string>

@@ -38,6 +38,7 @@ struct Context {
   Dimensions dimensions;
   // Degrees of 2 stand for any, but not beside operators for 2 tensors alone.
   bool fixed_degree = false;
+  std::vector<Expression> implied = {};  // by the source's operators
   bool strict = false;  // else what is not known yet is 0: only ranks are looked for
 };
 
@@ -204,7 +205,7 @@ class SideImport {
                                .attributes = {literal(dimension(op, raw))},
                                .inputs = inputs});
     state_rank(op, id);
-    if (&side_ == &context_.rule.target) require_fit(op, id);
+    require_fit(op, id);
     return id;
   }
 
@@ -220,7 +221,13 @@ class SideImport {
       for (std::size_t i = 1; first && i < node.inputs.size(); ++i) {
         auto other = s.size(node.inputs[i], axis);
         if (!other) continue;
-        require(op, {.operation = Operation::kEqual, .operands = {*first, std::move(*other)}});
+        Expression fits{.operation = Operation::kEqual, .operands = {*first, std::move(*other)}};
+        auto& implied = context_.implied;
+        if (&side_ == &context_.rule.source) {
+          implied.push_back(std::move(fits));
+        } else if (std::ranges::find(implied, fits) == implied.end()) {
+          require(op, std::move(fits));
+        }
       }
     }
   }
@@ -598,7 +605,11 @@ Rule to_rule(const CollectionRule& in, Dimensions dimensions, const std::string&
   for (const bool strict : {false, true}) {
     rule = {};
     rule.name = name;
-    Context context{rule, ranks, dimensions, fixed_degree, strict};
+    Context context{.rule = rule,
+                    .ranks = ranks,
+                    .dimensions = dimensions,
+                    .fixed_degree = fixed_degree,
+                    .strict = strict};
     import_once(in, context);
     fixed_degree = context.fixed_degree;
   }

@@ -58,7 +58,7 @@ std::vector<Case> plain_cases() {
             {{0, {2, 0}}, {1, {2, 1}}}),
        "share-matmul: (matmul ?x1 ?w4), (matmul ?x2 ?w4) => (slice (matmul (concat ?x1 ?x2) ?w4) "
        "size=dim(?x1, 0)), (slice (matmul (concat ?x1 ?x2) ?w4) begin=dim(?x1, 0) size=dim(?x2, "
-       "0)) if rank(?x1) == 2 and rank(?w4) == 2 and rank(?x2) == 2"},
+       "0)) if dim(?x1, 1) == dim(?x2, 1) and rank(?x1) == 2 and rank(?w4) == 2 and rank(?x2) == 2"},
       {rule("matmul-relu", {op("OP_MATMUL", {-1, -4}, acti(0)), op("OP_RELU", {0})},
             {op("OP_MATMUL", {-1, -4}, acti(2))}),
        "matmul-relu: (relu (matmul ?x1 ?w4)) => (relu (matmul ?x1 ?w4))"},
