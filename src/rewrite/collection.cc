@@ -19,20 +19,12 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"proved", "proved_if", "refuted", "unproved"};
 
-// Properties of operators are what proofs are made from, and are not applied.
-bool has_rules(std::string_view file) {
-  return file != "proofs" && !file.ends_with("properties");
-}
-
 std::vector<ProvedRule> load() {
   std::vector<ProofLine> proofs;
-  for (const auto& file : embedded_rules()) {
-    if (file.name == "proofs") proofs = parse_proofs(file.text, "rules/proofs");
-  }
+  for (const auto& file : embedded_proofs()) proofs = parse_proofs(file.text, "rules/proofs");
   std::vector<ProvedRule> out;
   std::map<std::string, std::string> places;
   for (const auto& file : embedded_rules()) {
-    if (!has_rules(file.name)) continue;
     const auto origin = fmt::format("rules/{}.rules", file.name);
     for (auto& rule : with_proofs(parse_rules(file.text, origin), origin, proofs)) {
       const auto [known, fresh] = places.emplace(rule.rule.name, origin);

@@ -59,7 +59,7 @@ TEST(Proofs, SayWhatIsWrong) {
 }
 
 // After a change of rules/*.rules: tandem rules verify rules/*.rules --proofs rules/proofs
-TEST(ShippedRules, AreAllProved) {
+TEST(ShippedProofs, AreOfEveryRule) {
   EXPECT_GT(shipped_rules().size(), 50U);
   for (const auto& shipped : shipped_rules()) {
     EXPECT_TRUE(shipped.is_proved()) << shipped.rule.name << " of " << shipped.origin;
@@ -67,7 +67,7 @@ TEST(ShippedRules, AreAllProved) {
   EXPECT_EQ(usable_rules().size(), shipped_rules().size());
 }
 
-TEST(ShippedRules, AreFoundByName) {
+TEST(ShippedProofs, AreFoundByName) {
   EXPECT_EQ(find_shipped_rule("add-commutes").rule.name, "add-commutes");
   EXPECT_EQ(error_of([] { find_shipped_rule("add-comutes"); }),
             "add-comutes: there is no rule of that name (did you mean 'add-commutes'?)");

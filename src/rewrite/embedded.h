@@ -7,12 +7,14 @@
 
 namespace tandem::rewrite {
 
-// One embedded file; `name` is the file's stem, "algebra" for rules/algebra.rules, "proofs".
+// One embedded file; `name` is the file's stem, "algebra" for rules/algebra.rules.
 struct EmbeddedFile {
   std::string_view name, text;
 };
 
-// All of them, sorted by name.
+// All rules, sorted by the files' names; not the properties of operators.
 std::span<const EmbeddedFile> embedded_rules();
+// One file: rules/proofs.
+std::span<const EmbeddedFile> embedded_proofs();
 
 }  // namespace tandem::rewrite

@@ -18,6 +18,7 @@ using TypeId = TypeTable::TypeId;
 
 constexpr std::array<std::size_t, 4> kRanks = {2, 3, 1, 4};
 constexpr int kMostDeviations = 3;
+constexpr std::size_t kMostFound = 10000;
 
 // Numbers that the rule mentions, which sizes may have to be.
 std::vector<std::int64_t> literals(const Rule& rule) {
@@ -64,8 +65,13 @@ class Candidates {
   Candidates(std::int64_t size, std::vector<std::int64_t> others, bool parallel)
       : size_(size), others_(std::move(others)), parallel_(parallel) {}
 
-  const std::vector<TensorType>& of(std::size_t rank, int deviations, bool index) {
-    auto& made = made_[rank * 8 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
+  struct Candidate {
+    TensorType type;
+    TypeId id = 0;
+  };
+
+  const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index) {
+    auto& made = made_[rank * 10 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
     if (made.empty()) {
       ParallelShape plain;
       for (std::size_t d = 0; d < rank; ++d) {
@@ -79,9 +85,12 @@ class Candidates {
 
  private:
   // Coordinates are the dimensions, then replicas, then partial sums.
-  void extend(std::vector<TensorType>& out, const ParallelShape& shape, std::size_t coordinate,
+  void extend(std::vector<Candidate>& out, const ParallelShape& shape, std::size_t coordinate,
               int left, DType dtype) {
-    if (left == 0) out.push_back({shape, dtype});
+    if (left == 0) {
+      const TensorType type{shape, dtype};
+      out.push_back({type, TypeTable::of_thread().intern(type)});
+    }
     if (left == 0 || coordinate >= shape.rank() + (parallel_ ? 2 : 0)) return;
     extend(out, shape, coordinate + 1, left, dtype);
     const auto with = [&](auto&& change) {
@@ -101,7 +110,7 @@ class Candidates {
   std::int64_t size_;
   std::vector<std::int64_t> others_;
   bool parallel_;
-  std::array<std::vector<TensorType>, 48> made_;
+  std::array<std::vector<Candidate>, 64> made_;
 };
 
 class Search {
@@ -113,6 +122,7 @@ class Search {
         index_(index_variables(rule)),
         values_(symbol_values(rule)),
         types_(rule.source.nodes.size()),
+        tensor_ids_(rule.tensors.size()),
         tensors_(rule.tensors.size(), nullptr) {
     current_.tensors.resize(rule.tensors.size());
     current_.symbols.resize(rule.symbols.size());
@@ -124,7 +134,7 @@ class Search {
     for (auto size : sizes) {
       try_deviations({size, {1}, parallel_}, 0);
       if (found_.empty()) continue;
-      for (int k = 1; k <= 2; ++k) try_deviations({size, {1}, parallel_}, k);
+      for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, parallel_}, k);
       break;
     }
     for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k);
@@ -210,7 +220,7 @@ class Search {
     }
     ++tried_;
     if (step == plan_.size()) {
-      if (left == 0) found_.push_back({current_, {}, deviations_});
+      if (left == 0 && found_.size() < kMostFound) found_.push_back({current_, {}, deviations_});
       return;
     }
     const auto which = plan_[step].which;
@@ -282,8 +292,9 @@ class Search {
     tensors_[which] = &current_.tensors[which];
     for (auto rank : kRanks) {
       for (int k = tensors_left == 1 ? left : 0; k <= left; ++k) {
-        for (const auto& type : candidates_->of(rank, k, index_[which])) {
-          current_.tensors[which] = type;
+        for (const auto& candidate : candidates_->of(rank, k, index_[which])) {
+          current_.tensors[which] = candidate.type;
+          tensor_ids_[which] = candidate.id;
           visit(step + 1, left - k, tensors_left - 1);
         }
       }
@@ -295,7 +306,7 @@ class Search {
     auto& table = TypeTable::of_thread();
     const auto& node = rule_.source.nodes[n];
     if (node.is_variable()) {
-      types_[n] = table.intern(current_.tensors[node.variable]);
+      types_[n] = tensor_ids_[node.variable];
       return true;
     }
     const auto op = table.op(node, {tensors_, current_.symbols});
@@ -323,7 +334,10 @@ class Search {
     order.reserve(found_.size());
     for (std::size_t i = 0; i < found_.size(); ++i) order.emplace_back(key(found_[i]), i);
     std::ranges::sort(order);
-    Patterns out{.all = {}, .cut = cut_};
+    Patterns out{.all = {}, .bases = {}, .cut = cut_};
+    for (const auto& [unused, i] : order) {
+      if (out.bases.size() < limits_.bases) out.bases.push_back(found_[i].base);
+    }
     for (const auto& [unused, i] : order) {
       if (out.all.size() == limits_.patterns) {
         out.cut = true;
@@ -359,8 +373,9 @@ class Search {
   std::vector<bool> index_;
   std::vector<std::vector<Value>> values_;
   std::vector<Step> plan_;
-  std::size_t tensors_left_ = 0;  // all of them
-  std::vector<TypeId> types_;
+  std::size_t tensors_left_ = 0;    // all of them
+  std::vector<TypeId> types_;       // by node
+  std::vector<TypeId> tensor_ids_;  // by tensor variable
   std::vector<TypeId> inputs_;
   std::vector<const TensorType*> tensors_;
   Instance current_;

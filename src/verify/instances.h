@@ -31,12 +31,15 @@ struct Pattern {
 
 struct PatternLimits {
   std::size_t patterns = 32;
-  std::size_t tries = 30000;  // nodes of the search
+  std::size_t bases = 500;
+  std::size_t tries = 12000;  // nodes of the search
 };
 
 struct Patterns {
   std::vector<Pattern> all;  // the plainest first
-  bool cut = false;          // there were more than the limits allow
+  // Bases of more patterns than those, without their moves: the sides' types can be compared there.
+  std::vector<Instance> bases;
+  bool cut = false;  // there were more than the limits allow
 };
 
 Patterns find_patterns(const Rule& rule, const PatternLimits& limits = {});

@@ -136,12 +136,12 @@ TypeTable::TypeId TypeTable::intern(const TensorType& type) {
 }
 
 TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> inputs) {
-  Key key;
-  key.reserve(inputs.size() + 1);
+  key_.clear();
   // Interned operators never move, so the address of the attributes names the operator.
-  key.push_back(reinterpret_cast<std::uint64_t>(op.raw()));
-  for (auto i : inputs) key.push_back(i);
-  if (const auto at = results_.find(key); at != results_.end()) return at->second;
+  key_.push_back(reinterpret_cast<std::uint64_t>(op.raw()));
+  for (auto i : inputs) key_.push_back(i);
+  if (const auto at = results_.find(key_); at != results_.end()) return at->second;
+  auto key = key_;
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (auto i : inputs) types.push_back(types_[i]);
@@ -155,23 +155,50 @@ TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> i
   return out;
 }
 
+namespace {
+
+void append(std::vector<std::uint64_t>& key, const Value& value) {
+  key.push_back(value.index());
+  if (const auto* i = std::get_if<std::int64_t>(&value)) {
+    key.push_back(static_cast<std::uint64_t>(*i));
+  } else if (const auto* d = std::get_if<double>(&value)) {
+    key.push_back(std::bit_cast<std::uint64_t>(*d));
+  } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    key.push_back(list->size());
+    for (auto n : *list) key.push_back(static_cast<std::uint64_t>(n));
+  } else {
+    const auto& text = std::get<std::string>(value);
+    key.push_back(text.size());
+    for (auto c : text) key.push_back(static_cast<unsigned char>(c));
+  }
+}
+
+}  // namespace
+
 std::optional<ops::Op> TypeTable::op(const rewrite::PatternNode& node,
                                      const rewrite::Bindings& bindings) {
-  text_ = node.spec->name;
-  std::vector<Value> values;
-  values.reserve(node.attributes.size());
+  key_.clear();
+  key_.push_back(reinterpret_cast<std::uint64_t>(node.spec));
+  values_.clear();
   for (const auto& attribute : node.attributes) {
+    if (attribute.operation == rewrite::Operation::kLiteral) {
+      append(key_, attribute.literal);
+      continue;
+    }
     auto value = rewrite::evaluate(attribute, bindings);
     if (!value) return std::nullopt;
-    values.push_back(std::move(*value));
-    text_ += '|';
-    text_ += rewrite::to_text(values.back());
+    append(key_, *value);
+    values_.push_back(std::move(*value));
   }
-  if (const auto at = ops_.find(text_); at != ops_.end()) return at->second;
+  if (const auto at = ops_.find(key_); at != ops_.end()) return at->second;
   ops::AttributeList list;
-  list.reserve(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    list.emplace_back(node.spec->attributes[i].first, rewrite::to_text(values[i]));
+  list.reserve(node.attributes.size());
+  std::size_t computed = 0;
+  for (std::size_t i = 0; i < node.attributes.size(); ++i) {
+    const auto& attribute = node.attributes[i];
+    const bool literal = attribute.operation == rewrite::Operation::kLiteral;
+    list.emplace_back(node.spec->attributes[i].first,
+                      rewrite::to_text(literal ? attribute.literal : values_[computed++]));
   }
   std::optional<ops::Op> out;
   try {
@@ -179,7 +206,7 @@ std::optional<ops::Op> TypeTable::op(const rewrite::PatternNode& node,
   } catch (const UserError&) {
     out.reset();
   }
-  ops_.emplace(text_, out);
+  ops_.emplace(key_, out);
   return out;
 }
 

@@ -83,9 +83,9 @@ class TypeTable {
   std::deque<TensorType> types_;
   std::unordered_map<Key, TypeId, KeyHash> ids_;
   std::unordered_map<Key, TypeId, KeyHash> results_;
-  std::unordered_map<std::string, std::optional<ops::Op>> ops_;
-  Key key_;  // kept for its storage
-  std::string text_;
+  std::unordered_map<Key, std::optional<ops::Op>, KeyHash> ops_;
+  Key key_;  // kept for their storage
+  std::vector<Value> values_;
 };
 
 }  // namespace tandem::verify

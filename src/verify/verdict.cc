@@ -15,6 +15,7 @@ namespace tandem::verify {
 namespace {
 
 constexpr int kMostRefinements = 5;
+constexpr std::int64_t kCheap = 100;       // elements of an instance that is computed without need
 constexpr std::size_t kMostBad = 60;       // more counterexamples say nothing new
 constexpr std::size_t kShardedTrials = 3;  // instances run on virtual devices
 
@@ -40,12 +41,17 @@ class Judge {
     const auto each = std::max<std::size_t>(
         1, std::min(options_.small, options_.small_in_all / patterns_.all.size()));
     for (const auto& pattern : patterns_.all) {
-      judge(pattern.base);
-      const auto small = small_instances(rule_, pattern, 3, each, options_.seed);
+      const auto largest =
+          pattern.moves.size() > 5 ? std::min<std::int64_t>(options_.largest, 2) : options_.largest;
+      const auto small = small_instances(rule_, pattern, largest, each, options_.seed);
+      if (small.all.empty() || elements(pattern.base) <= kCheap) judge(pattern.base);
       verdict_.cut = verdict_.cut || small.cut;
       for (const auto& instance : small.all) {
         if (bad_.size() < kMostBad) judge(instance);
       }
+    }
+    for (const auto& base : patterns_.bases) {
+      if (bad_.size() < kMostBad && fit_of(rule_, base) != Fit::kBoth) judge(base);
     }
     if (is_parallel(rule_)) judge_shards();
     if (bad_.empty()) {

@@ -20,6 +20,7 @@ std::string_view name(Status status);  // "proved", "proved_if", ...
 
 struct VerifyOptions {
   PatternLimits limits = {};
+  std::int64_t largest = 3;        // of the small sizes; 2 where more than 5 of them vary
   std::size_t small = 12;          // instances of each pattern that are computed ...
   std::size_t small_in_all = 200;  // ... and of all patterns together
   int draws = 4;                   // generic sizes at which normal forms are compared

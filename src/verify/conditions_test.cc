@@ -1,0 +1,41 @@
+#include "verify/conditions.h"
+
+#include <gtest/gtest.h>
+
+#include "rewrite/rule_text.h"
+
+namespace tandem::verify {
+namespace {
+
+Instance of_shapes(const std::vector<ParallelShape>& shapes) {
+  Instance out;
+  for (const auto& shape : shapes) out.tensors.push_back(TensorType{shape});
+  return out;
+}
+
+std::string found(const std::string& line, const std::vector<Instance>& good,
+                  const std::vector<Instance>& bad) {
+  const auto rule = rewrite::parse_rule(line)[0];
+  const auto conditions = separating_conditions(rule, good, bad);
+  if (!conditions) return "none";
+  std::string out;
+  for (const auto& c : *conditions) {
+    out += (out.empty() ? "" : " and ") + rewrite::to_text(rule, c);
+  }
+  return out;
+}
+
+TEST(Conditions, SeparateGoodFromBad) {
+  const std::string add = "t: (add ?x ?y) => (add ?y ?x)";
+  EXPECT_EQ(found(add, {of_shapes({{2, 3}, {2, 3}}), of_shapes({{4}, {4}})},
+                  {of_shapes({{2, 3}, {1, 3}}), of_shapes({{2, 3}, {3}})}),
+            "same_shape(?x, ?y)");
+  EXPECT_EQ(found(add, {of_shapes({{2, 3}, {3}}), of_shapes({{2, 3}, {2, 3}})},
+                  {of_shapes({{3}, {2, 3}}), of_shapes({{3}, {3}})}),
+            "1 < rank(?x)");
+  // Nothing tells equal instances apart.
+  EXPECT_EQ(found(add, {of_shapes({{2}, {2}})}, {of_shapes({{2}, {2}})}), "none");
+}
+
+}  // namespace
+}  // namespace tandem::verify

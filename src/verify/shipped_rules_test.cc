@@ -1,0 +1,54 @@
+// Every rule that is shipped is proved as it stands, and every one-token mutant of some of them is
+// refuted with concrete tensors or proved.
+#include <gtest/gtest.h>
+
+#include "rewrite/embedded.h"
+#include "rewrite/rule_text.h"
+#include "verify/mutants.h"
+#include "verify/verdict.h"
+
+namespace tandem::verify {
+namespace {
+
+std::string described(const Verdict& v) {
+  return fmt::format("{}\n  condition: {}\n  counterexample: {}\n  reason: {}", name(v.status),
+                     v.condition, v.counterexample, v.reason);
+}
+
+TEST(ShippedRules, AreProved) {
+  std::size_t count = 0;
+  for (const auto& file : rewrite::embedded_rules()) {
+    for (const auto& rule : rewrite::parse_rules(file.text, std::string(file.name))) {
+      const auto verdict = verify(rule);
+      EXPECT_EQ(verdict.status, Status::kProved) << rule.name << ": " << described(verdict);
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 100U);
+}
+
+// A sample; all of them at night.
+void judge_mutants(std::size_t every) {
+  std::size_t count = 0;
+  std::size_t refuted = 0;
+  for (const auto& file : rewrite::embedded_rules()) {
+    for (const auto& rule : rewrite::parse_rules(file.text, std::string(file.name))) {
+      for (const auto& mutant : mutants(rule)) {
+        if (count++ % every != 0) continue;
+        const auto verdict = verify(mutant);
+        EXPECT_NE(verdict.status, Status::kUnproved) << rewrite::to_text(mutant) << "\n"
+                                                     << described(verdict);
+        if (verdict.status != Status::kRefuted) continue;
+        ++refuted;
+        EXPECT_NE(verdict.counterexample.find(": "), std::string::npos) << verdict.counterexample;
+      }
+    }
+  }
+  EXPECT_GT(refuted, count / every / 4);
+}
+
+TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(41); }
+TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(1); }
+
+}  // namespace
+}  // namespace tandem::verify
