@@ -14,15 +14,25 @@ using tandem::UserError;
 using tandem::cli::ExitCode;
 
 // The help that was asked for, or what is wrong with the flags; an unknown command by name.
-int usage_error(const CLI::App& app, const CLI::ParseError& error, const char* first) {
+int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == 0) return app.exit(error);
-  const std::string word = first == nullptr ? "" : first;
-  std::vector<std::string> commands;
-  for (const auto* c : app.get_subcommands({})) commands.push_back(c->get_name());
-  if (!word.empty() && word[0] != '-' && std::ranges::find(commands, word) == commands.end()) {
-    const auto near = tandem::nearest(word, commands);
-    std::cerr << fmt::format("there is no command '{}' ({})\n", word,
-                             near.empty() ? "there are: " + tandem::join(commands, ", ")
+  const CLI::App* command = &app;
+  std::string path;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const std::string word = argv[i];
+    const auto subcommands = command->get_subcommands({});
+    if (subcommands.empty()) break;
+    const auto known = std::ranges::find(subcommands, word, &CLI::App::get_name);
+    if (known != subcommands.end()) {
+      command = *known;
+      path += word + " ";
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const auto* c : subcommands) names.push_back(c->get_name());
+    const auto near = tandem::nearest(word, names);
+    std::cerr << fmt::format("there is no command '{}{}' ({})\n", path, word,
+                             near.empty() ? "there are: " + tandem::join(names, ", ")
                                           : "did you mean '" + near + "'?");
     return ExitCode::kWrongUsage;
   }
@@ -55,6 +65,7 @@ int run(int argc, char** argv) {
   tandem::cli::add_models(app, exit_code);
   tandem::cli::add_machines(app, exit_code);
   tandem::cli::add_ops(app, exit_code);
+  tandem::cli::add_rules(app, exit_code);
   tandem::cli::add_show(app, exit_code);
   tandem::cli::add_plan(app, exit_code);
   tandem::cli::add_compare(app, exit_code);
@@ -67,7 +78,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error, argc > 1 ? argv[1] : nullptr);
+    return usage_error(app, error, argc, argv);
   } catch (const UserError& error) {
     return report(error, json);
   }

@@ -1,4 +1,4 @@
-// The shipped rules: every rules/*.rules, copied into the program when it is built
+// The shipped rules: rules/*.rules and rules/proofs, copied into the program when it is built
 // (cmake/embed_files.cmake).
 #pragma once
 
@@ -12,7 +12,9 @@ struct EmbeddedFile {
   std::string_view name, text;
 };
 
-// All of them, sorted by name.
+// All rules, sorted by the files' names; not the properties of operators.
 std::span<const EmbeddedFile> embedded_rules();
+// One file: rules/proofs.
+std::span<const EmbeddedFile> embedded_proofs();
 
 }  // namespace tandem::rewrite

@@ -1,0 +1,245 @@
+// tandem rules: the shipped rules; what may be done with rules are its subcommands.
+#include "cli/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "report/rule_picture.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::cli {
+
+namespace {
+
+// Without the name.
+std::string body(const rewrite::Rule& rule) {
+  return to_text(rule).substr(rule.name.size() + std::string_view(": ").size());
+}
+
+Json rule_json(const rewrite::ProvedRule& rule) {
+  Json out = {{"name", rule.rule.name},
+              {"text", to_text(rule.rule)},
+              {"status", name(rule.proof.status)},
+              {"origin", rule.origin}};
+  if (!rule.proof.prover.empty()) out["prover"] = rule.proof.prover;
+  if (!rule.proof.condition.empty()) out["condition"] = rule.proof.condition;
+  return out;
+}
+
+void list_rules(bool json) {
+  const auto& rules = rewrite::shipped_rules();
+  if (json) {
+    Json out = Json::array();
+    for (const auto& rule : rules) out.push_back(rule_json(rule));
+    return print_json(out);
+  }
+  std::size_t widest = 0;
+  std::size_t proved = 0;
+  for (const auto& rule : rules) {
+    widest = std::max(widest, rule.rule.name.size());
+    if (rule.is_proved()) ++proved;
+  }
+  for (const auto& rule : rules) {
+    std::cout << fmt::format("{:<{}}  {:<9}  {}\n", rule.rule.name, widest,
+                             name(rule.proof.status), body(rule.rule));
+  }
+  std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws one\n",
+                           counted(std::ssize(rules), "rule"), proved);
+}
+
+// --- show ---------------------------------------------------------------------------------------
+
+struct ShowFlags {
+  bool json = false;
+  std::string name;
+  std::string file;
+};
+
+rewrite::ProvedRule find_rule(const ShowFlags& flags) {
+  if (flags.file.empty()) return rewrite::find_shipped_rule(flags.name);
+  auto file = read_rules(flags.file);
+  std::vector<std::string> names;
+  for (auto& rule : file.rules) {
+    if (rule.name == flags.name) return {std::move(rule), {}, flags.file};
+    names.push_back(rule.name);
+  }
+  for (const auto& rule : file.lacking) {
+    if (rule.name == flags.name) throw UserError("rule", rule.name, rule.lacking);
+  }
+  const auto near = nearest(flags.name, names);
+  throw UserError("rule", flags.name, fmt::format("{} has no rule of that name", flags.file),
+                  near.empty() ? "" : "did you mean '" + near + "'?");
+}
+
+// "proved by sums", "proved if dim(?x, 0) == 2, by z3".
+std::string proof_text(const rewrite::ProvedRule& rule) {
+  const auto& proof = rule.proof;
+  auto out = proof.condition.empty() ? std::string(name(proof.status))
+                                     : fmt::format("proved if {},", proof.condition);
+  if (!proof.prover.empty()) out += " by " + proof.prover;
+  return out;
+}
+
+void show_rule(const ShowFlags& flags) {
+  const auto found = find_rule(flags);
+  if (flags.json) return print_json(rule_json(found));
+  const auto& rule = found.rule;
+  std::cout << fmt::format("{}: {}\n  from {}\n\n{}\n", rule.name, proof_text(found), found.origin,
+                           report::rule_picture(rule));
+  if (!rule.choices.empty()) {
+    std::vector<std::string> symbols;
+    symbols.reserve(rule.choices.size());
+    for (auto choice : rule.choices) symbols.push_back("?" + rule.symbols[choice]);
+    std::cout << fmt::format("choose  {}\n", join(symbols, ", "));
+  }
+  for (std::size_t i = 0; i < rule.conditions.size(); ++i) {
+    std::cout << fmt::format("{}  {}\n", i == 0 ? "if    " : "and   ",
+                             to_text(rule, rule.conditions[i]));
+  }
+}
+
+// --- import, export -----------------------------------------------------------------------------
+
+struct ConvertFlags {
+  bool json = false;
+  std::string input;
+  std::string output;
+};
+
+Json lacking_json(const std::vector<rewrite::Imported>& lacking) {
+  Json out = Json::array();
+  for (const auto& rule : lacking) {
+    out.push_back({{"name", rule.name}, {"reason", rule.lacking}});
+  }
+  return out;
+}
+
+void report_conversion(const ConvertFlags& flags, const std::string& what, std::size_t rules,
+                       const std::vector<rewrite::Imported>& lacking) {
+  if (flags.json) {
+    print_json({{what, rules}, {"lacking", lacking_json(lacking)}});
+    return;
+  }
+  print_lacking(lacking);
+  // The rules themselves have the output where no file is named.
+  auto& out = flags.output.empty() ? std::cerr : std::cout;
+  out << fmt::format("{}: {} of {} rules {}\n", flags.input, rules, rules + lacking.size(), what);
+}
+
+void write_rules(const ConvertFlags& flags, const std::string& text) {
+  if (!flags.output.empty()) return write_file(flags.output, text);
+  if (!flags.json) std::cout << text;
+}
+
+void import_rules(const ConvertFlags& flags) {
+  const auto text = read_file(flags.input);
+  if (!rewrite::is_collection_json(text)) {
+    throw UserError("rules", flags.input, "is not JSON", "rules in text form need no import");
+  }
+  std::string out = fmt::format("# Imported from {}.\n", flags.input);
+  std::size_t rules = 0;
+  std::vector<rewrite::Imported> lacking;
+  rewrite::for_each_imported(text, flags.input, [&](rewrite::Imported rule) {
+    if (!rule.rule) {
+      lacking.push_back(std::move(rule));
+      return;
+    }
+    out += to_text(*rule.rule) + "\n";
+    ++rules;
+  });
+  write_rules(flags, out);
+  report_conversion(flags, "imported", rules, lacking);
+}
+
+void export_rules(const ConvertFlags& flags) {
+  const auto rules = rewrite::parse_rules(read_file(flags.input), flags.input);
+  const auto out = rewrite::export_collection(rules);
+  write_rules(flags, out.text);
+  report_conversion(flags, "exported", out.rules, out.lacking);
+}
+
+void add_conversion(CLI::App& rules, const std::string& name, const std::string& doc,
+                    const std::string& example, const std::string& input,
+                    void convert(const ConvertFlags&)) {
+  auto flags = std::make_shared<ConvertFlags>();
+  auto* command = add_command(rules, name, doc, example, flags->json);
+  command->add_option("file", flags->input, input)->required();
+  command->add_option("-o,--output", flags->output, "where to write; default: the terminal");
+  command->callback([flags, convert] { convert(*flags); });
+}
+
+}  // namespace
+
+RuleFile read_rules(const std::string& path) {
+  constexpr std::size_t kMaxRules = 200'000;
+  const auto text = read_file(path);
+  RuleFile out;
+  const auto check_size = [&](std::size_t size) {
+    if (size <= kMaxRules) return;
+    throw UserError("rules", path, fmt::format("has more than {} rules", kMaxRules),
+                    "several files of some of them each");
+  };
+  if (!rewrite::is_collection_json(text)) {
+    out.rules = rewrite::parse_rules(text, path);
+    check_size(out.rules.size());
+    return out;
+  }
+  rewrite::for_each_imported(text, path, [&](rewrite::Imported rule) {
+    if (rule.rule) {
+      out.rules.push_back(std::move(*rule.rule));
+    } else {
+      out.lacking.push_back(std::move(rule));
+    }
+    check_size(out.rules.size() + out.lacking.size());
+  });
+  return out;
+}
+
+void print_lacking(const std::vector<rewrite::Imported>& lacking) {
+  for (const auto& rule : lacking) std::cerr << fmt::format("{}: {}\n", rule.name, rule.lacking);
+}
+
+void add_rules_show(CLI::App& rules) {
+  auto flags = std::make_shared<ShowFlags>();
+  auto* command = add_command(rules, "show", "draw a rule, with its conditions and its proof",
+                              "rules show fuse-linear-relu", flags->json);
+  command->add_option("name", flags->name, "of a rule")->required();
+  command->add_option("--file", flags->file, "of rules, or a collection in JSON; default: shipped");
+  command->callback([flags] { show_rule(*flags); });
+}
+
+void add_rules_import(CLI::App& rules) {
+  add_conversion(rules, "import", "turn a rule collection of TASO or FlexFlow into rules",
+                 "rules import graph_subst.json -o taso.rules", "a collection in JSON",
+                 import_rules);
+}
+
+void add_rules_export(CLI::App& rules) {
+  add_conversion(rules, "export", "turn rules into such a collection",
+                 "rules export taso.rules -o graph_subst.json", "rules", export_rules);
+}
+
+void add_rules(CLI::App& app, int& exit_code) {
+  auto json = std::make_shared<bool>(false);
+  auto* command =
+      add_command(app, "rules", "list the shipped rewrite rules; show, convert and verify rules",
+                  "rules show fuse-linear-relu", *json);
+  command->require_subcommand(0, 1);
+  add_rules_show(*command);
+  add_rules_import(*command);
+  add_rules_export(*command);
+#if __has_include("generate/generate.h") && __has_include("cli/rules_generate.cc")
+  add_rules_generate(*command);
+#endif
+  add_rules_verify(*command, exit_code);
+  command->callback([command, json] {
+    if (command->get_subcommands().empty()) list_rules(*json);
+  });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,31 @@
+// What the subcommands of `tandem rules` share. Each is a function here, in a file of its own or in
+// rules.cc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "rewrite/collection.h"
+#include "rewrite/collection_json.h"
+
+namespace tandem::cli {
+
+void add_rules_generate(CLI::App& rules);
+void add_rules_import(CLI::App& rules);
+void add_rules_export(CLI::App& rules);
+void add_rules_show(CLI::App& rules);
+void add_rules_verify(CLI::App& rules, int& exit_code);
+
+// Rules of a file in text form, or of a collection; those of a collection that are none here.
+// Throws UserError where there are more than could be judged in a day.
+struct RuleFile {
+  std::vector<rewrite::Rule> rules;
+  std::vector<rewrite::Imported> lacking;
+};
+RuleFile read_rules(const std::string& path);
+
+// The rules of a collection that are none here, with the reason: on stderr.
+void print_lacking(const std::vector<rewrite::Imported>& lacking);
+
+}  // namespace tandem::cli

@@ -1,0 +1,232 @@
+// tandem rules verify: proves or refutes rules, one by one. With --proofs, what was found is kept
+// for the shipped rules (rewrite/collection.h).
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/derived.h"
+#include "cli/rules.h"
+#include "verify/verdict.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Flags {
+  bool json = false;
+  bool strict = false;
+  std::vector<std::string> files;
+  std::string proofs;
+  bool derive = false;
+  std::size_t graphs = 2000;
+};
+
+struct Judged {
+  std::string name;
+  Hash hash;
+  rewrite::Proof proof;
+  std::string counterexample;
+  std::string reason;                    // of an unproved one
+  std::optional<std::size_t> steps = {};  // in which the shipped rules derive it
+};
+
+rewrite::Status status_of(verify::Status status) {
+  switch (status) {
+    case verify::Status::kProved:
+      return rewrite::Status::kProved;
+    case verify::Status::kProvedIf:
+      return rewrite::Status::kProvedIf;
+    case verify::Status::kRefuted:
+      return rewrite::Status::kRefuted;
+    case verify::Status::kUnproved:
+      return rewrite::Status::kUnproved;
+  }
+  CHECK(false);
+}
+
+// Of a proved rule, where `known` has rules: do they derive it?
+Judged judge(const rewrite::Rule& rule, const std::vector<rewrite::Rule>& known,
+             std::size_t graphs) {
+  const auto verdict = verify::verify(rule);
+  Judged out{.name = rule.name,
+             .hash = hash_of(rule),
+             .proof = {status_of(verdict.status), verdict.prover, verdict.condition},
+             .counterexample = verdict.counterexample,
+             .reason = verdict.reason};
+  const bool sound = out.proof.status == rewrite::Status::kProved ||
+                     out.proof.status == rewrite::Status::kProvedIf;
+  if (!sound || known.empty()) return out;
+  const auto found = derivation_of(verify::with_condition(rule, verdict), known, {.graphs = graphs});
+  if (found) out.steps = found->size();
+  return out;
+}
+
+// A line on standard error once it has run for a second: overwritten on a terminal, else one every
+// ten seconds.
+class Progress {
+ public:
+  explicit Progress(std::size_t all) : all_(all) {}
+  void step() {
+    ++done_;
+    const auto now = Clock::now();
+    if (now - last_ < (terminal_ ? std::chrono::seconds(1) : std::chrono::seconds(10))) return;
+    last_ = now;
+    std::cerr << fmt::format("{}{} of {} rules{}", terminal_ ? "\r" : "", done_, all_,
+                             terminal_ ? "  \r" : "\n")
+              << std::flush;
+  }
+
+ private:
+  std::size_t all_;
+  std::size_t done_ = 0;
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  Clock::time_point last_ = Clock::now();
+};
+
+struct Result {
+  std::vector<Judged> rules;
+  std::vector<rewrite::Imported> lacking;
+  double seconds = 0;
+  bool derive = false;
+
+  [[nodiscard]] std::size_t count(rewrite::Status status) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        rules, [&](const Judged& rule) { return rule.proof.status == status; }));
+  }
+  [[nodiscard]] std::size_t derived() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(rules, [](const Judged& rule) { return rule.steps.has_value(); }));
+  }
+  [[nodiscard]] std::size_t proved() const {
+    return count(rewrite::Status::kProved) + count(rewrite::Status::kProvedIf);
+  }
+};
+
+Result judge_files(const Flags& flags) {
+  std::vector<rewrite::Rule> rules;
+  Result out;
+  out.derive = flags.derive;
+  for (const auto& path : flags.files) {
+    auto file = read_rules(path);
+    std::ranges::move(file.rules, std::back_inserter(rules));
+    std::ranges::move(file.lacking, std::back_inserter(out.lacking));
+  }
+  const auto start = Clock::now();
+  std::vector<rewrite::Rule> known;
+  if (flags.derive) known = rewrite::with_reversals(rewrite::usable_rules());
+  Progress progress(rules.size());
+  out.rules.reserve(rules.size());
+  for (const auto& rule : rules) {
+    out.rules.push_back(judge(rule, known, flags.graphs));
+    progress.step();
+  }
+  out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return out;
+}
+
+Json result_json(const Result& result) {
+  Json rules = Json::array();
+  for (const auto& rule : result.rules) {
+    Json entry = {{"name", rule.name}, {"status", name(rule.proof.status)}};
+    if (!rule.proof.prover.empty()) entry["prover"] = rule.proof.prover;
+    if (!rule.proof.condition.empty()) entry["condition"] = rule.proof.condition;
+    if (!rule.counterexample.empty()) entry["counterexample"] = rule.counterexample;
+    if (rule.steps) entry["derived"] = {{"steps", *rule.steps}};
+    if (!rule.reason.empty()) entry["reason"] = rule.reason;
+    rules.push_back(std::move(entry));
+  }
+  Json lacking = Json::array();
+  for (const auto& rule : result.lacking) {
+    lacking.push_back({{"name", rule.name}, {"reason", rule.lacking}});
+  }
+  Json out = {{"proved", result.proved()},
+          {"proved_if", result.count(rewrite::Status::kProvedIf)},
+          {"refuted", result.count(rewrite::Status::kRefuted)},
+          {"unproved", result.count(rewrite::Status::kUnproved)},
+          {"lacking", lacking},
+          {"seconds", result.seconds},
+          {"rules", rules}};
+  if (result.derive) out["derived"] = result.derived();
+  return out;
+}
+
+void print(const Result& result) {
+  print_lacking(result.lacking);
+  std::size_t widest = 0;
+  for (const auto& rule : result.rules) widest = std::max(widest, rule.name.size());
+  for (const auto& rule : result.rules) {
+    auto line = fmt::format("{:<{}}  {:<9}", rule.name, widest, name(rule.proof.status));
+    if (rule.steps) line += fmt::format("  derived in {}", counted(static_cast<std::int64_t>(*rule.steps), "step"));
+    for (const auto& what : {rule.proof.prover, rule.proof.condition, rule.counterexample,
+                             rule.reason}) {
+      if (!what.empty()) line += "  " + what;
+    }
+    while (line.ends_with(' ')) line.pop_back();
+    std::cout << line << "\n";
+  }
+  const auto n = std::ssize(result.rules);
+  std::cout << fmt::format("{} proved ({} of them with a condition), {} refuted, {} unproved of {}",
+                           result.proved(), result.count(rewrite::Status::kProvedIf),
+                           result.count(rewrite::Status::kRefuted),
+                           result.count(rewrite::Status::kUnproved), counted(n, "rule"));
+  if (!result.lacking.empty()) {
+    std::cout << fmt::format("; {} more cannot be said here", result.lacking.size());
+  }
+  if (result.derive) {
+    std::cout << fmt::format("; the shipped rules derive {}", result.derived());
+  }
+  std::cout << fmt::format(" ({:.2f} s)\n", result.seconds);
+}
+
+std::string proofs_text(const Result& result) {
+  std::string out =
+      "# What is known of the shipped rules: name, hash, status, prover, condition.\n"
+      "# Written by `tandem rules verify rules/*.rules --proofs rules/proofs`.\n";
+  for (const auto& rule : result.rules) {
+    auto proof = rule.proof;
+    if (proof.prover.empty()) proof.prover = "none";
+    std::ranges::replace(proof.prover, ' ', '-');  // one word
+    out += to_text(rewrite::ProofLine{rule.name, rule.hash, proof}) + "\n";
+  }
+  return out;
+}
+
+int run(const Flags& flags) {
+  const auto result = judge_files(flags);
+  if (!flags.proofs.empty()) write_file(flags.proofs, proofs_text(result));
+  if (flags.json) {
+    print_json(result_json(result));
+  } else {
+    print(result);
+  }
+  const bool all = result.proved() == result.rules.size() && result.lacking.empty();
+  return flags.strict && !all ? ExitCode::kCannot : ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_rules_verify(CLI::App& rules, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(rules, "verify", "prove rules, or refute them",
+                              "rules verify my.rules --strict", flags->json);
+  command->add_option("file", flags->files, "rules, or a collection of TASO or FlexFlow in JSON")
+      ->required();
+  command->add_flag("--strict", flags->strict, "exit code 1 where one is not proved");
+  command->add_flag("--derive", flags->derive, "do the shipped rules derive those that are proved?");
+  command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
+      ->capture_default_str()
+      ->check(kPositive);
+  command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules");
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,144 @@
+#include "rewrite/collection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "rewrite/embedded.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"proved", "proved_if", "refuted", "unproved"};
+
+std::vector<ProvedRule> load() {
+  std::vector<ProofLine> proofs;
+  for (const auto& file : embedded_proofs()) proofs = parse_proofs(file.text, "rules/proofs");
+  std::vector<ProvedRule> out;
+  std::map<std::string, std::string> places;
+  for (const auto& file : embedded_rules()) {
+    const auto origin = fmt::format("rules/{}.rules", file.name);
+    for (auto& rule : with_proofs(parse_rules(file.text, origin), origin, proofs)) {
+      const auto [known, fresh] = places.emplace(rule.rule.name, origin);
+      if (!fresh) {
+        throw UserError("rule", origin,
+                        fmt::format("{}: the name is taken by a rule of {}", rule.rule.name,
+                                    known->second));
+      }
+      out.push_back(std::move(rule));
+    }
+  }
+  return out;
+}
+
+ProofLine parse_proof(std::string_view line, const std::string& where) {
+  const auto parts = words(line);
+  constexpr std::size_t kParts = 4;
+  if (parts.size() < kParts) {
+    throw UserError("rule", where, "expected 'NAME HASH STATUS PROVER [CONDITION]'");
+  }
+  ProofLine out{.name = std::string(parts[0]), .hash = 0, .proof = {}};
+  const auto hash = parts[1];
+  const auto read = std::from_chars(hash.data(), hash.data() + hash.size(), out.hash, 16);
+  if (read.ec != std::errc() || read.ptr != hash.data() + hash.size()) {
+    throw UserError("rule", where, fmt::format("'{}' is not a hash", hash));
+  }
+  const auto* status = std::ranges::find(kNames, parts[2]);
+  if (status == kNames.end()) {
+    throw UserError("rule", where, fmt::format("'{}' is not a status", parts[2]),
+                    "it is one of " + fmt::format("{}", fmt::join(kNames, ", ")));
+  }
+  out.proof.status = static_cast<Status>(status - kNames.begin());
+  out.proof.prover = parts[3];
+  if (parts.size() > kParts) {
+    const auto begin = parts[kParts].data() - line.data();
+    out.proof.condition = trim(line.substr(static_cast<std::size_t>(begin)));
+  }
+  if ((out.proof.status == Status::kProvedIf) == out.proof.condition.empty()) {
+    throw UserError("rule", where, "a condition stands behind proved_if, and only there");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name(Status status) { return kNames[static_cast<std::size_t>(status)]; }
+
+Rule ProvedRule::guarded() const {
+  if (proof.status != Status::kProvedIf) return rule;
+  const auto* link = rule.conditions.empty() ? " if " : " and ";
+  return parse_rule(fmt::format("{}{}({})", to_text(rule), link, proof.condition))[0];
+}
+
+const std::vector<ProvedRule>& shipped_rules() {
+  static const auto rules = load();
+  return rules;
+}
+
+std::vector<Rule> usable_rules() {
+  std::vector<Rule> out;
+  for (const auto& rule : shipped_rules()) {
+    if (rule.is_proved()) out.push_back(rule.guarded());
+  }
+  return out;
+}
+
+const ProvedRule& find_shipped_rule(std::string_view wanted) {
+  std::vector<std::string> names;
+  names.reserve(shipped_rules().size());
+  for (const auto& rule : shipped_rules()) {
+    if (rule.rule.name == wanted) return rule;
+    names.push_back(rule.rule.name);
+  }
+  const auto near = nearest(wanted, names);
+  throw UserError("rule", std::string(wanted), "there is no rule of that name",
+                  near.empty() ? "`tandem rules` lists them" : "did you mean '" + near + "'?");
+}
+
+std::vector<ProofLine> parse_proofs(std::string_view text, const std::string& source) {
+  std::vector<ProofLine> out;
+  int number = 0;
+  while (!text.empty()) {
+    ++number;
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line[0] == '#') continue;
+    out.push_back(parse_proof(line, fmt::format("{}:{}", source, number)));
+  }
+  return out;
+}
+
+std::string to_text(const ProofLine& line) {
+  auto out = fmt::format("{} {:016x} {} {}", line.name, line.hash, name(line.proof.status),
+                         line.proof.prover);
+  if (!line.proof.condition.empty()) out += " " + line.proof.condition;
+  return out;
+}
+
+std::vector<ProvedRule> with_proofs(std::vector<Rule> rules, const std::string& origin,
+                                    std::span<const ProofLine> proofs) {
+  std::map<std::string_view, const ProofLine*> by_name;
+  for (const auto& line : proofs) by_name.emplace(line.name, &line);
+  std::vector<ProvedRule> out;
+  out.reserve(rules.size());
+  for (auto& rule : rules) {
+    Proof proof;
+    const auto known = by_name.find(rule.name);
+    if (known != by_name.end() && known->second->hash == hash_of(rule)) {
+      proof = known->second->proof;
+    }
+    out.push_back({std::move(rule), std::move(proof), origin});
+  }
+  return out;
+}
+
+}  // namespace tandem::rewrite

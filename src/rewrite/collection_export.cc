@@ -1,0 +1,446 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/text.h"
+#include "ops/registry.h"
+#include "rewrite/collection_operators.h"
+#include "rewrite/collection_rule.h"
+#include "rewrite/pattern_sizes.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+using Found = std::vector<std::optional<Expression>>;
+
+// Parameters that no attribute shows are tried from 1 to this.
+constexpr std::int64_t kMaxTried = 15;
+
+// How a line stands in a side: what its inputs and symbols are.
+struct Match {
+  std::vector<std::optional<PatternId>> inputs;
+  Found symbols;
+  // Attributes to be compared once all symbols are known: of the line, of the side.
+  std::vector<std::pair<const Expression*, Expression>> later;
+};
+
+std::optional<std::int64_t> whole(const Expression& e) {
+  if (e.operation != Operation::kLiteral) return std::nullopt;
+  const auto* value = std::get_if<std::int64_t>(&e.literal);
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
+// [1, 1] as two expressions; nothing where it is no list.
+std::optional<std::vector<Expression>> items(const Expression& e) {
+  if (e.operation == Operation::kList) return e.operands;
+  const auto* list = e.operation == Operation::kLiteral
+                         ? std::get_if<std::vector<std::int64_t>>(&e.literal)
+                         : nullptr;
+  if (list == nullptr) return std::nullopt;
+  std::vector<Expression> out;
+  out.reserve(list->size());
+  for (auto item : *list) out.push_back(literal(item));
+  return out;
+}
+
+// Products with a scalar, as the rule's conditions say that an operand is one.
+std::vector<PatternId> stretched_nodes(const Rule& rule, const Side& side) {
+  std::vector<PatternId> out;
+  for (std::size_t i = 0; i < side.nodes.size(); ++i) {
+    const auto& node = side.nodes[i];
+    if (node.spec != &ops::kMul || node.inputs.size() != 2) continue;
+    const auto& operand = side.nodes[node.inputs[1]];
+    if (!operand.is_variable()) continue;
+    const Expression one{.operation = Operation::kEqual,
+                         .operands = {dim_of(operand.variable, 0), literal(1)}};
+    if (std::ranges::find(rule.conditions, one) != rule.conditions.end()) {
+      out.push_back(static_cast<PatternId>(i));
+    }
+  }
+  return out;
+}
+
+class SideExport {
+ public:
+  SideExport(const Rule& rule, const Side& side, const std::vector<CollectionTensor>& variables,
+             Ranks& ranks, Dimensions dimensions)
+      : rule_(rule),
+        shapes_(shape_classes(rule)),
+        side_(side),
+        variables_(variables),
+        known_{.ranks = {}, .sizes = {}, .stretched = stretched_nodes(rule, side)},
+        sizes_(side, ranks, known_),
+        dimensions_(dimensions) {}
+
+  CollectionTensor value(PatternId id) {
+    const auto& node = side_.nodes[id];
+    if (node.is_variable()) return variables_[node.variable];
+    if (const auto known = values_.find(id); known != values_.end()) return known->second;
+    const auto out = convert(id);
+    values_.emplace(id, out);
+    return out;
+  }
+
+  std::vector<CollectionOperator> take() { return std::move(operators_); }
+
+ private:
+  CollectionTensor add(CollectionOperator op) {
+    const auto known = std::ranges::find(operators_, op);
+    const auto at = known - operators_.begin();
+    if (known == operators_.end()) operators_.push_back(std::move(op));
+    return {at, 0};
+  }
+
+  std::vector<CollectionTensor> values(const std::vector<PatternId>& ids) {
+    std::vector<CollectionTensor> out;
+    out.reserve(ids.size());
+    for (auto id : ids) out.push_back(value(id));
+    return out;
+  }
+
+  CollectionTensor convert(PatternId id) {
+    const auto& node = side_.nodes[id];
+    if (node.spec == &ops::kJoin) return concat(id, 0);
+    if (node.spec == &ops::kSlice || node.spec == &ops::kSplit) return split(id);
+    std::string why;
+    for (const auto* line : by_size()) {
+      Match match{std::vector<std::optional<PatternId>>(line->line.tensors.size()),
+                  Found(line->line.symbols.size()),
+                  {}};
+      if (!fits(line->line, line->line.source.outputs[0], id, match)) continue;
+      if (!has_numbers(line->line, match) || !find_symbols(*line, match)) continue;
+      CollectionOperator op{.type = line->type};
+      try {
+        op.parameters = parameters_of(*line, match);
+      } catch (const Lacking& e) {
+        why = e.what();
+        continue;
+      }
+      for (const auto& input : match.inputs) op.inputs.push_back(value(*input));
+      return add(std::move(op));
+    }
+    if (node.spec == &ops::kConcat) {
+      const auto axis = whole(node.attributes[0]);
+      if (!axis) throw Lacking("concat: the axis is a symbol, and must be a number");
+      return concat(id, raw_dimension(*axis));
+    }
+    if (!why.empty()) throw Lacking(why);
+    throw Lacking(fmt::format("{}: no operator of the collection says {}", node.spec->name,
+                              part_text(id)));
+  }
+
+  // Those of several nodes first, that their parts are not taken one by one.
+  static const std::vector<const OperatorLine*>& by_size() {
+    static const auto sorted = [] {
+      std::vector<const OperatorLine*> out;
+      out.reserve(operator_lines().size());
+      for (const auto& line : operator_lines()) out.push_back(&line);
+      std::ranges::stable_sort(out, std::greater(), [](const OperatorLine* line) {
+        return line->line.source.operator_count();
+      });
+      return out;
+    }();
+    return sorted;
+  }
+
+  [[nodiscard]] std::string part_text(PatternId id) const {
+    const auto& node = side_.nodes[id];
+    std::vector<std::string> parts{"(" + node.spec->name};
+    for (std::size_t a = 0; a < node.attributes.size(); ++a) {
+      const auto& [name, initial] = node.spec->attributes[a];
+      if (node.attributes[a] == Expression{.literal = parse_value(initial)}) continue;
+      parts.push_back(fmt::format("{}={}", name, to_text(rule_, node.attributes[a])));
+    }
+    return join(parts, " ") + ")";
+  }
+
+  [[nodiscard]] std::int64_t raw_dimension(std::int64_t axis) const {
+    if (axis < 0) throw Lacking("dimensions are counted from the first");
+    return axis + (dimensions_ == Dimensions::kReplicasFirst ? 1 : 0);
+  }
+
+  CollectionTensor concat(PatternId id, std::int64_t axis) {
+    if (side_.nodes[id].spec == &ops::kJoin && dimensions_ == Dimensions::kPlain) {
+      throw Lacking("join: the collection has no dimension of replicas");
+    }
+    CollectionOperator op{.type = "OP_CONCAT", .inputs = values(side_.nodes[id].inputs)};
+    op.parameters = {{"PM_AXIS", axis}, {"PM_NUM_INPUTS", std::ssize(op.inputs)}};
+    if (const auto rank = sizes_.rank(id)) {
+      op.parameters["PM_NUMDIM"] = raw_dimension(static_cast<std::int64_t>(*rank));
+    }
+    return add(std::move(op));
+  }
+
+  CollectionTensor split(PatternId id) {
+    const auto& node = side_.nodes[id];
+    const auto axis = whole(node.attributes[0]);
+    if (!axis || *axis < 0) throw Lacking(fmt::format("{}: the axis is not known", node.spec->name));
+    const auto parts = sizes_.parts(node.inputs[0], static_cast<std::size_t>(*axis));
+    CollectionOperator op{.type = "OP_SPLIT", .inputs = {value(node.inputs[0])}};
+    op.parameters["PM_AXIS"] = raw_dimension(*axis);
+    if (node.spec == &ops::kSplit) {
+      const auto count = whole(node.attributes[1]);
+      const auto part = whole(node.attributes[2]);
+      if (!count || !part || std::ssize(parts) == *count) {
+        throw Lacking("split: a collection splits where the concat before was put together");
+      }
+      op.parameters["PM_NUM_OUTPUTS"] = *count;
+      return {add(std::move(op)).op, *part};
+    }
+    auto begin = literal(0);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (begin == node.attributes[1] && parts[i] == node.attributes[2]) {
+        op.parameters["PM_NUM_OUTPUTS"] = std::ssize(parts);
+        return {add(std::move(op)).op, static_cast<std::int64_t>(i)};
+      }
+      begin = i == 0 ? parts[i] : combined(Operation::kAdd, std::move(begin), parts[i]);
+    }
+    throw Lacking(fmt::format("slice: {} is no part of a concat before it", part_text(id)));
+  }
+
+  // --- Lines ------------------------------------------------------------------------------------
+
+  static bool same(std::optional<Expression>& known, const Expression& value) {
+    if (!known) known = value;
+    return *known == value;
+  }
+
+  bool fits(const Rule& line, PatternId pattern, PatternId id, Match& match) const {
+    const auto& p = line.source.nodes[pattern];
+    if (p.is_variable()) {
+      auto& known = match.inputs[p.variable];
+      if (!known) known = id;
+      return *known == id;
+    }
+    const auto& node = side_.nodes[id];
+    if (node.spec != p.spec || node.inputs.size() != p.inputs.size()) return false;
+    for (std::size_t a = 0; a < p.attributes.size(); ++a) {
+      if (!attribute_fits(p.attributes[a], node.attributes[a], match)) return false;
+    }
+    for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+      if (!fits(line, p.inputs[i], node.inputs[i], match)) return false;
+    }
+    return true;
+  }
+
+  static bool attribute_fits(const Expression& pattern, const Expression& value, Match& match) {
+    if (pattern.operation == Operation::kLiteral) return pattern == value;
+    if (pattern.operation == Operation::kSymbol) {
+      return same(match.symbols[pattern.variables[0]], value);
+    }
+    if (pattern.operation != Operation::kList) {
+      match.later.emplace_back(&pattern, value);
+      return true;
+    }
+    const auto list = items(value);
+    if (!list || list->size() != pattern.operands.size()) return false;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      if (!attribute_fits(pattern.operands[i], (*list)[i], match)) return false;
+    }
+    return true;
+  }
+
+  // A group is a number, or told by sizes.
+  static bool has_numbers(const Rule& line, const Match& match) {
+    const auto at = std::ranges::find(line.symbols, "group") - line.symbols.begin();
+    const auto i = static_cast<std::size_t>(at);
+    return i == line.symbols.size() || (match.symbols[i] && whole(*match.symbols[i]));
+  }
+
+  bool find_symbols(const OperatorLine& line, Match& match) const {
+    std::vector<std::size_t> open;
+    for (std::size_t s = 0; s < match.symbols.size(); ++s) {
+      if (!match.symbols[s]) open.push_back(s);
+    }
+    if (open.empty()) return agrees(line.line, match);
+    if (open.size() > 2) return false;
+    for (std::int64_t a = 1; a <= kMaxTried; ++a) {
+      match.symbols[open[0]] = literal(a);
+      for (std::int64_t b = 1; b <= (open.size() == 2 ? kMaxTried : 1); ++b) {
+        if (open.size() == 2) match.symbols[open[1]] = literal(b);
+        if (agrees(line.line, match)) return true;
+      }
+    }
+    return false;
+  }
+
+  // Are attributes what the line computes, and does the rule ask for what the line asks for?
+  bool agrees(const Rule& line, const Match& match) const {
+    for (const auto& [pattern, value] : match.later) {
+      if (substituted(*pattern, match) != value) return false;
+    }
+    return std::ranges::all_of(line.conditions, [&](const Expression& condition) {
+      if (condition.operation == Operation::kSameShape) return asks_same_shape(condition, match);
+      const auto e = substituted(condition, match);
+      if (!e) return condition.operands[0].operation != Operation::kRank;
+      return *e == Expression{.literal = std::string("true")} || is_asked(*e);
+    });
+  }
+
+  bool is_asked(const Expression& condition) const {
+    return std::ranges::find(rule_.conditions, condition) != rule_.conditions.end();
+  }
+
+  bool asks_same_shape(const Expression& condition, const Match& match) const {
+    const auto a = *match.inputs[condition.variables[0]];
+    const auto b = *match.inputs[condition.variables[1]];
+    const auto& x = side_.nodes[a];
+    const auto& y = side_.nodes[b];
+    if (a == b || !x.is_variable() || !y.is_variable()) return true;
+    return shapes_[x.variable] == shapes_[y.variable];
+  }
+
+  std::optional<Expression> substituted(const Expression& e, const Match& match) const {
+    switch (e.operation) {
+      case Operation::kLiteral:
+        return e;
+      case Operation::kSymbol:
+        return match.symbols[e.variables[0]];
+      case Operation::kDim:
+        return sizes_.size(*match.inputs[e.variables[0]],
+                           static_cast<std::size_t>(*whole(e.operands[0])));
+      case Operation::kRank: {
+        const auto& node = side_.nodes[*match.inputs[e.variables[0]]];
+        if (!node.is_variable()) return std::nullopt;
+        return Expression{.operation = e.operation, .variables = {node.variable}};
+      }
+      default:
+        break;
+    }
+    Expression out{.operation = e.operation};
+    out.operands.reserve(e.operands.size());
+    for (const auto& operand : e.operands) {
+      auto value = substituted(operand, match);
+      if (!value) return std::nullopt;
+      out.operands.push_back(std::move(*value));
+    }
+    const auto value = evaluate(out, {});
+    return value ? Expression{.literal = *value} : out;
+  }
+
+  [[nodiscard]] std::map<std::string, std::int64_t> parameters_of(const OperatorLine& line,
+                                                                  const Match& match) const {
+    std::map<std::string, std::int64_t> out;
+    for (const auto& [key, value] : line.when) {
+      if (value) out[key] = *value;
+    }
+    for (std::size_t s = 0; s < match.symbols.size(); ++s) {
+      const auto& symbol = line.line.symbols[s];
+      if (symbol == "size" || symbol == "shape" || symbol.starts_with("dropout_")) continue;
+      out[parameter_of(symbol)] = number(line.type, symbol, *match.symbols[s]);
+      if (symbol == "perm") {
+        out["PM_NUMDIM"] =
+            raw_dimension(static_cast<std::int64_t>(items(*match.symbols[s])->size()));
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::int64_t number(const std::string& type, const std::string& symbol,
+                                    const Expression& value) const {
+    if (symbol == "parallel_degree" && value.operation == Operation::kSymbol) return 2;
+    if (symbol == "acti") {
+      for (std::int64_t i = 0; i < std::ssize(kActivations); ++i) {
+        if (value == Expression{.literal = std::string(kActivations[i])}) return i;
+      }
+      throw Lacking(fmt::format("{}: PM_ACTI cannot be {}", type, to_text(rule_, value)));
+    }
+    if (symbol == "perm") {
+      if (const auto perm = items(value)) return permutation(*perm);
+    }
+    const auto n = whole(value);
+    if (!n) {
+      throw Lacking(fmt::format("{}: {} is {}, and must be a number", type, parameter_of(symbol),
+                                to_text(rule_, value)));
+    }
+    const bool dimension = symbol == "axis" || symbol == "parallel_dim" || symbol == "softmax_dim";
+    return dimension ? raw_dimension(*n) : *n;
+  }
+
+  [[nodiscard]] std::int64_t permutation(const std::vector<Expression>& perm) const {
+    const auto rank = raw_dimension(std::ssize(perm));
+    std::int64_t out = 0;  // the dimension of replicas stays
+    for (const auto& d : perm) {
+      const auto n = whole(d);
+      if (!n) throw Lacking("transpose: the permutation has symbols, and must have numbers");
+      out = out * rank + raw_dimension(*n);
+    }
+    return out;
+  }
+
+  const Rule& rule_;
+  std::vector<std::uint16_t> shapes_;
+  const Side& side_;
+  const std::vector<CollectionTensor>& variables_;
+  PatternSizes::Known known_;
+  PatternSizes sizes_;
+  Dimensions dimensions_;
+  std::vector<CollectionOperator> operators_;
+  std::map<PatternId, CollectionTensor> values_;
+};
+
+// ?x1, ?w4 and ?x1_1 are tensors -1, -4 and output 1 of -1, as they are called on import.
+std::optional<CollectionTensor> named(const std::string& name) {
+  if (name.empty() || (name[0] != 'x' && name[0] != 'w')) return std::nullopt;
+  const auto line = name.find('_');
+  const auto op = parse_int(std::string_view(name).substr(1, line == std::string::npos ? line : line - 1));
+  const auto output = line == std::string::npos ? 0 : parse_int(std::string_view(name).substr(line + 1));
+  constexpr std::int64_t kLargest = 1000;
+  if (!op || !output || *op < 1 || *op > kLargest || *output < 0) return std::nullopt;
+  return CollectionTensor{-*op, *output};
+}
+
+std::vector<CollectionTensor> name_variables(const Rule& rule) {
+  std::vector<CollectionTensor> out;
+  out.reserve(rule.tensors.size());
+  for (const auto& name : rule.tensors) {
+    const auto tensor = named(name);
+    if (!tensor || std::ranges::find(out, *tensor) != out.end()) break;
+    out.push_back(*tensor);
+  }
+  if (out.size() == rule.tensors.size()) return out;
+  out.clear();
+  for (std::int64_t i = 1; out.size() < rule.tensors.size(); ++i) out.push_back({-i, 0});
+  return out;
+}
+
+}  // namespace
+
+CollectionRule to_collection_rule(const Rule& rule, Dimensions dimensions) {
+  CollectionRule out{.name = rule.name, .source = {}, .target = {}, .outputs = {}};
+  const auto variables = name_variables(rule);
+  Ranks ranks(rule.tensors.size());
+  for (const auto& condition : rule.conditions) {
+    if (condition.operation != Operation::kEqual ||
+        condition.operands[0].operation != Operation::kRank) {
+      continue;
+    }
+    const auto rank = whole(condition.operands[1]);
+    if (rank && *rank >= 0) {
+      ranks[condition.operands[0].variables[0]] = static_cast<std::size_t>(*rank);
+    }
+  }
+  // Twice, as ranks that one side tells hold on the other.
+  for (int round = 0; round < 2; ++round) {
+    for (const auto* side : {&rule.source, &rule.target}) {
+      const PatternSizes::Known known{
+          .ranks = {}, .sizes = {}, .stretched = stretched_nodes(rule, *side)};
+      (void)PatternSizes(*side, ranks, known);
+    }
+  }
+  SideExport source(rule, rule.source, variables, ranks, dimensions);
+  SideExport target(rule, rule.target, variables, ranks, dimensions);
+  for (std::size_t i = 0; i < rule.source.outputs.size(); ++i) {
+    out.outputs.push_back(
+        {source.value(rule.source.outputs[i]), target.value(rule.target.outputs[i])});
+  }
+  out.source = source.take();
+  out.target = target.take();
+  return out;
+}
+
+}  // namespace tandem::rewrite

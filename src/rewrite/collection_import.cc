@@ -1,0 +1,627 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ops/registry.h"
+#include "rewrite/collection_operators.h"
+#include "rewrite/collection_rule.h"
+#include "rewrite/pattern_sizes.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+bool is_constant(const std::string& type) { return type.starts_with("OP_CONSTANT_"); }
+bool is_outside(const std::string& type) { return type == "OP_INPUT" || type == "OP_WEIGHT"; }
+
+// What no line needs to mention.
+bool says_nothing(const std::string& parameter) {
+  constexpr std::array kIgnored = {"PM_OP_TYPE", "PM_NUM_INPUTS", "PM_NUM_OUTPUTS", "PM_OUTSHUFFLE",
+                                   "PM_NUMDIM"};
+  return std::ranges::find(kIgnored, parameter) != kIgnored.end();
+}
+
+std::uint16_t number_of(std::vector<std::string>& names, const std::string& name) {
+  const auto at = std::ranges::find(names, name) - names.begin();
+  if (static_cast<std::size_t>(at) == names.size()) names.push_back(name);
+  return static_cast<std::uint16_t>(at);
+}
+
+struct Context {
+  Rule& rule;
+  Ranks& ranks;
+  Dimensions dimensions;
+  // Degrees of 2 stand for any, but not beside operators for 2 tensors alone.
+  bool fixed_degree = false;
+  std::vector<Expression> implied = {};  // by the source's operators
+  bool strict = false;  // else what is not known yet is 0: only ranks are looked for
+};
+
+// What a constant is as large as: given by who reads it.
+struct ConstantSize {
+  std::optional<Expression> size = {};   // of a square
+  std::optional<Expression> shape = {};  // whole
+};
+
+class SideImport {
+ public:
+  SideImport(Context& context, const std::vector<CollectionOperator>& operators, Side& side)
+      : context_(context), operators_(operators), side_(side) {}
+
+  PatternId value(const CollectionTensor& t, const ConstantSize& size = {}) {
+    if (t.op < 0) return variable(t.op, t.output);
+    const auto known = values_.find(t);
+    if (known != values_.end()) return known->second;
+    const auto& op = operators_[static_cast<std::size_t>(t.op)];
+    const auto id = convert(op, t, size);
+    if (!is_constant(op.type)) values_.emplace(t, id);
+    return id;
+  }
+
+  [[nodiscard]] const PatternSizes::Known& known() const { return known_; }
+
+ private:
+  [[noreturn]] static void lacking(const CollectionOperator& op, const std::string& why) {
+    throw Lacking(fmt::format("{}: {}", op.type, why));
+  }
+
+  PatternId variable(std::int64_t op, std::int64_t output) {
+    constexpr std::int64_t kFirstWeight = -4;
+    constexpr std::int64_t kLastWeight = -6;
+    const bool weight = op <= kFirstWeight && op >= kLastWeight;
+    auto name = fmt::format("{}{}", weight ? "w" : "x", -op);
+    if (output > 0) name += fmt::format("_{}", output);
+    return named(name);
+  }
+  PatternId named(const std::string& name) {
+    const auto v = number_of(context_.rule.tensors, name);
+    if (context_.ranks.size() <= v) context_.ranks.resize(v + std::size_t{1});
+    return side_.add({.variable = v});
+  }
+
+  // Of what there is by now.
+  [[nodiscard]] PatternSizes sizes() const { return {side_, context_.ranks, known_}; }
+
+  [[nodiscard]] std::int64_t parameter(const CollectionOperator& op, const std::string& key) const {
+    const auto at = op.parameters.find(key);
+    if (at == op.parameters.end()) lacking(op, fmt::format("{} is missing", key));
+    return at->second;
+  }
+
+  // As ours: without the dimension of replicas.
+  [[nodiscard]] std::int64_t dimension(const CollectionOperator& op, std::int64_t raw) const {
+    const auto out = raw - (context_.dimensions == Dimensions::kReplicasFirst ? 1 : 0);
+    if (raw < 0 || raw > static_cast<std::int64_t>(Shape::kMaxRank)) {
+      lacking(op, fmt::format("there is no dimension {}", raw));
+    }
+    if (out < 0) lacking(op, "along dimension 0, that of replicas, which is none of the tensor");
+    return out;
+  }
+
+  void state_rank(const CollectionOperator& op, PatternId id) {
+    const auto at = op.parameters.find("PM_NUMDIM");
+    if (at == op.parameters.end()) return;
+    const auto rank = at->second - (context_.dimensions == Dimensions::kReplicasFirst ? 1 : 0);
+    if (rank < 0 || rank > static_cast<std::int64_t>(Shape::kMaxRank)) {
+      lacking(op, fmt::format("PM_NUMDIM is {}", at->second));
+    }
+    known_.ranks.emplace(id, static_cast<std::size_t>(rank));
+  }
+
+  PatternId convert(const CollectionOperator& op, const CollectionTensor& t,
+                    const ConstantSize& size) {
+    if (is_outside(op.type)) {
+      std::size_t before = 0;
+      for (std::int64_t i = 0; i < t.op; ++i) {
+        if (is_outside(operators_[static_cast<std::size_t>(i)].type)) ++before;
+      }
+      return named(fmt::format("input{}", before));
+    }
+    if (op.type == "OP_CONCAT") return concat(op);
+    if (op.type == "OP_SPLIT") return split(op, t.output);
+    const auto& line = line_for(op);
+    const auto inputs = convert_inputs(op);
+    // A tensor that stands twice along one of its dimensions.
+    if (line.when.contains("PM_PARALLEL_DEGREE")) context_.fixed_degree = true;
+    auto id = instantiate(op, line, inputs, size);
+    if (op.type == "OP_MUL" || op.type == "OP_PRELU" || op.type == "OP_WHERE") known_.stretched.push_back(id);
+    remember_sizes(op, inputs, id);
+    const auto acti = op.parameters.find("PM_ACTI");
+    const bool mentioned = std::ranges::find(line.line.symbols, "acti") != line.line.symbols.end();
+    if (acti != op.parameters.end() && !mentioned) id = activated(op, id, acti->second);
+    return id;
+  }
+
+  std::string activation(const CollectionOperator& op, std::int64_t number) const {
+    if (number < 0 || number >= std::ssize(kActivations)) {
+      lacking(op, fmt::format("PM_ACTI is {} and must be in 0..3", number));
+    }
+    return kActivations[number];
+  }
+  PatternId activated(const CollectionOperator& op, PatternId id, std::int64_t number) {
+    const auto name = activation(op, number);
+    return name == "none" ? id : side_.add({.spec = &ops::find_op(name), .inputs = {id}});
+  }
+
+  std::vector<PatternId> convert_inputs(const CollectionOperator& op) {
+    std::vector<PatternId> out(op.inputs.size());
+    const auto constant = [&](std::size_t i) {
+      const auto& t = op.inputs[i];
+      return t.op >= 0 && is_constant(operators_[static_cast<std::size_t>(t.op)].type);
+    };
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (!constant(i)) out[i] = value(op.inputs[i]);
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (!constant(i)) continue;
+      const std::size_t other = i == 0 ? 1 : 0;
+      const bool tells = other < out.size() && !constant(other);
+      out[i] = value(op.inputs[i], tells ? constant_size(op, i, out[other]) : ConstantSize{});
+    }
+    return out;
+  }
+
+  // How large operand i must be beside the other.
+  [[nodiscard]] ConstantSize constant_size(const CollectionOperator& op, std::size_t i,
+                                           PatternId other) const {
+    const auto s = sizes();
+    const auto rank = s.rank(other);
+    if (op.type == "OP_CONV2D") return {.size = s.size(other, 1)};
+    if (op.type == "OP_MATMUL" || op.type == "OP_LINEAR") {
+      if (rank) return {.size = s.size(other, i == 0 ? *rank - 2 : *rank - 1)};
+      return {.size = s.size(other, i == 0 ? 0 : 1)};  // of matrices
+    }
+    if (!rank) return {};
+    Expression shape{.operation = Operation::kList};
+    for (std::size_t axis = 0; axis < *rank; ++axis) {
+      auto size = s.size(other, axis);
+      if (!size) return {};
+      shape.operands.push_back(std::move(*size));
+    }
+    return {.shape = std::move(shape)};
+  }
+
+  PatternId concat(const CollectionOperator& op) {
+    if (op.inputs.size() < 2) lacking(op, fmt::format("takes 2 inputs or more and has {}", op.inputs.size()));
+    if (const auto n = op.parameters.find("PM_NUM_INPUTS");
+        n != op.parameters.end() && n->second != std::ssize(op.inputs)) {
+      lacking(op, fmt::format("PM_NUM_INPUTS is {} and it has {}", n->second, op.inputs.size()));
+    }
+    check_parameters(op, {"PM_AXIS"});
+    const auto inputs = convert_inputs(op);
+    const auto raw = parameter(op, "PM_AXIS");
+    if (context_.dimensions == Dimensions::kReplicasFirst && raw == 0) {
+      context_.fixed_degree = true;
+      const auto id = side_.add({.spec = &ops::kJoin, .inputs = inputs});
+      state_rank(op, id);
+      return id;
+    }
+    const auto id = side_.add({.spec = &ops::kConcat,
+                               .attributes = {literal(dimension(op, raw))},
+                               .inputs = inputs});
+    state_rank(op, id);
+    require_fit(op, id);
+    return id;
+  }
+
+  // Where the source puts tensors together they fit; where only the target does, they must.
+  void require_fit(const CollectionOperator& op, PatternId id) {
+    const auto s = sizes();
+    const auto rank = s.rank(id);
+    const auto& node = side_.nodes[id];
+    const auto along = std::get<std::int64_t>(node.attributes[0].literal);
+    for (std::size_t axis = 0; rank && axis < *rank; ++axis) {
+      if (static_cast<std::int64_t>(axis) == along) continue;
+      const auto first = s.size(node.inputs[0], axis);
+      for (std::size_t i = 1; first && i < node.inputs.size(); ++i) {
+        auto other = s.size(node.inputs[i], axis);
+        if (!other) continue;
+        Expression fits{.operation = Operation::kEqual, .operands = {*first, std::move(*other)}};
+        auto& implied = context_.implied;
+        if (&side_ == &context_.rule.source) {
+          implied.push_back(std::move(fits));
+        } else if (std::ranges::find(implied, fits) == implied.end()) {
+          require(op, std::move(fits));
+        }
+      }
+    }
+  }
+
+  PatternId split(const CollectionOperator& op, std::int64_t output) {
+    if (op.inputs.size() != 1) lacking(op, fmt::format("takes 1 input and has {}", op.inputs.size()));
+    check_parameters(op, {"PM_AXIS"});
+    const auto count = parameter(op, "PM_NUM_OUTPUTS");
+    const auto axis = dimension(op, parameter(op, "PM_AXIS"));
+    const auto input = convert_inputs(op)[0];
+    state_rank(op, input);
+    const auto s = sizes();
+    const auto parts = s.parts(input, static_cast<std::size_t>(axis));
+    if (std::ssize(parts) != count) {
+      return side_.add({.spec = &ops::kSplit,
+                        .attributes = {literal(axis), literal(count), literal(output)},
+                        .inputs = {input}});
+    }
+    auto begin = literal(0);
+    for (std::int64_t i = 0; i < output; ++i) {
+      const auto& part = parts[static_cast<std::size_t>(i)];
+      begin = i == 0 ? part : combined(Operation::kAdd, std::move(begin), part);
+    }
+    return side_.add({.spec = &ops::kSlice,
+                      .attributes = {literal(axis), std::move(begin),
+                                     parts[static_cast<std::size_t>(output)]},
+                      .inputs = {input}});
+  }
+
+  void check_parameters(const CollectionOperator& op, std::initializer_list<const char*> known) const {
+    for (const auto& [key, value] : op.parameters) {
+      if (says_nothing(key) || std::ranges::find(known, key) != known.end()) continue;
+      lacking(op, fmt::format("no parameter {} is known", key));
+    }
+  }
+
+  // --- Lines ------------------------------------------------------------------------------------
+
+  static bool from_elsewhere(const std::string& symbol) {
+    return symbol == "size" || symbol == "shape" || symbol.starts_with("dropout_");
+  }
+
+  // Empty where it fits; else what is amiss.
+  static std::string misfit(const CollectionOperator& op, const OperatorLine& line) {
+    const auto& symbols = line.line.symbols;
+    if (line.line.tensors.size() != op.inputs.size()) {
+      return fmt::format("takes {} inputs and has {}", line.line.tensors.size(), op.inputs.size());
+    }
+    for (const auto& [key, value] : line.when) {
+      const auto at = op.parameters.find(key);
+      if (at == op.parameters.end()) return fmt::format("{} is missing", key);
+      if (value && at->second != *value) return fmt::format("{} cannot be {}", key, at->second);
+    }
+    for (const auto& symbol : symbols) {
+      if (from_elsewhere(symbol) || op.parameters.contains(parameter_of(symbol))) continue;
+      return fmt::format("{} is missing", parameter_of(symbol));
+    }
+    for (const auto& [key, value] : op.parameters) {
+      if (says_nothing(key) || key == "PM_ACTI" || line.when.contains(key)) continue;
+      const bool mentioned = std::ranges::any_of(
+          symbols, [&](const std::string& symbol) { return parameter_of(symbol) == key; });
+      if (!mentioned) return fmt::format("no parameter {} is known", key);
+    }
+    return {};
+  }
+
+  static const OperatorLine& line_for(const CollectionOperator& op) {
+    std::string why;
+    for (const auto& line : operator_lines()) {
+      if (line.type != op.type) continue;
+      const auto amiss = misfit(op, line);
+      if (amiss.empty()) return line;
+      why = amiss;
+    }
+    if (!why.empty()) lacking(op, why);
+    const auto* reason = why_lacking(op.type);
+    lacking(op, reason != nullptr ? reason : "there is no such operator here");
+  }
+
+  Expression symbol_value(const CollectionOperator& op, const std::string& symbol,
+                          const ConstantSize& size) {
+    if (symbol == "size" || symbol == "shape") {
+      const auto& told = symbol == "size" ? size.size : size.shape;
+      if (told) return *told;
+      // Whatever it is in the graph.
+      return {.operation = Operation::kSymbol,
+              .variables = {number_of(context_.rule.symbols, symbol == "size" ? "n" : symbol)}};
+    }
+    if (symbol.starts_with("dropout_")) {
+      const auto name = symbol.substr(std::string_view("dropout_").size());
+      return {.operation = Operation::kSymbol,
+              .variables = {number_of(context_.rule.symbols, name)}};
+    }
+    const auto raw = parameter(op, parameter_of(symbol));
+    if (symbol == "acti") return {.literal = activation(op, raw)};
+    if (symbol == "perm") return {.literal = permutation(op, raw)};
+    if (symbol == "axis" || symbol == "parallel_dim" || symbol == "softmax_dim") {
+      return literal(dimension(op, raw));
+    }
+    if (symbol == "parallel_degree" && raw == 2 && !context_.fixed_degree) {
+      return {.operation = Operation::kSymbol,
+              .variables = {number_of(context_.rule.symbols, "d")}};
+    }
+    return literal(raw);
+  }
+
+  // Its digits to the base of the rank: 2 of two dimensions is [1, 0].
+  [[nodiscard]] std::vector<std::int64_t> permutation(const CollectionOperator& op,
+                                                      std::int64_t index) const {
+    const auto rank = parameter(op, "PM_NUMDIM");
+    if (rank < 1 || rank > static_cast<std::int64_t>(Shape::kMaxRank) || index < 0) {
+      lacking(op, fmt::format("PM_PERM {} of {} dimensions is no permutation", index, rank));
+    }
+    std::vector<std::int64_t> out(static_cast<std::size_t>(rank));
+    for (auto i = out.size(); i-- > 0; index /= rank) out[i] = index % rank;
+    if (context_.dimensions == Dimensions::kReplicasFirst) {
+      if (out[0] != 0) lacking(op, "moves dimension 0, that of replicas");
+      out.erase(out.begin());
+      for (auto& d : out) --d;
+    }
+    auto sorted = out;
+    std::ranges::sort(sorted);
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      if (sorted[i] != static_cast<std::int64_t>(i)) {
+        lacking(op, fmt::format("[{}] is no permutation", fmt::join(out, ", ")));
+      }
+    }
+    return out;
+  }
+
+  PatternId instantiate(const CollectionOperator& op, const OperatorLine& line,
+                        const std::vector<PatternId>& inputs, const ConstantSize& size) {
+    std::vector<Expression> symbols;
+    symbols.reserve(line.line.symbols.size());
+    for (const auto& symbol : line.line.symbols) symbols.push_back(symbol_value(op, symbol, size));
+    const auto s = sizes();
+    for (const auto& condition : line.line.conditions) add_condition(op, condition, inputs, symbols, s);
+    std::vector<PatternId> made(line.line.source.nodes.size());
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const auto& node = line.line.source.nodes[i];
+      if (node.is_variable()) {
+        made[i] = inputs[node.variable];
+        continue;
+      }
+      PatternNode copy{.spec = node.spec};
+      copy.attributes.reserve(node.attributes.size());
+      for (const auto& attribute : node.attributes) {
+        copy.attributes.push_back(attribute_value(op, attribute, inputs, symbols, s));
+      }
+      copy.inputs.reserve(node.inputs.size());
+      for (auto input : node.inputs) copy.inputs.push_back(made[input]);
+      made[i] = side_.add(std::move(copy));
+    }
+    return made[line.line.source.outputs[0]];
+  }
+
+  // Of a line's expression; nothing where a size is not known.
+  std::optional<Expression> substituted(const Expression& e, const std::vector<PatternId>& inputs,
+                                        const std::vector<Expression>& symbols,
+                                        const PatternSizes& s) const {
+    switch (e.operation) {
+      case Operation::kLiteral:
+        return e;
+      case Operation::kSymbol:
+        return symbols[e.variables[0]];
+      case Operation::kDim:
+        return s.size(inputs[e.variables[0]],
+                      static_cast<std::size_t>(std::get<std::int64_t>(e.operands[0].literal)));
+      case Operation::kRank: {
+        const auto id = inputs[e.variables[0]];
+        const auto& node = side_.nodes[id];
+        if (node.is_variable()) return Expression{.operation = e.operation, .variables = {node.variable}};
+        const auto rank = s.rank(id);
+        if (!rank) return std::nullopt;
+        return literal(static_cast<std::int64_t>(*rank));
+      }
+      default:
+        break;
+    }
+    Expression out{.operation = e.operation};
+    out.operands.reserve(e.operands.size());
+    bool known = true;
+    for (const auto& operand : e.operands) {
+      auto value = substituted(operand, inputs, symbols, s);
+      if (!value) return std::nullopt;
+      known = known && value->operation == Operation::kLiteral;
+      out.operands.push_back(std::move(*value));
+    }
+    const auto value = known ? evaluate(out, {}) : std::nullopt;
+    return value ? Expression{.literal = *value} : out;
+  }
+
+  Expression attribute_value(const CollectionOperator& op, const Expression& attribute,
+                             const std::vector<PatternId>& inputs,
+                             const std::vector<Expression>& symbols, const PatternSizes& s) const {
+    auto out = substituted(attribute, inputs, symbols, s);
+    if (!out) {
+      if (context_.strict) lacking(op, "needs a size of an operand that the rule does not tell");
+      return literal(0);
+    }
+    bool computable = true;
+    for_each_part(*out, [&](const Expression& part) {
+      const bool known = std::ranges::all_of(part.operands, [](const Expression& operand) {
+        return operand.operation == Operation::kLiteral;
+      });
+      if (known && !part.operands.empty() && part.variables.empty()) computable = false;
+    });
+    if (!computable) lacking(op, "its padding is not the same on both sides");
+    return *out;
+  }
+
+  void add_condition(const CollectionOperator& op, const Expression& condition,
+                     const std::vector<PatternId>& inputs, const std::vector<Expression>& symbols,
+                     const PatternSizes& s) {
+    if (condition.operation == Operation::kSameShape) {
+      return add_same_shape(op, inputs[condition.variables[0]], inputs[condition.variables[1]], s);
+    }
+    if (auto e = substituted(condition, inputs, symbols, s)) require(op, std::move(*e));
+  }
+
+  void add_same_shape(const CollectionOperator& op, PatternId a, PatternId b,
+                      const PatternSizes& s) {
+    if (a == b) return;
+    const auto& x = side_.nodes[shaped_as(a)];
+    const auto& y = side_.nodes[shaped_as(b)];
+    if (x.is_variable() && y.is_variable()) {
+      if (x.variable == y.variable) return;
+      return require(
+          op, {.operation = Operation::kSameShape, .variables = {x.variable, y.variable}});
+    }
+    const auto rank = s.rank(a) ? s.rank(a) : s.rank(b);
+    if (!rank) return;
+    for (std::size_t axis = 0; axis < *rank; ++axis) {
+      auto n = s.size(a, axis);
+      auto m = s.size(b, axis);
+      if (!n || !m) continue;
+      require(op, {.operation = Operation::kEqual, .operands = {std::move(*n), std::move(*m)}});
+    }
+  }
+
+  // Through operators that keep sizes.
+  [[nodiscard]] PatternId shaped_as(PatternId id) const {
+    while (!side_.nodes[id].is_variable()) {
+      const auto& index = side_.nodes[id].spec->index;
+      const bool keeps = index == "... -> ..." || index == "..., ... -> ...";
+      if (!keeps || side_.nodes[id].inputs.empty()) break;
+      id = side_.nodes[id].inputs[0];
+    }
+    return id;
+  }
+
+  void require(const CollectionOperator& op, Expression condition) {
+    if (condition.operation == Operation::kLiteral) {
+      if (condition == Expression{.literal = std::string("false")}) {
+        lacking(op, "its operands never have such sizes");
+      }
+      return;
+    }
+    if (condition.operation == Operation::kEqual &&
+        condition.operands[0] == condition.operands[1]) {
+      return;
+    }
+    auto& conditions = context_.rule.conditions;
+    if (std::ranges::find(conditions, condition) == conditions.end()) {
+      conditions.push_back(std::move(condition));
+    }
+  }
+
+  // What the operator's index text does not tell.
+  void remember_sizes(const CollectionOperator& op, const std::vector<PatternId>& inputs,
+                      PatternId id) {
+    const auto is = [&](const char* key, std::int64_t value) {
+      const auto at = op.parameters.find(key);
+      return at != op.parameters.end() && at->second == value;
+    };
+    constexpr std::array kSpace = {std::size_t{2}, std::size_t{3}};
+    const bool same = is("PM_PAD", 0) && is("PM_STRIDE_H", 1) && is("PM_STRIDE_W", 1);
+    if (!same || inputs.empty()) return;
+    const auto s = sizes();
+    for (auto axis : kSpace) {
+      if (auto size = s.size(inputs[0], axis)) known_.sizes[{id, axis}] = std::move(*size);
+    }
+  }
+
+  Context& context_;
+  const std::vector<CollectionOperator>& operators_;
+  Side& side_;
+  PatternSizes::Known known_;
+  std::map<CollectionTensor, PatternId> values_;
+};
+
+// Degrees that the source does not have are free.
+void add_choices(Rule& rule) {
+  std::vector<bool> bound(rule.symbols.size());
+  for (const auto& node : rule.source.nodes) {
+    for (const auto& attribute : node.attributes) {
+      for_each_binder(attribute, [&](std::uint16_t symbol) { bound[symbol] = true; });
+    }
+  }
+  for (std::size_t s = 0; s < bound.size(); ++s) {
+    if (!bound[s] && rule.symbols[s] == "d") rule.choices.push_back(static_cast<std::uint16_t>(s));
+  }
+}
+
+void import_once(const CollectionRule& in, Context& context) {
+  SideImport source(context, in.source, context.rule.source);
+  SideImport target(context, in.target, context.rule.target);
+  for (const auto& output : in.outputs) {
+    context.rule.source.outputs.push_back(source.value(output.source));
+  }
+  for (const auto& output : in.outputs) {
+    context.rule.target.outputs.push_back(target.value(output.target));
+  }
+  // Ranks that one side tells hold on the other.
+  for (int round = 0; round < 2; ++round) {
+    const PatternSizes of_source(context.rule.source, context.ranks, source.known());
+    const PatternSizes of_target(context.rule.target, context.ranks, target.known());
+    if (of_source.is_consistent() && of_target.is_consistent()) continue;
+    throw Lacking("its operators need tensors of different numbers of dimensions");
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint16_t> shape_classes(const Rule& rule) {
+  std::vector<std::uint16_t> out(rule.tensors.size());
+  std::iota(out.begin(), out.end(), std::uint16_t{0});
+  for (const auto& condition : rule.conditions) {
+    if (condition.operation != Operation::kSameShape) continue;
+    const auto [first, second] = std::minmax(out[condition.variables[0]], out[condition.variables[1]]);
+    std::ranges::replace(out, std::uint16_t{second}, std::uint16_t{first});
+  }
+  return out;
+}
+
+void merge_same_shapes(Rule& rule) {
+  const auto classes = shape_classes(rule);
+  std::erase_if(rule.conditions, [](const Expression& condition) {
+    return condition.operation == Operation::kSameShape;
+  });
+  for (std::size_t v = 0; v < classes.size(); ++v) {
+    if (classes[v] == v) continue;
+    rule.conditions.push_back({.operation = Operation::kSameShape,
+                               .variables = {classes[v], static_cast<std::uint16_t>(v)}});
+  }
+}
+
+namespace {
+
+// The source's own operators fix the ranks of some variables; those that only a number of
+// dimensions told are said.
+void add_rank_conditions(Rule& rule, const Ranks& ranks) {
+  Ranks structural(rule.tensors.size());
+  const PatternSizes::Known nothing{.of_one_rank = false};
+  const PatternSizes sizes(rule.source, structural, nothing);
+  const auto classes = shape_classes(rule);
+  for (std::size_t v = 0; v < ranks.size(); ++v) {
+    if (!ranks[v] || structural[v] || classes[v] != v) continue;
+    Expression condition{.operation = Operation::kEqual,
+                         .operands = {{.operation = Operation::kRank,
+                                       .variables = {static_cast<std::uint16_t>(v)}},
+                                      literal(static_cast<std::int64_t>(*ranks[v]))}};
+    if (std::ranges::find(rule.conditions, condition) == rule.conditions.end()) {
+      rule.conditions.push_back(std::move(condition));
+    }
+  }
+}
+
+}  // namespace
+
+Rule to_rule(const CollectionRule& in, Dimensions dimensions, const std::string& name) {
+  Rule rule;
+  Ranks ranks;
+  bool fixed_degree = false;
+  for (const bool strict : {false, true}) {
+    rule = {};
+    rule.name = name;
+    Context context{.rule = rule,
+                    .ranks = ranks,
+                    .dimensions = dimensions,
+                    .fixed_degree = fixed_degree,
+                    .strict = strict};
+    import_once(in, context);
+    fixed_degree = context.fixed_degree;
+  }
+  merge_same_shapes(rule);
+  add_rank_conditions(rule, ranks);
+  add_choices(rule);
+  try {
+    check_bound(rule);
+  } catch (const UserError& e) {
+    throw Lacking(e.message);
+  }
+  return rule;
+}
+
+}  // namespace tandem::rewrite

@@ -1,0 +1,181 @@
+#include "rewrite/collection_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ops/registry.h"
+#include "rewrite/collection_rule.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+constexpr std::size_t kMaxNodesInText = 1000;  // a shared subpattern is written where it is used
+
+// Are the sides, written out, short enough to be read again?
+bool is_short(const Side& side) {
+  std::vector<std::size_t> sizes(side.nodes.size());
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i] = 1;
+    for (auto input : side.nodes[i].inputs) {
+      sizes[i] = std::min(sizes[i] + sizes[input], kMaxNodesInText + 1);
+    }
+  }
+  for (auto output : side.outputs) total += sizes[output];
+  return total <= kMaxNodesInText;
+}
+
+// Letters that a rule's name may have; no two equal ones.
+class Names {
+ public:
+  std::string unique(const std::string& wanted, std::size_t number) {
+    std::string name;
+    for (char c : wanted) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+      name += plain ? c : '-';
+    }
+    constexpr std::size_t kLongest = 100;
+    name.resize(std::min(name.size(), kLongest));
+    if (name.empty()) name = fmt::format("rule-{}", number);
+    auto out = name;
+    while (!used_.insert(out).second) out = fmt::format("{}-{}", name, number++);
+    return out;
+  }
+
+ private:
+  std::set<std::string> used_;
+};
+
+// Any operator that cuts or copies tensors.
+Dimensions dimensions_of(std::string_view text) {
+  for (const auto* word : {"\"PM_PARALLEL_D", "\"OP_PARTITION\"", "\"OP_REPLICATE\"",
+                           "\"OP_COMBINE\"", "\"OP_REDUCE\""}) {
+    if (text.find(word) != std::string_view::npos) return Dimensions::kReplicasFirst;
+  }
+  return Dimensions::kPlain;
+}
+
+bool is_parallel(const Rule& rule) {
+  const auto any = [](const Side& side) {
+    return std::ranges::any_of(side.nodes, [](const PatternNode& node) {
+      return !node.is_variable() && (node.spec->role == ops::Role::kParallel ||
+                                     node.spec->role == ops::Role::kJoin);
+    });
+  };
+  return any(rule.source) || any(rule.target);
+}
+
+// With variables numbered by their first use, shapes merged, and conditions sorted.
+std::optional<Rule> canonical(const Rule& rule) {
+  if (!is_short(rule.source) || !is_short(rule.target)) return std::nullopt;
+  Rule named = rule;
+  named.name = "r";
+  try {
+    auto out = parse_rule(to_text(named))[0];
+    merge_same_shapes(out);
+    std::ranges::sort(out.choices);
+    return out;
+  } catch (const UserError&) {
+    return std::nullopt;  // too deep
+  }
+}
+
+void sort_conditions(Rule& rule) {
+  std::ranges::sort(rule.conditions, {},
+                    [&](const Expression& condition) { return to_text(rule, condition); });
+}
+
+// What is read back must be the same rule, conditions included.
+CollectionRule faithful(const Rule& rule, Dimensions dimensions) {
+  auto wanted = canonical(rule);
+  if (!wanted) throw Lacking("is too long");
+  auto out = to_collection_rule(rule, dimensions);
+  auto back = canonical(to_rule(out, dimensions, rule.name));
+  if (!back) throw Lacking("is too long");
+  if (back->tensors.size() == wanted->tensors.size() &&
+      back->symbols.size() == wanted->symbols.size()) {
+    back->tensors = wanted->tensors;
+    back->symbols = wanted->symbols;
+  }
+  sort_conditions(*wanted);
+  sort_conditions(*back);
+  if (*back == *wanted) return out;
+  for (const auto& condition : wanted->conditions) {
+    if (std::ranges::find(back->conditions, condition) != back->conditions.end()) continue;
+    throw Lacking(fmt::format("a collection cannot say '{}'", to_text(*wanted, condition)));
+  }
+  throw Lacking(fmt::format("would be read as '{}'", to_text(*back)));
+}
+
+}  // namespace
+
+bool is_collection_json(std::string_view text) { return trim(text).starts_with('{'); }
+
+void for_each_imported(std::string_view text, const std::string& source,
+                       const std::function<void(Imported)>& visit) {
+  const auto dimensions = dimensions_of(text);
+  Names names;
+  std::size_t number = 0;
+  for_each_rule_in(text, source, [&](const CollectionRule& rule, const std::string&) {
+    Imported out;
+    out.name = names.unique(rule.name, ++number);
+    try {
+      out.rule = to_rule(rule, dimensions, out.name);
+      if (!is_short(out.rule->source) || !is_short(out.rule->target)) {
+        out.rule.reset();
+        out.lacking = "is too long";
+      }
+    } catch (const Lacking& e) {
+      out.lacking = e.what();
+    }
+    visit(std::move(out));
+  });
+}
+
+Collection import_collection(std::string_view text, const std::string& source) {
+  Collection out;
+  for_each_imported(text, source, [&](Imported rule) {
+    if (rule.rule) {
+      out.rules.push_back(std::move(*rule.rule));
+    } else {
+      out.lacking.push_back(std::move(rule));
+    }
+  });
+  return out;
+}
+
+Exported export_collection(std::span<const Rule> rules) {
+  const auto dimensions =
+      std::ranges::any_of(rules, is_parallel) ? Dimensions::kReplicasFirst : Dimensions::kPlain;
+  Exported out;
+  out.text = "{\"_t\":\"RuleCollection\",\"rule\":[";
+  for (const auto& rule : rules) {
+    try {
+      const auto json = to_json(faithful(rule, dimensions));
+      out.text += (out.rules == 0 ? "\n" : ",\n") + json;
+      ++out.rules;
+    } catch (const Lacking& e) {
+      out.lacking.push_back({.name = rule.name, .rule = std::nullopt, .lacking = e.what()});
+    }
+  }
+  out.text += "\n]}\n";
+  return out;
+}
+
+std::string canonical_text(const Rule& rule) {
+  auto out = canonical(rule);
+  if (!out) return {};
+  for (std::size_t i = 0; i < out->tensors.size(); ++i) out->tensors[i] = fmt::format("t{}", i);
+  for (std::size_t i = 0; i < out->symbols.size(); ++i) out->symbols[i] = fmt::format("s{}", i);
+  sort_conditions(*out);
+  return to_text(*out);
+}
+
+}  // namespace tandem::rewrite

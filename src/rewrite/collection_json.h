@@ -1,0 +1,54 @@
+// Import and export of TASO's and FlexFlow's rule collections (rewrite/collection_schema.h).
+//
+// A collection with parallelization operators counts dimensions from that of replicas, (replica,
+// rows, columns), another from the first. A degree of 2 stands for any: all degrees of a rule are
+// one symbol ?d. A split cuts where the concat before it was put together. What a rule says with
+// operators or parameters that there are none of here is told, not fatal.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rewrite/rule.h"
+
+namespace tandem::rewrite {
+
+// Does the text look like a collection, as opposed to rules in text form?
+bool is_collection_json(std::string_view text);
+
+// A rule, or why it is none here.
+struct Imported {
+  std::string name;
+  std::optional<Rule> rule;
+  std::string lacking;  // "OP_PIPELINE: micro-batches are ..."
+};
+
+// Holds one rule at a time, so that it takes any number. Names are unique. Throws
+// UserError("rules", "source: rule 3 ('name')", ...) where the text is not of the form.
+void for_each_imported(std::string_view text, const std::string& source,
+                       const std::function<void(Imported)>& visit);
+
+struct Collection {
+  std::vector<Rule> rules;
+  std::vector<Imported> lacking;
+};
+Collection import_collection(std::string_view text, const std::string& source);
+
+// The rules that can be said so; the others are told in `lacking`. What is written is imported
+// again as the same rule.
+struct Exported {
+  std::string text;
+  std::size_t rules = 0;
+  std::vector<Imported> lacking;
+};
+Exported export_collection(std::span<const Rule> rules);
+
+// Its text with its variables and symbols renamed by their first use and its conditions sorted:
+// equal for rules that differ in names only. Empty where it would be long.
+std::string canonical_text(const Rule& rule);
+
+}  // namespace tandem::rewrite

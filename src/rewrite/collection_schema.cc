@@ -1,0 +1,262 @@
+#include "rewrite/collection_schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxOperators = 256;  // of a side
+constexpr int kRuleDepth = 2;               // what a rule is nested in: the document and its list
+constexpr int kMaxDepth = 8;                // of the document; the format needs seven
+
+// A value of any length, in a few characters.
+std::string shown(const Json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  auto out = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  constexpr std::size_t kShown = 40;
+  if (out.size() > kShown) out = out.substr(0, kShown - 3) + "...";
+  return out;
+}
+
+// Reads one rule.
+class RuleReader {
+ public:
+  RuleReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
+
+  CollectionRule run() {
+    CollectionRule out;
+    if (!json_.is_object()) fail(fmt::format("is {} and must be an object", shown(json_)));
+    if (const auto name = json_.find("name"); name != json_.end()) {
+      if (!name->is_string()) fail(fmt::format("'name' is {} and must be a text", shown(*name)));
+      out.name = name->get<std::string>();
+      constexpr std::size_t kShown = 60;
+      where_ += fmt::format(" ('{}')", out.name.substr(0, kShown));
+    }
+    out.source = operators("srcOp");
+    out.target = operators("dstOp");
+    const auto& outputs = list(json_, "mappedOutput", "");
+    if (outputs.empty()) fail("'mappedOutput' is empty", "a rule replaces at least one tensor");
+    for (const auto& output : outputs) {
+      out.outputs.push_back({tensor(output, "srcOpId", "srcTsId", out.source, "srcOp"),
+                             tensor(output, "dstOpId", "dstTsId", out.target, "dstOp")});
+    }
+    return out;
+  }
+
+  [[nodiscard]] const std::string& where() const { return where_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const {
+    throw UserError("rules", where_, message, hint);
+  }
+
+  [[nodiscard]] const Json& list(const Json& json, const char* key,
+                                 const std::string& owner) const {
+    if (!json.is_object()) fail(fmt::format("{}is {} and must be an object", owner, shown(json)));
+    const auto at = json.find(key);
+    if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
+    if (!at->is_array()) {
+      fail(fmt::format("{}'{}' is {} and must be a list", owner, key, shown(*at)));
+    }
+    return *at;
+  }
+
+  [[nodiscard]] std::int64_t number(const Json& json, const char* key,
+                                    const std::string& owner) const {
+    if (!json.is_object()) fail(fmt::format("{}is {} and must be an object", owner, shown(json)));
+    const auto at = json.find(key);
+    if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
+    const bool fits =
+        at->is_number_integer() && !(at->is_number_unsigned() &&
+                                     at->get<std::uint64_t>() > std::uint64_t{1} << 31U);
+    const auto value = fits ? at->get<std::int64_t>() : 0;
+    if (!fits || value < std::numeric_limits<std::int32_t>::min() ||
+        value > std::numeric_limits<std::int32_t>::max()) {
+      fail(fmt::format("{}'{}' is {} and must be a whole number of 32 bits", owner, key,
+                       shown(*at)));
+    }
+    return value;
+  }
+
+  [[nodiscard]] std::string text(const Json& json, const char* key,
+                                 const std::string& owner) const {
+    if (!json.is_object()) fail(fmt::format("{}is {} and must be an object", owner, shown(json)));
+    const auto at = json.find(key);
+    if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
+    if (!at->is_string()) {
+      fail(fmt::format("{}'{}' is {} and must be a text", owner, key, shown(*at)));
+    }
+    return at->get<std::string>();
+  }
+
+  [[nodiscard]] CollectionTensor tensor(const Json& json, const char* op, const char* output,
+                                        const std::vector<CollectionOperator>& side,
+                                        const char* name) const {
+    const auto owner = fmt::format("mappedOutput: ");
+    const CollectionTensor out{number(json, op, owner), number(json, output, owner)};
+    check_tensor(out, side, owner, name);
+    return out;
+  }
+
+  void check_tensor(const CollectionTensor& t, const std::vector<CollectionOperator>& side,
+                    const std::string& owner, const char* name) const {
+    const auto size = static_cast<std::int64_t>(side.size());
+    if (t.op >= size) {
+      fail(fmt::format("{}there is no operator {} in '{}'", owner, t.op, name),
+           fmt::format("it has {}, counted from 0; below 0 are tensors from outside", size));
+    }
+    if (t.output < 0) fail(fmt::format("{}'tsId' is {} and must be from 0", owner, t.output));
+    if (t.op < 0) return;
+    const auto& op = side[static_cast<std::size_t>(t.op)];
+    const auto parts = op.parameters.find("PM_NUM_OUTPUTS");
+    const auto outputs = parts == op.parameters.end() ? 1 : parts->second;
+    if (t.output >= outputs) {
+      fail(fmt::format("{}operator {} ({}) has no output {}", owner, t.op, op.type, t.output));
+    }
+  }
+
+  [[nodiscard]] std::vector<CollectionOperator> operators(const char* key) const {
+    const auto& json = list(json_, key, "");
+    if (json.size() > kMaxOperators) {
+      fail(fmt::format("'{}' has {} operators, more than {}", key, json.size(), kMaxOperators));
+    }
+    std::vector<CollectionOperator> out;
+    out.reserve(json.size());
+    for (const auto& op : json) out.push_back(read_operator(op, owner_of(key, out.size())));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      for (const auto& input : out[i].inputs) check_tensor(input, out, owner_of(key, i), key);
+    }
+    check_order(out, key);
+    return out;
+  }
+
+  static std::string owner_of(const char* key, std::size_t index) {
+    return fmt::format("{} {}: ", key, index);
+  }
+
+  [[nodiscard]] CollectionOperator read_operator(const Json& json,
+                                                 const std::string& owner) const {
+    CollectionOperator out{.type = text(json, "type", owner)};
+    const auto& inputs = list(json, "input", owner);
+    if (inputs.size() > kMaxOperators) {
+      fail(fmt::format("{}has {} inputs, more than {}", owner, inputs.size(), kMaxOperators));
+    }
+    for (const auto& input : inputs) {
+      out.inputs.push_back({number(input, "opId", owner), number(input, "tsId", owner)});
+    }
+    for (const auto& parameter : list(json, "para", owner)) {
+      const auto key = text(parameter, "key", owner);
+      if (!out.parameters.emplace(key, number(parameter, "value", owner)).second) {
+        fail(fmt::format("{}'{}' is given twice", owner, key));
+      }
+    }
+    return out;
+  }
+
+  // No operator may need what is made of its own result.
+  void check_order(const std::vector<CollectionOperator>& side, const char* key) const {
+    std::vector<bool> ready(side.size());
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (std::size_t i = 0; i < side.size(); ++i) {
+        if (ready[i]) continue;
+        ready[i] = std::ranges::all_of(side[i].inputs, [&](const CollectionTensor& t) {
+          return t.op < 0 || ready[static_cast<std::size_t>(t.op)];
+        });
+        grown = grown || ready[i];
+      }
+    }
+    const auto stuck = std::ranges::find(ready, false);
+    if (stuck == ready.end()) return;
+    const auto i = static_cast<std::size_t>(stuck - ready.begin());
+    fail(fmt::format("{}({}) is in a cycle", owner_of(key, i), side[i].type));
+  }
+
+  const Json& json_;
+  std::string where_;
+};
+
+Json tensor_json(const CollectionTensor& t) {
+  return {{"_t", "Tensor"}, {"opId", t.op}, {"tsId", t.output}};
+}
+
+Json side_json(const std::vector<CollectionOperator>& side) {
+  Json out = Json::array();
+  for (const auto& op : side) {
+    Json inputs = Json::array();
+    for (const auto& input : op.inputs) inputs.push_back(tensor_json(input));
+    Json parameters = Json::array();
+    for (const auto& [key, value] : op.parameters) {
+      parameters.push_back({{"_t", "Parameter"}, {"key", key}, {"value", value}});
+    }
+    out.push_back({{"_t", "Operator"}, {"type", op.type}, {"input", inputs}, {"para", parameters}});
+  }
+  return out;
+}
+
+}  // namespace
+
+void for_each_rule_in(std::string_view text, const std::string& source,
+                      const CollectionVisit& visit) {
+  bool in_list = false;
+  bool found = false;
+  int deepest = 0;
+  std::size_t count = 0;
+  // Every rule is read and forgotten as soon as its text ends.
+  const auto step = [&](int depth, Json::parse_event_t event, Json& value) {
+    deepest = std::max(deepest, depth);
+    if (depth >= kMaxDepth) return false;
+    using Event = Json::parse_event_t;
+    if (event == Event::key && depth == 1) {
+      in_list = value == "rule";
+      found = found || in_list;
+    }
+    const bool ends =
+        event == Event::object_end || event == Event::array_end || event == Event::value;
+    if (!in_list || !ends || depth != kRuleDepth) return true;
+    RuleReader reader(value, fmt::format("{}: rule {}", source, ++count));
+    const auto rule = reader.run();
+    visit(rule, reader.where());
+    return false;
+  };
+  const auto json = Json::parse(text, step, false);
+  if (deepest >= kMaxDepth) throw UserError("rules", source, "is nested too deeply");
+  if (json.is_discarded()) {
+    throw UserError("rules", source,
+                    count == 0 ? "is not JSON"
+                               : fmt::format("is not JSON behind rule {}", count));
+  }
+  if (!json.is_object() || !found || !json["rule"].is_array()) {
+    throw UserError("rules", source, "has no list 'rule'",
+                    R"({"rule": [{"name", "srcOp", "dstOp", "mappedOutput"}]})");
+  }
+}
+
+std::string to_json(const CollectionRule& rule) {
+  Json outputs = Json::array();
+  for (const auto& output : rule.outputs) {
+    outputs.push_back({{"_t", "MapOutput"},
+                       {"srcOpId", output.source.op},
+                       {"srcTsId", output.source.output},
+                       {"dstOpId", output.target.op},
+                       {"dstTsId", output.target.output}});
+  }
+  const Json out = {{"_t", "Rule"},
+                    {"name", rule.name},
+                    {"srcOp", side_json(rule.source)},
+                    {"dstOp", side_json(rule.target)},
+                    {"mappedOutput", outputs}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tandem::rewrite

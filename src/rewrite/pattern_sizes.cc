@@ -1,0 +1,342 @@
+#include "rewrite/pattern_sizes.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "ops/registry.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+// "b (g c) 2y+r-1, k -> b" cut into dimensions; "..." is one.
+struct IndexDims {
+  std::vector<std::vector<std::string>> operands;
+  std::vector<std::string> result;
+};
+
+std::vector<std::string> dimensions(std::string_view text) {
+  std::vector<std::string> out;
+  int depth = 0;
+  bool open = false;
+  for (char c : text) {
+    if (c == '!') continue;
+    if (c == '(') ++depth;
+    if (c == ')') --depth;
+    if (c == ' ' && depth == 0) {
+      open = false;
+      continue;
+    }
+    if (!open) out.emplace_back();
+    open = true;
+    out.back() += c;
+  }
+  return out;
+}
+
+// Index text as documented. Of operators whose text depends on their attributes it is an example,
+// so what is taken from it are the dimensions with equal names, not sizes.
+IndexDims read_index(const ops::OpSpec& spec) {
+  IndexDims out;
+  const auto arrow = spec.index.find("->");
+  if (arrow == std::string::npos) return out;
+  const std::string_view text = spec.index;
+  for (auto operand : split(text.substr(0, arrow), ',')) out.operands.push_back(dimensions(operand));
+  auto result = text.substr(arrow + 2);
+  out.result = dimensions(result.substr(0, result.find('|')));
+  return out;
+}
+
+const IndexDims& index_dims(const ops::OpSpec& spec) {
+  static const auto all = [] {
+    std::map<const ops::OpSpec*, IndexDims> out;
+    for (const auto* s : ops::all_ops()) out.emplace(s, read_index(*s));
+    return out;
+  }();
+  return all.at(&spec);
+}
+
+bool is_concat(const PatternNode& node) { return node.spec == &ops::kConcat; }
+// Their texts are examples of one rank.
+bool has_example_text(const PatternNode& node) {
+  const auto* s = node.spec;
+  return s == &ops::kTranspose || s == &ops::kReshape || s == &ops::kExpand ||
+         s == &ops::kFlatten || s == &ops::kSplit || s == &ops::kSlice || s == &ops::kPad ||
+         s == &ops::kConcat || s == &ops::kAppend || s == &ops::kContract ||
+         s == &ops::kReduceSum || s == &ops::kReduceMean || s == &ops::kReduceMax ||
+         s == &ops::kConstant;
+}
+
+const Expression* attribute(const PatternNode& node, std::string_view name) {
+  for (std::size_t i = 0; i < node.attributes.size(); ++i) {
+    if (node.spec->attributes[i].first == name) return &node.attributes[i];
+  }
+  return nullptr;
+}
+
+std::optional<std::size_t> whole(const Expression* e) {
+  if (e == nullptr || e->operation != Operation::kLiteral) return std::nullopt;
+  const auto* value = std::get_if<std::int64_t>(&e->literal);
+  if (value == nullptr || *value < 0) return std::nullopt;
+  return static_cast<std::size_t>(*value);
+}
+
+std::vector<std::int64_t> literal_list(const Expression* e) {
+  if (e == nullptr || e->operation != Operation::kLiteral) return {};
+  const auto* list = std::get_if<std::vector<std::int64_t>>(&e->literal);
+  return list == nullptr ? std::vector<std::int64_t>{} : *list;
+}
+
+constexpr std::string_view kRest = "...";
+
+constexpr int kMaxParts = 200;  // longer expressions count as unknown
+int parts_of(const Expression& expression) {
+  int out = 0;
+  for_each_part(expression, [&](const Expression&) { ++out; });
+  return out;
+}
+
+std::size_t width_of_rest(std::size_t rank, const std::vector<std::string>& dims) {
+  return rank - (dims.size() - 1);
+}
+
+// n + (k - n) / 2 on both sides is k.
+Expression padded(Expression size, const Expression& before, const Expression& after) {
+  if (before == after && before.operation == Operation::kDivide &&
+      before.operands[1] == literal(2)) {
+    const auto& missing = before.operands[0];
+    if (missing.operation == Operation::kSubtract && missing.operands[1] == size) {
+      return missing.operands[0];
+    }
+  }
+  size = combined(Operation::kAdd, std::move(size), before);
+  return combined(Operation::kAdd, std::move(size), after);
+}
+
+// Which dimension of `dims`, for a tensor of this rank: its place, and how far into "...".
+struct Place {
+  std::size_t at;
+  std::size_t into_rest;
+};
+std::optional<Place> place_of(const std::vector<std::string>& dims, std::size_t rank,
+                              std::size_t axis) {
+  const auto rest = static_cast<std::size_t>(std::ranges::find(dims, kRest) - dims.begin());
+  if (rest == dims.size()) return axis < dims.size() ? std::optional(Place{axis, 0}) : std::nullopt;
+  if (rank + 1 < dims.size()) return std::nullopt;
+  const auto width = width_of_rest(rank, dims);
+  if (axis < rest) return Place{axis, 0};
+  if (axis < rest + width) return Place{rest, axis - rest};
+  return Place{axis - width + 1, 0};
+}
+
+}  // namespace
+
+Expression literal(std::int64_t value) { return {.literal = value}; }
+
+Expression dim_of(std::uint16_t variable, std::int64_t dimension) {
+  return {.operation = Operation::kDim, .variables = {variable}, .operands = {literal(dimension)}};
+}
+
+Expression combined(Operation operation, Expression a, Expression b) {
+  const bool known = a.operation == Operation::kLiteral && b.operation == Operation::kLiteral;
+  Expression out{.operation = operation, .operands = {std::move(a), std::move(b)}};
+  const auto value = known ? evaluate(out, {}) : std::nullopt;
+  return value ? Expression{.literal = *value} : out;
+}
+
+PatternSizes::PatternSizes(const Side& side, Ranks& variables, const Known& known)
+    : side_(side), known_(known), ranks_(side.nodes.size()) {
+  for (const auto& [id, rank] : known.ranks) (void)set_rank(id, rank);
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (std::size_t i = 0; i < side.nodes.size(); ++i) {
+      if (relax(static_cast<PatternId>(i), variables)) grown = true;
+    }
+  }
+}
+
+bool PatternSizes::is_stretched(PatternId id) const {
+  return std::ranges::find(known_.stretched, id) != known_.stretched.end();
+}
+
+std::optional<std::size_t> PatternSizes::rank(PatternId id) const { return ranks_[id]; }
+
+bool PatternSizes::set_rank(PatternId id, std::optional<std::size_t> rank) {
+  if (ranks_[id] && rank && *ranks_[id] != *rank) is_consistent_ = false;
+  if (ranks_[id] || !rank || *rank > Shape::kMaxRank) return false;
+  ranks_[id] = rank;
+  return true;
+}
+
+bool PatternSizes::relax(PatternId id, Ranks& variables) {
+  const auto& node = side_.nodes[id];
+  if (node.is_variable()) {
+    auto& known = variables[node.variable];
+    const bool grown = set_rank(id, known);
+    if (known || !ranks_[id]) return grown;
+    known = ranks_[id];
+    return true;
+  }
+  const auto* s = node.spec;
+  bool grown = false;
+  const bool keeps = s == &ops::kConcat || s == &ops::kSplit || s == &ops::kSlice ||
+                     s == &ops::kPad || s == &ops::kTranspose || s == &ops::kAppend;
+  if (keeps) {
+    for (auto input : node.inputs) {
+      grown = set_rank(input, ranks_[id]) || grown;
+      grown = set_rank(id, ranks_[input]) || grown;
+    }
+  }
+  if (s == &ops::kTranspose) {
+    const auto perm = literal_list(attribute(node, "perm"));
+    if (!perm.empty()) grown = set_rank(id, perm.size()) || grown;
+  }
+  if (s == &ops::kReshape || s == &ops::kConstant) {
+    const auto* shape = attribute(node, "shape");
+    if (shape->operation == Operation::kList) {
+      grown = set_rank(id, shape->operands.size()) || grown;
+    }
+  }
+  return has_example_text(node) ? grown : relax_text(id) || grown;
+}
+
+bool PatternSizes::relax_text(PatternId id) {
+  const auto& node = side_.nodes[id];
+  const bool first_only = is_stretched(id);
+  const auto& text = index_dims(*node.spec);
+  bool grown = false;
+  const auto has_rest = [](const auto& dims) {
+    return std::ranges::find(dims, kRest) != dims.end();
+  };
+  const bool alone = known_.of_one_rank || std::ranges::count_if(text.operands, has_rest) < 2;
+  if (!has_rest(text.result) && !text.result.empty()) grown = set_rank(id, text.result.size());
+  for (std::size_t i = 0; i < std::min(node.inputs.size(), text.operands.size()); ++i) {
+    const auto& dims = text.operands[i];
+    const auto input = node.inputs[i];
+    if (!has_rest(dims)) {
+      grown = set_rank(input, dims.size()) || grown;
+      continue;
+    }
+    if (!has_rest(text.result) || (first_only && i > 0) || !alone) continue;
+    if (const auto& out = ranks_[id]; out && *out + 1 >= text.result.size()) {
+      grown = set_rank(input, width_of_rest(*out, text.result) + dims.size() - 1) || grown;
+    }
+    if (const auto& in = ranks_[input]; in && *in + 1 >= dims.size()) {
+      grown = set_rank(id, width_of_rest(*in, dims) + text.result.size() - 1) || grown;
+    }
+  }
+  return grown;
+}
+
+// The dimensions of operands that have the same size, the first operand's first.
+std::vector<PatternSizes::Origin> PatternSizes::origins(PatternId id, std::size_t axis) const {
+  const auto& node = side_.nodes[id];
+  std::vector<Origin> out;
+  if (!ranks_[id] || axis >= *ranks_[id]) return out;
+  if (node.spec == &ops::kTranspose) {
+    const auto perm = literal_list(attribute(node, "perm"));
+    if (axis < perm.size()) out.push_back({node.inputs[0], static_cast<std::size_t>(perm[axis])});
+    return out;
+  }
+  if (const auto changed = whole(attribute(node, "axis"));
+      changed && *changed != axis &&
+      (is_concat(node) || node.spec == &ops::kSlice || node.spec == &ops::kSplit ||
+       node.spec == &ops::kPad)) {
+    for (auto input : node.inputs) out.push_back({input, axis});
+    return out;
+  }
+  if (has_example_text(node)) return out;
+  const auto& text = index_dims(*node.spec);
+  const auto at = place_of(text.result, *ranks_[id], axis);
+  if (!at) return out;
+  const auto& name = text.result[at->at];
+  for (std::size_t i = 0; i < std::min(node.inputs.size(), text.operands.size()); ++i) {
+    const auto& dims = text.operands[i];
+    const auto found = static_cast<std::size_t>(std::ranges::find(dims, name) - dims.begin());
+    if (found == dims.size()) continue;
+    const auto rest = static_cast<std::size_t>(std::ranges::find(dims, kRest) - dims.begin());
+    auto place = found;
+    if (found == rest) place += at->into_rest;
+    if (rest < found) {
+      if (!ranks_[node.inputs[i]] || *ranks_[node.inputs[i]] + 1 < dims.size()) continue;
+      place += width_of_rest(*ranks_[node.inputs[i]], dims) - 1;
+    }
+    out.push_back({node.inputs[i], place});
+    if (is_stretched(id)) break;
+  }
+  return out;
+}
+
+std::optional<Expression> PatternSizes::size(PatternId id, std::size_t axis) const {
+  if (const auto known = known_.sizes.find({id, axis}); known != known_.sizes.end()) {
+    return known->second;
+  }
+  const auto [at, fresh] = sizes_.try_emplace({id, axis});
+  if (!fresh) return at->second;
+  auto found = find_size(id, axis);
+  if (found && parts_of(*found) <= kMaxParts) at->second = std::move(found);
+  return at->second;
+}
+
+std::vector<Expression> PatternSizes::parts(PatternId id, std::size_t axis) const {
+  const auto [at, fresh] = parts_.try_emplace({id, axis});
+  if (fresh) at->second = find_parts(id, axis);
+  return at->second;
+}
+
+std::optional<Expression> PatternSizes::find_size(PatternId id, std::size_t axis) const {
+  const auto& node = side_.nodes[id];
+  if (node.is_variable()) return dim_of(node.variable, static_cast<std::int64_t>(axis));
+  if (is_concat(node) && whole(attribute(node, "axis")) == axis) {
+    std::optional<Expression> sum;
+    for (auto input : node.inputs) {
+      auto part = size(input, axis);
+      if (!part) return std::nullopt;
+      sum = sum ? combined(Operation::kAdd, std::move(*sum), std::move(*part)) : std::move(part);
+    }
+    return sum;
+  }
+  if (node.spec == &ops::kSlice && whole(attribute(node, "axis")) == axis) {
+    return *attribute(node, "size");
+  }
+  if (node.spec == &ops::kSplit && whole(attribute(node, "axis")) == axis) {
+    auto all = size(node.inputs[0], axis);
+    if (!all) return std::nullopt;
+    return combined(Operation::kDivide, std::move(*all), *attribute(node, "parts"));
+  }
+  if (node.spec == &ops::kPad && whole(attribute(node, "axis")) == axis) {
+    auto all = size(node.inputs[0], axis);
+    if (!all) return std::nullopt;
+    return padded(std::move(*all), *attribute(node, "before"), *attribute(node, "after"));
+  }
+  if (node.spec == &ops::kReshape || node.spec == &ops::kConstant) {
+    const auto* shape = attribute(node, "shape");
+    if (shape->operation == Operation::kList && axis < shape->operands.size()) {
+      return shape->operands[axis];
+    }
+  }
+  for (const auto& [operand, its_axis] : origins(id, axis)) {
+    if (auto found = size(operand, its_axis)) return found;
+  }
+  return std::nullopt;
+}
+
+std::vector<Expression> PatternSizes::find_parts(PatternId id, std::size_t axis) const {
+  const auto& node = side_.nodes[id];
+  if (node.is_variable()) return {};
+  if (is_concat(node) && whole(attribute(node, "axis")) == axis) {
+    std::vector<Expression> out;
+    for (auto input : node.inputs) {
+      auto part = size(input, axis);
+      if (!part) return {};
+      out.push_back(std::move(*part));
+    }
+    return out;
+  }
+  for (const auto& [operand, its_axis] : origins(id, axis)) {
+    if (auto found = parts(operand, its_axis); !found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace tandem::rewrite
