@@ -30,7 +30,7 @@ constant (div (mul (reshape (constant shape=[2, 2] kind="eye" value=1) shape=[2,
 (add ?x ?y) if same_shape(?x, ?y)
 (mul ?x ?y) if same_shape(?x, ?y)
 (mul ?x ?s) if rank(?s) == 1 and 1 < rank(?x) and dim(?s, 0) == 1
-(matmul ?x ?y) if rank(?x) == 2 and rank(?y) == 2
+(matmul ?x ?y) if rank(?x) == 2 and rank(?y) == 2 and dim(?x, 1) == dim(?y, 0)
 (relu ?x)
 (sigmoid ?x)
 (tanh ?x)
@@ -57,11 +57,11 @@ tensors [5, 4] 2
 indices [4] 2 below 5
 indices [4, 2] 2 below 5
 (add ?x ?b) if rank(?x) == 2 and rank(?b) == 1 and 1 < dim(?b, 0)
-(linear ?x ?w) if rank(?x) == 2
-(linear ?x ?w act=relu) if rank(?x) == 2
-(linear ?x ?w ?b) if rank(?x) == 2
+(linear ?x ?w) if rank(?x) == 2 and rank(?w) == 2 and dim(?x, 1) == dim(?w, 1)
+(linear ?x ?w act=relu) if rank(?x) == 2 and rank(?w) == 2 and dim(?x, 1) == dim(?w, 1)
+(linear ?x ?w ?b) if rank(?x) == 2 and rank(?w) == 2 and dim(?x, 1) == dim(?w, 1) and rank(?b) == 1 and dim(?w, 0) == dim(?b, 0)
 (softmax ?x) if rank(?x) == 2
-(layer_norm ?x ?g ?b) if rank(?x) == 2
+(layer_norm ?x ?g ?b) if rank(?x) == 2 and rank(?g) == 1 and dim(?x, 1) == dim(?g, 0) and same_shape(?g, ?b)
 (reduce_sum ?x axes=[0]) if rank(?x) == 2
 (reduce_sum ?x axes=[1]) if rank(?x) == 2
 (embedding ?i ?w)

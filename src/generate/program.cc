@@ -19,11 +19,22 @@ ops::Op operator_of(const rewrite::PatternNode& node) {
   return ops::parse_op(*node.spec, attributes);
 }
 
-std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key) {
+std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key,
+                                 std::size_t draw) {
+  // Of eight, how many are above zero.
+  constexpr std::array<Hash, kDraws> kAbove = {4, 1, 7, 4};
   std::vector<Field> out(static_cast<std::size_t>(type.shape.sizes.count()));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const Hash h = hash_combine(key, i);
-    out[i] = below > 0 ? Field(h % static_cast<Hash>(below)) : Field(h);
+    Hash h = hash_combine(hash_combine(key, draw), i);
+    if (below > 0) {
+      out[i] = Field(h % static_cast<Hash>(below));
+      continue;
+    }
+    const bool above = h % 8 < kAbove[draw];
+    do {
+      h = mix(h);
+      out[i] = Field(h);
+    } while (term::Numbers<Field>::greater(out[i], Field(0)) != above);
   }
   return out;
 }
@@ -124,12 +135,14 @@ const Program* Programs::known(std::size_t operation, std::span<const TypeId> op
 
 const Program* Programs::find(std::size_t operation, std::span<const TypeId> operands) {
   const auto [at, fresh] = programs_.try_emplace(key_of(operation, operands));
-  if (fresh) at->second = make(operation, operands);
+  if (!fresh) return at->second.get();
+  auto made = make(operation, operands);
+  if (made != nullptr) made->type_id_ = type_id(made->type());
+  at->second = std::move(made);
   return at->second.get();
 }
 
-std::unique_ptr<const Program> Programs::make(std::size_t operation,
-                                              std::span<const TypeId> operands) {
+std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const TypeId> operands) {
   const auto& o = operations_[operation];
   if (o.arity != operands.size()) return nullptr;
   std::vector<TensorType> types;
@@ -141,7 +154,7 @@ std::unique_ptr<const Program> Programs::make(std::size_t operation,
   };
   if (!std::ranges::all_of(o.conditions, holds)) return nullptr;
   try {
-    auto out = std::make_unique<const Program>(o.pattern, types);
+    auto out = std::make_unique<Program>(o.pattern, types);
     if (static_cast<std::int64_t>(out->size()) > largest_) return nullptr;
     return out;
   } catch (const UserError&) {  // operands that the operator does not take

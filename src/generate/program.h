@@ -21,15 +21,18 @@ class Program {
   Program(const rewrite::Side& pattern, std::span<const TensorType> operands);
 
   [[nodiscard]] const TensorType& type() const { return type_; }
+  [[nodiscard]] TypeId type_id() const { return type_id_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
   struct Memory {
     Scratch scratch;
     std::vector<std::vector<Field>> between;
+    std::vector<Field> result;
   };
   void run(std::span<const Field* const> operands, Field* out, Memory& memory) const;
 
  private:
+  friend class Programs;
   struct Step {
     int operand = -1;               // a variable of the pattern
     std::vector<Field> fixed = {};  // a constant
@@ -38,6 +41,7 @@ class Program {
   };
   std::vector<Step> steps_;
   TensorType type_;
+  TypeId type_id_ = 0;
   std::size_t size_ = 0;
 };
 
@@ -59,7 +63,7 @@ class Programs {
  private:
   using Key = std::array<std::uint16_t, kMaxArity + 1>;
   static Key key_of(std::size_t operation, std::span<const TypeId> operands);
-  std::unique_ptr<const Program> make(std::size_t operation, std::span<const TypeId> operands);
+  std::unique_ptr<Program> make(std::size_t operation, std::span<const TypeId> operands);
 
   std::vector<Operation> operations_;
   std::int64_t largest_;
@@ -67,8 +71,14 @@ class Programs {
   std::map<Key, std::unique_ptr<const Program>> programs_;
 };
 
-// Random elements of a variable, the same for the same key.
-std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key);
+// What holds for one assignment of random values may be chance where a maximum or a relu decides:
+// of four elements all are negative once in sixteen times. So everything is said of several.
+constexpr std::size_t kDraws = 4;
+
+// Random elements of a variable, the same for the same key. In some draws most elements are below
+// zero, in some above.
+std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key,
+                                 std::size_t draw);
 
 // The operator of a pattern's node, whose attributes are literals.
 ops::Op operator_of(const rewrite::PatternNode& node);

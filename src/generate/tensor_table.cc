@@ -1,6 +1,8 @@
 #include "generate/tensor_table.h"
 
 #include <algorithm>
+#include <atomic>
+#include <tuple>
 
 #include "base/parallel.h"
 
@@ -28,8 +30,9 @@ TensorTable::TensorTable(const OperatorSet& set, unsigned threads)
   find_commutative();
 }
 
-Hash TensorTable::fingerprint(TypeId type, std::span<const Field> value) const {
-  Hash h = mix(type);
+namespace {
+
+Hash add_to_hash(Hash h, std::span<const Field> value) {
   for (const auto& v : value) {
     h = (h ^ v.value()) * 0x9e3779b97f4a7c15ULL;
     h ^= h >> 32U;
@@ -37,10 +40,37 @@ Hash TensorTable::fingerprint(TypeId type, std::span<const Field> value) const {
   return mix(h);
 }
 
+}  // namespace
+
+std::size_t TensorTable::size_of(TypeId type) const {
+  return static_cast<std::size_t>(programs_.type(type).shape.sizes.count());
+}
+
+const Field* TensorTable::value(TensorId id, std::size_t draw) const {
+  return values_.data() + tensors_[id].value + draw * size_of(tensors_[id].type);
+}
+
+Hash TensorTable::full_hash(const Application& application, Program::Memory& memory) const {
+  const auto arity = programs_.operations()[application.operation].arity;
+  std::array<TypeId, kMaxArity> types{};
+  std::array<const Field*, kMaxArity> inputs{};
+  for (std::size_t i = 0; i < arity; ++i) types[i] = tensors_[application.operands[i]].type;
+  const auto* program = programs_.known(application.operation, std::span(types).first(arity));
+  memory.result.resize(program->size());
+  Hash h = mix(program->type_id());
+  for (std::size_t draw = 0; draw < kDraws; ++draw) {
+    for (std::size_t i = 0; i < arity; ++i) inputs[i] = value(application.operands[i], draw);
+    program->run(std::span(inputs).first(arity), memory.result.data(), memory);
+    h = add_to_hash(h, memory.result);
+  }
+  return h;
+}
+
 TensorId TensorTable::add_tensor(const Application& application, TypeId type, std::size_t level) {
   Tensor tensor{.made_by = application, .type = type, .level = static_cast<std::uint8_t>(level)};
   tensor.value = values_.size();
-  values_.resize(values_.size() + static_cast<std::size_t>(programs_.type(type).shape.sizes.count()));
+  values_.resize(values_.size() + size_of(type) * kDraws);
+  tensor.closed = level == 0 && application.operation != kVariable;
   if (level > 0) {
     std::vector<std::uint32_t> needs = {application_number(application)};
     for (std::size_t i = 0; i < programs_.operations()[application.operation].arity; ++i) {
@@ -61,7 +91,7 @@ TensorId TensorTable::add_tensor(const Application& application, TypeId type, st
 
 // The outputs of one line on the same operands are one application.
 std::uint32_t TensorTable::application_number(const Application& application) {
-  Hash h = mix(programs_.operations()[application.operation].line);
+  Hash h = hash_combine(1, programs_.operations()[application.operation].line);
   for (auto operand : application.operands) h = hash_combine(h, operand);
   const auto next = static_cast<std::uint32_t>(application_numbers_.size());
   return application_numbers_.try_emplace(h, next).first->second;
@@ -72,12 +102,14 @@ void TensorTable::compute(TensorId id, Program::Memory& memory) {
   const auto arity = programs_.operations()[tensor.made_by.operation].arity;
   std::array<TypeId, kMaxArity> types{};
   std::array<const Field*, kMaxArity> inputs{};
-  for (std::size_t i = 0; i < arity; ++i) {
-    types[i] = tensors_[tensor.made_by.operands[i]].type;
-    inputs[i] = value(tensor.made_by.operands[i]);
+  for (std::size_t i = 0; i < arity; ++i) types[i] = tensors_[tensor.made_by.operands[i]].type;
+  const auto* program =
+      programs_.known(tensor.made_by.operation, std::span(types).first(arity));
+  for (std::size_t draw = 0; draw < kDraws; ++draw) {
+    for (std::size_t i = 0; i < arity; ++i) inputs[i] = value(tensor.made_by.operands[i], draw);
+    program->run(std::span(inputs).first(arity),
+                 values_.data() + tensor.value + draw * program->size(), memory);
   }
-  programs_.known(tensor.made_by.operation, std::span(types).first(arity))
-      ->run(std::span(inputs).first(arity), values_.data() + tensor.value, memory);
 }
 
 void TensorTable::add_leaves() {
@@ -86,9 +118,15 @@ void TensorTable::add_leaves() {
     const auto type = programs_.type_id(group.type);
     for (std::size_t i = 0; i < group.count; ++i, ++number) {
       const auto id = add_tensor({.operation = kVariable, .operands = {number}}, type, 0);
-      const auto values = random_values(group.type, group.below, mix(number + 1));
-      std::ranges::copy(values, values_.begin() + static_cast<std::ptrdiff_t>(tensors_[id].value));
-      by_hash_.emplace(fingerprint(type, values), id);
+      Hash h = mix(type);
+      auto at = values_.begin() + static_cast<std::ptrdiff_t>(tensors_[id].value);
+      for (std::size_t draw = 0; draw < kDraws; ++draw) {
+        const auto values = random_values(group.type, group.below, hash_combine(3, number), draw);
+        at = std::ranges::copy(values, at).out;
+        h = add_to_hash(h, values);
+        if (draw == 0) first_draws_.insert(h);
+      }
+      by_hash_.emplace(h, id);
     }
   }
   Program::Memory memory;
@@ -99,7 +137,8 @@ void TensorTable::add_leaves() {
     const auto type = programs_.type_id(program->type());
     const auto id = add_tensor({.operation = static_cast<std::uint16_t>(o)}, type, 0);
     compute(id, memory);
-    by_hash_.emplace(fingerprint(type, std::span(value(id), program->size())), id);
+    first_draws_.insert(add_to_hash(mix(type), std::span(value(id, 0), program->size())));
+    by_hash_.emplace(full_hash(tensors_[id].made_by, memory), id);
   }
   distinct_ = tensors_.size();
 }
@@ -122,8 +161,8 @@ void TensorTable::find_commutative() {
       const auto b = of_type_[type][0][1];
       std::vector<Field> one(program->size());
       std::vector<Field> other(program->size());
-      program->run(std::array{value(a), value(b)}, one.data(), memory);
-      program->run(std::array{value(b), value(a)}, other.data(), memory);
+      program->run(std::array{value(a, 0), value(b, 0)}, one.data(), memory);
+      program->run(std::array{value(b, 0), value(a, 0)}, other.data(), memory);
       tried = true;
       same = same && one == other;
     }
@@ -167,68 +206,57 @@ void TensorTable::find_partners(std::size_t level) {
   });
 }
 
-// Also finds the programs that the pieces need, so that threads only look them up.
-void TensorTable::add_pieces(std::size_t level, std::vector<Piece>& pieces) {
+// Operands from the third on are variables or constants.
+std::vector<std::vector<TensorTable::Choice>> TensorTable::find_choices(std::size_t operation,
+                                                                        TypeId first) {
+  const auto arity = programs_.operations()[operation].arity;
   const auto types = static_cast<TypeId>(of_type_.size());
+  std::vector<std::vector<Choice>> out(arity > 1 ? types : 1);
+  for (TypeId second = 0; second < out.size(); ++second) {
+    for (TypeId third = 0; third < (arity > 2 ? types : 1); ++third) {
+      if (arity > 2 && of_type_[third][0].empty()) continue;
+      const std::array key = {first, second, third};
+      const auto* program = programs_.find(operation, std::span(key).first(arity));
+      if (program != nullptr) out[second].push_back({third, program});
+    }
+  }
+  return out;
+}
+
+void TensorTable::add_pieces(std::size_t level, std::vector<Piece>& pieces) {
   for (std::size_t o = 0; o < programs_.operations().size(); ++o) {
-    const auto arity = programs_.operations()[o].arity;
-    if (arity == 0) continue;
-    for (TypeId first = 0; first < types; ++first) {
-      bool any = false;
-      for (TypeId second = 0; second < (arity > 1 ? types : 1); ++second) {
-        for (TypeId third = 0; third < (arity > 2 ? types : 1); ++third) {
-          if (arity > 2 && of_type_[third][0].empty()) continue;
-          const std::array key = {first, second, third};
-          const auto* program = programs_.find(o, std::span(key).first(arity));
-          if (program == nullptr) continue;
-          any = true;
-          programs_.type_id(program->type());
-        }
-      }
-      if (!any) continue;
+    if (programs_.operations()[o].arity == 0) continue;
+    for (TypeId first = 0; first < of_type_.size(); ++first) {
+      const auto choices = find_choices(o, first);
+      const auto is_empty = [](const auto& c) { return c.empty(); };
+      if (std::ranges::all_of(choices, is_empty)) continue;
       std::size_t tensors = 0;
       for (std::size_t l = 0; l < level; ++l) tensors += of_type_[first][l].size();
       for (std::size_t begin = 0; begin < tensors; begin += kPieceTensors) {
         pieces.push_back({.operation = static_cast<std::uint16_t>(o),
                           .first = first,
                           .begin = begin,
-                          .end = std::min(tensors, begin + kPieceTensors)});
+                          .end = std::min(tensors, begin + kPieceTensors),
+                          .choices = choices});
       }
     }
   }
 }
 
-void TensorTable::apply(const Application& application, std::span<const TypeId> types,
-                        const Program& program, Piece& piece, Program::Memory& memory,
-                        std::vector<Field>& out) const {
+void TensorTable::apply(const Application& application, std::size_t arity, const Program& program,
+                        Piece& piece, Program::Memory& memory) const {
   std::array<const Field*, kMaxArity> inputs{};
-  for (std::size_t i = 0; i < types.size(); ++i) inputs[i] = value(application.operands[i]);
-  out.resize(program.size());
-  program.run(std::span(inputs).first(types.size()), out.data(), memory);
-  // The types of results were numbered when the piece was made.
-  const auto type = const_cast<Programs&>(programs_).type_id(program.type());
-  piece.found.push_back(
-      {.hash = fingerprint(type, out), .application = application, .type = type});
-}
-
-// Operands from the third on are variables or constants.
-void TensorTable::apply_with_leaves(Application application, std::size_t place,
-                                    std::array<TypeId, kMaxArity>& types, Piece& piece,
-                                    Program::Memory& memory, std::vector<Field>& out) const {
-  const auto arity = programs_.operations()[application.operation].arity;
-  if (place == arity) {
-    const auto operand_types = std::span<const TypeId>(types).first(arity);
-    const auto* program = programs_.known(application.operation, operand_types);
-    if (program != nullptr) apply(application, operand_types, *program, piece, memory, out);
-    return;
+  bool closed = true;
+  for (std::size_t i = 0; i < arity; ++i) {
+    closed = closed && tensors_[application.operands[i]].closed;
+    inputs[i] = value(application.operands[i], 0);
   }
-  for (TypeId type = 0; type < of_type_.size(); ++type) {
-    types[place] = type;
-    for (auto leaf : of_type_[type][0]) {
-      application.operands[place] = leaf;
-      apply_with_leaves(application, place + 1, types, piece, memory, out);
-    }
-  }
+  if (closed) return;
+  memory.result.resize(program.size());
+  program.run(std::span(inputs).first(arity), memory.result.data(), memory);
+  piece.found.push_back({.hash = add_to_hash(mix(program.type_id()), memory.result),
+                         .application = application,
+                         .type = program.type_id()});
 }
 
 void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& memory) const {
@@ -237,27 +265,32 @@ void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& me
   for (std::size_t l = 0; l < level; ++l) {
     firsts.insert(firsts.end(), of_type_[piece.first][l].begin(), of_type_[piece.first][l].end());
   }
-  std::vector<Field> out;
-  std::array<TypeId, kMaxArity> types = {piece.first};
   const auto with_second = [&](TensorId first, TensorId second) {
     if (commutes_[piece.operation] && second < first) return;
-    types[1] = tensors_[second].type;
-    apply_with_leaves({.operation = piece.operation, .operands = {first, second}}, 2, types, piece,
-                      memory, out);
+    for (const auto& choice : piece.choices[tensors_[second].type]) {
+      Application application{.operation = piece.operation, .operands = {first, second}};
+      if (arity == 2) {
+        apply(application, arity, *choice.program, piece, memory);
+        continue;
+      }
+      for (auto leaf : of_type_[choice.third][0]) {
+        application.operands[2] = leaf;
+        apply(application, arity, *choice.program, piece, memory);
+      }
+    }
   };
   for (auto i = piece.begin; i < piece.end; ++i) {
     const auto first = firsts[i];
     const std::size_t below = level - 1 - tensors_[first].level;
     if (arity == 1) {
       if (below == 0) {
-        apply_with_leaves({.operation = piece.operation, .operands = {first}}, 1, types, piece,
-                          memory, out);
+        apply({.operation = piece.operation, .operands = {first}}, arity,
+              *piece.choices[0][0].program, piece, memory);
       }
       continue;
     }
-    for (TypeId type = 0; type < of_type_.size(); ++type) {
-      const std::array key = {piece.first, type};
-      if (arity == 2 && programs_.known(piece.operation, key) == nullptr) continue;
+    for (TypeId type = 0; type < piece.choices.size(); ++type) {
+      if (piece.choices[type].empty()) continue;
       for (auto second : of_type_[type][below]) {
         if (union_size(first, second) + 1 == level) with_second(first, second);
       }
@@ -266,6 +299,34 @@ void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& me
       if (tensors_[second].level > below) with_second(first, second);
     }
   }
+}
+
+// Where the first draw is not the only one of its kind, all draws decide.
+void TensorTable::refine(std::vector<Piece>& pieces, bool all,
+                         std::vector<Program::Memory>& memories) {
+  std::vector<Hash> hashes;
+  if (!all) {
+    for (const auto& piece : pieces) {
+      for (const auto& found : piece.found) hashes.push_back(found.hash);
+    }
+    std::ranges::sort(hashes);
+  }
+  const auto is_alone = [&](Hash h) {
+    const auto at = std::ranges::lower_bound(hashes, h);
+    const bool again = at + 1 != hashes.end() && *(at + 1) == h;
+    return !again && !first_draws_.contains(h);
+  };
+  std::atomic<std::size_t> next = 0;
+  parallel_for(threads_, threads_, [&](std::size_t thread) {
+    for (auto i = next++; i < pieces.size(); i = next++) {
+      for (auto& found : pieces[i].found) {
+        found.first_draw = found.hash;
+        if (all || !is_alone(found.hash)) {
+          found.hash = full_hash(found.application, memories[thread]);
+        }
+      }
+    }
+  });
 }
 
 // Tensors of hashes not seen before; the others are equalities.
@@ -277,6 +338,7 @@ void TensorTable::keep(const std::vector<Piece>& pieces, std::size_t level) {
       if (fresh) {
         at->second = add_tensor(found.application, found.type, level);
         compute(at->second, memory);
+        first_draws_.insert(found.first_draw);
         ++distinct_;
       } else {
         equalities_.push_back({found.application, tensors_[at->second].made_by});
@@ -296,12 +358,14 @@ void TensorTable::compare(std::vector<Piece>& pieces) {
     }
   };
   std::vector<Place> places;
-  std::size_t count = 0;
-  for (const auto& piece : pieces) count += piece.found.size();
-  places.reserve(count);
   for (std::uint32_t p = 0; p < pieces.size(); ++p) {
     for (std::uint32_t i = 0; i < pieces[p].found.size(); ++i) {
-      places.push_back({pieces[p].found[i].hash, p, i});
+      const auto& found = pieces[p].found[i];
+      if (found.hash == found.first_draw) {
+        ++distinct_;
+      } else {
+        places.push_back({found.hash, p, i});
+      }
     }
   }
   std::ranges::sort(places, std::less<>());
@@ -342,6 +406,7 @@ void TensorTable::fill(std::size_t levels, const std::function<void(const Progre
       }
     });
     graphs_ = graphs;
+    refine(pieces, level < levels, memories);
     if (level < levels) {
       keep(pieces, level);
     } else {

@@ -7,13 +7,15 @@
 // prime field. Graphs of several operators share what is equal in them, so a level counts the
 // different applications a tensor needs, its own included.
 //
-// Of the highest level only the hashes are kept: nothing is built on it.
+// Constants are not computed with among themselves. Of the highest level only hashes are kept:
+// nothing is built on it.
 #pragma once
 
 #include <array>
 #include <functional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "generate/program.h"
@@ -37,7 +39,8 @@ struct Tensor {
   TypeId type = 0;
   std::uint8_t level = 0;
   std::array<std::uint32_t, kMaxLevel> needs = {};  // numbers of applications, sorted
-  std::size_t value = 0;                            // where it begins
+  bool closed = false;                              // made of constants alone
+  std::size_t value = 0;                            // where the first draw begins
   [[nodiscard]] std::span<const std::uint32_t> applications() const {
     return std::span(needs).first(level);
   }
@@ -72,34 +75,42 @@ class TensorTable {
 
  private:
   struct Found {
-    Hash hash = 0;
+    Hash hash = 0;  // of the first draw; of all where the first is not alone
+    Hash first_draw = 0;
     Application application;
     TypeId type = 0;
+  };
+  struct Choice {
+    TypeId third = 0;
+    const Program* program = nullptr;
   };
   struct Piece {
     std::uint16_t operation = 0;
     TypeId first = 0;
     std::size_t begin = 0, end = 0;  // of the tensors of that type, for the first operand
+    // By the second operand's type, what there is for the third.
+    std::vector<std::vector<Choice>> choices = {};
     std::vector<Found> found = {};
   };
 
   void add_leaves();
   void find_commutative();
   void find_partners(std::size_t level);
+  std::vector<std::vector<Choice>> find_choices(std::size_t operation, TypeId first);
   void add_pieces(std::size_t level, std::vector<Piece>& pieces);
   void run_piece(std::size_t level, Piece& piece, Program::Memory& memory) const;
-  void apply(const Application& application, std::span<const TypeId> types, const Program& program,
-             Piece& piece, Program::Memory& memory, std::vector<Field>& out) const;
-  void apply_with_leaves(Application application, std::size_t place,
-                         std::array<TypeId, kMaxArity>& types, Piece& piece,
-                         Program::Memory& memory, std::vector<Field>& out) const;
+  void apply(const Application& application, std::size_t arity, const Program& program,
+             Piece& piece, Program::Memory& memory) const;
+  void refine(std::vector<Piece>& pieces, bool all, std::vector<Program::Memory>& memories);
   void keep(const std::vector<Piece>& pieces, std::size_t level);
   void compare(std::vector<Piece>& pieces);
   TensorId add_tensor(const Application& application, TypeId type, std::size_t level);
   std::uint32_t application_number(const Application& application);
   [[nodiscard]] std::size_t union_size(TensorId a, TensorId b) const;
-  [[nodiscard]] const Field* value(TensorId id) const { return values_.data() + tensors_[id].value; }
-  [[nodiscard]] Hash fingerprint(TypeId type, std::span<const Field> value) const;
+  [[nodiscard]] std::size_t size_of(TypeId type) const;
+  [[nodiscard]] const Field* value(TensorId id, std::size_t draw) const;
+  // Of all draws.
+  [[nodiscard]] Hash full_hash(const Application& application, Program::Memory& memory) const;
   void compute(TensorId id, Program::Memory& memory);
 
   unsigned threads_;
@@ -108,7 +119,8 @@ class TensorTable {
   std::vector<bool> commutes_;
   std::vector<Tensor> tensors_;
   std::vector<Field> values_;
-  std::unordered_map<Hash, TensorId> by_hash_;
+  std::unordered_map<Hash, TensorId> by_hash_;  // of all draws
+  std::unordered_set<Hash> first_draws_;
   std::unordered_map<Hash, std::uint32_t> application_numbers_;
   // By type and level, the tensors.
   std::vector<std::array<std::vector<TensorId>, Tensor::kMaxLevel + 1>> of_type_;
