@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "rewrite/rule_text.h"
@@ -22,11 +24,11 @@ tensors [2, 2, 3, 3] 2
 tensors [2, 2, 1, 1] 2
 tensors [2, 2, 1, 3] 1
 tensors [1] 2
-constant (constant shape=[4, 4] kind="eye" value=1)
-constant (constant shape=[4, 4] value=1)
-constant (reshape (constant shape=[2, 2] kind="eye" value=1) shape=[2, 2, 1, 1])
-constant (pad (pad (reshape (constant shape=[2, 2] kind="eye" value=1) shape=[2, 2, 1, 1]) axis=2 before=1 after=1) axis=3 before=1 after=1)
-constant (div (mul (reshape (constant shape=[2, 2] kind="eye" value=1) shape=[2, 2, 1, 1]) (constant shape=[3, 3] value=1)) (constant shape=[] value=9))
+constant n=4: (constant shape=[?n, ?n] kind="eye" value=1)
+constant m=4 n=4: (constant shape=[?m, ?n] value=1)
+constant c=2: (reshape (constant shape=[?c, ?c] kind="eye" value=1) shape=[?c, ?c, 1, 1])
+constant c=2: (pad (pad (reshape (constant shape=[?c, ?c] kind="eye" value=1) shape=[?c, ?c, 1, 1]) axis=2 before=1 after=1) axis=3 before=1 after=1)
+constant c=2: (div (mul (reshape (constant shape=[?c, ?c] kind="eye" value=1) shape=[?c, ?c, 1, 1]) (constant shape=[3, 3] value=1)) (constant shape=[] value=9))
 (add ?x ?y) if same_shape(?x, ?y)
 (mul ?x ?y) if same_shape(?x, ?y)
 (mul ?x ?s) if rank(?s) == 1 and 1 < rank(?x) and dim(?s, 0) == 1
@@ -35,14 +37,14 @@ constant (div (mul (reshape (constant shape=[2, 2] kind="eye" value=1) shape=[2,
 (sigmoid ?x)
 (tanh ?x)
 (transpose ?x perm=[1, 0])
+(avg_pool2d ?x kernel=[3, 3] padding=[1, 1]) if 3 < dim(?x, 2)
+(max_pool2d ?x kernel=[3, 3] padding=[1, 1]) if 3 < dim(?x, 2)
 (conv2d ?x ?w) if 3 < dim(?x, 2) and dim(?w, 2) == 1 and dim(?w, 3) == 1
 (conv2d ?x ?w act=relu) if 3 < dim(?x, 2) and dim(?w, 2) == 1 and dim(?w, 3) == 1
 (conv2d ?x ?w padding=[0, 1]) if 3 < dim(?x, 2) and dim(?w, 2) == 1 and dim(?w, 3) == 3
 (conv2d ?x ?w padding=[0, 1] act=relu) if 3 < dim(?x, 2) and dim(?w, 2) == 1 and dim(?w, 3) == 3
 (conv2d ?x ?w padding=[1, 1]) if 3 < dim(?x, 2) and dim(?w, 2) == 3 and dim(?w, 3) == 3
 (conv2d ?x ?w padding=[1, 1] act=relu) if 3 < dim(?x, 2) and dim(?w, 2) == 3 and dim(?w, 3) == 3
-(avg_pool2d ?x kernel=[3, 3] padding=[1, 1]) if 3 < dim(?x, 2)
-(max_pool2d ?x kernel=[3, 3] padding=[1, 1]) if 3 < dim(?x, 2)
 (pad (pad ?w axis=2 before=1 after=1) axis=3 before=1 after=1) if dim(?w, 2) == 1 and dim(?w, 3) == 1
 (pad ?w axis=2 before=1 after=1) if dim(?w, 2) == 1 and dim(?w, 3) == 3
 (concat ?x ?y axis=0) if 1 < rank(?x) and rank(?y) == rank(?x)
@@ -110,12 +112,16 @@ rewrite::Side part_of(const rewrite::Side& side, std::size_t output) {
 }
 
 // A line is read as the rule that changes nothing.
-void add_operations(std::string_view text, std::size_t line, OperatorSet& out) {
+rewrite::Rule read_line(std::string_view text, std::size_t line) {
   const auto at = text.find(" if ");
   const auto pattern = std::string(text.substr(0, at));
   const auto conditions = at == std::string_view::npos ? "" : std::string(text.substr(at));
-  const auto rule =
-      rewrite::parse_rule(fmt::format("line-{}: {} => {}{}", line, pattern, pattern, conditions))[0];
+  return rewrite::parse_rule(
+      fmt::format("line-{}: {} => {}{}", line, pattern, pattern, conditions))[0];
+}
+
+void add_operations(std::string_view text, std::size_t line, OperatorSet& out) {
+  const auto rule = read_line(text, line);
   if (!rule.symbols.empty()) {
     throw UserError("rule", rule.name, "attributes of an operator set have values",
                     "write a line for each");
@@ -126,6 +132,34 @@ void add_operations(std::string_view text, std::size_t line, OperatorSet& out) {
                               .line = line,
                               .conditions = rule.conditions});
   }
+}
+
+// "n=4: (constant shape=[?n, ?n])"
+void add_constant(std::string_view text, std::size_t line, OperatorSet& out) {
+  const auto colon = text.find(':');
+  const auto rule = read_line(colon == std::string_view::npos ? text : text.substr(colon + 1), line);
+  Operation made{.pattern = rule.source, .line = line, .symbols = rule.symbols};
+  made.general = rule.source;
+  std::vector<std::optional<rewrite::Value>> values(rule.symbols.size());
+  for (auto word : words(text.substr(0, colon == std::string_view::npos ? 0 : colon))) {
+    const auto equals = std::min(word.find('='), word.size());
+    const auto symbol = std::ranges::find(rule.symbols, word.substr(0, equals));
+    const auto value = parse_int(word.substr(std::min(equals + 1, word.size())));
+    if (symbol == rule.symbols.end() || !value) {
+      throw UserError("rule", rule.name, fmt::format("'{}' gives no size", word),
+                      "write `constant n=4: (constant shape=[?n, ?n] value=1)`");
+    }
+    values[static_cast<std::size_t>(symbol - rule.symbols.begin())] = *value;
+  }
+  for (auto& node : made.pattern.nodes) {
+    for (auto& attribute : node.attributes) {
+      const auto value = rewrite::evaluate(attribute, {{}, values});
+      if (!value) throw UserError("rule", rule.name, "a size of the constant has no value");
+      attribute = {.literal = *value};
+    }
+  }
+  for (const auto& value : values) made.sizes.push_back(std::get<std::int64_t>(*value));
+  out.operations.push_back(std::move(made));
 }
 
 }  // namespace
@@ -143,7 +177,7 @@ OperatorSet parse_operator_set(std::string_view text) {
     } else if (line.starts_with("indices ")) {
       out.variables.push_back(parse_variables(line.substr(8), true));
     } else if (line.starts_with("constant ")) {
-      add_operations(line.substr(9), number, out);
+      add_constant(line.substr(9), number, out);
     } else {
       operators.emplace_back(number, line);
     }

@@ -4,7 +4,7 @@
 //
 //   tensors [4, 4] 4                    four variables of that shape
 //   indices [3] 2 below 5               two of whole numbers under 5
-//   constant (constant shape=[4, 4] kind=eye value=1)
+//   constant n=4: (constant shape=[?n, ?n] kind="eye" value=1)
 //   (conv2d ?x ?w padding=[1, 1]) if dim(?w, 2) == 3 and dim(?w, 3) == 3
 //   (split ?x axis=0 parts=2), (split ?x axis=0 parts=2 part=1)
 //
@@ -34,6 +34,10 @@ struct Operation {
   std::size_t arity = 0;   // 0: a constant
   std::size_t line = 0;    // operations of one line on the same operands are one operator
   std::vector<rewrite::Expression> conditions = {};  // on the operands' types
+  // Of a constant: the pattern with symbols for sizes, and which sizes they stand for above.
+  rewrite::Side general = {};
+  std::vector<std::string> symbols = {};
+  std::vector<std::int64_t> sizes = {};
 };
 
 struct OperatorSet {

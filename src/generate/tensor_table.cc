@@ -251,12 +251,10 @@ void TensorTable::apply(const Application& application, std::size_t arity, const
     closed = closed && tensors_[application.operands[i]].closed;
     inputs[i] = value(application.operands[i], 0);
   }
-  if (closed) return;
+  piece.found.push_back({.application = application, .type = program.type_id(), .closed = closed});
   memory.result.resize(program.size());
   program.run(std::span(inputs).first(arity), memory.result.data(), memory);
-  piece.found.push_back({.hash = add_to_hash(mix(program.type_id()), memory.result),
-                         .application = application,
-                         .type = program.type_id()});
+  piece.found.back().hash = add_to_hash(mix(program.type_id()), memory.result);
 }
 
 void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& memory) const {
@@ -334,6 +332,7 @@ void TensorTable::keep(const std::vector<Piece>& pieces, std::size_t level) {
   Program::Memory memory;
   for (const auto& piece : pieces) {
     for (const auto& found : piece.found) {
+      if (found.closed && !by_hash_.contains(found.hash)) continue;
       const auto [at, fresh] = by_hash_.try_emplace(found.hash, 0);
       if (fresh) {
         at->second = add_tensor(found.application, found.type, level);

@@ -7,7 +7,7 @@
 // prime field. Graphs of several operators share what is equal in them, so a level counts the
 // different applications a tensor needs, its own included.
 //
-// Constants are not computed with among themselves. Of the highest level only hashes are kept:
+// What is computed of constants alone is told from the constants, and not built on. Of the highest level only hashes are kept:
 // nothing is built on it.
 #pragma once
 
@@ -79,6 +79,7 @@ class TensorTable {
     Hash first_draw = 0;
     Application application;
     TypeId type = 0;
+    bool closed = false;
   };
   struct Choice {
     TypeId third = 0;
