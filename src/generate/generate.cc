@@ -229,21 +229,27 @@ class Generator {
   void make_rules(const std::vector<Equation>& several) {
     std::vector<Direction> directions;
     for (const auto& e : kept_) {
-      for (const Direction d : {Direction{&e.left, &e.right}, Direction{&e.right, &e.left}}) {
-        if (is_rule(d)) directions.push_back(d);
-      }
+      if (is_rule({&e.left, &e.right})) directions.push_back({&e.left, &e.right});
+      // Of constants alone only to fewer operators.
+      const bool closed = formulas_.variables(e.left[0]).empty();
+      if (!closed && is_rule({&e.right, &e.left})) directions.push_back({&e.right, &e.left});
     }
     for (const auto& e : several) directions.push_back({&e.right, &e.left});
     count("directions", directions.size());
     std::vector<std::optional<rewrite::Rule>> rules(directions.size());
     std::atomic<std::size_t> done = 0;
-    parallel_for(directions.size(), options_.threads, [&](std::size_t i) {
-      auto made = make_rule(formulas_, *directions[i].source, *directions[i].target, indices_);
-      if (bind_open_symbols(made)) {
-        free_attributes(made);
-        if (add_conditions(made)) rules[i] = std::move(made.rule);
+    std::atomic<std::size_t> next = 0;
+    parallel_for(options_.threads, options_.threads, [&](std::size_t thread) {
+      KernelCache kernels;
+      for (auto i = next++; i < directions.size(); i = next++) {
+        auto made = make_rule(formulas_, *directions[i].source, *directions[i].target, indices_);
+        if (bind_open_symbols(made)) {
+          free_attributes(made, kernels);
+          if (add_conditions(made, kernels)) rules[i] = std::move(made.rule);
+        }
+        ++done;
+        if (thread == 0) say(fmt::format("widened {} of {}", done.load(), directions.size()));
       }
-      if (++done % 20 == 0) say(fmt::format("widened {} of {}", done.load(), directions.size()));
     });
     take(rules);
   }

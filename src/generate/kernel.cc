@@ -43,16 +43,24 @@ class KernelCompiler {
 
   // All points of `factors`, the last one fastest.
   void set_points(const std::vector<FactorId>& factors) {
+    const auto width = map_.factors.size();
     points_.clear();
-    std::vector<std::int64_t> point(map_.factors.size(), 0);
+    count_ = 0;
+    std::vector<std::int64_t> point(width, 0);
     while (true) {
-      points_.push_back(point);
+      points_.insert(points_.end(), point.begin(), point.end());
+      ++count_;
       std::size_t d = factors.size();
       while (d > 0 && ++point[factors[d - 1]] == map_.factors[factors[d - 1]].size) {
         point[factors[--d]] = 0;
       }
       if (d == 0) return;
     }
+  }
+
+  template <class Visit>
+  void for_each_point(Visit&& visit) const {
+    for (std::size_t p = 0; p < count_; ++p) visit(points_.data() + p * map_.factors.size());
   }
 
   void add_reduction(std::uint32_t id) {
@@ -89,7 +97,7 @@ class KernelCompiler {
 
   void begin(Stage& stage) {
     stage_ = &stage;
-    stage.points = points_.size();
+    stage.points = count_;
     known_.clear();
   }
 
@@ -107,28 +115,28 @@ class KernelCompiler {
     Column out;
     switch (node.kind) {
       case Kind::kConstant:
-        return fixed([&](const auto&) { return Numbers::from(node.constant); });
+        return fixed([&](const auto*) { return Numbers::from(node.constant); });
       case Kind::kExtent: {
         std::int64_t n = 1;
         for (auto f : factors_in(node.over)) n *= map_.factors[f].size;
-        return fixed([&](const auto&) { return Numbers::from_index(n); });
+        return fixed([&](const auto*) { return Numbers::from_index(n); });
       }
       case Kind::kIndex:
-        return fixed([&](const auto& point) { return Numbers::from_index(point[node.dims[0]]); });
+        return fixed([&](const auto* point) { return Numbers::from_index(point[node.dims[0]]); });
       case Kind::kInside:
-        return fixed([&](const auto& point) {
+        return fixed([&](const auto* point) {
           return Numbers::from_index(place(node, point) < 0 ? 0 : 1);
         });
       case Kind::kInput:
         out.from = Column::From::kInput;
         out.source = static_cast<std::uint32_t>(node.input);
-        for (const auto& point : points_) out.places.push_back(place(node, point));
+        for_each_point([&](const auto* point) { out.places.push_back(place(node, point)); });
         return out;
       case Kind::kSum:
       case Kind::kMax:
         out.from = Column::From::kTable;
         out.source = table_number_.at(id);
-        for (const auto& point : points_) out.places.push_back(table_place(id, point));
+        for_each_point([&](const auto* point) { out.places.push_back(table_place(id, point)); });
         return out;
       case Kind::kKeep:
         CHECK(false, "a random operator has no kernel");
@@ -141,16 +149,17 @@ class KernelCompiler {
     }
   }
 
+  // Of what depends on the index alone.
   template <class Value>
   Column fixed(Value&& value) {
     Column out;
     out.from = Column::From::kFixed;
-    for (const auto& point : points_) out.fixed.push_back(value(point));
+    for_each_point([&](const auto* point) { out.fixed.push_back(value(point)); });
     return out;
   }
 
   [[nodiscard]] std::int32_t place(const BoundNode& node,
-                                   const std::vector<std::int64_t>& point) const {
+                                   const std::int64_t* point) const {
     std::int64_t flat = 0;
     const auto& dims = map_.inputs[node.input];
     for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -162,8 +171,7 @@ class KernelCompiler {
     return static_cast<std::int32_t>(flat);
   }
 
-  [[nodiscard]] std::int32_t table_place(std::uint32_t id,
-                                         const std::vector<std::int64_t>& point) const {
+  [[nodiscard]] std::int32_t table_place(std::uint32_t id, const std::int64_t* point) const {
     std::int64_t flat = 0;
     for (auto f : table_factors_.at(id)) flat = flat * map_.factors[f].size + point[f];
     return static_cast<std::int32_t>(flat);
@@ -196,7 +204,8 @@ class KernelCompiler {
   const term::BoundTerm& meaning_;
   Kernel& kernel_;
   Stage* stage_ = nullptr;
-  std::vector<std::vector<std::int64_t>> points_;
+  std::vector<std::int64_t> points_;  // of each point, the index along every factor
+  std::size_t count_ = 0;
   std::map<std::uint32_t, std::uint32_t> known_;  // the columns of meaning's nodes
   std::map<std::uint32_t, std::vector<FactorId>> table_factors_;
   std::map<std::uint32_t, std::uint32_t> table_number_;

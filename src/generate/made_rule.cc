@@ -162,18 +162,17 @@ std::optional<std::vector<TensorType>> types_of(const Side& side, const Assignme
 }
 
 std::vector<Field> value_of(const Side& side, std::size_t output, const Assignment& assignment,
-                            std::size_t draw) {
+                            KernelCache& kernels) {
   const Binding binding(assignment);
   auto literal = *literal_side(side, output, binding.get());
   // Up to the output: a program's result is its last node.
   literal.nodes.resize(literal.outputs[0] + 1U);
-  const Program program(literal, assignment.tensors);
+  const Program program(literal, assignment.tensors, kernels);
   std::vector<std::vector<Field>> values;
   std::vector<const Field*> pointers;
   values.reserve(assignment.tensors.size());
   for (std::size_t t = 0; t < assignment.tensors.size(); ++t) {
-    values.push_back(random_values(assignment.tensors[t], assignment.below[t], hash_combine(11, t),
-                                   draw));
+    values.push_back(random_values(assignment.tensors[t], assignment.below[t], hash_combine(11, t), 0));
     pointers.push_back(values.back().data());
   }
   std::vector<Field> out(program.size());
@@ -202,17 +201,16 @@ bool is_legal(const Rule& rule, const Assignment& assignment) {
   return true;
 }
 
-Verdict judge(const Rule& rule, const Assignment& assignment) {
+Verdict judge(const Rule& rule, const Assignment& assignment, KernelCache& kernels) {
   const Binding binding(assignment);
   for (const auto& c : rule.conditions) {
     if (!rewrite::holds(c, binding.get())) return Verdict::kNotLegal;
   }
   if (!is_legal(rule, assignment)) return Verdict::kNotLegal;
   for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
-    for (std::size_t draw = 0; draw < 2; ++draw) {
-      if (value_of(rule.source, o, assignment, draw) != value_of(rule.target, o, assignment, draw)) {
-        return Verdict::kFails;
-      }
+    if (value_of(rule.source, o, assignment, kernels) !=
+        value_of(rule.target, o, assignment, kernels)) {
+      return Verdict::kFails;
     }
   }
   return Verdict::kHolds;
@@ -373,10 +371,19 @@ std::vector<Assignment> other_sizes(const MadeRule& made) {
   for (std::size_t c = 0; c < count; ++c) {
     add([&](std::size_t u) { return classes[u] == c ? found[u] + 1 : found[u]; });
     add([&](std::size_t u) { return classes[u] == c ? found[u] * 2 : found[u]; });
+    add([&](std::size_t u) { return classes[u] == c ? found[u] * 3 : found[u]; });
     add([&](std::size_t u) { return classes[u] == c ? 1 : found[u]; });
   }
   for (std::size_t u = 0; u < found.size(); ++u) {
     add([&](std::size_t v) { return u == v ? 1 : found[v]; });
+  }
+  // Of one variable those of another.
+  for (std::size_t a = 0; a < made.found.tensors.size(); ++a) {
+    for (std::size_t b = 0; b < made.found.tensors.size(); ++b) {
+      if (made.found.tensors[a].shape == made.found.tensors[b].shape) continue;
+      out.push_back(made.found);
+      out.back().tensors[a].shape = made.found.tensors[b].shape;
+    }
   }
   std::mt19937 random(1);  // NOLINT: the same every time
   constexpr int kRandom = 10;

@@ -34,7 +34,7 @@ enum class Verdict : std::uint8_t {
   kNotLegal  // or of other types, or a condition does not hold
 };
 // Evaluates both sides on random values.
-Verdict judge(const rewrite::Rule& rule, const Assignment& assignment);
+Verdict judge(const rewrite::Rule& rule, const Assignment& assignment, KernelCache& kernels);
 // Are both sides legal, and of one type? Conditions do not count.
 bool is_legal(const rewrite::Rule& rule, const Assignment& assignment);
 

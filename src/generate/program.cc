@@ -53,7 +53,14 @@ std::vector<Field> constant_values(const ops::Op& op) {
 
 }  // namespace
 
-Program::Program(const rewrite::Side& pattern, std::span<const TensorType> operands) {
+const Kernel& KernelCache::of(const ops::Signature& signature) {
+  auto& kernel = kernels_[&signature];
+  if (kernel == nullptr) kernel = std::make_unique<const Kernel>(signature);
+  return *kernel;
+}
+
+Program::Program(const rewrite::Side& pattern, std::span<const TensorType> operands,
+                 KernelCache& kernels) {
   std::vector<TensorType> types;
   for (const auto& node : pattern.nodes) {
     Step step;
@@ -75,7 +82,7 @@ Program::Program(const rewrite::Side& pattern, std::span<const TensorType> opera
     if (op.is(ops::kConstant)) {
       step.fixed = constant_values(op);
     } else {
-      step.kernel = std::make_unique<const Kernel>(ops::signature(op, sizes));
+      step.kernel = &kernels.of(ops::signature(op, sizes));
     }
     steps_.push_back(std::move(step));
   }
@@ -154,7 +161,7 @@ std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const T
   };
   if (!std::ranges::all_of(o.conditions, holds)) return nullptr;
   try {
-    auto out = std::make_unique<Program>(o.pattern, types);
+    auto out = std::make_unique<Program>(o.pattern, types, kernels_);
     if (static_cast<std::int64_t>(out->size()) > largest_) return nullptr;
     return out;
   } catch (const UserError&) {  // operands that the operator does not take

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "generate/kernel.h"
@@ -15,10 +16,19 @@ namespace tandem::generate {
 using TypeId = std::uint16_t;
 constexpr std::size_t kMaxArity = 3;
 
+// Kernels by signature, which are interned. One for each thread.
+class KernelCache {
+ public:
+  const Kernel& of(const ops::Signature& signature);
+
+ private:
+  std::unordered_map<const ops::Signature*, std::unique_ptr<const Kernel>> kernels_;
+};
+
 // The nodes of an operation's pattern, one after another.
 class Program {
  public:
-  Program(const rewrite::Side& pattern, std::span<const TensorType> operands);
+  Program(const rewrite::Side& pattern, std::span<const TensorType> operands, KernelCache& kernels);
 
   [[nodiscard]] const TensorType& type() const { return type_; }
   [[nodiscard]] TypeId type_id() const { return type_id_; }
@@ -36,7 +46,7 @@ class Program {
   struct Step {
     int operand = -1;               // a variable of the pattern
     std::vector<Field> fixed = {};  // a constant
-    std::unique_ptr<const Kernel> kernel = {};
+    const Kernel* kernel = nullptr;
     std::vector<std::size_t> inputs = {};
   };
   std::vector<Step> steps_;
@@ -68,6 +78,7 @@ class Programs {
   std::vector<Operation> operations_;
   std::int64_t largest_;
   std::vector<TensorType> types_;
+  KernelCache kernels_;
   std::map<Key, std::unique_ptr<const Program>> programs_;
 };
 

@@ -15,7 +15,7 @@ using rewrite::Value;
 
 namespace {
 
-constexpr std::int64_t kMostElements = 4000;
+constexpr std::int64_t kMostElements = 400;
 
 bool is_small(const Assignment& assignment) {
   return std::ranges::all_of(assignment.tensors, [](const TensorType& t) {
@@ -49,20 +49,6 @@ std::vector<Assignment> other_ranks(const Assignment& found) {
         if (j < s.rank()) std::swap(s[i], s[j]);
         return s;
       }));
-    }
-  }
-  return out;
-}
-
-std::vector<Assignment> scaled(const Assignment& found) {
-  std::vector<Assignment> out = {found};
-  for (std::int64_t factor : {2, 3, 6}) {
-    out.push_back(changed(found, [&](Shape s) {
-      for (auto& size : s) size *= factor;
-      return s;
-    }));
-    for (auto& symbol : out.back().symbols) {
-      if (auto* size = std::get_if<std::int64_t>(&*symbol)) *size *= factor;
     }
   }
   return out;
@@ -135,12 +121,12 @@ MadeRule with_symbol(const MadeRule& made, const Group& group) {
 }
 
 bool holds_for_others(const MadeRule& made, const Group& group,
-                      const std::vector<Assignment>& assignments) {
+                      const std::vector<Assignment>& assignments, KernelCache& kernels) {
   bool holds = false;
   for (const auto& value : other_values(group.value)) {
     for (auto assignment : assignments) {
       assignment.symbols.emplace_back(value);
-      const auto verdict = judge(made.rule, assignment);
+      const auto verdict = judge(made.rule, assignment, kernels);
       if (verdict == Verdict::kFails) return false;
       holds = holds || verdict == Verdict::kHolds;
     }
@@ -150,13 +136,15 @@ bool holds_for_others(const MadeRule& made, const Group& group,
 
 }  // namespace
 
-void free_attributes(MadeRule& made) {
+void free_attributes(MadeRule& made, KernelCache& kernels) {
+  auto assignments = other_sizes(made);
+  for (auto& a : other_ranks(made.found)) assignments.push_back(std::move(a));
+  std::erase_if(assignments, [](const Assignment& a) { return !is_small(a); });
   for (const auto& group : groups_of(made.rule)) {
     const auto general = with_symbol(made, group);
-    auto assignments = scaled(made.found);
-    for (auto& a : other_ranks(made.found)) assignments.push_back(std::move(a));
-    std::erase_if(assignments, [](const Assignment& a) { return !is_small(a); });
-    if (holds_for_others(general, group, assignments)) made = general;
+    if (!holds_for_others(general, group, assignments, kernels)) continue;
+    made = general;
+    for (auto& a : assignments) a.symbols.emplace_back(group.value);
   }
 }
 
@@ -234,11 +222,11 @@ bool fulfils(const Assignment& assignment, const Expression& condition) {
 
 }  // namespace
 
-bool add_conditions(MadeRule& made) {
+bool add_conditions(MadeRule& made, KernelCache& kernels) {
   std::vector<Assignment> good;
   std::vector<Assignment> bad;
   for (const auto& a : trials(made)) {
-    const auto verdict = judge(made.rule, a);
+    const auto verdict = judge(made.rule, a, kernels);
     if (verdict == Verdict::kHolds) good.push_back(a);
     if (verdict == Verdict::kFails) bad.push_back(a);
   }

@@ -8,10 +8,10 @@
 namespace tandem::generate {
 
 // `axis=0` on both sides becomes `axis=?axis`, where the rule holds for other axes, too.
-void free_attributes(MadeRule& made);
+void free_attributes(MadeRule& made, KernelCache& kernels);
 
 // Adds conditions such as dim(?x, 0) == dim(?y, 0) until the rule fails nowhere. False where none
 // of those that are known helps.
-bool add_conditions(MadeRule& made);
+bool add_conditions(MadeRule& made, KernelCache& kernels);
 
 }  // namespace tandem::generate
