@@ -170,13 +170,13 @@ class Generator {
       const auto known = sibling ? smaller.find(*sibling) : smaller.end();
       if (known == smaller.end()) return false;
       out.left.push_back(known->first);
-      out.right.push_back(renamed(known->first, known->second));
+      out.right.push_back(known->second);
     }
     return out.left.size() > 1;
   }
 
-  // Both sides of an equation have the names that its left side has.
-  static FormulaId renamed(FormulaId /*left*/, FormulaId right) { return right; }
+
+
 
   [[nodiscard]] bool has_all_variables(const Equation& e) const {
     std::set<FormulaId> bound;

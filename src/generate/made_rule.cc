@@ -354,6 +354,24 @@ class SizeClasses {
 
 }  // namespace
 
+std::vector<Assignment> larger_sizes(const MadeRule& made) {
+  SizeClasses sizes(made);
+  const auto classes = sizes.classes();
+  const auto found = sizes.found();
+  const auto count = classes.empty() ? 0 : *std::ranges::max_element(classes) + 1;
+  std::vector<Assignment> out = {made.found};
+  for (std::int64_t factor : {2, 3}) {
+    for (std::size_t c = 0; c <= count; ++c) {
+      auto changed = found;
+      for (std::size_t u = 0; u < found.size(); ++u) {
+        if (c == count || classes[u] == c) changed[u] *= factor;
+      }
+      out.push_back(sizes.with(changed));
+    }
+  }
+  return out;
+}
+
 std::vector<Assignment> other_sizes(const MadeRule& made) {
   SizeClasses sizes(made);
   const auto classes = sizes.classes();

@@ -41,6 +41,8 @@ bool is_legal(const rewrite::Rule& rule, const Assignment& assignment);
 // Assignments of other sizes, most of them legal; the one found first. Some change a single size
 // of those that are tied together: for operators that stretch a size of 1.
 std::vector<Assignment> other_sizes(const MadeRule& made);
+// The one found, and each size that is tied together twice and three times as large.
+std::vector<Assignment> larger_sizes(const MadeRule& made);
 
 // Gives symbols that only the target has the sizes that they always are: dim(?x, 1), or another
 // symbol. False where there are none.

@@ -137,7 +137,7 @@ bool holds_for_others(const MadeRule& made, const Group& group,
 }  // namespace
 
 void free_attributes(MadeRule& made, KernelCache& kernels) {
-  auto assignments = other_sizes(made);
+  auto assignments = larger_sizes(made);
   for (auto& a : other_ranks(made.found)) assignments.push_back(std::move(a));
   std::erase_if(assignments, [](const Assignment& a) { return !is_small(a); });
   for (const auto& group : groups_of(made.rule)) {
