@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "generate/equations.h"
+#include "generate/parallel_rules.h"
 #include "generate/rewriting.h"
 #include "generate/widen.h"
 #include "rewrite/rule_text.h"
@@ -21,7 +22,8 @@ namespace {
 class Generator {
  public:
   Generator(const OperatorSet& set, const Options& options)
-      : options_(options),
+      : set_(set),
+        options_(options),
         table_(set, options.threads),
         indices_(index_types(table_)),
         formulas_(table_.programs(), indices_),
@@ -40,6 +42,8 @@ class Generator {
     count("of several outputs", several.size());
     add_commutativity();
     make_rules(several);
+    add_parallel_rules();
+    count("rules", out_.rules.size());
     return std::move(out_);
   }
 
@@ -284,9 +288,16 @@ class Generator {
       out_.rules.push_back(std::move(*rule));
     }
     count("dropped for want of a condition", without_condition);
-    count("rules", out_.rules.size());
+    count("of one device", out_.rules.size());
   }
 
+  void add_parallel_rules() {
+    auto rules = parallel_rules(set_);
+    count("parallel", rules.size());
+    std::ranges::move(rules, std::back_inserter(out_.rules));
+  }
+
+  const OperatorSet& set_;
   const Options& options_;
   TensorTable table_;
   std::map<TypeId, std::int64_t> indices_;

@@ -474,7 +474,7 @@ bool bind_open_symbols(MadeRule& made) {
     }
   }
   if (std::ranges::find(bound, false) == bound.end()) return true;
-  auto assignments = other_sizes(made);
+  auto assignments = larger_sizes(made);
   std::erase_if(assignments, [&](const Assignment& a) { return !is_legal(made.rule, a); });
   for (std::uint16_t s = 0; s < bound.size(); ++s) {
     if (bound[s]) continue;

@@ -22,7 +22,7 @@ ops::Op operator_of(const rewrite::PatternNode& node) {
 std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key,
                                  std::size_t draw) {
   // Of eight, how many are above zero.
-  constexpr std::array<Hash, kDraws> kAbove = {4, 1, 7, 4};
+  constexpr std::array<Hash, kDraws> kAbove = {4, 1, 7, 4, 2, 6, 4, 4};
   std::vector<Field> out(static_cast<std::size_t>(type.shape.sizes.count()));
   for (std::size_t i = 0; i < out.size(); ++i) {
     Hash h = hash_combine(hash_combine(key, draw), i);

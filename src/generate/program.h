@@ -84,7 +84,7 @@ class Programs {
 
 // What holds for one assignment of random values may be chance where a maximum or a relu decides:
 // of four elements all are negative once in sixteen times. So everything is said of several.
-constexpr std::size_t kDraws = 4;
+constexpr std::size_t kDraws = 8;
 
 // Random elements of a variable, the same for the same key. In some draws most elements are below
 // zero, in some above.
