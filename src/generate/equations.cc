@@ -1,0 +1,367 @@
+#include "generate/equations.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tandem::generate {
+
+FormulaReader::FormulaReader(const TensorTable& table, Formulas& formulas)
+    : table_(table), formulas_(formulas), of_tensor_(table.tensors().size(), ~FormulaId{0}) {
+  for (const auto& group : table.variables()) {
+    const auto type = formulas.programs().type_id(group.type);
+    for (std::uint32_t i = 0; i < group.count; ++i) of_variable_.push_back(formulas.variable(type, i));
+  }
+}
+
+FormulaId FormulaReader::read(TensorId id) {
+  if (of_tensor_[id] == ~FormulaId{0}) of_tensor_[id] = read(table_.tensors()[id].made_by);
+  return of_tensor_[id];
+}
+
+FormulaId FormulaReader::read(const Application& application) {
+  if (application.operation == kVariable) return of_variable_[application.operands[0]];
+  const auto arity = formulas_.programs().operations()[application.operation].arity;
+  std::array<FormulaId, kMaxArity> operands{};
+  for (std::size_t i = 0; i < arity; ++i) operands[i] = read(application.operands[i]);
+  const auto out = formulas_.apply(application.operation, std::span(operands).first(arity));
+  CHECK(out.has_value());
+  return *out;
+}
+
+std::map<TypeId, std::int64_t> index_types(TensorTable& table) {
+  std::map<TypeId, std::int64_t> out;
+  for (const auto& group : table.variables()) {
+    if (group.below > 0) out.emplace(table.programs().type_id(group.type), group.below);
+  }
+  return out;
+}
+
+namespace {
+
+// Hashes a formula of the table with its variables numbered by first use.
+class NamelessHash {
+ public:
+  explicit NamelessHash(TensorTable& table)
+      : tensors_(table.tensors()), operations_(table.programs().operations()) {
+    for (const auto& group : table.variables()) {
+      for (std::size_t i = 0; i < group.count; ++i) {
+        type_of_.push_back(table.programs().type_id(group.type));
+      }
+    }
+    number_.assign(type_of_.size(), -1);
+  }
+
+  Hash of(const Equality& equality) {
+    for (auto v : used_) number_[v] = -1;
+    used_.clear();
+    return hash_combine(add(equality.left), add(equality.right));
+  }
+
+ private:
+  Hash add(const Application& application) {
+    if (application.operation == kVariable) {
+      const auto v = application.operands[0];
+      if (number_[v] < 0) {
+        number_[v] = static_cast<int>(used_.size());
+        used_.push_back(v);
+      }
+      return hash_combine(hash_combine(2, static_cast<Hash>(number_[v])), type_of_[v]);
+    }
+    Hash h = hash_combine(1, application.operation);
+    for (std::size_t i = 0; i < operations_[application.operation].arity; ++i) {
+      h = hash_combine(h, add(tensors_[application.operands[i]].made_by));
+    }
+    return h;
+  }
+
+  const std::vector<Tensor>& tensors_;
+  const std::vector<Operation>& operations_;
+  std::vector<TypeId> type_of_;
+  std::vector<int> number_;
+  std::vector<TensorId> used_;
+};
+
+}  // namespace
+
+std::vector<Equality> without_renamings(const TensorTable& table) {
+  NamelessHash hash(const_cast<TensorTable&>(table));
+  std::unordered_set<Hash> seen;
+  std::vector<Equality> out;
+  for (const auto& equality : table.equalities()) {
+    if (seen.insert(hash.of(equality)).second) out.push_back(equality);
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<FormulaId> parts_of(const Formulas& formulas, const std::vector<FormulaId>& roots) {
+  std::vector<FormulaId> out;
+  for (auto root : roots) {
+    for (auto p : formulas.parts(root)) {
+      if (std::ranges::find(out, p) == out.end()) out.push_back(p);
+    }
+  }
+  return out;
+}
+
+std::optional<std::vector<FormulaId>> replace_all(Formulas& formulas,
+                                                  const std::vector<FormulaId>& roots,
+                                                  const std::map<FormulaId, FormulaId>& images) {
+  std::vector<FormulaId> out;
+  for (auto root : roots) {
+    const auto image = formulas.replace(root, images);
+    if (!image) return std::nullopt;
+    out.push_back(*image);
+  }
+  return out;
+}
+
+std::uint32_t free_number(const Formulas& formulas, const std::vector<FormulaId>& parts,
+                          TypeId type) {
+  std::uint32_t next = 0;
+  for (auto p : parts) {
+    const auto& f = formulas[p];
+    if (f.is_variable() && f.type == type) next = std::max(next, f.operands[0] + 1);
+  }
+  return next;
+}
+
+}  // namespace
+
+Equation generalised(Formulas& formulas, Equation equation) {
+  for (bool again = true; again;) {
+    again = false;
+    const auto left = parts_of(formulas, equation.left);
+    const auto right = parts_of(formulas, equation.right);
+    auto all = left;
+    all.insert(all.end(), right.begin(), right.end());
+    // Larger parts stand later.
+    for (std::size_t i = left.size(); i-- > 0 && !again;) {
+      const auto part = left[i];
+      if (formulas[part].is_variable() || std::ranges::find(right, part) == right.end()) continue;
+      const auto type = formulas[part].type;
+      const auto fresh = formulas.variable(type, free_number(formulas, all, type));
+      const auto a = replace_all(formulas, equation.left, {{part, fresh}});
+      const auto b = replace_all(formulas, equation.right, {{part, fresh}});
+      if (!a || !b) continue;
+      const bool holds = std::ranges::equal(
+          *a, *b, [&](FormulaId x, FormulaId y) { return formulas.equal(x, y); });
+      if (!holds) continue;
+      equation = {*a, *b};
+      again = true;
+    }
+  }
+  return equation;
+}
+
+namespace {
+
+// A formula with the places of one variable, in the order of reading, each replaced by its own.
+std::optional<FormulaId> with_places(Formulas& formulas, FormulaId id, FormulaId variable,
+                                     std::span<const FormulaId> images, std::size_t& next) {
+  const auto f = formulas[id];
+  if (f.is_variable()) return id == variable ? images[next++] : id;
+  std::array<FormulaId, kMaxArity> operands{};
+  const auto arity = formulas.operands(id).size();
+  for (std::size_t i = 0; i < arity; ++i) {
+    const auto image = with_places(formulas, f.operands[i], variable, images, next);
+    if (!image) return std::nullopt;
+    operands[i] = *image;
+  }
+  return formulas.apply(f.operation, std::span(operands).first(arity));
+}
+
+std::size_t places_of(const Formulas& formulas, FormulaId id, FormulaId variable) {
+  if (id == variable) return 1;
+  std::size_t n = 0;
+  for (auto o : formulas.operands(id)) n += places_of(formulas, o, variable);
+  return n;
+}
+
+// All ways to put n places into classes, those with more classes first; by place, the class.
+std::vector<std::vector<std::uint32_t>> partitions(std::size_t n) {
+  std::vector<std::vector<std::uint32_t>> out = {{0}};
+  for (std::size_t i = 1; i < n; ++i) {
+    std::vector<std::vector<std::uint32_t>> longer;
+    for (const auto& p : out) {
+      const auto most = *std::ranges::max_element(p) + 1;
+      for (std::uint32_t c = 0; c <= most; ++c) {
+        longer.push_back(p);
+        longer.back().push_back(c);
+      }
+    }
+    out = std::move(longer);
+  }
+  std::ranges::stable_sort(out, std::greater<>(),
+                           [](const auto& p) { return *std::ranges::max_element(p); });
+  return out;
+}
+
+std::optional<Equation> with_classes(Formulas& formulas, const Equation& equation,
+                                     FormulaId variable, std::span<const FormulaId> images) {
+  std::size_t next = 0;
+  const auto left = with_places(formulas, equation.left[0], variable, images, next);
+  if (!left) return std::nullopt;
+  const auto right = with_places(formulas, equation.right[0], variable, images, next);
+  if (!right || !formulas.equal(*left, *right)) return std::nullopt;
+  return Equation{{*left}, {*right}};
+}
+
+}  // namespace
+
+Equation with_distinct_variables(Formulas& formulas, Equation equation) {
+  constexpr std::size_t kMostPlaces = 6;
+  auto variables = parts_of(formulas, {equation.left[0], equation.right[0]});
+  std::erase_if(variables, [&](FormulaId p) { return !formulas[p].is_variable(); });
+  for (auto variable : variables) {
+    const auto n = places_of(formulas, equation.left[0], variable) +
+                   places_of(formulas, equation.right[0], variable);
+    if (n < 2 || n > kMostPlaces) continue;
+    const auto type = formulas[variable].type;
+    const auto parts = parts_of(formulas, {equation.left[0], equation.right[0]});
+    const auto fresh = free_number(formulas, parts, type);
+    for (const auto& classes : partitions(n)) {
+      std::vector<FormulaId> images;
+      for (auto c : classes) images.push_back(c == 0 ? variable : formulas.variable(type, fresh + c));
+      const auto changed = with_classes(formulas, equation, variable, images);
+      if (!changed) continue;
+      equation = *changed;
+      break;
+    }
+  }
+  return equation;
+}
+
+bool is_unbound(const Formulas& formulas, const Equation& equation) {
+  std::vector<FormulaId> left;
+  std::vector<FormulaId> right;
+  for (auto p : parts_of(formulas, equation.left)) {
+    if (formulas[p].is_variable()) left.push_back(p);
+  }
+  for (auto p : parts_of(formulas, equation.right)) {
+    if (formulas[p].is_variable()) right.push_back(p);
+  }
+  std::ranges::sort(left);
+  std::ranges::sort(right);
+  return !std::ranges::includes(left, right) && !std::ranges::includes(right, left);
+}
+
+namespace {
+
+// Writes formulas down, as a list of numbers that is the same for all names of variables and orders
+// of commutative operands: of two orders the one that hashes less is written, where hashes agree
+// both are tried.
+class Writer {
+ public:
+  Writer(const TensorTable& table, Formulas& formulas) : table_(table), formulas_(formulas) {}
+
+  struct Written {
+    std::vector<std::uint32_t> text;
+    std::map<FormulaId, FormulaId> images;  // of variables
+    std::map<FormulaId, bool> swapped;      // of commutative formulas
+  };
+
+  Written best(const std::vector<FormulaId>& first, const std::vector<FormulaId>& second) {
+    std::vector<FormulaId> ties;
+    for (const auto* roots : {&first, &second}) {
+      for (auto p : parts_of(formulas_, *roots)) {
+        if (!commutes(p) || std::ranges::find(ties, p) != ties.end()) continue;
+        if (shape(formulas_[p].operands[0]) == shape(formulas_[p].operands[1])) ties.push_back(p);
+      }
+    }
+    constexpr std::size_t kMostTies = 6;
+    const auto tried = std::min(ties.size(), kMostTies);
+    Written out;
+    for (std::size_t choice = 0; choice < (std::size_t{1} << tried); ++choice) {
+      Written written;
+      for (std::size_t t = 0; t < tried; ++t) written.swapped[ties[t]] = ((choice >> t) & 1U) != 0;
+      next_.clear();
+      for (const auto* roots : {&first, &second}) {
+        for (auto root : *roots) write(root, written);
+      }
+      if (choice == 0 || written.text < out.text) out = std::move(written);
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] bool commutes(FormulaId id) const {
+    const auto& f = formulas_[id];
+    return !f.is_variable() && table_.commutes(f.operation);
+  }
+
+  // A hash without names.
+  Hash shape(FormulaId id) {
+    if (const auto known = shapes_.find(id); known != shapes_.end()) return known->second;
+    const auto& f = formulas_[id];
+    Hash h = hash_combine(hash_combine(1, f.operation), f.type);
+    if (commutes(id)) {
+      h = hash_combine(h, shape(f.operands[0]) + shape(f.operands[1]));
+    } else {
+      for (auto o : formulas_.operands(id)) h = hash_combine(h, shape(o));
+    }
+    return shapes_[id] = h;
+  }
+
+  void write(FormulaId id, Written& out) {
+    const auto f = formulas_[id];
+    if (f.is_variable()) {
+      auto image = out.images.find(id);
+      if (image == out.images.end()) {
+        image = out.images.emplace(id, formulas_.variable(f.type, next_[f.type]++)).first;
+      }
+      out.text.push_back(0x10000U + image->second);
+      return;
+    }
+    out.text.push_back(f.operation);
+    const auto arity = formulas_.operands(id).size();
+    if (commutes(id)) {
+      const auto a = shape(f.operands[0]);
+      const auto b = shape(f.operands[1]);
+      const bool swap = a == b ? out.swapped[id] : b < a;
+      out.swapped[id] = swap;
+      write(f.operands[swap ? 1 : 0], out);
+      write(f.operands[swap ? 0 : 1], out);
+      return;
+    }
+    for (std::size_t i = 0; i < arity; ++i) write(f.operands[i], out);
+  }
+
+  const TensorTable& table_;
+  Formulas& formulas_;
+  std::map<TypeId, std::uint32_t> next_;
+  std::map<FormulaId, Hash> shapes_;
+};
+
+FormulaId rebuilt(Formulas& formulas, FormulaId id, Writer::Written& written) {
+  const auto f = formulas[id];
+  if (f.is_variable()) return written.images.at(id);
+  std::array<FormulaId, kMaxArity> operands{};
+  const auto arity = formulas.operands(id).size();
+  for (std::size_t i = 0; i < arity; ++i) operands[i] = rebuilt(formulas, f.operands[i], written);
+  const auto swapped = written.swapped.find(id);
+  if (swapped != written.swapped.end() && swapped->second) std::swap(operands[0], operands[1]);
+  const auto out = formulas.apply(f.operation, std::span(operands).first(arity));
+  CHECK(out.has_value());
+  return *out;
+}
+
+}  // namespace
+
+Equation normalised(const TensorTable& table, Formulas& formulas, const Equation& equation) {
+  Writer writer(table, formulas);
+  auto forward = writer.best(equation.left, equation.right);
+  auto backward = writer.best(equation.right, equation.left);
+  const auto left = formulas.operators(equation.left);
+  const auto right = formulas.operators(equation.right);
+  const bool swap = left == right ? backward.text < forward.text : left < right;
+  auto& chosen = swap ? backward : forward;
+  Equation out;
+  for (auto root : equation.left) out.left.push_back(rebuilt(formulas, root, chosen));
+  for (auto root : equation.right) out.right.push_back(rebuilt(formulas, root, chosen));
+  if (swap) std::swap(out.left, out.right);
+  return out;
+}
+
+}  // namespace tandem::generate

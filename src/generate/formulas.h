@@ -1,0 +1,74 @@
+// Formulas: operations applied to typed variables and to other formulas, each stored once, so that
+// equal ones have one number. What the equalities of the table are turned into, generalised and
+// compared as.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "generate/tensor_table.h"
+
+namespace tandem::generate {
+
+using FormulaId = std::uint32_t;
+
+struct Formula {
+  std::uint16_t operation = kVariable;
+  TypeId type = 0;
+  // Of a variable operands[0] is its number among those of the type.
+  std::array<FormulaId, kMaxArity> operands = {};
+  [[nodiscard]] bool is_variable() const { return operation == kVariable; }
+};
+
+class Formulas {
+ public:
+  // `below`: of types of indices, what they are below.
+  Formulas(Programs& programs, std::map<TypeId, std::int64_t> below)
+      : programs_(programs), below_(std::move(below)) {}
+
+  FormulaId variable(TypeId type, std::uint32_t number);
+  // Nothing where the operation does not take these.
+  std::optional<FormulaId> apply(std::uint16_t operation, std::span<const FormulaId> operands);
+
+  [[nodiscard]] const Formula& operator[](FormulaId id) const { return formulas_[id]; }
+  [[nodiscard]] std::size_t size() const { return formulas_.size(); }
+  [[nodiscard]] std::span<const FormulaId> operands(FormulaId id) const;
+  [[nodiscard]] const TensorType& type(FormulaId id) const {
+    return programs_.type(formulas_[id].type);
+  }
+  [[nodiscard]] Programs& programs() { return programs_; }
+  [[nodiscard]] const Operation& operation(FormulaId id) const {
+    return programs_.operations()[formulas_[id].operation];
+  }
+
+  // It and everything in it, each once, operands first.
+  [[nodiscard]] std::vector<FormulaId> parts(FormulaId id) const;
+  // Variables in it, in the order of first use.
+  [[nodiscard]] std::vector<FormulaId> variables(FormulaId id) const;
+  // How many different operators; the outputs of one line on the same operands are one, constants
+  // none.
+  [[nodiscard]] std::size_t operators(std::span<const FormulaId> roots) const;
+
+  // The formula with `images` in the place of some of its parts. Nothing where that is not legal.
+  std::optional<FormulaId> replace(FormulaId id, std::map<FormulaId, FormulaId> images);
+
+  // A hash of type and value for random variables.
+  Hash fingerprint(FormulaId id);
+  bool equal(FormulaId a, FormulaId b) { return fingerprint(a) == fingerprint(b); }
+
+ private:
+  const std::vector<Field>& value(FormulaId id);
+  FormulaId add(const Formula& formula);
+
+  Programs& programs_;
+  std::map<TypeId, std::int64_t> below_;
+  std::vector<Formula> formulas_;
+  std::unordered_map<Hash, FormulaId> numbers_;
+  std::vector<std::vector<Field>> values_;  // of all draws; empty where not computed
+  std::vector<Hash> fingerprints_;          // 0 where not computed
+  Program::Memory memory_;
+};
+
+}  // namespace tandem::generate

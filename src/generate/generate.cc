@@ -1,0 +1,317 @@
+#include "generate/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <set>
+
+#include "base/parallel.h"
+#include "base/text.h"
+#include "generate/equations.h"
+#include "generate/parallel_rules.h"
+#include "generate/rewriting.h"
+#include "generate/widen.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::generate {
+
+namespace {
+
+class Generator {
+ public:
+  Generator(const OperatorSet& set, const Options& options)
+      : set_(set),
+        options_(options),
+        table_(set, options.threads),
+        indices_(index_types(table_)),
+        formulas_(table_.programs(), indices_),
+        rewriting_(table_, formulas_) {}
+
+  Generated run() {
+    table_.fill(options_.max_ops, [&](const Progress& p) {
+      say(fmt::format("level {}: {} graphs, {} of {} pieces", p.level, p.graphs, p.done, p.of));
+    });
+    out_.graphs = table_.graphs();
+    out_.candidates = table_.equalities().size();
+    count("equalities", out_.candidates);
+    read_equations();
+    prune();
+    auto several = of_several_outputs();
+    count("of several outputs", several.size());
+    add_commutativity();
+    make_rules(several);
+    add_parallel_rules();
+    count("rules", out_.rules.size());
+    return std::move(out_);
+  }
+
+ private:
+  void say(const std::string& line) const {
+    if (options_.progress) options_.progress(line);
+  }
+  void count(const std::string& what, std::size_t left) { out_.left.emplace_back(what, left); }
+
+  void read_equations() {
+    const auto equalities = without_renamings(table_);
+    count("without renamings", equalities.size());
+    FormulaReader reader(table_, formulas_);
+    std::set<std::pair<std::vector<FormulaId>, std::vector<FormulaId>>> seen;
+    for (std::size_t i = 0; i < equalities.size(); ++i) {
+      if (i % 1000 == 0) say(fmt::format("generalised {} of {}", i, equalities.size()));
+      const Equation found{{reader.read(equalities[i].left)}, {reader.read(equalities[i].right)}};
+      const auto equation = normalised(table_, formulas_, generalised(formulas_, found));
+      if (is_unbound(formulas_, equation)) continue;
+      if (seen.insert({equation.left, equation.right}).second) equations_.push_back(equation);
+    }
+    count("without common subgraphs", equations_.size());
+  }
+
+  // Smaller ones first, and of those the more general.
+  void sort(std::vector<Equation>& equations) const {
+    const auto key = [&](const Equation& e) {
+      const auto l = formulas_.operators(e.left);
+      const auto r = formulas_.operators(e.right);
+      return std::tuple(std::max(l, r), l + r,
+                        -static_cast<std::int64_t>(formulas_.variables(e.left[0]).size()));
+    };
+    std::ranges::stable_sort(equations, {}, key);
+  }
+
+  void prune() {
+    sort(equations_);
+    std::vector<Equation> kept;
+    for (std::size_t i = 0; i < equations_.size(); ++i) {
+      if (i % 200 == 0) say(fmt::format("derived {} of {}", i, equations_.size()));
+      const auto& equation = equations_[i];
+      if (rewriting_.derives(equation, {})) continue;
+      const auto general =
+          normalised(table_, formulas_, with_distinct_variables(formulas_, equation));
+      if (general != equation &&
+          (is_unbound(formulas_, general) || rewriting_.derives(general, {}))) {
+        continue;
+      }
+      rewriting_.add(general);
+      kept.push_back(general);
+    }
+    count("without those that follow from smaller ones", kept.size());
+    drop_special(kept);
+    count("without special cases", kept.size());
+    kept_ = std::move(kept);
+  }
+
+  // A larger rule may say more than a smaller one, which came first: one with a constant where any
+  // tensor may be, or with one tensor twice.
+  void drop_special(std::vector<Equation>& equations) {
+    Rewriting rewriting(table_, formulas_);
+    std::vector<bool> keep(equations.size(), true);
+    for (std::size_t i = 0; i < equations.size(); ++i) {
+      keep[i] = !is_special(equations[i]);
+      if (keep[i]) rewriting.add(equations[i]);
+    }
+    std::vector<Equation> out;
+    for (std::size_t i = 0; i < equations.size(); ++i) {
+      if (!keep[i]) {
+        keep[i] = !rewriting.derives(equations[i], {});
+        if (keep[i]) rewriting.add(equations[i]);
+      }
+      if (keep[i]) out.push_back(equations[i]);
+    }
+    equations = std::move(out);
+  }
+
+  [[nodiscard]] bool is_special(const Equation& e) const {
+    const auto constants = [&](FormulaId id) {
+      const auto parts = formulas_.parts(id);
+      return std::ranges::any_of(parts, [&](FormulaId p) {
+        return !formulas_[p].is_variable() && formulas_.operands(p).empty();
+      });
+    };
+    const auto repeats = [&](FormulaId id) {
+      std::map<FormulaId, int> uses;
+      for (auto p : formulas_.parts(id)) {
+        for (auto o : formulas_.operands(p)) ++uses[o];
+      }
+      return std::ranges::any_of(uses, [](const auto& use) { return use.second > 1; });
+    };
+    return (constants(e.left[0]) && constants(e.right[0])) ||
+           (repeats(e.left[0]) && repeats(e.right[0]));
+  }
+
+  // Outputs of one line on the same operands, each equal to something that lacks variables of the
+  // others: (relu x), (relu y) are the halves of relu of their concatenation. From right to left no
+  // rule of one output says that.
+  std::vector<Equation> of_several_outputs() {
+    std::map<FormulaId, FormulaId> smaller;  // by left sides that have more variables
+    for (const auto& e : equations_) {
+      const auto more = formulas_.variables(e.left[0]).size();
+      if (more > formulas_.variables(e.right[0]).size()) smaller.emplace(e.left[0], e.right[0]);
+    }
+    std::vector<Equation> out;
+    for (const auto& [left, right] : smaller) {
+      const auto& f = formulas_[left];
+      if (f.is_variable()) continue;
+      Equation equation;
+      if (!find_siblings(left, smaller, equation)) continue;
+      const bool bare = std::ranges::any_of(
+          equation.right, [&](FormulaId r) { return formulas_[r].is_variable(); });
+      if (!bare && equation.left[0] == left && has_all_variables(equation)) {
+        out.push_back(equation);
+      }
+    }
+    return out;
+  }
+
+  bool find_siblings(FormulaId id, const std::map<FormulaId, FormulaId>& smaller, Equation& out) {
+    const auto f = formulas_[id];
+    const auto& operations = formulas_.programs().operations();
+    const auto line = operations[f.operation].line;
+    const auto arity = operations[f.operation].arity;
+    for (std::uint16_t o = 0; o < operations.size(); ++o) {
+      if (operations[o].line != line) continue;
+      const auto sibling = formulas_.apply(o, std::span(f.operands).first(arity));
+      const auto known = sibling ? smaller.find(*sibling) : smaller.end();
+      if (known == smaller.end()) return false;
+      out.left.push_back(known->first);
+      out.right.push_back(known->second);
+    }
+    return out.left.size() > 1;
+  }
+
+
+
+
+  [[nodiscard]] bool has_all_variables(const Equation& e) const {
+    std::set<FormulaId> bound;
+    for (auto r : e.right) {
+      for (auto v : formulas_.variables(r)) bound.insert(v);
+    }
+    for (auto l : e.left) {
+      for (auto v : formulas_.variables(l)) {
+        if (!bound.contains(v)) return false;
+      }
+    }
+    return true;
+  }
+
+  // Of what commutes: pruning has it built in.
+  void add_commutativity() {
+    for (std::uint16_t o = 0; o < table_.programs().operations().size(); ++o) {
+      if (!table_.commutes(o)) continue;
+      for (const auto& group : table_.variables()) {
+        const auto type = table_.programs().type_id(group.type);
+        const std::array two = {formulas_.variable(type, 0), formulas_.variable(type, 1)};
+        const auto forward = formulas_.apply(o, two);
+        const auto backward = formulas_.apply(o, std::array{two[1], two[0]});
+        if (!forward || !backward) continue;
+        kept_.insert(kept_.begin(), Equation{{*forward}, {*backward}});
+        break;
+      }
+    }
+  }
+
+  struct Direction {
+    const std::vector<FormulaId>* source;
+    const std::vector<FormulaId>* target;
+  };
+
+  [[nodiscard]] bool is_rule(const Direction& d) const {
+    std::set<FormulaId> bound;
+    for (auto s : *d.source) {
+      if (formulas_[s].is_variable()) return false;
+      for (auto v : formulas_.variables(s)) bound.insert(v);
+    }
+    for (auto t : *d.target) {
+      for (auto v : formulas_.variables(t)) {
+        if (!bound.contains(v)) return false;
+      }
+    }
+    return true;
+  }
+
+  void make_rules(const std::vector<Equation>& several) {
+    std::vector<Direction> directions;
+    for (const auto& e : kept_) {
+      if (is_rule({&e.left, &e.right})) directions.push_back({&e.left, &e.right});
+      // Of constants alone only to fewer operators.
+      const bool closed = formulas_.variables(e.left[0]).empty();
+      if (!closed && is_rule({&e.right, &e.left})) directions.push_back({&e.right, &e.left});
+    }
+    for (const auto& e : several) directions.push_back({&e.right, &e.left});
+    count("directions", directions.size());
+    std::vector<std::optional<rewrite::Rule>> rules(directions.size());
+    std::atomic<std::size_t> done = 0;
+    std::atomic<std::size_t> next = 0;
+    parallel_for(options_.threads, options_.threads, [&](std::size_t thread) {
+      KernelCache kernels;
+      for (auto i = next++; i < directions.size(); i = next++) {
+        auto made = make_rule(formulas_, *directions[i].source, *directions[i].target, indices_);
+        if (bind_open_symbols(made)) {
+          free_attributes(made, kernels);
+          if (add_conditions(made, kernels)) rules[i] = std::move(made.rule);
+        }
+        ++done;
+        if (thread == 0) say(fmt::format("widened {} of {}", done.load(), directions.size()));
+      }
+    });
+    take(rules);
+  }
+
+  static std::string name_of(const rewrite::Side& side) {
+    std::vector<std::string> names;
+    for (std::size_t n = side.nodes.size(); n-- > 0;) {
+      const auto& node = side.nodes[n];
+      if (node.is_variable()) continue;
+      auto name = node.spec->name;
+      std::ranges::replace(name, '_', '-');
+      if (names.empty() || names.back() != name) names.push_back(name);
+    }
+    return names.empty() ? "nothing" : join(names, "-");
+  }
+
+  // Equal ones once; names say what the sides are made of.
+  void take(std::vector<std::optional<rewrite::Rule>>& rules) {
+    std::set<std::string> seen;
+    std::map<std::string, int> names;
+    std::size_t without_condition = 0;
+    for (auto& rule : rules) {
+      if (!rule) {
+        ++without_condition;
+        continue;
+      }
+      rule->name = "";
+      if (!seen.insert(rewrite::to_text(*rule)).second) continue;
+      const auto base = name_of(rule->source) + "-to-" + name_of(rule->target);
+      const auto number = ++names[base];
+      rule->name = number == 1 ? base : fmt::format("{}-{}", base, number);
+      out_.rules.push_back(std::move(*rule));
+    }
+    count("dropped for want of a condition", without_condition);
+    count("of one device", out_.rules.size());
+  }
+
+  void add_parallel_rules() {
+    auto rules = parallel_rules(set_);
+    count("parallel", rules.size());
+    std::ranges::move(rules, std::back_inserter(out_.rules));
+  }
+
+  const OperatorSet& set_;
+  const Options& options_;
+  TensorTable table_;
+  std::map<TypeId, std::int64_t> indices_;
+  Formulas formulas_;
+  Rewriting rewriting_;
+  std::vector<Equation> equations_;
+  std::vector<Equation> kept_;
+  Generated out_;
+};
+
+}  // namespace
+
+Generated generate(const OperatorSet& set, const Options& options) {
+  return Generator(set, options).run();
+}
+
+}  // namespace tandem::generate

@@ -1,0 +1,39 @@
+// The generator: an operator set in, rules out. In order: all distinct tensors of small graphs
+// (tensor_table.h); equalities between graphs, generalised and without renamings (equations.h);
+// those that do not follow from smaller ones (rewriting.h); rules of several outputs, where two
+// tensors that were made apart may be made together; conditions and free attributes (widen.h); and
+// the parallel rules (parallel_rules.h).
+//
+// Nothing is dropped for what it costs: a rule that makes a graph slower may be a step to a faster
+// one.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "generate/operators.h"
+#include "generate/tensor_table.h"
+#include "rewrite/rule.h"
+
+namespace tandem::generate {
+
+struct Options {
+  std::size_t max_ops = 3;
+  unsigned threads = 2;
+  std::function<void(const std::string&)> progress = {};  // a line now and then
+};
+
+struct Generated {
+  std::vector<rewrite::Rule> rules;
+  std::size_t graphs = 0;      // that were evaluated
+  std::size_t candidates = 0;  // equalities of two of them
+  // How many were left after each pruning, in order.
+  std::vector<std::pair<std::string, std::size_t>> left;
+};
+
+// Deterministic. Throws UserError on an operator set that is wrong.
+Generated generate(const OperatorSet& set, const Options& options);
+
+}  // namespace tandem::generate

@@ -1,0 +1,344 @@
+#include "generate/kernel.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+
+namespace tandem::generate {
+
+using term::Affine;
+using term::BoundNode;
+using term::bit;
+using term::FactorId;
+using term::FactorMask;
+using term::Kind;
+using Numbers = term::Numbers<Field>;
+
+class KernelCompiler {
+ public:
+  KernelCompiler(const ops::Signature& signature, Kernel& kernel)
+      : map_(signature.map), meaning_(signature.meaning), kernel_(kernel) {}
+
+  void run() {
+    for (std::uint32_t n = 0; n < meaning_.nodes.size(); ++n) {
+      const auto& node = meaning_.nodes[n];
+      if (node.kind == Kind::kSum || node.kind == Kind::kMax) add_reduction(n);
+    }
+    add_result();
+  }
+
+ private:
+  using Column = Kernel::Column;
+  using Stage = Kernel::Stage;
+  using End = Kernel::End;
+
+  [[nodiscard]] std::vector<FactorId> factors_in(FactorMask mask) const {
+    std::vector<FactorId> out;
+    for (FactorId f = 0; f < map_.factors.size(); ++f) {
+      if ((mask & bit(f)) != 0) out.push_back(f);
+    }
+    return out;
+  }
+
+  // All points of `factors`, the last one fastest.
+  void set_points(const std::vector<FactorId>& factors) {
+    const auto width = map_.factors.size();
+    points_.clear();
+    count_ = 0;
+    std::vector<std::int64_t> point(width, 0);
+    while (true) {
+      points_.insert(points_.end(), point.begin(), point.end());
+      ++count_;
+      std::size_t d = factors.size();
+      while (d > 0 && ++point[factors[d - 1]] == map_.factors[factors[d - 1]].size) {
+        point[factors[--d]] = 0;
+      }
+      if (d == 0) return;
+    }
+  }
+
+  template <class Visit>
+  void for_each_point(Visit&& visit) const {
+    for (std::size_t p = 0; p < count_; ++p) visit(points_.data() + p * map_.factors.size());
+  }
+
+  void add_reduction(std::uint32_t id) {
+    const auto& node = meaning_.nodes[id];
+    auto factors = factors_in(node.free);
+    table_factors_[id] = factors;
+    table_number_[id] = static_cast<std::uint32_t>(kernel_.stages_.size());
+    const auto over = factors_in(node.over);
+    factors.insert(factors.end(), over.begin(), over.end());
+    set_points(factors);
+    Stage stage;
+    stage.width = 1;
+    for (auto f : over) stage.width *= static_cast<std::size_t>(map_.factors[f].size);
+    stage.end = node.kind == Kind::kSum ? End::kSum : End::kMax;
+    begin(stage);
+    stage.value = column(node.a);
+    if (node.has_guard) stage.guard = static_cast<int>(column(node.b));
+    if (stage.end == End::kSum) make_dot(stage);
+    kernel_.stages_.push_back(std::move(stage));
+  }
+
+  void add_result() {
+    std::vector<FactorId> factors;
+    for (const auto& dim : map_.output) {
+      for (const auto& part : dim.at.parts) factors.push_back(part.factor);
+    }
+    set_points(factors);
+    Stage stage;
+    begin(stage);
+    stage.value = column(static_cast<std::uint32_t>(meaning_.nodes.size() - 1));
+    kernel_.result_size_ = stage.points;
+    kernel_.stages_.push_back(std::move(stage));
+  }
+
+  void begin(Stage& stage) {
+    stage_ = &stage;
+    stage.points = count_;
+    known_.clear();
+  }
+
+  std::uint32_t column(std::uint32_t id) {
+    if (const auto at = known_.find(id); at != known_.end()) return at->second;
+    auto made = make_column(id);
+    stage_->columns.push_back(std::move(made));
+    const auto number = static_cast<std::uint32_t>(stage_->columns.size() - 1);
+    known_.emplace(id, number);
+    return number;
+  }
+
+  Column make_column(std::uint32_t id) {
+    const auto& node = meaning_.nodes[id];
+    Column out;
+    switch (node.kind) {
+      case Kind::kConstant:
+        return fixed([&](const auto*) { return Numbers::from(node.constant); });
+      case Kind::kExtent: {
+        std::int64_t n = 1;
+        for (auto f : factors_in(node.over)) n *= map_.factors[f].size;
+        return fixed([&](const auto*) { return Numbers::from_index(n); });
+      }
+      case Kind::kIndex:
+        return fixed([&](const auto* point) { return Numbers::from_index(point[node.dims[0]]); });
+      case Kind::kInside:
+        return fixed([&](const auto* point) {
+          return Numbers::from_index(place(node, point) < 0 ? 0 : 1);
+        });
+      case Kind::kInput:
+        out.from = Column::From::kInput;
+        out.source = static_cast<std::uint32_t>(node.input);
+        for_each_point([&](const auto* point) { out.places.push_back(place(node, point)); });
+        return out;
+      case Kind::kSum:
+      case Kind::kMax:
+        out.from = Column::From::kTable;
+        out.source = table_number_.at(id);
+        for_each_point([&](const auto* point) { out.places.push_back(table_place(id, point)); });
+        return out;
+      case Kind::kKeep:
+        CHECK(false, "a random operator has no kernel");
+      default:
+        out.kind = node.kind;
+        out.function = node.function;
+        out.a = column(node.a);
+        if (node.has_b()) out.b = column(node.b);
+        return out;
+    }
+  }
+
+  // Of what depends on the index alone.
+  template <class Value>
+  Column fixed(Value&& value) {
+    Column out;
+    out.from = Column::From::kFixed;
+    for_each_point([&](const auto* point) { out.fixed.push_back(value(point)); });
+    return out;
+  }
+
+  [[nodiscard]] std::int32_t place(const BoundNode& node,
+                                   const std::int64_t* point) const {
+    std::int64_t flat = 0;
+    const auto& dims = map_.inputs[node.input];
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      std::int64_t i = node.at[d].constant;
+      for (const auto& part : node.at[d].parts) i += part.coefficient * point[part.factor];
+      if (i < 0 || i >= dims[d].size) return -1;
+      flat = flat * dims[d].size + i;
+    }
+    return static_cast<std::int32_t>(flat);
+  }
+
+  [[nodiscard]] std::int32_t table_place(std::uint32_t id, const std::int64_t* point) const {
+    std::int64_t flat = 0;
+    for (auto f : table_factors_.at(id)) flat = flat * map_.factors[f].size + point[f];
+    return static_cast<std::int32_t>(flat);
+  }
+
+  // The sum of a product of two reads needs no lists of values.
+  static void make_dot(Stage& stage) {
+    const auto& root = stage.columns[stage.value];
+    if (root.from != Column::From::kNode || root.kind != Kind::kMul) return;
+    const auto& a = stage.columns[root.a];
+    const auto& b = stage.columns[root.b];
+    if (a.from != Column::From::kInput || b.from != Column::From::kInput) return;
+    for (std::size_t p = 0; p < stage.points; ++p) {
+      if (a.places[p] >= 0 && b.places[p] >= 0) {
+        stage.left.push_back(static_cast<std::uint32_t>(a.places[p]));
+        stage.right.push_back(static_cast<std::uint32_t>(b.places[p]));
+      }
+      if ((p + 1) % stage.width == 0) {
+        stage.ends.push_back(static_cast<std::uint32_t>(stage.left.size()));
+      }
+    }
+    Column from;
+    from.source = a.source;
+    from.a = b.source;  // kept where the columns were
+    stage.columns = {from};
+    stage.end = End::kDot;
+  }
+
+  const term::IndexMap& map_;
+  const term::BoundTerm& meaning_;
+  Kernel& kernel_;
+  Stage* stage_ = nullptr;
+  std::vector<std::int64_t> points_;  // of each point, the index along every factor
+  std::size_t count_ = 0;
+  std::map<std::uint32_t, std::uint32_t> known_;  // the columns of meaning's nodes
+  std::map<std::uint32_t, std::vector<FactorId>> table_factors_;
+  std::map<std::uint32_t, std::uint32_t> table_number_;
+};
+
+Kernel::Kernel(const ops::Signature& signature) { KernelCompiler(signature, *this).run(); }
+
+Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_t result) {
+  // 63 products of 122 bits fit into 128.
+  constexpr std::uint32_t kMany = 63;
+  Field total;
+  std::uint32_t i = result == 0 ? 0 : stage.ends[result - 1];
+  const auto end = stage.ends[result];
+  while (i < end) {
+    const auto stop = std::min(end, i + kMany);
+    unsigned __int128 sum = 0;
+    for (; i < stop; ++i) {
+      sum += static_cast<unsigned __int128>(a[stage.left[i]].value()) * b[stage.right[i]].value();
+    }
+    total += Field(static_cast<std::uint64_t>(sum) & Field::kPrime);
+    const auto high = sum >> 61U;  // 2^61 is 1
+    total += Field(static_cast<std::uint64_t>(high) & Field::kPrime);
+    total += Field(static_cast<std::uint64_t>(high >> 61U));
+  }
+  return total;
+}
+
+namespace {
+
+void read(const Field* from, const std::vector<std::int32_t>& places, std::vector<Field>& out) {
+  for (std::size_t p = 0; p < places.size(); ++p) {
+    out[p] = places[p] < 0 ? Field() : from[places[p]];
+  }
+}
+
+template <class F>
+void each(std::vector<Field>& out, F&& value) {
+  for (std::size_t p = 0; p < out.size(); ++p) out[p] = value(p);
+}
+
+// Neighbours often have one divisor.
+void divide(const std::vector<Field>& a, const std::vector<Field>& b, std::vector<Field>& out) {
+  Field divisor;
+  Field inverse;
+  each(out, [&](std::size_t p) {
+    if (!(b[p] == divisor)) {
+      divisor = b[p];
+      inverse = divisor.inverse();
+    }
+    return a[p] * inverse;
+  });
+}
+
+}  // namespace
+
+void Kernel::fill(const Column& column, std::span<const Field* const> inputs, std::size_t points,
+                  Scratch& scratch, std::vector<Field>& out) {
+  using From = Column::From;
+  if (column.from == From::kFixed) {
+    out = column.fixed;
+    return;
+  }
+  out.resize(points);
+  if (column.from == From::kInput) return read(inputs[column.source], column.places, out);
+  if (column.from == From::kTable) {
+    return read(scratch.tables[column.source].data(), column.places, out);
+  }
+  const auto& a = scratch.columns[column.a];
+  const auto& b = scratch.columns[column.b];
+  const auto truth = [](bool value) { return Field(value ? 1 : 0); };
+  switch (column.kind) {
+    case Kind::kAdd:
+      return each(out, [&](std::size_t p) { return a[p] + b[p]; });
+    case Kind::kMul:
+      return each(out, [&](std::size_t p) { return a[p] * b[p]; });
+    case Kind::kDiv:
+      return divide(a, b, out);
+    case Kind::kEqual:
+      return each(out, [&](std::size_t p) { return truth(a[p] == b[p]); });
+    case Kind::kLess:
+      return each(out, [&](std::size_t p) { return truth(Numbers::greater(b[p], a[p])); });
+    case Kind::kFunction:
+      return each(out, [&](std::size_t p) { return Numbers::apply(column.function, a[p]); });
+    default:
+      CHECK(false);
+  }
+}
+
+void Kernel::finish(const Stage& stage, const Scratch& scratch, Field* out) {
+  const auto& values = scratch.columns[stage.value];
+  const auto results = stage.points / stage.width;
+  for (std::size_t r = 0; r < results; ++r) {
+    const auto begin = r * stage.width;
+    if (stage.end == End::kCopy) {
+      out[r] = values[begin];
+      continue;
+    }
+    Field total = stage.end == End::kSum ? Field() : Numbers::lowest();
+    for (auto p = begin; p < begin + stage.width; ++p) {
+      const bool counts =
+          stage.guard < 0 || !(scratch.columns[static_cast<std::size_t>(stage.guard)][p] == Field());
+      if (!counts) continue;
+      if (stage.end == End::kSum) {
+        total += values[p];
+      } else if (Numbers::greater(values[p], total)) {
+        total = values[p];
+      }
+    }
+    out[r] = total;
+  }
+}
+
+void Kernel::run(std::span<const Field* const> inputs, Field* out, Scratch& scratch) const {
+  if (scratch.tables.size() < stages_.size()) scratch.tables.resize(stages_.size());
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const auto& stage = stages_[s];
+    Field* to = out;
+    if (s + 1 < stages_.size()) {
+      scratch.tables[s].resize(stage.points / stage.width);
+      to = scratch.tables[s].data();
+    }
+    if (stage.end == End::kDot) {
+      const auto* a = inputs[stage.columns[0].source];
+      const auto* b = inputs[stage.columns[0].a];
+      for (std::size_t r = 0; r < stage.ends.size(); ++r) to[r] = dot(stage, a, b, r);
+      continue;
+    }
+    if (scratch.columns.size() < stage.columns.size()) scratch.columns.resize(stage.columns.size());
+    for (std::size_t c = 0; c < stage.columns.size(); ++c) {
+      fill(stage.columns[c], inputs, stage.points, scratch, scratch.columns[c]);
+    }
+    finish(stage, scratch, to);
+  }
+}
+
+}  // namespace tandem::generate

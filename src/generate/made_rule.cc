@@ -1,0 +1,497 @@
+#include "generate/made_rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+#include "graph/graph.h"
+#include "ops/registry.h"
+
+namespace tandem::generate {
+
+using rewrite::Expression;
+using rewrite::PatternId;
+using rewrite::PatternNode;
+using rewrite::Rule;
+using rewrite::Side;
+using rewrite::Value;
+
+namespace {
+
+std::string variable_name(std::size_t number) {
+  constexpr std::array<std::string_view, 6> kNames = {"x", "y", "z", "u", "v", "w"};
+  return number < kNames.size() ? std::string(kNames[number]) : fmt::format("x{}", number);
+}
+
+class RuleMaker {
+ public:
+  RuleMaker(const Formulas& formulas, const std::map<TypeId, std::int64_t>& index_types)
+      : formulas_(formulas), index_types_(index_types) {}
+
+  MadeRule run(const std::vector<FormulaId>& source, const std::vector<FormulaId>& target) {
+    fill(made_.rule.source, source);
+    fill(made_.rule.target, target);
+    return std::move(made_);
+  }
+
+ private:
+  void fill(Side& side, const std::vector<FormulaId>& roots) {
+    images_.clear();
+    for (auto root : roots) side.outputs.push_back(add(side, root));
+  }
+
+  PatternId add(Side& side, FormulaId id) {
+    if (const auto known = images_.find(id); known != images_.end()) return known->second;
+    const auto& f = formulas_[id];
+    PatternId out = 0;
+    if (f.is_variable()) {
+      out = side.add({.variable = variable(id)});
+    } else {
+      std::vector<PatternId> operands;
+      for (auto o : formulas_.operands(id)) operands.push_back(add(side, o));
+      out = add_pattern(side, formulas_.operation(id), operands);
+    }
+    images_.emplace(id, out);
+    return out;
+  }
+
+  PatternId add_pattern(Side& side, const Operation& operation,
+                        const std::vector<PatternId>& operands) {
+    const auto& pattern = operation.symbols.empty() ? operation.pattern : operation.general;
+    const auto first = made_.rule.symbols.size();
+    for (std::size_t s = 0; s < operation.symbols.size(); ++s) {
+      add_symbol(operation.symbols[s], operation.sizes[s]);
+    }
+    std::vector<PatternId> images;
+    for (auto node : pattern.nodes) {
+      if (node.is_variable()) {
+        images.push_back(operands[node.variable]);
+        continue;
+      }
+      for (auto& i : node.inputs) i = images[i];
+      for (auto& attribute : node.attributes) shift(attribute, first);
+      images.push_back(side.add(std::move(node)));
+    }
+    return images[pattern.outputs[0]];
+  }
+
+  void add_symbol(const std::string& name, std::int64_t size) {
+    auto& names = made_.rule.symbols;
+    std::string free = name;
+    for (int i = 2; std::ranges::find(names, free) != names.end(); ++i) {
+      free = fmt::format("{}{}", name, i);
+    }
+    names.push_back(free);
+    made_.found.symbols.emplace_back(size);
+  }
+
+  static void shift(Expression& e, std::size_t by) {
+    if (e.operation == rewrite::Operation::kSymbol) {
+      e.variables[0] = static_cast<std::uint16_t>(e.variables[0] + by);
+    }
+    for (auto& o : e.operands) shift(o, by);
+  }
+
+  std::uint16_t variable(FormulaId id) {
+    const auto at = std::ranges::find(variables_, id);
+    const auto number = static_cast<std::uint16_t>(at - variables_.begin());
+    if (at != variables_.end()) return number;
+    variables_.push_back(id);
+    made_.rule.tensors.push_back(variable_name(number));
+    made_.found.tensors.push_back(formulas_.type(id));
+    const auto below = index_types_.find(formulas_[id].type);
+    made_.found.below.push_back(below == index_types_.end() ? 0 : below->second);
+    return number;
+  }
+
+  const Formulas& formulas_;
+  const std::map<TypeId, std::int64_t>& index_types_;
+  MadeRule made_;
+  std::vector<FormulaId> variables_;
+  std::map<FormulaId, PatternId> images_;
+};
+
+// A side with values in the place of symbols, one output; nothing where a value is missing.
+std::optional<Side> literal_side(const Side& side, std::size_t output,
+                                 const rewrite::Bindings& bindings) {
+  Side out = side;
+  out.outputs = {side.outputs[output]};
+  for (auto& node : out.nodes) {
+    for (auto& attribute : node.attributes) {
+      const auto value = rewrite::evaluate(attribute, bindings);
+      if (!value) return std::nullopt;
+      attribute = {.literal = *value};
+    }
+  }
+  return out;
+}
+
+struct Binding {
+  std::vector<const TensorType*> tensors;
+  explicit Binding(const Assignment& assignment) : symbols(assignment.symbols) {
+    for (const auto& t : assignment.tensors) tensors.push_back(&t);
+  }
+  std::span<const std::optional<Value>> symbols;
+  [[nodiscard]] rewrite::Bindings get() const { return {tensors, symbols}; }
+};
+
+// By node, on one device. Nothing where an operator does not take its operands.
+std::optional<std::vector<TensorType>> types_of(const Side& side, const Assignment& assignment) {
+  const Binding binding(assignment);
+  const auto literal = literal_side(side, 0, binding.get());
+  if (!literal) return std::nullopt;
+  std::vector<TensorType> types;
+  try {
+    for (const auto& node : literal->nodes) {
+      if (node.is_variable()) {
+        types.push_back(assignment.tensors[node.variable]);
+        continue;
+      }
+      std::vector<TensorType> inputs;
+      for (auto i : node.inputs) inputs.push_back(types[i]);
+      types.push_back(graph::result_type(operator_of(node), inputs));
+    }
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+  return types;
+}
+
+std::vector<Field> value_of(const Side& side, std::size_t output, const Assignment& assignment,
+                            KernelCache& kernels) {
+  const Binding binding(assignment);
+  auto literal = *literal_side(side, output, binding.get());
+  // Up to the output: a program's result is its last node.
+  literal.nodes.resize(literal.outputs[0] + 1U);
+  const Program program(literal, assignment.tensors, kernels);
+  std::vector<std::vector<Field>> values;
+  std::vector<const Field*> pointers;
+  values.reserve(assignment.tensors.size());
+  for (std::size_t t = 0; t < assignment.tensors.size(); ++t) {
+    values.push_back(random_values(assignment.tensors[t], assignment.below[t], hash_combine(11, t), 0));
+    pointers.push_back(values.back().data());
+  }
+  std::vector<Field> out(program.size());
+  if (literal.nodes.back().is_variable()) return values[literal.nodes.back().variable];
+  Program::Memory memory;
+  program.run(pointers, out.data(), memory);
+  return out;
+}
+
+}  // namespace
+
+MadeRule make_rule(const Formulas& formulas, const std::vector<FormulaId>& source,
+                   const std::vector<FormulaId>& target,
+                   const std::map<TypeId, std::int64_t>& index_types) {
+  return RuleMaker(formulas, index_types).run(source, target);
+}
+
+bool is_legal(const Rule& rule, const Assignment& assignment) {
+  const auto source = types_of(rule.source, assignment);
+  if (!source) return false;
+  const auto target = types_of(rule.target, assignment);
+  if (!target) return false;
+  for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
+    if ((*source)[rule.source.outputs[o]] != (*target)[rule.target.outputs[o]]) return false;
+  }
+  return true;
+}
+
+Verdict judge(const Rule& rule, const Assignment& assignment, KernelCache& kernels) {
+  const Binding binding(assignment);
+  for (const auto& c : rule.conditions) {
+    if (!rewrite::holds(c, binding.get())) return Verdict::kNotLegal;
+  }
+  if (!is_legal(rule, assignment)) return Verdict::kNotLegal;
+  for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
+    if (value_of(rule.source, o, assignment, kernels) !=
+        value_of(rule.target, o, assignment, kernels)) {
+      return Verdict::kFails;
+    }
+  }
+  return Verdict::kHolds;
+}
+
+namespace {
+
+// Which sizes are tied together. Unknowns are the dimensions of variables, and symbols for sizes.
+class SizeClasses {
+ public:
+  explicit SizeClasses(const MadeRule& made) : made_(made) {
+    for (const auto& type : made.found.tensors) {
+      first_of_tensor_.push_back(parent_.size());
+      for (std::size_t d = 0; d < type.shape.rank(); ++d) add();
+    }
+    first_symbol_ = parent_.size();
+    for (std::size_t s = 0; s < made.found.symbols.size(); ++s) add();
+    unknowns_ = parent_.size();
+    const auto a = tie(made.rule.source);
+    const auto b = tie(made.rule.target);
+    for (std::size_t o = 0; o < a.size() && o < b.size(); ++o) {
+      for (std::size_t d = 0; d < a[o].size() && d < b[o].size(); ++d) unite(a[o][d], b[o][d]);
+    }
+  }
+
+  // By unknown, the number of its class.
+  [[nodiscard]] std::vector<std::size_t> classes() {
+    std::vector<std::size_t> out;
+    std::map<std::size_t, std::size_t> numbers;
+    for (std::size_t u = 0; u < unknowns_; ++u) {
+      out.push_back(numbers.emplace(root(u), numbers.size()).first->second);
+    }
+    return out;
+  }
+  [[nodiscard]] std::vector<std::int64_t> found() const {
+    std::vector<std::int64_t> out;
+    for (const auto& type : made_.found.tensors) {
+      out.insert(out.end(), type.shape.sizes.begin(), type.shape.sizes.end());
+    }
+    for (const auto& s : made_.found.symbols) {
+      const auto* size = std::get_if<std::int64_t>(&*s);
+      out.push_back(size != nullptr ? *size : 0);
+    }
+    return out;
+  }
+  [[nodiscard]] Assignment with(const std::vector<std::int64_t>& sizes) const {
+    Assignment out = made_.found;
+    std::size_t u = 0;
+    for (auto& type : out.tensors) {
+      Shape shape;
+      for (std::size_t d = 0; d < type.shape.rank(); ++d) shape.push_back(sizes[u++]);
+      type.shape = ParallelShape(shape);
+    }
+    for (auto& s : out.symbols) {
+      if (std::holds_alternative<std::int64_t>(*s)) s = sizes[u];
+      ++u;
+    }
+    return out;
+  }
+
+ private:
+  std::size_t add() {
+    parent_.push_back(parent_.size());
+    return parent_.size() - 1;
+  }
+  std::size_t root(std::size_t u) {
+    while (parent_[u] != u) u = parent_[u] = parent_[parent_[u]];
+    return u;
+  }
+  void unite(std::size_t a, std::size_t b) {
+    a = root(a);
+    b = root(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+  // By output, its dimensions.
+  std::vector<std::vector<std::size_t>> tie(const Side& side) {
+    const auto types = types_of(side, made_.found);
+    if (!types) return {};
+    const Binding binding(made_.found);
+    const auto literal = literal_side(side, 0, binding.get());
+    std::vector<std::vector<std::size_t>> dims;
+    for (std::size_t n = 0; n < side.nodes.size(); ++n) {
+      const auto& node = side.nodes[n];
+      std::vector<std::size_t> own;
+      for (std::size_t d = 0; d < (*types)[n].shape.rank(); ++d) {
+        own.push_back(node.is_variable() ? first_of_tensor_[node.variable] + d : add());
+      }
+      dims.push_back(own);
+      if (node.is_variable()) continue;
+      tie_to_symbols(node, own);
+      if (node.spec->role != ops::Role::kCompute) continue;
+      std::vector<Shape> sizes;
+      for (auto i : node.inputs) sizes.push_back((*types)[i].shape.sizes);
+      tie_by_factors(ops::signature(operator_of(literal->nodes[n]), sizes), node, dims);
+    }
+    std::vector<std::vector<std::size_t>> out;
+    for (auto o : side.outputs) out.push_back(dims[o]);
+    return out;
+  }
+
+  // An attribute `shape` says the result's sizes.
+  void tie_to_symbols(const PatternNode& node, const std::vector<std::size_t>& own) {
+    for (std::size_t i = 0; i < node.attributes.size(); ++i) {
+      const auto& e = node.attributes[i];
+      if (node.spec->attributes[i].first != "shape" || e.operands.size() != own.size()) continue;
+      for (std::size_t d = 0; d < own.size(); ++d) {
+        if (e.operands[d].operation == rewrite::Operation::kSymbol) {
+          unite(own[d], first_symbol_ + e.operands[d].variables[0]);
+        }
+      }
+    }
+  }
+
+  // Dimensions that run over one whole factor have its size.
+  void tie_by_factors(const ops::Signature& s, const PatternNode& node,
+                      const std::vector<std::vector<std::size_t>>& dims) {
+    std::map<term::FactorId, std::size_t> of_factor;
+    const auto tie_dims = [&](const term::Dims& read, const std::vector<std::size_t>& ids) {
+      for (std::size_t d = 0; d < read.size(); ++d) {
+        const auto& at = read[d].at;
+        if (at.parts.size() != 1 || at.constant != 0 || at.parts[0].coefficient != 1) continue;
+        const auto f = at.parts[0].factor;
+        if (s.map.factors[f].size != read[d].size) continue;
+        const auto known = of_factor.emplace(f, ids[d]).first;
+        unite(known->second, ids[d]);
+      }
+    };
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      tie_dims(s.map.inputs[i], dims[node.inputs[i]]);
+    }
+    tie_dims(s.map.output, dims.back());
+  }
+
+  const MadeRule& made_;
+  std::vector<std::size_t> parent_;
+  std::vector<std::size_t> first_of_tensor_;
+  std::size_t first_symbol_ = 0;
+  std::size_t unknowns_ = 0;
+};
+
+}  // namespace
+
+std::vector<Assignment> larger_sizes(const MadeRule& made) {
+  SizeClasses sizes(made);
+  const auto classes = sizes.classes();
+  const auto found = sizes.found();
+  const auto count = classes.empty() ? 0 : *std::ranges::max_element(classes) + 1;
+  std::vector<Assignment> out = {made.found};
+  for (std::int64_t factor : {2, 3}) {
+    for (std::size_t c = 0; c <= count; ++c) {
+      auto changed = found;
+      for (std::size_t u = 0; u < found.size(); ++u) {
+        if (c == count || classes[u] == c) changed[u] *= factor;
+      }
+      out.push_back(sizes.with(changed));
+    }
+  }
+  return out;
+}
+
+std::vector<Assignment> other_sizes(const MadeRule& made) {
+  SizeClasses sizes(made);
+  const auto classes = sizes.classes();
+  const auto found = sizes.found();
+  const auto count = classes.empty() ? 0 : *std::ranges::max_element(classes) + 1;
+  std::vector<Assignment> out = {made.found};
+  const auto add = [&](auto&& size) {
+    auto changed = found;
+    for (std::size_t u = 0; u < found.size(); ++u) changed[u] = size(u);
+    out.push_back(sizes.with(changed));
+  };
+  for (std::int64_t factor : {2, 3}) {
+    add([&](std::size_t u) { return found[u] * factor; });
+  }
+  for (std::size_t c = 0; c < count; ++c) {
+    add([&](std::size_t u) { return classes[u] == c ? found[u] + 1 : found[u]; });
+    add([&](std::size_t u) { return classes[u] == c ? found[u] * 2 : found[u]; });
+    add([&](std::size_t u) { return classes[u] == c ? found[u] * 3 : found[u]; });
+    add([&](std::size_t u) { return classes[u] == c ? 1 : found[u]; });
+  }
+  for (std::size_t u = 0; u < found.size(); ++u) {
+    add([&](std::size_t v) { return u == v ? 1 : found[v]; });
+  }
+  // Of one variable those of another.
+  for (std::size_t a = 0; a < made.found.tensors.size(); ++a) {
+    for (std::size_t b = 0; b < made.found.tensors.size(); ++b) {
+      if (made.found.tensors[a].shape == made.found.tensors[b].shape) continue;
+      out.push_back(made.found);
+      out.back().tensors[a].shape = made.found.tensors[b].shape;
+    }
+  }
+  std::mt19937 random(1);  // NOLINT: the same every time
+  constexpr int kRandom = 10;
+  for (int i = 0; i < kRandom; ++i) {
+    std::vector<std::int64_t> of_class(count);
+    for (auto& s : of_class) s = static_cast<std::int64_t>(random() % 6 + 1);
+    add([&](std::size_t u) { return of_class[classes[u]]; });
+    // Every second one is even.
+    if (i % 2 == 0) add([&](std::size_t u) { return of_class[classes[u]] * 2; });
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<Expression> candidates(const MadeRule& made, const std::vector<bool>& bound) {
+  std::vector<Expression> out;
+  for (std::uint16_t s = 0; s < bound.size(); ++s) {
+    if (bound[s]) out.push_back({.operation = rewrite::Operation::kSymbol, .variables = {s}});
+  }
+  for (std::uint16_t t = 0; t < made.found.tensors.size(); ++t) {
+    for (std::size_t d = 0; d < made.found.tensors[t].shape.rank(); ++d) {
+      Expression index{.literal = static_cast<std::int64_t>(d)};
+      out.push_back({.operation = rewrite::Operation::kDim, .variables = {t}, .operands = {index}});
+    }
+  }
+  return out;
+}
+
+void substitute(Expression& e, std::uint16_t symbol, const Expression& by) {
+  if (e.operation == rewrite::Operation::kSymbol && e.variables[0] == symbol) {
+    e = by;
+    return;
+  }
+  for (auto& o : e.operands) substitute(o, symbol, by);
+}
+
+// Removes symbols that nothing mentions.
+void drop_symbols(MadeRule& made, const std::vector<bool>& kept) {
+  std::vector<std::uint16_t> image(kept.size());
+  MadeRule out = made;
+  out.rule.symbols.clear();
+  out.found.symbols.clear();
+  for (std::size_t s = 0; s < kept.size(); ++s) {
+    image[s] = static_cast<std::uint16_t>(out.rule.symbols.size());
+    if (!kept[s]) continue;
+    out.rule.symbols.push_back(made.rule.symbols[s]);
+    out.found.symbols.push_back(made.found.symbols[s]);
+  }
+  const auto rename = [&](const auto& self, Expression& e) -> void {
+    if (e.operation == rewrite::Operation::kSymbol) e.variables[0] = image[e.variables[0]];
+    for (auto& o : e.operands) self(self, o);
+  };
+  for (auto* side : {&out.rule.source, &out.rule.target}) {
+    for (auto& node : side->nodes) {
+      for (auto& attribute : node.attributes) rename(rename, attribute);
+    }
+  }
+  for (auto& c : out.rule.conditions) rename(rename, c);
+  made = std::move(out);
+}
+
+}  // namespace
+
+bool bind_open_symbols(MadeRule& made) {
+  std::vector<bool> bound(made.rule.symbols.size());
+  for (const auto& node : made.rule.source.nodes) {
+    for (const auto& attribute : node.attributes) {
+      rewrite::for_each_binder(attribute, [&](std::uint16_t s) { bound[s] = true; });
+    }
+  }
+  if (std::ranges::find(bound, false) == bound.end()) return true;
+  auto assignments = larger_sizes(made);
+  std::erase_if(assignments, [&](const Assignment& a) { return !is_legal(made.rule, a); });
+  for (std::uint16_t s = 0; s < bound.size(); ++s) {
+    if (bound[s]) continue;
+    const auto always = [&](const Expression& e) {
+      return std::ranges::all_of(assignments, [&](const Assignment& a) {
+        return rewrite::evaluate(e, Binding(a).get()) == a.symbols[s];
+      });
+    };
+    const auto all = candidates(made, bound);
+    const auto chosen = std::ranges::find_if(all, always);
+    if (chosen == all.end()) return false;
+    for (auto& node : made.rule.target.nodes) {
+      for (auto& attribute : node.attributes) substitute(attribute, s, *chosen);
+    }
+  }
+  drop_symbols(made, bound);
+  return true;
+}
+
+}  // namespace tandem::generate

@@ -1,0 +1,340 @@
+#include "generate/parallel_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "generate/made_rule.h"
+#include "graph/graph.h"
+#include "ops/signature.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::generate {
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+constexpr std::array<std::string_view, kMaxArity> kOperands = {"?x", "?y", "?z"};
+
+// An operator of the set on operands for which it is legal.
+struct Use {
+  ops::Op op;
+  std::string name;        // kebab-case
+  std::string attributes;  // " stride=?stride": any will do that is legal
+  std::vector<TensorType> operands;
+
+  [[nodiscard]] std::string text(const Texts& inputs) const {
+    return fmt::format("({} {}{})", op.name(), join(inputs, " "), attributes);
+  }
+  [[nodiscard]] Texts variables() const {
+    return {kOperands.begin(), kOperands.begin() + static_cast<std::ptrdiff_t>(operands.size())};
+  }
+  [[nodiscard]] std::string source() const { return text(variables()); }
+};
+
+std::string kebab(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+std::string attribute_symbols(const ops::OpSpec& spec) {
+  std::string out;
+  for (const auto& [name, value] : spec.attributes) out += fmt::format(" {}=?{}", name, name);
+  return out;
+}
+
+bool takes(const Operation& operation, const std::vector<TensorType>& types) {
+  std::vector<const TensorType*> pointers;
+  pointers.reserve(types.size());
+  for (const auto& t : types) pointers.push_back(&t);
+  return std::ranges::all_of(operation.conditions, [&](const rewrite::Expression& c) {
+    return rewrite::holds(c, {pointers, {}});
+  });
+}
+
+// With sizes that two and three divide, and of a rank one higher, too.
+void add_uses(const Operation& operation, const ops::Op& op, std::vector<TensorType> types,
+              std::vector<Use>& out) {
+  const auto add = [&] {
+    try {
+      (void)graph::result_type(op, types);
+    } catch (const UserError&) {
+      return;
+    }
+    out.push_back({op, kebab(op.name()), attribute_symbols(op.spec()), types});
+  };
+  if (!takes(operation, types)) return;
+  for (auto& t : types) {
+    Shape sizes = t.shape.sizes;
+    for (auto& s : sizes) s *= s == 1 && sizes.rank() == 1 ? 1 : 6;
+    t.shape = ParallelShape(sizes);
+  }
+  add();
+  for (auto& t : types) {
+    Shape sizes = {6};
+    for (auto s : t.shape.sizes) sizes.push_back(s);
+    t.shape = ParallelShape(sizes);
+  }
+  add();
+}
+
+// All operands' types that the set has variables of.
+std::vector<Use> uses_of(const OperatorSet& set) {
+  std::vector<Use> out;
+  for (const auto& operation : set.operations) {
+    const auto& nodes = operation.pattern.nodes;
+    const bool single = nodes.size() == operation.arity + 1 && operation.arity > 0;
+    if (!single || nodes.back().spec->role != ops::Role::kCompute) continue;
+    const auto op = operator_of(nodes.back());
+    std::vector<TensorType> types(operation.arity);
+    const auto choose = [&](const auto& self, std::size_t i) -> void {
+      if (i == types.size()) return add_uses(operation, op, types, out);
+      for (const auto& group : set.variables) {
+        types[i] = group.type;
+        self(self, i + 1);
+      }
+    };
+    choose(choose, 0);
+  }
+  return out;
+}
+
+class ParallelRules {
+ public:
+  explicit ParallelRules(const OperatorSet& set) : uses_(uses_of(set)) {}
+
+  std::vector<rewrite::Rule> run() {
+    for (const auto& use : uses_) add_factors(use);
+    for (const auto& use : uses_) add_linear(use);
+    for (const auto& use : uses_) add_replicated(use);
+    for (const auto& use : uses_) add_joined(use);
+    add_sum_of_join();
+    add_chains();
+    return std::move(rules_);
+  }
+
+ private:
+  // With operands as `made` has them, and a degree of two. Where legal, and not known yet.
+  void add(const std::string& name, const std::string& text, const Use& use) {
+    if (!texts_.insert(text).second) return;
+    auto rule = rewrite::parse_rule(fmt::format("{}: {}", name, text))[0];
+    Assignment assignment;
+    assignment.tensors = use.operands;
+    assignment.tensors.resize(std::max(rule.tensors.size(), use.operands.size()), use.operands[0]);
+    for (const auto& symbol : rule.symbols) assignment.symbols.push_back(value_of(symbol, use));
+    bool legal = is_legal(rule, assignment);
+    for (std::int64_t dim = 0; dim < 4 && !legal; ++dim) {
+      for (std::size_t s = 0; s < rule.symbols.size(); ++s) {
+        if (rule.symbols[s] == "i") assignment.symbols[s] = dim;
+      }
+      legal = is_legal(rule, assignment);
+    }
+    if (!legal) {
+      texts_.erase(text);
+      return;
+    }
+    rule.name = unique(name);
+    rules_.push_back(std::move(rule));
+  }
+
+  static rewrite::Value value_of(const std::string& symbol, const Use& use) {
+    for (std::size_t i = 0; i < use.op.spec().attributes.size(); ++i) {
+      if (use.op.spec().attributes[i].first != symbol) continue;
+      return rewrite::parse_value(use.op.spec().attributes[i].second);
+    }
+    return std::int64_t{symbol == "i" ? 0 : symbol == "j" ? 1 : 2};
+  }
+
+  std::string unique(const std::string& name) {
+    const auto n = ++names_[name];
+    return n == 1 ? name : fmt::format("{}-{}", name, n);
+  }
+
+  // parallelize-<op>-over-<factor>
+  void add_factors(const Use& use) {
+    const auto& s = signature(use);
+    for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
+      if (s.use[f] == ops::FactorUse::kWhole) continue;
+      const int out = s.map.output_dim(f);
+      std::vector<int> dims;
+      for (std::size_t i = 0; i < use.operands.size(); ++i) dims.push_back(s.map.input_dim(i, f));
+      add_factor(use, s.map.factors[f].name, dims, out);
+    }
+  }
+
+  static const ops::Signature& signature(const Use& use) {
+    std::vector<Shape> sizes;
+    for (const auto& t : use.operands) sizes.push_back(t.shape.sizes);
+    return ops::signature(use.op, sizes);
+  }
+
+  void add_factor(const Use& use, const std::string& factor, const std::vector<int>& dims, int out) {
+    // One dimension of all tensors that have the factor: then any dimension will do.
+    const bool same = out >= 0 && std::ranges::all_of(dims, [&](int d) { return d < 0 || d == out; });
+    const auto dim = [&](int d) { return same ? std::string("?i") : std::to_string(d); };
+    Texts inputs;
+    std::string condition;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] < 0) {
+        inputs.push_back(fmt::format("(replicate {} degree=?d)", kOperands[i]));
+        continue;
+      }
+      inputs.push_back(fmt::format("(partition {} dim={} degree=?d)", kOperands[i], dim(dims[i])));
+      if (condition.empty()) {
+        condition = fmt::format("divides(?d, dim({0}, {1}) / degree({0}, {1}))", kOperands[i],
+                                dim(dims[i]));
+      }
+    }
+    const auto inner = use.text(inputs);
+    const auto outer = out >= 0 ? fmt::format("(combine {} dim={} degree=?d)", inner, dim(out))
+                                : fmt::format("(reduce {} degree=?d)", inner);
+    add(fmt::format("parallelize-{}-over-{}", use.name, same ? "any" : factor),
+        fmt::format("{} => {} choose {}?d if {}", use.source(), outer, same ? "?i, " : "", condition),
+        use);
+  }
+
+  // An operator that is linear in some operands together passes their partial sums on.
+  void add_linear(const Use& use) {
+    for (auto mask : signature(use).partial_inputs) {
+      Texts reduced;
+      Texts spread;
+      for (std::size_t i = 0; i < use.operands.size(); ++i) {
+        const bool partial = ((mask >> i) & 1U) != 0;
+        reduced.push_back(partial ? fmt::format("(reduce {} degree=?d)", kOperands[i])
+                                  : std::string(kOperands[i]));
+        spread.push_back(partial ? std::string(kOperands[i])
+                                 : fmt::format("(replicate {} degree=?d)", kOperands[i]));
+      }
+      auto partial = use;
+      for (std::size_t i = 0; i < use.operands.size(); ++i) {
+        if (((mask >> i) & 1U) != 0) partial.operands[i].shape.partial = 2;
+      }
+      add_both(use.name + "-of-reduce", use.text(reduced),
+               fmt::format("(reduce {} degree=?d)", use.text(spread)), partial);
+    }
+  }
+
+  void add_both(const std::string& name, const std::string& a, const std::string& b,
+                const Use& use) {
+    add(name, fmt::format("{} => {}", a, b), use);
+    add(name + "-reversed", fmt::format("{} => {}", b, a), use);
+  }
+
+  // The same computed by every replica.
+  void add_replicated(const Use& use) {
+    Texts inputs;
+    for (std::size_t i = 0; i < use.operands.size(); ++i) {
+      inputs.push_back(fmt::format("(replicate {} degree=?d)", kOperands[i]));
+    }
+    add_both(use.name + "-of-replicate", use.text(inputs),
+             fmt::format("(replicate {} degree=?d)", use.source()), use);
+  }
+
+  // An operator that is linear in one operand, of what is joined.
+  void add_joined(const Use& use) {
+    for (auto mask : signature(use).partial_inputs) {
+      if (std::popcount(mask) != 1) continue;
+      const auto joined = static_cast<std::size_t>(std::countr_zero(mask));
+      Texts inputs;
+      Texts second;
+      for (std::size_t i = 0; i < use.operands.size(); ++i) {
+        const std::string other = i == joined ? "?v" : std::string(kOperands[i]);
+        inputs.push_back(i == joined ? fmt::format("(join {} ?v)", kOperands[i])
+                                     : fmt::format("(replicate {} degree=2)", kOperands[i]));
+        second.push_back(other);
+      }
+      auto two = use;
+      // ?v is numbered where it first stands.
+      two.operands.insert(two.operands.begin() + static_cast<std::ptrdiff_t>(joined) + 1,
+                          use.operands[joined]);
+      const auto apart = fmt::format("(join {} {})", use.source(), use.text(second));
+      add(use.name + "-of-join", fmt::format("{} => {}", use.text(inputs), apart), two);
+      two.operands = use.operands;
+      two.operands.push_back(use.operands[joined]);
+      add(use.name + "-of-join-reversed", fmt::format("{} => {}", apart, use.text(inputs)), two);
+    }
+  }
+
+  // Figure 11b of Unity: an addition is the reduction of a join, which moves nothing.
+  void add_sum_of_join() {
+    for (const auto& use : uses_) {
+      if (use.op.name() != "add") continue;
+      add("add-as-reduce-of-join",
+          "(add ?x ?y) => (reduce (join ?x ?y) degree=2) if same_shape(?x, ?y)", use);
+      add("reduce-of-join-as-add", "(reduce (join ?x ?y) degree=2) => (add ?x ?y)", use);
+      add("join-of-two-orders", "(join ?x ?y) => (join ?y ?x)", use);
+      break;
+    }
+  }
+
+  struct Change {
+    std::string_view name;
+    bool has_dim;
+    std::string_view undoes;  // the one that it takes back
+  };
+
+  static std::string applied(const Change& change, const std::string& to, std::string_view dim,
+                             std::string_view degree) {
+    return change.has_dim
+               ? fmt::format("({} {} dim={} degree={})", change.name, to, dim, degree)
+               : fmt::format("({} {} degree={})", change.name, to, degree);
+  }
+
+  // Two parallelization operators: cancelled, fused, in the other order, around a join.
+  void add_chains() {
+    constexpr std::array kChanges = {
+        Change{"partition", true, "combine"},   Change{"combine", true, "partition"},
+        Change{"replicate", false, "unreplicate"}, Change{"unreplicate", false, "replicate"},
+        Change{"reduce", false, ""}};
+    Use use = uses_.front();
+    use.operands.assign(2, TensorType{});
+    use.operands[0].shape = *parse_parallel_shape("[48/4, 48/4]*4+4");
+    use.operands[1] = use.operands[0];
+    for (const auto& a : kChanges) {
+      if (!a.undoes.empty()) {
+        const auto& b = *std::ranges::find(kChanges, a.undoes, &Change::name);
+        add(fmt::format("{}-of-{}", b.name, a.name),
+            applied(b, applied(a, "?x", "?i", "?d"), "?i", "?d") + " => ?x", use);
+      }
+      add(fmt::format("{}-twice", a.name),
+          fmt::format("{} => {}", applied(a, applied(a, "?x", "?i", "?d"), "?i", "?e"),
+                      applied(a, "?x", "?i", "?d*?e")),
+          use);
+      add(fmt::format("{}-in-two", a.name),
+          fmt::format("{} => {} choose ?d if divides(?d, ?e)", applied(a, "?x", "?i", "?e"),
+                      applied(a, applied(a, "?x", "?i", "?d"), "?i", "?e/?d")),
+          with_four(use));
+      for (const auto& b : kChanges) {
+        add(fmt::format("{}-then-{}", a.name, b.name),
+            fmt::format("{} => {}", applied(b, applied(a, "?x", "?i", "?d"), "?j", "?e"),
+                        applied(a, applied(b, "?x", "?j", "?e"), "?i", "?d")),
+            use);
+      }
+      add_both(fmt::format("{}-of-join", a.name), applied(a, "(join ?x ?y)", "?i", "?d"),
+               fmt::format("(join {} {})", applied(a, "?x", "?i", "?d"),
+                           applied(a, "?y", "?i", "?d")),
+               use);
+    }
+  }
+
+  static Use with_four(const Use& use) { return use; }
+
+  std::vector<Use> uses_;
+  std::set<std::string> texts_;
+  std::map<std::string, int> names_;
+  std::vector<rewrite::Rule> rules_;
+};
+
+}  // namespace
+
+std::vector<rewrite::Rule> parallel_rules(const OperatorSet& set) {
+  return ParallelRules(set).run();
+}
+
+}  // namespace tandem::generate

@@ -1,0 +1,172 @@
+#include "generate/program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/graph.h"
+#include "ops/registry.h"
+#include "ops/sources.h"
+
+namespace tandem::generate {
+
+ops::Op operator_of(const rewrite::PatternNode& node) {
+  ops::AttributeList attributes;
+  for (std::size_t i = 0; i < node.attributes.size(); ++i) {
+    CHECK(node.attributes[i].operation == rewrite::Operation::kLiteral, node.spec->name);
+    attributes.emplace_back(node.spec->attributes[i].first,
+                            rewrite::to_text(node.attributes[i].literal));
+  }
+  return ops::parse_op(*node.spec, attributes);
+}
+
+std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key,
+                                 std::size_t draw) {
+  // Of eight, how many are above zero.
+  constexpr std::array<Hash, kDraws> kAbove = {4, 1, 7, 4, 2, 6, 4, 4};
+  std::vector<Field> out(static_cast<std::size_t>(type.shape.sizes.count()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Hash h = hash_combine(hash_combine(key, draw), i);
+    if (below > 0) {
+      out[i] = Field(h % static_cast<Hash>(below));
+      continue;
+    }
+    const bool above = h % 8 < kAbove[draw];
+    do {
+      h = mix(h);
+      out[i] = Field(h);
+    } while (term::Numbers<Field>::greater(out[i], Field(0)) != above);
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<Field> constant_values(const ops::Op& op) {
+  const auto& constant = op.get<ops::Constant>();
+  std::vector<Field> out(static_cast<std::size_t>(constant.shape.sizes.count()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = term::Numbers<Field>::from(
+        ops::constant_element(constant, static_cast<std::int64_t>(i)));
+  }
+  return out;
+}
+
+}  // namespace
+
+const Kernel& KernelCache::of(const ops::Signature& signature) {
+  auto& kernel = kernels_[&signature];
+  if (kernel == nullptr) kernel = std::make_unique<const Kernel>(signature);
+  return *kernel;
+}
+
+Program::Program(const rewrite::Side& pattern, std::span<const TensorType> operands,
+                 KernelCache& kernels) {
+  std::vector<TensorType> types;
+  for (const auto& node : pattern.nodes) {
+    Step step;
+    if (node.is_variable()) {
+      step.operand = node.variable;
+      types.push_back(operands[node.variable]);
+      steps_.push_back(std::move(step));
+      continue;
+    }
+    const auto op = operator_of(node);
+    std::vector<TensorType> inputs;
+    std::vector<Shape> sizes;
+    for (auto i : node.inputs) {
+      step.inputs.push_back(i);
+      inputs.push_back(types[i]);
+      sizes.push_back(types[i].shape.sizes);
+    }
+    types.push_back(graph::result_type(op, inputs));
+    if (op.is(ops::kConstant)) {
+      step.fixed = constant_values(op);
+    } else {
+      step.kernel = &kernels.of(ops::signature(op, sizes));
+    }
+    steps_.push_back(std::move(step));
+  }
+  type_ = types[pattern.outputs[0]];
+  size_ = static_cast<std::size_t>(type_.shape.sizes.count());
+}
+
+void Program::run(std::span<const Field* const> operands, Field* out, Memory& memory) const {
+  std::vector<const Field*> made(steps_.size());
+  std::array<const Field*, kMaxArity> inputs{};
+  if (memory.between.size() < steps_.size()) memory.between.resize(steps_.size());
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const auto& step = steps_[s];
+    if (step.operand >= 0) {
+      made[s] = operands[static_cast<std::size_t>(step.operand)];
+      continue;
+    }
+    const bool last = s + 1 == steps_.size();
+    if (step.kernel == nullptr) {
+      made[s] = step.fixed.data();
+      if (last) std::ranges::copy(step.fixed, out);
+      continue;
+    }
+    CHECK(step.inputs.size() <= kMaxArity);
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) inputs[i] = made[step.inputs[i]];
+    Field* to = out;
+    if (!last) {
+      memory.between[s].resize(step.kernel->result_size());
+      to = memory.between[s].data();
+    }
+    step.kernel->run(std::span(inputs).first(step.inputs.size()), to, memory.scratch);
+    made[s] = to;
+  }
+}
+
+Programs::Programs(std::vector<Operation> operations, std::int64_t largest)
+    : operations_(std::move(operations)), largest_(largest) {}
+
+TypeId Programs::type_id(const TensorType& type) {
+  const auto at = std::ranges::find(types_, type);
+  const auto id = static_cast<TypeId>(at - types_.begin());
+  if (at == types_.end()) types_.push_back(type);
+  return id;
+}
+
+Programs::Key Programs::key_of(std::size_t operation, std::span<const TypeId> operands) {
+  Key key{};
+  key[0] = static_cast<std::uint16_t>(operation);
+  std::ranges::copy(operands, key.begin() + 1);
+  return key;
+}
+
+const Program* Programs::known(std::size_t operation, std::span<const TypeId> operands) const {
+  const auto at = programs_.find(key_of(operation, operands));
+  return at == programs_.end() ? nullptr : at->second.get();
+}
+
+const Program* Programs::find(std::size_t operation, std::span<const TypeId> operands) {
+  const auto [at, fresh] = programs_.try_emplace(key_of(operation, operands));
+  if (!fresh) return at->second.get();
+  auto made = make(operation, operands);
+  if (made != nullptr) made->type_id_ = type_id(made->type());
+  at->second = std::move(made);
+  return at->second.get();
+}
+
+std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const TypeId> operands) {
+  const auto& o = operations_[operation];
+  if (o.arity != operands.size()) return nullptr;
+  std::vector<TensorType> types;
+  for (auto id : operands) types.push_back(types_[id]);
+  std::vector<const TensorType*> pointers;
+  for (const auto& t : types) pointers.push_back(&t);
+  const auto holds = [&](const rewrite::Expression& c) {
+    return rewrite::holds(c, {pointers, {}});
+  };
+  if (!std::ranges::all_of(o.conditions, holds)) return nullptr;
+  try {
+    auto out = std::make_unique<Program>(o.pattern, types, kernels_);
+    if (static_cast<std::int64_t>(out->size()) > largest_) return nullptr;
+    return out;
+  } catch (const UserError&) {  // operands that the operator does not take
+    return nullptr;
+  }
+}
+
+}  // namespace tandem::generate

@@ -1,0 +1,136 @@
+// All distinct tensors that graphs of up to N operators compute, and where two graphs compute the
+// same one.
+//
+// Level by level: operators are applied to the distinct tensors of lower levels only, never to a
+// second way of computing one, because whatever is built on that follows by the equality of the
+// two. A tensor is told from others by its type and a hash of its value for random inputs in the
+// prime field. Graphs of several operators share what is equal in them, so a level counts the
+// different applications a tensor needs, its own included.
+//
+// What is computed of constants alone is told from the constants, and not built on. Of the highest level only hashes are kept:
+// nothing is built on it.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "generate/program.h"
+
+namespace tandem::generate {
+
+using TensorId = std::uint32_t;
+
+// An operation applied to tensors of the table.
+struct Application {
+  std::uint16_t operation = 0;
+  std::array<TensorId, kMaxArity> operands = {};
+  bool operator==(const Application&) const = default;
+};
+
+constexpr std::uint16_t kVariable = 0xffff;  // as an operation: operands[0] is the variable's number
+
+struct Tensor {
+  static constexpr std::size_t kMaxLevel = 6;
+  Application made_by;
+  TypeId type = 0;
+  std::uint8_t level = 0;
+  std::array<std::uint32_t, kMaxLevel> needs = {};  // numbers of applications, sorted
+  bool closed = false;                              // made of constants alone
+  std::size_t value = 0;                            // where the first draw begins
+  [[nodiscard]] std::span<const std::uint32_t> applications() const {
+    return std::span(needs).first(level);
+  }
+};
+
+// Two ways to compute one tensor. `right` is the earlier one.
+struct Equality {
+  Application left;
+  Application right;
+};
+
+struct Progress {
+  std::size_t graphs = 0;
+  std::size_t done = 0, of = 0;  // pieces of the level
+  std::size_t level = 0;
+};
+
+class TensorTable {
+ public:
+  TensorTable(const OperatorSet& set, unsigned threads);
+
+  // Of graphs with up to `levels` operators. `progress` is called now and then.
+  void fill(std::size_t levels, const std::function<void(const Progress&)>& progress);
+
+  [[nodiscard]] std::size_t graphs() const { return graphs_; }
+  [[nodiscard]] std::size_t distinct() const { return distinct_; }
+  [[nodiscard]] const std::vector<Equality>& equalities() const { return equalities_; }
+  [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
+  [[nodiscard]] Programs& programs() { return programs_; }
+  [[nodiscard]] const std::vector<VariableGroup>& variables() const { return variables_; }
+  [[nodiscard]] bool commutes(std::size_t operation) const { return commutes_[operation]; }
+
+ private:
+  struct Found {
+    Hash hash = 0;  // of the first draw; of all where the first is not alone
+    Hash first_draw = 0;
+    Application application;
+    TypeId type = 0;
+    bool closed = false;
+  };
+  struct Choice {
+    TypeId third = 0;
+    const Program* program = nullptr;
+  };
+  struct Piece {
+    std::uint16_t operation = 0;
+    TypeId first = 0;
+    std::size_t begin = 0, end = 0;  // of the tensors of that type, for the first operand
+    // By the second operand's type, what there is for the third.
+    std::vector<std::vector<Choice>> choices = {};
+    std::vector<Found> found = {};
+  };
+
+  void add_leaves();
+  void find_commutative();
+  void find_partners(std::size_t level);
+  std::vector<std::vector<Choice>> find_choices(std::size_t operation, TypeId first);
+  void add_pieces(std::size_t level, std::vector<Piece>& pieces);
+  void run_piece(std::size_t level, Piece& piece, Program::Memory& memory) const;
+  void apply(const Application& application, std::size_t arity, const Program& program,
+             Piece& piece, Program::Memory& memory) const;
+  void refine(std::vector<Piece>& pieces, bool all, std::vector<Program::Memory>& memories);
+  void keep(const std::vector<Piece>& pieces, std::size_t level);
+  void compare(std::vector<Piece>& pieces);
+  TensorId add_tensor(const Application& application, TypeId type, std::size_t level);
+  std::uint32_t application_number(const Application& application);
+  [[nodiscard]] std::size_t union_size(TensorId a, TensorId b) const;
+  [[nodiscard]] std::size_t size_of(TypeId type) const;
+  [[nodiscard]] const Field* value(TensorId id, std::size_t draw) const;
+  // Of all draws.
+  [[nodiscard]] Hash full_hash(const Application& application, Program::Memory& memory) const;
+  void compute(TensorId id, Program::Memory& memory);
+
+  unsigned threads_;
+  Programs programs_;
+  std::vector<VariableGroup> variables_;
+  std::vector<bool> commutes_;
+  std::vector<Tensor> tensors_;
+  std::vector<Field> values_;
+  std::unordered_map<Hash, TensorId> by_hash_;  // of all draws
+  std::unordered_set<Hash> first_draws_;
+  std::unordered_map<Hash, std::uint32_t> application_numbers_;
+  // By type and level, the tensors.
+  std::vector<std::array<std::vector<TensorId>, Tensor::kMaxLevel + 1>> of_type_;
+  // By tensor, those that share applications with it so that both together need one fewer than the
+  // level.
+  std::vector<std::vector<TensorId>> partners_;
+  std::vector<Equality> equalities_;
+  std::size_t graphs_ = 0;
+  std::size_t distinct_ = 0;
+};
+
+}  // namespace tandem::generate
