@@ -9,6 +9,7 @@
 #include "lower/lower.h"
 #include "rewrite/derivation.h"
 #include "rewrite/rule_text.h"
+#include "verify/verdict.h"
 
 namespace tandem::check {
 
@@ -71,31 +72,53 @@ void check_values(const plan::MappedGraph& mapped, const Digits& digits, Report&
   report.ok = true;
 }
 
-// What the plan's derivation makes of its model, by the rules that the plan brings with it.
-graph::Graph follow(const plan::Plan& plan, const graph::Graph& model) {
-  std::vector<rewrite::Rule> rules;
+std::vector<rewrite::Rule> rules_of(const plan::Plan& plan) {
+  std::vector<rewrite::Rule> out;
   for (const auto& text : plan.rules) {
-    for (auto& rule : rewrite::parse_rule(text)) rules.push_back(std::move(rule));
+    for (auto& rule : rewrite::parse_rule(text)) out.push_back(std::move(rule));
   }
+  return out;
+}
+
+// What the plan's derivation makes of its model.
+graph::Graph follow(const plan::Plan& plan, const std::vector<rewrite::Rule>& rules,
+                    const graph::Graph& model) {
   return rewrite::replay(model, plan.derivation, [&](const std::string& name) {
     const auto at = std::ranges::find(rules, name, &rewrite::Rule::name);
     return at == rules.end() ? nullptr : &*at;
   });
 }
 
+// Those without a proof as they stand: one that needs a condition more has none.
+std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules) {
+  std::vector<std::string> out;
+  for (const auto& rule : rules) {
+    if (verify::verify(rule).status != verify::Status::kProved) out.push_back(rule.name);
+  }
+  return out;
+}
+
 }  // namespace
 
-Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Graph& model) {
+Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Graph& model,
+                  bool allow_unproved) {
   Report report;
   graph::Graph derived;
   try {
-    derived = follow(plan, model);
+    const auto rules = rules_of(plan);
+    derived = follow(plan, rules, model);
+    report.unproved = unproved(rules);
   } catch (const UserError& error) {
     report.where = error.where;
     report.message = error.message;
     return report;
   }
   report.steps = plan.derivation.size();
+  if (!report.unproved.empty() && !allow_unproved) {
+    report.where = report.unproved[0];
+    report.message = "the rule is not proved";
+    return report;
+  }
   if (const auto found = difference(derived, erase_parallelism(plan.mapped.pcg))) {
     report.where = found->where;
     report.message = found->message;

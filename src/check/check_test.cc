@@ -76,6 +76,14 @@ TEST(Check, APlanOfARewrittenModelIsOkByItsDerivation) {
   const auto report = check_plan(plan, digits, model);
   EXPECT_TRUE(report.ok) << report.message;
   EXPECT_EQ(report.steps, 1U);
+  EXPECT_TRUE(report.unproved.empty());
+  plan.rules.emplace_back("wrong: (relu ?x) => ?x");
+  const auto wrong = check_plan(plan, digits, model);
+  EXPECT_EQ(wrong.where, "wrong");
+  EXPECT_EQ(wrong.message, "the rule is not proved");
+  EXPECT_EQ(wrong.unproved, std::vector<std::string>{"wrong"});
+  EXPECT_TRUE(check_plan(plan, digits, model, true).ok);
+  plan.rules.pop_back();
   plan.derivation[0].after ^= 1;
   EXPECT_EQ(check_plan(plan, digits, model).where, "step 1 (fuse-linear-relu)");
 }

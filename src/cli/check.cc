@@ -28,12 +28,11 @@ check::Report wrong(const std::string& where, const std::string& message) {
 
 // A plan that is wrong is a result; a file that is no plan, or is for a machine that is not there,
 // is an error.
-check::Report check_text(const std::string& text, const std::string& path,
-                         const plan::Plan& origin) {
+check::Report check_text(const std::string& text, const Flags& flags, const plan::Plan& origin) {
   const auto machine = machine::load_machine(origin.machine);
   plan::Plan plan;
   try {
-    plan = plan::parse_plan(text, path);
+    plan = plan::parse_plan(text, flags.path);
   } catch (const UserError& error) {
     return wrong(error.where, error.message);
   }
@@ -44,7 +43,7 @@ check::Report check_text(const std::string& text, const std::string& path,
   } catch (const UserError& error) {
     return wrong(plan.model, fmt::format("the model cannot be built: {}", error.what()));
   }
-  return check::check_plan(plan, digits_of(plan, machine), model);
+  return check::check_plan(plan, digits_of(plan, machine), model, flags.allow_unproved);
 }
 
 std::string compared(const check::Report& report) {
@@ -55,7 +54,7 @@ Json report_json(const check::Report& report, const plan::Plan& origin) {
   Json out = echo(origin);
   out["ok"] = report.ok;
   out["steps"] = report.steps;
-  out["unproved_rules"] = Json::array();
+  out["unproved_rules"] = report.unproved;
   out["values_checked"] = report.values;
   out["worst_error"] = report.worst_error;
   out["compared"] = report.values > 0 ? Json(compared(report)) : Json();
@@ -73,6 +72,13 @@ void print(const check::Report& report, const plan::Plan& origin) {
   std::cout << fmt::format("{} on {}, batch {}, strategy {}: {}\n", origin.model, origin.machine,
                            origin.batch, origin.strategy, report.ok ? "ok" : "not ok");
   if (!report.ok) std::cout << fmt::format("  {}: {}\n", report.where, report.message);
+  if (report.steps > 0) {
+    std::cout << fmt::format("  {} of its derivation replayed\n",
+                             counted(static_cast<std::int64_t>(report.steps), "step"));
+  }
+  if (!report.unproved.empty()) {
+    std::cout << fmt::format("  not proved: {}\n", join(report.unproved, ", "));
+  }
   if (report.values == 0) return;
   std::cout << fmt::format(
       "  compared {} with one device, {}: {} on at most {}, worst error {:.3g}\n",
@@ -84,7 +90,7 @@ void print(const check::Report& report, const plan::Plan& origin) {
 int run(const Flags& flags) {
   const auto text = read_file(flags.path);
   const auto origin = plan::parse_origin(text, flags.path);
-  const auto report = check_text(text, flags.path, origin);
+  const auto report = check_text(text, flags, origin);
   if (flags.json) {
     print_json(report_json(report, origin));
   } else {

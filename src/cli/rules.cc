@@ -45,8 +45,8 @@ void list_rules(bool json) {
     if (rule.is_proved()) ++proved;
   }
   for (const auto& rule : rules) {
-    std::cout << fmt::format("{:<{}}  {:<9}  {}\n", rule.rule.name, widest,
-                             name(rule.proof.status), body(rule.rule));
+    std::cout << fmt::format("{:<{}}  {:<9}  {}\n", rule.rule.name, widest, name(rule.proof.status),
+                             body(rule.rule));
   }
   std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws one\n",
                            counted(std::ssize(rules), "rule"), proved);
@@ -233,10 +233,9 @@ void add_rules(CLI::App& app, int& exit_code) {
   add_rules_show(*command);
   add_rules_import(*command);
   add_rules_export(*command);
-#if __has_include("generate/generate.h") && __has_include("cli/rules_generate.cc")
   add_rules_generate(*command);
-#endif
   add_rules_verify(*command, exit_code);
+  add_rules_derive(*command, exit_code);
   command->callback([command, json] {
     if (command->get_subcommands().empty()) list_rules(*json);
   });

@@ -11,6 +11,7 @@
 
 namespace tandem::cli {
 
+void add_rules_derive(CLI::App& rules, int& exit_code);
 void add_rules_generate(CLI::App& rules);
 void add_rules_import(CLI::App& rules);
 void add_rules_export(CLI::App& rules);

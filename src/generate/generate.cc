@@ -179,9 +179,6 @@ class Generator {
     return out.left.size() > 1;
   }
 
-
-
-
   [[nodiscard]] bool has_all_variables(const Equation& e) const {
     std::set<FormulaId> bound;
     for (auto r : e.right) {

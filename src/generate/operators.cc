@@ -137,7 +137,8 @@ void add_operations(std::string_view text, std::size_t line, OperatorSet& out) {
 // "n=4: (constant shape=[?n, ?n])"
 void add_constant(std::string_view text, std::size_t line, OperatorSet& out) {
   const auto colon = text.find(':');
-  const auto rule = read_line(colon == std::string_view::npos ? text : text.substr(colon + 1), line);
+  const auto rule =
+      read_line(colon == std::string_view::npos ? text : text.substr(colon + 1), line);
   Operation made{.pattern = rule.source, .line = line, .symbols = rule.symbols};
   made.general = rule.source;
   std::vector<std::optional<rewrite::Value>> values(rule.symbols.size());

@@ -23,9 +23,7 @@ std::int64_t largest_result(const OperatorSet& set) {
 }  // namespace
 
 TensorTable::TensorTable(const OperatorSet& set, unsigned threads)
-    : threads_(threads),
-      programs_(set.operations, largest_result(set)),
-      variables_(set.variables) {
+    : threads_(threads), programs_(set.operations, largest_result(set)), variables_(set.variables) {
   add_leaves();
   find_commutative();
 }
@@ -103,8 +101,7 @@ void TensorTable::compute(TensorId id, Program::Memory& memory) {
   std::array<TypeId, kMaxArity> types{};
   std::array<const Field*, kMaxArity> inputs{};
   for (std::size_t i = 0; i < arity; ++i) types[i] = tensors_[tensor.made_by.operands[i]].type;
-  const auto* program =
-      programs_.known(tensor.made_by.operation, std::span(types).first(arity));
+  const auto* program = programs_.known(tensor.made_by.operation, std::span(types).first(arity));
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
     for (std::size_t i = 0; i < arity; ++i) inputs[i] = value(tensor.made_by.operands[i], draw);
     program->run(std::span(inputs).first(arity),
@@ -196,7 +193,8 @@ void TensorTable::find_partners(std::size_t level) {
     auto& out = partners_[id];
     for (auto a : tensors_[id].applications()) {
       for (auto other : users[a]) {
-        if (tensors_[id].level + tensors_[other].level >= level && union_size(id, other) + 1 == level) {
+        if (tensors_[id].level + tensors_[other].level >= level &&
+            union_size(id, other) + 1 == level) {
           out.push_back(other);
         }
       }

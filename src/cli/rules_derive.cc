@@ -1,0 +1,99 @@
+// tandem rules derive: by which rules one graph becomes another.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/rules.h"
+#include "graph/hashes.h"
+#include "rewrite/derive.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct Flags {
+  bool json = false;
+  std::string from;
+  std::string to;
+  std::vector<std::string> files;
+  rewrite::DeriveLimits limits;
+};
+
+std::vector<rewrite::Rule> rules_for(const Flags& flags) {
+  if (flags.files.empty()) return rewrite::with_reversals(rewrite::usable_rules());
+  std::vector<rewrite::Rule> out;
+  for (const auto& path : flags.files) {
+    for (auto& rule : read_rules(path).rules) out.push_back(std::move(rule));
+  }
+  return out;
+}
+
+// The names of the nodes that compute what a step's place says, in the graph before it.
+std::string place_text(const graph::Graph& graph, const rewrite::Step& step) {
+  const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+  std::vector<std::string> names;
+  for (auto place : step.place) {
+    const auto at = std::ranges::find(hashes, place) - hashes.begin();
+    names.push_back("%" + graph.node(graph::NodeId(static_cast<std::size_t>(at))).name);
+  }
+  return join(names, ", ");
+}
+
+int run(const Flags& flags) {
+  const auto from = graph::parse_graph(read_file(flags.from), flags.from);
+  const auto to = graph::parse_graph(read_file(flags.to), flags.to);
+  const auto rules = rules_for(flags);
+  const auto found = rewrite::derive(from, to, rules, flags.limits);
+  Json steps = Json::array();
+  if (found.derivation) {
+    auto graph = from;
+    for (const auto& step : *found.derivation) {
+      const auto line = fmt::format("{} at {}", step.rule, place_text(graph, step));
+      // Each step is replayed by code that shares nothing with what found it.
+      graph = rewrite::replay(graph, {step}, [&](const std::string& name) {
+        const auto at = std::ranges::find(rules, name, &rewrite::Rule::name);
+        return at == rules.end() ? nullptr : &*at;
+      });
+      if (!flags.json) std::cout << fmt::format("{:>3}  {}\n", steps.size() + 1, line);
+      steps.push_back(
+          {{"rule", step.rule}, {"place", place_text(graph, step)}, {"step", to_text(step)}});
+    }
+  }
+  if (flags.json) {
+    print_json({{"derived", found.derivation.has_value()},
+                {"steps", steps},
+                {"graphs", found.graphs},
+                {"complete", found.is_complete}});
+  } else if (found.derivation) {
+    std::cout << fmt::format("{} in {}, {} looked at\n", "derived",
+                             counted(std::ssize(steps), "step"),
+                             counted(static_cast<std::int64_t>(found.graphs), "graph"));
+  } else {
+    std::cout << fmt::format("no derivation found, {} looked at{}\n",
+                             counted(static_cast<std::int64_t>(found.graphs), "graph"),
+                             found.is_complete ? ": there is none by these rules" : "");
+  }
+  return found.derivation ? ExitCode::kDone : ExitCode::kCannot;
+}
+
+}  // namespace
+
+void add_rules_derive(CLI::App& rules, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = add_command(rules, "derive", "find by which rules one graph becomes another",
+                              "rules derive plain.graph megatron.graph", flags->json);
+  command->add_option("from", flags->from, "graph text")->required();
+  command->add_option("to", flags->to, "graph text")->required();
+  command->add_option("--rules", flags->files, "files of rules; default: those shipped and proved");
+  command->add_option("--graphs", flags->limits.graphs, "how many to look at")
+      ->capture_default_str();
+  command->add_option("--steps", flags->limits.steps, "the longest derivation")
+      ->capture_default_str();
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+}  // namespace tandem::cli
