@@ -240,7 +240,7 @@ class Generator {
     }
     for (const auto& e : several) directions.push_back({&e.right, &e.left});
     count("directions", directions.size());
-    std::vector<std::optional<rewrite::Rule>> rules(directions.size());
+    std::vector<std::optional<MadeRule>> rules(directions.size());
     std::atomic<std::size_t> done = 0;
     std::atomic<std::size_t> next = 0;
     parallel_for(options_.threads, options_.threads, [&](std::size_t thread) {
@@ -249,7 +249,7 @@ class Generator {
         auto made = make_rule(formulas_, *directions[i].source, *directions[i].target, indices_);
         if (bind_open_symbols(made)) {
           free_attributes(made, kernels);
-          if (add_conditions(made, kernels)) rules[i] = std::move(made.rule);
+          if (add_conditions(made, kernels)) rules[i] = std::move(made);
         }
         ++done;
         if (thread == 0) say(fmt::format("widened {} of {}", done.load(), directions.size()));
@@ -270,22 +270,34 @@ class Generator {
     return names.empty() ? "nothing" : join(names, "-");
   }
 
+  static std::string without_conditions(rewrite::Rule rule) {
+    rule.conditions.clear();
+    return rewrite::to_text(rule);
+  }
+
   // Equal ones once; names say what the sides are made of.
-  void take(std::vector<std::optional<rewrite::Rule>>& rules) {
+  void take(std::vector<std::optional<MadeRule>>& made) {
     std::set<std::string> seen;
+    for (const auto& m : made) {
+      if (m && m->rule.conditions.empty()) seen.insert(without_conditions(m->rule));
+    }
+    const auto unconditional = seen;
+    seen.clear();
     std::map<std::string, int> names;
     std::size_t without_condition = 0;
-    for (auto& rule : rules) {
-      if (!rule) {
+    for (auto& m : made) {
+      if (!m) {
         ++without_condition;
         continue;
       }
-      rule->name = "";
-      if (!seen.insert(rewrite::to_text(*rule)).second) continue;
-      const auto base = name_of(rule->source) + "-to-" + name_of(rule->target);
+      auto& rule = m->rule;
+      if (!rule.conditions.empty() && unconditional.contains(without_conditions(rule))) continue;
+      if (!seen.insert(rewrite::to_text(rule)).second) continue;
+      const auto base = name_of(rule.source) + "-to-" + name_of(rule.target);
       const auto number = ++names[base];
-      rule->name = number == 1 ? base : fmt::format("{}-{}", base, number);
-      out_.rules.push_back(std::move(*rule));
+      rule.name = number == 1 ? base : fmt::format("{}-{}", base, number);
+      out_.rules.push_back(std::move(rule));
+      out_.found.push_back(std::move(m->found));
     }
     count("dropped for want of a condition", without_condition);
     count("of one device", out_.rules.size());
