@@ -63,7 +63,8 @@ class ProgressLine {
 };
 
 std::string file_text(const Flags& flags, const generate::Generated& generated) {
-  auto out = fmt::format("# tandem rules generate --max-ops {} --ops {}\n", flags.max_ops, flags.ops);
+  auto out =
+      fmt::format("# tandem rules generate --max-ops {} --ops {}\n", flags.max_ops, flags.ops);
   for (const auto& rule : generated.rules) out += rewrite::to_text(rule) + "\n";
   return out;
 }

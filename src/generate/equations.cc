@@ -9,7 +9,8 @@ FormulaReader::FormulaReader(const TensorTable& table, Formulas& formulas)
     : table_(table), formulas_(formulas), of_tensor_(table.tensors().size(), ~FormulaId{0}) {
   for (const auto& group : table.variables()) {
     const auto type = formulas.programs().type_id(group.type);
-    for (std::uint32_t i = 0; i < group.count; ++i) of_variable_.push_back(formulas.variable(type, i));
+    for (std::uint32_t i = 0; i < group.count; ++i)
+      of_variable_.push_back(formulas.variable(type, i));
   }
 }
 
@@ -223,7 +224,8 @@ Equation with_distinct_variables(Formulas& formulas, Equation equation) {
     const auto fresh = free_number(formulas, parts, type);
     for (const auto& classes : partitions(n)) {
       std::vector<FormulaId> images;
-      for (auto c : classes) images.push_back(c == 0 ? variable : formulas.variable(type, fresh + c));
+      for (auto c : classes)
+        images.push_back(c == 0 ? variable : formulas.variable(type, fresh + c));
       const auto changed = with_classes(formulas, equation, variable, images);
       if (!changed) continue;
       equation = *changed;

@@ -38,7 +38,8 @@ std::vector<Equality> without_renamings(const TensorTable& table);
 // Parts that both sides have become variables, as long as the equation still holds.
 Equation generalised(Formulas& formulas, Equation equation);
 
-// One variable in several places becomes several, as far as the equation still holds. Of one output.
+// One variable in several places becomes several, as far as the equation still holds. Of one
+// output.
 Equation with_distinct_variables(Formulas& formulas, Equation equation);
 
 // Does neither side have all variables of the other? Then it is a rule in no direction.

@@ -82,8 +82,8 @@ std::optional<FormulaId> Formulas::replace(FormulaId id, std::map<FormulaId, For
       changed = changed || inputs[i] != old[i];
     }
     const auto arity = old.size();
-    const auto made = changed ? apply(formulas_[p].operation, std::span(inputs).first(arity))
-                              : std::optional(p);
+    const auto made =
+        changed ? apply(formulas_[p].operation, std::span(inputs).first(arity)) : std::optional(p);
     if (!made) return std::nullopt;
     images.emplace(p, *made);
   }

@@ -79,17 +79,24 @@ class Generator {
     std::ranges::stable_sort(equations, {}, key);
   }
 
+  // There are many of the larger ones, and most follow in a few steps.
+  [[nodiscard]] Bounds bounds(const Equation& e) const {
+    constexpr std::size_t kFew = 100;
+    const bool large = formulas_.operators(e.left) > 2 || formulas_.operators(e.right) > 2;
+    return large ? Bounds{.states = kFew} : Bounds{};
+  }
+
   void prune() {
     sort(equations_);
     std::vector<Equation> kept;
     for (std::size_t i = 0; i < equations_.size(); ++i) {
       if (i % 200 == 0) say(fmt::format("derived {} of {}", i, equations_.size()));
       const auto& equation = equations_[i];
-      if (rewriting_.derives(equation, {})) continue;
+      if (rewriting_.derives(equation, bounds(equation))) continue;
       const auto general =
           normalised(table_, formulas_, with_distinct_variables(formulas_, equation));
       if (general != equation &&
-          (is_unbound(formulas_, general) || rewriting_.derives(general, {}))) {
+          (is_unbound(formulas_, general) || rewriting_.derives(general, bounds(general)))) {
         continue;
       }
       rewriting_.add(general);
@@ -178,9 +185,6 @@ class Generator {
     }
     return out.left.size() > 1;
   }
-
-
-
 
   [[nodiscard]] bool has_all_variables(const Equation& e) const {
     std::set<FormulaId> bound;

@@ -85,17 +85,22 @@ TEST(Generate, RulesHoldOnRandomInstances) {
 TEST(Generate, FindsTheClassics) {
   const auto found = texts(small_set());
   for (const std::string rule : {
-           "(add (conv2d ?x ?y stride=?stride padding=?padding dilation=?dilation) (conv2d ?x ?z stride=?stride padding=?padding dilation=?dilation)) => (conv2d ?x (add ?y ?z) stride=?stride padding=?padding dilation=?dilation)",
+           "(add (conv2d ?x ?y stride=?stride padding=?padding dilation=?dilation) (conv2d ?x ?z "
+           "stride=?stride padding=?padding dilation=?dilation)) => (conv2d ?x (add ?y ?z) "
+           "stride=?stride padding=?padding dilation=?dilation)",
            "(matmul (matmul ?x ?y) ?z) => (matmul ?x (matmul ?y ?z))",
            "(matmul ?x (matmul ?y ?z)) => (matmul (matmul ?x ?y) ?z)",
            "(add (matmul ?x ?y) (matmul ?x ?z)) => (matmul ?x (add ?y ?z))",
            "(matmul (add ?x ?y) ?z) => (add (matmul ?x ?z) (matmul ?y ?z))",
            "(relu (concat ?x ?y axis=?axis)) => (concat (relu ?x) (relu ?y) axis=?axis)",
-           "(transpose (matmul ?x ?y) perm=[1, 0]) => (matmul (transpose ?y perm=[1, 0]) (transpose ?x perm=[1, 0]))",
-           "(split (concat ?x ?y axis=?axis) axis=?axis parts=2) => ?x",
-           "(concat (split ?x axis=?axis parts=2) (split ?x axis=?axis parts=2 part=1) axis=?axis) => ?x",
+           "(transpose (matmul ?x ?y) perm=[1, 0]) => (matmul (transpose ?y perm=[1, 0]) "
+           "(transpose ?x perm=[1, 0]))",
+           "(split (concat ?x ?y axis=?axis) axis=?axis parts=?parts) => ?x",
+           "(concat (split ?x axis=?axis parts=2) (split ?x axis=?axis parts=2 part=1) axis=?axis) "
+           "=> ?x",
            "(matmul ?x (constant shape=[?n, ?n] kind=\"eye\" value=1)) => ?x",
-           "(relu (conv2d ?x ?y stride=?stride padding=?padding dilation=?dilation)) => (conv2d ?x ?y stride=?stride padding=?padding dilation=?dilation act=relu)",
+           "(relu (conv2d ?x ?y stride=?stride padding=?padding dilation=?dilation)) => (conv2d ?x "
+           "?y stride=?stride padding=?padding dilation=?dilation act=relu)",
            "(add ?x ?y) => (add ?y ?x)",
        }) {
     EXPECT_TRUE(found.contains(rule)) << rule;

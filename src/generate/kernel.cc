@@ -8,8 +8,8 @@
 namespace tandem::generate {
 
 using term::Affine;
-using term::BoundNode;
 using term::bit;
+using term::BoundNode;
 using term::FactorId;
 using term::FactorMask;
 using term::Kind;
@@ -124,9 +124,8 @@ class KernelCompiler {
       case Kind::kIndex:
         return fixed([&](const auto* point) { return Numbers::from_index(point[node.dims[0]]); });
       case Kind::kInside:
-        return fixed([&](const auto* point) {
-          return Numbers::from_index(place(node, point) < 0 ? 0 : 1);
-        });
+        return fixed(
+            [&](const auto* point) { return Numbers::from_index(place(node, point) < 0 ? 0 : 1); });
       case Kind::kInput:
         out.from = Column::From::kInput;
         out.source = static_cast<std::uint32_t>(node.input);
@@ -158,8 +157,7 @@ class KernelCompiler {
     return out;
   }
 
-  [[nodiscard]] std::int32_t place(const BoundNode& node,
-                                   const std::int64_t* point) const {
+  [[nodiscard]] std::int32_t place(const BoundNode& node, const std::int64_t* point) const {
     std::int64_t flat = 0;
     const auto& dims = map_.inputs[node.input];
     for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -305,8 +303,8 @@ void Kernel::finish(const Stage& stage, const Scratch& scratch, Field* out) {
     }
     Field total = stage.end == End::kSum ? Field() : Numbers::lowest();
     for (auto p = begin; p < begin + stage.width; ++p) {
-      const bool counts =
-          stage.guard < 0 || !(scratch.columns[static_cast<std::size_t>(stage.guard)][p] == Field());
+      const bool counts = stage.guard < 0 ||
+                          !(scratch.columns[static_cast<std::size_t>(stage.guard)][p] == Field());
       if (!counts) continue;
       if (stage.end == End::kSum) {
         total += values[p];

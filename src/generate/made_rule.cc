@@ -172,7 +172,8 @@ std::vector<Field> value_of(const Side& side, std::size_t output, const Assignme
   std::vector<const Field*> pointers;
   values.reserve(assignment.tensors.size());
   for (std::size_t t = 0; t < assignment.tensors.size(); ++t) {
-    values.push_back(random_values(assignment.tensors[t], assignment.below[t], hash_combine(11, t), 0));
+    values.push_back(
+        random_values(assignment.tensors[t], assignment.below[t], hash_combine(11, t), 0));
     pointers.push_back(values.back().data());
   }
   std::vector<Field> out(program.size());

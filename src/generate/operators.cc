@@ -55,9 +55,9 @@ constant c=2: (div (mul (reshape (constant shape=[?c, ?c] kind="eye" value=1) sh
 
 constexpr std::string_view kRest = R"(
 tensors [4] 2
-tensors [5, 4] 2
-indices [4] 2 below 5
-indices [4, 2] 2 below 5
+tensors [5, 4] 1
+indices [4] 1 below 5
+indices [4, 2] 1 below 5
 (add ?x ?b) if rank(?x) == 2 and rank(?b) == 1 and 1 < dim(?b, 0)
 (linear ?x ?w) if rank(?x) == 2 and rank(?w) == 2 and dim(?x, 1) == dim(?w, 1)
 (linear ?x ?w act=relu) if rank(?x) == 2 and rank(?w) == 2 and dim(?x, 1) == dim(?w, 1)
@@ -137,7 +137,8 @@ void add_operations(std::string_view text, std::size_t line, OperatorSet& out) {
 // "n=4: (constant shape=[?n, ?n])"
 void add_constant(std::string_view text, std::size_t line, OperatorSet& out) {
   const auto colon = text.find(':');
-  const auto rule = read_line(colon == std::string_view::npos ? text : text.substr(colon + 1), line);
+  const auto rule =
+      read_line(colon == std::string_view::npos ? text : text.substr(colon + 1), line);
   Operation made{.pattern = rule.source, .line = line, .symbols = rule.symbols};
   made.general = rule.source;
   std::vector<std::optional<rewrite::Value>> values(rule.symbols.size());

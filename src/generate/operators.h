@@ -30,9 +30,9 @@ struct VariableGroup {
 
 // One output of a line.
 struct Operation {
-  rewrite::Side pattern;   // one output; operands are its variables 0, 1, ...
-  std::size_t arity = 0;   // 0: a constant
-  std::size_t line = 0;    // operations of one line on the same operands are one operator
+  rewrite::Side pattern;  // one output; operands are its variables 0, 1, ...
+  std::size_t arity = 0;  // 0: a constant
+  std::size_t line = 0;   // operations of one line on the same operands are one operator
   std::vector<rewrite::Expression> conditions = {};  // on the operands' types
   // Of a constant: the pattern with symbols for sizes, and which sizes they stand for above.
   rewrite::Side general = {};

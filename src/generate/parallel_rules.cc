@@ -174,9 +174,11 @@ class ParallelRules {
     return ops::signature(use.op, sizes);
   }
 
-  void add_factor(const Use& use, const std::string& factor, const std::vector<int>& dims, int out) {
+  void add_factor(const Use& use, const std::string& factor, const std::vector<int>& dims,
+                  int out) {
     // One dimension of all tensors that have the factor: then any dimension will do.
-    const bool same = out >= 0 && std::ranges::all_of(dims, [&](int d) { return d < 0 || d == out; });
+    const bool same =
+        out >= 0 && std::ranges::all_of(dims, [&](int d) { return d < 0 || d == out; });
     const auto dim = [&](int d) { return same ? std::string("?i") : std::to_string(d); };
     Texts inputs;
     std::string condition;
@@ -195,7 +197,8 @@ class ParallelRules {
     const auto outer = out >= 0 ? fmt::format("(combine {} dim={} degree=?d)", inner, dim(out))
                                 : fmt::format("(reduce {} degree=?d)", inner);
     add(fmt::format("parallelize-{}-over-{}", use.name, same ? "any" : factor),
-        fmt::format("{} => {} choose {}?d if {}", use.source(), outer, same ? "?i, " : "", condition),
+        fmt::format("{} => {} choose {}?d if {}", use.source(), outer, same ? "?i, " : "",
+                    condition),
         use);
   }
 
@@ -281,15 +284,14 @@ class ParallelRules {
 
   static std::string applied(const Change& change, const std::string& to, std::string_view dim,
                              std::string_view degree) {
-    return change.has_dim
-               ? fmt::format("({} {} dim={} degree={})", change.name, to, dim, degree)
-               : fmt::format("({} {} degree={})", change.name, to, degree);
+    return change.has_dim ? fmt::format("({} {} dim={} degree={})", change.name, to, dim, degree)
+                          : fmt::format("({} {} degree={})", change.name, to, degree);
   }
 
   // Two parallelization operators: cancelled, fused, in the other order, around a join.
   void add_chains() {
     constexpr std::array kChanges = {
-        Change{"partition", true, "combine"},   Change{"combine", true, "partition"},
+        Change{"partition", true, "combine"}, Change{"combine", true, "partition"},
         Change{"replicate", false, "unreplicate"}, Change{"unreplicate", false, "replicate"},
         Change{"reduce", false, ""}};
     Use use = uses_.front();
@@ -316,10 +318,10 @@ class ParallelRules {
                         applied(a, applied(b, "?x", "?j", "?e"), "?i", "?d")),
             use);
       }
-      add_both(fmt::format("{}-of-join", a.name), applied(a, "(join ?x ?y)", "?i", "?d"),
-               fmt::format("(join {} {})", applied(a, "?x", "?i", "?d"),
-                           applied(a, "?y", "?i", "?d")),
-               use);
+      add_both(
+          fmt::format("{}-of-join", a.name), applied(a, "(join ?x ?y)", "?i", "?d"),
+          fmt::format("(join {} {})", applied(a, "?x", "?i", "?d"), applied(a, "?y", "?i", "?d")),
+          use);
     }
   }
 

@@ -27,17 +27,22 @@ bool has(const std::string& text) {
 
 TEST(ParallelRules, HaveTheFiguresOfUnity) {
   // 11a, 11b, and matmul of a reduction.
-  EXPECT_TRUE(has("(relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d)"));
+  EXPECT_TRUE(
+      has("(relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d)"));
   EXPECT_TRUE(has("(add ?x ?y) => (reduce (join ?x ?y) degree=2)"));
-  EXPECT_TRUE(has("(matmul (reduce ?x degree=?d) ?y) => "
-                  "(reduce (matmul ?x (replicate ?y degree=?d)) degree=?d)"));
+  EXPECT_TRUE(
+      has("(matmul (reduce ?x degree=?d) ?y) => "
+          "(reduce (matmul ?x (replicate ?y degree=?d)) degree=?d)"));
   // Of Megatron: columns, then rows.
-  EXPECT_TRUE(has("(linear ?x ?y act=?act) => (combine (linear (replicate ?x degree=?d) "
-                  "(partition ?y degree=?d) act=?act) dim=1 degree=?d)"));
-  EXPECT_TRUE(has("(linear ?x ?y act=?act) => (reduce (linear (partition ?x dim=1 degree=?d) "
-                  "(partition ?y dim=1 degree=?d) act=?act) degree=?d)"));
-  EXPECT_TRUE(has("(embedding ?x ?y) => (reduce (embedding (replicate ?x degree=?d) "
-                  "(partition ?y degree=?d)) degree=?d)"));
+  EXPECT_TRUE(
+      has("(linear ?x ?y act=?act) => (combine (linear (replicate ?x degree=?d) "
+          "(partition ?y degree=?d) act=?act) dim=1 degree=?d)"));
+  EXPECT_TRUE(
+      has("(linear ?x ?y act=?act) => (reduce (linear (partition ?x dim=1 degree=?d) "
+          "(partition ?y dim=1 degree=?d) act=?act) degree=?d)"));
+  EXPECT_TRUE(
+      has("(embedding ?x ?y) => (reduce (embedding (replicate ?x degree=?d) "
+          "(partition ?y degree=?d)) degree=?d)"));
 }
 
 // Runs a side on virtual devices. Throws UserError where it is not legal.
@@ -82,8 +87,8 @@ TEST(ParallelRules, HoldOnVirtualDevices) {
   std::size_t run_rules = 0;
   for (const auto& rule : all_rules()) {
     bool was_run = false;
-    for (const auto* layout : {"[6, 6]", "[6]", "[6, 6, 6]", "[6/2, 6]", "[12/4, 6]*4", "[12, 6]+4",
-                               "[6, 6]*2+2"}) {
+    for (const auto* layout :
+         {"[6, 6]", "[6]", "[6, 6, 6]", "[6/2, 6]", "[12/4, 6]*4", "[12, 6]+4", "[6, 6]*2+2"}) {
       for (std::int64_t dim : {0, 1}) {
         Assignment assignment;
         for (std::size_t t = 0; t < rule.tensors.size(); ++t) {

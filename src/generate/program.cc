@@ -45,8 +45,8 @@ std::vector<Field> constant_values(const ops::Op& op) {
   const auto& constant = op.get<ops::Constant>();
   std::vector<Field> out(static_cast<std::size_t>(constant.shape.sizes.count()));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = term::Numbers<Field>::from(
-        ops::constant_element(constant, static_cast<std::int64_t>(i)));
+    out[i] =
+        term::Numbers<Field>::from(ops::constant_element(constant, static_cast<std::int64_t>(i)));
   }
   return out;
 }

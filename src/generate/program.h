@@ -67,8 +67,7 @@ class Programs {
   // Null where the operation does not take these operands.
   const Program* find(std::size_t operation, std::span<const TypeId> operands);
   // What find() found; null where it was never asked.
-  [[nodiscard]] const Program* known(std::size_t operation,
-                                     std::span<const TypeId> operands) const;
+  [[nodiscard]] const Program* known(std::size_t operation, std::span<const TypeId> operands) const;
 
  private:
   using Key = std::array<std::uint16_t, kMaxArity + 1>;

@@ -1,6 +1,6 @@
-// Does an equation follow from others? Those are used as rewrites, in both directions, on both sides
-// of it, breadth first, until the two meet or a bound is reached. A bound that is reached leaves an
-// equation that might follow: it is kept.
+// Does an equation follow from others? Those are used as rewrites, in both directions, on both
+// sides of it, breadth first, until the two meet or a bound is reached. A bound that is reached
+// leaves an equation that might follow: it is kept.
 #pragma once
 
 #include <unordered_map>

@@ -23,9 +23,7 @@ std::int64_t largest_result(const OperatorSet& set) {
 }  // namespace
 
 TensorTable::TensorTable(const OperatorSet& set, unsigned threads)
-    : threads_(threads),
-      programs_(set.operations, largest_result(set)),
-      variables_(set.variables) {
+    : threads_(threads), programs_(set.operations, largest_result(set)), variables_(set.variables) {
   add_leaves();
   find_commutative();
 }
@@ -103,8 +101,7 @@ void TensorTable::compute(TensorId id, Program::Memory& memory) {
   std::array<TypeId, kMaxArity> types{};
   std::array<const Field*, kMaxArity> inputs{};
   for (std::size_t i = 0; i < arity; ++i) types[i] = tensors_[tensor.made_by.operands[i]].type;
-  const auto* program =
-      programs_.known(tensor.made_by.operation, std::span(types).first(arity));
+  const auto* program = programs_.known(tensor.made_by.operation, std::span(types).first(arity));
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
     for (std::size_t i = 0; i < arity; ++i) inputs[i] = value(tensor.made_by.operands[i], draw);
     program->run(std::span(inputs).first(arity),
@@ -196,7 +193,8 @@ void TensorTable::find_partners(std::size_t level) {
     auto& out = partners_[id];
     for (auto a : tensors_[id].applications()) {
       for (auto other : users[a]) {
-        if (tensors_[id].level + tensors_[other].level >= level && union_size(id, other) + 1 == level) {
+        if (tensors_[id].level + tensors_[other].level >= level &&
+            union_size(id, other) + 1 == level) {
           out.push_back(other);
         }
       }
@@ -299,6 +297,20 @@ void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& me
   }
 }
 
+namespace {
+
+// Of a sorted list, those that stand in it more than once, each once.
+void keep_repeated(std::vector<Hash>& sorted) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {
+    const bool again = sorted[i] == sorted[i + 1];
+    if (again && (kept == 0 || sorted[kept - 1] != sorted[i])) sorted[kept++] = sorted[i];
+  }
+  sorted.resize(kept);
+}
+
+}  // namespace
+
 // Where the first draw is not the only one of its kind, all draws decide.
 void TensorTable::refine(std::vector<Piece>& pieces, bool all,
                          std::vector<Program::Memory>& memories) {
@@ -308,12 +320,11 @@ void TensorTable::refine(std::vector<Piece>& pieces, bool all,
       for (const auto& found : piece.found) hashes.push_back(found.hash);
     }
     std::ranges::sort(hashes);
+    keep_repeated(hashes);
   }
-  const auto is_alone = [&](Hash h) {
-    const auto at = std::ranges::lower_bound(hashes, h);
-    const bool again = at + 1 != hashes.end() && *(at + 1) == h;
-    return !again && !first_draws_.contains(h);
-  };
+  const std::unordered_set<Hash> repeated(hashes.begin(), hashes.end());
+  hashes = {};
+  const auto is_alone = [&](Hash h) { return !repeated.contains(h) && !first_draws_.contains(h); };
   std::atomic<std::size_t> next = 0;
   parallel_for(threads_, threads_, [&](std::size_t thread) {
     for (auto i = next++; i < pieces.size(); i = next++) {

@@ -7,8 +7,8 @@
 // prime field. Graphs of several operators share what is equal in them, so a level counts the
 // different applications a tensor needs, its own included.
 //
-// What is computed of constants alone is told from the constants, and not built on. Of the highest level only hashes are kept:
-// nothing is built on it.
+// What is computed of constants alone is told from the constants, and not built on. Of the highest
+// level only hashes are kept: nothing is built on it.
 #pragma once
 
 #include <array>
@@ -31,7 +31,8 @@ struct Application {
   bool operator==(const Application&) const = default;
 };
 
-constexpr std::uint16_t kVariable = 0xffff;  // as an operation: operands[0] is the variable's number
+constexpr std::uint16_t kVariable =
+    0xffff;  // as an operation: operands[0] is the variable's number
 
 struct Tensor {
   static constexpr std::size_t kMaxLevel = 6;

@@ -40,9 +40,8 @@ Shape prefixed(const Shape& shape, std::int64_t size) {
 // Other ranks, and dimensions in other places.
 std::vector<Assignment> other_ranks(const Assignment& found) {
   std::vector<Assignment> out;
-  out.push_back(changed(found, [](const Shape& s) {
-    return s.rank() < Shape::kMaxRank ? prefixed(s, 2) : s;
-  }));
+  out.push_back(changed(
+      found, [](const Shape& s) { return s.rank() < Shape::kMaxRank ? prefixed(s, 2) : s; }));
   for (std::size_t i = 0; i < 2; ++i) {
     for (std::size_t j = i + 1; j < 4; ++j) {
       out.push_back(changed(found, [&](Shape s) {
@@ -189,7 +188,8 @@ std::vector<Expression> possible_conditions(const MadeRule& made) {
   }
   for (std::uint16_t a = 0; a < n; ++a) {
     for (std::size_t i = 0; i < types[a].shape.rank(); ++i) {
-      if (types[a].shape.sizes[i] == 1) out.push_back(equal(of_dim(a, i), {.literal = std::int64_t{1}}));
+      if (types[a].shape.sizes[i] == 1)
+        out.push_back(equal(of_dim(a, i), {.literal = std::int64_t{1}}));
     }
   }
   return out;

@@ -1,6 +1,6 @@
-// A rule that was found for some sizes and attributes, made to say all that is true of it: attributes
-// become symbols where any value will do, and conditions say what its truth needs. Both are tried
-// at other sizes, ranks and values; that they are right everywhere is for a proof to say.
+// A rule that was found for some sizes and attributes, made to say all that is true of it:
+// attributes become symbols where any value will do, and conditions say what its truth needs. Both
+// are tried at other sizes, ranks and values; that they are right everywhere is for a proof to say.
 #pragma once
 
 #include "generate/made_rule.h"
