@@ -1,4 +1,4 @@
-#include "cli/rules_generate.h"
+#include "cli/rules.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>

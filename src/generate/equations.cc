@@ -42,12 +42,10 @@ namespace {
 // Hashes a formula of the table with its variables numbered by first use.
 class NamelessHash {
  public:
-  explicit NamelessHash(TensorTable& table)
+  explicit NamelessHash(const TensorTable& table)
       : tensors_(table.tensors()), operations_(table.programs().operations()) {
-    for (const auto& group : table.variables()) {
-      for (std::size_t i = 0; i < group.count; ++i) {
-        type_of_.push_back(table.programs().type_id(group.type));
-      }
+    for (const auto& tensor : tensors_) {  // variables come first
+      if (tensor.made_by.operation == kVariable) type_of_.push_back(tensor.type);
     }
     number_.assign(type_of_.size(), -1);
   }
@@ -85,7 +83,7 @@ class NamelessHash {
 }  // namespace
 
 std::vector<Equality> without_renamings(const TensorTable& table) {
-  NamelessHash hash(const_cast<TensorTable&>(table));
+  NamelessHash hash(table);
   std::unordered_set<Hash> seen;
   std::vector<Equality> out;
   for (const auto& equality : table.equalities()) {

@@ -79,17 +79,24 @@ class Generator {
     std::ranges::stable_sort(equations, {}, key);
   }
 
+  // There are many of the larger ones, and most follow in a few steps.
+  [[nodiscard]] Bounds bounds(const Equation& e) const {
+    constexpr std::size_t kFew = 100;
+    const bool large = formulas_.operators(e.left) > 2 || formulas_.operators(e.right) > 2;
+    return large ? Bounds{.states = kFew} : Bounds{};
+  }
+
   void prune() {
     sort(equations_);
     std::vector<Equation> kept;
     for (std::size_t i = 0; i < equations_.size(); ++i) {
       if (i % 200 == 0) say(fmt::format("derived {} of {}", i, equations_.size()));
       const auto& equation = equations_[i];
-      if (rewriting_.derives(equation, {})) continue;
+      if (rewriting_.derives(equation, bounds(equation))) continue;
       const auto general =
           normalised(table_, formulas_, with_distinct_variables(formulas_, equation));
       if (general != equation &&
-          (is_unbound(formulas_, general) || rewriting_.derives(general, {}))) {
+          (is_unbound(formulas_, general) || rewriting_.derives(general, bounds(general)))) {
         continue;
       }
       rewriting_.add(general);
@@ -237,7 +244,7 @@ class Generator {
     }
     for (const auto& e : several) directions.push_back({&e.right, &e.left});
     count("directions", directions.size());
-    std::vector<std::optional<rewrite::Rule>> rules(directions.size());
+    std::vector<std::optional<MadeRule>> rules(directions.size());
     std::atomic<std::size_t> done = 0;
     std::atomic<std::size_t> next = 0;
     parallel_for(options_.threads, options_.threads, [&](std::size_t thread) {
@@ -246,7 +253,7 @@ class Generator {
         auto made = make_rule(formulas_, *directions[i].source, *directions[i].target, indices_);
         if (bind_open_symbols(made)) {
           free_attributes(made, kernels);
-          if (add_conditions(made, kernels)) rules[i] = std::move(made.rule);
+          if (add_conditions(made, kernels)) rules[i] = std::move(made);
         }
         ++done;
         if (thread == 0) say(fmt::format("widened {} of {}", done.load(), directions.size()));
@@ -267,22 +274,34 @@ class Generator {
     return names.empty() ? "nothing" : join(names, "-");
   }
 
+  static std::string without_conditions(rewrite::Rule rule) {
+    rule.conditions.clear();
+    return rewrite::to_text(rule);
+  }
+
   // Equal ones once; names say what the sides are made of.
-  void take(std::vector<std::optional<rewrite::Rule>>& rules) {
+  void take(std::vector<std::optional<MadeRule>>& made) {
     std::set<std::string> seen;
+    for (const auto& m : made) {
+      if (m && m->rule.conditions.empty()) seen.insert(without_conditions(m->rule));
+    }
+    const auto unconditional = seen;
+    seen.clear();
     std::map<std::string, int> names;
     std::size_t without_condition = 0;
-    for (auto& rule : rules) {
-      if (!rule) {
+    for (auto& m : made) {
+      if (!m) {
         ++without_condition;
         continue;
       }
-      rule->name = "";
-      if (!seen.insert(rewrite::to_text(*rule)).second) continue;
-      const auto base = name_of(rule->source) + "-to-" + name_of(rule->target);
+      auto& rule = m->rule;
+      if (!rule.conditions.empty() && unconditional.contains(without_conditions(rule))) continue;
+      if (!seen.insert(rewrite::to_text(rule)).second) continue;
+      const auto base = name_of(rule.source) + "-to-" + name_of(rule.target);
       const auto number = ++names[base];
-      rule->name = number == 1 ? base : fmt::format("{}-{}", base, number);
-      out_.rules.push_back(std::move(*rule));
+      rule.name = number == 1 ? base : fmt::format("{}-{}", base, number);
+      out_.rules.push_back(std::move(rule));
+      out_.found.push_back(std::move(m->found));
     }
     count("dropped for want of a condition", without_condition);
     count("of one device", out_.rules.size());

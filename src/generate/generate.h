@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "generate/made_rule.h"
 #include "generate/operators.h"
 #include "generate/tensor_table.h"
 #include "rewrite/rule.h"
@@ -27,6 +28,8 @@ struct Options {
 
 struct Generated {
   std::vector<rewrite::Rule> rules;
+  // By rule, the types and values that it was found for; of parallel rules, which come last, none.
+  std::vector<Assignment> found;
   std::size_t graphs = 0;      // that were evaluated
   std::size_t candidates = 0;  // equalities of two of them
   // How many were left after each pruning, in order.

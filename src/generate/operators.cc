@@ -55,9 +55,9 @@ constant c=2: (div (mul (reshape (constant shape=[?c, ?c] kind="eye" value=1) sh
 
 constexpr std::string_view kRest = R"(
 tensors [4] 2
-tensors [5, 4] 2
-indices [4] 2 below 5
-indices [4, 2] 2 below 5
+tensors [5, 4] 1
+indices [4] 1 below 5
+indices [4, 2] 1 below 5
 (add ?x ?b) if rank(?x) == 2 and rank(?b) == 1 and 1 < dim(?b, 0)
 (linear ?x ?w) if rank(?x) == 2 and rank(?w) == 2 and dim(?x, 1) == dim(?w, 1)
 (linear ?x ?w act=relu) if rank(?x) == 2 and rank(?w) == 2 and dim(?x, 1) == dim(?w, 1)

@@ -297,6 +297,20 @@ void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& me
   }
 }
 
+namespace {
+
+// Of a sorted list, those that stand in it more than once, each once.
+void keep_repeated(std::vector<Hash>& sorted) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {
+    const bool again = sorted[i] == sorted[i + 1];
+    if (again && (kept == 0 || sorted[kept - 1] != sorted[i])) sorted[kept++] = sorted[i];
+  }
+  sorted.resize(kept);
+}
+
+}  // namespace
+
 // Where the first draw is not the only one of its kind, all draws decide.
 void TensorTable::refine(std::vector<Piece>& pieces, bool all,
                          std::vector<Program::Memory>& memories) {
@@ -306,12 +320,11 @@ void TensorTable::refine(std::vector<Piece>& pieces, bool all,
       for (const auto& found : piece.found) hashes.push_back(found.hash);
     }
     std::ranges::sort(hashes);
+    keep_repeated(hashes);
   }
-  const auto is_alone = [&](Hash h) {
-    const auto at = std::ranges::lower_bound(hashes, h);
-    const bool again = at + 1 != hashes.end() && *(at + 1) == h;
-    return !again && !first_draws_.contains(h);
-  };
+  const std::unordered_set<Hash> repeated(hashes.begin(), hashes.end());
+  hashes = {};
+  const auto is_alone = [&](Hash h) { return !repeated.contains(h) && !first_draws_.contains(h); };
   std::atomic<std::size_t> next = 0;
   parallel_for(threads_, threads_, [&](std::size_t thread) {
     for (auto i = next++; i < pieces.size(); i = next++) {

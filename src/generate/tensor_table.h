@@ -71,6 +71,7 @@ class TensorTable {
   [[nodiscard]] const std::vector<Equality>& equalities() const { return equalities_; }
   [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
   [[nodiscard]] Programs& programs() { return programs_; }
+  [[nodiscard]] const Programs& programs() const { return programs_; }
   [[nodiscard]] const std::vector<VariableGroup>& variables() const { return variables_; }
   [[nodiscard]] bool commutes(std::size_t operation) const { return commutes_[operation]; }
 

@@ -1,0 +1,146 @@
+#include "generate/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "graph/graph.h"
+#include "graph/sequential.h"
+#include "ops/registry.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::generate {
+namespace {
+
+const Generated& small_set() {
+  static const Generated generated = generate(operator_set("taso"), {.max_ops = 2});
+  return generated;
+}
+
+std::set<std::string> texts(const Generated& generated) {
+  std::set<std::string> out;
+  for (const auto& rule : generated.rules) {
+    const auto text = rewrite::to_text(rule);
+    out.insert(text.substr(text.find(": ") + 2));
+  }
+  return out;
+}
+
+// What a side computes, by the sequential interpreter.
+std::vector<Dense<Field>> run(const rewrite::Side& side, const Assignment& assignment) {
+  graph::GraphBuilder builder("side");
+  std::vector<const TensorType*> types;
+  std::vector<graph::NodeId> sources;
+  for (std::size_t t = 0; t < assignment.tensors.size(); ++t) {
+    const auto& type = assignment.tensors[t];
+    sources.push_back(
+        builder.input("in" + std::to_string(t), type.shape, type.dtype, assignment.below[t]));
+    types.push_back(&type);
+  }
+  std::vector<graph::NodeId> nodes;
+  for (const auto& node : side.nodes) {
+    if (node.is_variable()) {
+      nodes.push_back(sources[node.variable]);
+      continue;
+    }
+    auto literal = node;
+    for (auto& a : literal.attributes) {
+      a = {.literal = *rewrite::evaluate(a, {types, assignment.symbols})};
+    }
+    std::vector<graph::NodeId> inputs;
+    for (auto i : node.inputs) inputs.push_back(nodes[i]);
+    nodes.push_back(builder.add(operator_of(literal), inputs));
+  }
+  std::vector<graph::NodeId> outputs;
+  for (auto o : side.outputs) outputs.push_back(nodes[o]);
+  const auto graph = builder.finish(outputs);
+  const auto values = graph::run_forward<Field>(graph, graph::feed_values<Field>(graph, 3));
+  std::vector<Dense<Field>> out;
+  for (auto o : outputs) out.push_back(values[o.index()]);
+  return out;
+}
+
+// Another oracle than the kernels that found them, and other numbers; where it is legal, other
+// sizes, too.
+TEST(Generate, RulesHoldOnRandomInstances) {
+  const auto& generated = small_set();
+  std::size_t larger = 0;
+  for (std::size_t r = 0; r < generated.found.size(); ++r) {
+    const auto& rule = generated.rules[r];
+    auto assignment = generated.found[r];
+    EXPECT_EQ(run(rule.source, assignment), run(rule.target, assignment)) << to_text(rule);
+    for (auto& type : assignment.tensors) {
+      Shape sizes = type.shape.sizes;
+      for (auto& s : sizes) s *= s > 1 ? 3 : 1;
+      type.shape = ParallelShape(sizes);
+    }
+    if (!is_legal(rule, assignment)) continue;
+    ++larger;
+    EXPECT_EQ(run(rule.source, assignment), run(rule.target, assignment)) << to_text(rule);
+  }
+  EXPECT_GT(larger, generated.found.size() / 3);
+}
+
+TEST(Generate, FindsTheClassics) {
+  const auto found = texts(small_set());
+  for (const std::string rule : {
+           "(add (conv2d ?x ?y stride=?stride padding=?padding dilation=?dilation) (conv2d ?x ?z "
+           "stride=?stride padding=?padding dilation=?dilation)) => (conv2d ?x (add ?y ?z) "
+           "stride=?stride padding=?padding dilation=?dilation)",
+           "(matmul (matmul ?x ?y) ?z) => (matmul ?x (matmul ?y ?z))",
+           "(matmul ?x (matmul ?y ?z)) => (matmul (matmul ?x ?y) ?z)",
+           "(add (matmul ?x ?y) (matmul ?x ?z)) => (matmul ?x (add ?y ?z))",
+           "(matmul (add ?x ?y) ?z) => (add (matmul ?x ?z) (matmul ?y ?z))",
+           "(relu (concat ?x ?y axis=?axis)) => (concat (relu ?x) (relu ?y) axis=?axis)",
+           "(transpose (matmul ?x ?y) perm=[1, 0]) => (matmul (transpose ?y perm=[1, 0]) "
+           "(transpose ?x perm=[1, 0]))",
+           "(split (concat ?x ?y axis=?axis) axis=?axis parts=?parts) => ?x",
+           "(concat (split ?x axis=?axis parts=2) (split ?x axis=?axis parts=2 part=1) axis=?axis) "
+           "=> ?x",
+           "(matmul ?x (constant shape=[?n, ?n] kind=\"eye\" value=1)) => ?x",
+           "(relu (conv2d ?x ?y stride=?stride padding=?padding dilation=?dilation)) => (conv2d ?x "
+           "?y stride=?stride padding=?padding dilation=?dilation act=relu)",
+           "(add ?x ?y) => (add ?y ?x)",
+       }) {
+    EXPECT_TRUE(found.contains(rule)) << rule;
+  }
+}
+
+TEST(Generate, MergesProductsOfOneTensor) {
+  // Two matrix products become one: three operators.
+  const auto set = parse_operator_set(R"(
+tensors [4, 4] 3
+(matmul ?x ?y) if rank(?x) == 2 and rank(?y) == 2
+(concat ?x ?y axis=1) if rank(?x) == 2
+(split ?x axis=1 parts=2), (split ?x axis=1 parts=2 part=1)
+)");
+  const auto generated = generate(set, {.max_ops = 3});
+  const auto found = texts(generated);
+  EXPECT_TRUE(found.contains(
+      "(matmul ?x ?y), (matmul ?x ?z) => (split (matmul ?x (concat ?y ?z axis=1)) axis=1 parts=2), "
+      "(split (matmul ?x (concat ?y ?z axis=1)) axis=1 parts=2 part=1)"));
+  EXPECT_EQ(generated.left.front().first, "equalities");
+}
+
+TEST(Generate, IsDeterministic) {
+  const auto again = generate(operator_set("taso"), {.max_ops = 2, .threads = 1});
+  const auto& once = small_set();
+  EXPECT_EQ(again.graphs, once.graphs);
+  EXPECT_EQ(again.left, once.left);
+  EXPECT_EQ(again.rules, once.rules);
+}
+
+// What is written can be read.
+TEST(Generate, RulesAreText) {
+  std::string text;
+  for (const auto& rule : small_set().rules) text += rewrite::to_text(rule) + "\n";
+  const auto read = rewrite::parse_rules(text);
+  ASSERT_EQ(read.size(), small_set().rules.size());
+  for (std::size_t r = 0; r < read.size(); ++r) {
+    EXPECT_EQ(rewrite::to_text(read[r]), rewrite::to_text(small_set().rules[r]));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::generate

@@ -1,0 +1,131 @@
+#include "generate/parallel_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "generate/made_rule.h"
+#include "graph/graph.h"
+#include "graph/virtual_devices.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::generate {
+namespace {
+
+const std::vector<rewrite::Rule>& all_rules() {
+  static const auto rules = parallel_rules(operator_set("all"));
+  return rules;
+}
+
+bool has(const std::string& text) {
+  return std::ranges::any_of(all_rules(), [&](const rewrite::Rule& rule) {
+    const auto written = rewrite::to_text(rule);
+    return written.substr(written.find(": ") + 2).starts_with(text);
+  });
+}
+
+TEST(ParallelRules, HaveTheFiguresOfUnity) {
+  // 11a, 11b, and matmul of a reduction.
+  EXPECT_TRUE(
+      has("(relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d)"));
+  EXPECT_TRUE(has("(add ?x ?y) => (reduce (join ?x ?y) degree=2)"));
+  EXPECT_TRUE(
+      has("(matmul (reduce ?x degree=?d) ?y) => "
+          "(reduce (matmul ?x (replicate ?y degree=?d)) degree=?d)"));
+  // Of Megatron: columns, then rows.
+  EXPECT_TRUE(
+      has("(linear ?x ?y act=?act) => (combine (linear (replicate ?x degree=?d) "
+          "(partition ?y degree=?d) act=?act) dim=1 degree=?d)"));
+  EXPECT_TRUE(
+      has("(linear ?x ?y act=?act) => (reduce (linear (partition ?x dim=1 degree=?d) "
+          "(partition ?y dim=1 degree=?d) act=?act) degree=?d)"));
+  EXPECT_TRUE(
+      has("(embedding ?x ?y) => (reduce (embedding (replicate ?x degree=?d) "
+          "(partition ?y degree=?d)) degree=?d)"));
+}
+
+// Runs a side on virtual devices. Throws UserError where it is not legal.
+std::vector<Dense<term::Field>> run(const rewrite::Side& side, const Assignment& assignment,
+                                    std::vector<TensorType>& types) {
+  graph::GraphBuilder builder("side");
+  std::vector<const TensorType*> pointers;
+  std::vector<graph::NodeId> sources;
+  for (std::size_t t = 0; t < assignment.tensors.size(); ++t) {
+    const auto& type = assignment.tensors[t];
+    pointers.push_back(&type);
+    sources.push_back(builder.input("in" + std::to_string(t), type.shape, type.dtype,
+                                    is_integer(type.dtype) ? 4 : 0));
+  }
+  std::vector<graph::NodeId> nodes;
+  for (const auto& node : side.nodes) {
+    if (node.is_variable()) {
+      nodes.push_back(sources[node.variable]);
+      continue;
+    }
+    auto literal = node;
+    for (auto& a : literal.attributes) {
+      const auto value = rewrite::evaluate(a, {pointers, assignment.symbols});
+      if (!value) throw UserError("rule", "", "no value");
+      a = {.literal = *value};
+    }
+    std::vector<graph::NodeId> inputs;
+    for (auto i : node.inputs) inputs.push_back(nodes[i]);
+    nodes.push_back(builder.add(operator_of(literal), inputs));
+  }
+  const auto output = nodes[side.outputs[0]];
+  const auto graph = builder.finish({output});
+  types.push_back(graph.node(output).type);
+  const auto values =
+      graph::run_sharded_forward<term::Field>(graph, graph::feed_values<term::Field>(graph, 3));
+  return {graph::assemble(values[output.index()])};
+}
+
+// Every rule on virtual devices, on tensors of many ranks and layouts; where both sides are legal
+// and of one type they must be equal.
+TEST(ParallelRules, HoldOnVirtualDevices) {
+  std::size_t run_rules = 0;
+  for (const auto& rule : all_rules()) {
+    bool was_run = false;
+    for (const auto* layout :
+         {"[6, 6]", "[6]", "[6, 6, 6]", "[6/2, 6]", "[12/4, 6]*4", "[12, 6]+4", "[6, 6]*2+2"}) {
+      for (std::int64_t dim : {0, 1}) {
+        Assignment assignment;
+        for (std::size_t t = 0; t < rule.tensors.size(); ++t) {
+          TensorType type;
+          type.shape = *parse_parallel_shape(layout);
+          assignment.tensors.push_back(type);
+        }
+        for (const auto& symbol : rule.symbols) {
+          const bool is_dim = symbol == "i" || symbol == "j";
+          if (symbol.size() == 1) {
+            assignment.symbols.emplace_back(is_dim ? (symbol == "i" ? dim : 1 - dim) : 2);
+            continue;
+          }
+          std::string text = "0";
+          for (const auto& node : rule.source.nodes) {
+            if (node.is_variable()) continue;
+            for (const auto& [name, value] : node.spec->attributes) {
+              if (name == symbol) text = value;
+            }
+          }
+          assignment.symbols.emplace_back(rewrite::parse_value(text));
+        }
+        std::vector<TensorType> types;
+        try {
+          const auto source = run(rule.source, assignment, types);
+          const auto target = run(rule.target, assignment, types);
+          if (types[0] != types[1]) continue;
+          was_run = true;
+          EXPECT_EQ(source, target) << rewrite::to_text(rule) << " on " << layout;
+        } catch (const UserError&) {  // not legal for this layout
+        }
+      }
+    }
+    run_rules += was_run ? 1 : 0;
+  }
+  EXPECT_GT(run_rules, all_rules().size() / 2);
+}
+
+}  // namespace
+}  // namespace tandem::generate
