@@ -18,8 +18,8 @@ graph::Graph graph_of(const rewrite::Rule& rule, const verify::TypedSide& side) 
     if (!node.op) {
       // An index is one into a table of any size.
       const std::int64_t below = is_integer(node.type.dtype) ? 2 : 0;
-      ids.push_back(builder.input(rule.tensors[node.variable], node.type.shape, node.type.dtype,
-                                  below));
+      ids.push_back(
+          builder.input(rule.tensors[node.variable], node.type.shape, node.type.dtype, below));
       continue;
     }
     std::vector<graph::NodeId> inputs;

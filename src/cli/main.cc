@@ -31,9 +31,9 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, cha
     std::vector<std::string> names;
     for (const auto* c : subcommands) names.push_back(c->get_name());
     const auto near = tandem::nearest(word, names);
-    std::cerr << fmt::format("there is no command '{}{}' ({})\n", path, word,
-                             near.empty() ? "there are: " + tandem::join(names, ", ")
-                                          : "did you mean '" + near + "'?");
+    std::cerr << fmt::format(
+        "there is no command '{}{}' ({})\n", path, word,
+        near.empty() ? "there are: " + tandem::join(names, ", ") : "did you mean '" + near + "'?");
     return ExitCode::kWrongUsage;
   }
   app.exit(error, std::cerr, std::cerr);

@@ -45,8 +45,8 @@ void list_rules(bool json) {
     if (rule.is_proved()) ++proved;
   }
   for (const auto& rule : rules) {
-    std::cout << fmt::format("{:<{}}  {:<9}  {}\n", rule.rule.name, widest,
-                             name(rule.proof.status), body(rule.rule));
+    std::cout << fmt::format("{:<{}}  {:<9}  {}\n", rule.rule.name, widest, name(rule.proof.status),
+                             body(rule.rule));
   }
   std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws one\n",
                            counted(std::ssize(rules), "rule"), proved);

@@ -35,7 +35,7 @@ struct Judged {
   Hash hash;
   rewrite::Proof proof;
   std::string counterexample;
-  std::string reason;                    // of an unproved one
+  std::string reason;                     // of an unproved one
   std::optional<std::size_t> steps = {};  // in which the shipped rules derive it
 };
 
@@ -65,7 +65,8 @@ Judged judge(const rewrite::Rule& rule, const std::vector<rewrite::Rule>& known,
   const bool sound = out.proof.status == rewrite::Status::kProved ||
                      out.proof.status == rewrite::Status::kProvedIf;
   if (!sound || known.empty()) return out;
-  const auto found = derivation_of(verify::with_condition(rule, verdict), known, {.graphs = graphs});
+  const auto found =
+      derivation_of(verify::with_condition(rule, verdict), known, {.graphs = graphs});
   if (found) out.steps = found->size();
   return out;
 }
@@ -149,12 +150,12 @@ Json result_json(const Result& result) {
     lacking.push_back({{"name", rule.name}, {"reason", rule.lacking}});
   }
   Json out = {{"proved", result.proved()},
-          {"proved_if", result.count(rewrite::Status::kProvedIf)},
-          {"refuted", result.count(rewrite::Status::kRefuted)},
-          {"unproved", result.count(rewrite::Status::kUnproved)},
-          {"lacking", lacking},
-          {"seconds", result.seconds},
-          {"rules", rules}};
+              {"proved_if", result.count(rewrite::Status::kProvedIf)},
+              {"refuted", result.count(rewrite::Status::kRefuted)},
+              {"unproved", result.count(rewrite::Status::kUnproved)},
+              {"lacking", lacking},
+              {"seconds", result.seconds},
+              {"rules", rules}};
   if (result.derive) out["derived"] = result.derived();
   return out;
 }
@@ -165,9 +166,11 @@ void print(const Result& result) {
   for (const auto& rule : result.rules) widest = std::max(widest, rule.name.size());
   for (const auto& rule : result.rules) {
     auto line = fmt::format("{:<{}}  {:<9}", rule.name, widest, name(rule.proof.status));
-    if (rule.steps) line += fmt::format("  derived in {}", counted(static_cast<std::int64_t>(*rule.steps), "step"));
-    for (const auto& what : {rule.proof.prover, rule.proof.condition, rule.counterexample,
-                             rule.reason}) {
+    if (rule.steps)
+      line +=
+          fmt::format("  derived in {}", counted(static_cast<std::int64_t>(*rule.steps), "step"));
+    for (const auto& what :
+         {rule.proof.prover, rule.proof.condition, rule.counterexample, rule.reason}) {
       if (!what.empty()) line += "  " + what;
     }
     while (line.ends_with(' ')) line.pop_back();
@@ -221,7 +224,8 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
   command->add_option("file", flags->files, "rules, or a collection of TASO or FlexFlow in JSON")
       ->required();
   command->add_flag("--strict", flags->strict, "exit code 1 where one is not proved");
-  command->add_flag("--derive", flags->derive, "do the shipped rules derive those that are proved?");
+  command->add_flag("--derive", flags->derive,
+                    "do the shipped rules derive those that are proved?");
   command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
       ->capture_default_str()
       ->check(kPositive);

@@ -73,8 +73,8 @@ class Drawing {
 
 // In characters, as the lines that connect nodes take several bytes.
 std::size_t columns(const std::string& line) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 std::string beside(const std::vector<std::string>& left, const std::vector<std::string>& right,

@@ -29,9 +29,9 @@ std::vector<ProvedRule> load() {
     for (auto& rule : with_proofs(parse_rules(file.text, origin), origin, proofs)) {
       const auto [known, fresh] = places.emplace(rule.rule.name, origin);
       if (!fresh) {
-        throw UserError("rule", origin,
-                        fmt::format("{}: the name is taken by a rule of {}", rule.rule.name,
-                                    known->second));
+        throw UserError(
+            "rule", origin,
+            fmt::format("{}: the name is taken by a rule of {}", rule.rule.name, known->second));
       }
       out.push_back(std::move(rule));
     }

@@ -129,8 +129,8 @@ class SideExport {
       return concat(id, raw_dimension(*axis));
     }
     if (!why.empty()) throw Lacking(why);
-    throw Lacking(fmt::format("{}: no operator of the collection says {}", node.spec->name,
-                              part_text(id)));
+    throw Lacking(
+        fmt::format("{}: no operator of the collection says {}", node.spec->name, part_text(id)));
   }
 
   // Those of several nodes first, that their parts are not taken one by one.
@@ -178,7 +178,8 @@ class SideExport {
   CollectionTensor split(PatternId id) {
     const auto& node = side_.nodes[id];
     const auto axis = whole(node.attributes[0]);
-    if (!axis || *axis < 0) throw Lacking(fmt::format("{}: the axis is not known", node.spec->name));
+    if (!axis || *axis < 0)
+      throw Lacking(fmt::format("{}: the axis is not known", node.spec->name));
     const auto parts = sizes_.parts(node.inputs[0], static_cast<std::size_t>(*axis));
     CollectionOperator op{.type = "OP_SPLIT", .inputs = {value(node.inputs[0])}};
     op.parameters["PM_AXIS"] = raw_dimension(*axis);
@@ -387,8 +388,10 @@ class SideExport {
 std::optional<CollectionTensor> named(const std::string& name) {
   if (name.empty() || (name[0] != 'x' && name[0] != 'w')) return std::nullopt;
   const auto line = name.find('_');
-  const auto op = parse_int(std::string_view(name).substr(1, line == std::string::npos ? line : line - 1));
-  const auto output = line == std::string::npos ? 0 : parse_int(std::string_view(name).substr(line + 1));
+  const auto op =
+      parse_int(std::string_view(name).substr(1, line == std::string::npos ? line : line - 1));
+  const auto output =
+      line == std::string::npos ? 0 : parse_int(std::string_view(name).substr(line + 1));
   constexpr std::int64_t kLargest = 1000;
   if (!op || !output || *op < 1 || *op > kLargest || *output < 0) return std::nullopt;
   return CollectionTensor{-*op, *output};

@@ -129,7 +129,8 @@ class SideImport {
     // A tensor that stands twice along one of its dimensions.
     if (line.when.contains("PM_PARALLEL_DEGREE")) context_.fixed_degree = true;
     auto id = instantiate(op, line, inputs, size);
-    if (op.type == "OP_MUL" || op.type == "OP_PRELU" || op.type == "OP_WHERE") known_.stretched.push_back(id);
+    if (op.type == "OP_MUL" || op.type == "OP_PRELU" || op.type == "OP_WHERE")
+      known_.stretched.push_back(id);
     remember_sizes(op, inputs, id);
     const auto acti = op.parameters.find("PM_ACTI");
     const bool mentioned = std::ranges::find(line.line.symbols, "acti") != line.line.symbols.end();
@@ -187,7 +188,8 @@ class SideImport {
   }
 
   PatternId concat(const CollectionOperator& op) {
-    if (op.inputs.size() < 2) lacking(op, fmt::format("takes 2 inputs or more and has {}", op.inputs.size()));
+    if (op.inputs.size() < 2)
+      lacking(op, fmt::format("takes 2 inputs or more and has {}", op.inputs.size()));
     if (const auto n = op.parameters.find("PM_NUM_INPUTS");
         n != op.parameters.end() && n->second != std::ssize(op.inputs)) {
       lacking(op, fmt::format("PM_NUM_INPUTS is {} and it has {}", n->second, op.inputs.size()));
@@ -201,9 +203,8 @@ class SideImport {
       state_rank(op, id);
       return id;
     }
-    const auto id = side_.add({.spec = &ops::kConcat,
-                               .attributes = {literal(dimension(op, raw))},
-                               .inputs = inputs});
+    const auto id = side_.add(
+        {.spec = &ops::kConcat, .attributes = {literal(dimension(op, raw))}, .inputs = inputs});
     state_rank(op, id);
     require_fit(op, id);
     return id;
@@ -233,7 +234,8 @@ class SideImport {
   }
 
   PatternId split(const CollectionOperator& op, std::int64_t output) {
-    if (op.inputs.size() != 1) lacking(op, fmt::format("takes 1 input and has {}", op.inputs.size()));
+    if (op.inputs.size() != 1)
+      lacking(op, fmt::format("takes 1 input and has {}", op.inputs.size()));
     check_parameters(op, {"PM_AXIS"});
     const auto count = parameter(op, "PM_NUM_OUTPUTS");
     const auto axis = dimension(op, parameter(op, "PM_AXIS"));
@@ -251,13 +253,14 @@ class SideImport {
       const auto& part = parts[static_cast<std::size_t>(i)];
       begin = i == 0 ? part : combined(Operation::kAdd, std::move(begin), part);
     }
-    return side_.add({.spec = &ops::kSlice,
-                      .attributes = {literal(axis), std::move(begin),
-                                     parts[static_cast<std::size_t>(output)]},
-                      .inputs = {input}});
+    return side_.add(
+        {.spec = &ops::kSlice,
+         .attributes = {literal(axis), std::move(begin), parts[static_cast<std::size_t>(output)]},
+         .inputs = {input}});
   }
 
-  void check_parameters(const CollectionOperator& op, std::initializer_list<const char*> known) const {
+  void check_parameters(const CollectionOperator& op,
+                        std::initializer_list<const char*> known) const {
     for (const auto& [key, value] : op.parameters) {
       if (says_nothing(key) || std::ranges::find(known, key) != known.end()) continue;
       lacking(op, fmt::format("no parameter {} is known", key));
@@ -364,7 +367,8 @@ class SideImport {
     symbols.reserve(line.line.symbols.size());
     for (const auto& symbol : line.line.symbols) symbols.push_back(symbol_value(op, symbol, size));
     const auto s = sizes();
-    for (const auto& condition : line.line.conditions) add_condition(op, condition, inputs, symbols, s);
+    for (const auto& condition : line.line.conditions)
+      add_condition(op, condition, inputs, symbols, s);
     std::vector<PatternId> made(line.line.source.nodes.size());
     for (std::size_t i = 0; i < made.size(); ++i) {
       const auto& node = line.line.source.nodes[i];
@@ -399,7 +403,8 @@ class SideImport {
       case Operation::kRank: {
         const auto id = inputs[e.variables[0]];
         const auto& node = side_.nodes[id];
-        if (node.is_variable()) return Expression{.operation = e.operation, .variables = {node.variable}};
+        if (node.is_variable())
+          return Expression{.operation = e.operation, .variables = {node.variable}};
         const auto rank = s.rank(id);
         if (!rank) return std::nullopt;
         return literal(static_cast<std::int64_t>(*rank));
@@ -455,8 +460,8 @@ class SideImport {
     const auto& y = side_.nodes[shaped_as(b)];
     if (x.is_variable() && y.is_variable()) {
       if (x.variable == y.variable) return;
-      return require(
-          op, {.operation = Operation::kSameShape, .variables = {x.variable, y.variable}});
+      return require(op,
+                     {.operation = Operation::kSameShape, .variables = {x.variable, y.variable}});
     }
     const auto rank = s.rank(a) ? s.rank(a) : s.rank(b);
     if (!rank) return;
@@ -557,7 +562,8 @@ std::vector<std::uint16_t> shape_classes(const Rule& rule) {
   std::iota(out.begin(), out.end(), std::uint16_t{0});
   for (const auto& condition : rule.conditions) {
     if (condition.operation != Operation::kSameShape) continue;
-    const auto [first, second] = std::minmax(out[condition.variables[0]], out[condition.variables[1]]);
+    const auto [first, second] =
+        std::minmax(out[condition.variables[0]], out[condition.variables[1]]);
     std::ranges::replace(out, std::uint16_t{second}, std::uint16_t{first});
   }
   return out;
@@ -586,10 +592,10 @@ void add_rank_conditions(Rule& rule, const Ranks& ranks) {
   const auto classes = shape_classes(rule);
   for (std::size_t v = 0; v < ranks.size(); ++v) {
     if (!ranks[v] || structural[v] || classes[v] != v) continue;
-    Expression condition{.operation = Operation::kEqual,
-                         .operands = {{.operation = Operation::kRank,
-                                       .variables = {static_cast<std::uint16_t>(v)}},
-                                      literal(static_cast<std::int64_t>(*ranks[v]))}};
+    Expression condition{
+        .operation = Operation::kEqual,
+        .operands = {{.operation = Operation::kRank, .variables = {static_cast<std::uint16_t>(v)}},
+                     literal(static_cast<std::int64_t>(*ranks[v]))}};
     if (std::ranges::find(rule.conditions, condition) == rule.conditions.end()) {
       rule.conditions.push_back(std::move(condition));
     }

@@ -65,8 +65,8 @@ Dimensions dimensions_of(std::string_view text) {
 bool is_parallel(const Rule& rule) {
   const auto any = [](const Side& side) {
     return std::ranges::any_of(side.nodes, [](const PatternNode& node) {
-      return !node.is_variable() && (node.spec->role == ops::Role::kParallel ||
-                                     node.spec->role == ops::Role::kJoin);
+      return !node.is_variable() &&
+             (node.spec->role == ops::Role::kParallel || node.spec->role == ops::Role::kJoin);
     });
   };
   return any(rule.source) || any(rule.target);

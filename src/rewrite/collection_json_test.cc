@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-
 #include "base/error_test_support.h"
 #include "base/random.h"
 #include "rewrite/collection_test_support.h"
@@ -48,8 +47,11 @@ std::vector<Case> plain_cases() {
             {op("OP_EW_MUL", {-1, -3}), op("OP_EW_MUL", {-2, -3}), op("OP_EW_ADD", {0, 1})}),
        "mul-distributes: (mul (add ?x1 ?x2) ?x3) => (add (mul ?x1 ?x3) (mul ?x2 ?x3)) if "
        "same_shape(?x1, ?x2) and same_shape(?x1, ?x3)"},
-      {rule("scalar", {op("OP_MUL", {-1, -2}), op("OP_TRANSPOSE", {0}, {{"PM_NUMDIM", 2}, {"PM_PERM", 2}, {"PM_OUTSHUFFLE", 1}})},
-            {op("OP_TRANSPOSE", {-1}, {{"PM_NUMDIM", 2}, {"PM_PERM", 2}, {"PM_OUTSHUFFLE", 1}}), op("OP_MUL", {0, -2})}),
+      {rule("scalar",
+            {op("OP_MUL", {-1, -2}),
+             op("OP_TRANSPOSE", {0}, {{"PM_NUMDIM", 2}, {"PM_PERM", 2}, {"PM_OUTSHUFFLE", 1}})},
+            {op("OP_TRANSPOSE", {-1}, {{"PM_NUMDIM", 2}, {"PM_PERM", 2}, {"PM_OUTSHUFFLE", 1}}),
+             op("OP_MUL", {0, -2})}),
        "scalar: (transpose (mul ?x1 ?x2) perm=[1, 0]) => (mul (transpose ?x1 perm=[1, 0]) ?x2) if "
        "rank(?x2) == 1 and dim(?x2, 0) == 1 and rank(?x1) == 2"},
       {rule("share-matmul", {op("OP_MATMUL", {-1, -4}), op("OP_MATMUL", {-2, -4})},
@@ -58,59 +60,121 @@ std::vector<Case> plain_cases() {
             {{0, {2, 0}}, {1, {2, 1}}}),
        "share-matmul: (matmul ?x1 ?w4), (matmul ?x2 ?w4) => (slice (matmul (concat ?x1 ?x2) ?w4) "
        "size=dim(?x1, 0)), (slice (matmul (concat ?x1 ?x2) ?w4) begin=dim(?x1, 0) size=dim(?x2, "
-       "0)) if dim(?x1, 1) == dim(?x2, 1) and rank(?x1) == 2 and rank(?w4) == 2 and rank(?x2) == 2"},
+       "0)) if dim(?x1, 1) == dim(?x2, 1) and rank(?x1) == 2 and rank(?w4) == 2 and rank(?x2) == "
+       "2"},
       {rule("matmul-relu", {op("OP_MATMUL", {-1, -4}, acti(0)), op("OP_RELU", {0})},
             {op("OP_MATMUL", {-1, -4}, acti(2))}),
        "matmul-relu: (relu (matmul ?x1 ?w4)) => (relu (matmul ?x1 ?w4))"},
-      {rule("conv-adds", {op("OP_CONV2D", {-1, -4}, kConv3), op("OP_CONV2D", {-1, -5}, kConv3), op("OP_EW_ADD", {0, 1})},
+      {rule("conv-adds",
+            {op("OP_CONV2D", {-1, -4}, kConv3), op("OP_CONV2D", {-1, -5}, kConv3),
+             op("OP_EW_ADD", {0, 1})},
             {op("OP_EW_ADD", {-4, -5}), op("OP_CONV2D", {-1, 0}, kConv3)}),
        "conv-adds: (add (conv2d ?x1 ?w4 padding=[1, 1] groups=(dim(?x1, 1) / dim(?w4, 1))) (conv2d "
        "?x1 ?w5 padding=[1, 1] groups=(dim(?x1, 1) / dim(?w5, 1)))) => (conv2d ?x1 (add ?w4 ?w5) "
-       "padding=[1, 1] groups=(dim(?x1, 1) / dim(?w4, 1))) if dim(?w4, 2) == 3 and dim(?w4, 3) == 3 "
+       "padding=[1, 1] groups=(dim(?x1, 1) / dim(?w4, 1))) if dim(?w4, 2) == 3 and dim(?w4, 3) == "
+       "3 "
        "and dim(?w5, 2) == 3 and dim(?w5, 3) == 3 and dim(?w4, 0) == dim(?w5, 0) and "
        "same_shape(?w4, ?w5)"},
-      {rule("conv-valid", {op("OP_CONV2D", {-1, -4}, {{"PM_STRIDE_H", 2}, {"PM_STRIDE_W", 2}, {"PM_PAD", 1}, {"PM_ACTI", 0}, {"PM_GROUP", 1}}), op("OP_RELU", {0})},
-            {op("OP_CONV2D", {-1, -4}, {{"PM_STRIDE_H", 2}, {"PM_STRIDE_W", 2}, {"PM_PAD", 1}, {"PM_ACTI", 2}, {"PM_GROUP", 1}})}),
+      {rule("conv-valid",
+            {op("OP_CONV2D", {-1, -4},
+                {{"PM_STRIDE_H", 2},
+                 {"PM_STRIDE_W", 2},
+                 {"PM_PAD", 1},
+                 {"PM_ACTI", 0},
+                 {"PM_GROUP", 1}}),
+             op("OP_RELU", {0})},
+            {op("OP_CONV2D", {-1, -4},
+                {{"PM_STRIDE_H", 2},
+                 {"PM_STRIDE_W", 2},
+                 {"PM_PAD", 1},
+                 {"PM_ACTI", 2},
+                 {"PM_GROUP", 1}})}),
        "conv-valid: (relu (conv2d ?x1 ?w4 stride=[2, 2])) => (conv2d ?x1 ?w4 stride=[2, 2] "
        "act=relu)"},
-      {rule("enlarge", {op("OP_CONV2D", {-1, -4}, {{"PM_STRIDE_H", 1}, {"PM_STRIDE_W", 1}, {"PM_PAD", 0}, {"PM_ACTI", 0}, {"PM_GROUP", 1}})},
-            {op("OP_ENLARGE", {-4}, {{"PM_KERNEL_H", 5}, {"PM_KERNEL_W", 3}}), op("OP_CONV2D", {-1, 0}, {{"PM_STRIDE_H", 1}, {"PM_STRIDE_W", 1}, {"PM_PAD", 0}, {"PM_ACTI", 0}, {"PM_GROUP", 1}})}),
+      {rule("enlarge",
+            {op("OP_CONV2D", {-1, -4},
+                {{"PM_STRIDE_H", 1},
+                 {"PM_STRIDE_W", 1},
+                 {"PM_PAD", 0},
+                 {"PM_ACTI", 0},
+                 {"PM_GROUP", 1}})},
+            {op("OP_ENLARGE", {-4}, {{"PM_KERNEL_H", 5}, {"PM_KERNEL_W", 3}}),
+             op("OP_CONV2D", {-1, 0},
+                {{"PM_STRIDE_H", 1},
+                 {"PM_STRIDE_W", 1},
+                 {"PM_PAD", 0},
+                 {"PM_ACTI", 0},
+                 {"PM_GROUP", 1}})}),
        "enlarge: (conv2d ?x1 ?w4 padding=[(dim(?w4, 2) - 1) / 2, (dim(?w4, 3) - 1) / 2]) => "
        "(conv2d ?x1 (pad (pad ?w4 axis=2 before=((5 - dim(?w4, 2)) / 2) after=((5 - dim(?w4, 2)) / "
        "2)) axis=3 before=((3 - dim(?w4, 3)) / 2) after=((3 - dim(?w4, 3)) / 2)) padding=[2, 1])"},
-      {rule("identity-conv", {op("OP_CONSTANT_ICONV", {}, {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}}), op("OP_CONV2D", {-1, 0}, with(kConv3, "PM_GROUP", 1)), op("OP_RELU", {1})},
+      {rule("identity-conv",
+            {op("OP_CONSTANT_ICONV", {}, {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}}),
+             op("OP_CONV2D", {-1, 0}, with(kConv3, "PM_GROUP", 1)), op("OP_RELU", {1})},
             {op("OP_RELU", {-1})}),
        "identity-conv: (relu (conv2d ?x1 (pad (pad (reshape (constant shape=[dim(?x1, 1), dim(?x1, "
        "1)] kind=\"eye\" value=1) shape=[dim(?x1, 1), dim(?x1, 1), 1, 1]) axis=2 before=1 after=1) "
        "axis=3 before=1 after=1) padding=[1, 1])) => (relu ?x1)"},
-      {rule("pool-as-conv", {op("OP_POOL2D_AVG", {-1}, {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}, {"PM_STRIDE_H", 1}, {"PM_STRIDE_W", 1}, {"PM_PAD", 0}, {"PM_ACTI", 0}})},
-            {op("OP_CONSTANT_POOL", {}, {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}}), op("OP_CONV2D", {-1, 0}, with(kConv3, "PM_GROUP", 1))}),
+      {rule("pool-as-conv",
+            {op("OP_POOL2D_AVG", {-1},
+                {{"PM_KERNEL_H", 3},
+                 {"PM_KERNEL_W", 3},
+                 {"PM_STRIDE_H", 1},
+                 {"PM_STRIDE_W", 1},
+                 {"PM_PAD", 0},
+                 {"PM_ACTI", 0}})},
+            {op("OP_CONSTANT_POOL", {}, {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}}),
+             op("OP_CONV2D", {-1, 0}, with(kConv3, "PM_GROUP", 1))}),
        "pool-as-conv: (avg_pool2d ?x1 kernel=[3, 3] padding=[1, 1]) => (conv2d ?x1 (avg_pool2d "
        "(pad (pad (reshape (constant shape=[dim(?x1, 1), dim(?x1, 1)] kind=\"eye\" value=1) "
        "shape=[dim(?x1, 1), dim(?x1, 1), 1, 1]) axis=2 before=1 after=1) axis=3 before=1 after=1) "
        "kernel=[3, 3] padding=[1, 1]) padding=[1, 1])"},
-      {rule("identity-matrix", {op("OP_CONSTANT_IMM", {}), op("OP_MATMUL", {-1, 0}), op("OP_RELU", {1})}, {op("OP_RELU", {-1})}),
+      {rule("identity-matrix",
+            {op("OP_CONSTANT_IMM", {}), op("OP_MATMUL", {-1, 0}), op("OP_RELU", {1})},
+            {op("OP_RELU", {-1})}),
        "identity-matrix: (relu (matmul ?x1 (constant shape=[dim(?x1, 1), dim(?x1, 1)] kind=\"eye\" "
        "value=1))) => (relu ?x1) if rank(?x1) == 2"},
-      {rule("ones", {op("OP_CONCAT", {-1, -2}, concat_on(1, 2)), op("OP_CONSTANT_ONE", {}), op("OP_EW_MUL", {0, 1})},
+      {rule("ones",
+            {op("OP_CONCAT", {-1, -2}, concat_on(1, 2)), op("OP_CONSTANT_ONE", {}),
+             op("OP_EW_MUL", {0, 1})},
             {op("OP_CONCAT", {-1, -2}, concat_on(1, 2))}),
-       "ones: (mul (concat ?x1 ?x2 axis=1) (constant shape=[dim(?x1, 0), dim(?x1, 1) + dim(?x2, 1)] "
+       "ones: (mul (concat ?x1 ?x2 axis=1) (constant shape=[dim(?x1, 0), dim(?x1, 1) + dim(?x2, "
+       "1)] "
        "value=1)) => (concat ?x1 ?x2 axis=1) if rank(?x1) == 2 and rank(?x2) == 2"},
-      {rule("max-pool", {op("OP_POOL2D_MAX", {-7}, {{"PM_KERNEL_H", 2}, {"PM_KERNEL_W", 2}, {"PM_STRIDE_H", 2}, {"PM_STRIDE_W", 2}, {"PM_PAD", 1}, {"PM_ACTI", 2}})},
-            {op("OP_RELU", {-7}), op("OP_POOL2D_MAX", {0}, {{"PM_KERNEL_H", 2}, {"PM_KERNEL_W", 2}, {"PM_STRIDE_H", 2}, {"PM_STRIDE_W", 2}, {"PM_PAD", 1}, {"PM_ACTI", 0}})}),
+      {rule("max-pool",
+            {op("OP_POOL2D_MAX", {-7},
+                {{"PM_KERNEL_H", 2},
+                 {"PM_KERNEL_W", 2},
+                 {"PM_STRIDE_H", 2},
+                 {"PM_STRIDE_W", 2},
+                 {"PM_PAD", 1},
+                 {"PM_ACTI", 2}})},
+            {op("OP_RELU", {-7}), op("OP_POOL2D_MAX", {0},
+                                     {{"PM_KERNEL_H", 2},
+                                      {"PM_KERNEL_W", 2},
+                                      {"PM_STRIDE_H", 2},
+                                      {"PM_STRIDE_W", 2},
+                                      {"PM_PAD", 1},
+                                      {"PM_ACTI", 0}})}),
        "max-pool: (relu (max_pool2d ?x7 kernel=[2, 2] stride=[2, 2])) => (max_pool2d (relu ?x7) "
        "kernel=[2, 2] stride=[2, 2])"},
-      {rule("softmax", {op("OP_SOFTMAX", {-1}), op("OP_DROPOUT", {0})}, {op("OP_SOFTMAX", {-1}, {{"PM_SOFTMAX_DIM", 1}}), op("OP_DROPOUT", {0})}),
+      {rule("softmax", {op("OP_SOFTMAX", {-1}), op("OP_DROPOUT", {0})},
+            {op("OP_SOFTMAX", {-1}, {{"PM_SOFTMAX_DIM", 1}}), op("OP_DROPOUT", {0})}),
        "softmax: (dropout (softmax ?x1) p=?p origin=?origin) => (dropout (softmax ?x1 axis=1) p=?p "
        "origin=?origin)"},
-      {rule("embedding", {op("OP_EMBEDDING", {-1, -4}), op("OP_EMBEDDING", {-1, -5}), op("OP_EW_ADD", {0, 1})}, {op("OP_EW_ADD", {-4, -5}), op("OP_EMBEDDING", {-1, 0})}),
+      {rule("embedding",
+            {op("OP_EMBEDDING", {-1, -4}), op("OP_EMBEDDING", {-1, -5}), op("OP_EW_ADD", {0, 1})},
+            {op("OP_EW_ADD", {-4, -5}), op("OP_EMBEDDING", {-1, 0})}),
        "embedding: (add (embedding ?x1 ?w4) (embedding ?x1 ?w5)) => (embedding ?x1 (add ?w4 ?w5)) "
        "if same_shape(?w4, ?w5)"},
-      {rule("normalised", {op("OP_BATCHNORM", {-1, -4, -5}), op("OP_IDENTITY", {0})}, {op("OP_BATCHNORM", {-1, -4, -5})}),
+      {rule("normalised", {op("OP_BATCHNORM", {-1, -4, -5}), op("OP_IDENTITY", {0})},
+            {op("OP_BATCHNORM", {-1, -4, -5})}),
        "normalised: (identity (batch_norm ?x1 ?w4 ?w5)) => (batch_norm ?x1 ?w4 ?w5)"},
-      {rule("split-first", {op("OP_SPLIT", {-1}, split_on(0)), op("OP_RELU", {{0, 1}})}, {op("OP_RELU", {-1}), op("OP_SPLIT", {0}, split_on(0))}, {{1, {1, 1}}}),
+      {rule("split-first", {op("OP_SPLIT", {-1}, split_on(0)), op("OP_RELU", {{0, 1}})},
+            {op("OP_RELU", {-1}), op("OP_SPLIT", {0}, split_on(0))}, {{1, {1, 1}}}),
        "split-first: (relu (split ?x1 parts=2 part=1)) => (split (relu ?x1) parts=2 part=1)"},
-      {rule("inputs", {op("OP_INPUT", {}), op("OP_WEIGHT", {}), op("OP_MATMUL", {0, 1})}, {op("OP_INPUT", {}), op("OP_WEIGHT", {}), op("OP_MATMUL", {0, 1})}),
+      {rule("inputs", {op("OP_INPUT", {}), op("OP_WEIGHT", {}), op("OP_MATMUL", {0, 1})},
+            {op("OP_INPUT", {}), op("OP_WEIGHT", {}), op("OP_MATMUL", {0, 1})}),
        "inputs: (matmul ?input0 ?input1) => (matmul ?input0 ?input1)"},
   };
 }
@@ -118,27 +182,40 @@ std::vector<Case> plain_cases() {
 // With parallelization: dimension 0 is that of replicas.
 std::vector<Case> parallel_cases() {
   return {
-      {rule("move-partition", {op("OP_PARTITION", {-1}, parallel(2)), op("OP_RELU", {0})}, {op("OP_RELU", {-1}), op("OP_PARTITION", {0}, parallel(2))}),
+      {rule("move-partition", {op("OP_PARTITION", {-1}, parallel(2)), op("OP_RELU", {0})},
+            {op("OP_RELU", {-1}), op("OP_PARTITION", {0}, parallel(2))}),
        "move-partition: (relu (partition ?x1 dim=1 degree=?d)) => (partition (relu ?x1) dim=1 "
        "degree=?d)"},
-      {rule("split-relu", {op("OP_RELU", {-1})}, {op("OP_PARTITION", {-1}, parallel(1)), op("OP_RELU", {0}), op("OP_COMBINE", {1}, parallel(1))}),
+      {rule("split-relu", {op("OP_RELU", {-1})},
+            {op("OP_PARTITION", {-1}, parallel(1)), op("OP_RELU", {0}),
+             op("OP_COMBINE", {1}, parallel(1))}),
        "split-relu: (relu ?x1) => (combine (relu (partition ?x1 degree=?d)) degree=?d) choose ?d"},
-      {rule("replicas", {op("OP_REPLICATE", {-1}, parallel(0)), op("OP_COMBINE", {0}, parallel(0)), op("OP_RELU", {1})}, {op("OP_RELU", {-1})}),
+      {rule("replicas",
+            {op("OP_REPLICATE", {-1}, parallel(0)), op("OP_COMBINE", {0}, parallel(0)),
+             op("OP_RELU", {1})},
+            {op("OP_RELU", {-1})}),
        "replicas: (relu (unreplicate (replicate ?x1 degree=?d) degree=?d)) => (relu ?x1)"},
       {rule("contract", {op("OP_LINEAR", {-1, -4}, {{"PM_ACTI", 0}})},
-            {op("OP_PARTITION", {-1}, parallel(2)), op("OP_PARTITION", {-4}, parallel(2)), op("OP_LINEAR", {0, 1}, {{"PM_ACTI", 0}}), op("OP_REDUCE", {2}, parallel(0))}),
+            {op("OP_PARTITION", {-1}, parallel(2)), op("OP_PARTITION", {-4}, parallel(2)),
+             op("OP_LINEAR", {0, 1}, {{"PM_ACTI", 0}}), op("OP_REDUCE", {2}, parallel(0))}),
        "contract: (linear ?x1 ?w4) => (reduce (linear (partition ?x1 dim=1 degree=?d) (partition "
        "?w4 dim=1 degree=?d)) degree=?d) choose ?d"},
-      {rule("join", {op("OP_EW_ADD", {-1, -2})}, {op("OP_CONCAT", {-1, -2}, concat_on(0, 3)), op("OP_REDUCE", {0}, parallel(0))}),
+      {rule("join", {op("OP_EW_ADD", {-1, -2})},
+            {op("OP_CONCAT", {-1, -2}, concat_on(0, 3)), op("OP_REDUCE", {0}, parallel(0))}),
        "join: (add ?x1 ?x2) => (reduce (join ?x1 ?x2) degree=2) if same_shape(?x1, ?x2) and "
        "rank(?x1) == 2"},
-      {rule("concat", {op("OP_CONCAT", {-1, -2}, concat_on(2, 3)), op("OP_RELU", {0})}, {op("OP_RELU", {-1}), op("OP_RELU", {-2}), op("OP_CONCAT", {0, 1}, concat_on(2, 3))}),
+      {rule("concat", {op("OP_CONCAT", {-1, -2}, concat_on(2, 3)), op("OP_RELU", {0})},
+            {op("OP_RELU", {-1}), op("OP_RELU", {-2}), op("OP_CONCAT", {0, 1}, concat_on(2, 3))}),
        "concat: (relu (concat ?x1 ?x2 axis=1)) => (concat (relu ?x1) (relu ?x2) axis=1) if "
        "rank(?x1) == 2 and rank(?x2) == 2"},
-      {rule("twice", {op("OP_REPLICATE", {-1}, parallel(1)), op("OP_REDUCE", {0}, parallel(1))}, {op("OP_EW_ADD", {-1, -1})}),
-       "twice: (add (split (combine (partition (concat ?x1 ?x1) degree=2) degree=2) parts=2) (split "
-       "(combine (partition (concat ?x1 ?x1) degree=2) degree=2) parts=2 part=1)) => (add ?x1 ?x1)"},
-      {rule("replica-dimension", {op("OP_RELU", {-1})}, {op("OP_PARTITION", {-1}, parallel(0)), op("OP_RELU", {0})}),
+      {rule("twice", {op("OP_REPLICATE", {-1}, parallel(1)), op("OP_REDUCE", {0}, parallel(1))},
+            {op("OP_EW_ADD", {-1, -1})}),
+       "twice: (add (split (combine (partition (concat ?x1 ?x1) degree=2) degree=2) parts=2) "
+       "(split "
+       "(combine (partition (concat ?x1 ?x1) degree=2) degree=2) parts=2 part=1)) => (add ?x1 "
+       "?x1)"},
+      {rule("replica-dimension", {op("OP_RELU", {-1})},
+            {op("OP_PARTITION", {-1}, parallel(0)), op("OP_RELU", {0})}),
        "OP_PARTITION: along dimension 0, that of replicas, which is none of the tensor"},
       {rule("pipeline", {op("OP_RELU", {-1})}, {op("OP_PIPELINE", {-1}), op("OP_RELU", {0})}),
        "OP_PIPELINE: micro-batches are no node of a graph here, but a digit of time"},
@@ -214,15 +291,34 @@ TEST(CollectionJson, RandomRulesComeBack) {
       const auto any = [&] { return pick(2) == 0 && i > 0 ? pick(i) : -1 - pick(3); };
       const int kinds = parallel_ones ? 9 : 6;
       switch (pick(kinds)) {
-        case 0: ops.push_back(op("OP_RELU", {any()})); break;
-        case 1: ops.push_back(op("OP_EW_ADD", {any(), any()})); break;
-        case 2: ops.push_back(op("OP_EW_MUL", {any(), any()})); break;
-        case 3: ops.push_back(op("OP_MATMUL", {any(), any()})); break;
-        case 4: ops.push_back(op("OP_LINEAR", {any(), any()}, {{"PM_ACTI", pick(4)}})); break;
-        case 5: ops.push_back(op("OP_CONCAT", {any(), any()}, concat_on(parallel_ones ? pick(3) : pick(2), parallel_ones ? 3 : 2))); break;
-        case 6: ops.push_back(op("OP_PARTITION", {any()}, parallel(1 + pick(2)))); break;
-        case 7: ops.push_back(op("OP_REPLICATE", {any()}, parallel(pick(3)))); break;
-        default: ops.push_back(op("OP_REDUCE", {any()}, parallel(pick(3)))); break;
+        case 0:
+          ops.push_back(op("OP_RELU", {any()}));
+          break;
+        case 1:
+          ops.push_back(op("OP_EW_ADD", {any(), any()}));
+          break;
+        case 2:
+          ops.push_back(op("OP_EW_MUL", {any(), any()}));
+          break;
+        case 3:
+          ops.push_back(op("OP_MATMUL", {any(), any()}));
+          break;
+        case 4:
+          ops.push_back(op("OP_LINEAR", {any(), any()}, {{"PM_ACTI", pick(4)}}));
+          break;
+        case 5:
+          ops.push_back(op("OP_CONCAT", {any(), any()},
+                           concat_on(parallel_ones ? pick(3) : pick(2), parallel_ones ? 3 : 2)));
+          break;
+        case 6:
+          ops.push_back(op("OP_PARTITION", {any()}, parallel(1 + pick(2))));
+          break;
+        case 7:
+          ops.push_back(op("OP_REPLICATE", {any()}, parallel(pick(3))));
+          break;
+        default:
+          ops.push_back(op("OP_REDUCE", {any()}, parallel(pick(3))));
+          break;
       }
     }
     return ops;
@@ -231,12 +327,17 @@ TEST(CollectionJson, RandomRulesComeBack) {
   for (int round = 0; round < 400; ++round) {
     const bool parallel_ones = round % 2 == 1;
     const auto source = side(parallel_ones);
-    const auto rules = import_collection(collection({rule("r", source, round % 3 == 0 ? source : side(parallel_ones))}), "random").rules;
+    const auto rules =
+        import_collection(
+            collection({rule("r", source, round % 3 == 0 ? source : side(parallel_ones))}),
+            "random")
+            .rules;
     if (rules.empty()) continue;
     ++imported;
     const auto exported = export_collection(rules);
     ASSERT_EQ(exported.rules, 1U) << "seed " << seed << " round " << round << "\n"
-                                  << to_text(rules[0]) << "\n" << exported.lacking[0].lacking;
+                                  << to_text(rules[0]) << "\n"
+                                  << exported.lacking[0].lacking;
   }
   EXPECT_GT(imported, 200U) << "seed " << seed;
 }
@@ -252,7 +353,8 @@ TEST(CollectionJson, SaysWhatItLacks) {
   EXPECT_EQ(of(op("OP_RELU", {-1, -2})), "OP_RELU: takes 1 inputs and has 2");
   EXPECT_EQ(of(op("OP_RELU", {-1}, {{"PM_AXES", 1}})), "OP_RELU: no parameter PM_AXES is known");
   EXPECT_EQ(of(op("OP_LINEAR", {-1, -4})), "OP_LINEAR: takes 3 inputs and has 2");
-  EXPECT_EQ(of(op("OP_SIGMOID", {-1}, {{"PM_ACTI", 7}})), "OP_SIGMOID: PM_ACTI is 7 and must be in 0..3");
+  EXPECT_EQ(of(op("OP_SIGMOID", {-1}, {{"PM_ACTI", 7}})),
+            "OP_SIGMOID: PM_ACTI is 7 and must be in 0..3");
   EXPECT_EQ(of(op("OP_CONCAT", {-1, -2}, {{"PM_NUM_INPUTS", 3}, {"PM_AXIS", 0}})),
             "OP_CONCAT: PM_NUM_INPUTS is 3 and it has 2");
   EXPECT_EQ(of(op("OP_CONV2D", {-1, -4}, with(with(kConv3, "PM_KERNEL_H", 2), "PM_GROUP", 1))),
@@ -273,7 +375,8 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
   auto huge = rule("r", {relu}, {relu});
   huge["srcOp"][0]["input"][0]["opId"] = 18'446'744'073'709'551'615U;
   auto twice = rule("r", {relu}, {relu});
-  twice["srcOp"][0]["para"] = {{{"key", "PM_AXIS"}, {"value", 1}}, {{"key", "PM_AXIS"}, {"value", 2}}};
+  twice["srcOp"][0]["para"] = {{{"key", "PM_AXIS"}, {"value", 1}},
+                               {{"key", "PM_AXIS"}, {"value", 2}}};
   auto missing = rule("r", {relu}, {relu});
   missing.erase("dstOp");
   auto unmapped = rule("r", {relu}, {relu});
@@ -286,16 +389,20 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
       {"{\"rule\": [3]}", "c.json: rule 1: is 3 and must be an object"},
       {"{\"rule\": [{}]}", "c.json: rule 1: 'srcOp' is missing"},
       {collection({rule("ok", {relu}, {relu})}).substr(0, 300), "c.json: is not JSON"},
-      {collection({rule("ok", {relu}, {relu}), dangling}), "c.json: rule 2 ('r'): dstOp 0: there is no operator 4 in 'dstOp'"},
+      {collection({rule("ok", {relu}, {relu}), dangling}),
+       "c.json: rule 2 ('r'): dstOp 0: there is no operator 4 in 'dstOp'"},
       {collection({cycle}), "c.json: rule 1 ('r'): srcOp 0: (OP_RELU) is in a cycle"},
       {collection({word}), "srcOp 0: 'opId' is \"one\" and must be a whole number of 32 bits"},
       {collection({huge}), "'opId' is 18446744073709551615 and must be a whole number of 32 bits"},
       {collection({twice}), "srcOp 0: 'PM_AXIS' is given twice"},
       {collection({missing}), "rule 1 ('r'): 'dstOp' is missing"},
       {collection({unmapped}), "'mappedOutput' is empty"},
-      {collection({rule("r", {relu}, {op("OP_RELU", {{-1, 0}})}, {{{0, 1}, 0}})}), "mappedOutput: operator 0 (OP_RELU) has no output 1"},
-      {collection({rule("r", std::vector<TestJson>(300, relu), {relu})}), "'srcOp' has 300 operators, more than 256"},
-      {"{\"rules\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", "is nested too deeply"},
+      {collection({rule("r", {relu}, {op("OP_RELU", {{-1, 0}})}, {{{0, 1}, 0}})}),
+       "mappedOutput: operator 0 (OP_RELU) has no output 1"},
+      {collection({rule("r", std::vector<TestJson>(300, relu), {relu})}),
+       "'srcOp' has 300 operators, more than 256"},
+      {"{\"rules\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}",
+       "is nested too deeply"},
   };
   for (const auto& [text, expected] : cases) {
     const auto said = message(text);
@@ -312,16 +419,19 @@ TEST(CollectionJson, IsBounded) {
     concats.push_back(op("OP_CONCAT", {i, i}, concat_on(0, 2)));
   }
   concats.push_back(op("OP_SPLIT", {60}, split_on(0)));
-  const auto c = import_collection(
-      collection({rule("a", doubled, {op("OP_RELU", {-1})}), rule("b", concats, {op("OP_RELU", {-1})})}), "test");
+  const auto c = import_collection(collection({rule("a", doubled, {op("OP_RELU", {-1})}),
+                                               rule("b", concats, {op("OP_RELU", {-1})})}),
+                                   "test");
   ASSERT_EQ(c.lacking.size(), 2U);
   EXPECT_EQ(c.lacking[0].lacking, "is too long");
 }
 
 TEST(CollectionJson, NamesAreUniqueAndPlain) {
   const auto relu = op("OP_RELU", {-1});
-  const auto c = import_collection(
-      collection({rule("a b", {relu}, {relu}), rule("a b", {relu}, {relu}), rule("", {relu}, {relu})}), "test");
+  const auto c =
+      import_collection(collection({rule("a b", {relu}, {relu}), rule("a b", {relu}, {relu}),
+                                    rule("", {relu}, {relu})}),
+                        "test");
   ASSERT_EQ(c.rules.size(), 3U);
   EXPECT_EQ(c.rules[0].name, "a-b");
   EXPECT_EQ(c.rules[1].name, "a-b-2");

@@ -148,7 +148,8 @@ constexpr std::array kReasons = {
 };
 
 OperatorLine line_of(const Text& text, const std::string& pattern) {
-  OperatorLine out{text.type, {}, parse_rule("line: " + pattern + " => " + pattern + " " + text.rest)[0]};
+  OperatorLine out{
+      text.type, {}, parse_rule("line: " + pattern + " => " + pattern + " " + text.rest)[0]};
   for (auto part : words(text.when)) {
     const auto equals = part.find('=');
     std::optional<std::int64_t> value;

@@ -77,8 +77,8 @@ class RuleReader {
     const auto at = json.find(key);
     if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
     const bool fits =
-        at->is_number_integer() && !(at->is_number_unsigned() &&
-                                     at->get<std::uint64_t>() > std::uint64_t{1} << 31U);
+        at->is_number_integer() &&
+        !(at->is_number_unsigned() && at->get<std::uint64_t>() > std::uint64_t{1} << 31U);
     const auto value = fits ? at->get<std::int64_t>() : 0;
     if (!fits || value < std::numeric_limits<std::int32_t>::min() ||
         value > std::numeric_limits<std::int32_t>::max()) {
@@ -144,8 +144,7 @@ class RuleReader {
     return fmt::format("{} {}: ", key, index);
   }
 
-  [[nodiscard]] CollectionOperator read_operator(const Json& json,
-                                                 const std::string& owner) const {
+  [[nodiscard]] CollectionOperator read_operator(const Json& json, const std::string& owner) const {
     CollectionOperator out{.type = text(json, "type", owner)};
     const auto& inputs = list(json, "input", owner);
     if (inputs.size() > kMaxOperators) {
@@ -233,8 +232,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
   if (deepest >= kMaxDepth) throw UserError("rules", source, "is nested too deeply");
   if (json.is_discarded()) {
     throw UserError("rules", source,
-                    count == 0 ? "is not JSON"
-                               : fmt::format("is not JSON behind rule {}", count));
+                    count == 0 ? "is not JSON" : fmt::format("is not JSON behind rule {}", count));
   }
   if (!json.is_object() || !found || !json["rule"].is_array()) {
     throw UserError("rules", source, "has no list 'rule'",

@@ -51,7 +51,8 @@ TEST(Proofs, SayWhatIsWrong) {
   };
   EXPECT_EQ(message("a 12 proved"), "proofs:1: expected 'NAME HASH STATUS PROVER [CONDITION]'");
   EXPECT_EQ(message("\na xyz proved z3"), "proofs:2: 'xyz' is not a hash");
-  EXPECT_EQ(message("a 12345678901234567 proved z3"), "proofs:1: '12345678901234567' is not a hash");
+  EXPECT_EQ(message("a 12345678901234567 proved z3"),
+            "proofs:1: '12345678901234567' is not a hash");
   EXPECT_EQ(message("a 12 sure z3"),
             "proofs:1: 'sure' is not a status (it is one of proved, proved_if, refuted, unproved)");
   EXPECT_EQ(message("a 12 proved_if z3"),

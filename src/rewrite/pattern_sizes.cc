@@ -41,7 +41,8 @@ IndexDims read_index(const ops::OpSpec& spec) {
   const auto arrow = spec.index.find("->");
   if (arrow == std::string::npos) return out;
   const std::string_view text = spec.index;
-  for (auto operand : split(text.substr(0, arrow), ',')) out.operands.push_back(dimensions(operand));
+  for (auto operand : split(text.substr(0, arrow), ','))
+    out.operands.push_back(dimensions(operand));
   auto result = text.substr(arrow + 2);
   out.result = dimensions(result.substr(0, result.find('|')));
   return out;
