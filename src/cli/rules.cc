@@ -233,9 +233,7 @@ void add_rules(CLI::App& app, int& exit_code) {
   add_rules_show(*command);
   add_rules_import(*command);
   add_rules_export(*command);
-#if __has_include("cli/rules_generate.cc")
   add_rules_generate(*command);
-#endif
   add_rules_verify(*command, exit_code);
   command->callback([command, json] {
     if (command->get_subcommands().empty()) list_rules(*json);
