@@ -12,7 +12,19 @@ namespace {
 using rewrite::Expression;
 using rewrite::Operation;
 
-constexpr std::size_t kMostConditions = 4;
+constexpr std::size_t kMostConditions = 5;
+
+// How unlikely a condition is to be what a rule is about, beside the part of good instances lost.
+constexpr double kPlain = 0;
+constexpr double kOfSizes = 0.05;
+constexpr double kOfSymbols = 0.15;
+constexpr double kOfOtherSizes = 0.25;  // of dimensions of other numbers
+constexpr double kOdd = 0.5;
+
+struct Word {
+  Expression condition;
+  double penalty = 0;
+};
 
 Expression literal(std::int64_t n) { return {.literal = n}; }
 Expression symbol(std::size_t s) {
@@ -48,21 +60,62 @@ class Vocabulary {
     }
     tensors();
     pairs();
+    with(kOfSizes);
     symbols();
+    with(kOfSymbols);
     if (is_parallel(rule)) degrees();
+    with(kPlain);
     sizes();
+    with(kOdd);
   }
 
-  std::vector<Expression> take() { return std::move(out_); }
+  std::vector<Word> take() { return std::move(words_); }
 
  private:
+  // What was said since the last time is of this kind.
+  void with(double penalty) {
+    for (auto& condition : out_) {
+      const bool plain = condition.operation == Operation::kSameShape;
+      words_.push_back({std::move(condition), plain ? kPlain : penalty});
+    }
+    out_.clear();
+  }
+
+  // All tensors of one rank, of a certain one, of one shape.
+  void together() {
+    for (std::size_t r = 0; r <= ranks_; ++r) {
+      std::vector<Expression> parts;
+      for (std::size_t t = r == 0 ? 1 : 0; t < rule_.tensors.size(); ++t) {
+        auto other = r == 0 ? of_tensors(Operation::kRank, {0}) : literal(static_cast<int>(r));
+        parts.push_back(equal(of_tensors(Operation::kRank, {t}), std::move(other)));
+      }
+      say_all(std::move(parts));
+    }
+    std::vector<Expression> same;
+    for (std::size_t t = 1; t < rule_.tensors.size(); ++t) {
+      same.push_back(of_tensors(Operation::kSameShape, {0, t}));
+    }
+    say_all(std::move(same));
+  }
+
+  void say_all(std::vector<Expression> parts) {
+    if (parts.size() < 2) return;
+    auto all = std::move(parts[0]);
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      all = both(Operation::kAnd, std::move(all), std::move(parts[i]));
+    }
+    out_.push_back(std::move(all));
+  }
+
   void tensors() {
+    together();
     for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
       out_.push_back(both(Operation::kLess, literal(1), of_tensors(Operation::kRank, {t})));
       for (std::size_t r = 1; r <= ranks_; ++r) {
         out_.push_back(equal(of_tensors(Operation::kRank, {t}), literal(static_cast<int>(r))));
       }
     }
+    with(kPlain);
   }
 
   void pairs() {
@@ -76,8 +129,10 @@ class Vocabulary {
         }
         for (std::size_t i = 0; i < ranks_; ++i) {
           for (std::size_t j = 0; j < ranks_; ++j) {
+            with(kOfSizes);
             out_.push_back(equal(at(Operation::kDim, t, literal(static_cast<int>(i))),
                                  at(Operation::kDim, u, literal(static_cast<int>(j)))));
+            with(i == j ? kOfSizes : kOfOtherSizes);
           }
         }
       }
@@ -137,6 +192,7 @@ class Vocabulary {
   std::span<const Instance> instances_;
   std::size_t ranks_ = 0;
   std::vector<Expression> out_;
+  std::vector<Word> words_;
 };
 
 // A set of instances, a bit each.
@@ -160,6 +216,7 @@ class Bits {
 
 struct Candidate {
   Expression condition;
+  double penalty = 0;
   Bits good;
   Bits bad;
 };
@@ -175,29 +232,25 @@ Bits where_it_holds(const Expression& condition, std::span<const Instance> insta
   return out;
 }
 
-}  // namespace
+struct Choice {
+  std::vector<Expression> conditions;
+  double kept = 0;  // the part of the good, less the penalties
+};
 
-std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
-                                                             std::span<const Instance> good,
-                                                             std::span<const Instance> bad) {
-  std::vector<Instance> all(good.begin(), good.end());
-  all.insert(all.end(), bad.begin(), bad.end());
-  std::vector<Candidate> candidates;
-  for (auto& condition : Vocabulary(rule, all).take()) {
-    auto on_good = where_it_holds(condition, good);
-    if (on_good.count() == 0) continue;
-    auto on_bad = where_it_holds(condition, bad);
-    if (on_bad.count() == bad.size()) continue;
-    candidates.push_back({std::move(condition), std::move(on_good), std::move(on_bad)});
-  }
-  // One more condition at a time: one that excludes all, else one that loses least of the good for
-  // what it excludes.
-  std::vector<Expression> chosen;
-  Bits left_good(good.size());
-  Bits left_bad(bad.size());
-  for (std::size_t i = 0; i < good.size(); ++i) left_good.set(i);
-  for (std::size_t i = 0; i < bad.size(); ++i) left_bad.set(i);
-  while (left_bad.count() > 0 && chosen.size() < kMostConditions) {
+Bits all_of(std::size_t count) {
+  Bits out(count);
+  for (std::size_t i = 0; i < count; ++i) out.set(i);
+  return out;
+}
+
+// One more condition at a time, until all bad ones are excluded.
+std::optional<Choice> chosen(const std::vector<Candidate>& candidates, std::size_t good,
+                             std::size_t bad, double weight) {
+  Choice out;
+  double penalties = 0;
+  auto left_good = all_of(good);
+  auto left_bad = all_of(bad);
+  while (left_bad.count() > 0 && out.conditions.size() < kMostConditions) {
     const Candidate* best = nullptr;
     double best_score = 0;
     const auto goods = static_cast<double>(left_good.count());
@@ -208,18 +261,45 @@ std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
       const auto kept = static_cast<double>((g &= c.good).count());
       const auto excluded = bads - static_cast<double>((b &= c.bad).count());
       if (kept == 0 || excluded == 0) continue;
-      const double score = kept / goods + 2 * excluded / bads + (excluded == bads ? 1 : 0);
+      const double score = weight * (kept / goods - c.penalty) + excluded / bads + weight;
       if (score <= best_score) continue;
       best_score = score;
       best = &c;
     }
     if (best == nullptr) return std::nullopt;
-    chosen.push_back(best->condition);
+    out.conditions.push_back(best->condition);
+    penalties += best->penalty;
     left_good &= best->good;
     left_bad &= best->bad;
   }
   if (left_bad.count() > 0) return std::nullopt;
-  return chosen;
+  out.kept = static_cast<double>(left_good.count()) / static_cast<double>(good) - penalties;
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
+                                                             std::span<const Instance> good,
+                                                             std::span<const Instance> bad) {
+  std::vector<Instance> all(good.begin(), good.end());
+  all.insert(all.end(), bad.begin(), bad.end());
+  std::vector<Candidate> candidates;
+  for (auto& [condition, penalty] : Vocabulary(rule, all).take()) {
+    auto on_good = where_it_holds(condition, good);
+    if (on_good.count() == 0) continue;
+    auto on_bad = where_it_holds(condition, bad);
+    if (on_bad.count() == bad.size()) continue;
+    candidates.push_back({std::move(condition), penalty, std::move(on_good), std::move(on_bad)});
+  }
+  // What keeps most of the good, of some ways to weigh it against what is excluded.
+  std::optional<Choice> best;
+  for (const double weight : {1.0, 3.0, 8.0}) {
+    auto choice = chosen(candidates, good.size(), bad.size(), weight);
+    if (choice && (!best || choice->kept > best->kept)) best = std::move(choice);
+  }
+  if (!best) return std::nullopt;
+  return std::move(best->conditions);
 }
 
 }  // namespace tandem::verify

@@ -14,10 +14,11 @@ namespace tandem::verify {
 
 namespace {
 
-constexpr int kMostRefinements = 5;
-constexpr std::int64_t kCheap = 100;       // elements of an instance that is computed without need
-constexpr std::size_t kMostBad = 60;       // more counterexamples say nothing new
-constexpr std::size_t kShardedTrials = 3;  // instances run on virtual devices
+constexpr int kMostRefinements = 8;
+constexpr std::int64_t kCheap = 100;   // elements of an instance that is computed without need
+constexpr std::size_t kMostBad = 150;  // counterexamples in all
+constexpr std::size_t kMostBadOfPattern = 4;  // more counterexamples say nothing new
+constexpr std::size_t kShardedTrials = 3;     // instances run on virtual devices
 
 std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
@@ -46,13 +47,20 @@ class Judge {
       const auto small = small_instances(rule_, pattern, largest, each, options_.seed);
       if (small.all.empty() || elements(pattern.base) <= kCheap) judge(pattern.base);
       verdict_.cut = verdict_.cut || small.cut;
+      const auto before = bad_.size();
       for (const auto& instance : small.all) {
-        if (bad_.size() < kMostBad) judge(instance);
+        if (bad_.size() < std::min(kMostBad, before + kMostBadOfPattern)) judge(instance);
       }
     }
     for (const auto& base : patterns_.bases) {
-      if (bad_.size() < kMostBad && fit_of(rule_, base) != Fit::kBoth) judge(base);
+      if (fit_of(rule_, base) == Fit::kBoth) {
+        fitting_.push_back(base);
+      } else if (bad_.size() < kMostBad) {
+        judge(base);
+      }
     }
+    // Where no value refutes, what fits is taken for good.
+    if (!by_values_ && !bad_.empty()) good_.insert(good_.end(), fitting_.begin(), fitting_.end());
     if (is_parallel(rule_)) judge_shards();
     if (bad_.empty()) {
       prove();
@@ -152,6 +160,7 @@ class Judge {
   const Rule& rule_;
   VerifyOptions options_;
   Patterns patterns_;
+  std::vector<Instance> fitting_;
   std::optional<Refutation> refutation_;
   bool by_values_ = false;
 };
