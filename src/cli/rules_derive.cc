@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <iostream>
-#include <map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/rules.h"
 #include "graph/hashes.h"
+#include "graph/text.h"
 #include "rewrite/derive.h"
 
 namespace tandem::cli {
@@ -43,34 +44,40 @@ std::string place_text(const graph::Graph& graph, const rewrite::Step& step) {
   return join(names, ", ");
 }
 
+// Each step, replayed by code that shares nothing with what found it.
+Json replayed(graph::Graph graph, const rewrite::Derivation& derivation,
+              const std::vector<rewrite::Rule>& rules) {
+  Json out = Json::array();
+  for (const auto& step : derivation) {
+    const Json entry = {
+        {"rule", step.rule}, {"at", place_text(graph, step)}, {"step", to_text(step)}};
+    out.push_back(entry);
+    graph = rewrite::replay(graph, {step}, [&](const std::string& name) {
+      const auto at = std::ranges::find(rules, name, &rewrite::Rule::name);
+      return at == rules.end() ? nullptr : &*at;
+    });
+  }
+  return out;
+}
+
 int run(const Flags& flags) {
   const auto from = graph::parse_graph(read_file(flags.from), flags.from);
   const auto to = graph::parse_graph(read_file(flags.to), flags.to);
   const auto rules = rules_for(flags);
   const auto found = rewrite::derive(from, to, rules, flags.limits);
   Json steps = Json::array();
-  if (found.derivation) {
-    auto graph = from;
-    for (const auto& step : *found.derivation) {
-      const auto line = fmt::format("{} at {}", step.rule, place_text(graph, step));
-      // Each step is replayed by code that shares nothing with what found it.
-      graph = rewrite::replay(graph, {step}, [&](const std::string& name) {
-        const auto at = std::ranges::find(rules, name, &rewrite::Rule::name);
-        return at == rules.end() ? nullptr : &*at;
-      });
-      if (!flags.json) std::cout << fmt::format("{:>3}  {}\n", steps.size() + 1, line);
-      steps.push_back(
-          {{"rule", step.rule}, {"place", place_text(graph, step)}, {"step", to_text(step)}});
-    }
-  }
+  if (found.derivation) steps = replayed(from, *found.derivation, rules);
   if (flags.json) {
     print_json({{"derived", found.derivation.has_value()},
                 {"steps", steps},
                 {"graphs", found.graphs},
                 {"complete", found.is_complete}});
   } else if (found.derivation) {
-    std::cout << fmt::format("{} in {}, {} looked at\n", "derived",
-                             counted(std::ssize(steps), "step"),
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      std::cout << fmt::format("{:>3}  {} at {}\n", i + 1, steps[i]["rule"].get<std::string>(),
+                               steps[i]["at"].get<std::string>());
+    }
+    std::cout << fmt::format("derived in {}, {} looked at\n", counted(std::ssize(steps), "step"),
                              counted(static_cast<std::int64_t>(found.graphs), "graph"));
   } else {
     std::cout << fmt::format("no derivation found, {} looked at{}\n",

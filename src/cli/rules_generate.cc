@@ -1,5 +1,3 @@
-#include "cli/rules.h"
-
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include <mutex>
 
 #include "cli/command.h"
+#include "cli/rules.h"
 #include "generate/generate.h"
 #include "rewrite/rule_text.h"
 
