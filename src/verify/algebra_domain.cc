@@ -33,7 +33,8 @@ bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
     }
     // Of free variables the last is replaced everywhere else.
     for (std::size_t p = e.parts.size(); p-- > 0;) {
-      const auto [v, n] = e.parts[p];
+      const auto v = e.parts[p].first;
+      const auto n = e.parts[p].second;
       if (std::abs(n) != 1) continue;
       const bool elsewhere = [&] {
         auto others = term;

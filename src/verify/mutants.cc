@@ -11,7 +11,6 @@ namespace tandem::verify {
 
 namespace {
 
-using rewrite::Expression;
 using rewrite::Operation;
 using rewrite::Rule;
 using rewrite::Value;

@@ -107,7 +107,7 @@ class Writer {
   explicit Writer(bool with_ranges) : with_ranges_(with_ranges) {}
 
   Keyed term(const ScalarTerm& term) {
-    const auto least = named(bound_of(term.domain), colours_of(term), [&] {
+    return named(bound_of(term.domain), colours_of(term), [&] {
       Key key = domain(term.domain);
       std::vector<Key> atoms;
       atoms.reserve(term.atoms.size());
@@ -115,7 +115,6 @@ class Writer {
       append_sorted(key, std::move(atoms));
       return key;
     });
-    return least;
   }
 
   Key sum(const Sum& sum) {

@@ -10,7 +10,6 @@ namespace tandem::verify {
 
 namespace {
 
-using rewrite::Expression;
 using rewrite::Operation;
 using rewrite::PatternNode;
 
@@ -32,6 +31,7 @@ std::vector<Value> whole_numbers() {
 // Every name that some attribute knows; the attribute itself says which are its own.
 std::vector<Value> names() {
   std::vector<Value> out;
+  out.reserve(32);
   for (auto name : ops::kActivationNames) out.emplace_back(std::string(name));
   for (auto name : kDTypeNames) out.emplace_back(std::string(name));
   for (const auto* name : {"false", "true", "sum", "mean", "\"fill\"", "\"eye\"", "\"iota\""}) {
