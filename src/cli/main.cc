@@ -29,6 +29,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, cha
       continue;
     }
     std::vector<std::string> names;
+    names.reserve(subcommands.size());
     for (const auto* c : subcommands) names.push_back(c->get_name());
     const auto near = tandem::nearest(word, names);
     std::cerr << fmt::format(

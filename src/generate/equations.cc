@@ -222,8 +222,10 @@ Equation with_distinct_variables(Formulas& formulas, Equation equation) {
     const auto fresh = free_number(formulas, parts, type);
     for (const auto& classes : partitions(n)) {
       std::vector<FormulaId> images;
-      for (auto c : classes)
+      images.reserve(classes.size());
+      for (auto c : classes) {
         images.push_back(c == 0 ? variable : formulas.variable(type, fresh + c));
+      }
       const auto changed = with_classes(formulas, equation, variable, images);
       if (!changed) continue;
       equation = *changed;

@@ -35,7 +35,7 @@ TEST(OperatorSet, SaysWhatIsWrong) {
       {"constant (constant shape=[?n])", "a size of the constant has no value"},
   };
   for (const auto& [text, expected] : cases) {
-    const auto message = error_of([&] { (void)parse_operator_set(text); });
+    const auto message = error_of([&, text = text] { (void)parse_operator_set(text); });
     EXPECT_NE(message.find(expected), std::string::npos) << message;
   }
   EXPECT_NE(error_of([] { (void)operator_set("tasso"); }).find("no operator set 'tasso'"),

@@ -153,8 +153,10 @@ std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const T
   const auto& o = operations_[operation];
   if (o.arity != operands.size()) return nullptr;
   std::vector<TensorType> types;
+  types.reserve(operands.size());
   for (auto id : operands) types.push_back(types_[id]);
   std::vector<const TensorType*> pointers;
+  pointers.reserve(types.size());
   for (const auto& t : types) pointers.push_back(&t);
   const auto holds = [&](const rewrite::Expression& c) {
     return rewrite::holds(c, {pointers, {}});

@@ -261,7 +261,8 @@ class SideImport {
 
   void check_parameters(const CollectionOperator& op,
                         std::initializer_list<const char*> known) const {
-    for (const auto& [key, value] : op.parameters) {
+    for (const auto& parameter : op.parameters) {
+      const auto& key = parameter.first;
       if (says_nothing(key) || std::ranges::find(known, key) != known.end()) continue;
       lacking(op, fmt::format("no parameter {} is known", key));
     }
@@ -288,7 +289,8 @@ class SideImport {
       if (from_elsewhere(symbol) || op.parameters.contains(parameter_of(symbol))) continue;
       return fmt::format("{} is missing", parameter_of(symbol));
     }
-    for (const auto& [key, value] : op.parameters) {
+    for (const auto& parameter : op.parameters) {
+      const auto& key = parameter.first;
       if (says_nothing(key) || key == "PM_ACTI" || line.when.contains(key)) continue;
       const bool mentioned = std::ranges::any_of(
           symbols, [&](const std::string& symbol) { return parameter_of(symbol) == key; });

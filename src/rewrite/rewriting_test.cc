@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "base/error_test_support.h"
@@ -108,7 +109,9 @@ TEST(Rewriting, AgreesWithReplayAndMeaning) {
         if (present.empty() || present.back() != match.rule) present.push_back(match.rule);
       }
       const auto rule = present[random() % present.size()];
-      const auto of_rule = std::ranges::equal_range(all, rule, {}, &Match::rule);
+      std::vector<Match> of_rule;
+      std::ranges::copy_if(all, std::back_inserter(of_rule),
+                           [&](const Match& match) { return match.rule == rule; });
       const auto& match = of_rule[random() % of_rule.size()];
       auto next = rules.apply(draft, match, changed);
       if (!next) continue;
