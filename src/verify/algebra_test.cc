@@ -144,7 +144,6 @@ class Maker {
   IndexVar free_ = 0;
   std::vector<IndexVar> bound_;
   std::vector<IndexVar> used_;
-  int depth_ = 0;
 };
 
 TEST(Algebra, NormalFormsKeepTheValue) {
