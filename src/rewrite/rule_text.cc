@@ -16,6 +16,7 @@ namespace tandem::rewrite {
 namespace {
 
 constexpr std::size_t kMaxNodes = 256;  // of a side
+constexpr std::size_t kMaxRead = 4096;  // patterns of a rule, written out
 constexpr int kMaxDepth = 64;           // of patterns in patterns, of parentheses in conditions
 
 struct Infix {
@@ -75,7 +76,7 @@ class Reader {
            "names have letters, digits, '-' and '.'");
     }
     at_ = colon + 1;
-    const auto clauses = find_clauses();
+    const auto clauses = find_clauses(at_);
     at_ = clauses.where;
     if (take_word("where")) read_where();
     at_ = colon + 1;
@@ -103,10 +104,12 @@ class Reader {
     std::size_t where, choose;
   };
 
-  // Where the clauses begin; subpatterns are read first, as the sides mention them.
-  [[nodiscard]] Clauses find_clauses() const {
+  // Where the clauses begin, at `begin` or after it; subpatterns are read first, as the sides
+  // mention them.
+  [[nodiscard]] Clauses find_clauses(std::size_t begin) const {
     const auto find = [&](std::string_view word) {
-      for (auto i = text_.find(word); i != std::string_view::npos; i = text_.find(word, i + 1)) {
+      for (auto i = text_.find(word, begin + 1); i != std::string_view::npos;
+           i = text_.find(word, i + 1)) {
         const auto end = i + word.size();
         const bool begins = text_[i - 1] == ' ' || text_[i - 1] == ')';
         if (begins && end < text_.size() && text_[end] == ' ') return i;
@@ -169,6 +172,8 @@ class Reader {
 
   PatternId read_pattern(Side& side, int depth) {
     if (depth > kMaxDepth) fail(fmt::format("patterns nested deeper than {}", kMaxDepth));
+    // A named subpattern counts wherever it is mentioned: rules are also printed so.
+    if (++read_ > kMaxRead) fail(fmt::format("more than {} patterns written out", kMaxRead));
     skip_blanks();
     if (at_ < text_.size() && text_[at_] == '?') return read_leaf(side, depth);
     expect("(");
@@ -436,6 +441,7 @@ class Reader {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::size_t read_ = 0;
   int parentheses_ = 0;
   int depth_ = 0;
   bool tight_ = false;  // in an attribute, where blanks separate

@@ -1,5 +1,6 @@
 #include "rewrite/rule_text.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error_test_support.h"
@@ -47,6 +48,8 @@ TEST(RuleText, SaysWhatIsWrong) {
   const auto message = [](const std::string& line) {
     return error_of([&] { parse_rules(line, "x.rules"); });
   };
+  std::string doubled = "a: (relu ?v0) => (relu ?v0) where ?v20 = (relu ?x)";
+  for (int i = 0; i < 20; ++i) doubled += fmt::format(", ?v{} = (add ?v{} ?v{})", i, i + 1, i + 1);
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a: (rellu ?x) => ?x", "rellu"},
       {"a: (relu ?x) => ?y", "?y is not bound by the source"},
@@ -59,6 +62,9 @@ TEST(RuleText, SaysWhatIsWrong) {
       {"a: (relu ?x => ?x", "expected a name"},
       {"a (relu ?x) => ?x", "expected 'name: source => target'"},
       {"a: (relu ?x) => ?x\na: (tanh ?x) => ?x", "the name is taken by the rule of line 1"},
+      {"where a: b  00", "'where a' is no name for a rule"},
+      {"a: ?b => ?b where 0", "expected '?'"},
+      {doubled, "more than 4096 patterns written out"},
       {"a: (weight) => (weight)", "'weight' does not stand in rules"},
   };
   for (const auto& [line, expected] : cases) {
