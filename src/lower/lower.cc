@@ -10,6 +10,7 @@
 #include "lower/buckets.h"
 #include "lower/rings.h"
 #include "lower/row_sparse.h"
+#include "lower/segments.h"
 #include "ops/signature.h"
 
 namespace tandem::lower {
@@ -71,7 +72,7 @@ class Lowering {
       if (program_.schedule.bucket > Bytes{}) put_gradients_in_buckets(program_);
     }
     if (program_.schedule.ring) pass_blocks_round_rings(program_);
-    cut_into_segments();
+    cut_into_segments(program_);
     return std::move(program_);
   }
 
@@ -580,23 +581,6 @@ class Lowering {
   bool is_gathered_once(Place place) const {
     return program_.phase == Phase::kTraining && !program_.schedule.is_delayed() && !each_ &&
            !place.remade;
-  }
-
-  void cut_into_segments() {
-    const auto stages = static_cast<std::size_t>(program_.schedule.stages);
-    for (std::size_t s = 0; s < stages; ++s) {
-      for (auto part : {Part::kForward, Part::kBackward, Part::kUpdate}) {
-        program_.segments.push_back({static_cast<std::uint16_t>(s), part, {}});
-      }
-    }
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
-      const auto& task = program_.tasks[t];
-      const auto part = task.kind == TaskKind::kUpdate ? Part::kUpdate
-                        : task.backward                ? Part::kBackward
-                                                       : Part::kForward;
-      program_.segments[std::size_t{task.stage} * 3 + static_cast<std::size_t>(part)]
-          .tasks.push_back(static_cast<std::uint32_t>(t));
-    }
   }
 
   const plan::MappedGraph& mapped_;
