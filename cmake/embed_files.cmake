@@ -1,7 +1,7 @@
 # Writes a C++ source that holds text files as string literals. Runs at build time:
 #   cmake -DOUTPUT=x.cc -DHEADER=machine/embedded.h -DNAMESPACE=tandem::machine
 #         -DFUNCTION=embedded_machines "-DFILES=a.machine;b.machine" -P embed_files.cmake
-# HEADER declares EmbeddedFile{name, text} and `std::span<const EmbeddedFile> FUNCTION()`.
+# HEADER declares `std::span<const EmbeddedFile> FUNCTION()`, of base/embedded.h.
 set(entries "")
 foreach(file IN LISTS FILES)
   get_filename_component(name "${file}" NAME_WE)

@@ -16,7 +16,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Flags {
+struct DeriveFlags {
   bool json = false;
   std::string from;
   std::string to;
@@ -24,7 +24,7 @@ struct Flags {
   rewrite::DeriveLimits limits;
 };
 
-std::vector<rewrite::Rule> rules_for(const Flags& flags) {
+std::vector<rewrite::Rule> rules_for(const DeriveFlags& flags) {
   if (flags.files.empty()) return rewrite::with_reversals(rewrite::usable_rules());
   std::vector<rewrite::Rule> out;
   for (const auto& path : flags.files) {
@@ -52,15 +52,12 @@ Json replayed(graph::Graph graph, const rewrite::Derivation& derivation,
     const Json entry = {
         {"rule", step.rule}, {"at", place_text(graph, step)}, {"step", to_text(step)}};
     out.push_back(entry);
-    graph = rewrite::replay(graph, {step}, [&](const std::string& name) {
-      const auto at = std::ranges::find(rules, name, &rewrite::Rule::name);
-      return at == rules.end() ? nullptr : &*at;
-    });
+    graph = rewrite::replay(graph, {step}, rewrite::rules_by_name(rules));
   }
   return out;
 }
 
-int run(const Flags& flags) {
+int run(const DeriveFlags& flags) {
   const auto from = graph::parse_graph(read_file(flags.from), flags.from);
   const auto to = graph::parse_graph(read_file(flags.to), flags.to);
   const auto rules = rules_for(flags);
@@ -90,7 +87,7 @@ int run(const Flags& flags) {
 }  // namespace
 
 void add_rules_derive(CLI::App& rules, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DeriveFlags>();
   auto* command = add_command(rules, "derive", "find by which rules one graph becomes another",
                               "rules derive plain.graph megatron.graph", flags->json);
   command->add_option("from", flags->from, "graph text")->required();

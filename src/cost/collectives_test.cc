@@ -174,7 +174,7 @@ TEST(CollectiveTime, LocalMachineMeetsItsMeasurements) {
       {"all_reduce", {Step::kAllReduce, 2}}, {"send", {Step::kSend, 1}}};
   const std::regex line(R"(at (\d+) KiB +# \[PROFILE\] (all_reduce|send), ([0-9.]+) GB/s)");
   const auto files = machine::embedded_machines();
-  const std::string text(std::ranges::find(files, "local", &machine::EmbeddedFile::name)->text);
+  const std::string text(std::ranges::find(files, "local", &EmbeddedFile::name)->text);
   int found = 0;
   for (std::sregex_iterator at(text.begin(), text.end(), line); at != std::sregex_iterator();
        ++at) {

@@ -2,7 +2,6 @@
 // order of independent nodes matter; nodes that no output needs do not count.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -13,20 +12,20 @@ enum class HashKind : std::uint8_t { kIdentity, kShape };
 
 Hash hash_graph(const Graph& graph, HashKind kind);
 
-// By node, of what it computes: node_hash over its operands' hashes.
+// By node, of what it computes: node_hash over its operands' hashes; of inputs and weights, of
+// their names or numbers.
 std::vector<Hash> node_hashes(const Graph& graph, HashKind kind);
 
-// Of a node that is no source, of its operator and its operands in order.
-inline Hash node_hash(const ops::Op& op, std::span<const Hash> inputs) {
-  Hash h = op.hash();
-  for (auto input : inputs) h = hash_combine(h, input);
-  return h;
+// Of a node, of its operator's hash and its operands' in order; `hash_of` gives an operand's.
+template <class Inputs, class HashOf>
+Hash node_hash(Hash op, const Inputs& inputs, const HashOf& hash_of) {
+  for (auto input : inputs) op = hash_combine(op, hash_of(input));
+  return op;
 }
 // Of a graph, of its outputs in order.
-inline Hash outputs_hash(std::span<const Hash> outputs) {
-  Hash h = hash_text("graph");
-  for (auto output : outputs) h = hash_combine(h, output);
-  return h;
+template <class Outputs, class HashOf>
+Hash outputs_hash(const Outputs& outputs, const HashOf& hash_of) {
+  return node_hash(hash_text("graph"), outputs, hash_of);
 }
 
 }  // namespace tandem::graph

@@ -259,6 +259,13 @@ Step step_of(const RuleSet& rules, const Match& match, const Draft& before, cons
   return out;
 }
 
+FindRule rules_by_name(const std::vector<Rule>& rules) {
+  return [&rules](const std::string& name) {
+    const auto at = std::ranges::find(rules, name, &Rule::name);
+    return at == rules.end() ? nullptr : &*at;
+  };
+}
+
 graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find) {
   auto out = graph;
   for (std::size_t s = 0; s < derivation.size(); ++s) {

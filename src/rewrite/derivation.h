@@ -18,6 +18,8 @@ Step step_of(const RuleSet& rules, const Match& match, const Draft& before, cons
 
 // The rule of a name; null where there is none.
 using FindRule = std::function<const Rule*(const std::string&)>;
+// Among these, which must outlive it.
+FindRule rules_by_name(const std::vector<Rule>& rules);
 
 // What the derivation makes of the graph. Throws UserError("derivation", "step 3 (fuse-relu)", ...)
 // where a step names no rule or no place, does not apply, or has other hashes.

@@ -39,10 +39,12 @@ std::vector<std::int64_t> degrees_of(const std::vector<const graph::Graph*>& gra
   std::set<std::int64_t> out;
   for (const auto* graph : graphs) {
     for (auto id : graph->ids()) {
-      if (!graph::is_parallel(graph->node(id))) continue;
-      const auto values = attribute_values(graph->node(id).op);
-      const auto* degree = values.empty() ? nullptr : std::get_if<std::int64_t>(&values.back());
-      if (degree != nullptr) out.insert(*degree);
+      const auto& op = graph->node(id).op;
+      const auto values = attribute_values(op);
+      for (std::size_t a = 0; a < values.size(); ++a) {
+        const auto* degree = std::get_if<std::int64_t>(&values[a]);
+        if (op.spec().attributes[a].first == "degree" && degree != nullptr) out.insert(*degree);
+      }
     }
   }
   if (out.empty()) out.insert(2);

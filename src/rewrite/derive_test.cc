@@ -37,11 +37,8 @@ TEST(Derive, MegatronsMlp) {
   const auto there = derive(plain, megatron, set);
   ASSERT_TRUE(there.derivation.has_value());
   EXPECT_EQ(there.derivation->size(), 4U) << to_text(*there.derivation);
-  const auto find = [&](const std::string& name) -> const Rule* {
-    const auto at = std::ranges::find(set, name, &Rule::name);
-    return at == set.end() ? nullptr : &*at;
-  };
-  EXPECT_EQ(replay(plain, *there.derivation, find).identity_hash(), megatron.identity_hash());
+  EXPECT_EQ(replay(plain, *there.derivation, rules_by_name(set)).identity_hash(),
+            megatron.identity_hash());
 }
 
 TEST(Derive, ReversalsReadOffWhatWasChosen) {

@@ -11,17 +11,6 @@
 
 namespace tandem::rewrite {
 
-namespace {
-
-// Of a node that is no input and no weight; they have their names' hashes.
-Hash hash_of(const Draft& draft, Slot slot) {
-  Hash h = draft.node(slot).op_hash;
-  for (auto input : draft.inputs(slot)) h = hash_combine(h, draft.node(input).hash);
-  return h;
-}
-
-}  // namespace
-
 Draft Draft::of(const graph::Graph& graph, Dictionary& dictionary) {
   Draft out;
   const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
@@ -87,8 +76,8 @@ std::optional<Slot> Draft::find(Hash hash) const {
 }
 
 Slot Draft::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for) {
-  Hash hash = op_hash;
-  for (auto input : inputs) hash = hash_combine(hash, nodes_[input].hash);
+  const auto hash =
+      graph::node_hash(op_hash, inputs, [&](Slot input) { return nodes_[input].hash; });
   if (const auto known = find(hash)) return *known;
   Slot slot = 0;
   if (free_.empty()) {
@@ -119,33 +108,28 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
     }
     return slot;
   };
-  changed = std::move(added_);
-  added_.clear();
-  const auto is_added = [count = changed.size(), &changed](Slot slot) {
-    const auto end = changed.begin() + static_cast<std::ptrdiff_t>(count);
-    return std::find(changed.begin(), end, slot) != end;
-  };
-  const auto reuse = [&](Slot slot) {
-    bool other = false;
-    for (auto& input :
-         std::span(inputs_).subspan(nodes_[slot].first_input, nodes_[slot].input_count)) {
+  // Whether any of the node's operands was replaced.
+  const auto redirect = [&](const Node& node) {
+    bool any = false;
+    for (auto& input : std::span(inputs_).subspan(node.first_input, node.input_count)) {
       const auto now = replaced(input);
-      other = other || now != input;
+      any = any || now != input;
       input = now;
     }
-    return other;
+    return any;
   };
+  changed.clear();
   for (Slot slot = 0; slot < nodes_.size(); ++slot) {
-    if (nodes_[slot].in_use && !is_added(slot) && reuse(slot)) changed.push_back(slot);
+    if (!nodes_[slot].in_use) continue;
+    const bool is_added = std::ranges::find(added_, slot) != added_.end();
+    if (is_added || redirect(nodes_[slot])) changed.push_back(slot);
   }
+  added_.clear();
   for (auto& output : outputs_) output = replaced(output);
   if (!sort()) return false;
   drop_unused();
   hash_all();
   std::erase_if(changed, [&](Slot slot) { return !nodes_[slot].in_use; });
-  std::ranges::sort(changed);
-  const auto twice = std::unique(changed.begin(), changed.end());
-  changed.erase(twice, changed.end());
   return true;
 }
 
@@ -202,14 +186,14 @@ void Draft::drop_unused() {
   inputs_ = std::move(packed);
 }
 
+// Of what has operands; the others keep theirs.
 void Draft::hash_all() {
-  std::vector<Hash> results;
-  results.reserve(outputs_.size());
+  const auto hash_of = [&](Slot slot) { return nodes_[slot].hash; };
   for (auto slot : order_) {
-    if (nodes_[slot].input_count != 0) nodes_[slot].hash = hash_of(*this, slot);
+    auto& node = nodes_[slot];
+    if (node.input_count != 0) node.hash = graph::node_hash(node.op_hash, inputs(slot), hash_of);
   }
-  for (auto output : outputs_) results.push_back(nodes_[output].hash);
-  hash_ = graph::outputs_hash(results);
+  hash_ = graph::outputs_hash(outputs_, hash_of);
 }
 
 Users::Users(const Draft& draft) : begin_(draft.slot_count() + 1) {

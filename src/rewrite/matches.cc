@@ -43,7 +43,8 @@ Matches Matches::find(const RuleSet& rules, const Draft& draft) {
   out.single_.resize(draft.slot_count());
   const std::vector<bool> everywhere(draft.slot_count(), true);
   for (auto slot : draft.order()) {
-    if (out.size_ + out.several_.size() >= rules.limits().matches) break;
+    out.is_cut_ = out.size_ + out.several_.size() >= rules.limits().matches;
+    if (out.is_cut_) break;
     out.match_at(rules, draft, slot);
     rules.match_several(draft, users, slot, everywhere, out.several_);
   }

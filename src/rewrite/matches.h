@@ -18,6 +18,8 @@ class Matches {
                               std::span<const Slot> changed) const;
 
   [[nodiscard]] std::size_t size() const { return size_; }
+  // Are there more than the rule set's limit, so that not all are here?
+  [[nodiscard]] bool is_cut() const { return is_cut_; }
   [[nodiscard]] std::vector<Match> all() const;
 
  private:
@@ -26,6 +28,7 @@ class Matches {
   std::vector<std::shared_ptr<const std::vector<Match>>> single_;  // by slot; null: none
   std::vector<Match> several_;                                     // of rules with several outputs
   std::size_t size_ = 0;
+  bool is_cut_ = false;
 };
 
 }  // namespace tandem::rewrite

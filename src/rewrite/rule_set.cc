@@ -11,8 +11,8 @@ namespace tandem::rewrite {
 
 namespace {
 
-constexpr std::size_t kMaxNodes = 64;    // of a source
-constexpr std::size_t kMaxSymbols = 16;  // of a rule
+constexpr std::size_t kMaxSourceNodes = 64;  // of a source
+constexpr std::size_t kMaxSymbols = 16;      // of a rule
 constexpr Slot kNowhere = ~Slot{0};
 
 std::size_t depth_of(const Side& side) {
@@ -34,7 +34,7 @@ void check_size(const Rule& rule) {
   };
   check(rule.source.outputs.size(), Match::kMaxOutputs, "outputs");
   check(rule.choices.size(), Match::kMaxChoices, "choices");
-  check(rule.source.nodes.size(), kMaxNodes, "nodes in the source");
+  check(rule.source.nodes.size(), kMaxSourceNodes, "nodes in the source");
   check(rule.symbols.size(), kMaxSymbols, "symbols");
 }
 
@@ -78,7 +78,7 @@ class RuleSet::Attempt {
   // Calls use(bindings) with what the variables of the rule stand for.
   template <class Use>
   auto with_bindings(const Rule& rule, Use&& use) const {
-    std::array<const TensorType*, kMaxNodes> tensors{};
+    std::array<const TensorType*, kMaxSourceNodes> tensors{};
     std::array<std::optional<Value>, kMaxSymbols> symbols;
     for (std::size_t i = 0; i < rule.source.nodes.size(); ++i) {
       const auto& node = rule.source.nodes[i];
@@ -95,14 +95,12 @@ class RuleSet::Attempt {
   // Do the rule's conditions hold, and are the attributes that its source computes what they must
   // be?
   [[nodiscard]] bool satisfies(const Rule& rule) const {
-    const bool computes = std::ranges::any_of(source_->nodes, [](const Node& node) {
-      return !node.attributes.empty() && node.attributes.back().kind == Attribute::Kind::kComputed;
-    });
-    if (rule.conditions.empty() && !computes) return true;
+    if (rule.conditions.empty() && source_->computed.empty()) return true;
     return with_bindings(rule, [&](const Bindings& bindings) {
-      return (!computes || computed_agree(bindings)) &&
+      return std::ranges::all_of(source_->computed,
+                                 [&](const Computed& c) { return agrees(c, bindings); }) &&
              std::ranges::all_of(rule.conditions,
-                                 [&](const Expression& c) { return holds(c, bindings); });
+                                 [&](const Expression& e) { return holds(e, bindings); });
     });
   }
 
@@ -133,22 +131,16 @@ class RuleSet::Attempt {
     return true;
   }
 
-  [[nodiscard]] bool computed_agree(const Bindings& bindings) const {
-    for (std::size_t i = 0; i < source_->nodes.size(); ++i) {
-      for (const auto& attribute : source_->nodes[i].attributes) {
-        if (attribute.kind != Attribute::Kind::kComputed) continue;
-        const auto values = dictionary_->attributes(draft_->node(slots_[i]).op);
-        const auto computed = evaluate(*attribute.expression, bindings);
-        if (!computed || *computed != dictionary_->value(values[attribute.position])) return false;
-      }
-    }
-    return true;
+  [[nodiscard]] bool agrees(const Computed& computed, const Bindings& bindings) const {
+    const auto values = dictionary_->attributes(draft_->node(slots_[computed.node]).op);
+    const auto value = evaluate(*computed.expression, bindings);
+    return value && *value == dictionary_->value(values[computed.position]);
   }
 
   const Draft* draft_;
   const Source* source_;
   Dictionary* dictionary_;
-  std::array<Slot, kMaxNodes> slots_;  // by pattern node
+  std::array<Slot, kMaxSourceNodes> slots_;  // by pattern node
   std::array<ValueId, kMaxSymbols> values_{};
   std::array<bool, kMaxSymbols> is_set_{};
 };
@@ -175,7 +167,8 @@ RuleSet::RuleSet(std::vector<Rule> rules, Dictionary& dictionary, Limits limits)
 }
 
 RuleSet::Source RuleSet::compile(const Rule& rule) const {
-  Source out{.nodes = {}, .outputs = rule.source.outputs, .rules = {}, .climbs = {}};
+  Source out;
+  out.outputs = rule.source.outputs;
   for (const auto& node : rule.source.nodes) {
     Node compiled;
     compiled.is_variable = node.is_variable();
@@ -196,11 +189,11 @@ RuleSet::Source RuleSet::compile(const Rule& rule) const {
                  std::ranges::all_of(expression.operands, is_simple)) {
         attribute.kind = Attribute::Kind::kList;
       } else {
-        attribute.kind = Attribute::Kind::kComputed;
+        out.computed.push_back({static_cast<PatternId>(out.nodes.size()), i, &expression});
+        continue;
       }
       compiled.attributes.push_back(attribute);
     }
-    std::ranges::stable_sort(compiled.attributes, {}, &Attribute::kind);
     out.nodes.push_back(std::move(compiled));
   }
   for (std::size_t i = 0; i < out.outputs.size() && out.outputs.size() > 1; ++i) {
@@ -414,14 +407,17 @@ std::optional<Draft> RuleSet::apply(const Draft& draft, const Match& match,
   }
   if (!attempt.satisfies(rule)) return std::nullopt;
   auto out = draft;
-  if (!add_target(out, rule, attempt, changed)) return std::nullopt;
+  const bool fits = attempt.with_bindings(rule, [&](const Bindings& bindings) {
+    return add_target(out, rule, attempt, bindings, changed);
+  });
+  if (!fits) return std::nullopt;
   return out;
 }
 
 bool RuleSet::add_target(Draft& draft, const Rule& rule, const Attempt& attempt,
-                         std::vector<Slot>& changed) const {
+                         const Bindings& bindings, std::vector<Slot>& changed) const {
   const auto stands_for = attempt.slot(rule.source.outputs[0]);
-  std::array<Slot, kMaxNodes> of_variable{};
+  std::array<Slot, kMaxSourceNodes> of_variable{};
   for (std::size_t i = 0; i < rule.source.nodes.size(); ++i) {
     const auto& node = rule.source.nodes[i];
     if (node.is_variable()) of_variable[node.variable] = attempt.slot(static_cast<PatternId>(i));
@@ -435,7 +431,7 @@ bool RuleSet::add_target(Draft& draft, const Rule& rule, const Attempt& attempt,
       slots.push_back(of_variable[node.variable]);
       continue;
     }
-    const auto op = make(rule, node, attempt);
+    const auto op = make(node, bindings);
     if (!op) return false;
     inputs.clear();
     types.clear();
@@ -459,18 +455,15 @@ bool RuleSet::add_target(Draft& draft, const Rule& rule, const Attempt& attempt,
   return differs && draft.replace(replacements, changed);
 }
 
-std::optional<OpId> RuleSet::make(const Rule& rule, const PatternNode& node,
-                                  const Attempt& attempt) const {
-  return attempt.with_bindings(rule, [&](const Bindings& bindings) -> std::optional<OpId> {
-    std::vector<ValueId> values;
-    values.reserve(node.attributes.size());
-    for (const auto& attribute : node.attributes) {
-      const auto value = evaluate(attribute, bindings);
-      if (!value) return std::nullopt;
-      values.push_back(dictionary_.id_of(*value));
-    }
-    return dictionary_.make(*node.spec, values);
-  });
+std::optional<OpId> RuleSet::make(const PatternNode& node, const Bindings& bindings) const {
+  std::vector<ValueId> values;
+  values.reserve(node.attributes.size());
+  for (const auto& attribute : node.attributes) {
+    const auto value = evaluate(attribute, bindings);
+    if (!value) return std::nullopt;
+    values.push_back(dictionary_.id_of(*value));
+  }
+  return dictionary_.make(*node.spec, values);
 }
 
 }  // namespace tandem::rewrite

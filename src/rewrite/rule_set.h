@@ -36,6 +36,9 @@ class RuleSet {
 
   // Throws UserError naming a rule that has more outputs or choices than a match holds.
   RuleSet(std::vector<Rule> rules, Dictionary& dictionary, Limits limits);
+  // What is made ready refers to the rules, and is used as the dictionary is: by one thread.
+  RuleSet(const RuleSet&) = delete;
+  RuleSet& operator=(const RuleSet&) = delete;
 
   [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
   [[nodiscard]] const Limits& limits() const { return limits_; }
@@ -55,13 +58,19 @@ class RuleSet {
                                            std::vector<Slot>& changed) const;
 
  private:
-  // Of a pattern's operator; the order of kinds is the order in which they are looked at.
+  // Of a pattern's operator, one that can be compared or binds symbols at once.
   struct Attribute {
-    enum class Kind : std::uint8_t { kValue, kSymbol, kList, kComputed } kind = Kind::kValue;
+    enum class Kind : std::uint8_t { kValue, kSymbol, kList } kind = Kind::kValue;
     std::size_t position = 0;                // in OpSpec::attributes
     ValueId value = {};                      // kValue
     std::uint16_t symbol = 0;                // kSymbol
-    const Expression* expression = nullptr;  // kList: symbols and numbers; kComputed
+    const Expression* expression = nullptr;  // kList: of symbols and numbers
+  };
+  // One that has a value only once all symbols are bound.
+  struct Computed {
+    PatternId node = 0;
+    std::size_t position = 0;
+    const Expression* expression = nullptr;
   };
   struct Node {
     bool is_variable = false;
@@ -84,6 +93,7 @@ class RuleSet {
   struct Source {
     std::vector<Node> nodes;
     std::vector<PatternId> outputs;
+    std::vector<Computed> computed;
     std::vector<std::uint32_t> rules;
     std::vector<std::vector<Climb>> climbs;  // by the output that is bound first
   };
@@ -108,9 +118,9 @@ class RuleSet {
   void add_matches(const Attempt& attempt, std::vector<Match>& out) const;
   [[nodiscard]] std::vector<std::int64_t> candidates(const Rule& rule, std::uint16_t symbol,
                                                      std::size_t rank) const;
-  bool add_target(Draft& draft, const Rule& rule, const Attempt& attempt,
+  bool add_target(Draft& draft, const Rule& rule, const Attempt& attempt, const Bindings& bindings,
                   std::vector<Slot>& changed) const;
-  std::optional<OpId> make(const Rule& rule, const PatternNode& node, const Attempt& attempt) const;
+  std::optional<OpId> make(const PatternNode& node, const Bindings& bindings) const;
 
   std::vector<Rule> rules_;
   Dictionary& dictionary_;
