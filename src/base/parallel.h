@@ -1,6 +1,7 @@
 // A loop whose rounds do not depend on each other, by several threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <exception>
@@ -9,6 +10,11 @@
 #include <vector>
 
 namespace tandem {
+
+// What was asked for, or one for each core.
+inline unsigned threads_of(unsigned asked) {
+  return asked > 0 ? asked : std::max(1U, std::thread::hardware_concurrency());
+}
 
 // work(i) for every i below n, each once; returns when all are done. What one of them throws ends
 // the loop early and is thrown here.

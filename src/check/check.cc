@@ -72,28 +72,11 @@ void check_values(const plan::MappedGraph& mapped, const Digits& digits, Report&
   report.ok = true;
 }
 
-std::vector<rewrite::Rule> rules_of(const plan::Plan& plan) {
-  std::vector<rewrite::Rule> out;
-  for (const auto& text : plan.rules) {
-    for (auto& rule : rewrite::parse_rule(text)) out.push_back(std::move(rule));
-  }
-  return out;
-}
-
-// What the plan's derivation makes of its model.
-graph::Graph follow(const plan::Plan& plan, const std::vector<rewrite::Rule>& rules,
-                    const graph::Graph& model) {
-  return rewrite::replay(model, plan.derivation, [&](const std::string& name) {
-    const auto at = std::ranges::find(rules, name, &rewrite::Rule::name);
-    return at == rules.end() ? nullptr : &*at;
-  });
-}
-
 // Those without a proof as they stand: one that needs a condition more has none.
 std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules) {
   std::vector<std::string> out;
   for (const auto& rule : rules) {
-    if (verify::verify(rule).status != verify::Status::kProved) out.push_back(rule.name);
+    if (verify::verify(rule).proof.status != rewrite::Status::kProved) out.push_back(rule.name);
   }
   return out;
 }
@@ -105,8 +88,8 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
   Report report;
   graph::Graph derived;
   try {
-    const auto rules = rules_of(plan);
-    derived = follow(plan, rules, model);
+    const auto rules = rewrite::parse_rules(join(plan.rules, "\n"), "rules");
+    derived = rewrite::replay(model, plan.derivation, rewrite::rules_by_name(rules));
     report.unproved = unproved(rules);
   } catch (const UserError& error) {
     report.where = error.where;

@@ -1,17 +1,19 @@
 // tandem rules verify: proves or refutes rules, one by one. With --proofs, what was found is kept
 // for the shipped rules (rewrite/collection.h).
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <iostream>
 #include <iterator>
 #include <optional>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "cli/command.h"
 #include "cli/derived.h"
+#include "cli/progress.h"
 #include "cli/rules.h"
 #include "verify/verdict.h"
 
@@ -21,37 +23,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Flags {
+struct VerifyFlags {
   bool json = false;
   bool strict = false;
   std::vector<std::string> files;
   std::string proofs;
   bool derive = false;
   std::size_t graphs = 2000;
+  unsigned threads = 0;
 };
 
 struct Judged {
   std::string name;
-  Hash hash;
+  Hash hash = 0;
   rewrite::Proof proof;
   std::string counterexample;
   std::string reason;                     // of an unproved one
   std::optional<std::size_t> steps = {};  // in which the shipped rules derive it
 };
-
-rewrite::Status status_of(verify::Status status) {
-  switch (status) {
-    case verify::Status::kProved:
-      return rewrite::Status::kProved;
-    case verify::Status::kProvedIf:
-      return rewrite::Status::kProvedIf;
-    case verify::Status::kRefuted:
-      return rewrite::Status::kRefuted;
-    case verify::Status::kUnproved:
-      return rewrite::Status::kUnproved;
-  }
-  CHECK(false);
-}
 
 // Of a proved rule, where `known` has rules: do they derive it?
 Judged judge(const rewrite::Rule& rule, const std::vector<rewrite::Rule>& known,
@@ -59,39 +48,15 @@ Judged judge(const rewrite::Rule& rule, const std::vector<rewrite::Rule>& known,
   const auto verdict = verify::verify(rule);
   Judged out{.name = rule.name,
              .hash = hash_of(rule),
-             .proof = {status_of(verdict.status), verdict.prover, verdict.condition},
+             .proof = verdict.proof,
              .counterexample = verdict.counterexample,
              .reason = verdict.reason};
-  const bool sound = out.proof.status == rewrite::Status::kProved ||
-                     out.proof.status == rewrite::Status::kProvedIf;
-  if (!sound || known.empty()) return out;
+  if (!is_proved(out.proof.status) || known.empty()) return out;
   const auto found =
       derivation_of(verify::with_condition(rule, verdict), known, {.graphs = graphs});
   if (found) out.steps = found->size();
   return out;
 }
-
-// A line on standard error once it has run for a second: overwritten on a terminal, else one every
-// ten seconds.
-class Progress {
- public:
-  explicit Progress(std::size_t all) : all_(all) {}
-  void step() {
-    ++done_;
-    const auto now = Clock::now();
-    if (now - last_ < (terminal_ ? std::chrono::seconds(1) : std::chrono::seconds(10))) return;
-    last_ = now;
-    std::cerr << fmt::format("{}{} of {} rules{}", terminal_ ? "\r" : "", done_, all_,
-                             terminal_ ? "  \r" : "\n")
-              << std::flush;
-  }
-
- private:
-  std::size_t all_;
-  std::size_t done_ = 0;
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
-  Clock::time_point last_ = Clock::now();
-};
 
 struct Result {
   std::vector<Judged> rules;
@@ -112,7 +77,7 @@ struct Result {
   }
 };
 
-Result judge_files(const Flags& flags) {
+Result judge_files(const VerifyFlags& flags) {
   std::vector<rewrite::Rule> rules;
   Result out;
   out.derive = flags.derive;
@@ -124,12 +89,13 @@ Result judge_files(const Flags& flags) {
   const auto start = Clock::now();
   std::vector<rewrite::Rule> known;
   if (flags.derive) known = rewrite::with_reversals(rewrite::usable_rules());
-  Progress progress(rules.size());
-  out.rules.reserve(rules.size());
-  for (const auto& rule : rules) {
-    out.rules.push_back(judge(rule, known, flags.graphs));
-    progress.step();
-  }
+  Progress progress;
+  out.rules.resize(rules.size());
+  std::atomic<std::size_t> done = 0;
+  parallel_for(rules.size(), threads_of(flags.threads), [&](std::size_t i) {
+    out.rules[i] = judge(rules[i], known, flags.graphs);
+    progress.show(fmt::format("{} of {} rules", ++done, rules.size()));
+  });
   out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return out;
 }
@@ -203,7 +169,7 @@ std::string proofs_text(const Result& result) {
   return out;
 }
 
-int run(const Flags& flags) {
+int run(const VerifyFlags& flags) {
   const auto result = judge_files(flags);
   if (!flags.proofs.empty()) write_file(flags.proofs, proofs_text(result));
   if (flags.json) {
@@ -218,7 +184,7 @@ int run(const Flags& flags) {
 }  // namespace
 
 void add_rules_verify(CLI::App& rules, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<VerifyFlags>();
   auto* command = add_command(rules, "verify", "prove rules, or refute them",
                               "rules verify my.rules --strict", flags->json);
   command->add_option("file", flags->files, "rules, or a collection of TASO or FlexFlow in JSON")
@@ -229,6 +195,7 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
   command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
       ->capture_default_str()
       ->check(kPositive);
+  command->add_option("--threads", flags->threads, "default: one for each core")->check(kPositive);
   command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -14,29 +14,17 @@
 #include <string_view>
 #include <vector>
 
+#include "rewrite/proof.h"
 #include "rewrite/rule.h"
 
 namespace tandem::rewrite {
-
-enum class Status : std::uint8_t { kProved, kProvedIf, kRefuted, kUnproved };
-std::string_view name(Status status);
-
-struct Proof {
-  Status status = Status::kUnproved;
-  std::string prover = {};     // who found it
-  std::string condition = {};  // of kProvedIf
-
-  bool operator==(const Proof&) const = default;
-};
 
 struct ProvedRule {
   Rule rule;
   Proof proof;
   std::string origin;  // "rules/algebra.rules"
 
-  [[nodiscard]] bool is_proved() const {
-    return proof.status == Status::kProved || proof.status == Status::kProvedIf;
-  }
+  [[nodiscard]] bool is_proved() const { return rewrite::is_proved(proof.status); }
   // The rule with the condition of its proof among its own.
   [[nodiscard]] Rule guarded() const;
 };

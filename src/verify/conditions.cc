@@ -51,9 +51,9 @@ Expression equal(Expression a, Expression b) {
 }
 
 // The vocabulary for a rule, the plainest first.
-class Vocabulary {
+class ConditionWords {
  public:
-  Vocabulary(const Rule& rule, std::span<const Instance> instances)
+  ConditionWords(const Rule& rule, std::span<const Instance> instances)
       : rule_(rule), instances_(instances) {
     for (const auto& instance : instances) {
       for (const auto& t : instance.tensors) ranks_ = std::max(ranks_, t.shape.rank());
@@ -237,7 +237,7 @@ struct Choice {
   double kept = 0;  // the part of the good, less the penalties
 };
 
-Bits all_of(std::size_t count) {
+Bits all_bits(std::size_t count) {
   Bits out(count);
   for (std::size_t i = 0; i < count; ++i) out.set(i);
   return out;
@@ -248,8 +248,8 @@ std::optional<Choice> chosen(const std::vector<Candidate>& candidates, std::size
                              std::size_t bad, double weight) {
   Choice out;
   double penalties = 0;
-  auto left_good = all_of(good);
-  auto left_bad = all_of(bad);
+  auto left_good = all_bits(good);
+  auto left_bad = all_bits(bad);
   while (left_bad.count() > 0 && out.conditions.size() < kMostConditions) {
     const Candidate* best = nullptr;
     double best_score = 0;
@@ -285,7 +285,7 @@ std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
   std::vector<Instance> all(good.begin(), good.end());
   all.insert(all.end(), bad.begin(), bad.end());
   std::vector<Candidate> candidates;
-  for (auto& [condition, penalty] : Vocabulary(rule, all).take()) {
+  for (auto& [condition, penalty] : ConditionWords(rule, all).take()) {
     auto on_good = where_it_holds(condition, good);
     if (on_good.count() == 0) continue;
     auto on_bad = where_it_holds(condition, bad);

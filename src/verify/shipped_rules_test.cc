@@ -11,8 +11,8 @@ namespace tandem::verify {
 namespace {
 
 std::string described(const Verdict& v) {
-  return fmt::format("{}\n  condition: {}\n  counterexample: {}\n  reason: {}", name(v.status),
-                     v.condition, v.counterexample, v.reason);
+  return fmt::format("{}\n  condition: {}\n  counterexample: {}\n  reason: {}",
+                     name(v.proof.status), v.proof.condition, v.counterexample, v.reason);
 }
 
 TEST(ShippedRules, AreProved) {
@@ -20,7 +20,7 @@ TEST(ShippedRules, AreProved) {
   for (const auto& file : rewrite::embedded_rules()) {
     for (const auto& rule : rewrite::parse_rules(file.text, std::string(file.name))) {
       const auto verdict = verify(rule);
-      EXPECT_EQ(verdict.status, Status::kProved) << rule.name << ": " << described(verdict);
+      EXPECT_EQ(verdict.proof.status, Status::kProved) << rule.name << ": " << described(verdict);
       ++count;
     }
   }
@@ -36,9 +36,9 @@ void judge_mutants(std::size_t every) {
       for (const auto& mutant : mutants(rule)) {
         if (count++ % every != 0) continue;
         const auto verdict = verify(mutant);
-        EXPECT_NE(verdict.status, Status::kUnproved) << rewrite::to_text(mutant) << "\n"
-                                                     << described(verdict);
-        if (verdict.status != Status::kRefuted) continue;
+        EXPECT_NE(verdict.proof.status, Status::kUnproved) << rewrite::to_text(mutant) << "\n"
+                                                           << described(verdict);
+        if (verdict.proof.status != Status::kRefuted) continue;
         ++refuted;
         EXPECT_NE(verdict.counterexample.find(": "), std::string::npos) << verdict.counterexample;
       }

@@ -9,8 +9,6 @@ namespace tandem::verify {
 
 namespace {
 
-using Kind = Measure::Kind;
-
 // An instance in which both sides type-check.
 struct Typed {
   TypedSide source;
@@ -23,10 +21,10 @@ const TensorType& type_at(const Typed& instance, PlaceInRule place) {
 }
 
 std::optional<std::int64_t> value_of(const Measure& q, const Typed& instance) {
-  if (q.kind == Kind::kNumber) return q.number;
-  if (q.kind == Kind::kSymbol) return instance.symbols[static_cast<std::size_t>(q.number)];
+  if (q.kind == Measure::Kind::kNumber) return q.number;
+  if (q.kind == Measure::Kind::kSymbol) return instance.symbols[static_cast<std::size_t>(q.number)];
   const auto& shape = type_at(instance, q.place).shape;
-  if (q.kind == Kind::kRank) return static_cast<std::int64_t>(shape.rank());
+  if (q.kind == Measure::Kind::kRank) return static_cast<std::int64_t>(shape.rank());
   const auto dim =
       q.at_symbol ? instance.symbols[static_cast<std::size_t>(q.number)] : std::optional(q.number);
   if (!dim || *dim < 0 || static_cast<std::size_t>(*dim) >= shape.rank()) return std::nullopt;
@@ -46,15 +44,16 @@ std::vector<Measure> measures_of(const rewrite::Rule& rule, std::size_t highest_
   const auto symbols = static_cast<std::int64_t>(rule.symbols.size());
   std::vector<Measure> out;
   for (auto place : places_of(rule)) {
-    out.push_back({.kind = Kind::kRank, .place = place});
+    out.push_back({.kind = Measure::Kind::kRank, .place = place});
     for (std::int64_t d = 0; d < static_cast<std::int64_t>(highest_rank); ++d) {
-      out.push_back({.kind = Kind::kDim, .place = place, .number = d});
+      out.push_back({.kind = Measure::Kind::kDim, .place = place, .number = d});
     }
     for (std::int64_t s = 0; s < symbols; ++s) {
-      out.push_back({.kind = Kind::kDim, .place = place, .number = s, .at_symbol = true});
+      out.push_back({.kind = Measure::Kind::kDim, .place = place, .number = s, .at_symbol = true});
     }
   }
-  for (std::int64_t s = 0; s < symbols; ++s) out.push_back({.kind = Kind::kSymbol, .number = s});
+  for (std::int64_t s = 0; s < symbols; ++s)
+    out.push_back({.kind = Measure::Kind::kSymbol, .number = s});
   return out;
 }
 
@@ -125,15 +124,15 @@ SizeFacts facts_of(const rewrite::Rule& rule, std::span<const Instance> given) {
     if (!values) continue;
     const auto [least, largest] = std::ranges::minmax(*values);
     const bool fixed = least == largest;
-    if (q.kind == Kind::kSymbol) {
+    if (q.kind == Measure::Kind::kSymbol) {
       const auto size = first.find(*values);
       if (!fixed && size != first.end()) facts.equal.emplace_back(q, size->second);
       continue;
     }
-    const Measure itself{.kind = Kind::kNumber, .number = least};
+    const Measure itself{.kind = Measure::Kind::kNumber, .number = least};
     const auto [known, fresh] = first.emplace(*values, fixed ? itself : q);
     if (known->second != q) facts.equal.emplace_back(q, known->second);
-    if (fresh && !fixed && q.kind == Kind::kRank) facts.at_least.emplace_back(q, least);
+    if (fresh && !fixed && q.kind == Measure::Kind::kRank) facts.at_least.emplace_back(q, least);
   }
   add_equal_shapes(rule, instances, facts);
   return facts;

@@ -9,6 +9,8 @@
 #include "verify/conditions.h"
 #include "verify/evaluate.h"
 #include "verify/normal_form.h"
+#include "verify/properties.h"
+#include "verify/smt.h"
 
 namespace tandem::verify {
 
@@ -24,6 +26,12 @@ std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
   for (const auto& t : instance.tensors) out += t.shape.sizes.count();
   return out;
+}
+
+// The properties are told to Z3 once in each thread.
+const SmtProver& smt_prover() {
+  static thread_local const SmtProver prover(all_properties());
+  return prover;
 }
 
 // One rule on all its patterns.
@@ -65,8 +73,7 @@ class Judge {
     if (bad_.empty()) {
       prove();
     } else {
-      verdict_.status = Status::kRefuted;
-      verdict_.counterexample = to_text(rule_, *refutation_);
+      refute();
     }
   }
 
@@ -122,21 +129,24 @@ class Judge {
     }
   }
 
-  // Normal forms: the plainest pattern at all draws, the others at one each.
+  // Normal forms: the plainest pattern at all draws, the others at one each. Where they differ, the
+  // sides may still be equal by laws that the forms do not have: then Z3 is asked.
   void prove() {
+    bool forms_equal = true;
     for (std::size_t p = 0; p < patterns_.all.size(); ++p) {
       const int draws = p == 0 ? options_.draws : 1;
       for (int d = 0; d < draws; ++d) {
         const auto seed = hash_combine(options_.seed, hash_combine(p, static_cast<Hash>(d)));
-        if (!prove_at(patterns_.all[p], seed)) return;
+        if (!compare_at(patterns_.all[p], seed, forms_equal)) return;
       }
     }
-    verdict_.status = Status::kProved;
-    verdict_.prover = "normal forms";
+    if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
+    verdict_.proof = {.status = Status::kProved, .prover = forms_equal ? "normal forms" : "z3"};
     verdict_.reason.clear();
   }
 
-  bool prove_at(const Pattern& pattern, Hash seed) {
+  // False if it settles the matter: the target does not fit, or there are no sizes to compare at.
+  bool compare_at(const Pattern& pattern, Hash seed, bool& forms_equal) {
     const auto instance = generic_instance(rule_, pattern, seed);
     if (!instance) {
       verdict_.reason = "no large sizes were found like " + to_text(rule_, pattern.base);
@@ -147,14 +157,21 @@ class Judge {
     if (!target || fit_of(rule_, *instance) != Fit::kBoth) {
       refutation_ = misfit(rule_, *instance);
       bad_.push_back(*instance);
-      verdict_.status = Status::kRefuted;
-      verdict_.counterexample = to_text(rule_, *refutation_);
+      refute();
       return false;
     }
-    auto found = compare_forms(*source, *target);
-    if (found.equal) return true;
-    verdict_.reason = fmt::format("{} at {}", found.reason, to_text(rule_, *instance));
-    return false;
+    if (!forms_equal) return true;
+    const auto found = compare_forms(*source, *target);
+    forms_equal = found.equal;
+    if (!found.equal) {
+      verdict_.reason = fmt::format("{} at {}", found.reason, to_text(rule_, *instance));
+    }
+    return true;
+  }
+
+  void refute() {
+    verdict_.proof = {.status = Status::kRefuted};
+    verdict_.counterexample = to_text(rule_, *refutation_);
   }
 
   const Rule& rule_;
@@ -175,25 +192,11 @@ std::string conditions_text(const Rule& rule, std::size_t from) {
 
 }  // namespace
 
-std::string_view name(Status status) {
-  switch (status) {
-    case Status::kProved:
-      return "proved";
-    case Status::kProvedIf:
-      return "proved_if";
-    case Status::kRefuted:
-      return "refuted";
-    case Status::kUnproved:
-      return "unproved";
-  }
-  CHECK(false);
-}
-
 Verdict verify(const Rule& rule, const VerifyOptions& options) {
   Judge first(rule, options);
   first.run();
   auto out = first.verdict_;
-  if (out.status != Status::kRefuted || !options.find_conditions) return out;
+  if (out.proof.status != Status::kRefuted || !options.find_conditions) return out;
   // Counterexamples that a condition lets through are added to those that it must exclude.
   auto good = first.good_;
   auto bad = first.bad_;
@@ -204,11 +207,11 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
     narrowed.conditions.insert(narrowed.conditions.end(), conditions->begin(), conditions->end());
     Judge judge(narrowed, options);
     judge.run();
-    if (judge.verdict_.status == Status::kProved) {
+    if (judge.verdict_.proof.status == Status::kProved) {
       const auto counterexample = out.counterexample;
       out = judge.verdict_;
-      out.status = Status::kProvedIf;
-      out.condition = conditions_text(narrowed, rule.conditions.size());
+      out.proof.status = Status::kProvedIf;
+      out.proof.condition = conditions_text(narrowed, rule.conditions.size());
       out.counterexample = counterexample;
       return out;
     }
@@ -220,10 +223,10 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
 }
 
 Rule with_condition(const Rule& rule, const Verdict& verdict) {
-  if (verdict.status != Status::kProvedIf) return rule;
+  if (verdict.proof.status != Status::kProvedIf) return rule;
   Rule plain = rule;
   plain.conditions.clear();
-  auto text = rewrite::to_text(plain) + " if " + verdict.condition;
+  auto text = rewrite::to_text(plain) + " if " + verdict.proof.condition;
   const auto existing = conditions_text(rule, 0);
   if (!existing.empty()) text += " and " + existing;
   return rewrite::parse_rule(text)[0];

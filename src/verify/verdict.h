@@ -3,20 +3,21 @@
 //
 // A rule is judged on every pattern in which its source occurs (instances.h). On small sizes both
 // sides are computed (evaluate.h): one difference refutes. Where there is none, their normal forms
-// at large sizes must be equal (normal_form.h). Of a parallel rule the types are compared with
-// degrees, replicas and partial sums; its meaning is that of its erasure.
+// at large sizes must be equal (normal_form.h), or Z3 must show that they cannot differ (smt.h). Of
+// a parallel rule the types are compared with degrees, replicas and partial sums; its meaning is
+// that of its erasure.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
+#include "base/units.h"
+#include "rewrite/proof.h"
 #include "verify/instances.h"
 
 namespace tandem::verify {
 
-enum class Status : std::uint8_t { kProved, kProvedIf, kRefuted, kUnproved };
-std::string_view name(Status status);  // "proved", "proved_if", ...
+using rewrite::Status;
 
 struct VerifyOptions {
   PatternLimits limits = {};
@@ -25,13 +26,12 @@ struct VerifyOptions {
   std::size_t small_in_all = 200;  // ... and of all patterns together
   int draws = 4;                   // generic sizes at which normal forms are compared
   bool find_conditions = true;
+  Seconds smt{0.3};  // that Z3 may take where normal forms differ
   Hash seed = 1;
 };
 
 struct Verdict {
-  Status status = Status::kUnproved;
-  std::string prover;          // of what is proved: "normal forms"
-  std::string condition;       // kProvedIf: as in a rule's text, without `if`
+  rewrite::Proof proof;
   std::string counterexample;  // kRefuted, and kProvedIf: where the rule as it stands is false
   std::string reason;          // kUnproved
   std::size_t patterns = 0;

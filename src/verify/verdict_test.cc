@@ -30,13 +30,13 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
   };
   for (const auto& [line, expected] : cases) {
     const auto verdict = verify(rule_of(line));
-    EXPECT_EQ(name(verdict.status), name(expected))
-        << line << "\ncondition: " << verdict.condition
+    EXPECT_EQ(name(verdict.proof.status), name(expected))
+        << line << "\ncondition: " << verdict.proof.condition
         << "\ncounterexample: " << verdict.counterexample << "\nreason: " << verdict.reason;
     if (std::getenv("TANDEM_SHOW") != nullptr)
-      fmt::print("{}\n   {} {} | {} | {} | {} patterns {} instances\n", line, name(verdict.status),
-                 verdict.condition, verdict.counterexample, verdict.reason, verdict.patterns,
-                 verdict.instances);
+      fmt::print("{}\n   {} {} | {} | {} | {} patterns {} instances\n", line,
+                 name(verdict.proof.status), verdict.proof.condition, verdict.counterexample,
+                 verdict.reason, verdict.patterns, verdict.instances);
   }
 }
 
