@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <memory>
-#include <mutex>
 
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "cli/rules.h"
 #include "generate/generate.h"
 #include "rewrite/rule_text.h"
@@ -16,7 +16,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Flags {
+struct GenerateFlags {
   bool json = false;
   std::size_t max_ops = 3;
   std::string ops = "all";
@@ -34,48 +34,28 @@ std::int64_t peak_bytes() {
   return usage.ru_maxrss * kKilobyte;
 }
 
-// One line on the error stream, written over and over, from the first second on.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::chrono::steady_clock::time_point begin) : begin_(begin) {}
-  ~ProgressLine() {
-    if (shown_) std::cerr << "\r\033[K";
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void show(const std::string& line) {
-    const std::scoped_lock lock(mutex_);
-    const auto now = seconds_since(begin_);
-    constexpr double kEvery = 0.2;
-    if (isatty(STDERR_FILENO) == 0 || now < 1 || now - last_ < kEvery) return;
-    last_ = now;
-    shown_ = true;
-    std::cerr << fmt::format("\r\033[K{:.0f} s  {}", now, line) << std::flush;
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_;
-  std::mutex mutex_;
-  double last_ = 0;
-  bool shown_ = false;
-};
-
-std::string file_text(const Flags& flags, const generate::Generated& generated) {
+std::string file_text(const GenerateFlags& flags, const generate::Generated& generated) {
   auto out =
       fmt::format("# tandem rules generate --max-ops {} --ops {}\n", flags.max_ops, flags.ops);
   for (const auto& rule : generated.rules) out += rewrite::to_text(rule) + "\n";
   return out;
 }
 
-void run(const Flags& flags) {
+// The name of a set, or a file of one.
+generate::OperatorSet operators_of(const std::string& ops) {
+  const bool is_file = std::filesystem::is_regular_file(ops);
+  return is_file ? generate::parse_operator_set(read_file(ops)) : generate::operator_set(ops);
+}
+
+void run(const GenerateFlags& flags) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto set = generate::operator_set(flags.ops);
+  const auto set = operators_of(flags.ops);
   generate::Generated generated;
   {
-    ProgressLine line(begin);
+    Progress progress;
     generated = generate::generate(
-        set, {.max_ops = flags.max_ops, .progress = [&](const std::string& s) { line.show(s); }});
+        set,
+        {.max_ops = flags.max_ops, .progress = [&](const std::string& s) { progress.show(s); }});
   }
   write_file(flags.output, file_text(flags, generated));
   const auto seconds = seconds_since(begin);
@@ -98,14 +78,13 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_rules_generate(CLI::App& rules) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<GenerateFlags>();
   auto* command = add_command(rules, "generate", "find rules by comparing all small graphs",
                               "rules generate --max-ops 2 -o small.rules", flags->json);
   command->add_option("--max-ops", flags->max_ops, "operators of a graph")
       ->check(CLI::Range(1, 4))
       ->capture_default_str();
-  command->add_option("--ops", flags->ops, "the operators to use")
-      ->check(CLI::IsMember({"taso", "all"}))
+  command->add_option("--ops", flags->ops, "taso, all, or a file of operators (docs/rules.md)")
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "file for the rules")->required();
   command->callback([flags] { run(*flags); });

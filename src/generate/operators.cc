@@ -172,7 +172,7 @@ OperatorSet parse_operator_set(std::string_view text) {
   for (const auto piece : split(text, '\n')) {
     const auto line = trim(piece);
     ++number;
-    if (line.empty()) continue;
+    if (line.empty() || line.starts_with('#')) continue;
     if (line.starts_with("tensors ")) {
       out.variables.push_back(parse_variables(line.substr(8), false));
     } else if (line.starts_with("indices ")) {
@@ -191,7 +191,7 @@ OperatorSet operator_set(std::string_view name) {
   if (name == "taso") return parse_operator_set(kTaso);
   if (name == "all") return parse_operator_set(std::string(kTaso) + std::string(kRest));
   throw UserError("flag", "--ops", fmt::format("there is no operator set '{}'", name),
-                  "there are: taso, all");
+                  "there are: taso, all; or name a file");
 }
 
 }  // namespace tandem::generate

@@ -1,6 +1,6 @@
 // What the generator makes graphs of: tensors of given types, constants, and operators with their
-// attributes. All of it is text (operators.cc), a line each, so that a new operator joins by a
-// line:
+// attributes. All of it is text (operators.cc, or a user's file), a line each, so that a new
+// operator joins by a line:
 //
 //   tensors [4, 4] 4                    four variables of that shape
 //   indices [3] 2 below 5               two of whole numbers under 5

@@ -138,6 +138,7 @@ inline std::vector<Example> examples() {
       {"softmax", {}, {{2, 3, 4}}},
       {"softmax", {{"axis", "0"}}, {{2, 3}}},
       {"softmax", {{"causal", "true"}}, {{2, 4, 4}}},
+      {"softplus", {}, {{2, 3}}},
       {"split", {{"axis", "1"}, {"parts", "3"}, {"part", "1"}}, {{2, 6}}},
       {"sqrt", {}, {{2, 3}}, 0, false, true},
       {"square", {}, {{2, 3}}},

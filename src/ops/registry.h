@@ -90,6 +90,7 @@ extern const OpSpec kSilu;
 extern const OpSpec kSin;
 extern const OpSpec kSlice;
 extern const OpSpec kSoftmax;
+extern const OpSpec kSoftplus;
 extern const OpSpec kSplit;
 extern const OpSpec kSqrt;
 extern const OpSpec kSquare;

@@ -108,6 +108,11 @@ const OpSpec kRelu = define_op<NoAttributes>({
 const OpSpec kRsqrt =
     unary("rsqrt", "1 / sqrt(x)", {}, [](const Term& x) { return constant(1) / term::sqrt(x); });
 const OpSpec kSilu = unary("silu", "x * sigmoid(x)", {}, silu);
+// As log(1 + exp(x)), without exp of anything large.
+const OpSpec kSoftplus = unary("softplus", "log(1 + exp(x))", {"Softplus"}, [](const Term& x) {
+  const auto small = term::apply(Function::kAbs, x);
+  return relu(x) + term::apply(Function::kLog, constant(1) + term::exp(constant(-1) * small));
+});
 const OpSpec kSquare = unary("square", "x * x", {}, [](const Term& x) { return x * x; });
 
 const OpSpec kClip =

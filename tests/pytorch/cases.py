@@ -55,7 +55,7 @@ UNARY = {
     "abs": torch.abs, "cos": torch.cos, "erf": torch.erf, "exp": torch.exp, "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "hard_swish": F.hardswish, "identity": lambda x: x * 1,
     "neg": torch.neg, "relu": torch.relu, "sigmoid": torch.sigmoid, "silu": F.silu,
-    "sin": torch.sin, "square": torch.square, "tanh": torch.tanh,
+    "sin": torch.sin, "softplus": F.softplus, "square": torch.square, "tanh": torch.tanh,
 }
 POSITIVE = {"log": torch.log, "reciprocal": torch.reciprocal, "rsqrt": torch.rsqrt, "sqrt": torch.sqrt}
 ACTIVATIONS = {"none": lambda x: x, **{k: UNARY[k] for k in ("relu", "gelu", "silu", "sigmoid", "tanh")}}
