@@ -1,9 +1,7 @@
 #include "cli/command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -11,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/progress.h"
 #include "estimate/folded.h"
 #include "sim/breakdown.h"
 #include "strategies/grid.h"
@@ -80,28 +79,18 @@ void Job::add_search_flags(CLI::App& command) {
             return parse_bytes(text) ? std::string() : "'" + text + "' is not an amount like 16GB";
           },
           "BYTES"));
-  command.add_option("--dims", dims,
-                     "what may be partitioned: some of data,model,spatial,reduction,head,sequence");
+  command.add_option(
+      "--dims", dims,
+      "what may be partitioned: some of data,model,spatial,reduction,head,sequence,\n"
+      "pipeline");
 }
 
 namespace {
 
-// On a terminal, once a search has run for a second.
-void show_progress(search::Options& options) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  const auto start = std::chrono::steady_clock::now();
-  options.progress = [start](std::size_t candidates, std::optional<Seconds> best) {
-    if (std::chrono::steady_clock::now() - start < std::chrono::seconds(1)) return;
-    std::cerr << fmt::format("\rsearching: {} candidates, best {}   \r", candidates,
-                             best ? seconds_text(best->value) : "none yet")
-              << std::flush;
-  };
-}
-
 search::Dims parse_dims(const std::string& text) {
   search::Dims dims;
   if (text.empty()) return dims;
-  dims = {false, false, false, false, false, false};
+  dims = {false, false, false, false, false, false, false};
   for (auto word : split(text, ',')) {
     if (word == "data")
       dims.data = true;
@@ -115,9 +104,11 @@ search::Dims parse_dims(const std::string& text) {
       dims.head = true;
     else if (word == "sequence")
       dims.sequence = true;
+    else if (word == "pipeline")
+      dims.pipeline = true;
     else
       throw UserError("flag", "--dims", fmt::format("there is no dimension '{}'", word),
-                      "there are: data, model, spatial, reduction, head, sequence");
+                      "there are: data, model, spatial, reduction, head, sequence, pipeline");
   }
   return dims;
 }
@@ -199,7 +190,6 @@ std::optional<Setup> resolve_with(const Job& job,
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
-  show_progress(options);
   return Setup{std::move(model),
                std::move(machine),
                std::move(digits),
@@ -209,7 +199,8 @@ std::optional<Setup> resolve_with(const Job& job,
                options,
                job.grad_dtype.empty(),
                phase,
-               job.beside};
+               job.beside,
+               job.task.task == "pretrain" && job.task.freeze.empty()};
 }
 
 std::optional<graph::Graph> build_whole(const models::Model& model, std::int64_t batch,
@@ -244,6 +235,17 @@ plan::Precision Setup::precision_of(strategies::Family family) const {
     out.wide_gradients = usual_precision(family).wide_gradients;
   }
   return out;
+}
+
+search::Result find_plan(const Setup& setup) {
+  auto options = setup.options;
+  Progress line;
+  options.progress = [&](std::size_t candidates, std::optional<Seconds> best) {
+    line.show(fmt::format("searching: {} candidates, best {}", candidates,
+                          best ? seconds_text(best->value) : "none yet"));
+  };
+  if (setup.is_whole_training) options.network = {&setup.model, setup.batch, setup.dtype};
+  return search::search(setup.graph, setup.machine, options);
 }
 
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {

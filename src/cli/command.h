@@ -86,6 +86,7 @@ struct Setup {
   bool usual_gradients = false;  // of the type that a strategy usually has them in
   lower::Phase phase = lower::Phase::kTraining;
   strategies::Beside beside = {};
+  bool is_whole_training = false;  // of the network as it is: nothing frozen, no inference
 
   // Of a strategy that is named, not compared with others for the best.
   [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;
@@ -98,6 +99,9 @@ Setup resolve_for_training(const Job& job);
 // no longer for many. Nothing where layers are not equal, or where the whole has fewer nodes than
 // `least_nodes`.
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
+
+// The search for the best plan; progress on the error stream.
+search::Result find_plan(const Setup& setup);
 
 // The fastest of the strategies that the name stands for; the smallest where none fits.
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name);

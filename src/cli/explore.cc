@@ -1,16 +1,15 @@
 // tandem explore: every strategy of a model on machines, real or imagined, in time and memory.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/progress.h"
 #include "report/exploration.h"
 #include "strategies/layer_kinds.h"
 #include "strategies/wide_grid.h"
@@ -23,14 +22,14 @@ using search::Case;
 using search::Exploration;
 using search::Values;
 
-struct Flags {
+struct ExploreFlags {
   bool json = false;
   Job job;
   std::vector<std::string> machines;    // each may be several, with commas
   std::vector<std::string> strategies;  // groups or texts; empty: all
   std::vector<std::string> scales;
   std::vector<std::string> vary;
-  std::size_t threads = 0;  // 0: as many as there are
+  unsigned threads = 0;  // 0: as many as there are
   std::size_t top = 15;
   std::string csv, svg;  // files; empty: none
 };
@@ -57,7 +56,7 @@ std::vector<std::string> machine_names(const std::string& text) {
   return out;
 }
 
-std::vector<search::Axis> axes_of(const Flags& flags) {
+std::vector<search::Axis> axes_of(const ExploreFlags& flags) {
   std::vector<search::Axis> out;
   search::Axis machines{.key = "machine", .values = {}};
   for (const auto& text : flags.machines) {
@@ -95,7 +94,7 @@ void apply(const std::string& key, const std::string& value, Job& job) {
   }
 }
 
-std::unique_ptr<Prepared> prepare(const Flags& flags, const Values& values) {
+std::unique_ptr<Prepared> prepare(const ExploreFlags& flags, const Values& values) {
   auto job = flags.job;
   for (const auto& [key, value] : values) apply(key, value, job);
   auto out = std::make_unique<Prepared>(resolve(job));
@@ -120,17 +119,7 @@ struct Explored {
   }
 };
 
-// On a terminal, once it has run for a second.
-std::function<void(std::size_t, std::size_t)> progress_line() {
-  if (isatty(STDERR_FILENO) == 0) return {};
-  const auto start = std::chrono::steady_clock::now();
-  return [start](std::size_t done, std::size_t of) {
-    if (std::chrono::steady_clock::now() - start < std::chrono::seconds(1)) return;
-    std::cerr << fmt::format("\rexploring: {} of {}   \r", done, of) << std::flush;
-  };
-}
-
-Explored explore_all(const Flags& flags) {
+Explored explore_all(const ExploreFlags& flags) {
   Explored out;
   std::vector<std::vector<strategies::Setting>> settings;
   const auto axes = axes_of(flags);
@@ -140,7 +129,6 @@ Explored explore_all(const Flags& flags) {
     // What all cases share is told once, not with each.
     if (one_machine) values.erase(values.begin());
     const auto& setup = prepared->setup;  // stays where it is
-    const bool as_it_is = flags.job.task.task == "pretrain" && flags.job.task.freeze.empty();
     out.cases.push_back({.values = std::move(values),
                          .problem = &prepared->problem,
                          .machine = &setup.machine,
@@ -149,17 +137,20 @@ Explored explore_all(const Flags& flags) {
                          .precision = [&setup](auto family) { return setup.precision_of(family); },
                          .phase = setup.phase,
                          .limits = memory_limits(setup.machine, setup.options),
-                         .network = as_it_is ? &setup.model : nullptr,
+                         .network = setup.is_whole_training ? &setup.model : nullptr,
                          .dtype = setup.dtype});
     settings.push_back(prepared->settings);
     out.prepared.push_back(std::move(prepared));
   }
   const Interrupt interrupt;
-  out.result =
-      explore(out.cases, settings,
-              {.threads = flags.threads > 0 ? flags.threads : std::thread::hardware_concurrency(),
-               .progress = progress_line(),
-               .stop = Interrupt::requested});
+  Progress progress;
+  out.result = explore(out.cases, settings,
+                       {.threads = threads_of(flags.threads),
+                        .progress =
+                            [&](std::size_t done, std::size_t of) {
+                              progress.show(fmt::format("exploring: {} of {}", done, of));
+                            },
+                        .stop = Interrupt::requested});
   if (!out.is_complete()) std::cerr << "tandem: stopped early; what follows is what there is\n";
   return out;
 }
@@ -202,7 +193,7 @@ Json case_json(const Explored& explored, std::size_t number) {
       {"pareto", pareto_front(points, own)}};
 }
 
-void print_as_json(const Explored& explored, const Flags& flags) {
+void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
   const auto& first = explored.prepared[0]->setup;
   Json out{{"model", flags.job.model_text},
@@ -244,7 +235,7 @@ std::string title(const Explored& explored, std::size_t number, const std::strin
                      changes(explored.cases[number].values));
 }
 
-void print_tables(const Explored& explored, const Flags& flags) {
+void print_tables(const Explored& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
   for (std::size_t c = 0; c < explored.cases.size(); ++c) {
     std::cout << (c > 0 ? "\n" : "") << title(explored, c, flags.job.task.task) << "\n\n"
@@ -256,7 +247,7 @@ void print_tables(const Explored& explored, const Flags& flags) {
                            result.refused.size());
 }
 
-void run(const Flags& flags) {
+void run(const ExploreFlags& flags) {
   const auto explored = explore_all(flags);
   if (explored.result.points.empty() && explored.is_complete()) {
     const auto& refused = explored.result.refused;
@@ -280,7 +271,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_explore(CLI::App& app, int& /*exit_code*/) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExploreFlags>();
   auto* command =
       add_command(app, "explore", "every strategy of a model, in time and memory",
                   "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);

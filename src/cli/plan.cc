@@ -14,7 +14,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Flags {
+struct PlanFlags {
   bool json = false;
   Job job;
   std::string output;
@@ -70,7 +70,7 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   Json out = echo(make_plan(setup, best));
   out.update(simulation_json(best.simulation, setup.batch, strategies::count_tokens(setup.graph)));
   out["search_s"] = result.search_s;
-  out["candidates"] = result.candidates;
+  out["candidates"] = result.candidates + result.estimated;
   out["stop_reason"] = result.stop_reason;
   out["lower_bound_s"] = result.lower_bound ? Json(result.lower_bound->value) : Json();
   out["baselines"] = baselines_json(result);
@@ -129,13 +129,15 @@ void print_plan(const Setup& setup, const search::Result& result) {
     std::cout << fmt::format("At least {} for these layouts. ",
                              seconds_text(result.lower_bound->value));
   }
-  std::cout << fmt::format("Searched {:.2f} s, {} candidates simulated: {}.\n", result.search_s,
-                           result.candidates, result.stop_reason);
+  const auto estimated =
+      result.estimated > 0 ? fmt::format(", {} estimated", result.estimated) : std::string();
+  std::cout << fmt::format("Searched {:.2f} s, {} candidates simulated{}: {}.\n", result.search_s,
+                           result.candidates, estimated, result.stop_reason);
 }
 
-int run_plan(const Flags& flags) {
+int run_plan(const PlanFlags& flags) {
   const auto setup = resolve(flags.job);
-  const auto result = search::search(setup.graph, setup.machine, setup.options);
+  const auto result = find_plan(setup);
   if (!result.best) return print_infeasible(setup.machine, result, flags.json);
   if (!flags.output.empty())
     write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
@@ -147,9 +149,9 @@ int run_plan(const Flags& flags) {
   return ExitCode::kDone;
 }
 
-int run_compare(const Flags& flags) {
+int run_compare(const PlanFlags& flags) {
   const auto setup = resolve(flags.job);
-  const auto result = search::search(setup.graph, setup.machine, setup.options);
+  const auto result = find_plan(setup);
   if (!result.best) return print_infeasible(setup.machine, result, flags.json);
   if (flags.json) {
     print_json(plan_json(setup, result));
@@ -159,10 +161,11 @@ int run_compare(const Flags& flags) {
   return ExitCode::kDone;
 }
 
-std::shared_ptr<Flags> add_search_command(CLI::App& app, const std::string& name,
-                                          const std::string& doc, const std::string& example,
-                                          int& exit_code, int run(const Flags&), CLI::App** made) {
-  auto flags = std::make_shared<Flags>();
+std::shared_ptr<PlanFlags> add_search_command(CLI::App& app, const std::string& name,
+                                              const std::string& doc, const std::string& example,
+                                              int& exit_code, int run(const PlanFlags&),
+                                              CLI::App** made) {
+  auto flags = std::make_shared<PlanFlags>();
   auto* command = add_command(app, name, doc, example, flags->json);
   flags->job.add_flags(*command);
   flags->job.add_search_flags(*command);

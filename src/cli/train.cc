@@ -15,7 +15,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Flags {
+struct TrainFlags {
   bool json = false;
   Job job;
   std::int64_t devices = 0;
@@ -45,7 +45,7 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
-plan::Plan choose_plan(const Flags& flags) {
+plan::Plan choose_plan(const TrainFlags& flags) {
   if (flags.job.model_text.ends_with(".json")) {
     for (const auto& flag : flags.not_with_a_plan) {
       throw UserError("flag", flag, "cannot be given with a plan, which has its own");
@@ -57,7 +57,7 @@ plan::Plan choose_plan(const Flags& flags) {
   job.machine_text = fmt::format("local:{}", devices);
   const auto setup = resolve_for_training(job);
   if (flags.strategy.empty()) {
-    const auto result = search::search(setup.graph, setup.machine, setup.options);
+    const auto result = find_plan(setup);
     if (!result.best) {
       throw UserError("plan", setup.model.text, fmt::format("no plan fits {}", setup.machine.name),
                       "a smaller batch or more devices");
@@ -93,7 +93,7 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
   check_starts_here(plan.machine, devices, "plan for local:N");
 }
 
-Json train(const plan::Plan& plan, const Flags& flags) {
+Json train(const plan::Plan& plan, const TrainFlags& flags) {
   const auto devices = machine::load_machine(plan.machine).devices();
   check_runs_here(plan, devices);
   const TemporaryFile file(plan::to_json(plan));
@@ -120,7 +120,7 @@ void print(const Json& result) {
                            1e3 * result["predicted_step_s"].get<double>());
 }
 
-void run(const Flags& flags) {
+void run(const TrainFlags& flags) {
   check_worker_is_built("train");
   const auto result = train(choose_plan(flags), flags);
   if (flags.json) {
@@ -133,7 +133,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_train(CLI::App& app, int& /*exit_code*/) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TrainFlags>();
   auto* command = add_command(app, "train", "train a network under a plan, on this computer",
                               "train mlp:layers=4,hidden=256 --devices 2 --steps 10", flags->json);
   flags->job.add_flags(*command);

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "estimate/estimate.h"
+#include "search/estimates.h"
 
 namespace tandem::search {
 
@@ -30,45 +30,6 @@ using Outcome = std::variant<Point, Refused>;
 std::string reason(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : fmt::format("{} ({})", message, hint);
 }
-
-Point point_of(const Case& on, Costed costed) {
-  Point out{.strategy = std::move(costed.name),
-            .simulation = std::move(costed.simulation),
-            .over = costed.over,
-            .feasible = costed.feasible};
-  out.simulation.timeline = {};
-  out.throughput = static_cast<double>(on.batch) / out.simulation.iteration.value;
-  return out;
-}
-
-plan::Precision precision_of(const Case& on, const Setting& setting) {
-  return on.precision ? on.precision(setting.family) : plan::Precision{};
-}
-
-// The estimates of a case that has a network.
-class Estimates {
- public:
-  explicit Estimates(const Case& on) : on_(on) {}
-
-  std::optional<Point> point(const Setting& setting) {
-    const auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
-    if (!estimate) return std::nullopt;
-    return point_of(on_, costed(to_text(setting), to_simulation(*estimate), on_.limits));
-  }
-
- private:
-  estimate::Estimator& estimator(const plan::Precision& precision) {
-    for (auto& [known, estimator] : estimators_) {
-      if (known == precision) return *estimator;
-    }
-    const estimate::Training training{on_.dtype, on_.optimizer, precision};
-    auto made = std::make_unique<estimate::Estimator>(*on_.network, *on_.machine, training);
-    return *estimators_.emplace_back(precision, std::move(made)).second;
-  }
-
-  const Case& on_;
-  std::vector<std::pair<plan::Precision, std::unique_ptr<estimate::Estimator>>> estimators_;
-};
 
 // Threads take the next piece of work: first a case, of which they estimate what can be, then one
 // after the other what is left. Results lie by the number of the setting.

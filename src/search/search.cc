@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 
 #include "base/text.h"
 #include "lower/lower.h"
+#include "search/grid_search.h"
 #include "search/layout_network.h"
 #include "strategies/grid.h"
 
@@ -16,6 +18,12 @@ namespace tandem::search {
 namespace {
 
 class Search {
+  static constexpr std::size_t kPerFamily = 8;
+  static constexpr std::size_t kVaried = 12;    // of the grid
+  static constexpr std::size_t kSimulated = 8;  // of these
+  static constexpr std::size_t kLargeSimulated = 3;
+  static constexpr std::size_t kLargeNodes = 2000;
+
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const Options& options)
       : model_(model), machine_(machine), options_(options), digits_(machine) {
@@ -26,6 +34,7 @@ class Search {
     const auto start = std::chrono::steady_clock::now();
     result_.stop_reason = "done";
     cost_baselines();
+    cost_grid();
     if (options_.semantics == plan::Semantics::kSynchronous) search_layouts();
     result_.search_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -43,7 +52,9 @@ class Search {
                                  solve(network, {.blocking = 0, .async = 0}))};
     if (result_.stop_reason == "done" && machine_.groups.empty()) result_.lower_bound = bound;
     for (const double async : {0.0, 0.5, 1.0}) solve(network, {.async = async});
-    if (!fits_without_price_) raise_memory_price(network);
+    // Of a large network what saves memory by strategy is enough: each price costs a simulation.
+    const bool has_plan = is_large() && result_.best;
+    if (!fits_without_price_ && !has_plan) raise_memory_price(network);
     // The bound is that of weights stored as they are used; a baseline may store them in parts,
     // and update less on every device.
     if (result_.best && result_.lower_bound &&
@@ -54,8 +65,10 @@ class Search {
 
   void cost_baselines() {
     const strategies::Problem problem(model_, digits_);
-    for (const auto& setting : settings_for(problem, options_.semantics)) {
-      if (setting.sp && !options_.dims.sequence) continue;  // Megatron is one without it, too
+    auto settings = settings_for(problem, options_.semantics);
+    // Megatron is one without it, too.
+    if (!options_.dims.sequence) std::erase_if(settings, [](const auto& s) { return s.sp; });
+    for (const auto& setting : shortened(problem, settings)) {
       auto made = make_strategy(setting, problem);
       if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) add_baseline(*strategy);
     }
@@ -65,6 +78,69 @@ class Search {
                       "without --stale-weights");
     }
     choose_seeds();
+  }
+
+  // Of each family those that are the fastest by estimate, and those that have none.
+  std::vector<strategies::Setting> shortened(const strategies::Problem& problem,
+                                             const std::vector<strategies::Setting>& settings) {
+    if (!can_estimate()) return settings;
+    std::vector<strategies::Setting> out;
+    for (auto from = settings.begin(); from != settings.end();) {
+      const auto to = std::find_if(from, settings.end(),
+                                   [&](const auto& s) { return s.family != from->family; });
+      const auto estimated = estimate(problem, {from, to});
+      for (const auto& e : estimated) {
+        if (!e.point) out.push_back(e.setting);
+      }
+      std::ranges::move(promising(estimated, is_large() ? 1 : kPerFamily), std::back_inserter(out));
+      from = to;
+    }
+    return out;
+  }
+
+  // Strategies of which there are too many to simulate each.
+  void cost_grid() {
+    if (!can_estimate()) return;
+    const strategies::Problem problem(model_, digits_);
+    auto settings = grid_settings(problem);
+    std::erase_if(settings, [&](const auto& s) {
+      return (s.sp && !options_.dims.sequence) || (s.pp > 1 && !options_.dims.pipeline);
+    });
+    auto estimated = estimate(problem, settings);
+    const auto more = varied(promising(estimated, kVaried), options_.network->batch);
+    std::ranges::move(estimate(problem, more), std::back_inserter(estimated));
+    for (const auto& setting :
+         promising(std::move(estimated), is_large() ? kLargeSimulated : kSimulated)) {
+      auto made = make_strategy(setting, problem);
+      const auto* strategy = std::get_if<strategies::Strategy>(&made);
+      if (strategy == nullptr || !is_within_dims(strategy->choices)) continue;
+      consider(cost(strategy->name, strategy->choices, strategy->schedule));
+    }
+  }
+
+  [[nodiscard]] bool can_estimate() const {
+    return options_.network && options_.semantics == plan::Semantics::kSynchronous &&
+           machine_.groups.empty();
+  }
+  // Simulating one strategy of it takes a good part of a second.
+  [[nodiscard]] bool is_large() const { return model_.size() >= kLargeNodes; }
+
+  [[nodiscard]] Case case_of(const strategies::Problem& problem) const {
+    return {.values = {},
+            .problem = &problem,
+            .machine = &machine_,
+            .batch = options_.network->batch,
+            .optimizer = options_.optimizer,
+            .precision = [this](auto) { return options_.precision; },
+            .limits = result_.limits,
+            .network = options_.network->model,
+            .dtype = options_.network->dtype};
+  }
+  std::vector<Estimated> estimate(const strategies::Problem& problem,
+                                  const std::vector<strategies::Setting>& settings) {
+    auto out = estimate_all(case_of(problem), settings);
+    result_.estimated += out.size();
+    return out;
   }
 
   // The best of a family stands for it. Settings that come to the same choices are costed once.
@@ -89,10 +165,9 @@ class Search {
   // The best few of every family seed the search; all of them would leave no room for states of its
   // own.
   void choose_seeds() {
-    constexpr int kPerFamily = 8;
     std::ranges::stable_sort(
         tried_, [](const Tried& a, const Tried& b) { return is_better(a.costed, b.costed); });
-    std::map<std::string, int> taken;
+    std::map<std::string, std::size_t> taken;
     for (auto& [choices, costed] : tried_) {
       if (is_within_dims(choices) && taken[costed.family]++ < kPerFamily) {
         seeds_.push_back(std::move(choices));

@@ -1,9 +1,10 @@
 // The search: the layouts that make an iteration fastest within memory.
 //
-// Baselines are costed first and seed it. The layout network is then solved for a few prices of
-// asynchronous communication, and of memory when the result does not fit; each solution is lowered
-// and simulated, and the fastest that fits wins. A plan is never worse than the best baseline that
-// keeps to the dimensions allowed.
+// Baselines are costed first and seed it. Strategies with pipelines, recomputation, micro-batches
+// or storage in parts are estimated by the thousand, and the best simulated. The layout network is
+// then solved for a few prices of asynchronous communication, and of memory when the result does
+// not fit; each solution is lowered and simulated, and the fastest that fits wins. A plan is never
+// worse than the best baseline that keeps to the dimensions allowed.
 #pragma once
 
 #include <functional>
@@ -12,11 +13,20 @@
 #include <vector>
 
 #include "machine/machine.h"
+#include "models/model.h"
 #include "plan/parallelize.h"
 #include "search/states.h"
 #include "sim/simulate.h"
 
 namespace tandem::search {
+
+// What the graph is, where it is a network of equal layers as it is: strategies for it can be
+// estimated, and so a great many of them compared.
+struct KnownNetwork {
+  const models::Model* model = nullptr;
+  std::int64_t batch = 0;
+  DType dtype = DType::kFp32;
+};
 
 struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
@@ -24,6 +34,7 @@ struct Options {
   std::optional<Bytes> memory;     // per device; default: each one's, less its reserve
   Dims dims;
   std::size_t states_per_node = 64;
+  std::optional<KnownNetwork> network;
   // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.
   plan::Semantics semantics = plan::Semantics::kSynchronous;
   // Called after every candidate with their number and the best time so far, if any fits.
@@ -50,6 +61,7 @@ struct Result {
   std::optional<Seconds> lower_bound;
   double search_s = 0;
   std::size_t candidates = 0;  // lowered and simulated
+  std::size_t estimated = 0;   // strategies that were compared without
   std::size_t products = 0;    // tables made by elimination
   std::string stop_reason;     // "done", or "pinned" when the graph is not series-parallel
 };

@@ -368,5 +368,27 @@ TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
   EXPECT_EQ(cost(DType::kFp16, true, false).async, cost(DType::kFp16, false, false).async);
 }
 
+// What fits in no layout of weights and activations fits where activations are computed again, or
+// in micro-batches. That is searched for where the graph is a network as it is.
+TEST(Search, FitsByComputingAgain) {
+  const auto network = models::parse_model("gpt2:layers=4");
+  const auto machine = machine::load_machine("dgx_a100:1");
+  constexpr std::int64_t kBatch = 64;
+  const auto model = network.build(kBatch, DType::kFp32);
+  Options options;
+  options.optimizer = plan::Optimizer::kAdam;
+  const auto roomy = search(model, machine, options);
+  options.memory = (roomy.limits[0] + roomy.smallest.over) * 0.6;
+  options.network = {&network, kBatch, DType::kFp32};
+  const auto result = search(model, machine, options);
+  ASSERT_TRUE(result.best.has_value());
+  EXPECT_LE(result.best->over, Bytes{0});
+  EXPECT_GT(result.estimated, 100U);
+  options.dims.pipeline = false;
+  const auto flat = search(model, machine, options);
+  ASSERT_TRUE(flat.best.has_value());
+  EXPECT_EQ(flat.best->mapped.schedule.stages, 1);
+}
+
 }  // namespace
 }  // namespace tandem::search

@@ -20,6 +20,7 @@ struct Dims {
   bool reduction = true;
   bool head = true;
   bool sequence = true;
+  bool pipeline = true;
 };
 
 // May `f` be partitioned under `dims`?

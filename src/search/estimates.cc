@@ -1,0 +1,34 @@
+#include "search/estimates.h"
+
+namespace tandem::search {
+
+Point point_of(const Case& on, Costed costed) {
+  Point out{.strategy = std::move(costed.name),
+            .simulation = std::move(costed.simulation),
+            .over = costed.over,
+            .feasible = costed.feasible};
+  out.simulation.timeline = {};
+  out.throughput = static_cast<double>(on.batch) / out.simulation.iteration.value;
+  return out;
+}
+
+plan::Precision precision_of(const Case& on, const strategies::Setting& setting) {
+  return on.precision ? on.precision(setting.family) : plan::Precision{};
+}
+
+std::optional<Point> Estimates::point(const strategies::Setting& setting) {
+  const auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
+  if (!estimate) return std::nullopt;
+  return point_of(on_, costed(to_text(setting), to_simulation(*estimate), on_.limits));
+}
+
+estimate::Estimator& Estimates::estimator(const plan::Precision& precision) {
+  for (auto& [known, estimator] : estimators_) {
+    if (known == precision) return *estimator;
+  }
+  const estimate::Training training{on_.dtype, on_.optimizer, precision};
+  auto made = std::make_unique<estimate::Estimator>(*on_.network, *on_.machine, training);
+  return *estimators_.emplace_back(precision, std::move(made)).second;
+}
+
+}  // namespace tandem::search

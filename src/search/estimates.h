@@ -1,0 +1,33 @@
+// Points of one case by estimates of its steps (estimate/estimate.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "estimate/estimate.h"
+#include "search/explore.h"
+
+namespace tandem::search {
+
+// Of a case that has a network. Not thread-safe.
+class Estimates {
+ public:
+  explicit Estimates(const Case& on) : on_(on) {}
+
+  // Nothing where there is no estimate. Throws UserError where the setting is impossible here.
+  std::optional<Point> point(const strategies::Setting& setting);
+
+ private:
+  estimate::Estimator& estimator(const plan::Precision& precision);
+
+  const Case& on_;
+  std::vector<std::pair<plan::Precision, std::unique_ptr<estimate::Estimator>>> estimators_;
+};
+
+// A costed strategy as a point of the case.
+Point point_of(const Case& on, Costed costed);
+plan::Precision precision_of(const Case& on, const strategies::Setting& setting);
+
+}  // namespace tandem::search

@@ -1,0 +1,35 @@
+// What the layout network has no states for, pipelines, recomputation, micro-batches and storage in
+// parts, is searched over strategies: thousands of settings are estimated, a few are simulated.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "search/explore.h"
+
+namespace tandem::search {
+
+// Settings beside those of the baselines that trade time for memory or bandwidth for latency:
+// memory_saving_settings and pipeline_settings (strategies/wide_grid.h).
+std::vector<strategies::Setting> grid_settings(const strategies::Problem& problem);
+
+// Of the pipelines among them: with more and fewer micro-batches, several pieces of the model on a
+// stage, and optimizer states in parts.
+std::vector<strategies::Setting> varied(const std::vector<strategies::Setting>& settings,
+                                        std::int64_t batch);
+
+// By setting, what is known of it before it is simulated; no point where there is no estimate.
+struct Estimated {
+  strategies::Setting setting;
+  std::optional<Point> point;
+};
+// Of all of them, in their order.
+std::vector<Estimated> estimate_all(const Case& on,
+                                    const std::vector<strategies::Setting>& settings);
+
+// The best `most` of them: those that fit first, the faster before the slower; then the smaller.
+// Settings without an estimate are not among them.
+std::vector<strategies::Setting> promising(std::vector<Estimated> settings, std::size_t most);
+
+}  // namespace tandem::search
