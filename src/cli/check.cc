@@ -13,7 +13,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Flags {
+struct CheckFlags {
   bool json = false;
   std::string path;
   bool allow_unproved = false;
@@ -28,7 +28,8 @@ check::Report wrong(const std::string& where, const std::string& message) {
 
 // A plan that is wrong is a result; a file that is no plan, or is for a machine that is not there,
 // is an error.
-check::Report check_text(const std::string& text, const Flags& flags, const plan::Plan& origin) {
+check::Report check_text(const std::string& text, const CheckFlags& flags,
+                         const plan::Plan& origin) {
   const auto machine = machine::load_machine(origin.machine);
   plan::Plan plan;
   try {
@@ -87,7 +88,7 @@ void print(const check::Report& report, const plan::Plan& origin) {
       counted(report.devices, "virtual device"), report.worst_error);
 }
 
-int run(const Flags& flags) {
+int run(const CheckFlags& flags) {
   const auto text = read_file(flags.path);
   const auto origin = plan::parse_origin(text, flags.path);
   const auto report = check_text(text, flags, origin);
@@ -102,7 +103,7 @@ int run(const Flags& flags) {
 }  // namespace
 
 void add_check(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CheckFlags>();
   auto* command = add_command(app, "check", "check that a plan computes what its model does",
                               "check plan.json", flags->json);
   command->add_option("plan", flags->path, "a plan.json")->required();

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Flags {
+struct ProfileFlags {
   bool json = false;
   bool quick = false;
   std::string output;  // empty: the file that `local` reads
@@ -59,7 +59,7 @@ class NewFile {
   std::string temporary_;
 };
 
-std::string output_path(const Flags& flags) {
+std::string output_path(const ProfileFlags& flags) {
   if (!flags.output.empty()) return flags.output;
   auto path = machine::measured_local_path();
   if (path.empty()) {
@@ -90,7 +90,7 @@ std::string date_and_processor() {
                      processor);
 }
 
-cost::Profile measure(const Flags& flags, std::int64_t devices) {
+cost::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
   const auto text = run_worker(
       devices, fmt::format("--profile {} {}", flags.quick ? "quick" : "full", progress_flag()));
   try {
@@ -157,7 +157,7 @@ void print(const cost::Profile& profile, const Predictions& predictions, const s
   std::cout << fmt::format("\nwritten to {}\n", path);
 }
 
-void run(const Flags& flags) {
+void run(const ProfileFlags& flags) {
   const auto devices =
       flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, default_processes());
   if (devices < 2) {
@@ -181,7 +181,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_profile(CLI::App& app, int& /*exit_code*/) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ProfileFlags>();
   auto* command = add_command(app, "profile", "measure this computer, for the machine `local`",
                               "profile --quick -o my.machine", flags->json);
   command->add_option("-o", flags->output,

@@ -21,7 +21,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Flags {
+struct ShowFlags {
   bool json = false;
   bool unfolded = false;
   bool graph_json = false;
@@ -62,22 +62,22 @@ struct Shown {
   }
 };
 
-// Flags that do not go with this kind of file.
-void refuse(const Flags& flags, const std::vector<std::pair<const char*, bool>>& given) {
+// ShowFlags that do not go with this kind of file.
+void refuse(const ShowFlags& flags, const std::vector<std::pair<const char*, bool>>& given) {
   for (const auto& [flag, is_given] : given) {
     if (!is_given) continue;
     throw UserError("flag", flag, fmt::format("the graph in {} says this itself", flags.model));
   }
 }
 
-Shown show_file(const Flags& flags, const graph::Graph& graph) {
+Shown show_file(const ShowFlags& flags, const graph::Graph& graph) {
   refuse(flags, {{"--batch", flags.batch > 0},
                  {"--dtype", !flags.dtype.empty()},
                  {"--dim", !flags.dims.empty()}});
   return {.name = graph.name(), .batch = {}, .graph = graph};
 }
 
-Shown show_onnx(const Flags& flags) {
+Shown show_onnx(const ShowFlags& flags) {
   refuse(flags, {{"--dtype", !flags.dtype.empty()}});
   import::OnnxOptions options;
   options.batch = flags.batch;
@@ -97,7 +97,7 @@ Shown show_onnx(const Flags& flags) {
   return out;
 }
 
-Shown show_model(const Flags& flags) {
+Shown show_model(const ShowFlags& flags) {
   const auto model = load_model(flags.model);
   const auto batch = std::max<std::int64_t>(flags.batch, 1);
   DType dtype = DType::kFp32;
@@ -105,7 +105,7 @@ Shown show_model(const Flags& flags) {
   return {.name = model.text, .batch = batch, .graph = model.build(batch, dtype)};
 }
 
-Shown load(const Flags& flags) {
+Shown load(const ShowFlags& flags) {
   if (!std::filesystem::is_regular_file(flags.model)) {
     if (flags.model.ends_with(".onnx")) throw UserError("file", flags.model, "cannot be read");
     return show_model(flags);
@@ -184,7 +184,7 @@ std::string import_comments(const Shown& shown) {
   return out;
 }
 
-void show_graph(const Flags& flags) {
+void show_graph(const ShowFlags& flags) {
   for (const auto& flag : flags.not_with_a_plan) {
     if (flag != "--strategy" && flag != "--optimizer" && flag != "--stale-weights") continue;
     throw UserError("flag", flag, "needs --machine", "`tandem machines` lists them");
@@ -215,7 +215,7 @@ bool is_plan_file(const std::string& path) {
   return std::filesystem::is_regular_file(path) && plan::is_plan(read_file(path));
 }
 
-void show(const Flags& flags) {
+void show(const ShowFlags& flags) {
   const Job job{.model_text = flags.model,
                 .machine_text = flags.machine,
                 .batch = flags.batch,
@@ -241,7 +241,7 @@ void show(const Flags& flags) {
 }  // namespace
 
 void add_show(CLI::App& app, int& /*exit_code*/) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ShowFlags>();
   auto* command =
       add_command(app, "show", "print a network's graph, or what every device does with it",
                   "show bert_large --machine summit:2 --strategy megatron", flags->json);

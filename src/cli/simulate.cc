@@ -18,7 +18,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Flags {
+struct SimulateFlags {
   bool json = false;
   Job job;
   MadMaxFiles madmax;
@@ -30,7 +30,7 @@ struct Flags {
 };
 
 // Inference trains nothing.
-void check_task(const Flags& flags) {
+void check_task(const SimulateFlags& flags) {
   if (flags.job.task.phase() != lower::Phase::kInference) return;
   for (const auto& [flag, why] :
        {std::pair("--optimizer", "updates no weights"),
@@ -49,14 +49,14 @@ void check_task(const Flags& flags) {
 }
 
 // Where nothing was asked for that needs the tasks.
-std::optional<Estimated> estimate_job(const Flags& flags) {
+std::optional<Estimated> estimate_job(const SimulateFlags& flags) {
   const bool is_plan = flags.job.model_text.ends_with(".json");
   if (flags.exact || flags.tasks || !flags.trace.empty() || is_plan) return std::nullopt;
   if (flags.job.machine_text.empty()) return std::nullopt;
   return estimate_strategy(flags.job, flags.strategy);
 }
 
-Lowered lower_job(const Flags& flags) {
+Lowered lower_job(const SimulateFlags& flags) {
   if (flags.job.model_text.ends_with(".json")) return lower_plan(flags.job, flags.given);
   if (flags.job.machine_text.empty()) {
     throw UserError("flag", "--machine", "is needed with a model", "`tandem machines` lists them");
@@ -108,7 +108,7 @@ Json to_json(const Lowered& s) {
   return out;
 }
 
-void write_trace(const Flags& flags, const Lowered& s) {
+void write_trace(const SimulateFlags& flags, const Lowered& s) {
   const auto trace =
       report::chrome_trace(s.program, s.machine, s.simulation,
                            fmt::format("{}, strategy {}", title(s), s.plan.strategy));
@@ -120,7 +120,7 @@ void write_trace(const Flags& flags, const Lowered& s) {
       flags.trace, trace.classes_shown, trace.classes);
 }
 
-void run(const Flags& flags) {
+void run(const SimulateFlags& flags) {
   if (flags.madmax.given()) return simulate_madmax(flags.madmax, flags.json);
   if (flags.job.model_text.empty()) throw CLI::RequiredError("model");
   check_task(flags);
@@ -142,7 +142,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_simulate(CLI::App& app, int& /*exit_code*/) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<SimulateFlags>();
   auto* command =
       add_command(app, "simulate", "predict the time and memory of a strategy or a plan",
                   "simulate bert_large --machine summit:8 --strategy megatron", flags->json);

@@ -1,15 +1,14 @@
 // tandem validate: predictions against published measurements.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
-#include <thread>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "report/validation.h"
 #include "validate/fit.h"
 
@@ -19,7 +18,7 @@ namespace {
 
 using validate::Record;
 
-struct Flags {
+struct ValidateFlags {
   bool json = false;
   bool markdown = false;
   std::string file;
@@ -32,7 +31,7 @@ struct Flags {
   std::size_t fit_records = 120;
 };
 
-std::vector<Record> selected(const Flags& flags) {
+std::vector<Record> selected(const ValidateFlags& flags) {
   auto records = validate::parse_records(read_file(flags.file), flags.file);
   if (!flags.group.empty()) {
     std::vector<std::string> groups;
@@ -49,24 +48,6 @@ std::vector<Record> selected(const Flags& flags) {
   return records;
 }
 
-// Lines on standard error, once it has run for a second: overwritten on a terminal, else one every
-// ten seconds.
-class Progress {
- public:
-  void say(const std::string& what) {
-    const auto now = Clock::now();
-    if (now - last_ < (terminal_ ? std::chrono::seconds(1) : std::chrono::seconds(10))) return;
-    last_ = now;
-    std::cerr << fmt::format("{}{}{}", terminal_ ? "\r" : "", what, terminal_ ? "  \r" : "\n")
-              << std::flush;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  Clock::time_point last_ = Clock::now();
-};
-
 using Fits = std::map<validate::Stack, validate::StackFit>;
 
 Json sections_json(const Fits& fits) {
@@ -82,7 +63,7 @@ Json sections_json(const Fits& fits) {
   return out;
 }
 
-void print(const validate::Report& report, const Fits& fits, const Flags& flags) {
+void print(const validate::Report& report, const Fits& fits, const ValidateFlags& flags) {
   if (flags.json) {
     auto json = report::validation_json(report);
     if (flags.fit) json["software"] = sections_json(fits);
@@ -95,15 +76,14 @@ void print(const validate::Report& report, const Fits& fits, const Flags& flags)
                                : report::validation_text(report));
 }
 
-void run(const Flags& flags) {
+void run(const ValidateFlags& flags) {
   const auto records = selected(flags);
-  const auto threads =
-      flags.threads > 0 ? flags.threads : std::max(1U, std::thread::hardware_concurrency());
+  const auto threads = threads_of(flags.threads);
   validate::RunOptions options;
   options.threads = threads;
   Progress progress;
   options.progress = [&](std::size_t done, std::size_t all) {
-    progress.say(fmt::format("{} of {} records", done, all));
+    progress.show(fmt::format("{} of {} records", done, all));
   };
   Fits fits;
   if (flags.fit) {
@@ -112,7 +92,7 @@ void run(const Flags& flags) {
                   .most = flags.fit_records,
                   .threads = threads,
                   .leave_one_out = !flags.leave_out.empty(),
-                  .progress = [&](const std::string& what) { progress.say("fitting " + what); }});
+                  .progress = [&](const std::string& what) { progress.show("fitting " + what); }});
     options.predictor = validate::fitted_predictor(fits);
   }
   print(validate::validate(records, options), fits, flags);
@@ -121,7 +101,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_validate(CLI::App& app, int& /*exit_code*/) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ValidateFlags>();
   auto* command = add_command(app, "validate", "Hold predictions against published measurements.",
                               "validate tests/validation/published.json", flags->json);
   command->add_option("file", flags->file, "records as JSON (docs/validation-format.md)")

@@ -47,7 +47,7 @@ Samples samples_of(const Profile& profile) {
   return out;
 }
 
-struct Link {
+struct LinkFit {
   double latency = 0;
   std::map<Step, std::map<double, double>> rates;  // by size, bytes/s
   double error = 0;                                // worst ratio to what was measured, logarithm
@@ -74,8 +74,8 @@ std::map<double, double> rates_beside(double latency, const std::map<double, Sam
   return out;
 }
 
-Link link_with(double latency, const Samples& samples) {
-  Link out{.latency = latency, .rates = {}};
+LinkFit link_with(double latency, const Samples& samples) {
+  LinkFit out{.latency = latency, .rates = {}};
   for (const auto& [kind, of_kind] : samples) {
     const auto& rates = out.rates[kind] = rates_beside(latency, of_kind);
     for (const auto& [size, s] : of_kind) {
@@ -89,13 +89,13 @@ Link link_with(double latency, const Samples& samples) {
 
 // The largest latency whose worst error is nearly the least: what is left to the rates of short
 // messages would be forgotten for still shorter ones.
-Link fit_link(const Samples& samples) {
+LinkFit fit_link(const Samples& samples) {
   double most = 0;
   for (const auto& [kind, of_kind] : samples) {
     const auto& shortest = of_kind.begin()->second;
     most = std::max(most, shortest.time / shortest.steps);
   }
-  std::optional<Link> best;
+  std::optional<LinkFit> best;
   constexpr int kTried = 200;
   constexpr double kClearlyLess = 0.02;
   for (int i = 0; i < kTried; ++i) {

@@ -18,8 +18,6 @@ NodeId scaled(Call& call, NodeId x, double factor) {
   return factor == 1 ? x : call.add(make_op(ops::kScale, ops::Scale{factor}), {x});
 }
 
-bool is_hidden(double score) { return score <= -1e4; }
-
 // A tensor of the file that hides scores from a softmax: 0 where they are shown, else very small;
 // windowed attention has -100.
 bool is_score_mask(const Known& k) {

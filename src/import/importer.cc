@@ -29,7 +29,7 @@ std::optional<std::int64_t> sum_of(const std::string& text,
   if (text.find('+') == std::string::npos) return std::nullopt;
   constexpr auto kMost = std::int64_t{1} << 40U;
   std::int64_t sum = 0;
-  for (auto part : split(text, '+')) {
+  for (auto part : tandem::split(text, '+')) {
     const std::string name(trim(part));
     const auto at = sizes.find(name);
     const auto size = at != sizes.end() ? std::optional(at->second) : parse_int(name);
@@ -40,10 +40,6 @@ std::optional<std::int64_t> sum_of(const std::string& text,
 }
 
 }  // namespace
-
-void reject(std::string message, std::string hint) {
-  throw UserError("onnx", "", std::move(message), std::move(hint));
-}
 
 Importer::Importer(std::string_view file, const std::string& source, const OnnxOptions& options)
     : file_(file), source_(source), options_(options), builder_("onnx") {
@@ -100,7 +96,7 @@ void Importer::check_dims(const std::vector<ValueInfo>& infos) const {
     for (const auto& info : infos) {
       for (std::size_t d = 0; d < info.shape.size(); ++d) {
         found = found || name == fmt::format("{}.{}", info.name, d);
-        for (auto part : split(info.shape[d].name, '+')) {
+        for (auto part : tandem::split(info.shape[d].name, '+')) {
           found = found || part == name;
           if (!parse_int(part) && is_utf8(part)) names.emplace(part);
         }

@@ -23,7 +23,6 @@ namespace tandem::import {
 
 using graph::NodeId;
 
-[[noreturn]] void reject(std::string message, std::string hint = "");
 std::string quoted(std::string_view name);
 // Throws where a tensor of the graph cannot have as many dimensions.
 void check_rank(const Sizes& sizes, std::string_view what);

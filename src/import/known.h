@@ -43,6 +43,9 @@ std::optional<Written> written_as(const Known& k);
 // Is this tensor of real numbers 1 up to the diagonal and 0 above it? Reads others only in part.
 bool is_triangle(const Tensor& tensor);
 
+// So low that a softmax gives it nothing.
+inline bool is_hidden(double score) { return score <= -1e4; }
+
 // Of [..., s, t]: is element t of row s shown only where t <= s? `hidden` tells by value.
 bool is_causal(const Known& k, const std::function<bool(double)>& hidden);
 

@@ -26,7 +26,6 @@ Shape to_shape(const Sizes& sizes, std::string_view what) {
 
 // Exponents below this are zero in every type, and it is finite in all but fp16.
 double hidden_score(DType dtype) { return dtype == DType::kFp16 ? -65504 : -1e30; }
-bool is_hidden(double score) { return score <= -1e4; }
 
 }  // namespace
 

@@ -20,10 +20,6 @@ namespace {
 constexpr std::size_t kMostDimensions = 64;  // in the file; a tensor of a graph has at most 8
 constexpr std::size_t kMostAttributes = 64;  // of a node; operators have at most about 20
 
-[[noreturn]] void reject(std::string message, std::string hint = "") {
-  throw UserError("onnx", "", std::move(message), std::move(hint));
-}
-
 struct TypeInfo {
   std::int32_t type;
   const char* name;
@@ -178,6 +174,10 @@ void read_graph(std::string_view message, Model& out) {
 }
 
 }  // namespace
+
+void reject(std::string message, std::string hint) {
+  throw UserError("onnx", "", std::move(message), std::move(hint));
+}
 
 std::optional<DType> real_type(std::int32_t type) {
   switch (type) {

@@ -16,6 +16,8 @@ namespace tandem::import {
 
 using Sizes = std::vector<std::int64_t>;
 
+[[noreturn]] void reject(std::string message, std::string hint = "");
+
 // TensorProto.DataType
 enum ElementType : std::int32_t {
   kFloat = 1,

@@ -4,7 +4,7 @@ namespace tandem::machine {
 
 namespace {
 
-const NumberField<Device> kNumbers[] = {
+const NumberField<Device> kDeviceNumbers[] = {
     {"memory", kAmount, true, false, [](Device& d) -> double& { return d.memory.value; }},
     {"reserve", kAmount, false, true, [](Device& d) -> double& { return d.reserve.value; }, true},
     {"bandwidth", kRate, true, false, [](Device& d) -> double& { return d.bandwidth.value; }},
@@ -58,7 +58,7 @@ const WordField kWords[] = {
 
 }  // namespace
 
-std::span<const NumberField<Device>> device_numbers() { return kNumbers; }
+std::span<const NumberField<Device>> device_numbers() { return kDeviceNumbers; }
 std::span<const WordField> device_words() { return kWords; }
 
 }  // namespace tandem::machine

@@ -17,6 +17,8 @@
 namespace tandem::machine {
 
 using DigitMask = std::uint32_t;
+inline bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
+inline DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
 
 struct Digit {
   std::size_t level = 0;  // kTimeLevel for the micro-batches

@@ -10,7 +10,7 @@ namespace tandem::machine {
 
 namespace {
 
-const NumberField<Level> kNumbers[] = {
+const NumberField<Level> kLevelNumbers[] = {
     {"bandwidth", kRate, true, false, [](Level& l) -> double& { return l.bandwidth.value; }},
     {"latency", kTime, true, true, [](Level& l) -> double& { return l.latency.value; }},
 };
@@ -31,11 +31,11 @@ void take_words(Level& level, Words& rest) {
 
 void LevelFields::read(const Place& place, const std::string& owner, std::string_view name,
                        Words rest, Level& level) {
-  const auto field = std::ranges::find(kNumbers, name, &NumberField<Level>::name);
+  const auto field = std::ranges::find(kLevelNumbers, name, &NumberField<Level>::name);
   const bool is_word = name == "trees";
-  if (field == std::end(kNumbers) && !is_word) {
+  if (field == std::end(kLevelNumbers) && !is_word) {
     std::vector<std::string> known;
-    for (const auto& f : kNumbers) known.emplace_back(f.name);
+    for (const auto& f : kLevelNumbers) known.emplace_back(f.name);
     for (const auto* other : {"trees", "utilization", "topology", "group"}) {
       known.emplace_back(other);
     }
@@ -52,7 +52,7 @@ void LevelFields::read(const Place& place, const std::string& owner, std::string
 }
 
 void LevelFields::check(const Place& place, const std::string& owner) const {
-  for (const auto& field : kNumbers) {
+  for (const auto& field : kLevelNumbers) {
     if (seen_.contains(field.name)) continue;
     place.fail(fmt::format("{}: field '{}' is missing", owner, field.name),
                fmt::format("expected {}", field.kind.form));

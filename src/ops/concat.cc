@@ -19,7 +19,7 @@ std::string dims(std::size_t axis, std::size_t rank, const std::string& axis_nam
   return join(names, " ");
 }
 
-std::size_t checked_axis(const Concat& a, std::span<const Shape> in) {
+std::size_t axis_of(const Concat& a, std::span<const Shape> in) {
   if (in.empty()) throw UserError("graph", "", "concat takes at least one input");
   const auto rank = in[0].rank();
   if (a.axis < 0 || static_cast<std::size_t>(a.axis) >= rank) {
@@ -30,7 +30,7 @@ std::size_t checked_axis(const Concat& a, std::span<const Shape> in) {
 }
 
 std::string index_text(const Concat& a, std::span<const Shape> in) {
-  const auto axis = checked_axis(a, in);
+  const auto axis = axis_of(a, in);
   const auto rank = in[0].rank();
   std::vector<std::string> sides;
   std::int64_t before = 0;

@@ -129,6 +129,18 @@ Op make_op(const OpSpec& spec, Attributes attributes) {
 // From text; throws UserError on an unknown attribute or a bad value.
 Op parse_op(const OpSpec& spec, const AttributeList& attributes);
 
+// A function that may also be named where several have the name: its parameters tell which. Files
+// of operators call theirs `meaning` and `index_text`, and several are compiled together.
+template <class Signature>
+class Says;
+template <class Result, class... Arguments>
+class Says<Result(Arguments...)> : public std::function<Result(Arguments...)> {
+ public:
+  using std::function<Result(Arguments...)>::function;
+  Says() = default;
+  Says(Result (*f)(Arguments...)) : std::function<Result(Arguments...)>(f) {}
+};
+
 // What an operator's file writes. Members that stay empty take the derived behaviour.
 template <class Attributes>
 struct OpDefinition {
@@ -143,14 +155,14 @@ struct OpDefinition {
   Pace pace = Pace::kDerived;
   double backward_again = 0;
   bool keeps_mask = false;
-  std::function<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
-  std::function<Term(const Attributes&, std::span<const Shape>)> meaning = {};
-  std::function<Term()> gradient_from_result = {};
-  std::function<TensorType(const Attributes&, std::span<const TensorType>)> type = {};
-  std::function<DType(const Attributes&)> dtype = {};
-  std::function<double(const Attributes&)> density = {};
-  std::function<Flops(const Attributes&, std::span<const Shape>)> flops = {};
-  std::function<Bytes(const Attributes&, std::span<const TensorType>)> bytes = {};
+  Says<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
+  Says<Term(const Attributes&, std::span<const Shape>)> meaning = {};
+  Says<Term()> gradient_from_result = {};
+  Says<TensorType(const Attributes&, std::span<const TensorType>)> type = {};
+  Says<DType(const Attributes&)> dtype = {};
+  Says<double(const Attributes&)> density = {};
+  Says<Flops(const Attributes&, std::span<const Shape>)> flops = {};
+  Says<Bytes(const Attributes&, std::span<const TensorType>)> bytes = {};
 };
 
 template <class Attributes>

@@ -14,9 +14,9 @@ namespace {
 
 using rewrite::PatternId;
 
-class Drawing {
+class PatternDrawing {
  public:
-  Drawing(const rewrite::Rule& rule, const rewrite::Side& side) : rule_(rule), side_(side) {}
+  PatternDrawing(const rewrite::Rule& rule, const rewrite::Side& side) : rule_(rule), side_(side) {}
 
   std::vector<std::string> run() {
     std::vector<std::size_t> uses(side_.nodes.size());
@@ -93,8 +93,8 @@ std::string beside(const std::vector<std::string>& left, const std::vector<std::
 }  // namespace
 
 std::string rule_picture(const rewrite::Rule& rule, std::size_t width) {
-  const auto source = Drawing(rule, rule.source).run();
-  const auto target = Drawing(rule, rule.target).run();
+  const auto source = PatternDrawing(rule, rule.source).run();
+  const auto target = PatternDrawing(rule, rule.target).run();
   const auto widest = [](const std::vector<std::string>& lines) {
     std::size_t out = 0;
     for (const auto& line : lines) out = std::max(out, columns(line));

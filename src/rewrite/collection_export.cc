@@ -21,7 +21,7 @@ using Found = std::vector<std::optional<Expression>>;
 constexpr std::int64_t kMaxTried = 15;
 
 // How a line stands in a side: what its inputs and symbols are.
-struct Match {
+struct LineMatch {
   std::vector<std::optional<PatternId>> inputs;
   Found symbols;
   // Attributes to be compared once all symbols are known: of the line, of the side.
@@ -108,9 +108,9 @@ class SideExport {
     if (node.spec == &ops::kSlice || node.spec == &ops::kSplit) return split(id);
     std::string why;
     for (const auto* line : by_size()) {
-      Match match{std::vector<std::optional<PatternId>>(line->line.tensors.size()),
-                  Found(line->line.symbols.size()),
-                  {}};
+      LineMatch match{std::vector<std::optional<PatternId>>(line->line.tensors.size()),
+                      Found(line->line.symbols.size()),
+                      {}};
       if (!fits(line->line, line->line.source.outputs[0], id, match)) continue;
       if (!has_numbers(line->line, match) || !find_symbols(*line, match)) continue;
       CollectionOperator op{.type = line->type};
@@ -210,7 +210,7 @@ class SideExport {
     return *known == value;
   }
 
-  bool fits(const Rule& line, PatternId pattern, PatternId id, Match& match) const {
+  bool fits(const Rule& line, PatternId pattern, PatternId id, LineMatch& match) const {
     const auto& p = line.source.nodes[pattern];
     if (p.is_variable()) {
       auto& known = match.inputs[p.variable];
@@ -228,7 +228,7 @@ class SideExport {
     return true;
   }
 
-  static bool attribute_fits(const Expression& pattern, const Expression& value, Match& match) {
+  static bool attribute_fits(const Expression& pattern, const Expression& value, LineMatch& match) {
     if (pattern.operation == Operation::kLiteral) return pattern == value;
     if (pattern.operation == Operation::kSymbol) {
       return same(match.symbols[pattern.variables[0]], value);
@@ -246,13 +246,13 @@ class SideExport {
   }
 
   // A group is a number, or told by sizes.
-  static bool has_numbers(const Rule& line, const Match& match) {
+  static bool has_numbers(const Rule& line, const LineMatch& match) {
     const auto at = std::ranges::find(line.symbols, "group") - line.symbols.begin();
     const auto i = static_cast<std::size_t>(at);
     return i == line.symbols.size() || (match.symbols[i] && whole(*match.symbols[i]));
   }
 
-  bool find_symbols(const OperatorLine& line, Match& match) const {
+  bool find_symbols(const OperatorLine& line, LineMatch& match) const {
     std::vector<std::size_t> open;
     for (std::size_t s = 0; s < match.symbols.size(); ++s) {
       if (!match.symbols[s]) open.push_back(s);
@@ -270,7 +270,7 @@ class SideExport {
   }
 
   // Are attributes what the line computes, and does the rule ask for what the line asks for?
-  bool agrees(const Rule& line, const Match& match) const {
+  bool agrees(const Rule& line, const LineMatch& match) const {
     for (const auto& [pattern, value] : match.later) {
       if (substituted(*pattern, match) != value) return false;
     }
@@ -286,7 +286,7 @@ class SideExport {
     return std::ranges::find(rule_.conditions, condition) != rule_.conditions.end();
   }
 
-  bool asks_same_shape(const Expression& condition, const Match& match) const {
+  bool asks_same_shape(const Expression& condition, const LineMatch& match) const {
     const auto a = *match.inputs[condition.variables[0]];
     const auto b = *match.inputs[condition.variables[1]];
     const auto& x = side_.nodes[a];
@@ -295,7 +295,7 @@ class SideExport {
     return shapes_[x.variable] == shapes_[y.variable];
   }
 
-  std::optional<Expression> substituted(const Expression& e, const Match& match) const {
+  std::optional<Expression> substituted(const Expression& e, const LineMatch& match) const {
     switch (e.operation) {
       case Operation::kLiteral:
         return e;
@@ -324,7 +324,7 @@ class SideExport {
   }
 
   [[nodiscard]] std::map<std::string, std::int64_t> parameters_of(const OperatorLine& line,
-                                                                  const Match& match) const {
+                                                                  const LineMatch& match) const {
     std::map<std::string, std::int64_t> out;
     for (const auto& [key, value] : line.when) {
       if (value) out[key] = *value;

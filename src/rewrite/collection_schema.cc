@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxOperators = 256;  // of a side
 constexpr int kRuleDepth = 2;               // what a rule is nested in: the document and its list
-constexpr int kMaxDepth = 8;                // of the document; the format needs seven
+constexpr int kMaxDocumentDepth = 8;        // of the document; the format needs seven
 
 // A value of any length, in a few characters.
 std::string shown(const Json& value) {
@@ -214,7 +214,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
   // Every rule is read and forgotten as soon as its text ends.
   const auto step = [&](int depth, Json::parse_event_t event, Json& value) {
     deepest = std::max(deepest, depth);
-    if (depth >= kMaxDepth) return false;
+    if (depth >= kMaxDocumentDepth) return false;
     using Event = Json::parse_event_t;
     if (event == Event::key && depth == 1) {
       in_list = value == "rule";
@@ -229,7 +229,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
     return false;
   };
   const auto json = Json::parse(text, step, false);
-  if (deepest >= kMaxDepth) throw UserError("rules", source, "is nested too deeply");
+  if (deepest >= kMaxDocumentDepth) throw UserError("rules", source, "is nested too deeply");
   if (json.is_discarded()) {
     throw UserError("rules", source,
                     count == 0 ? "is not JSON" : fmt::format("is not JSON behind rule {}", count));

@@ -115,19 +115,20 @@ Expression padded(Expression size, const Expression& before, const Expression& a
 }
 
 // Which dimension of `dims`, for a tensor of this rank: its place, and how far into "...".
-struct Place {
+struct Insertion {
   std::size_t at;
   std::size_t into_rest;
 };
-std::optional<Place> place_of(const std::vector<std::string>& dims, std::size_t rank,
-                              std::size_t axis) {
+std::optional<Insertion> place_of(const std::vector<std::string>& dims, std::size_t rank,
+                                  std::size_t axis) {
   const auto rest = static_cast<std::size_t>(std::ranges::find(dims, kRest) - dims.begin());
-  if (rest == dims.size()) return axis < dims.size() ? std::optional(Place{axis, 0}) : std::nullopt;
+  if (rest == dims.size())
+    return axis < dims.size() ? std::optional(Insertion{axis, 0}) : std::nullopt;
   if (rank + 1 < dims.size()) return std::nullopt;
   const auto width = width_of_rest(rank, dims);
-  if (axis < rest) return Place{axis, 0};
-  if (axis < rest + width) return Place{rest, axis - rest};
-  return Place{axis - width + 1, 0};
+  if (axis < rest) return Insertion{axis, 0};
+  if (axis < rest + width) return Insertion{rest, axis - rest};
+  return Insertion{axis - width + 1, 0};
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ namespace tandem::rewrite {
 
 namespace {
 
-constexpr std::size_t kMaxNodes = 256;  // of a side
-constexpr std::size_t kMaxRead = 4096;  // patterns of a rule, written out
-constexpr int kMaxDepth = 64;           // of patterns in patterns, of parentheses in conditions
+constexpr std::size_t kMaxSideNodes = 256;  // of a side
+constexpr std::size_t kMaxRead = 4096;      // patterns of a rule, written out
+constexpr int kMaxDepth = 64;               // of patterns in patterns, of parentheses in conditions
 
 struct Infix {
   std::string_view text;
@@ -204,7 +204,8 @@ class Reader {
   }
 
   PatternId add(Side& side, PatternNode node) {
-    if (side.nodes.size() >= kMaxNodes) fail(fmt::format("more than {} operators", kMaxNodes));
+    if (side.nodes.size() >= kMaxSideNodes)
+      fail(fmt::format("more than {} operators", kMaxSideNodes));
     return side.add(std::move(node));
   }
 

@@ -13,10 +13,9 @@ namespace tandem::strategies {
 
 namespace {
 
+using machine::bit;
 using machine::DigitMask;
 using machine::Digits;
-
-DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
 
 // Every subset of digits that takes the last ones of each level.
 std::vector<DigitMask> last_of_levels(const Digits& digits) {

@@ -16,9 +16,8 @@ using machine::DigitMask;
 using machine::DigitRole;
 using machine::Digits;
 using machine::DigitUse;
+using machine::has;
 using machine::Layout;
-
-bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
 
 bool gathers_anew(const Setting& s) {
   return s.family == Family::kFsdp || s.family == Family::kMadmax || s.zero == 3;

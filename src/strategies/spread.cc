@@ -13,17 +13,15 @@ namespace tandem::strategies {
 namespace {
 
 using graph::NodeId;
+using machine::bit;
 using machine::DigitMask;
 using machine::DigitRole;
 using machine::Digits;
 using machine::DigitUse;
+using machine::has;
 using machine::Layout;
 using machine::NodeLayout;
 using ops::FactorId;
-
-bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
-
-DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
 
 // The uses of one operator's digits, given out one by one; no factor gets more than divides it.
 class Uses {

@@ -15,11 +15,11 @@ namespace {
 using machine::Machine;
 
 // The first line whose words are all in a GPU's name gives its machine.
-struct Family {
+struct GpuFamily {
   std::array<std::string_view, 2> words;
   std::string_view machine;  // empty: there is none
 };
-constexpr std::array<Family, 9> kFamilies = {{
+constexpr std::array<GpuFamily, 9> kGpuFamilies = {{
     {{"pcie", ""}, ""},
     {{"h100", "hbm2e"}, "grand_teton"},
     {{"h100", ""}, "dgx_h100"},
@@ -74,7 +74,7 @@ std::optional<std::string> machine_family(std::string_view gpu) {
   std::string name(gpu);
   std::ranges::transform(name, name.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const auto& family : kFamilies) {
+  for (const auto& family : kGpuFamilies) {
     const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
     if (!std::ranges::all_of(family.words, has)) continue;
     if (family.machine.empty()) return std::nullopt;

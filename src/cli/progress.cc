@@ -1,0 +1,40 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+namespace tandem::cli {
+
+namespace {
+
+bool on_terminal() {
+  static const bool terminal = isatty(STDERR_FILENO) != 0;
+  return terminal;
+}
+
+}  // namespace
+
+Progress::~Progress() {
+  if (shown_) std::cerr << "\r\033[K" << std::flush;
+}
+
+void Progress::show(const std::string& what) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  const std::scoped_lock lock(mutex_);
+  const auto now = Clock::now();
+  const auto every = on_terminal() ? milliseconds(200) : seconds(10);
+  if (now - begin_ < seconds(1) || now - last_ < every) return;
+  last_ = now;
+  const auto so_far = std::chrono::duration_cast<seconds>(now - begin_).count();
+  if (on_terminal()) {
+    shown_ = true;
+    std::cerr << fmt::format("\r\033[K{} s  {}\r", so_far, what) << std::flush;
+  } else {
+    std::cerr << fmt::format("{} s  {}\n", so_far, what);
+  }
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,29 @@
+// How far a command has come: one line on the error stream, from the first second on. On a terminal
+// it is written over and over, and gone at the end; elsewhere there is a line every ten seconds.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+
+namespace tandem::cli {
+
+class Progress {
+ public:
+  Progress() = default;
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // From any thread. `what` may change faster than it is shown.
+  void show(const std::string& what);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::mutex mutex_;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point last_ = begin_;
+  bool shown_ = false;
+};
+
+}  // namespace tandem::cli
