@@ -19,7 +19,7 @@ namespace {
 
 class Search {
   static constexpr std::size_t kPerFamily = 8;
-  static constexpr std::size_t kVaried = 12;    // of the grid
+  static constexpr std::size_t kVaried = 32;    // of the grid
   static constexpr std::size_t kSimulated = 8;  // of these
   static constexpr std::size_t kLargeSimulated = 3;
   static constexpr std::size_t kLargeNodes = 2000;
