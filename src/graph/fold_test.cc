@@ -275,7 +275,7 @@ TEST(Fold, WorkStaysNearLinear) {
   const auto graph = b.finish({x});
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(fold(graph).size(), graph.size());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 }  // namespace

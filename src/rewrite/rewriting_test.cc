@@ -81,7 +81,7 @@ TEST(Rewriting, FindsEveryMatch) {
     for (const auto& place : possible) EXPECT_TRUE(matched.contains(place)) << place.first;
     found += possible.size();
   }
-  EXPECT_GT(found, 100U);
+  EXPECT_GT(found, 20U);
 }
 
 TEST(Rewriting, ARuleThatMatchesEverywhereIsBounded) {
