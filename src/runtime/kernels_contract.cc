@@ -46,7 +46,7 @@ at::Tensor scaled(const Call& call, at::Tensor t) {
   return scale == 1 ? t : t.mul_(scale);
 }
 
-at::Tensor forward(const Call& call, std::span<const at::Tensor> in) {
+at::Tensor contract_forward(const Call& call, std::span<const at::Tensor> in) {
   const Contraction c(call.op.get<ops::Contract>().index);
   // A product may be a view of an operand where the contraction is trivial.
   const auto out = einsum(c.lhs, c.rhs, c.out, in[0], in[1]);
@@ -74,7 +74,7 @@ at::Tensor gradient(const Call& call, const std::string& of, const Shape& local,
   return result.expand(to_aten(local));
 }
 
-Gradients backward(const Call& call, const BackwardInput& b) {
+Gradients contract_backward(const Call& call, const BackwardInput& b) {
   const Contraction c(call.op.get<ops::Contract>().index);
   Gradients grads(2);
   if (b.wants(0)) {
@@ -88,14 +88,14 @@ Gradients backward(const Call& call, const BackwardInput& b) {
   return grads;
 }
 
-bool covers(const Call& call) {
+bool contract_covers(const Call& call) {
   const auto& index = call.op.get<ops::Contract>().index;
   return call.operands.size() == 2 && index.find('(') == std::string::npos;
 }
 
 }  // namespace
 
-const Kernel kContractKernel = {"contract", forward, backward, [](const ops::Op&) { return false; },
-                                covers};
+const Kernel kContractKernel = {"contract", contract_forward, contract_backward,
+                                [](const ops::Op&) { return false; }, contract_covers};
 
 }  // namespace tandem::runtime

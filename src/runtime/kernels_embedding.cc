@@ -30,7 +30,7 @@ void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
   }
 }
 
-at::Tensor forward(const Call& call, std::span<const at::Tensor> in) {
+at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
   const auto indices = in[0].contiguous();
   const auto table = in[1].contiguous();
   const auto width = table.size(1);
@@ -76,7 +76,7 @@ at::Tensor dense_gradient(const Call& call, const at::Tensor& indices, const at:
   return out;
 }
 
-Gradients backward(const Call& call, const BackwardInput& b) {
+Gradients bag_backward(const Call& call, const BackwardInput& b) {
   if (!b.wants(1)) return Gradients(2);
   const auto indices = b.operands[0].contiguous();
   const auto g = b.gradient.contiguous();
@@ -84,13 +84,13 @@ Gradients backward(const Call& call, const BackwardInput& b) {
           call.row_sparse ? sparse_gradient(call, indices, g) : dense_gradient(call, indices, g)};
 }
 
-bool covers(const Call& call) {
+bool bag_covers(const Call& call) {
   return call.op.get<ops::EmbeddingBag>().mode == ops::BagMode::kSum;
 }
 
 }  // namespace
 
-const Kernel kEmbeddingBagKernel = {"embedding_bag", forward, backward,
-                                    [](const ops::Op&) { return false; }, covers};
+const Kernel kEmbeddingBagKernel = {"embedding_bag", bag_forward, bag_backward,
+                                    [](const ops::Op&) { return false; }, bag_covers};
 
 }  // namespace tandem::runtime

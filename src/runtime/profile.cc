@@ -194,9 +194,7 @@ class Measurement {
 
   // --- Collectives -----------------------------------------------------------------------------
 
-  [[nodiscard]] machine::DigitMask last_digit() const {
-    return machine::DigitMask{1} << (digits_.count() - 1);
-  }
+  [[nodiscard]] machine::DigitMask last_digit() const { return machine::bit(digits_.count() - 1); }
 
   [[nodiscard]] Layout everywhere(DigitRole role) const { return {digits_.count(), role}; }
 
