@@ -4,8 +4,6 @@
 # shellcheck disable=SC2034,SC2154  # the variables shared with the scripts that source this
 
 build=$root/build
-# Where there is ccache, what one checkout compiled another one need not.
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 planner_packages=(g++ cmake ninja-build nlohmann-json3-dev libfmt-dev libcli11-dev)
 runtime_packages=(libtorch-dev libopenmpi-dev openmpi-bin libdnnl-dev libopenblas-dev)
 test_packages=(libgtest-dev libbenchmark-dev libz3-dev python3 python3-torch python3-onnx libonnx-testdata)
