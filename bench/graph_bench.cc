@@ -1,4 +1,5 @@
-// Graphs of 100,000 nodes, deep and wide: building them, hashing, printing, parsing, folding.
+// Graphs of 100,000 nodes, deep and wide: building them, hashing, printing, parsing, folding. And
+// building each network that is known by name.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -6,6 +7,7 @@
 #include "graph/fold.h"
 #include "graph/hashes.h"
 #include "graph/text.h"
+#include "models/model.h"
 #include "ops/registry.h"
 
 namespace tandem {
@@ -89,6 +91,18 @@ void BM_BuildHashPrintLargeGraph(benchmark::State& state) {
   report(state, make(state));
 }
 
+void BM_BuildModels(benchmark::State& state) {
+  const auto* spec = models::all_models()[static_cast<std::size_t>(state.range(0))];
+  const auto model = models::parse_model(spec->name);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(model.build(spec->train_batch, DType::kFp32));
+  }
+  state.SetLabel(spec->name);
+}
+
+BENCHMARK(BM_BuildModels)
+    ->DenseRange(0, static_cast<int>(models::all_models().size()) - 1)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_BuildHashPrintLargeGraph)
     ->ArgName("wide")
     ->Arg(0)

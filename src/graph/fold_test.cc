@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "base/text.h"
 #include "graph/random_graph_test_support.h"
 #include "graph/text.h"
@@ -263,9 +261,9 @@ TEST(Fold, RandomBlocksUnfold) {
 }
 
 // Blocks of a third of the graph that differ only at their ends: comparing them anew from each of
-// their nodes would take a minute.
+// their nodes would outlast the test's time-out.
 TEST(Fold, WorkStaysNearLinear) {
-  constexpr int kBlock = 20'000;
+  constexpr int kBlock = 60'000;
   GraphBuilder b("g");
   const auto x = b.input("x", {4, 4}, DType::kFp32);
   for (int block = 1; block <= 3; ++block) {
@@ -273,9 +271,7 @@ TEST(Fold, WorkStaysNearLinear) {
     b.add(block == 2 ? ops::kSoftmax : ops::kRelu, {x}, fmt::format("b{}.end", block));
   }
   const auto graph = b.finish({x});
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(fold(graph).size(), graph.size());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 }  // namespace

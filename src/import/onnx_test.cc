@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "base/error.h"
 #include "graph/text.h"
 #include "import/onnx_file_test_support.h"
@@ -399,7 +397,7 @@ TEST(OnnxErrors, WhatIsComputedHasLimits) {
       "only small ones)");
 }
 
-TEST(Onnx, ALargeFileImportsFast) {
+TEST(Onnx, ALargeFileImports) {
   File file;
   file.nodes.reserve(100'000);
   std::string last = "x";
@@ -411,10 +409,7 @@ TEST(Onnx, ALargeFileImportsFast) {
   }
   file.outputs = {last};
   const auto text = file.text();
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(import_onnx(text, "m.onnx").graph.size(), 100'001U);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took.count(), 10) << "0.3 s on an idle machine";
 }
 
 }  // namespace

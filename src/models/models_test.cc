@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -176,15 +175,6 @@ TEST(Models, TheBatchIsTheLeadingDimensionOfEveryInput) {
     }
     ASSERT_EQ(graph.outputs().size(), 1U);
     EXPECT_EQ(graph.node(graph.outputs()[0]).type.shape.rank(), 0U) << spec->name;
-  }
-}
-
-TEST(Models, AreBuiltInASecond) {
-  for (const auto* spec : all_models()) {
-    const auto begin = std::chrono::steady_clock::now();
-    (void)build(spec->name, spec->batch > 0 ? spec->batch : 128 * spec->batch_per_device);
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    EXPECT_LT(taken.count(), 1) << spec->name;
   }
 }
 
