@@ -199,7 +199,7 @@ std::set<std::int64_t> expert_degrees(const Problem& problem) {
   std::int64_t most = 1;
   const auto digits = expert_digits(problem);
   for (std::size_t i = problem.digits.count(); i-- > 0;) {
-    if (((digits >> i) & 1U) != 0) out.insert(most *= problem.digits[i].size);
+    if (machine::has(digits, i)) out.insert(most *= problem.digits[i].size);
   }
   return out;
 }

@@ -26,7 +26,7 @@ void add_level(Job& job, machine::DigitMask level, Sharding sharding) {
 machine::DigitMask digits_across_nodes(const machine::Digits& digits) {
   machine::DigitMask mask = 0;
   for (std::size_t i = 0; i < digits.count(); ++i) {
-    if (digits[i].level == 0) mask |= machine::DigitMask{1} << i;
+    if (digits[i].level == 0) mask |= machine::bit(i);
   }
   return mask == digits.all() ? 0 : mask;
 }

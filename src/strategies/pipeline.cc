@@ -130,7 +130,7 @@ std::optional<DigitMask> rank_digits(const Digits& digits, std::int64_t pp) {
   DigitMask out = 0;
   for (std::size_t i = 0; i < digits.count() && pp > 1; ++i) {
     if (pp % digits[i].size != 0 || digits[i].size > DigitRole::kPlaces) continue;
-    out |= DigitMask{1} << i;
+    out |= machine::bit(i);
     pp /= digits[i].size;
   }
   if (pp > 1) return std::nullopt;

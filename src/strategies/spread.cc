@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "strategies/packing.h"
+#include "strategies/storage.h"
 
 namespace tandem::strategies {
 
@@ -286,28 +286,8 @@ class Spreader {
     layout = input_layout(problem_.nodes[user.index()].signature, out_[user.index()].node,
                           digits_.count(), static_cast<std::size_t>(at - inputs.begin()));
     if (is_weight(model_.node(id))) {
-      store_in_parts(layout, model_.node(id).type.shape.sizes, jobs_[user.index()].stored);
-    }
-  }
-
-  // Along the first dimension that all the digits divide, else along the one that takes most.
-  void store_in_parts(Layout& layout, const Shape& sizes, DigitMask stored) const {
-    const auto replicas = layout.digits(DigitRole::kReplica) & stored;
-    std::optional<std::size_t> best;
-    DigitMask most = 0;
-    for (std::size_t d = 0; d < sizes.rank(); ++d) {
-      const auto there = layout.digits(DigitRole::dim(d));
-      // Only inside the digits that split the dimension already: others could not be gathered
-      // without those.
-      const auto inside = replicas & ~(there == 0 ? 0 : 2 * std::bit_floor(there) - 1);
-      const auto mask = dividing_digits(digits_, inside, sizes[d] / digits_.group_size(there));
-      if (digits_.group_size(mask) > digits_.group_size(most)) {
-        most = mask;
-        best = d;
-      }
-    }
-    for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (has(most, i)) layout.set(i, DigitRole::dim(*best));
+      layout = stored_in_parts(layout, model_.node(id).type.shape.sizes, jobs_[user.index()].stored,
+                               digits_);
     }
   }
 
