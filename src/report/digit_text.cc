@@ -21,6 +21,8 @@ std::string use_text(const strategies::AnalyzedNode& node, machine::DigitUse use
         return "sequence";
       case FactorKind::kHead:
         return "heads";
+      case FactorKind::kExpert:
+        return "experts";
       case FactorKind::kSpatial:
       case FactorKind::kModel:
         return node.signature.map.factors[use.factor()].name;
@@ -41,7 +43,7 @@ std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::No
     if (at == out.end()) {
       at = out.insert(at, {.what = what, .cuts = layout.uses[i].is_factor()});
     }
-    at->digits |= machine::DigitMask{1} << i;
+    at->digits |= machine::bit(i);
   }
   return out;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/registry.h"
+
 namespace tandem::strategies {
 
 namespace {
@@ -58,6 +60,8 @@ std::string_view name(FactorKind kind) {
       return "sequence";
     case FactorKind::kHead:
       return "head";
+    case FactorKind::kExpert:
+      return "expert";
     case FactorKind::kModel:
       return "model";
   }
@@ -89,6 +93,7 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
     for (auto i : model.inputs(id)) operands.push_back(tensors[i.index()]);
     const auto& s = signature_of(model, id);
     auto kinds = kinds_of_factors(s, operands);
+    if (node.op.is(ops::kMoeDispatch)) kinds[s.map.output[0].carriers[0]] = FactorKind::kExpert;
     for (const auto& dim : s.map.output) {
       dims.push_back(dim.carriers.empty() ? std::nullopt : std::optional(kinds[dim.carriers[0]]));
     }

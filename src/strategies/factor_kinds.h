@@ -1,7 +1,8 @@
-// What the factors of every operator stand for in the model: the batch, a sequence, heads,
+// What the factors of every operator stand for in the model: the batch, a sequence, heads, experts,
 // features. Read off the graph: a real input's dimensions are batch, sequence..., features, an
 // image's batch, channels, rows, columns, those of tokens batch, sequence; a weight's are new
-// features (the first of several is the heads); operators hand them on.
+// features (the first of several is the heads); where tokens are sent to experts, the experts';
+// operators hand them on.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@
 namespace tandem::strategies {
 
 // In order of precedence where operands disagree.
-enum class FactorKind : std::uint8_t { kData, kSpatial, kSequence, kHead, kModel };
+enum class FactorKind : std::uint8_t { kData, kSpatial, kSequence, kHead, kExpert, kModel };
 std::string_view name(FactorKind kind);
 
 struct AnalyzedNode {
