@@ -13,7 +13,7 @@ using machine::Layout;
 double CostModel::shard_fraction(const Layout& layout) const {
   machine::DigitMask dims = 0;
   for (std::size_t i = 0; i < layout.count(); ++i) {
-    if (layout[i].is_dim()) dims |= machine::DigitMask{1} << i;
+    if (layout[i].is_dim()) dims |= machine::bit(i);
   }
   return 1 / static_cast<double>(digits_.group_size(dims));
 }
@@ -112,30 +112,62 @@ Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& lay
   return out;
 }
 
-Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
-                        std::span<const TensorType> operands, const TensorType& result,
-                        const machine::NodeLayout& layout, ops::InputMask differentiated,
-                        const cost::KernelRole& role) const {
+Cost CostModel::stored_in_parts(const TensorType& weight, const Layout& used,
+                                const Layout& stored) {
+  const auto& sizes = weight.shape.sizes;
+  auto out = this->weight(sizes, weight.dtype, stored);
+  out -= this->weight(sizes, weight.dtype, used);
+  const double bytes = weight.whole_bytes().value;
+  const double scale = size_of(gradient_of_weight(weight.dtype)) / size_of(weight.dtype);
+  out.async += 2 * time_of(transition(stored, used), bytes);
+  out.async += time_of(transition(dual(used), dual(stored)), scale * bytes);
+  return out;
+}
+
+CostModel::Parts CostModel::parts_of(const ops::Signature& s, std::span<const TensorType> operands,
+                                     const TensorType& result,
+                                     const machine::NodeLayout& layout) const {
   const auto type_of = [&](const TensorType& whole, const Layout& l) {
     const auto shape = parallel_shape(l, whole.shape.sizes, digits_);
     CHECK(shape.has_value(), to_text(l));
     return TensorType{*shape, whole.dtype, whole.density};
   };
-  std::vector<TensorType> inputs;
+  Parts out;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    inputs.push_back(type_of(operands[i], input_layout(s, layout, digits_.count(), i)));
+    out.inputs.push_back(type_of(operands[i], input_layout(s, layout, digits_.count(), i)));
   }
-  const auto where = output_layout(s, layout, digits_.count());
-  const auto output = type_of(result, where);
+  out.where = output_layout(s, layout, digits_.count());
+  out.output = type_of(result, out.where);
+  return out;
+}
+
+Cost CostModel::computed_again(const ops::Op& op, const ops::Signature& s,
+                               std::span<const TensorType> operands, const TensorType& result,
+                               const machine::NodeLayout& layout,
+                               const cost::KernelRole& role) const {
+  const auto parts = parts_of(s, operands, result, layout);
+  const auto work = cost::forward_work(op, parts.inputs, parts.output, role);
+  Cost out;
+  out.compute = cost::slowest_task_time(machine_, digits_, parts.where, work, result.dtype);
+  out.memory = -1 * parts.output.shard_bytes();
+  return out;
+}
+
+Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
+                        std::span<const TensorType> operands, const TensorType& result,
+                        const machine::NodeLayout& layout, ops::InputMask differentiated,
+                        const cost::KernelRole& role) const {
+  const auto parts = parts_of(s, operands, result, layout);
   const auto time_of = [&](const cost::Work& work) {
-    return cost::slowest_task_time(machine_, digits_, where, work, result.dtype);
+    return cost::slowest_task_time(machine_, digits_, parts.where, work, result.dtype);
   };
   Cost out;
-  out.compute = time_of(cost::forward_work(op, inputs, output, role));
+  out.compute = time_of(cost::forward_work(op, parts.inputs, parts.output, role));
   if (differentiated != 0) {
-    out.compute += time_of(cost::backward_work(op, inputs, output, differentiated, role));
+    out.compute +=
+        time_of(cost::backward_work(op, parts.inputs, parts.output, differentiated, role));
   }
-  out.memory = output.shard_bytes();
+  out.memory = parts.output.shard_bytes();
   return out;
 }
 

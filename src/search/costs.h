@@ -31,6 +31,14 @@ struct Cost {
     memory += other.memory;
     return *this;
   }
+  Cost& operator-=(const Cost& other) {
+    compute = compute - other.compute;
+    update = update - other.update;
+    blocking = blocking - other.blocking;
+    async = async - other.async;
+    memory = memory - other.memory;
+    return *this;
+  }
 };
 
 // What a second or a byte of each kind counts for; a second of compute counts 1.
@@ -69,6 +77,16 @@ class CostModel {
   [[nodiscard]] Cost frozen_weight(const Shape& sizes, DType dtype,
                                    const machine::Layout& layout) const;
 
+  // What it costs more to store a weight that is used in `used` in the parts `stored`: gathered for
+  // the forward pass and for the backward pass, its gradient reduce-scattered.
+  Cost stored_in_parts(const TensorType& weight, const machine::Layout& used,
+                       const machine::Layout& stored);
+
+  // What it costs more to compute an operator's result again for the backward pass than to keep it.
+  Cost computed_again(const ops::Op& op, const ops::Signature& s,
+                      std::span<const TensorType> operands, const TensorType& result,
+                      const machine::NodeLayout& layout, const cost::KernelRole& role = {}) const;
+
   // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
   // can run beside it. `gradient`: its type, if it has one.
   Cost reshard(const TensorType& tensor, const machine::Layout& from, const machine::Layout& to,
@@ -95,6 +113,14 @@ class CostModel {
     std::vector<Collective> curved;
     double memory = 0;  // of the result's shard, as a fraction of the global bytes
   };
+  // An operator's operands and result as one device has them.
+  struct Parts {
+    std::vector<TensorType> inputs;
+    TensorType output;
+    machine::Layout where;
+  };
+  [[nodiscard]] Parts parts_of(const ops::Signature& s, std::span<const TensorType> operands,
+                               const TensorType& result, const machine::NodeLayout& layout) const;
   const Transition& transition(const machine::Layout& from, const machine::Layout& to);
   Seconds time_of(const Transition& transition, double bytes) const;
   double shard_fraction(const machine::Layout& layout) const;

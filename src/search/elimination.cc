@@ -1,7 +1,8 @@
 #include "search/elimination.h"
 
-#include <limits>
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -10,7 +11,8 @@ namespace tandem::search {
 
 namespace {
 
-// The best state of the eliminated variable for every pair of its neighbours' states.
+// The best state of the eliminated variable for all states of its neighbours, the last of which
+// count the table's columns and the others its rows.
 struct Product {
   TablePtr table;
   std::vector<std::uint32_t> best;
@@ -59,7 +61,7 @@ ProductPtr product(Hash id, const Table& left, const Table& unary, const Table& 
   table->id = id;
   table->rows = left.rows;
   table->cols = right.cols;
-  table->cost.assign(left.rows * right.cols, std::numeric_limits<float>::max());
+  table->cost.assign(left.rows * right.cols, kImpossible);
   std::vector<std::uint32_t> best(table->cost.size());
   for (std::size_t a = 0; a < left.rows; ++a) {
     for (std::size_t v = 0; v < left.cols; ++v) {
@@ -72,33 +74,128 @@ ProductPtr product(Hash id, const Table& left, const Table& unary, const Table& 
   return std::make_shared<Product>(Product{std::move(table), std::move(best)});
 }
 
+// The entries of the states kept of those of a variable. `inner` entries in a row belong to one of
+// its states; fewer than a row has where the states are columns.
+TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
+                    const std::vector<std::size_t>& kept) {
+  auto out = std::make_shared<Table>();
+  out->id = hash_combine(hash_combine(table.id, hash_text("restricted")), inner);
+  for (auto s : kept) out->id = hash_combine(out->id, s);
+  for (std::size_t from = 0; from < table.cost.size(); from += states * inner) {
+    for (auto s : kept) {
+      const auto begin = table.cost.begin() + static_cast<std::ptrdiff_t>(from + s * inner);
+      out->cost.insert(out->cost.end(), begin, begin + static_cast<std::ptrdiff_t>(inner));
+    }
+  }
+  out->cols = inner < table.cols ? kept.size() : table.cols;
+  out->rows = out->cost.size() / out->cols;
+  return out;
+}
+
+// A table over three variables or more. `variables` are in increasing order; the last counts the
+// columns of `table`, the others together its rows.
+struct Wide {
+  std::vector<std::size_t> variables;
+  TablePtr table;
+};
+
+// One of the tables that an elimination adds up: where its entry is for given states.
+struct Addend {
+  const float* cost = nullptr;
+  std::size_t own_stride = 0;        // of the eliminated variable
+  std::vector<std::size_t> strides;  // of the result's variables; 0 where it lacks one
+};
+
+// min over v of the sum of `addends`, for all states of the result's variables.
+class WideProduct {
+ public:
+  WideProduct(const Table& unary, const std::vector<Addend>& addends,
+              const std::vector<std::size_t>& sizes)
+      : unary_(unary), addends_(addends), sizes_(sizes), row_(sizes.back()) {}
+
+  ProductPtr run(Hash id) {
+    auto table = std::make_shared<Table>();
+    table->id = id;
+    table->cols = sizes_.back();
+    table->rows = 1;
+    for (std::size_t i = 0; i + 1 < sizes_.size(); ++i) table->rows *= sizes_[i];
+    table->cost.assign(table->rows * table->cols, kImpossible);
+    std::vector<std::uint32_t> best(table->cost.size());
+    std::vector<std::size_t> states(sizes_.size());
+    for (std::size_t r = 0; r < table->rows; ++r) {
+      minimize_row(states, table->cost.data() + r * table->cols, best.data() + r * table->cols);
+      for (auto i = sizes_.size() - 1; i-- > 0 && ++states[i] == sizes_[i];) states[i] = 0;
+    }
+    return std::make_shared<Product>(Product{std::move(table), std::move(best)});
+  }
+
+ private:
+  // All states of the last variable at once.
+  void minimize_row(const std::vector<std::size_t>& states, float* cost, std::uint32_t* best) {
+    std::vector<const float*> constant;  // over the row
+    std::vector<std::size_t> constant_stride;
+    std::vector<const float*> along;
+    std::vector<std::size_t> along_stride;
+    for (const auto& a : addends_) {
+      const float* at = a.cost;
+      for (std::size_t i = 0; i + 1 < states.size(); ++i) at += states[i] * a.strides[i];
+      (a.strides.back() == 0 ? constant : along).push_back(at);
+      (a.strides.back() == 0 ? constant_stride : along_stride).push_back(a.own_stride);
+    }
+    for (std::size_t v = 0; v < unary_.rows; ++v) {
+      float base = unary_.at(v);
+      for (std::size_t i = 0; i < constant.size(); ++i) base += constant[i][v * constant_stride[i]];
+      if (base >= kImpossible) continue;
+      const float* row = along[0] + v * along_stride[0];
+      if (along.size() > 1) {
+        std::copy_n(row, row_.size(), row_.data());
+        for (std::size_t i = 1; i < along.size(); ++i) {
+          const float* more = along[i] + v * along_stride[i];
+          for (std::size_t c = 0; c < row_.size(); ++c) row_[c] += more[c];
+        }
+        row = row_.data();
+      }
+      relax(base, row, static_cast<std::uint32_t>(v), row_.size(), cost, best);
+    }
+  }
+
+  const Table& unary_;
+  const std::vector<Addend>& addends_;
+  const std::vector<std::size_t>& sizes_;
+  std::vector<float> row_;
+};
+
 class Eliminator {
  public:
-  explicit Eliminator(const Network& network) : unary_(network.unary), neighbours_(unary_.size()) {
+  Eliminator(const Network& network, const Effort& effort)
+      : effort_(effort), unary_(network.unary), neighbours_(unary_.size()), wide_(unary_.size()) {
     for (const auto& e : network.edges) connect(e.a, e.b, e.table);
   }
 
-  Minimum run(std::span<const std::size_t> pins) {
+  Minimum run() {
     left_.assign(unary_.size(), true);
     std::size_t remaining = unary_.size();
     while (remaining > 0) {
       const auto done = eliminate_round();
-      remaining -= done;
-      if (done == 0) {
-        pin(pins);
-        --remaining;
-      }
+      remaining -= done > 0 ? done : eliminate_wide_round();
     }
     return expand();
   }
 
  private:
+  // What was done to a variable: its states dropped, all but `kept`, or it was eliminated.
   struct Step {
     std::size_t variable;
-    std::vector<std::size_t> neighbours;  // at most two
-    ProductPtr product;                   // null when pinned
-    std::size_t pinned = 0;
+    std::vector<std::size_t> neighbours;
+    ProductPtr product;              // null where states were dropped
+    std::vector<std::size_t> sizes;  // of the neighbours
+    std::vector<std::size_t> kept;
   };
+
+  // A table over several variables is listed with each of them.
+  using WidePtr = std::shared_ptr<const Wide>;
+
+  [[nodiscard]] std::size_t states(std::size_t v) const { return unary_[v]->rows; }
 
   void connect(std::size_t a, std::size_t b, const TablePtr& table) {
     CHECK(a != b);
@@ -136,7 +233,7 @@ class Eliminator {
     std::vector<bool> blocked(unary_.size());
     std::size_t count = 0;
     for (std::size_t v = 0; v < unary_.size(); ++v) {
-      if (!left_[v] || blocked[v] || neighbours_[v].size() > 2) continue;
+      if (!left_[v] || blocked[v] || neighbours_[v].size() > 2 || !wide_[v].empty()) continue;
       for (const auto& [n, table] : neighbours_[v]) blocked[n] = true;
       eliminate(v);
       ++count;
@@ -145,8 +242,11 @@ class Eliminator {
   }
 
   void eliminate(std::size_t v) {
-    Step step{v, {}, nullptr};
-    for (const auto& [n, table] : neighbours_[v]) step.neighbours.push_back(n);
+    Step step{v, {}, nullptr, {}, {}};
+    for (const auto& [n, table] : neighbours_[v]) {
+      step.neighbours.push_back(n);
+      step.sizes.push_back(states(n));
+    }
     const auto constant_row = [&] {
       Table t{hash_combine(hash_text("constant"), unary_[v]->rows), 1, unary_[v]->rows, {}};
       t.cost.assign(t.cols, 0.0F);
@@ -159,14 +259,24 @@ class Eliminator {
     const auto right =
         step.neighbours.size() < 2 ? constant_column() : edges.at(step.neighbours[1]);
     step.product = shared_product(left, unary_[v], right);
+    finish(std::move(step));
+  }
+
+  // Takes the variable away; its product is a table of its neighbours.
+  void finish(Step step) {
+    const auto v = step.variable;
+    const auto& n = step.neighbours;
+    const auto& table = step.product->table;
     remove(v);
-    if (step.neighbours.empty()) {
-      constant_ += step.product->table->at(0);
-    } else if (step.neighbours.size() == 1) {
-      auto& u = unary_[step.neighbours[0]];
-      u = shared_sum(u, step.product->table);
+    if (n.empty()) {
+      constant_ += table->at(0);
+    } else if (n.size() == 1) {
+      unary_[n[0]] = shared_sum(unary_[n[0]], table);
+    } else if (n.size() == 2) {
+      connect(n[0], n[1], table);
     } else {
-      connect(step.neighbours[0], step.neighbours[1], step.product->table);
+      const auto wide = std::make_shared<const Wide>(Wide{n, table});
+      for (auto u : n) wide_[u].push_back(wide);
     }
     steps_.push_back(std::move(step));
   }
@@ -174,46 +284,204 @@ class Eliminator {
   void remove(std::size_t v) {
     for (const auto& [n, table] : neighbours_[v]) neighbours_[n].erase(v);
     neighbours_[v].clear();
+    const auto gone = std::move(wide_[v]);
+    wide_[v].clear();
+    for (const auto& w : gone) forget(*w);
     left_[v] = false;
   }
 
-  // Fixes the variable with the most neighbours to its given state.
-  void pin(std::span<const std::size_t> pins) {
-    std::size_t v = unary_.size();
-    for (std::size_t i = 0; i < unary_.size(); ++i) {
-      if (left_[i] && (v == unary_.size() || neighbours_[i].size() > neighbours_[v].size())) v = i;
+  void forget(const Wide& wide) {
+    for (auto u : wide.variables) {
+      std::erase_if(wide_[u], [&](const WidePtr& other) { return other.get() == &wide; });
     }
-    exact_ = false;
-    const std::size_t state = pins[v];
-    constant_ += unary_[v]->at(state);
+  }
+
+  // --- Three neighbours and more -----------------------------------------------------------------
+
+  [[nodiscard]] std::vector<std::size_t> neighbours_of(std::size_t v) const {
+    std::vector<std::size_t> out;
+    for (const auto& [n, table] : neighbours_[v]) out.push_back(n);
+    for (const auto& w : wide_[v]) out.insert(out.end(), w->variables.begin(), w->variables.end());
+    std::ranges::sort(out);
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    std::erase(out, v);
+    return out;
+  }
+
+  // Additions that eliminating it takes. An entry costs memory, too.
+  [[nodiscard]] double work(std::size_t v, const std::vector<std::size_t>& neighbours) const {
+    constexpr std::size_t kOfAnEntry = 16;
+    auto out = static_cast<double>(std::max(states(v), kOfAnEntry));
+    for (auto n : neighbours) out *= static_cast<double>(states(n));
+    return out;
+  }
+
+  // Eliminates those that cost least, no two of them neighbours: again, so that equal blocks share.
+  std::size_t eliminate_wide_round() {
+    std::map<std::size_t, double> cost;
+    for (std::size_t v = 0; v < unary_.size(); ++v) {
+      if (left_[v]) cost[v] = work(v, neighbours_of(v));
+    }
+    const auto by_cost = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const double least = std::min_element(cost.begin(), cost.end(), by_cost)->second;
+    std::vector<bool> blocked(unary_.size());
+    std::size_t count = 0;
+    for (const auto& [v, now] : cost) {
+      if (blocked[v] || now > least) continue;
+      for (auto n : neighbours_of(v)) blocked[n] = true;
+      eliminate_wide(v);
+      ++count;
+    }
+    return count;
+  }
+
+  // Where it costs too much, states are dropped first.
+  void eliminate_wide(std::size_t v) {
+    auto neighbours = neighbours_of(v);
+    const double may = spent_ < effort_.total ? effort_.table : effort_.table_beyond;
+    while (work(v, neighbours) > may && narrow_one_of(v, neighbours)) continue;
+    const auto before = products_.size();
+    Step step{v, std::move(neighbours), nullptr, {}, {}};
+    for (auto n : step.neighbours) step.sizes.push_back(states(n));
+    step.product = wide_product(v, step.neighbours, step.sizes);
+    if (products_.size() > before) spent_ += work(v, step.neighbours);
+    finish(std::move(step));
+  }
+
+  ProductPtr wide_product(std::size_t v, const std::vector<std::size_t>& neighbours,
+                          const std::vector<std::size_t>& sizes) {
+    std::vector<Addend> addends;
+    std::vector<TablePtr> turned;
+    Hash id = hash_combine(hash_text("wide"), unary_[v]->id);
+    const auto place = [&](std::size_t n) {
+      return static_cast<std::size_t>(std::ranges::find(neighbours, n) - neighbours.begin());
+    };
+    const auto add = [&](const TablePtr& table, const std::vector<std::size_t>& variables) {
+      Addend a{table->cost.data(), 0, std::vector<std::size_t>(neighbours.size())};
+      std::size_t stride = 1;
+      id = hash_combine(id, table->id);
+      for (auto i = variables.size(); i-- > 0;) {
+        const auto u = variables[i];
+        id = hash_combine(id, u == v ? neighbours.size() : place(u));
+        (u == v ? a.own_stride : a.strides[place(u)]) = stride;
+        stride *= states(u);
+      }
+      addends.push_back(std::move(a));
+    };
+    for (const auto& [n, table] : neighbours_[v]) add(table, {v, n});
+    for (const auto& w : wide_[v]) {
+      if (w->variables.back() != v) {
+        add(w->table, w->variables);
+        continue;
+      }
+      // Rows must run along a neighbour: the eliminated variable goes first.
+      turned.push_back(transpose(w->table));
+      auto variables = w->variables;
+      std::rotate(variables.begin(), variables.end() - 1, variables.end());
+      add(turned.back(), variables);
+    }
+    auto& slot = products_[id];
+    if (!slot) slot = WideProduct(*unary_[v], addends, sizes).run(id);
+    return slot;
+  }
+
+  // --- Dropping states ---------------------------------------------------------------------------
+
+  // Drops half the states of `v` or of a neighbour, whichever has most; false where none has two.
+  bool narrow_one_of(std::size_t v, const std::vector<std::size_t>& neighbours) {
+    auto most = v;
+    for (auto n : neighbours) {
+      if (states(n) > states(most)) most = n;
+    }
+    if (states(most) < 2) return false;
+    narrow(most);
+    return true;
+  }
+
+  // The least that each state costs, of tables one by one.
+  [[nodiscard]] std::vector<float> promise(std::size_t v) const {
+    auto out = unary_[v]->cost;
     for (const auto& [n, table] : neighbours_[v]) {
-      auto column = std::make_shared<Table>();
-      column->rows = unary_[n]->rows;
-      column->id = hash_combine(hash_combine(table->id, hash_text("pinned")), state);
-      for (std::size_t s = 0; s < column->rows; ++s) column->cost.push_back(table->at(state, s));
-      unary_[n] = shared_sum(unary_[n], column);
+      for (std::size_t s = 0; s < out.size(); ++s) {
+        const auto row = table->cost.begin() + static_cast<std::ptrdiff_t>(s * table->cols);
+        out[s] += *std::min_element(row, row + static_cast<std::ptrdiff_t>(table->cols));
+      }
     }
-    remove(v);
-    steps_.push_back({v, {}, nullptr, state});
+    for (const auto& w : wide_[v]) {
+      const auto inner = inner_size(*w, v);
+      std::vector<float> least(out.size(), kImpossible);
+      for (std::size_t i = 0; i < w->table->cost.size(); ++i) {
+        auto& slot = least[i / inner % out.size()];
+        slot = std::min(slot, w->table->cost[i]);
+      }
+      for (std::size_t s = 0; s < out.size(); ++s) out[s] += least[s];
+    }
+    return out;
+  }
+
+  // How many entries of the table differ only in what comes after `v`.
+  [[nodiscard]] std::size_t inner_size(const Wide& wide, std::size_t v) const {
+    std::size_t out = 1;
+    for (auto i = wide.variables.size(); wide.variables[--i] != v;)
+      out *= states(wide.variables[i]);
+    return out;
+  }
+
+  // Keeps the better half of a variable's states.
+  void narrow(std::size_t v) {
+    exact_ = false;
+    const auto cost = promise(v);
+    std::vector<std::size_t> kept(cost.size());
+    std::iota(kept.begin(), kept.end(), std::size_t{0});
+    std::ranges::stable_sort(kept, {}, [&](std::size_t s) { return cost[s]; });
+    kept.resize((kept.size() + 1) / 2);
+    std::ranges::sort(kept);
+
+    const auto restricted_to_kept = [&](const TablePtr& table, std::size_t inner) {
+      return restricted(*table, inner, cost.size(), kept);
+    };
+    for (auto& [n, table] : neighbours_[v]) {
+      table = restricted_to_kept(table, table->cols);
+      neighbours_[n].at(v) = transpose(table);
+    }
+    for (const auto& w : std::vector(wide_[v])) {
+      auto table = restricted_to_kept(w->table, inner_size(*w, v));
+      replace(*w, std::make_shared<const Wide>(Wide{w->variables, std::move(table)}));
+    }
+    unary_[v] = restricted_to_kept(unary_[v], 1);
+    steps_.push_back({v, {}, nullptr, {}, std::move(kept)});
+  }
+
+  void replace(const Wide& old, const WidePtr& by) {
+    for (auto u : old.variables) {
+      for (auto& w : wide_[u]) {
+        if (w.get() == &old) w = by;
+      }
+    }
   }
 
   Minimum expand() const {
     Minimum out{std::vector<std::size_t>(unary_.size()), constant_, exact_, products_.size()};
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      auto& state = out.state[step->variable];
       if (!step->product) {
-        out.state[step->variable] = step->pinned;
+        state = step->kept[state];
         continue;
       }
-      const auto& n = step->neighbours;
-      const std::size_t row = n.empty() ? 0 : out.state[n[0]];
-      const std::size_t col = n.size() < 2 ? 0 : out.state[n[1]];
-      out.state[step->variable] = step->product->best[row * step->product->table->cols + col];
+      std::size_t at = 0;
+      for (std::size_t i = 0; i < step->neighbours.size(); ++i) {
+        at = at * step->sizes[i] + out.state[step->neighbours[i]];
+      }
+      state = step->product->best[at];
     }
     return out;
   }
 
+  const Effort effort_;
+  double spent_ = 0;
   std::vector<TablePtr> unary_;
   std::vector<std::map<std::size_t, TablePtr>> neighbours_;  // table rows: the owner's states
+  std::vector<std::vector<WidePtr>> wide_;
   std::vector<bool> left_;
   std::vector<Step> steps_;
   double constant_ = 0;
@@ -225,8 +493,8 @@ class Eliminator {
 
 }  // namespace
 
-Minimum minimize(const Network& network, std::span<const std::size_t> pins) {
-  return Eliminator(network).run(pins);
+Minimum minimize(const Network& network, const Effort& effort) {
+  return Eliminator(network, effort).run();
 }
 
 }  // namespace tandem::search

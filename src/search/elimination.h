@@ -1,6 +1,10 @@
 // The minimum of a sum of small cost tables: each variable has a few states, each table depends on
-// one or two variables. Variables with at most two neighbours are eliminated (a min-plus product of
-// their tables) until none is left; on series-parallel networks that is exact.
+// one or two variables. Variables are eliminated one after another: what the best state of one
+// costs, for all states of its neighbours, becomes a table of these. While one with at most two
+// neighbours is left that is a min-plus product of two tables, and series-parallel networks come to
+// their end so. Where none is left, the one whose table is cheapest goes, over three neighbours or
+// more. That is exact, too. Only where such a table would cost more than may be spent are the
+// states that promise least dropped until it is cheap enough.
 //
 // Tables carry an id. Products of tables with the same ids are made once, so a network of 96 equal
 // blocks costs about as much as one, and chains of equal blocks go by squaring.
@@ -8,7 +12,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "base/hash.h"
@@ -37,14 +40,21 @@ struct Network {
   std::vector<Edge> edges;
 };
 
+// What tables over three variables and more may cost, in additions; an entry counts as many as it
+// would take were it kept for them. The total is of tables made, shared ones counted once.
+struct Effort {
+  double table = 1U << 25U;
+  double total = 1U << 26U;
+  double table_beyond = 1U << 19U;  // once the total is spent
+};
+
 struct Minimum {
   std::vector<std::size_t> state;  // by variable
   double cost = 0;
-  bool exact = true;         // false when variables had to be pinned
+  bool exact = true;         // false when states had to be dropped
   std::size_t products = 0;  // tables made, after sharing
 };
 
-// `pins[v]` is the state a variable is fixed to if the network is not series-parallel.
-Minimum minimize(const Network& network, std::span<const std::size_t> pins);
+Minimum minimize(const Network& network, const Effort& effort = {});
 
 }  // namespace tandem::search

@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "strategies/storage.h"
+
 namespace tandem::search {
 
 namespace {
@@ -14,7 +16,7 @@ using machine::Layout;
 using machine::NodeLayout;
 
 // A shared tensor may be kept in at most this many layouts: all that a seed uses at one of its
-// ends, then those that the better states of its ends use.
+// ends, then those that the better states of its ends use, then on a small machine all others.
 constexpr std::size_t kTensorStates = 96;
 
 // Votes of one end's states, best first, for the layouts they want the tensor in.
@@ -32,6 +34,18 @@ Hash hash_type(const TensorType& type) {
 }
 
 bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
+
+// No operator of the forward pass makes a partial sum of what is none.
+bool can_become(const Layout& has, const Layout& wanted) {
+  return (wanted.digits(DigitRole::kPartial) & ~has.digits(DigitRole::kPartial)) == 0;
+}
+
+// At any price.
+Cost impossible() {
+  Cost out;
+  out.compute = Seconds{kImpossible};
+  return out;
+}
 
 }  // namespace
 
@@ -56,6 +70,7 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       if (std::ranges::find(wanted, layout) == wanted.end()) wanted.push_back(layout);
     }
   }
+  places_ = is_small(digits) && has_unequal_devices();
   for (auto id : model.ids()) {
     if (model.node(id).op.role() == ops::Role::kCompute) add_operator(id, states_per_node, dims);
   }
@@ -78,7 +93,7 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
 }
 
 bool LayoutNetwork::is_absorbed(NodeId id) const {
-  return model_.node(id).op.role() == ops::Role::kSource && consumers_[id.index()].size() == 1;
+  return is_source(id) && consumers_[id.index()].size() == 1;
 }
 
 // Operators of one class have the same states at the same cost.
@@ -90,9 +105,30 @@ Hash LayoutNetwork::class_of(NodeId id) const {
   for (auto i : model_.inputs(id)) {
     h = hash_combine(h, hash_type(model_.node(i).type));
     h = hash_combine(h, (gradient_[i.index()] ? 1U : 0U) | (is_absorbed(i) ? 2U : 0U) |
-                            (is_weight(model_.node(i)) ? 4U : 0U));
+                            (is_weight(model_.node(i)) ? 4U : 0U) | (is_source(i) ? 8U : 0U));
   }
   return h;
+}
+
+bool LayoutNetwork::is_source(NodeId id) const {
+  return model_.node(id).op.role() == ops::Role::kSource;
+}
+
+// Does it matter to an operator on which device it is?
+bool LayoutNetwork::has_unequal_devices() {
+  const auto differs = [&](NodeId id) {
+    const NodeLayout first;  // idle but for the first device
+    const auto there = operator_cost(id, first).compute;
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      auto other = first;
+      other.uses[i] = machine::DigitUse::idle(digits_[i].size - 1);
+      if (operator_cost(id, other).compute != there) return true;
+    }
+    return false;
+  };
+  return std::ranges::any_of(model_.ids(), [&](NodeId id) {
+    return model_.node(id).op.role() == ops::Role::kCompute && differs(id);
+  });
 }
 
 Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up) {
@@ -134,7 +170,11 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
 // The cheapest ones taken by themselves, and all that a seed uses.
 std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
                                                     std::vector<Cost>& cost) {
-  auto all = node_layouts(nodes_[id.index()], digits_, dims);
+  Freedom freedom{.partial = 0, .places = places_};
+  for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
+    if (!is_source(model_.inputs(id)[i])) freedom.partial |= ops::InputMask{1} << i;
+  }
+  auto all = node_layouts(nodes_[id.index()], digits_, dims, freedom);
   const auto& seeds = seeds_[class_of(id)];
   for (const auto& seed : seeds) {
     if (std::ranges::find(all, seed) == all.end()) all.push_back(seed);
@@ -209,8 +249,13 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
   if (!states) {
     auto made = std::make_shared<States>();
     auto table = std::make_shared<CostTable>();
+    const bool partial = is_small(digits_) && !is_source(id);
+    if (is_small(digits_)) {
+      const auto& sizes = model_.node(id).type.shape.sizes;
+      for (const auto& l : tensor_layouts(sizes, digits_, partial, places_)) votes[l] += 0;
+    }
     for (const auto& [layout, count] : votes) {
-      if (!has_partial(layout)) made->out.push_back(layout);
+      if (partial || !has_partial(layout)) made->out.push_back(layout);
     }
     std::ranges::stable_sort(made->out, std::greater{}, [&](const Layout& l) { return votes[l]; });
     made->out.resize(std::min(made->out.size(), kTensorStates));
@@ -251,12 +296,57 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     made->cols = b.in[operand].size();
     for (const auto& has : a.out) {
       for (const auto& wants : b.in[operand]) {
-        made->cost.push_back(costs_.reshard(type, has, wants, gradient, blocks));
+        made->cost.push_back(can_become(has, wants)
+                                 ? costs_.reshard(type, has, wants, gradient, blocks)
+                                 : impossible());
       }
     }
     table = std::move(made);
   }
   edges_.push_back({from, to, table});
+}
+
+bool LayoutNetwork::is_stored(NodeId user, std::size_t operand) const {
+  const auto source = model_.inputs(user)[operand];
+  return is_absorbed(source) && is_trained(model_.node(source)) &&
+         model_.node(user).op.spec().row_sparse_operand != operand;
+}
+
+Layout LayoutNetwork::stored(NodeId weight, const Layout& used) const {
+  return strategies::stored_in_parts(used, model_.node(weight).type.shape.sizes, digits_.all(),
+                                     digits_);
+}
+
+LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
+  Saving out;
+  const auto& node = model_.node(id);
+  const auto& s = nodes_[id.index()].signature;
+  const auto& states = *states_[operator_variable_[id.index()]];
+  const auto inputs = model_.inputs(id);
+  std::vector<TensorType> types;
+  for (auto i : inputs) types.push_back(model_.node(i).type);
+  for (std::size_t state = 0; state < states.nodes.size(); ++state) {
+    Cost in_parts;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_stored(id, i)) continue;
+      const auto& used = states.in[i][state];
+      in_parts += costs_.stored_in_parts(types[i], used, stored(inputs[i], used));
+    }
+    out.in_parts.push_back(in_parts);
+    out.again.push_back(gradient_[id.index()]
+                            ? costs_.computed_again(node.op, s, types, node.type,
+                                                    states.nodes[state], role_of(roles_, id))
+                            : Cost{});
+  }
+  return out;
+}
+
+void LayoutNetwork::allow_saving() {
+  for (auto id : model_.ids()) {
+    const auto v = operator_variable_[id.index()];
+    if (v == kNoVariable || saving_.contains(unary_[v].get())) continue;
+    saving_.emplace(unary_[v].get(), saving_of(id));
+  }
 }
 
 LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
@@ -268,16 +358,21 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
     out->id = table->id;
     out->rows = table->rows;
     out->cols = table->cols;
-    for (const auto& c : table->cost) {
-      out->cost.push_back(static_cast<float>(prices.of(c)));
+    const auto saving = saving_.find(table.get());
+    for (std::size_t i = 0; i < table->cost.size(); ++i) {
+      double cost = prices.of(table->cost[i]);
+      if (saving != saving_.end()) {
+        cost += std::min(0.0, prices.of(saving->second.in_parts[i]));
+        cost += std::min(0.0, prices.of(saving->second.again[i]));
+      }
+      out->cost.push_back(static_cast<float>(cost));
     }
     return slot = std::move(out);
   };
   Network network;
   for (const auto& u : unary_) network.unary.push_back(price(u));
   for (const auto& e : edges_) network.edges.push_back({e.a, e.b, price(e.table)});
-  const std::vector<std::size_t> pins(network.unary.size(), 0);
-  const auto minimum = minimize(network, pins);
+  const auto minimum = minimize(network);
 
   Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact,
                minimum.products};
@@ -290,6 +385,16 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
     const auto inputs = model_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (is_absorbed(inputs[i])) out.choices[inputs[i].index()].source = states_[v]->in[i][state];
+    }
+    const auto saving = saving_.find(unary_[v].get());
+    if (saving == saving_.end()) continue;
+    const auto pays = [&](const std::vector<Cost>& more) { return prices.of(more[state]) < 0; };
+    out.choices[n].remake = pays(saving->second.again) && !consumers_[n].empty();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_stored(id, i) || !pays(saving->second.in_parts)) continue;
+      auto& weight = out.choices[inputs[i].index()];
+      weight.source = stored(inputs[i], weight.source);
+      weight.remake = true;
     }
   }
   for (auto id : model_.ids()) {

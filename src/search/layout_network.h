@@ -22,6 +22,10 @@ class LayoutNetwork {
                 const Dims& dims, std::size_t states_per_node,
                 const std::vector<std::vector<plan::Choice>>& seeds);
 
+  // From here on memory may be saved where its price says so: weights are stored in parts and
+  // gathered for every use, results computed again for the backward pass.
+  void allow_saving();
+
   // The cheapest choices at these prices, and their cost.
   struct Solution {
     std::vector<plan::Choice> choices;
@@ -53,7 +57,12 @@ class LayoutNetwork {
   };
   static constexpr std::size_t kNoVariable = static_cast<std::size_t>(-1);
 
-  void analyze_tensors();
+  // What states of an operator cost more so; by state.
+  struct Saving {
+    std::vector<Cost> in_parts;  // its weights
+    std::vector<Cost> again;     // its result
+  };
+
   Hash class_of(graph::NodeId id) const;
   void add_operator(graph::NodeId id, std::size_t keep, const Dims& dims);
   void add_shared_tensor(graph::NodeId id);
@@ -64,6 +73,12 @@ class LayoutNetwork {
   Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout);
   std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep,
                                                 const Dims& dims, std::vector<Cost>& cost);
+  bool is_source(graph::NodeId id) const;
+  bool has_unequal_devices();
+  Saving saving_of(graph::NodeId id);
+  // Can this operand be stored in parts?
+  bool is_stored(graph::NodeId user, std::size_t operand) const;
+  machine::Layout stored(graph::NodeId weight, const machine::Layout& used) const;
   // A weight or input with one user lies as that user wants it and has no variable.
   bool is_absorbed(graph::NodeId id) const;
 
@@ -75,10 +90,12 @@ class LayoutNetwork {
   std::vector<bool> gradient_;
   Precedence precedence_;
   std::vector<cost::KernelRole> roles_;
+  bool places_ = false;  // do the states of operators and tensors differ by idle digits' places?
   std::map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
 
-  std::vector<StatesPtr> states_;    // by variable
-  std::vector<CostTablePtr> unary_;  // by variable
+  std::vector<StatesPtr> states_;              // by variable
+  std::vector<CostTablePtr> unary_;            // by variable
+  std::map<const CostTable*, Saving> saving_;  // by unary table
   std::vector<Edge> edges_;
   std::vector<std::size_t> operator_variable_;  // by node
   std::vector<std::size_t> tensor_variable_;    // by node, of the tensor its users read

@@ -14,9 +14,8 @@
 
 #include "machine/machine.h"
 #include "models/model.h"
-#include "plan/parallelize.h"
+#include "search/costed.h"
 #include "search/states.h"
-#include "sim/simulate.h"
 
 namespace tandem::search {
 
@@ -28,6 +27,14 @@ struct KnownNetwork {
   DType dtype = DType::kFp32;
 };
 
+// When to end early, with the best there is by then.
+struct Until {
+  std::optional<double> seconds = {};
+  std::optional<std::size_t> candidates = {};
+  std::function<bool()> interrupted = {};
+  bool first_fit = false;  // as soon as there is a plan that fits
+};
+
 struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   plan::Precision precision = {};  // of all candidates alike
@@ -37,22 +44,16 @@ struct Options {
   std::optional<KnownNetwork> network;
   // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.
   plan::Semantics semantics = plan::Semantics::kSynchronous;
+  Until until = {};
+  unsigned threads = 1;  // the plan does not depend on it
   // Called after every candidate with their number and the best time so far, if any fits.
   std::function<void(std::size_t candidates, std::optional<Seconds> best)> progress;
 };
 
-// A strategy with its predicted step.
-struct Costed {
-  std::string name;    // with its settings: "megatron:tp=2,dp=24"
-  std::string family;  // the fixed name of a baseline: "megatron"; else the name itself
-  plan::MappedGraph mapped;
-  sim::Simulation simulation;
-  Bytes over;  // most that a device needs beyond what it may use; negative where all fit
-  bool feasible = false;
-};
-
 struct Result {
-  std::optional<Costed> best;     // nothing if nothing fits
+  std::optional<Costed> best;  // nothing if nothing fits
+  // The fastest that fits of those with another name than the best, if any.
+  std::optional<Costed> runner_up;
   std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists
   Costed smallest;                // what needs least memory of all that was costed
   std::vector<Bytes> limits;      // memory_limits
@@ -63,37 +64,11 @@ struct Result {
   std::size_t candidates = 0;  // lowered and simulated
   std::size_t estimated = 0;   // strategies that were compared without
   std::size_t products = 0;    // tables made by elimination
-  std::string stop_reason;     // "done", or "pinned" when the graph is not series-parallel
+  // "done"; "beam" where layouts had to be dropped unseen, of graphs that are far from
+  // series-parallel; "budget", "candidates", "interrupted" or "fits" when it ended early.
+  std::string stop_reason;
 };
 
 Result search(const graph::Graph& model, const machine::Machine& machine, const Options& options);
-
-// Lowers and simulates one strategy's choices.
-Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
-                    const std::string& name, const std::vector<plan::Choice>& choices,
-                    const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining);
-
-// What a simulation says of a strategy, its graph left out.
-Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits);
-
-// Feasible before infeasible; then the faster, or the smaller where neither fits.
-bool is_better(const Costed& a, const Costed& b);
-
-// --memory, or what a device has less its reserve: by group, one where all devices are equal.
-std::vector<Bytes> memory_limits(const machine::Machine& machine, const Options& options);
-
-// The group whose devices have least room left, or lack most.
-struct Tightest {
-  std::size_t group = 0;
-  sim::Memory needs;
-  Bytes limit;
-
-  [[nodiscard]] bool fits() const { return needs.peak <= limit; }
-};
-Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits);
-// "20 GB a device and 15 GB may be used"; of a machine of several groups, "20 GB a device of group
-// 'old' and ...".
-std::string shortage_text(const Tightest& tightest, const machine::Machine& machine);
 
 }  // namespace tandem::search

@@ -226,7 +226,7 @@ TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
   EXPECT_FALSE(search(model, fits, {}).lower_bound.has_value());
   Options options;
   options.memory = Bytes{1e3};
-  EXPECT_EQ(memory_limits(fits, options), (std::vector{Bytes{1e3}, Bytes{1e3}}));
+  EXPECT_EQ(memory_limits(fits, options.memory), (std::vector{Bytes{1e3}, Bytes{1e3}}));
 }
 
 TEST(Search, ReportsItsProgress) {
@@ -366,6 +366,23 @@ TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
   EXPECT_EQ(cost(DType::kFp16, true, true).memory, Bytes{64 * 32 * 18});
   EXPECT_EQ(cost(DType::kFp16, true, true).async, cost(DType::kFp32, true, true).async);
   EXPECT_EQ(cost(DType::kFp16, true, false).async, cost(DType::kFp16, false, false).async);
+}
+
+// What fits under no strategy and in no layout fits where some results are computed again, and some
+// weights stored in parts.
+TEST(Search, SavesMemoryOperatorByOperator) {
+  const auto model = build("gpt2:layers=4", 64);
+  const auto machine = machine::load_machine("dgx_a100:1");
+  Options options;
+  options.optimizer = plan::Optimizer::kAdam;
+  const auto roomy = search(model, machine, options);
+  options.memory = (roomy.limits[0] + roomy.smallest.over) * 0.8;
+  const auto result = search(model, machine, options);
+  ASSERT_TRUE(result.best.has_value());
+  EXPECT_LE(result.best->over, Bytes{0});
+  const auto& remake = result.best->mapped.remake;
+  EXPECT_NE(std::ranges::find(remake, true), remake.end());
+  EXPECT_NE(std::ranges::find(remake, false), remake.end());
 }
 
 // What fits in no layout of weights and activations fits where activations are computed again, or

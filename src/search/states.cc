@@ -1,13 +1,88 @@
 #include "search/states.h"
 
+#include <algorithm>
+
 namespace tandem::search {
 
 namespace {
 
+using machine::DigitRole;
 using machine::Digits;
 using machine::DigitUse;
+using machine::Layout;
 using machine::NodeLayout;
 using strategies::FactorKind;
+
+bool is_of_allowed_kind(const strategies::AnalyzedNode& node, ops::FactorId f, const Dims& dims) {
+  switch (node.kinds[f]) {
+    case FactorKind::kData:
+      return dims.data;
+    case FactorKind::kSpatial:
+      return dims.spatial;
+    case FactorKind::kSequence:
+      return dims.sequence;
+    case FactorKind::kHead:
+      return dims.head;
+    case FactorKind::kExpert:
+      return dims.expert;
+    case FactorKind::kModel:
+      return node.signature.use[f] == ops::FactorUse::kReducing ? dims.reduction : dims.model;
+  }
+  CHECK(false);
+}
+
+// Of a small machine: every use of every digit.
+class AllLayouts {
+ public:
+  AllLayouts(const strategies::AnalyzedNode& node, const Digits& digits, const Dims& dims,
+             const Freedom& freedom)
+      : node_(node), digits_(digits), freedom_(freedom) {
+    const auto& s = node.signature;
+    for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
+      if (machine::may_cut(s, f) && is_of_allowed_kind(node, f, dims)) factors_.push_back(f);
+    }
+  }
+
+  // Partial sums pass through one set of operands, whatever the digit.
+  std::vector<NodeLayout> run() {
+    assign(0, std::nullopt);
+    const auto& sets = node_.signature.partial_inputs;
+    for (std::size_t set = 0; set < sets.size(); ++set) {
+      if ((sets[set] & ~freedom_.partial) == 0) assign(0, DigitUse::through(set));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // With `through`, only what some digit passes.
+  void assign(std::size_t i, std::optional<DigitUse> through) {
+    if (i == digits_.count()) {
+      const auto& uses = now_.uses;
+      if (!through || std::ranges::find(uses, *through) != uses.end()) out_.push_back(now_);
+      return;
+    }
+    const auto next = [&](DigitUse use) {
+      now_.uses[i] = use;
+      assign(i + 1, through);
+      now_.uses[i] = DigitUse::kIdle;
+    };
+    next(DigitUse::kReplica);
+    for (std::int64_t p = 0; p < (freedom_.places ? digits_[i].size : 1); ++p) {
+      next(DigitUse::idle(p));
+    }
+    for (auto f : factors_) {
+      if (may_cut_next(node_.signature, f, now_, digits_, i)) next(DigitUse::factor(f));
+    }
+    if (through) next(*through);
+  }
+
+  const strategies::AnalyzedNode& node_;
+  const Digits& digits_;
+  const Freedom freedom_;
+  std::vector<ops::FactorId> factors_;
+  NodeLayout now_;
+  std::vector<NodeLayout> out_;
+};
 
 class Enumerator {
  public:
@@ -82,24 +157,35 @@ bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dim
   const auto use = node.signature.use[f];
   if (!machine::may_cut(node.signature, f)) return false;
   if (use == ops::FactorUse::kWindowed && node.kinds[f] != FactorKind::kSpatial) return false;
-  switch (node.kinds[f]) {
-    case FactorKind::kData:
-      return dims.data;
-    case FactorKind::kSpatial:
-      return dims.spatial;
-    case FactorKind::kSequence:
-      return dims.sequence;
-    case FactorKind::kHead:
-      return dims.head;
-    case FactorKind::kModel:
-      return use == ops::FactorUse::kReducing ? dims.reduction : dims.model;
-  }
-  CHECK(false);
+  return is_of_allowed_kind(node, f, dims);
 }
 
 std::vector<NodeLayout> node_layouts(const strategies::AnalyzedNode& node, const Digits& digits,
-                                     const Dims& dims) {
+                                     const Dims& dims, const Freedom& freedom) {
+  if (is_small(digits)) return AllLayouts(node, digits, dims, freedom).run();
   return Enumerator(node, digits, dims).run();
+}
+
+std::vector<Layout> tensor_layouts(const Shape& sizes, const Digits& digits, bool partial,
+                                   bool places) {
+  std::vector<Layout> out = {Layout(digits.count(), DigitRole::kReplica)};
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    std::vector<DigitRole> roles = {DigitRole::kReplica};
+    if (partial) roles.push_back(DigitRole::kPartial);
+    for (std::int64_t p = 0; p < (places ? digits[i].size : 1); ++p) {
+      roles.push_back(DigitRole::idle(p));
+    }
+    for (std::size_t d = 0; d < sizes.rank(); ++d) roles.push_back(DigitRole::dim(d));
+    std::vector<Layout> longer;
+    for (auto layout : out) {
+      for (auto role : roles) {
+        layout.set(i, role);
+        if (parallel_shape(layout, sizes, digits)) longer.push_back(layout);
+      }
+    }
+    out = std::move(longer);
+  }
+  return out;
 }
 
 }  // namespace tandem::search

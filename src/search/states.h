@@ -1,7 +1,10 @@
-// The layouts a node may take in the search, as assignments of machine digits.
+// The layouts a node or a tensor may take in the search, as assignments of machine digits.
 //
-// Within a level, the first digits may run along the batch and all others share one more use (a
-// factor, redundant copies, or idleness): what differs only by symmetry is listed once.
+// On a small machine all. On a larger one, within a level, the first digits may run along the batch
+// and all others share one more use (a factor, redundant copies, or idleness), and no partial sum
+// passes through: what differs only by symmetry is listed once, and so is some that does not, for
+// there are too many. Idle digits are at place 0, which is as good as any other where all devices
+// are equal.
 #pragma once
 
 #include <set>
@@ -19,6 +22,7 @@ struct Dims {
   bool spatial = true;
   bool reduction = true;
   bool head = true;
+  bool expert = true;
   bool sequence = true;
   bool pipeline = true;
 };
@@ -26,7 +30,24 @@ struct Dims {
 // May `f` be partitioned under `dims`?
 bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dims& dims);
 
+// Where every layout is listed.
+constexpr std::int64_t kSmallMachine = 4;  // devices
+inline bool is_small(const machine::Digits& digits) {
+  return digits.devices() <= kSmallMachine && digits.micro_batches() == 1;
+}
+
+// What else a small machine's layouts may be.
+struct Freedom {
+  ops::InputMask partial = 0;  // operands that may come as partial sums: those operators make
+  bool places = false;         // idle digits at other places than 0: devices are not all equal
+};
+
 std::vector<machine::NodeLayout> node_layouts(const strategies::AnalyzedNode& node,
-                                              const machine::Digits& digits, const Dims& dims);
+                                              const machine::Digits& digits, const Dims& dims,
+                                              const Freedom& freedom = {});
+
+// Of a tensor on a small machine, partial sums included if `partial`.
+std::vector<machine::Layout> tensor_layouts(const Shape& sizes, const machine::Digits& digits,
+                                            bool partial, bool places);
 
 }  // namespace tandem::search

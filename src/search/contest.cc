@@ -1,0 +1,77 @@
+#include "search/contest.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+
+namespace tandem::search {
+
+Contest::Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options)
+    : model_(model), machine_(machine), options_(options) {
+  result_.limits = memory_limits(machine, options.memory);
+  result_.stop_reason = "done";
+}
+
+std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& candidates) {
+  std::vector<std::optional<Costed>> out(candidates.size());
+  const std::size_t together = std::max(1U, options_.threads);
+  for (std::size_t from = 0; from < candidates.size(); from += together) {
+    if (result_.candidates > 0 && is_over()) break;
+    auto n = std::min(together, candidates.size() - from);
+    if (options_.until.candidates) {
+      n = std::min(n, std::max<std::size_t>(*options_.until.candidates, 1) - result_.candidates);
+    }
+    parallel_for(n, options_.threads,
+                 [&](std::size_t i) { out[from + i] = cost(candidates[from + i]); });
+    for (std::size_t i = from; i < from + n; ++i) {
+      ++result_.candidates;
+      if (candidates[i].may_win) consider(*out[i]);
+    }
+  }
+  return out;
+}
+
+bool Contest::is_over() {
+  if (over_) return true;
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
+  const auto& until = options_.until;
+  const char* why = nullptr;
+  if (until.interrupted && until.interrupted()) {
+    why = "interrupted";
+  } else if (until.seconds && taken.count() >= *until.seconds) {
+    why = "budget";
+  } else if (until.candidates && result_.candidates >= *until.candidates) {
+    why = "candidates";
+  } else if (until.first_fit && result_.best) {
+    why = "fits";
+  }
+  if (why == nullptr) return false;
+  result_.stop_reason = why;
+  return over_ = true;
+}
+
+Costed Contest::cost(const Candidate& candidate) const {
+  auto schedule = candidate.schedule;
+  schedule.precision = options_.precision;
+  return cost_choices(model_, machine_, candidate.name, candidate.choices, schedule,
+                      options_.optimizer, result_.limits);
+}
+
+void Contest::consider(const Costed& costed) {
+  if (result_.smallest.name.empty() || costed.over < result_.smallest.over) {
+    result_.smallest = costed;
+  }
+  auto& best = result_.best;
+  auto& next = result_.runner_up;
+  if (costed.feasible && (!best || is_better(costed, *best))) {
+    if (best && best->name != costed.name) next = std::move(best);
+    best = costed;
+  } else if (costed.feasible && costed.name != best->name && (!next || is_better(costed, *next))) {
+    next = costed;
+  }
+  if (!options_.progress) return;
+  options_.progress(result_.candidates,
+                    best ? std::optional(best->simulation.iteration) : std::nullopt);
+}
+
+}  // namespace tandem::search

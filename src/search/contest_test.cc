@@ -1,0 +1,90 @@
+// When a search ends, and that its plan depends on nothing but what it was asked.
+#include "search/contest.h"
+
+#include <gtest/gtest.h>
+
+#include "models/model.h"
+#include "plan/json.h"
+
+namespace tandem::search {
+namespace {
+
+struct Asked {
+  models::Model model =
+      models::parse_model("bert_large:layers=2,hidden=256,heads=4,ffn=1024,seq=64");
+  graph::Graph graph = model.build(32, DType::kFp32);
+  machine::Machine machine = machine::load_machine("dgx_a100:1");
+  Options options;
+
+  Asked() { options.network = {&model, 32, DType::kFp32}; }
+  [[nodiscard]] Result find() const { return search(graph, machine, options); }
+};
+
+std::string plan_text_of(const Result& result) {
+  return plan::to_json({.model = "bert",
+                        .machine = "dgx_a100:1",
+                        .strategy = result.best->name,
+                        .mapped = result.best->mapped,
+                        .iteration = result.best->simulation.iteration,
+                        .memory = result.best->simulation.memory});
+}
+
+TEST(Contest, TheNumberOfThreadsChangesNothing) {
+  Asked asked;
+  const auto one = asked.find();
+  asked.options.threads = 3;
+  const auto three = asked.find();
+  EXPECT_EQ(plan_text_of(one), plan_text_of(three));
+  EXPECT_EQ(one.candidates, three.candidates);
+  EXPECT_EQ(one.lower_bound->value, three.lower_bound->value);
+  ASSERT_TRUE(one.runner_up && three.runner_up);
+  EXPECT_EQ(one.runner_up->name, three.runner_up->name);
+}
+
+TEST(Contest, SimulatesNoMoreThanItMay) {
+  Asked asked;
+  const auto all = asked.find();
+  EXPECT_EQ(all.stop_reason, "done");
+  for (const std::size_t most : {1U, 5U}) {
+    for (const unsigned threads : {1U, 4U}) {
+      asked.options.threads = threads;
+      asked.options.until = {.candidates = most};
+      const auto some = asked.find();
+      EXPECT_EQ(some.candidates, most);
+      EXPECT_EQ(some.stop_reason, "candidates");
+      ASSERT_TRUE(some.best.has_value());
+      EXPECT_GE(some.best->simulation.iteration, all.best->simulation.iteration);
+    }
+  }
+}
+
+TEST(Contest, EndsEarlyWithThePlanThereIs) {
+  Asked asked;
+  asked.options.until = {.seconds = 1e-9};
+  const auto budget = asked.find();
+  EXPECT_EQ(budget.stop_reason, "budget");
+  EXPECT_EQ(budget.candidates, 1U);
+  EXPECT_TRUE(budget.best.has_value());
+
+  int questions = 0;
+  asked.options.until = {.interrupted = [&] { return ++questions > 2; }};
+  const auto interrupted = asked.find();
+  EXPECT_EQ(interrupted.stop_reason, "interrupted");
+  EXPECT_TRUE(interrupted.best.has_value());
+
+  asked.options.until = {.first_fit = true};
+  const auto fit = asked.find();
+  EXPECT_EQ(fit.stop_reason, "fits");
+  EXPECT_TRUE(fit.best->feasible);
+}
+
+TEST(Contest, TheRunnerUpIsAnotherPlanAndNoFaster) {
+  const auto result = Asked().find();
+  ASSERT_TRUE(result.runner_up.has_value());
+  EXPECT_TRUE(result.runner_up->feasible);
+  EXPECT_NE(result.runner_up->name, result.best->name);
+  EXPECT_GE(result.runner_up->simulation.iteration, result.best->simulation.iteration);
+}
+
+}  // namespace
+}  // namespace tandem::search

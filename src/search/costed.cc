@@ -1,0 +1,65 @@
+#include "search/costed.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace tandem::search {
+
+std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked) {
+  const auto limit = [&](const machine::Device& device) {
+    return asked.value_or(device.memory - device.reserve);
+  };
+  if (machine.groups.empty()) return {limit(machine.device)};
+  std::vector<Bytes> out;
+  for (const auto& group : machine.groups) out.push_back(limit(group.device));
+  return out;
+}
+
+Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits) {
+  Tightest out;
+  for (std::size_t g = 0; g < limits.size(); ++g) {
+    const auto& needs = simulation.group_memory[g];
+    if (g > 0 && needs.peak - limits[g] <= out.needs.peak - out.limit) continue;
+    out = {g, needs, limits[g]};
+  }
+  return out;
+}
+
+std::string shortage_text(const Tightest& tightest, const machine::Machine& machine) {
+  const auto whose = machine.groups.empty()
+                         ? std::string()
+                         : fmt::format(" of group '{}'", machine.groups[tightest.group].name);
+  return fmt::format("{} a device{} and {} may be used", bytes_text(tightest.needs.peak.value),
+                     whose, bytes_text(tightest.limit.value));
+}
+
+Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
+                    const std::string& name, const std::vector<plan::Choice>& choices,
+                    const plan::Schedule& schedule, plan::Optimizer optimizer,
+                    const std::vector<Bytes>& limits, lower::Phase phase) {
+  const machine::Digits digits(machine, schedule.micro_batches);
+  auto mapped = plan::parallelize(model, digits, choices, schedule);
+  auto out =
+      costed(name, sim::simulate(lower::lower(mapped, digits, optimizer, phase), machine), limits);
+  out.mapped = std::move(mapped);
+  return out;
+}
+
+Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits) {
+  const auto most = tightest(simulation, limits);
+  std::string family = name;
+  return {.name = std::move(name),
+          .family = std::move(family),
+          .mapped = {},
+          .simulation = std::move(simulation),
+          .over = most.needs.peak - most.limit,
+          .feasible = most.fits()};
+}
+
+bool is_better(const Costed& a, const Costed& b) {
+  if (a.feasible != b.feasible) return a.feasible;
+  return a.feasible ? a.simulation.iteration < b.simulation.iteration : a.over < b.over;
+}
+
+}  // namespace tandem::search

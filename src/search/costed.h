@@ -1,0 +1,54 @@
+// A candidate of the search: a strategy or a solution, lowered and simulated, and whether it fits.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lower/lower.h"
+#include "machine/machine.h"
+#include "plan/parallelize.h"
+#include "sim/simulate.h"
+
+namespace tandem::search {
+
+// A strategy with its predicted step.
+struct Costed {
+  std::string name;    // with its settings: "megatron:tp=2,dp=24"
+  std::string family;  // the fixed name of a baseline: "megatron"; else the name itself
+  plan::MappedGraph mapped;
+  sim::Simulation simulation;
+  Bytes over;  // most that a device needs beyond what it may use; negative where all fit
+  bool feasible = false;
+};
+
+// Lowers and simulates one strategy's choices.
+Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
+                    const std::string& name, const std::vector<plan::Choice>& choices,
+                    const plan::Schedule& schedule, plan::Optimizer optimizer,
+                    const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining);
+
+// What a simulation says of a strategy, its graph left out.
+Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits);
+
+// Feasible before infeasible; then the faster, or the smaller where neither fits.
+bool is_better(const Costed& a, const Costed& b);
+
+// What is asked for, or what a device has less its reserve: by group, one where all devices are
+// equal.
+std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked);
+
+// The group whose devices have least room left, or lack most.
+struct Tightest {
+  std::size_t group = 0;
+  sim::Memory needs;
+  Bytes limit;
+
+  [[nodiscard]] bool fits() const { return needs.peak <= limit; }
+};
+Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits);
+// "20 GB a device and 15 GB may be used"; of a machine of several groups, "20 GB a device of group
+// 'old' and ...".
+std::string shortage_text(const Tightest& tightest, const machine::Machine& machine);
+
+}  // namespace tandem::search
