@@ -1,0 +1,43 @@
+// tandem diff: how two plans differ, in what they cost and in what they do.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/read_plan.h"
+#include "report/plan_diff.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct DiffFlags {
+  bool json = false;
+  std::string a, b;
+};
+
+void diff_plans(const DiffFlags& flags) {
+  const auto a = read_and_lower(flags.a);
+  const auto b = read_and_lower(flags.b);
+  const auto diff = report::compare_plans(view_of_plan(a), view_of_plan(b));
+  if (flags.json) {
+    Json out{{"a", echo(a.plan)}, {"b", echo(b.plan)}};
+    out.update(report::diff_json(diff));
+    return print_json(out);
+  }
+  std::cout << fmt::format("a: {}: {}\nb: {}: {}\n\n", flags.a, plan_title(a), flags.b,
+                           plan_title(b))
+            << report::diff_text(diff);
+}
+
+}  // namespace
+
+void add_diff(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<DiffFlags>();
+  auto* command = add_command(app, "diff", "how two plans differ in what they cost and do",
+                              "diff a.json b.json", flags->json);
+  command->add_option("a", flags->a, "a plan.json")->required();
+  command->add_option("b", flags->b, "another")->required();
+  command->callback([flags] { diff_plans(*flags); });
+}
+
+}  // namespace tandem::cli

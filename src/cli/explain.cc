@@ -1,0 +1,69 @@
+// tandem explain: why a plan is what it is, or what it does with one node.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/error.h"
+#include "cli/lowered.h"
+#include "cli/read_plan.h"
+#include "report/explanation.h"
+#include "report/node_facts.h"
+#include "report/tensor_names.h"
+#include "strategies/layer_kinds.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct ExplainFlags {
+  bool json = false;
+  std::string path;
+  std::string node;  // empty: the whole plan
+};
+
+void explain_plan(const Lowered& lowered, bool json) {
+  const auto view = view_of_plan(lowered);
+  const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
+  if (json) {
+    Json out = echo(lowered.plan);
+    out["task"] = task_of(lowered.program);
+    out.update(simulation_json(lowered.simulation, lowered.plan.batch, tokens));
+    out.update(report::explanation_json(view));
+    return print_json(out);
+  }
+  std::cout << plan_title(lowered) << "\n\n" << report::explanation_text(view, tokens);
+}
+
+void explain_node(const Lowered& lowered, const ExplainFlags& flags) {
+  const auto view = view_of_plan(lowered);
+  const auto id = report::find_node(lowered.program.pcg, flags.node, flags.path);
+  const auto facts = report::node_facts(view, id);
+  if (flags.json) {
+    Json out = echo(lowered.plan);
+    out["iteration_s"] = lowered.simulation.iteration.value;
+    out["node"] = report::node_json(facts, view);
+    return print_json(out);
+  }
+  std::cout << plan_title(lowered) << "\n\n" << report::node_text(facts, view);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<ExplainFlags>();
+  auto* command = add_command(app, "explain", "why a plan is what it is, or what a node of it does",
+                              "explain plan.json linear1", flags->json);
+  command->add_option("plan", flags->path, "a plan.json")->required();
+  command->add_option("node", flags->node,
+                      "a node as `tandem show plan.json` names it; default: the whole plan");
+  command->callback([flags] {
+    const auto lowered = read_and_lower(flags->path);
+    if (flags->node.empty()) {
+      explain_plan(lowered, flags->json);
+    } else {
+      explain_node(lowered, *flags);
+    }
+  });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,34 @@
+#include "cli/read_plan.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "plan/json.h"
+
+namespace tandem::cli {
+
+Lowered read_and_lower(const std::string& path) {
+  if (!plan::is_plan(read_file(path))) {
+    throw UserError("plan", path, "is no plan", "`tandem plan ... -o plan.json` writes one");
+  }
+  Job job;
+  job.model_text = path;
+  try {
+    return lower_plan(job, {});
+  } catch (const UserError& e) {
+    // Where there are two plans, of which it is.
+    if (e.where.starts_with(path)) throw;
+    throw UserError(e.kind, path + ": " + e.where, e.message, e.hint);
+  }
+}
+
+report::PlanView view_of_plan(const Lowered& lowered) {
+  return {lowered.plan, lowered.machine, lowered.program, lowered.simulation};
+}
+
+std::string plan_title(const Lowered& lowered) {
+  return fmt::format("{}, {}, {}, {}, strategy {}", title(lowered), task_of(lowered.program),
+                     name(lowered.plan.dtype), name(lowered.plan.optimizer), lowered.plan.strategy);
+}
+
+}  // namespace tandem::cli

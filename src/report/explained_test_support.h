@@ -1,0 +1,43 @@
+// For tests: a small network under a named strategy, as a plan that is lowered and simulated.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lower/lower.h"
+#include "models/model.h"
+#include "report/plan_view.h"
+#include "strategies/grid.h"
+
+namespace tandem::report {
+
+// What a PlanView refers to.
+struct ExplainedPlan {
+  plan::Plan plan;
+  machine::Machine machine;
+  lower::Program program;
+  sim::Simulation simulation;
+
+  [[nodiscard]] PlanView view() const { return {plan, machine, program, simulation}; }
+};
+
+inline ExplainedPlan explained_plan(const std::string& model_text, const std::string& machine_text,
+                                    std::int64_t batch, const std::string& strategy) {
+  const auto machine = machine::load_machine(machine_text);
+  const auto model = models::parse_model(model_text).build(batch, DType::kFp32);
+  const machine::Digits digits(machine);
+  const auto found = strategies::named_strategies(strategy, model, digits).front();
+  plan::Plan plan;
+  plan.model = model_text;
+  plan.machine = machine_text;
+  plan.strategy = found.name;
+  plan.batch = batch;
+  plan.optimizer = plan::Optimizer::kAdam;
+  const machine::Digits in_time(machine, found.schedule.micro_batches);
+  plan.mapped = plan::parallelize(model, in_time, found.choices, found.schedule);
+  auto program = lower::lower(plan.mapped, in_time, plan.optimizer);
+  auto simulation = sim::simulate(program, machine);
+  return {std::move(plan), machine, std::move(program), std::move(simulation)};
+}
+
+}  // namespace tandem::report

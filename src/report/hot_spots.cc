@@ -1,0 +1,165 @@
+#include "report/hot_spots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "report/plan_text.h"
+#include "report/tensor_names.h"
+#include "sim/breakdown.h"
+
+namespace tandem::report {
+
+using lower::Program;
+using lower::TaskKind;
+
+std::string NodeGroup::text() const {
+  return count > 1 ? fmt::format("{} x{}", name, count) : name;
+}
+
+namespace {
+
+// The name that stands for all of a group while it is made: a member's own while it is alone.
+void add_member(NodeGroup& group, const std::string& name) {
+  group.name = ++group.count == 1 ? name : folded_name(name);
+}
+
+std::string work_kind(const Program& program, const lower::Task& task) {
+  switch (task.kind) {
+    case TaskKind::kUpdate:
+      return "weight update";
+    case TaskKind::kAccumulate:
+    case TaskKind::kCollect:
+      return "gradient sum";
+    default:
+      return program.pcg.node(task.node).op.name();
+  }
+}
+
+Seconds& sum_of_pass(OperatorTime& time, const lower::Task& task) {
+  if (task.kind == TaskKind::kUpdate) return time.update;
+  if (task.remade) return time.again;
+  return task.backward ? time.backward : time.forward;
+}
+
+std::vector<OperatorTime> compute_times(const Program& program, const std::vector<TaskTime>& times,
+                                        bool by_node) {
+  std::vector<OperatorTime> out;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  std::set<std::pair<std::size_t, graph::NodeId>> counted;
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto& task = program.tasks[t];
+    if (times[t].times == 0 || sim::communicates(task)) continue;
+    const auto node = origin_of(program.pcg, task.node);
+    const auto& name = program.pcg.node(node).name;
+    const auto kind = work_kind(program, task);
+    const auto key = std::pair(kind, by_node ? folded_name(name) : std::string());
+    const auto at = known.try_emplace(key, out.size()).first->second;
+    if (at == out.size()) {
+      out.emplace_back();
+      out[at].op = kind;
+    }
+    if (counted.insert({at, node}).second) add_member(out[at].group, name);
+    sum_of_pass(out[at], task) += times[t].serialized;
+  }
+  std::ranges::stable_sort(out, std::greater{}, [](const auto& o) { return o.total(); });
+  return out;
+}
+
+constexpr std::array<std::string_view, 5> kPartNames = {"inputs", "weights", "optimizer state",
+                                                        "activations", "gradients"};
+
+// Tensors into groups of the same name and part.
+class TensorGroups {
+ public:
+  explicit TensorGroups(const Program& program) : program_(program) {}
+
+  void add(lower::BufferId id, Bytes bytes) {
+    const auto name = buffer_name(program_, id);
+    const auto part = kPartNames[static_cast<std::size_t>(program_.buffer(id).kind)];
+    const auto [at, fresh] =
+        known_.try_emplace({std::string(part), folded_name(name)}, groups_.size());
+    if (fresh) {
+      groups_.emplace_back();
+      groups_.back().part = part;
+    }
+    auto& group = groups_[at->second];
+    // Several micro-batches' are one name.
+    if (group.group.count > 0 && group.group.name == name) {
+      ++group.group.count;
+    } else {
+      add_member(group.group, name);
+    }
+    group.bytes += bytes;
+  }
+
+  std::vector<TensorGroup> take() {
+    std::ranges::stable_sort(groups_, std::greater{}, &TensorGroup::bytes);
+    return std::move(groups_);
+  }
+
+ private:
+  const Program& program_;
+  std::vector<TensorGroup> groups_;
+  std::map<std::pair<std::string, std::string>, std::size_t> known_;
+};
+
+}  // namespace
+
+std::vector<OperatorTime> times_by_node(const Program& program,
+                                        const std::vector<TaskTime>& times) {
+  return compute_times(program, times, true);
+}
+
+std::vector<OperatorTime> times_by_operator(const Program& program,
+                                            const std::vector<TaskTime>& times) {
+  return compute_times(program, times, false);
+}
+
+std::vector<Transfer> transfers_by_tensor(const Program& program,
+                                          const std::vector<TaskTime>& times) {
+  std::vector<Transfer> out;
+  std::map<std::tuple<std::string, machine::DigitMask, bool>, std::size_t> known;
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto& task = program.tasks[t];
+    if (times[t].times == 0 || !sim::communicates(task)) continue;
+    const auto name = transfer_name(program, task);
+    const auto [at, fresh] =
+        known.try_emplace({folded_name(name), task.step.digits, task.remade}, out.size());
+    if (fresh) {
+      out.emplace_back();
+      out.back().what = name + (task.remade ? ", again" : "");
+      out.back().kind = sim::kind_of(program, task);
+      out.back().digits = task.step.digits;
+    }
+    auto& sum = out[at->second];
+    if (!fresh) sum.what = folded_name(name) + (task.remade ? ", again" : "");
+    sum.times += times[t].times;
+    sum.bytes += static_cast<double>(times[t].times) * moved_bytes(program, task);
+    sum.serialized += times[t].serialized;
+    sum.exposed += times[t].exposed;
+  }
+  std::ranges::stable_sort(out, std::greater{},
+                           [](const auto& t) { return std::pair(t.exposed, t.serialized); });
+  return out;
+}
+
+std::vector<TensorGroup> tensors_at_peak(const Program& program, const sim::Memory& memory) {
+  TensorGroups groups(program);
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const auto& buffer = program.buffers[b];
+    const lower::BufferId id(b);
+    if (!buffer.is_persistent() || !holds(buffer.layout, program.digits, memory.device)) continue;
+    groups.add(id, static_cast<double>(program.versions(id)) * buffer.bytes());
+  }
+  for (const auto& held : sim::held_at(program, memory.device, memory.moment)) {
+    groups.add(held.buffer, held.bytes);
+  }
+  return groups.take();
+}
+
+}  // namespace tandem::report

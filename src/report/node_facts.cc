@@ -1,0 +1,292 @@
+#include "report/node_facts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cost/operator_time.h"
+#include "report/plan_text.h"
+#include "report/tensor_names.h"
+#include "sim/breakdown.h"
+#include "term/index_map.h"
+
+namespace tandem::report {
+
+namespace {
+
+using graph::NodeId;
+using lower::BufferId;
+using lower::TaskKind;
+
+class NodeReading {
+ public:
+  NodeReading(const PlanView& view, NodeId id)
+      : view_(view),
+        program_(view.program),
+        pcg_(view.program.pcg),
+        node_(pcg_.node(id)),
+        consumers_(pcg_.consumers()) {
+    out_.id = id;
+  }
+
+  NodeFacts run() {
+    out_.name = node_.name;
+    out_.op = node_.op.name();
+    out_.attributes = node_.op.attribute_text();
+    out_.doc = node_.op.spec().doc;
+    out_.role = node_.op.role();
+    out_.has_gradient = graph::needs_gradient(pcg_)[out_.id.index()];
+    for (auto i : pcg_.inputs(out_.id)) out_.operands.push_back(tensor_of(i));
+    out_.result = tensor_of(out_.id);
+    add_levels();
+    add_users(out_.id);
+    add_alike();
+    choose_class();
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) add_task(t);
+    return std::move(out_);
+  }
+
+ private:
+  // Of a node inside a chain of parallelization operators, by its type: there is no such buffer.
+  [[nodiscard]] NodeFacts::Tensor tensor_of(NodeId id) const {
+    const auto& node = pcg_.node(id);
+    const auto& layout = view_.plan.mapped.layouts[id.index()];
+    return {.name = pcg_.node(origin_of(pcg_, id)).name,
+            .type = node.type,
+            .shard = node.type.shape.shard(),
+            .bytes = node.type.shard_bytes(),
+            .how = storage_text(program_, view_.machine, layout)};
+  }
+
+  void add_levels() {
+    if (out_.role == ops::Role::kCompute) {
+      out_.index = node_.op.spec().index_text(node_.op.raw(), whole_inputs());
+      const auto analyzed = strategies::analyze(pcg_);
+      out_.levels = operator_levels(program_, view_.machine, out_.id, analyzed[out_.id.index()]);
+    } else {
+      out_.levels =
+          storage_levels(program_, view_.machine, view_.plan.mapped.layouts[out_.id.index()]);
+    }
+  }
+
+  [[nodiscard]] std::vector<Shape> whole_inputs() const {
+    std::vector<Shape> out;
+    for (auto i : pcg_.inputs(out_.id)) out.push_back(pcg_.node(i).type.shape.sizes);
+    return out;
+  }
+
+  // Those of the model: parallelization operators hand on.
+  void add_users(NodeId id) {
+    for (auto user : consumers_[id.index()]) {
+      if (is_parallel(pcg_.node(user))) {
+        add_users(user);
+      } else if (std::ranges::find(out_.users, pcg_.node(user).name) == out_.users.end()) {
+        out_.users.push_back(pcg_.node(user).name);
+      }
+    }
+  }
+
+  void add_alike() {
+    const auto folded = folded_name(node_.name);
+    out_.alike = 0;
+    for (auto id : pcg_.ids()) {
+      const auto& other = pcg_.node(id);
+      const bool same =
+          other.op == node_.op && other.type == node_.type &&
+          view_.plan.mapped.layouts[id.index()] == view_.plan.mapped.layouts[out_.id.index()];
+      if (same && folded_name(other.name) == folded) ++out_.alike;
+    }
+  }
+
+  // The busiest class of devices if it runs the node, else the first that does.
+  void choose_class() {
+    const auto& simulation = view_.simulation;
+    class_ = simulation.busiest;
+    auto first = std::numeric_limits<std::uint32_t>::max();
+    bool busiest_runs_it = false;
+    for (const auto& span : simulation.timeline) {
+      if (program_.tasks[span.task].node != out_.id) continue;
+      busiest_runs_it = busiest_runs_it || span.device_class == simulation.busiest;
+      first = std::min(first, span.device_class);
+    }
+    const bool somebody_does = first != std::numeric_limits<std::uint32_t>::max();
+    if (!busiest_runs_it && somebody_does) class_ = first;
+    times_ = task_times(program_, simulation, class_);
+    device_ = &view_.machine.device_of(device_of_class(program_, view_.machine, class_));
+    roles_ = cost::kernels_of(pcg_, view_.machine.device.software);
+  }
+
+  void add_task(std::size_t t) {
+    const auto& task = program_.tasks[t];
+    if (task.kind == TaskKind::kBackward) add_reader(task);
+    if (sim::communicates(task)) return add_transfer(t);
+    if (task.node != out_.id) return;
+    switch (task.kind) {
+      case TaskKind::kForward:
+      case TaskKind::kJoin:
+        out_.stage = task.stage;
+        out_.remade = out_.remade || task.remade;
+        add_pass(task.remade ? out_.again : out_.forward, t);
+        break;
+      case TaskKind::kBackward:
+        add_pass(out_.backward, t);
+        add_kept(task);
+        break;
+      case TaskKind::kUpdate:
+        out_.stage = task.stage;
+        add_pass(out_.update, t);
+        for (std::size_t s = 2; s < task.reads.size(); ++s) {
+          out_.state += program_.buffer(task.reads[s]).bytes();
+        }
+        break;
+      default:
+        break;
+    }
+  }
+
+  // The blocks of a ring are one pass.
+  void add_pass(std::optional<NodeFacts::Pass>& pass, std::size_t t) {
+    const auto& time = times_[t];
+    if (!pass) {
+      NodeFacts::Pass first{.time = time, .roofline = {}};
+      const auto& task = program_.tasks[t];
+      const bool has_work = task.kind == TaskKind::kForward || task.kind == TaskKind::kBackward;
+      if (has_work && !task.block) first.roofline = roofline_of(task);
+      pass = first;
+      return;
+    }
+    auto& sum = pass->time;
+    if (time.times > 0 && (sum.times == 0 || time.begin < sum.begin)) {
+      sum.begin = time.begin;
+      sum.end = time.end;
+    }
+    sum.times += time.times;
+    sum.serialized += time.serialized;
+    sum.last = std::max(sum.last, time.last);
+  }
+
+  // What the time would be if the device were endlessly fast in the other respects.
+  [[nodiscard]] NodeFacts::Pass::Roofline roofline_of(const lower::Task& task) const {
+    const auto inputs = pcg_.input_types(task.node);
+    const auto role = role_of(roles_, task.node);
+    ops::InputMask differentiated = 0;
+    for (auto i : task.operands) differentiated |= ops::InputMask{1} << i;
+    const auto work = task.kind == TaskKind::kForward
+                          ? cost::forward_work(node_.op, inputs, node_.type, role)
+                          : cost::backward_work(node_.op, inputs, node_.type, differentiated, role);
+    constexpr double kEndless = 1e18;
+    auto fast_memory = *device_;
+    fast_memory.bandwidth = fast_memory.bandwidth * kEndless;
+    auto fast_compute = *device_;
+    for (auto& peak : fast_compute.peak) peak.second = peak.second * kEndless;
+    const auto dtype = node_.type.dtype;
+    const auto launch = launches(*device_, work) * device_->launch;
+    return {.flops = work.flops,
+            .bytes = work.bytes,
+            .compute = task_time(fast_memory, work, dtype) - launch,
+            .memory = task_time(fast_compute, work, dtype) - launch,
+            .launch = launch};
+  }
+
+  void add_kept(const lower::Task& task) {
+    const auto keep = [&](BufferId b) {
+      if (b == lower::Program::kNone) return;
+      const auto again = std::ranges::any_of(program_.tasks, [&](const lower::Task& other) {
+        return other.remade && std::ranges::find(other.writes, b) != other.writes.end();
+      });
+      out_.kept.push_back({buffer_name(program_, b), program_.buffer(b).bytes(), again});
+    };
+    for (std::size_t r = 0; r + 1 < task.reads.size(); ++r) keep(task.reads[r]);
+    keep(task.mask);
+  }
+
+  // Does the backward pass of another node read the result?
+  void add_reader(const lower::Task& task) {
+    if (task.node == out_.id) return;
+    for (std::size_t r = 0; r + 1 < task.reads.size(); ++r) {
+      const auto b = task.reads[r];
+      if (b == lower::Program::kNone) continue;
+      const auto& buffer = program_.buffer(b);
+      if (buffer.kind == lower::BufferKind::kGradient) continue;
+      if (origin_of(pcg_, buffer.node) != out_.id) continue;
+      const auto& name = pcg_.node(task.node).name;
+      if (out_.reads.empty() || out_.reads.back() != name) out_.reads.push_back(name);
+    }
+  }
+
+  void add_transfer(std::size_t t) {
+    const auto& task = program_.tasks[t];
+    const bool is_half = task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
+    if (is_half && times_[t].times == 0) return;  // the other half is on these devices
+    const auto count = count_of_moved(task);
+    for (std::size_t which = 0; which < count; ++which) {
+      const auto of = concerns(task, which);
+      if (of.empty()) continue;
+      const auto buffer = moved_buffer(task, which);
+      const bool of_bucket = count > 1;
+      auto what =
+          std::string(sim::kind_of(program_, task)) + " of " + buffer_name(program_, buffer);
+      if (task.kind == TaskKind::kReceive) what = "receive of " + buffer_name(program_, buffer);
+      if (task.kind == TaskKind::kSend) what = "send of " + buffer_name(program_, buffer);
+      if (of_bucket) what += " (with " + std::to_string(count - 1) + " more)";
+      if (task.remade) what += ", again";
+      out_.transfers.push_back({.what = what,
+                                .of = of,
+                                .kind = std::string(sim::kind_of(program_, task)),
+                                .digits = task.step.digits,
+                                .backward = task.backward,
+                                .bytes = moved_bytes(program_, task, which),
+                                .time = times_[t]});
+    }
+  }
+
+  // Of which operand of the node, or of its result, it moves the value or the gradient; empty if of
+  // none.
+  [[nodiscard]] std::string concerns(const lower::Task& task, std::size_t which) const {
+    const auto moved = program_.buffer(moved_buffer(task, which)).node;
+    if (is_parallel(node_)) {
+      return chain_end(out_.id) == chain_end(task.node) ? out_.result.name : "";
+    }
+    if (origin_of(pcg_, moved) == out_.id) return "the result";
+    for (auto input : pcg_.inputs(out_.id)) {
+      const auto origin = origin_of(pcg_, input);
+      for (auto at = input;; at = pcg_.inputs(at)[0]) {
+        const bool is_source = pcg_.node(at).op.role() == ops::Role::kSource;
+        const bool shared_part = is_parallel(pcg_.node(at)) || is_source || is_halo(task.step.kind);
+        const bool is_it = count_of_moved(task) > 1 ? moved == at : task.node == at;
+        if (shared_part && is_it) return pcg_.node(origin).name;
+        if (!is_parallel(pcg_.node(at))) break;
+      }
+    }
+    return "";
+  }
+
+  static std::size_t count_of_moved(const lower::Task& task) {
+    return std::max(task.reads.size(), task.writes.size());
+  }
+
+  // Where the run of parallelization operators ends that this one is in.
+  [[nodiscard]] NodeId chain_end(NodeId id) const {
+    while (true) {
+      const auto& users = consumers_[id.index()];
+      if (users.size() != 1 || !is_parallel(pcg_.node(users[0]))) return id;
+      id = users[0];
+    }
+  }
+
+  const PlanView& view_;
+  const lower::Program& program_;
+  const graph::Graph& pcg_;
+  const graph::Node& node_;
+  std::vector<std::vector<NodeId>> consumers_;
+  std::uint32_t class_ = 0;
+  std::vector<TaskTime> times_;
+  const machine::Device* device_ = nullptr;
+  std::vector<cost::KernelRole> roles_;
+  NodeFacts out_;
+};
+
+}  // namespace
+
+NodeFacts node_facts(const PlanView& view, graph::NodeId id) { return NodeReading(view, id).run(); }
+
+}  // namespace tandem::report

@@ -1,0 +1,269 @@
+// What node_facts says, as text and as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "report/digit_text.h"
+#include "report/node_facts.h"
+
+namespace tandem::report {
+
+namespace {
+
+using Pass = NodeFacts::Pass;
+
+std::string dims_text(const TensorType& type) {
+  return fmt::format("{} {}", to_text(type.shape.sizes), name(type.dtype));
+}
+
+std::string tensor_row(const std::string& label, const NodeFacts::Tensor& tensor) {
+  return fmt::format("  {:<24} {:<24} {:<20} {:>9}  {}\n", label, dims_text(tensor.type),
+                     to_text(tensor.shard), bytes_text(tensor.bytes.value),
+                     tensor.how.empty() ? "whole" : tensor.how);
+}
+
+// Parts of a time may be next to nothing.
+std::string short_text(Seconds time) {
+  constexpr Seconds kNanosecond{1e-9};
+  if (time > Seconds{} && time < 0.5 * kNanosecond) return "less than 1 ns";
+  if (time > Seconds{} && time < 1000 * kNanosecond) {
+    return fmt::format("{:.3g} ns", time / kNanosecond);
+  }
+  return seconds_text(time.value);
+}
+
+// "1.2 ms, bound by compute: 4.3 GFLOP take 1.2 ms, 33 MB take 0.4 ms".
+std::string pass_row(const char* label, const std::optional<Pass>& pass) {
+  if (!pass) return "";
+  const auto& time = pass->time;
+  auto out = fmt::format("  {:<10} {}", label, seconds_text(time.serialized.value));
+  if (time.times > 1) {
+    out += fmt::format(" ({} times {})", time.times,
+                       seconds_text(time.serialized.value / static_cast<double>(time.times)));
+  }
+  if (const auto& r = pass->roofline; r && time.serialized > Seconds{}) {
+    out += fmt::format(", bound by {}: {} take {}, {} of memory traffic {}, launches {}",
+                       r->bound(), flops_text(r->flops.value), short_text(r->compute),
+                       bytes_text(r->bytes.value), short_text(r->memory), short_text(r->launch));
+  }
+  if (time.times == 0) out += ": nothing of its own, another kernel does it or nothing is to do";
+  return out + "\n";
+}
+
+std::string transfer_row(const NodeFacts::Transfer& t, const PlanView& view) {
+  const auto times = t.time.times > 1 ? fmt::format("{} times ", t.time.times) : std::string();
+  return fmt::format(
+      "  {:<8} {} over {}: {}{}, {}, {} exposed\n", t.backward ? "backward" : "forward", t.what,
+      levels_text(t.digits, view.machine, view.program.digits), times, bytes_text(t.bytes.value),
+      seconds_text(t.time.serialized.value), seconds_text(t.time.exposed.value));
+}
+
+std::string head_text(const NodeFacts& facts, const PlanView& view) {
+  auto out = fmt::format("%{}: {}", facts.name, facts.op);
+  if (!facts.attributes.empty()) out += " " + facts.attributes;
+  if (view.program.schedule.stages > 1 && facts.role == ops::Role::kCompute) {
+    out += fmt::format(", in stage {} of {}", facts.stage, view.program.schedule.stages);
+  }
+  if (facts.alike > 1) {
+    out += fmt::format("; one of {} that are called alike and lie alike", facts.alike);
+  }
+  out += "\n";
+  if (!facts.doc.empty()) {
+    const auto* label = facts.role == ops::Role::kCompute  ? "it computes"
+                        : facts.role == ops::Role::kSource ? "it is"
+                                                           : "it";
+    out += fmt::format("  {:<12} {}\n", label, facts.doc);
+  }
+  if (!facts.index.empty()) out += fmt::format("  index        {}\n", facts.index);
+  if (!facts.users.empty()) {
+    constexpr std::size_t kMost = 8;
+    auto users = facts.users;
+    if (users.size() > kMost) {
+      users.resize(kMost);
+      users.push_back(fmt::format("and {} more", facts.users.size() - kMost));
+    }
+    out += fmt::format("  read by      {}\n", join(users, ", "));
+  }
+  return out;
+}
+
+std::string shapes_text(const NodeFacts& facts) {
+  auto out = fmt::format("\n  {:<24} {:<24} {:<20} {:>9}  {}\n", "", "whole", "a device has", "",
+                         "how it lies");
+  for (const auto& operand : facts.operands) out += tensor_row(operand.name, operand);
+  const bool is_source = facts.role == ops::Role::kSource;
+  out += tensor_row(is_source ? facts.name : "the result", facts.result);
+  if (facts.state > Bytes{}) {
+    out += fmt::format("  {:<24} {:<24} {:<20} {:>9}\n", "optimizer state", "", "",
+                       bytes_text(facts.state.value));
+  }
+  return out;
+}
+
+std::string kept_text(const NodeFacts& facts) {
+  std::string out;
+  for (const auto& kept : facts.kept) {
+    out += fmt::format("  {} ({}{})\n", kept.name, bytes_text(kept.bytes.value),
+                       kept.again ? ", not kept but made again" : "");
+  }
+  if (facts.remade) {
+    out += "  Its result is not kept: the backward pass computes it again.\n";
+  } else if (!facts.reads.empty()) {
+    constexpr std::size_t kMost = 4;
+    auto reads = facts.reads;
+    if (reads.size() > kMost) {
+      reads.resize(kMost);
+      reads.push_back(fmt::format("{} more", facts.reads.size() - kMost));
+    }
+    out += fmt::format("  Its result is kept for the backward pass of {}.\n", join(reads, ", "));
+  } else if (facts.role == ops::Role::kCompute) {
+    out += "  Nothing needs its result in the backward pass.\n";
+  }
+  return out;
+}
+
+// The first time that anything of it runs, and the last end.
+struct Place {
+  TaskTime first;
+  Seconds last;
+  bool runs = false;
+};
+
+Place node_place(const NodeFacts& facts) {
+  Place out;
+  for (const auto* pass : {&facts.forward, &facts.backward, &facts.again, &facts.update}) {
+    if (!*pass || (*pass)->time.times == 0) continue;
+    const auto& time = (*pass)->time;
+    if (!out.runs || time.begin < out.first.begin) out.first = time;
+    out.last = std::max(out.last, time.last);
+    out.runs = true;
+  }
+  return out;
+}
+
+std::string place_text(const NodeFacts& facts, const PlanView& view) {
+  const auto place = node_place(facts);
+  if (!place.runs) return "";
+  return fmt::format("\nIn the step of {}: first busy from {} to {}, done with at {}.\n",
+                     seconds_text(view.simulation.iteration.value),
+                     seconds_text(place.first.begin.value), seconds_text(place.first.end.value),
+                     seconds_text(place.last.value));
+}
+
+}  // namespace
+
+std::string node_text(const NodeFacts& facts, const PlanView& view) {
+  auto out = head_text(facts, view) + shapes_text(facts);
+  out += facts.role == ops::Role::kCompute ? "\nWhat each level of the machine does:\n"
+                                           : "\nWhat each level of the machine holds:\n";
+  for (const auto& level : facts.levels) out += "  " + level.text() + "\n";
+  const auto passes = pass_row("forward", facts.forward) + pass_row("again", facts.again) +
+                      pass_row("backward", facts.backward) + pass_row("update", facts.update);
+  if (!passes.empty()) out += "\nTime on one device, a step:\n" + passes;
+  out += "\nWhat is communicated for it, per device and step:\n";
+  for (const auto& transfer : facts.transfers) out += transfer_row(transfer, view);
+  if (facts.transfers.empty()) out += "  nothing\n";
+  if (facts.role == ops::Role::kCompute) {
+    out += facts.backward       ? "\nWhat its backward pass needs:\n"
+           : facts.has_gradient ? "\nIn the backward pass:\n"
+                                : "\nNo weight that is trained needs its gradient:\n";
+    out += kept_text(facts);
+  }
+  return out + place_text(facts, view);
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t whole_bytes(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
+
+Json sizes_json(const Shape& shape) {
+  return std::vector<std::int64_t>(shape.begin(), shape.end());
+}
+
+Json tensor_json(const NodeFacts::Tensor& tensor) {
+  return {{"name", tensor.name},
+          {"shape", sizes_json(tensor.type.shape.sizes)},
+          {"dtype", name(tensor.type.dtype)},
+          {"type", to_text(tensor.type.shape)},
+          {"shape_per_device", sizes_json(tensor.shard)},
+          {"bytes_per_device", whole_bytes(tensor.bytes)},
+          {"lies", tensor.how}};
+}
+
+Json pass_json(const std::optional<Pass>& pass) {
+  if (!pass) return nullptr;
+  Json out{{"time_s", pass->time.serialized.value},
+           {"times", pass->time.times},
+           {"start_s", pass->time.begin.value},
+           {"end_s", pass->time.end.value},
+           {"last_end_s", pass->time.last.value}};
+  if (const auto& r = pass->roofline) {
+    out["bound_by"] = r->bound();
+    out["flops"] = r->flops.value;
+    out["bytes"] = r->bytes.value;
+    out["compute_s"] = r->compute.value;
+    out["memory_s"] = r->memory.value;
+    out["launch_s"] = r->launch.value;
+  }
+  return out;
+}
+
+Json transfers_json(const NodeFacts& facts, const PlanView& view) {
+  Json out = Json::array();
+  for (const auto& t : facts.transfers) {
+    out.push_back({{"what", t.what},
+                   {"of", t.of},
+                   {"kind", t.kind},
+                   {"over", levels_text(t.digits, view.machine, view.program.digits)},
+                   {"backward", t.backward},
+                   {"times", t.time.times},
+                   {"bytes", whole_bytes(t.bytes)},
+                   {"time_s", t.time.serialized.value},
+                   {"exposed_s", t.time.exposed.value}});
+  }
+  return out;
+}
+
+Json kept_json(const NodeFacts& facts) {
+  Json out = Json::array();
+  for (const auto& kept : facts.kept) {
+    out.push_back(
+        {{"name", kept.name}, {"bytes", whole_bytes(kept.bytes)}, {"made_again", kept.again}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Json node_json(const NodeFacts& facts, const PlanView& view) {
+  Json out{{"name", facts.name},   {"op", facts.op},       {"attributes", facts.attributes},
+           {"doc", facts.doc},     {"index", facts.index}, {"alike", facts.alike},
+           {"stage", facts.stage}, {"users", facts.users}};
+  out["operands"] = Json::array();
+  for (const auto& operand : facts.operands) out["operands"].push_back(tensor_json(operand));
+  out["result"] = tensor_json(facts.result);
+  out["levels"] = Json::array();
+  for (const auto& level : facts.levels) {
+    out["levels"].push_back(
+        {{"level", level.level}, {"count", level.count}, {"does", level.parts}});
+  }
+  out["forward"] = pass_json(facts.forward);
+  out["recompute"] = pass_json(facts.again);
+  out["backward"] = pass_json(facts.backward);
+  out["update"] = pass_json(facts.update);
+  out["communication"] = transfers_json(facts, view);
+  out["needed_backward"] = kept_json(facts);
+  out["result_kept_for"] = facts.reads;
+  out["result_made_again"] = facts.remade;
+  out["optimizer_state_bytes"] = whole_bytes(facts.state);
+  const auto place = node_place(facts);
+  out["start_s"] = place.runs ? Json(place.first.begin.value) : Json();
+  out["end_s"] = place.runs ? Json(place.first.end.value) : Json();
+  out["last_end_s"] = place.runs ? Json(place.last.value) : Json();
+  return out;
+}
+
+}  // namespace tandem::report

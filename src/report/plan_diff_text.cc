@@ -1,0 +1,182 @@
+// What compare_plans finds, as text and as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "report/plan_diff.h"
+#include "report/schedule_text.h"
+
+namespace tandem::report {
+
+namespace {
+
+std::string value_text(const PlanDiff::Figure& figure, double value) {
+  if (figure.key.ends_with("_bytes")) return bytes_text(value);
+  if (figure.key == "mfu") return fmt::format("{:.1f} %", 100 * value);
+  if (figure.key == "throughput" || figure.key == "tokens_per_s") return si(value) + "/s";
+  return seconds_text(value);
+}
+
+std::string figures_table(const PlanDiff& diff) {
+  std::string out;
+  std::string section;
+  for (const auto& figure : diff.figures) {
+    if (figure.section != section) {
+      section = figure.section;
+      const auto title = section == "step"         ? "A step"
+                         : section == "memory"     ? "Memory of the fullest device at its peak"
+                         : section == "serialized" ? "Where the time goes, as if nothing overlapped"
+                                                   : "Of that, with no compute beside it";
+      out += fmt::format("\n{}:\n  {:<22} {:>11} {:>11} {:>8}\n", title, "", "a", "b", "b / a");
+    }
+    out += fmt::format("  {:<22} {:>11} {:>11}", figure.name, value_text(figure, figure.a),
+                       value_text(figure, figure.b));
+    out += figure.a > 0 ? fmt::format(" {:>8.3g}\n", figure.b / figure.a) : "\n";
+  }
+  return out;
+}
+
+std::string fields_text_of(const std::vector<PlanDiff::Field>& fields) {
+  std::string out;
+  for (const auto& field : fields) {
+    auto label = field.name;
+    std::ranges::replace(label, '_', ' ');
+    out += field.a.empty() && field.b.empty()
+               ? fmt::format("  {}: not the same\n", label)
+               : fmt::format("  {}: {} -> {}\n", label, field.a, field.b);
+  }
+  return out;
+}
+
+std::string counted_name(const std::string& name, std::size_t count) {
+  return count > 1 ? fmt::format("{} x{}", name, count) : name;
+}
+
+std::string spread_text(const PlanDiff& diff) {
+  std::size_t differ = 0;
+  for (const auto& group : diff.spread) differ += group.count;
+  if (differ == 0) {
+    return fmt::format("\nAll {} operators, weights and inputs lie alike.\n", diff.compared);
+  }
+  auto out = fmt::format("\n{} of {} operators, weights and inputs lie differently:\n", differ,
+                         diff.compared);
+  for (const auto& group : diff.spread) {
+    out += fmt::format("  {:<24} {:<16} {}\n  {:<24} {:<16} -> {}\n",
+                       counted_name(group.name, group.count), group.op, group.a, "", "", group.b);
+  }
+  return out;
+}
+
+std::string nodes_text(const char* where, const std::vector<PlanDiff::Nodes>& groups) {
+  if (groups.empty()) return "";
+  constexpr std::size_t kMost = 20;
+  std::vector<std::string> out;
+  for (const auto& group : groups) {
+    if (out.size() == kMost) {
+      out.push_back(fmt::format("and {} more groups", groups.size() - kMost));
+      break;
+    }
+    out.push_back(fmt::format("{} ({})", counted_name(group.name, group.count), group.op));
+  }
+  return fmt::format("  {}: {}\n", where, join(out, ", "));
+}
+
+std::string origin_text(const char* which, const PlanDiff::Rules& rules) {
+  return rules.empty() ? fmt::format("  {} has its model's graph as it is.\n", which)
+                       : fmt::format("  {} is its model's graph rewritten by {}.\n", which,
+                                     rules_text(rules));
+}
+
+std::string graph_section(const PlanDiff& diff) {
+  const bool same_nodes = diff.only_a.empty() && diff.only_b.empty() && diff.changed.empty();
+  if (diff.same_graph && same_nodes) {
+    return diff.moves_differ ? "\nWhat moves tensors between operators differs.\n" : "";
+  }
+  auto out =
+      std::string(diff.same_graph ? "\nThe graphs compute the same with nodes of other names:\n"
+                                  : "\nThe graphs differ:\n");
+  if (diff.rules_a.empty() && diff.rules_b.empty()) {
+    out += "  Each is its model's own graph, without rewrites.\n";
+  } else {
+    out += origin_text("a", diff.rules_a) + origin_text("b", diff.rules_b);
+  }
+  return out + nodes_text("only in a", diff.only_a) + nodes_text("only in b", diff.only_b) +
+         nodes_text("not the same in both", diff.changed);
+}
+
+}  // namespace
+
+std::string diff_text(const PlanDiff& diff) {
+  if (diff.same()) return "the same plan\n";
+  std::string out;
+  if (!diff.header.empty()) out += "What they are:\n" + fields_text_of(diff.header);
+  for (const auto& note : diff.notes) out += "  " + note + "\n";
+  out += figures_table(diff);
+  out += diff.schedule.empty() ? "\nThe same schedule.\n"
+                               : "\nHow a step runs:\n" + fields_text_of(diff.schedule);
+  out += spread_text(diff) + graph_section(diff);
+  return out.starts_with('\n') ? out.substr(1) : out;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json fields_json(const std::vector<PlanDiff::Field>& fields) {
+  Json out = Json::array();
+  for (const auto& field : fields) {
+    out.push_back({{"name", field.name}, {"a", field.a}, {"b", field.b}});
+  }
+  return out;
+}
+
+Json nodes_json(const std::vector<PlanDiff::Nodes>& groups) {
+  Json out = Json::array();
+  for (const auto& group : groups) {
+    out.push_back({{"name", group.name}, {"op", group.op}, {"count", group.count}});
+  }
+  return out;
+}
+
+Json rules_json(const PlanDiff::Rules& rules) {
+  Json out = Json::array();
+  for (const auto& rule : rules) out.push_back({{"name", rule.first}, {"times", rule.second}});
+  return out;
+}
+
+}  // namespace
+
+Json diff_json(const PlanDiff& diff) {
+  Json out;
+  out["same"] = diff.same();
+  out["header"] = fields_json(diff.header);
+  out["figures"] = Json::object();
+  for (const auto& figure : diff.figures) {
+    out["figures"][figure.section][figure.key] = {
+        {"a", figure.a},
+        {"b", figure.b},
+        {"ratio", figure.a > 0 ? Json(figure.b / figure.a) : Json()}};
+  }
+  out["schedule"] = fields_json(diff.schedule);
+  out["compared"] = diff.compared;
+  out["spread"] = Json::array();
+  for (const auto& group : diff.spread) {
+    out["spread"].push_back({{"name", group.name},
+                             {"op", group.op},
+                             {"count", group.count},
+                             {"a", group.a},
+                             {"b", group.b}});
+  }
+  out["graph"] = {{"same", diff.same_graph},
+                  {"moves_differ", diff.moves_differ},
+                  {"rules_a", rules_json(diff.rules_a)},
+                  {"rules_b", rules_json(diff.rules_b)},
+                  {"only_a", nodes_json(diff.only_a)},
+                  {"only_b", nodes_json(diff.only_b)},
+                  {"changed", nodes_json(diff.changed)}};
+  out["notes"] = diff.notes;
+  return out;
+}
+
+}  // namespace tandem::report

@@ -1,0 +1,181 @@
+#include "report/schedule_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "report/digit_text.h"
+#include "report/plan_text.h"
+#include "report/tensor_names.h"
+
+namespace tandem::report {
+
+namespace {
+
+using machine::DigitMask;
+
+std::string order_text(plan::Order order) {
+  switch (order) {
+    case plan::Order::kGpipe:
+      return "all forward passes, then all backward passes";
+    case plan::Order::k1F1B:
+      return "a backward pass after each forward pass, once the pipeline is full";
+    case plan::Order::kInterleaved:
+      return "the same, each device taking up its stages in turn";
+  }
+  CHECK(false);
+}
+
+std::string pipeline_sentence(const PlanView& view) {
+  const auto& s = view.program.schedule;
+  const auto& digits = view.program.digits;
+  const auto samples = [&] {
+    const bool divides = view.plan.batch % s.micro_batches == 0;
+    return divides ? fmt::format(" of {} samples", view.plan.batch / s.micro_batches) : "";
+  };
+  if (s.stages == 1) {
+    return s.micro_batches == 1 ? "One stage, the whole batch at once."
+                                : fmt::format("One stage, {} micro-batches{}, one after another.",
+                                              s.micro_batches, samples());
+  }
+  const auto ranks = digits.group_size(s.digits);
+  auto out = fmt::format("{} stages", s.stages);
+  if (ranks > 1) out += " over " + levels_text(s.digits, view.machine, digits);
+  if (s.stages > ranks) out += fmt::format(", {} on each device", s.stages / ranks);
+  out += s.micro_batches == 1 ? ", the whole batch at once"
+                              : fmt::format(", {} micro-batches{}", s.micro_batches, samples());
+  return out + fmt::format("; order {}: {}.", name(s.order), order_text(s.order));
+}
+
+// Names with those of equal layers together: "l*.scores x24, ...".
+class FoldedNames {
+ public:
+  void add(const std::string& name) {
+    ++total_;
+    for (auto& known : names_) {
+      if (folded_name(known.first) != folded_name(name)) continue;
+      known.first = folded_name(name);
+      ++known.second;
+      return;
+    }
+    names_.emplace_back(name, 1);
+  }
+  [[nodiscard]] std::size_t total() const { return total_; }
+  [[nodiscard]] std::string text() const {
+    constexpr std::size_t kMost = 6;
+    std::vector<std::string> out;
+    for (const auto& known : names_) {
+      if (out.size() == kMost) {
+        out.emplace_back("...");
+        break;
+      }
+      out.push_back(known.second > 1 ? fmt::format("{} x{}", known.first, known.second)
+                                     : known.first);
+    }
+    return join(out, ", ");
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::size_t>> names_;
+  std::size_t total_ = 0;
+};
+
+std::string recomputation_sentence(const PlanView& view) {
+  FoldedNames names;
+  for (const auto& task : view.program.tasks) {
+    if (task.remade && task.kind == lower::TaskKind::kForward) {
+      names.add(view.program.pcg.node(task.node).name);
+    }
+  }
+  if (names.total() == 0) {
+    return "What the backward pass needs is kept; nothing is computed twice.";
+  }
+  return fmt::format(
+      "The results of {} operator{} are not kept but computed again in the backward "
+      "pass: {}.",
+      names.total(), names.total() == 1 ? "" : "s", names.text());
+}
+
+// Weights that no device uses the way it stores them.
+std::string storage_sentence(const PlanView& view) {
+  const auto& program = view.program;
+  std::map<DigitMask, std::size_t> gathered;
+  bool again = false;
+  std::size_t weights = 0;
+  for (auto id : program.pcg.ids()) weights += is_weight(program.pcg.node(id)) ? 1 : 0;
+  for (const auto& task : program.tasks) {
+    if (task.kind != lower::TaskKind::kMove || task.step.kind != machine::Step::kAllGather)
+      continue;
+    const auto& buffer = program.buffer(task.reads[0]);
+    if (buffer.kind != lower::BufferKind::kWeight) continue;
+    if (task.remade) {
+      again = true;
+    } else {
+      ++gathered[task.step.digits];
+    }
+  }
+  if (gathered.empty()) {
+    return "Every device keeps the weights that it uses, with their optimizer state.";
+  }
+  std::vector<std::string> parts;
+  for (const auto& entry : gathered) {
+    parts.push_back(fmt::format("{} over {}", entry.second,
+                                levels_text(entry.first, view.machine, program.digits)));
+  }
+  return fmt::format(
+      "Weights and their optimizer state are stored in parts and gathered before use{}: of {} "
+      "weights {}.",
+      again ? ", and again for the backward pass" : "", weights, join(parts, ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> schedule_sentences(const PlanView& view) {
+  const auto& s = view.program.schedule;
+  std::vector<std::string> out = {pipeline_sentence(view), recomputation_sentence(view),
+                                  storage_sentence(view)};
+  if (s.whole_gradients) out.emplace_back("Gradients have a place as a whole until the step ends.");
+  if (s.micro_batches > 1) {
+    out.emplace_back(s.reduce_each ? "Gradients are summed over devices after every micro-batch."
+                                   : "Gradients are summed over devices once a step.");
+  }
+  if (s.bucket > Bytes{}) {
+    out.push_back(fmt::format("Gradients are summed over devices in buckets of {}.",
+                              bytes_text(s.bucket.value)));
+  }
+  if (s.ring) {
+    out.emplace_back("Operands that would be gathered go round rings of devices, block by block.");
+  }
+  if (s.is_delayed()) {
+    out.emplace_back("Updates are one step late: gradients are of the weights of the step before.");
+  }
+  if (is_half(view.plan.dtype)) {
+    out.push_back(fmt::format(
+        "Weights in {}{}; gradients are added up in {}.", name(view.plan.dtype),
+        s.precision.master ? " with a copy in fp32 that is updated" : ", updated as they are",
+        name(s.precision.gradient(view.plan.dtype))));
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, std::size_t>> derivation_rules(const plan::Plan& plan) {
+  std::vector<std::pair<std::string, std::size_t>> out;
+  for (const auto& step : plan.derivation) {
+    auto at = std::ranges::find(out, step.rule, &std::pair<std::string, std::size_t>::first);
+    if (at == out.end()) at = out.insert(at, {step.rule, 0});
+    ++at->second;
+  }
+  return out;
+}
+
+std::string rules_text(const std::vector<std::pair<std::string, std::size_t>>& rules) {
+  std::vector<std::string> out;
+  for (const auto& rule : rules) {
+    out.push_back(rule.second > 1 ? fmt::format("{} x{}", rule.first, rule.second) : rule.first);
+  }
+  return join(out, ", ");
+}
+
+}  // namespace tandem::report

@@ -1,0 +1,96 @@
+#include "report/task_times.h"
+
+#include <algorithm>
+
+#include "sim/breakdown.h"
+
+namespace tandem::report {
+
+namespace {
+
+// Hands out what is exposed while it sweeps over what begins and ends.
+class ExposureSweep {
+ public:
+  ExposureSweep(const lower::Program& program, const sim::Simulation& simulation)
+      : program_(program), iteration_(simulation.iteration) {}
+
+  void add(const sim::Span& span) {
+    // What runs on in the next iteration has run on from the last, too.
+    if (span.end > iteration_) {
+      add_part(span.task, span.start, iteration_);
+      add_part(span.task, Seconds{}, span.end - iteration_);
+    } else {
+      add_part(span.task, span.start, span.end);
+    }
+  }
+
+  void run(std::vector<TaskTime>& times) {
+    std::ranges::sort(edges_, {}, [](const Edge& e) { return std::pair(e.at, e.begins); });
+    Seconds before;
+    for (const auto& edge : edges_) {
+      if (computing_ == 0) {
+        for (auto task : active_) {
+          times[task].exposed += (edge.at - before) / static_cast<double>(active_.size());
+        }
+      }
+      before = edge.at;
+      if (!sim::communicates(program_.tasks[edge.task])) {
+        computing_ += edge.begins ? 1 : -1;
+      } else if (edge.begins) {
+        active_.push_back(edge.task);
+      } else {
+        active_.erase(std::ranges::find(active_, edge.task));
+      }
+    }
+  }
+
+ private:
+  struct Edge {
+    Seconds at;
+    bool begins = false;  // what ends at the same time comes first
+    std::uint32_t task = 0;
+  };
+
+  void add_part(std::uint32_t task, Seconds begin, Seconds end) {
+    if (end <= begin) return;
+    edges_.push_back({begin, true, task});
+    edges_.push_back({end, false, task});
+  }
+
+  const lower::Program& program_;
+  Seconds iteration_;
+  std::vector<Edge> edges_;
+  std::vector<std::uint32_t> active_;  // that communicate
+  int computing_ = 0;
+};
+
+}  // namespace
+
+std::vector<TaskTime> task_times(const lower::Program& program, const sim::Simulation& simulation,
+                                 std::uint32_t device_class) {
+  std::vector<TaskTime> out(program.tasks.size());
+  ExposureSweep sweep(program, simulation);
+  for (const auto& span : simulation.timeline) {
+    if (span.device_class != device_class) continue;
+    auto& time = out[span.task];
+    if (time.times == 0 || span.start < time.begin) {
+      time.begin = span.start;
+      time.end = span.end;
+    }
+    ++time.times;
+    time.serialized += span.end - span.start;
+    time.last = std::max(time.last, span.end);
+    sweep.add(span);
+  }
+  sweep.run(out);
+  return out;
+}
+
+std::int64_t device_of_class(const lower::Program& program, const machine::Machine& machine,
+                             std::uint32_t device_class) {
+  // As the simulator makes them: by what devices do, and by their group.
+  const auto digits = class_digits(program) | group_digits(machine, program.digits);
+  return program.digits.group(0, digits)[device_class];
+}
+
+}  // namespace tandem::report
