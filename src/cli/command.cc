@@ -2,19 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/text.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "estimate/folded.h"
 #include "sim/breakdown.h"
 #include "strategies/grid.h"
 
 namespace tandem::cli {
+
+namespace {
+
+// What --dims names.
+struct DimName {
+  std::string_view name;
+  bool search::Dims::*dim;
+};
+constexpr DimName kDims[] = {
+    {"data", &search::Dims::data},         {"model", &search::Dims::model},
+    {"spatial", &search::Dims::spatial},   {"reduction", &search::Dims::reduction},
+    {"head", &search::Dims::head},         {"expert", &search::Dims::expert},
+    {"sequence", &search::Dims::sequence}, {"pipeline", &search::Dims::pipeline},
+};
+
+std::string dims_text() {
+  std::string out;
+  for (const auto& [name, dim] : kDims) out += fmt::format("{}{}", out.empty() ? "" : ",", name);
+  return out;
+}
+
+}  // namespace
 
 const CLI::Validator kPositive(
     [](const std::string& text) {
@@ -70,7 +96,7 @@ void add_stale_flag(CLI::App& command, bool& stale_weights) {
                    "allow updates one step late (PipeDream-2BW): another training");
 }
 
-void Job::add_search_flags(CLI::App& command) {
+void Job::add_memory_flag(CLI::App& command) {
   command
       .add_option("--memory", memory,
                   "what a device may use, like 16GB; default: its memory less its reserve")
@@ -79,10 +105,31 @@ void Job::add_search_flags(CLI::App& command) {
             return parse_bytes(text) ? std::string() : "'" + text + "' is not an amount like 16GB";
           },
           "BYTES"));
-  command.add_option(
-      "--dims", dims,
-      "what may be partitioned: some of data,model,spatial,reduction,head,sequence,\n"
-      "pipeline");
+}
+
+void Job::add_search_flags(CLI::App& command) {
+  add_memory_flag(command);
+  command.add_option("--dims", dims, "what may be partitioned: some of " + dims_text());
+  command.add_flag("--no-pipeline{true},--pipeline{false}", no_pipeline,
+                   "leave pipelines out; default: they compete");
+  command
+      .add_option("--budget", budget, "search no longer than so many seconds; default: to the end")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const auto value = parse_double(text);
+            return value && *value > 0 ? std::string() : "'" + text + "' is not a number above 0";
+          },
+          "SECONDS"));
+  command
+      .add_option("--max-candidates", max_candidates,
+                  "simulate no more than so many; the plan is the same every time")
+      ->check(kPositive);
+  add_threads_flag(command, threads);
+}
+
+void add_threads_flag(CLI::App& command, unsigned& threads) {
+  command.add_option("--threads", threads, "default: one for each core; results are the same")
+      ->check(kPositive);
 }
 
 namespace {
@@ -90,25 +137,14 @@ namespace {
 search::Dims parse_dims(const std::string& text) {
   search::Dims dims;
   if (text.empty()) return dims;
-  dims = {false, false, false, false, false, false, false};
+  for (const auto& [name, dim] : kDims) dims.*dim = false;
   for (auto word : split(text, ',')) {
-    if (word == "data")
-      dims.data = true;
-    else if (word == "model")
-      dims.model = true;
-    else if (word == "spatial")
-      dims.spatial = true;
-    else if (word == "reduction")
-      dims.reduction = true;
-    else if (word == "head")
-      dims.head = true;
-    else if (word == "sequence")
-      dims.sequence = true;
-    else if (word == "pipeline")
-      dims.pipeline = true;
-    else
+    const auto at = std::ranges::find(kDims, word, &DimName::name);
+    if (at == std::end(kDims)) {
       throw UserError("flag", "--dims", fmt::format("there is no dimension '{}'", word),
-                      "there are: data, model, spatial, reduction, head, sequence, pipeline");
+                      "there are: " + dims_text());
+    }
+    dims.*at->dim = true;
   }
   return dims;
 }
@@ -189,6 +225,9 @@ std::optional<Setup> resolve_with(const Job& job,
   options.precision = precision_of(job, dtype);
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
+  if (job.no_pipeline) options.dims.pipeline = false;
+  options.until = {job.budget, job.max_candidates, Interrupt::requested};
+  options.threads = threads_of(job.threads);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   return Setup{std::move(model),
                std::move(machine),
@@ -239,6 +278,7 @@ plan::Precision Setup::precision_of(strategies::Family family) const {
 
 search::Result find_plan(const Setup& setup) {
   auto options = setup.options;
+  const Interrupt interrupt;
   Progress line;
   options.progress = [&](std::size_t candidates, std::optional<Seconds> best) {
     line.show(fmt::format("searching: {} candidates, best {}", candidates,
@@ -249,7 +289,7 @@ search::Result find_plan(const Setup& setup) {
 }
 
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
-  const auto limits = search::memory_limits(setup.machine, setup.options);
+  const auto limits = search::memory_limits(setup.machine, setup.options.memory);
   std::optional<search::Costed> best;
   for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,
                                               setup.options.semantics, setup.beside)) {

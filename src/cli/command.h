@@ -22,6 +22,8 @@ enum ExitCode : int { kDone = 0, kCannot = 1, kWrongUsage = 2 };
 
 void add_check(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
+void add_diff(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
 void add_explore(CLI::App& app, int& exit_code);
 void add_machines(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
@@ -52,6 +54,10 @@ struct Job {
   std::string grad_dtype;  // fp32 or dtype; empty: as a strategy has it, dtype in a comparison
   std::string memory;      // empty: the device's, less its reserve
   std::string dims;        // empty: all
+  bool no_pipeline = false;
+  std::optional<double> budget = {};  // seconds
+  std::optional<std::size_t> max_candidates = {};
+  unsigned threads = 0;  // 0: as many as there are
   bool stale_weights = false;
   TaskFlags task = {};
   strategies::Beside beside = {};  // --recompute, --schedule
@@ -61,9 +67,13 @@ struct Job {
 
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
-  // --memory, --dims.
+  void add_memory_flag(CLI::App& command);
+  // --memory, --dims, --no-pipeline, --budget, --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
+
+// --threads, whose 0 stands for one for each core (threads_of).
+void add_threads_flag(CLI::App& command, unsigned& threads);
 
 // --stale-weights, by itself.
 void add_stale_flag(CLI::App& command, bool& stale_weights);

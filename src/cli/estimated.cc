@@ -61,7 +61,7 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (!as_it_is || job.stale_weights || strategy == "best_baseline") return std::nullopt;
   auto setup = resolve_folded(job, kLeastNodes);
   if (!setup) return std::nullopt;
-  const auto limits = search::memory_limits(setup->machine, setup->options);
+  const auto limits = search::memory_limits(setup->machine, setup->options.memory);
   const strategies::Problem problem(setup->graph, setup->digits);
   std::optional<search::Costed> best;
   strategies::Family family{};

@@ -136,7 +136,7 @@ Explored explore_all(const ExploreFlags& flags) {
                          .optimizer = setup.options.optimizer,
                          .precision = [&setup](auto family) { return setup.precision_of(family); },
                          .phase = setup.phase,
-                         .limits = memory_limits(setup.machine, setup.options),
+                         .limits = search::memory_limits(setup.machine, setup.options.memory),
                          .network = setup.is_whole_training ? &setup.model : nullptr,
                          .dtype = setup.dtype});
     settings.push_back(prepared->settings);
@@ -276,9 +276,9 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
       add_command(app, "explore", "every strategy of a model, in time and memory",
                   "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);
   flags->job.add_flags(*command);
-  flags->job.add_search_flags(*command);
+  flags->job.add_memory_flag(*command);
   flags->job.task.add_flags(*command);
-  for (const char* other : {"--machine", "--stale-weights", "--dims"}) {
+  for (const char* other : {"--machine", "--stale-weights"}) {
     command->remove_option(command->get_option(other));
   }
   const auto several = [&](const char* name, std::vector<std::string>& into, const char* doc) {
@@ -296,7 +296,7 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
   several("--vary", flags->vary,
           "KEY=A,B,...: batch, a hyperparameter, or a field of the machine file such as "
           "device.bandwidth or level.node.latency");
-  command->add_option("--threads", flags->threads, "default: all")->check(kPositive);
+  add_threads_flag(*command, flags->threads);
   command->add_option("--top", flags->top, "lines of each table")
       ->check(kPositive)
       ->capture_default_str();

@@ -1,10 +1,12 @@
 // tandem plan, tandem compare: search for the best layouts, say what was found and what it beats.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/fitting_change.h"
 #include "lower/lower.h"
 #include "plan/json.h"
 #include "report/plan_text.h"
@@ -30,26 +32,23 @@ const search::Costed* best_baseline(const search::Result& result) {
   return best;
 }
 
-std::string smallest_change(const search::Tightest& tightest) {
-  return tightest.needs.persistent > tightest.limit
-             ? "more devices: weights and optimizer state alone need more than one has"
-             : "a smaller batch, or more devices";
-}
-
-int print_infeasible(const machine::Machine& machine, const search::Result& result, bool json) {
+int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::Result& result) {
   const auto tightest = search::tightest(result.smallest.simulation, result.limits);
   const auto over = result.smallest.over;
-  if (json) {
+  const auto change = fitting_change(flags.job, setup, result);
+  if (flags.json) {
     Json out = {{"feasible", false},
                 {"limit", fmt::format("device memory: {:.0f} bytes", tightest.limit.value)},
                 {"over_by_bytes", static_cast<std::int64_t>(over.value)},
-                {"smallest_change", smallest_change(tightest)}};
-    if (!machine.groups.empty()) out["group"] = machine.groups[tightest.group].name;
+                {"smallest_change", change}};
+    if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
   std::cerr << fmt::format(
-      "tandem: nothing fits: the smallest plan found needs {} ({} too much); what would help: {}\n",
-      search::shortage_text(tightest, machine), bytes_text(over.value), smallest_change(tightest));
+      "tandem: nothing fits: the smallest plan found, {}, needs {} ({} too much); what would help: "
+      "{}\n",
+      result.smallest.name, search::shortage_text(tightest, setup.machine), bytes_text(over.value),
+      change);
   return ExitCode::kCannot;
 }
 
@@ -79,6 +78,12 @@ Json plan_json(const Setup& setup, const search::Result& result) {
       baseline == nullptr ? Json()
                           : Json(baseline->simulation.iteration / best.simulation.iteration);
   out["derivation_steps"] = 0;
+  if (result.runner_up) {
+    const auto& next = *result.runner_up;
+    out["runner_up"] = {{"strategy", next.name},
+                        {"iteration_s", next.simulation.iteration.value},
+                        {"memory_bytes", static_cast<std::int64_t>(next.simulation.memory.value)}};
+  }
   return out;
 }
 
@@ -107,6 +112,26 @@ void print_comparison(const Setup& setup, const search::Result& result) {
   std::cout << "\n";
 }
 
+// Where the time goes that the runner-up takes longer.
+std::string runner_up_text(const search::Costed& best, const search::Costed& next) {
+  const auto& a = best.simulation;
+  const auto& b = next.simulation;
+  const std::pair<std::string, Seconds> parts[] = {
+      {"of compute", b.compute - a.compute},
+      {"of communication not hidden", b.exposed_comm - a.exposed_comm},
+      {"of idleness", b.bubble - a.bubble}};
+  std::vector<std::string> differences;
+  for (const auto& [what, difference] : parts) {
+    const auto size = Seconds{std::abs(difference.value)};
+    if (size.value < 1e-3 * a.iteration.value) continue;
+    differences.push_back(fmt::format("{} {} {}", seconds_text(size.value),
+                                      difference > Seconds{} ? "more" : "less", what));
+  }
+  return fmt::format("Next best is {}, {:.3f} x the plan's time: {}.\n", next.name,
+                     b.iteration / a.iteration,
+                     differences.empty() ? "much the same" : join(differences, ", "));
+}
+
 void print_plan(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   const auto& s = best.simulation;
@@ -125,9 +150,12 @@ void print_plan(const Setup& setup, const search::Result& result) {
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
       bytes_text(fullest.limit.value), 100 * s.mfu);
+  if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
   if (result.lower_bound) {
-    std::cout << fmt::format("At least {} for these layouts. ",
-                             seconds_text(result.lower_bound->value));
+    std::cout << fmt::format(
+        "At least {} for these layouts: the plan is within {:.1f} %. ",
+        seconds_text(result.lower_bound->value),
+        100 * (s.iteration / std::max(*result.lower_bound, Seconds{1e-12}) - 1));
   }
   const auto estimated =
       result.estimated > 0 ? fmt::format(", {} estimated", result.estimated) : std::string();
@@ -138,7 +166,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
 int run_plan(const PlanFlags& flags) {
   const auto setup = resolve(flags.job);
   const auto result = find_plan(setup);
-  if (!result.best) return print_infeasible(setup.machine, result, flags.json);
+  if (!result.best) return print_infeasible(flags, setup, result);
   if (!flags.output.empty())
     write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
   if (flags.json) {
@@ -152,7 +180,7 @@ int run_plan(const PlanFlags& flags) {
 int run_compare(const PlanFlags& flags) {
   const auto setup = resolve(flags.job);
   const auto result = find_plan(setup);
-  if (!result.best) return print_infeasible(setup.machine, result, flags.json);
+  if (!result.best) return print_infeasible(flags, setup, result);
   if (flags.json) {
     print_json(plan_json(setup, result));
   } else {

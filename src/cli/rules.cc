@@ -54,13 +54,13 @@ void list_rules(bool json) {
 
 // --- show ---------------------------------------------------------------------------------------
 
-struct ShowFlags {
+struct ShowRuleFlags {
   bool json = false;
   std::string name;
   std::string file;
 };
 
-rewrite::ProvedRule find_rule(const ShowFlags& flags) {
+rewrite::ProvedRule find_rule(const ShowRuleFlags& flags) {
   if (flags.file.empty()) return rewrite::find_shipped_rule(flags.name);
   auto file = read_rules(flags.file);
   std::vector<std::string> names;
@@ -85,7 +85,7 @@ std::string proof_text(const rewrite::ProvedRule& rule) {
   return out;
 }
 
-void show_rule(const ShowFlags& flags) {
+void show_rule(const ShowRuleFlags& flags) {
   const auto found = find_rule(flags);
   if (flags.json) return print_json(rule_json(found));
   const auto& rule = found.rule;
@@ -205,7 +205,7 @@ void print_lacking(const std::vector<rewrite::Imported>& lacking) {
 }
 
 void add_rules_show(CLI::App& rules) {
-  auto flags = std::make_shared<ShowFlags>();
+  auto flags = std::make_shared<ShowRuleFlags>();
   auto* command = add_command(rules, "show", "draw a rule, with its conditions and its proof",
                               "rules show fuse-linear-relu", flags->json);
   command->add_option("name", flags->name, "of a rule")->required();

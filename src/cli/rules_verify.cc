@@ -195,7 +195,7 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
   command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
       ->capture_default_str()
       ->check(kPositive);
-  command->add_option("--threads", flags->threads, "default: one for each core")->check(kPositive);
+  add_threads_flag(*command, flags->threads);
   command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -64,7 +64,7 @@ plan::Plan choose_plan(const TrainFlags& flags) {
     }
     return make_plan(setup, *result.best);
   }
-  const auto limits = search::memory_limits(setup.machine, setup.options);
+  const auto limits = search::memory_limits(setup.machine, setup.options.memory);
   const auto costed = cost_named_strategy(setup, flags.strategy);
   if (!costed.feasible) {
     throw UserError(
@@ -152,7 +152,8 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
       "global batch; default: a small one of the model's own");
   command->callback([flags, command] {
     for (const char* flag : {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype",
-                             "--strategy", "--devices", "--memory", "--dims", "--stale-weights"}) {
+                             "--strategy", "--devices", "--memory", "--dims", "--stale-weights",
+                             "--no-pipeline", "--budget", "--max-candidates", "--threads"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     run(*flags);

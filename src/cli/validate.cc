@@ -108,7 +108,7 @@ void add_validate(CLI::App& app, int& /*exit_code*/) {
       ->required();
   command->add_option("--group", flags->group, "records of this group only");
   command->add_option("--limit", flags->limit, "the first N records only")->check(kPositive);
-  command->add_option("--threads", flags->threads, "default: one for each core")->check(kPositive);
+  add_threads_flag(*command, flags->threads);
   command->add_flag("--markdown", flags->markdown, "print tables for a page");
   auto* fit = command->add_flag(
       "--fit", flags->fit, "first fit each machine and software to its records, and print how");
