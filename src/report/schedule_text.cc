@@ -120,6 +120,7 @@ std::string storage_sentence(const PlanView& view) {
     return "Every device keeps the weights that it uses, with their optimizer state.";
   }
   std::vector<std::string> parts;
+  parts.reserve(gathered.size());
   for (const auto& entry : gathered) {
     parts.push_back(fmt::format("{} over {}", entry.second,
                                 levels_text(entry.first, view.machine, program.digits)));
@@ -172,6 +173,7 @@ std::vector<std::pair<std::string, std::size_t>> derivation_rules(const plan::Pl
 
 std::string rules_text(const std::vector<std::pair<std::string, std::size_t>>& rules) {
   std::vector<std::string> out;
+  out.reserve(rules.size());
   for (const auto& rule : rules) {
     out.push_back(rule.second > 1 ? fmt::format("{} x{}", rule.first, rule.second) : rule.first);
   }
