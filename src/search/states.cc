@@ -39,7 +39,10 @@ class AllLayouts {
       : node_(node), digits_(digits), freedom_(freedom) {
     const auto& s = node.signature;
     for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
-      if (machine::may_cut(s, f) && is_of_allowed_kind(node, f, dims)) factors_.push_back(f);
+      // Windows are halos, whatever they run along.
+      const bool windows = s.use[f] == ops::FactorUse::kWindowed;
+      if (!machine::may_cut(s, f) || (windows && !dims.spatial)) continue;
+      if (is_of_allowed_kind(node, f, dims)) factors_.push_back(f);
     }
   }
 

@@ -7,7 +7,6 @@
 // are equal.
 #pragma once
 
-#include <set>
 #include <vector>
 
 #include "machine/node_layout.h"
