@@ -113,6 +113,20 @@ void Job::add_search_flags(CLI::App& command) {
   command.add_flag("--no-pipeline{true},--pipeline{false}", no_pipeline,
                    "leave pipelines out; default: they compete");
   command
+      .add_option("--search", search,
+                  "joint: rules rewrite the network as its layouts gain most; sequential: as one "
+                  "device gains most, before it is laid out; layouts: it stays as it is")
+      ->check(CLI::IsMember({"joint", "sequential", "layouts"}))
+      ->capture_default_str();
+  command
+      .add_option("--alpha", alpha,
+                  "rewritings that cost more than this times the best are not taken further")
+      ->check(CLI::Range(1.0, 10.0))
+      ->capture_default_str();
+  command.add_option("--max-rewritings", max_rewritings, "rank no more than so many")
+      ->check(kPositive)
+      ->capture_default_str();
+  command
       .add_option("--budget", budget, "search no longer than so many seconds; default: to the end")
       ->check(CLI::Validator(
           [](const std::string& text) {
@@ -226,6 +240,11 @@ std::optional<Setup> resolve_with(const Job& job,
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
   if (job.no_pipeline) options.dims.pipeline = false;
+  options.algebra = job.search == "joint"        ? search::Algebra::kJoint
+                    : job.search == "sequential" ? search::Algebra::kSequential
+                                                 : search::Algebra::kNone;
+  options.alpha = job.alpha;
+  options.rewritings = job.max_rewritings;
   options.until = {job.budget, job.max_candidates, Interrupt::requested};
   options.threads = threads_of(job.threads);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
@@ -304,6 +323,7 @@ search::Costed cost_named_strategy(const Setup& setup, const std::string& name) 
 }
 
 plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
+  const auto* rewritten = costed.rewritten.get();
   return {.model = setup.model.text,
           .machine = setup.machine.name,
           .strategy = costed.name,
@@ -311,6 +331,8 @@ plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
           .optimizer = setup.options.optimizer,
           .dtype = setup.dtype,
           .mapped = costed.mapped,
+          .derivation = rewritten == nullptr ? rewrite::Derivation{} : rewritten->derivation,
+          .rules = rewritten == nullptr ? std::vector<std::string>{} : rewritten->rules,
           .iteration = costed.simulation.iteration,
           .memory = costed.simulation.memory};
 }

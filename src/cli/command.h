@@ -55,6 +55,9 @@ struct Job {
   std::string memory;      // empty: the device's, less its reserve
   std::string dims;        // empty: all
   bool no_pipeline = false;
+  std::string search = "joint";
+  double alpha = search::Options{}.alpha;
+  std::size_t max_rewritings = search::Options{}.rewritings;
   std::optional<double> budget = {};  // seconds
   std::optional<std::size_t> max_candidates = {};
   unsigned threads = 0;  // 0: as many as there are
@@ -68,7 +71,8 @@ struct Job {
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
   void add_memory_flag(CLI::App& command);
-  // --memory, --dims, --no-pipeline, --budget, --max-candidates, --threads.
+  // --memory, --dims, --no-pipeline, --search, --alpha, --max-rewritings, --budget,
+  // --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
 

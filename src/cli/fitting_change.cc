@@ -19,6 +19,7 @@ bool can_fit(const Job& job) {
   try {
     auto setup = resolve(job);
     setup.options.until.first_fit = true;
+    setup.options.algebra = search::Algebra::kNone;
     return find_plan(setup).best.has_value();
   } catch (const UserError&) {  // a batch or a size that there cannot be
     return false;

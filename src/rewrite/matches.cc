@@ -87,4 +87,13 @@ std::vector<Match> Matches::all() const {
   return out;
 }
 
+bool Matches::contains(const Match& match, const RuleSet& rules) const {
+  if (rules.rules()[match.rule].source.outputs.size() > 1) {
+    return std::ranges::find(several_, match) != several_.end();
+  }
+  const auto slot = match.outputs[0];
+  return slot < single_.size() && single_[slot] &&
+         std::ranges::find(*single_[slot], match) != single_[slot]->end();
+}
+
 }  // namespace tandem::rewrite

@@ -21,6 +21,7 @@ class Matches {
   // Are there more than the rule set's limit, so that not all are here?
   [[nodiscard]] bool is_cut() const { return is_cut_; }
   [[nodiscard]] std::vector<Match> all() const;
+  [[nodiscard]] bool contains(const Match& match, const RuleSet& rules) const;
 
  private:
   void match_at(const RuleSet& rules, const Draft& draft, Slot slot);

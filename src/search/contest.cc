@@ -53,8 +53,11 @@ bool Contest::is_over() {
 Costed Contest::cost(const Candidate& candidate) const {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
-  return cost_choices(model_, machine_, candidate.name, candidate.choices, schedule,
-                      options_.optimizer, result_.limits);
+  const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
+  auto out = cost_choices(graph, machine_, candidate.name, candidate.choices, schedule,
+                          options_.optimizer, result_.limits);
+  out.rewritten = candidate.rewritten;
+  return out;
 }
 
 void Contest::consider(const Costed& costed) {

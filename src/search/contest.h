@@ -15,7 +15,8 @@ struct Candidate {
   std::string name;
   std::vector<plan::Choice> choices;
   plan::Schedule schedule = {};
-  bool may_win = true;  // else it is costed to compare with
+  bool may_win = true;                              // else it is costed to compare with
+  std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
 };
 
 class Contest {

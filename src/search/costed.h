@@ -1,6 +1,7 @@
 // A candidate of the search: a strategy or a solution, lowered and simulated, and whether it fits.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "lower/lower.h"
 #include "machine/machine.h"
 #include "plan/parallelize.h"
+#include "search/rewritten.h"
 #include "sim/simulate.h"
 
 namespace tandem::search {
@@ -20,6 +22,7 @@ struct Costed {
   sim::Simulation simulation;
   Bytes over;  // most that a device needs beyond what it may use; negative where all fit
   bool feasible = false;
+  std::shared_ptr<const Rewritten> rewritten = {};  // null: the model as it is
 };
 
 // Lowers and simulates one strategy's choices.

@@ -112,14 +112,15 @@ Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& lay
   return out;
 }
 
-Cost CostModel::stored_in_parts(const TensorType& weight, const Layout& used,
-                                const Layout& stored) {
+Cost CostModel::stored_in_parts(const TensorType& weight, const Layout& used, const Layout& stored,
+                                Gathered gathered) {
   const auto& sizes = weight.shape.sizes;
   auto out = this->weight(sizes, weight.dtype, stored);
   out -= this->weight(sizes, weight.dtype, used);
   const double bytes = weight.whole_bytes().value;
   const double scale = size_of(gradient_of_weight(weight.dtype)) / size_of(weight.dtype);
-  out.async += 2 * time_of(transition(stored, used), bytes);
+  out.async += (gathered == Gathered::kOnce ? 1 : 2) * time_of(transition(stored, used), bytes);
+  if (gathered == Gathered::kOnce) out.memory += Bytes{bytes * shard_fraction(used)};
   out.async += time_of(transition(dual(used), dual(stored)), scale * bytes);
   return out;
 }

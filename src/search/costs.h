@@ -39,6 +39,10 @@ struct Cost {
     memory = memory - other.memory;
     return *this;
   }
+  // Of so many passes, of which so many have their results kept at once.
+  [[nodiscard]] Cost times(double passes, double kept) const {
+    return {passes * compute, passes * update, passes * blocking, passes * async, kept * memory};
+  }
 };
 
 // What a second or a byte of each kind counts for; a second of compute counts 1.
@@ -77,10 +81,12 @@ class CostModel {
   [[nodiscard]] Cost frozen_weight(const Shape& sizes, DType dtype,
                                    const machine::Layout& layout) const;
 
-  // What it costs more to store a weight that is used in `used` in the parts `stored`: gathered for
-  // the forward pass and for the backward pass, its gradient reduce-scattered.
+  // What it costs more to store a weight that is used in `used` in the parts `stored`, its gradient
+  // reduce-scattered: gathered once a step and kept, or for the forward pass and for the backward
+  // pass anew.
+  enum class Gathered : std::uint8_t { kOnce, kForEachPass };
   Cost stored_in_parts(const TensorType& weight, const machine::Layout& used,
-                       const machine::Layout& stored);
+                       const machine::Layout& stored, Gathered gathered);
 
   // What it costs more to compute an operator's result again for the backward pass than to keep it.
   Cost computed_again(const ops::Op& op, const ops::Signature& s,

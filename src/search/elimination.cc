@@ -11,12 +11,6 @@ namespace tandem::search {
 
 namespace {
 
-// The best state of the eliminated variable for all states of its neighbours, the last of which
-// count the table's columns and the others its rows.
-struct Product {
-  TablePtr table;
-  std::vector<std::uint32_t> best;
-};
 using ProductPtr = std::shared_ptr<const Product>;
 
 TablePtr transposed(const Table& t) {
@@ -167,8 +161,12 @@ class WideProduct {
 
 class Eliminator {
  public:
-  Eliminator(const Network& network, const Effort& effort)
-      : effort_(effort), unary_(network.unary), neighbours_(unary_.size()), wide_(unary_.size()) {
+  Eliminator(const Network& network, const Effort& effort, MadeTables& made)
+      : effort_(effort),
+        made_(made),
+        unary_(network.unary),
+        neighbours_(unary_.size()),
+        wide_(unary_.size()) {
     for (const auto& e : network.edges) connect(e.a, e.b, e.table);
   }
 
@@ -209,21 +207,33 @@ class Eliminator {
   }
 
   TablePtr shared_sum(const TablePtr& a, const TablePtr& b) {
-    auto& slot = sums_[hash_combine(a->id, b->id)];
-    if (!slot) slot = sum(*a, *b);
+    auto& slot = made_.sums[hash_combine(a->id, b->id)];
+    if (!slot) {
+      slot = sum(*a, *b);
+      made_.entries += slot->cost.size();
+    }
     return slot;
   }
 
   TablePtr transpose(const TablePtr& table) {
-    auto& slot = transposes_[table->id];
-    if (!slot) slot = transposed(*table);
+    auto& slot = made_.transposed[table->id];
+    if (!slot) {
+      slot = transposed(*table);
+      made_.entries += slot->cost.size();
+    }
     return slot;
+  }
+
+  ProductPtr counted(ProductPtr made) {
+    ++products_;
+    made_.entries += 2 * made->best.size();
+    return made;
   }
 
   ProductPtr shared_product(const TablePtr& left, const TablePtr& unary, const TablePtr& right) {
     const Hash id = hash_combine(hash_combine(left->id, unary->id), right->id);
-    auto& slot = products_[id];
-    if (!slot) slot = product(id, *left, *unary, *right);
+    auto& slot = made_.products[id];
+    if (!slot) slot = counted(product(id, *left, *unary, *right));
     return slot;
   }
 
@@ -340,11 +350,11 @@ class Eliminator {
     auto neighbours = neighbours_of(v);
     const double may = spent_ < effort_.total ? effort_.table : effort_.table_beyond;
     while (work(v, neighbours) > may && narrow_one_of(v, neighbours)) continue;
-    const auto before = products_.size();
+    const auto before = products_;
     Step step{v, std::move(neighbours), nullptr, {}, {}};
     for (auto n : step.neighbours) step.sizes.push_back(states(n));
     step.product = wide_product(v, step.neighbours, step.sizes);
-    if (products_.size() > before) spent_ += work(v, step.neighbours);
+    if (products_ > before) spent_ += work(v, step.neighbours);
     finish(std::move(step));
   }
 
@@ -380,8 +390,8 @@ class Eliminator {
       std::rotate(variables.begin(), variables.end() - 1, variables.end());
       add(turned.back(), variables);
     }
-    auto& slot = products_[id];
-    if (!slot) slot = WideProduct(*unary_[v], addends, sizes).run(id);
+    auto& slot = made_.products[id];
+    if (!slot) slot = counted(WideProduct(*unary_[v], addends, sizes).run(id));
     return slot;
   }
 
@@ -461,7 +471,7 @@ class Eliminator {
   }
 
   Minimum expand() const {
-    Minimum out{std::vector<std::size_t>(unary_.size()), constant_, exact_, products_.size()};
+    Minimum out{std::vector<std::size_t>(unary_.size()), constant_, exact_, products_};
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
       auto& state = out.state[step->variable];
       if (!step->product) {
@@ -478,6 +488,7 @@ class Eliminator {
   }
 
   const Effort effort_;
+  MadeTables& made_;
   double spent_ = 0;
   std::vector<TablePtr> unary_;
   std::vector<std::map<std::size_t, TablePtr>> neighbours_;  // table rows: the owner's states
@@ -486,15 +497,18 @@ class Eliminator {
   std::vector<Step> steps_;
   double constant_ = 0;
   bool exact_ = true;
-  std::unordered_map<Hash, TablePtr> sums_;
-  std::unordered_map<Hash, TablePtr> transposes_;
-  std::unordered_map<Hash, ProductPtr> products_;
+  std::size_t products_ = 0;
 };
 
 }  // namespace
 
 Minimum minimize(const Network& network, const Effort& effort) {
-  return Eliminator(network, effort).run();
+  MadeTables made;
+  return minimize(network, effort, made);
+}
+
+Minimum minimize(const Network& network, const Effort& effort, MadeTables& made) {
+  return Eliminator(network, effort, made).run();
 }
 
 }  // namespace tandem::search

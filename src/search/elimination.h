@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
@@ -48,13 +49,29 @@ struct Effort {
   double table_beyond = 1U << 19U;  // once the total is spent
 };
 
+// The best state of an eliminated variable for all states of its neighbours, the last of which
+// count the table's columns and the others its rows.
+struct Product {
+  TablePtr table;
+  std::vector<std::uint32_t> best;
+};
+
+// Tables that were made of others, by id: networks with equal tables may share one.
+struct MadeTables {
+  std::unordered_map<Hash, TablePtr> sums;
+  std::unordered_map<Hash, TablePtr> transposed;
+  std::unordered_map<Hash, std::shared_ptr<const Product>> products;
+  std::size_t entries = 0;
+};
+
 struct Minimum {
   std::vector<std::size_t> state;  // by variable
   double cost = 0;
   bool exact = true;         // false when states had to be dropped
-  std::size_t products = 0;  // tables made, after sharing
+  std::size_t products = 0;  // made, after sharing
 };
 
 Minimum minimize(const Network& network, const Effort& effort = {});
+Minimum minimize(const Network& network, const Effort& effort, MadeTables& made);
 
 }  // namespace tandem::search

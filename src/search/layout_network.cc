@@ -40,6 +40,15 @@ bool can_become(const Layout& has, const Layout& wanted) {
   return (wanted.digits(DigitRole::kPartial) & ~has.digits(DigitRole::kPartial)) == 0;
 }
 
+Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
+  Hash h = layouts.size();
+  for (const auto& layout : layouts) {
+    for (std::size_t i = 0; i < digits; ++i)
+      h = hash_combine(h, std::bit_cast<std::uint8_t>(layout.uses[i]));
+  }
+  return h;
+}
+
 // At any price.
 Cost impossible() {
   Cost out;
@@ -51,17 +60,21 @@ Cost impossible() {
 
 LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& digits,
                              CostModel& costs, const Dims& dims, std::size_t states_per_node,
-                             const std::vector<std::vector<plan::Choice>>& seeds)
+                             const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass,
+                             std::shared_ptr<Tables> tables)
     : model_(model),
       digits_(digits),
       costs_(costs),
+      pass_(pass),
       nodes_(strategies::analyze(model)),
       consumers_(model.consumers()),
       gradient_(graph::needs_gradient(model)),
       precedence_(model),
       roles_(cost::kernels_of(model, costs.software())),
       operator_variable_(model.size(), kNoVariable),
-      tensor_variable_(model.size(), kNoVariable) {
+      tensor_variable_(model.size(), kNoVariable),
+      tables_(std::move(tables)) {
+  places_ = is_small(digits) && has_unequal_devices();
   for (auto id : model.ids()) {
     if (model.node(id).op.role() != ops::Role::kCompute) continue;
     auto& wanted = seeds_[class_of(id)];
@@ -70,7 +83,6 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       if (std::ranges::find(wanted, layout) == wanted.end()) wanted.push_back(layout);
     }
   }
-  places_ = is_small(digits) && has_unequal_devices();
   for (auto id : model.ids()) {
     if (model.node(id).op.role() == ops::Role::kCompute) add_operator(id, states_per_node, dims);
   }
@@ -99,7 +111,7 @@ bool LayoutNetwork::is_absorbed(NodeId id) const {
 // Operators of one class have the same states at the same cost.
 Hash LayoutNetwork::class_of(NodeId id) const {
   const auto& node = model_.node(id);
-  Hash h = hash_combine(node.op.hash(), gradient_[id.index()] ? 1 : 0);
+  Hash h = hash_combine(node.op.hash(), (gradient_[id.index()] ? 1U : 0U) | (places_ ? 2U : 0U));
   if (!roles_.empty()) h = hash_combine(h, cost::hash_of(roles_[id.index()]));
   for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
   for (auto i : model_.inputs(id)) {
@@ -149,10 +161,12 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
     if (gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
   }
   Cost cost =
-      costs_.compute(node.op, s, types, node.type, layout, differentiated, role_of(roles_, id));
+      costs_.compute(node.op, s, types, node.type, layout, differentiated, role_of(roles_, id))
+          .times(pass_.times, pass_.kept);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    cost += costs_.halo(types[i], s, i, input_layout(s, layout, digits_.count(), i),
-                        gradient_[inputs[i].index()]);
+    const auto read = input_layout(s, layout, digits_.count(), i);
+    cost += costs_.halo(types[i], s, i, read, gradient_[inputs[i].index()])
+                .times(pass_.times, pass_.kept);
     const auto& source = model_.node(inputs[i]);
     if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
     std::optional<Shape> looked_up;
@@ -161,8 +175,7 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
                                  term::shape_of(s.map.inputs[0]), digits_)
                       ->shard();
     }
-    cost += weight_cost(inputs[i], input_layout(s, layout, digits_.count(), i),
-                        looked_up ? &*looked_up : nullptr);
+    cost += weight_cost(inputs[i], read, looked_up ? &*looked_up : nullptr);
   }
   return cost;
 }
@@ -170,7 +183,7 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
 // The cheapest ones taken by themselves, and all that a seed uses.
 std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
                                                     std::vector<Cost>& cost) {
-  Freedom freedom{.partial = 0, .places = places_};
+  Freedom freedom{.redundant = pass_.redundant, .partial = 0, .places = places_};
   for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
     if (!is_source(model_.inputs(id)[i])) freedom.partial |= ops::InputMask{1} << i;
   }
@@ -200,15 +213,16 @@ std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep,
 }
 
 void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) {
-  const Hash key = class_of(id);
-  auto& [states, unary] = classes_[key];
+  const auto& seeds = seeds_[class_of(id)];
+  const Hash key = hash_combine(class_of(id), hash_of(seeds, digits_.count()));
+  auto& [states, unary] = tables_->classes[key];
   if (!states) {
     auto made = std::make_shared<States>();
     auto table = std::make_shared<CostTable>();
     const auto& s = nodes_[id.index()].signature;
     made->nodes = kept_layouts(id, keep, dims, table->cost);
     made->id = key;
-    made->seeds = seeds_[key].size();
+    made->seeds = seeds.size();
     made->in.resize(s.map.inputs.size());
     for (const auto& layout : made->nodes) {
       for (std::size_t i = 0; i < made->in.size(); ++i) {
@@ -245,14 +259,16 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
   }
   key = hash_combine(key, is_weight(model_.node(id)) ? 1 : 0);
   key = hash_combine(key, is_trained(model_.node(id)) ? 1 : 0);
-  auto& [states, unary] = classes_[key];
+  auto& [states, unary] = tables_->classes[key];
   if (!states) {
     auto made = std::make_shared<States>();
     auto table = std::make_shared<CostTable>();
     const bool partial = is_small(digits_) && !is_source(id);
     if (is_small(digits_)) {
       const auto& sizes = model_.node(id).type.shape.sizes;
-      for (const auto& l : tensor_layouts(sizes, digits_, partial, places_)) votes[l] += 0;
+      const Freedom freedom{
+          .redundant = pass_.redundant, .partial = partial ? 1U : 0U, .places = places_};
+      for (const auto& l : tensor_layouts(sizes, digits_, freedom)) votes[l] += 0;
     }
     for (const auto& [layout, count] : votes) {
       if (partial || !has_partial(layout)) made->out.push_back(layout);
@@ -288,18 +304,20 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   Hash key = hash_combine(hash_combine(a.id, b.id), operand);
   const auto kind = gradient ? 1U + static_cast<unsigned>(*gradient) : 0U;
   key = hash_combine(hash_combine(key, hash_type(type)), 2 * kind + (blocks ? 1U : 0U));
-  auto& table = edge_tables_[key];
+  auto& table = tables_->edges[key];
   if (!table) {
     auto made = std::make_shared<CostTable>();
     made->id = key;
     made->rows = a.out.size();
     made->cols = b.in[operand].size();
+    const auto cost = [&](const Layout& has, const Layout& wants) {
+      if (!can_become(has, wants)) return impossible();
+      const auto once = costs_.reshard(type, has, wants, gradient, blocks);
+      // Weights are brought there once a step.
+      return is_weight(model_.node(tensor)) ? once : once.times(pass_.times, pass_.kept);
+    };
     for (const auto& has : a.out) {
-      for (const auto& wants : b.in[operand]) {
-        made->cost.push_back(can_become(has, wants)
-                                 ? costs_.reshard(type, has, wants, gradient, blocks)
-                                 : impossible());
-      }
+      for (const auto& wants : b.in[operand]) made->cost.push_back(cost(has, wants));
     }
     table = std::move(made);
   }
@@ -326,53 +344,77 @@ LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
   std::vector<TensorType> types;
   for (auto i : inputs) types.push_back(model_.node(i).type);
   for (std::size_t state = 0; state < states.nodes.size(); ++state) {
-    Cost in_parts;
+    Cost once;
+    Cost anew;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!is_stored(id, i)) continue;
       const auto& used = states.in[i][state];
-      in_parts += costs_.stored_in_parts(types[i], used, stored(inputs[i], used));
+      const auto parts = stored(inputs[i], used);
+      once += costs_.stored_in_parts(types[i], used, parts, CostModel::Gathered::kOnce);
+      anew += costs_.stored_in_parts(types[i], used, parts, CostModel::Gathered::kForEachPass);
     }
-    out.in_parts.push_back(in_parts);
+    out.gathered_once.push_back(once);
+    out.gathered_anew.push_back(anew);
     out.again.push_back(gradient_[id.index()]
-                            ? costs_.computed_again(node.op, s, types, node.type,
-                                                    states.nodes[state], role_of(roles_, id))
+                            ? costs_
+                                  .computed_again(node.op, s, types, node.type, states.nodes[state],
+                                                  role_of(roles_, id))
+                                  .times(pass_.times, pass_.kept)
                             : Cost{});
   }
   return out;
 }
 
 void LayoutNetwork::allow_saving() {
+  saves_ = true;
   for (auto id : model_.ids()) {
     const auto v = operator_variable_[id.index()];
-    if (v == kNoVariable || saving_.contains(unary_[v].get())) continue;
-    saving_.emplace(unary_[v].get(), saving_of(id));
+    if (v == kNoVariable || tables_->saving.contains(unary_[v].get())) continue;
+    tables_->saving.emplace(unary_[v].get(), saving_of(id));
   }
 }
 
-LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
-  std::map<const CostTable*, TablePtr> priced;
+const LayoutNetwork::Saving* LayoutNetwork::saving_of(const CostTable& unary) const {
+  const auto at = tables_->saving.find(&unary);
+  return saves_ && at != tables_->saving.end() ? &at->second : nullptr;
+}
+
+Network LayoutNetwork::priced(Priced& priced) const {
+  const auto& prices = priced.prices;
   const auto price = [&](const CostTablePtr& table) {
-    auto& slot = priced[table.get()];
+    auto& slot = priced.tables[table];
     if (slot) return slot;
     auto out = std::make_shared<Table>();
     out->id = table->id;
     out->rows = table->rows;
     out->cols = table->cols;
-    const auto saving = saving_.find(table.get());
+    const auto* saving = saving_of(*table);
     for (std::size_t i = 0; i < table->cost.size(); ++i) {
       double cost = prices.of(table->cost[i]);
-      if (saving != saving_.end()) {
-        cost += std::min(0.0, prices.of(saving->second.in_parts[i]));
-        cost += std::min(0.0, prices.of(saving->second.again[i]));
+      if (saving != nullptr) {
+        const auto& [once, anew, again] = *saving;
+        cost += std::min({0.0, prices.of(once[i]), prices.of(anew[i])});
+        cost += std::min(0.0, prices.of(again[i]));
       }
       out->cost.push_back(static_cast<float>(cost));
     }
+    priced.made.entries += out->cost.size();
     return slot = std::move(out);
   };
   Network network;
   for (const auto& u : unary_) network.unary.push_back(price(u));
   for (const auto& e : edges_) network.edges.push_back({e.a, e.b, price(e.table)});
-  const auto minimum = minimize(network);
+  return network;
+}
+
+double LayoutNetwork::cost(Priced& priced) const {
+  const auto network = this->priced(priced);
+  return minimize(network, {}, priced.made).cost;
+}
+
+LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
+  Priced priced{prices};
+  const auto minimum = minimize(this->priced(priced), {}, priced.made);
 
   Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact,
                minimum.products};
@@ -386,15 +428,17 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (is_absorbed(inputs[i])) out.choices[inputs[i].index()].source = states_[v]->in[i][state];
     }
-    const auto saving = saving_.find(unary_[v].get());
-    if (saving == saving_.end()) continue;
-    const auto pays = [&](const std::vector<Cost>& more) { return prices.of(more[state]) < 0; };
-    out.choices[n].remake = pays(saving->second.again) && !consumers_[n].empty();
+    const auto* saving = saving_of(*unary_[v]);
+    if (saving == nullptr) continue;
+    const double once = prices.of(saving->gathered_once[state]);
+    const double anew = prices.of(saving->gathered_anew[state]);
+    out.choices[n].remake = prices.of(saving->again[state]) < 0 && !consumers_[n].empty();
+    if (std::min(once, anew) >= 0) continue;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!is_stored(id, i) || !pays(saving->second.in_parts)) continue;
+      if (!is_stored(id, i)) continue;
       auto& weight = out.choices[inputs[i].index()];
       weight.source = stored(inputs[i], weight.source);
-      weight.remake = true;
+      weight.remake = anew < once;
     }
   }
   for (auto id : model_.ids()) {

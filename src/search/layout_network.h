@@ -15,27 +15,14 @@
 
 namespace tandem::search {
 
+// What the graph is a pass of: the whole step, or a micro-batch of it on a stage's devices.
+struct Pass {
+  machine::DigitMask redundant = 0;  // digits that tell stages apart
+  double times = 1;                  // how often it runs, one after another
+  double kept = 1;                   // how many leave at once what the backward pass needs
+};
+
 class LayoutNetwork {
- public:
-  // `seeds` are choices whose states are always among those kept.
-  LayoutNetwork(const graph::Graph& model, const machine::Digits& digits, CostModel& costs,
-                const Dims& dims, std::size_t states_per_node,
-                const std::vector<std::vector<plan::Choice>>& seeds);
-
-  // From here on memory may be saved where its price says so: weights are stored in parts and
-  // gathered for every use, results computed again for the backward pass.
-  void allow_saving();
-
-  // The cheapest choices at these prices, and their cost.
-  struct Solution {
-    std::vector<plan::Choice> choices;
-    double cost = 0;
-    bool exact = true;
-    std::size_t products = 0;
-  };
-  Solution solve(const Prices& prices) const;
-
- private:
   // The states of a variable and the layouts each means at the variable's ends.
   struct States {
     Hash id = 0;
@@ -55,13 +42,56 @@ class LayoutNetwork {
     std::size_t a, b;
     CostTablePtr table;
   };
-  static constexpr std::size_t kNoVariable = static_cast<std::size_t>(-1);
 
   // What states of an operator cost more so; by state.
   struct Saving {
-    std::vector<Cost> in_parts;  // its weights
-    std::vector<Cost> again;     // its result
+    std::vector<Cost> gathered_once;  // its weights in parts
+    std::vector<Cost> gathered_anew;  // the same
+    std::vector<Cost> again;          // its result
   };
+
+ public:
+  // By class of operators, tensors and edges: networks of one machine, with equal options, may
+  // share them.
+  struct Tables {
+    std::map<Hash, std::pair<StatesPtr, CostTablePtr>> classes;
+    std::map<Hash, CostTablePtr> edges;
+    std::map<const CostTable*, Saving> saving;  // by unary table
+  };
+  // Tables at these prices, and what elimination makes of them; networks that share Tables may
+  // share them.
+  struct Priced {
+    Prices prices;
+    std::map<CostTablePtr, TablePtr> tables = {};
+    MadeTables made = {};
+
+    // Numbers that are kept.
+    [[nodiscard]] std::size_t size() const { return made.entries; }
+  };
+
+  // `seeds` are choices whose states are always among those kept.
+  LayoutNetwork(const graph::Graph& model, const machine::Digits& digits, CostModel& costs,
+                const Dims& dims, std::size_t states_per_node,
+                const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass = {},
+                std::shared_ptr<Tables> tables = std::make_shared<Tables>());
+
+  // From here on updates and memory may be saved where that pays: weights are stored in parts and
+  // gathered once a step or for every use, results computed again for the backward pass.
+  void allow_saving();
+
+  // The cheapest choices at these prices, and their cost.
+  struct Solution {
+    std::vector<plan::Choice> choices;
+    double cost = 0;
+    bool exact = true;
+    std::size_t products = 0;
+  };
+  Solution solve(const Prices& prices) const;
+  // Their cost alone.
+  double cost(Priced& priced) const;
+
+ private:
+  static constexpr std::size_t kNoVariable = static_cast<std::size_t>(-1);
 
   Hash class_of(graph::NodeId id) const;
   void add_operator(graph::NodeId id, std::size_t keep, const Dims& dims);
@@ -76,15 +106,19 @@ class LayoutNetwork {
   bool is_source(graph::NodeId id) const;
   bool has_unequal_devices();
   Saving saving_of(graph::NodeId id);
+  // Of a unary table, where it may be saved; else null.
+  const Saving* saving_of(const CostTable& unary) const;
   // Can this operand be stored in parts?
   bool is_stored(graph::NodeId user, std::size_t operand) const;
   machine::Layout stored(graph::NodeId weight, const machine::Layout& used) const;
   // A weight or input with one user lies as that user wants it and has no variable.
   bool is_absorbed(graph::NodeId id) const;
+  Network priced(Priced& priced) const;
 
   const graph::Graph& model_;
   const machine::Digits& digits_;
   CostModel& costs_;
+  const Pass pass_;
   std::vector<strategies::AnalyzedNode> nodes_;
   std::vector<std::vector<graph::NodeId>> consumers_;
   std::vector<bool> gradient_;
@@ -93,14 +127,13 @@ class LayoutNetwork {
   bool places_ = false;  // do the states of operators and tensors differ by idle digits' places?
   std::map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
 
-  std::vector<StatesPtr> states_;              // by variable
-  std::vector<CostTablePtr> unary_;            // by variable
-  std::map<const CostTable*, Saving> saving_;  // by unary table
+  std::vector<StatesPtr> states_;    // by variable
+  std::vector<CostTablePtr> unary_;  // by variable
   std::vector<Edge> edges_;
   std::vector<std::size_t> operator_variable_;  // by node
   std::vector<std::size_t> tensor_variable_;    // by node, of the tensor its users read
-  std::map<Hash, std::pair<StatesPtr, CostTablePtr>> classes_;
-  std::map<Hash, CostTablePtr> edge_tables_;
+  std::shared_ptr<Tables> tables_;
+  bool saves_ = false;
 };
 
 }  // namespace tandem::search

@@ -463,8 +463,7 @@ class Fastest {
     const NodeId id(n);
     if (model_.node(id).op.role() == ops::Role::kSource) {
       if (users_[n].size() < 2) return choose(n + 1);
-      for (const auto& layout :
-           tensor_layouts(model_.node(id).type.shape.sizes, digits_, false, false)) {
+      for (const auto& layout : tensor_layouts(model_.node(id).type.shape.sizes, digits_)) {
         choices_[n].source = layouts_[n] = layout;
         choose(n + 1);
       }

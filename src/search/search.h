@@ -35,6 +35,13 @@ struct Until {
   bool first_fit = false;  // as soon as there is a plan that fits
 };
 
+// How rules rewrite the model before it is laid out.
+enum class Algebra : std::uint8_t {
+  kNone,
+  kJoint,       // as its layouts gain most
+  kSequential,  // as one device gains most: what others do
+};
+
 struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   plan::Precision precision = {};  // of all candidates alike
@@ -44,6 +51,9 @@ struct Options {
   std::optional<KnownNetwork> network;
   // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.
   plan::Semantics semantics = plan::Semantics::kSynchronous;
+  Algebra algebra = Algebra::kNone;
+  double alpha = 1.05;           // rewritings that cost more than this times the best are dropped
+  std::size_t rewritings = 400;  // ranked at most
   Until until = {};
   unsigned threads = 1;  // the plan does not depend on it
   // Called after every candidate with their number and the best time so far, if any fits.
@@ -57,13 +67,14 @@ struct Result {
   std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists
   Costed smallest;                // what needs least memory of all that was costed
   std::vector<Bytes> limits;      // memory_limits
-  // For these layouts, with all that may overlap taken as free; nothing if it could not be found,
-  // as on a machine of several groups, where layouts decide which devices wait.
+  // For these rewritings and layouts, with all that may overlap taken as free; nothing if it could
+  // not be found, as on a machine of several groups, where layouts decide which devices wait.
   std::optional<Seconds> lower_bound;
   double search_s = 0;
   std::size_t candidates = 0;  // lowered and simulated
   std::size_t estimated = 0;   // strategies that were compared without
   std::size_t products = 0;    // tables made by elimination
+  std::size_t rewritings = 0;  // graphs that were ranked, the model among them
   // "done"; "beam" where layouts had to be dropped unseen, of graphs that are far from
   // series-parallel; "budget", "candidates", "interrupted" or "fits" when it ended early.
   std::string stop_reason;

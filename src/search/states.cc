@@ -70,6 +70,7 @@ class AllLayouts {
       now_.uses[i] = DigitUse::kIdle;
     };
     next(DigitUse::kReplica);
+    if (machine::has(freedom_.redundant, i)) return;
     for (std::int64_t p = 0; p < (freedom_.places ? digits_[i].size : 1); ++p) {
       next(DigitUse::idle(p));
     }
@@ -89,8 +90,16 @@ class AllLayouts {
 
 class Enumerator {
  public:
-  Enumerator(const strategies::AnalyzedNode& node, const Digits& digits, const Dims& dims)
+  Enumerator(const strategies::AnalyzedNode& node, const Digits& digits, const Dims& dims,
+             machine::DigitMask redundant)
       : node_(node), digits_(digits) {
+    for (std::size_t i = 0; i < digits.count(); ++i) {
+      if (machine::has(redundant, i)) {
+        now_.uses[i] = DigitUse::kReplica;
+      } else {
+        free_.push_back(i);
+      }
+    }
     const auto batch = node.batch();
     if (batch && is_allowed(node, *batch, dims)) batch_ = batch;
     others_ = {DigitUse::kReplica, DigitUse::kIdle};
@@ -105,14 +114,14 @@ class Enumerator {
   }
 
  private:
-  // Assigns the digits of the level that starts at digit `begin`, then those after.
+  // Assigns the free digits of the level that the one at `begin` is of, then those after.
   void level(std::size_t begin) {
-    if (begin == digits_.count()) {
+    if (begin == free_.size()) {
       out_.push_back(now_);
       return;
     }
     std::size_t end = begin;
-    while (end < digits_.count() && digits_[end].level == digits_[begin].level) ++end;
+    while (end < free_.size() && digits_[free_[end]].level == digits_[free_[begin]].level) ++end;
     batch_then_other(begin, end, begin);
   }
 
@@ -137,17 +146,18 @@ class Enumerator {
 
   // False, and nothing done, when the degree would not divide.
   bool assign(std::size_t i, DigitUse use) {
-    if (use.is_factor() && !may_cut_next(node_.signature, use.factor(), now_, digits_, i)) {
+    if (use.is_factor() && !may_cut_next(node_.signature, use.factor(), now_, digits_, free_[i])) {
       return false;
     }
-    now_.uses[i] = use;
+    now_.uses[free_[i]] = use;
     return true;
   }
 
-  void undo(std::size_t i) { now_.uses[i] = DigitUse::kIdle; }
+  void undo(std::size_t i) { now_.uses[free_[i]] = DigitUse::kIdle; }
 
   const strategies::AnalyzedNode& node_;
   const Digits& digits_;
+  std::vector<std::size_t> free_;  // digits
   std::optional<ops::FactorId> batch_;
   std::vector<DigitUse> others_;
   NodeLayout now_;
@@ -166,19 +176,21 @@ bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dim
 std::vector<NodeLayout> node_layouts(const strategies::AnalyzedNode& node, const Digits& digits,
                                      const Dims& dims, const Freedom& freedom) {
   if (is_small(digits)) return AllLayouts(node, digits, dims, freedom).run();
-  return Enumerator(node, digits, dims).run();
+  return Enumerator(node, digits, dims, freedom.redundant).run();
 }
 
-std::vector<Layout> tensor_layouts(const Shape& sizes, const Digits& digits, bool partial,
-                                   bool places) {
+std::vector<Layout> tensor_layouts(const Shape& sizes, const Digits& digits,
+                                   const Freedom& freedom) {
   std::vector<Layout> out = {Layout(digits.count(), DigitRole::kReplica)};
   for (std::size_t i = 0; i < digits.count(); ++i) {
     std::vector<DigitRole> roles = {DigitRole::kReplica};
-    if (partial) roles.push_back(DigitRole::kPartial);
-    for (std::int64_t p = 0; p < (places ? digits[i].size : 1); ++p) {
-      roles.push_back(DigitRole::idle(p));
+    if (!machine::has(freedom.redundant, i)) {
+      if (freedom.partial != 0) roles.push_back(DigitRole::kPartial);
+      for (std::int64_t p = 0; p < (freedom.places ? digits[i].size : 1); ++p) {
+        roles.push_back(DigitRole::idle(p));
+      }
+      for (std::size_t d = 0; d < sizes.rank(); ++d) roles.push_back(DigitRole::dim(d));
     }
-    for (std::size_t d = 0; d < sizes.rank(); ++d) roles.push_back(DigitRole::dim(d));
     std::vector<Layout> longer;
     for (auto layout : out) {
       for (auto role : roles) {

@@ -35,8 +35,10 @@ inline bool is_small(const machine::Digits& digits) {
   return digits.devices() <= kSmallMachine && digits.micro_batches() == 1;
 }
 
-// What else a small machine's layouts may be.
+// What layouts may be.
 struct Freedom {
+  machine::DigitMask redundant = 0;  // digits that may not be used: they tell stages apart
+  // On a small machine.
   ops::InputMask partial = 0;  // operands that may come as partial sums: those operators make
   bool places = false;         // idle digits at other places than 0: devices are not all equal
 };
@@ -45,8 +47,8 @@ std::vector<machine::NodeLayout> node_layouts(const strategies::AnalyzedNode& no
                                               const machine::Digits& digits, const Dims& dims,
                                               const Freedom& freedom = {});
 
-// Of a tensor on a small machine, partial sums included if `partial`.
+// Of a tensor on a small machine, partial sums included if any operand may come as one.
 std::vector<machine::Layout> tensor_layouts(const Shape& sizes, const machine::Digits& digits,
-                                            bool partial, bool places);
+                                            const Freedom& freedom = {});
 
 }  // namespace tandem::search

@@ -235,7 +235,9 @@ std::vector<Setting> complete_deepspeed(const Setting& setting) {
   return out;
 }
 
-Made make_choices(const Setting& setting, const Problem& problem) {
+}  // namespace
+
+Made make_pass(const Setting& setting, const Problem& problem) {
   switch (setting.family) {
     case Family::kDp:
       return data_parallel(problem);
@@ -269,8 +271,6 @@ Made make_choices(const Setting& setting, const Problem& problem) {
   }
   CHECK(false);
 }
-
-}  // namespace
 
 std::vector<Setting> complete(const Setting& setting, const Problem& problem) {
   switch (setting.family) {
@@ -350,7 +350,7 @@ machine::DigitMask data_digits(const Setting& setting, const Digits& digits) {
 }
 
 std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem) {
-  auto made = make_choices(setting, problem);
+  auto made = make_pass(setting, problem);
   if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
   auto step = make_step(setting, problem, std::get<Choices>(std::move(made)));
   if (auto* refusal = std::get_if<Refusal>(&step)) return std::move(*refusal);

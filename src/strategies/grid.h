@@ -39,6 +39,9 @@ machine::DigitMask tensor_digits(const Setting& setting, const machine::Digits& 
 // The digits that are left to data parallelism by Megatron's setting, which is complete.
 machine::DigitMask data_digits(const Setting& setting, const machine::Digits& digits);
 
+// How a complete setting spreads one pass over the batch, before stages and micro-batches.
+Made make_pass(const Setting& setting, const Problem& problem);
+
 // The strategy of a complete setting.
 std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem);
 

@@ -1,0 +1,256 @@
+#include "search/rewritings.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "estimate/folded.h"
+#include "rewrite/collection.h"
+#include "rewrite/rule_text.h"
+#include "search/layout_network.h"
+#include "search/moves.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+
+namespace {
+
+using graph::Graph;
+
+// Rules on whole tensors that leave nothing to be chosen; how tensors are spread is not theirs.
+std::vector<rewrite::Rule> algebraic_rules() {
+  const auto is_parallel = [](const rewrite::Side& side) {
+    return std::ranges::any_of(side.nodes, [](const rewrite::PatternNode& node) {
+      return !node.is_variable() && node.spec->role != ops::Role::kCompute &&
+             node.spec->role != ops::Role::kSource;
+    });
+  };
+  auto out = rewrite::usable_rules();
+  std::erase_if(out, [&](const rewrite::Rule& rule) {
+    return !rule.choices.empty() || is_parallel(rule.source) || is_parallel(rule.target);
+  });
+  return out;
+}
+
+// What a graph's cheapest layouts cost. Graphs that are much alike share most of what is computed.
+class Ranker {
+ public:
+  Ranker(const machine::Machine& machine, const machine::Digits& digits, const Options& search,
+         const RankingOptions& options)
+      : digits_(digits),
+        search_(search),
+        settings_(options.seeds),
+        costs_(machine, digits, search.optimizer, search.precision) {
+    if (options.one_device) pass_.redundant = digits.all();
+  }
+
+  double cost(const Graph& graph) {
+    if (priced_.size() > kMostKept) priced_ = LayoutNetwork::Priced({});
+    LayoutNetwork network(graph, digits_, costs_, search_.dims, kStates, seeds(graph), pass_,
+                          tables_);
+    network.allow_saving();
+    return network.cost(priced_);
+  }
+
+ private:
+  std::vector<strategies::Choices> seeds(const Graph& graph) const {
+    std::vector<strategies::Choices> out;
+    if (settings_.empty()) return out;
+    const strategies::Problem problem(graph, digits_);
+    for (const auto& setting : settings_) {
+      auto made = make_pass(setting, problem);
+      if (auto* choices = std::get_if<strategies::Choices>(&made)) {
+        out.push_back(std::move(*choices));
+      }
+    }
+    return out;
+  }
+
+  static constexpr std::size_t kStates = 32;
+  static constexpr std::size_t kMostKept = 1U << 25U;  // entries of tables
+
+  const machine::Digits& digits_;
+  const Options& search_;
+  const std::vector<strategies::Setting>& settings_;
+  CostModel costs_;
+  Pass pass_;
+  std::shared_ptr<LayoutNetwork::Tables> tables_ = std::make_shared<LayoutNetwork::Tables>();
+  LayoutNetwork::Priced priced_{{}};
+};
+
+struct Visit {
+  Rewriting at;
+  std::size_t parent = 0;
+  Move move;
+  double cost = 0;
+};
+
+// Cheapest first, then the oldest.
+struct Place {
+  double cost = 0;
+  std::size_t visit = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+class BestFirst {
+ public:
+  BestFirst(const Graph& first, rewrite::RuleSet& rules, rewrite::Dictionary& dictionary,
+            Ranker& ranker, const Options& search)
+      : first_(first), dictionary_(dictionary), ranker_(ranker), search_(search) {
+    Rewriting at(first, rules, dictionary);
+    seen_.insert(at.draft().hash());
+    const auto cost = ranker.cost(first);
+    visits_.push_back({std::move(at), 0, {}, cost});
+    queue_.push({cost, 0});
+    best_ = cost;
+  }
+
+  void run() {
+    while (!queue_.empty()) {
+      const auto [cost, visit] = queue_.top();
+      queue_.pop();
+      if (cost > search_.alpha * best_) continue;
+      for (auto move : visits_[visit].at.moves()) {
+        if (is_over()) return;
+        // What does not pay everywhere may pay at every other place: of two layers the one that is
+        // split by columns, say.
+        const auto after = add(visit, move);
+        if (!after || *after < (1 + kSame) * cost) continue;
+        for (const auto which : {Move::Which::kEven, Move::Which::kOdd}) {
+          move.which = which;
+          if (is_over()) return;
+          add(visit, move);
+        }
+      }
+    }
+    is_complete_ = true;
+  }
+
+  [[nodiscard]] std::size_t ranked() const { return ranked_; }
+  [[nodiscard]] bool is_complete() const { return is_complete_; }
+
+  // The moves to those that are cheaper than the first graph, cheapest first.
+  [[nodiscard]] std::vector<std::vector<Move>> best(std::size_t most) const {
+    std::vector<std::size_t> order;
+    for (std::size_t v = 1; v < visits_.size(); ++v) {
+      if (visits_[v].cost < (1 - kSame) * visits_[0].cost) order.push_back(v);
+    }
+    std::ranges::stable_sort(order, {}, [&](std::size_t v) { return visits_[v].cost; });
+    std::vector<std::vector<Move>> out;
+    std::vector<double> costs;
+    for (auto v : order) {
+      if (out.size() == most) break;
+      // Those that cost the same differ in what does not matter.
+      if (!costs.empty() && visits_[v].cost < (1 + kSame) * costs.back()) continue;
+      costs.push_back(visits_[v].cost);
+      out.push_back(without_idle(moves_to(v), visits_[v].cost));
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] bool is_over() const {
+    return ranked_ >= search_.rewritings ||
+           (search_.until.interrupted && search_.until.interrupted());
+  }
+
+  // What it then costs; nothing where that has been seen before.
+  std::optional<double> add(std::size_t from, const Move& move) {
+    auto next = visits_[from].at.after(move);
+    if (!next || !seen_.insert(next->draft().hash()).second) return std::nullopt;
+    ++ranked_;
+    const auto cost = cost_of(*next);
+    if (cost > search_.alpha * best_) return cost;
+    best_ = std::min(best_, cost);
+    queue_.push({cost, visits_.size()});
+    visits_.push_back({std::move(*next), from, move, cost});
+    return cost;
+  }
+
+  double cost_of(const Rewriting& at) const {
+    return ranker_.cost(at.draft().to_graph(first_, dictionary_));
+  }
+
+  // The moves without those that pay nothing.
+  [[nodiscard]] std::vector<Move> without_idle(std::vector<Move> moves, double cost) const {
+    for (std::size_t i = moves.size(); i-- > 0;) {
+      auto fewer = moves;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      auto at = visits_[0].at;
+      bool possible = true;
+      for (const auto& move : fewer) {
+        auto next = at.after(move);
+        possible = possible && next.has_value();
+        if (next) at = std::move(*next);
+      }
+      if (possible && cost_of(at) < (1 + kSame) * cost) moves = std::move(fewer);
+    }
+    return moves;
+  }
+
+  [[nodiscard]] std::vector<Move> moves_to(std::size_t visit) const {
+    std::vector<Move> out;
+    for (auto v = visit; v != 0; v = visits_[v].parent) out.push_back(visits_[v].move);
+    std::ranges::reverse(out);
+    return out;
+  }
+
+  static constexpr double kSame = 1e-4;  // relative
+
+  const Graph& first_;
+  const rewrite::Dictionary& dictionary_;
+  Ranker& ranker_;
+  const Options& search_;
+  std::vector<Visit> visits_;
+  std::unordered_set<Hash> seen_;
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
+  double best_ = 0;
+  std::size_t ranked_ = 1;
+  bool is_complete_ = false;
+};
+
+// What the moves make of the model; nothing where it lacks one of them.
+std::shared_ptr<const Rewritten> rewritten_by(const std::vector<Move>& moves, const Graph& model,
+                                              const rewrite::RuleSet& rules,
+                                              rewrite::Dictionary& dictionary) {
+  auto out = std::make_shared<Rewritten>();
+  Rewriting at(model, rules, dictionary);
+  for (const auto& move : moves) {
+    auto next = at.after(move, &out->derivation);
+    if (!next) return nullptr;
+    at = std::move(*next);
+    const auto text = to_text(rules.rules()[move.rule]);
+    if (std::ranges::find(out->rules, text) == out->rules.end()) out->rules.push_back(text);
+  }
+  out->graph = at.draft().to_graph(model, dictionary);
+  return out;
+}
+
+}  // namespace
+
+Ranking rank_rewritings(const Graph& model, const machine::Machine& machine,
+                        const machine::Digits& digits, const Options& search,
+                        const RankingOptions& options) {
+  rewrite::Dictionary dictionary;
+  rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
+  Ranker ranker(machine, digits, search, options);
+  std::optional<estimate::Folded> folded;
+  if (search.network) {
+    folded = estimate::fold(*search.network->model, search.network->batch, search.network->dtype);
+  }
+  const auto& first = folded ? folded->graph : model;
+  BestFirst graphs(first, rules, dictionary, ranker, search);
+  graphs.run();
+  Ranking out{{}, graphs.ranked(), graphs.is_complete()};
+  for (const auto& moves : graphs.best(options.keep)) {
+    const auto made = rewritten_by(moves, model, rules, dictionary);
+    const auto is_it = [&](const auto& other) {
+      return other->graph.identity_hash() == made->graph.identity_hash();
+    };
+    if (made && std::ranges::none_of(out.best, is_it)) out.best.push_back(made);
+  }
+  return out;
+}
+
+}  // namespace tandem::search

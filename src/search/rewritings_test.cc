@@ -1,0 +1,141 @@
+// Moves, rewritings ranked by their layouts, and plans that carry their derivations.
+#include "search/rewritings.h"
+
+#include <gtest/gtest.h>
+
+#include "check/check.h"
+#include "graph/text.h"
+#include "models/model.h"
+#include "rewrite/collection.h"
+#include "rewrite/rule_text.h"
+#include "search/moves.h"
+
+namespace tandem::search {
+namespace {
+
+using rewrite::Dictionary;
+using rewrite::RuleSet;
+
+const char* const kFuse = "fuse: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)";
+
+std::size_t count(const graph::Graph& graph, const std::string& op) {
+  const auto ids = graph.ids();
+  return static_cast<std::size_t>(std::ranges::count_if(
+      ids, [&](graph::NodeId id) { return graph.node(id).op.name() == op; }));
+}
+
+graph::Graph mlp(int layers) {
+  const auto size = "mlp:hidden=64,inputs=64,outputs=64,layers=" + std::to_string(layers);
+  return models::parse_model(size).build(32, DType::kFp32);
+}
+
+TEST(Moves, RewriteAllPlacesThatLookAlike) {
+  const auto model = mlp(6);
+  Dictionary dictionary;
+  const RuleSet rules(rewrite::parse_rules(kFuse), dictionary, {});
+  const Rewriting first(model, rules, dictionary);
+  const auto moves = first.moves();
+  ASSERT_EQ(moves.size(), 1U);
+  rewrite::Derivation steps;
+  const auto after = first.after(moves[0], &steps);
+  ASSERT_TRUE(after.has_value());
+  EXPECT_EQ(steps.size(), count(model, "relu"));
+  const auto graph = after->draft().to_graph(model, dictionary);
+  EXPECT_EQ(count(graph, "relu"), 0U);
+  EXPECT_TRUE(after->moves().empty());
+  EXPECT_EQ(replay(model, steps, rewrite::rules_by_name(rules.rules())).identity_hash(),
+            graph.identity_hash());
+}
+
+// What is found for three layers is done to all.
+TEST(Moves, AreTheSameWhateverTheNumberOfLayers) {
+  Dictionary dictionary;
+  const RuleSet rules(rewrite::usable_rules(), dictionary, {});
+  const auto model = [](int layers) {
+    const auto text = "bert_large:hidden=64,heads=4,ffn=256,seq=16,layers=" + std::to_string(layers);
+    return models::parse_model(text).build(4, DType::kFp32);
+  };
+  EXPECT_EQ(Rewriting(model(3), rules, dictionary).moves(),
+            Rewriting(model(7), rules, dictionary).moves());
+}
+
+TEST(Moves, OfPlacesThatOverlapTakeThoseThatAreLeft) {
+  const auto model = graph::parse_graph(R"(graph chain
+%x = input() shape=[4, 8]
+%a = relu(%x)
+%b = relu(%a)
+%c = relu(%b)
+%s = reduce_mean(%c) axes=[0, 1]
+return %s
+)");
+  Dictionary dictionary;
+  const RuleSet rules(rewrite::parse_rules("twice: (relu (relu ?x)) => (relu ?x)"), dictionary, {});
+  Rewriting at(model, rules, dictionary);
+  while (!at.moves().empty()) {
+    auto next = at.after(at.moves()[0]);
+    ASSERT_TRUE(next.has_value());
+    at = std::move(*next);
+  }
+  EXPECT_EQ(count(at.draft().to_graph(model, dictionary), "relu"), 1U);
+}
+
+struct Searched {
+  models::Model model;
+  std::int64_t batch;
+  graph::Graph graph = model.build(batch, DType::kFp32);
+  machine::Machine machine;
+  Options options = {};
+
+  Searched(const std::string& text, std::int64_t of, const std::string& on)
+      : model(models::parse_model(text)), batch(of), machine(machine::load_machine(on)) {
+    options.network = {&model, batch, DType::kFp32};
+  }
+  [[nodiscard]] Result with(Algebra algebra) {
+    options.algebra = algebra;
+    return search(graph, machine, options);
+  }
+};
+
+void expect_checks(const Searched& searched, const Costed& best) {
+  plan::Plan plan{.model = searched.model.text,
+                  .machine = searched.machine.name,
+                  .strategy = best.name,
+                  .batch = searched.batch,
+                  .mapped = best.mapped};
+  if (best.rewritten) {
+    plan.derivation = best.rewritten->derivation;
+    plan.rules = best.rewritten->rules;
+  }
+  const auto report =
+      check::check_plan(plan, digits_of(plan, searched.machine), searched.graph);
+  EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
+  EXPECT_EQ(report.steps, plan.derivation.size());
+}
+
+TEST(Rewritings, MakeAPlanFasterAndItStillIsTheModel) {
+  Searched searched("mlp:layers=4,hidden=256,inputs=256,outputs=64", 64, "summit:1");
+  const auto as_it_is = searched.with(Algebra::kNone);
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(as_it_is.best && joint.best);
+  EXPECT_LT(joint.best->simulation.iteration, as_it_is.best->simulation.iteration);
+  ASSERT_TRUE(joint.best->rewritten);
+  expect_checks(searched, *joint.best);
+}
+
+TEST(Rewritings, AtOnceAreNoWorseThanOneAfterTheOther) {
+  for (const std::string model : {"mlp:layers=3,hidden=512,inputs=512,outputs=64",
+                                  "bert_large:layers=3,hidden=256,heads=4,ffn=1024,seq=64",
+                                  "dlrm:tables=4,rows=1000,bottom=64-64,top=64-1"}) {
+    SCOPED_TRACE(model);
+    Searched searched(model, 96, "summit:1");
+    const auto joint = searched.with(Algebra::kJoint);
+    const auto sequential = searched.with(Algebra::kSequential);
+    ASSERT_TRUE(joint.best && sequential.best);
+    EXPECT_LE(joint.best->simulation.iteration.value,
+              (1 + 1e-9) * sequential.best->simulation.iteration.value);
+    expect_checks(searched, *joint.best);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::search

@@ -1,0 +1,88 @@
+#include "search/step_layouts.h"
+
+#include <algorithm>
+
+#include "search/layout_network.h"
+#include "strategies/grid.h"
+#include "strategies/pipeline.h"
+#include "strategies/storage.h"
+
+namespace tandem::search {
+
+namespace {
+
+using strategies::Choices;
+using strategies::Problem;
+
+// The layout in which each weight's first reader wants it.
+std::vector<machine::Layout> used_layouts(const Problem& problem, const Choices& choices) {
+  const auto& model = problem.model;
+  std::vector<machine::Layout> out(model.size());
+  for (auto id : model.ids()) {
+    const auto inputs = model.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      auto& layout = out[inputs[i].index()];
+      if (!is_weight(model.node(inputs[i])) || layout.count() > 0) continue;
+      layout = input_layout(problem.nodes[id.index()].signature, choices[id.index()].node,
+                            problem.digits.count(), i);
+    }
+  }
+  return out;
+}
+
+bool stores_in_parts(const Problem& problem, const Choices& choices) {
+  const auto used = used_layouts(problem, choices);
+  return std::ranges::any_of(problem.model.ids(), [&](graph::NodeId id) {
+    const auto& layout = used[id.index()];
+    return layout.count() > 0 && layout != choices[id.index()].source;
+  });
+}
+
+void store_in_parts(const Problem& problem, machine::DigitMask over, Choices& choices) {
+  for (auto id : problem.model.ids()) {
+    const auto& node = problem.model.node(id);
+    if (!is_trained(node)) continue;
+    auto& source = choices[id.index()].source;
+    source = strategies::stored_in_parts(source, node.type.shape.sizes, over, problem.digits);
+  }
+}
+
+}  // namespace
+
+std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
+                                    const machine::Machine& machine, const Options& options,
+                                    std::size_t& products) {
+  const auto& known = *options.network;
+  const auto micro = setting.micro.value_or(1);
+  const auto as_it_is = make_pass(setting, problem);
+  if (!std::holds_alternative<Choices>(as_it_is) || known.batch % micro != 0) return {};
+  const auto part = known.model->build(known.batch / micro, known.dtype);
+  if (part.size() != problem.model.size()) return {};
+
+  const auto ranks = strategies::rank_digits(problem.digits, setting.pp).value();
+  const Pass pass{.redundant = ranks,
+                  .times = static_cast<double>(micro) + static_cast<double>(setting.pp - 1) /
+                                                            static_cast<double>(setting.interleave),
+                  .kept = static_cast<double>(std::min(micro, setting.pp))};
+  const auto& seed = std::get<Choices>(as_it_is);
+  CostModel costs(machine, problem.digits, options.optimizer, options.precision);
+  const LayoutNetwork network(part, problem.digits, costs, options.dims, options.states_per_node,
+                              {seed}, pass);
+  const bool in_parts = stores_in_parts(problem, seed);
+  std::vector<Choices> seen = {seed};
+  std::vector<Candidate> out;
+  for (const double async : {0.5, 1.0}) {
+    auto solution = network.solve({.async = async});
+    products += solution.products;
+    if (in_parts) store_in_parts(problem, problem.digits.all() & ~ranks, solution.choices);
+    if (std::ranges::find(seen, solution.choices) != seen.end()) continue;
+    seen.push_back(solution.choices);
+    auto step = make_step(setting, problem, std::move(solution.choices));
+    auto* made = std::get_if<strategies::Step>(&step);
+    if (made == nullptr) continue;
+    out.push_back({"search:" + to_text(setting), std::move(made->choices), made->schedule});
+  }
+  return out;
+}
+
+}  // namespace tandem::search
