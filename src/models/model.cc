@@ -101,10 +101,11 @@ std::span<const ModelSpec* const> all_models() {
       &kDlrmA,       &kDlrmAMoe,    &kDlrmATransformer,
       &kDlrmB,       &kDlrmBMoe,    &kDlrmBTransformer,
       &kGpt2,        &kGpt3_175b,   &kInceptionV3,
-      &kLlama2_70b,  &kLlama3_405b, &kLlama3_70b,
-      &kLlama3_8b,   &kLlama_65b,   &kLlmMoe1_8t,
-      &kMixtral8x7b, &kMlp,         &kNasnetA,
-      &kResnet50,    &kResnext50,   &kXdl,
+      &kLlama2_70b,  &kLlama2_7b,   &kLlama3_405b,
+      &kLlama3_70b,  &kLlama3_8b,   &kLlama_65b,
+      &kLlmMoe1_8t,  &kMixtral8x7b, &kMlp,
+      &kNasnetA,     &kResnet50,    &kResnext50,
+      &kXdl,
   });
   return kAll;
 }
