@@ -40,6 +40,22 @@ bool can_become(const Layout& has, const Layout& wanted) {
   return (wanted.digits(DigitRole::kPartial) & ~has.digits(DigitRole::kPartial)) == 0;
 }
 
+// Many states of an operator have an operand or their result in the same layout.
+struct Distinct {
+  std::vector<Layout> layouts;
+  std::vector<std::size_t> of;  // by state
+};
+
+Distinct distinct(const std::vector<Layout>& by_state) {
+  Distinct out;
+  for (const auto& layout : by_state) {
+    const auto at = std::ranges::find(out.layouts, layout) - out.layouts.begin();
+    out.of.push_back(static_cast<std::size_t>(at));
+    if (out.of.back() == out.layouts.size()) out.layouts.push_back(layout);
+  }
+  return out;
+}
+
 // At any price.
 Cost impossible() {
   Cost out;
@@ -294,12 +310,20 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     made->id = key;
     made->rows = a.out.size();
     made->cols = b.in[operand].size();
-    for (const auto& has : a.out) {
-      for (const auto& wants : b.in[operand]) {
-        made->cost.push_back(can_become(has, wants)
-                                 ? costs_.reshard(type, has, wants, gradient, blocks)
-                                 : impossible());
+    const auto has = distinct(a.out);
+    const auto wants = distinct(b.in[operand]);
+    std::vector<Cost> costs;
+    costs.reserve(has.layouts.size() * wants.layouts.size());
+    for (const auto& from_layout : has.layouts) {
+      for (const auto& to_layout : wants.layouts) {
+        costs.push_back(can_become(from_layout, to_layout)
+                            ? costs_.reshard(type, from_layout, to_layout, gradient, blocks)
+                            : impossible());
       }
+    }
+    made->cost.reserve(made->rows * made->cols);
+    for (auto row : has.of) {
+      for (auto col : wants.of) made->cost.push_back(costs[row * wants.layouts.size() + col]);
     }
     table = std::move(made);
   }
