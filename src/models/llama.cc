@@ -2,7 +2,7 @@
 // 2048, 4 M tokens a batch. LLaMA 2 70B (arXiv:2307.09288): the same with 8 key and value heads,
 // context 4096; batches are MAD-Max's (ISCA'24, table 2). FFN widths and vocabulary are those of
 // the released models: 22016 is 2/3 of 4 x 8192 rounded up to a multiple of 256; LLaMA 2 takes 1.3
-// x.
+// x. LLaMA 2 7B: 32 layers of 4096, 4 M tokens a batch (table 1).
 #include "models/decoder.h"
 
 namespace tandem::models {
@@ -46,6 +46,24 @@ const ModelSpec kLlama2_70b = {
                                                 .attention = "fused",
                                                 .rms = true}),
     .batch = 2048,
+    .train_batch = 8,
+    .adam = true,
+    .build = build_llama,
+};
+
+const ModelSpec kLlama2_7b = {
+    .name = "llama2_7b",
+    .doc = "LLaMA 2 7B (arXiv:2307.09288)",
+    .hyperparameters = decoder_hyperparameters({.layers = 32,
+                                                .hidden = 4096,
+                                                .heads = 32,
+                                                .kv_heads = 32,
+                                                .ffn = 11008,
+                                                .vocab = 32000,
+                                                .seq = 4096,
+                                                .attention = "fused",
+                                                .rms = true}),
+    .batch = 1024,
     .train_batch = 8,
     .adam = true,
     .build = build_llama,

@@ -97,14 +97,15 @@ void Settings::set(std::string_view key, std::string_view value) {
 
 std::span<const ModelSpec* const> all_models() {
   static constexpr auto kAll = std::to_array<const ModelSpec*>({
-      &kBertLarge,   &kCandleUno,   &kDlrm,
-      &kDlrmA,       &kDlrmAMoe,    &kDlrmATransformer,
-      &kDlrmB,       &kDlrmBMoe,    &kDlrmBTransformer,
-      &kGpt2,        &kGpt3_175b,   &kInceptionV3,
-      &kLlama2_70b,  &kLlama3_405b, &kLlama3_70b,
-      &kLlama3_8b,   &kLlama_65b,   &kLlmMoe1_8t,
-      &kMixtral8x7b, &kMlp,         &kNasnetA,
-      &kResnet50,    &kResnext50,   &kXdl,
+      &kBertLarge,  &kCandleUno,   &kDlrm,
+      &kDlrmA,      &kDlrmAMoe,    &kDlrmATransformer,
+      &kDlrmB,      &kDlrmBMoe,    &kDlrmBTransformer,
+      &kGpt2,       &kGpt3_175b,   &kInceptionV3,
+      &kLlama2_70b, &kLlama2_7b,   &kLlama3_405b,
+      &kLlama3_70b, &kLlama3_8b,   &kLlama_65b,
+      &kLlmMoe1_8t, &kMixtral8x7b, &kMlp,
+      &kNasnetA,    &kResnet50,    &kResnext50,
+      &kXdl,
   });
   return kAll;
 }

@@ -83,6 +83,7 @@ extern const ModelSpec kGpt2;
 extern const ModelSpec kGpt3_175b;
 extern const ModelSpec kInceptionV3;
 extern const ModelSpec kLlama2_70b;
+extern const ModelSpec kLlama2_7b;
 extern const ModelSpec kLlama3_405b;
 extern const ModelSpec kLlama3_70b;
 extern const ModelSpec kLlama3_8b;

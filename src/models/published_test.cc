@@ -55,6 +55,7 @@ TEST(Published, Parameters) {
       {"gpt3_175b", 174'604'259'328, 175e9, 0.003, "arXiv:2005.14165, table 2.1"},
       {"llama_65b", 65'285'660'672, 65.2e9, 0.002, "arXiv:2302.13971, table 2"},
       {"llama2_70b", 68'976'648'192, 70e9, 0.015, "MAD-Max, table 2"},
+      {"llama2_7b", 6'738'415'616, 6'738'415'616, 0, "Meta's release"},
       {"llama3_8b", 8'030'261'248, 8'030'261'248, 0, "Meta's release"},
       {"llama3_70b", 70'553'706'496, 70'553'706'496, 0, "Meta's release"},
       {"llama3_405b", 405'853'388'800, 405'853'388'800, 0, "Meta's release"},
@@ -135,15 +136,15 @@ TEST(Published, Batches) {
     std::int64_t per_device, global;
   };
   const Case cases[] = {
-      {"mlp", 256, 0},           {"resnext50", 64, 0},
-      {"inception_v3", 64, 0},   {"bert_large", 4, 0},
-      {"dlrm", 1024, 0},         {"xdl", 1024, 0},
-      {"candle_uno", 256, 0},    {"dlrm_a", 1, 65536},
-      {"dlrm_a_moe", 1, 65536},  {"dlrm_a_transformer", 1, 65536},
-      {"dlrm_b", 1, 262144},     {"dlrm_b_moe", 1, 262144},
-      {"gpt3_175b", 1, 2048},    {"dlrm_b_transformer", 1, 262144},
-      {"llama_65b", 1, 2048},    {"llama2_70b", 1, 2048},
-      {"llm_moe_1.8t", 1, 2048},
+      {"mlp", 256, 0},          {"resnext50", 64, 0},
+      {"inception_v3", 64, 0},  {"bert_large", 4, 0},
+      {"dlrm", 1024, 0},        {"xdl", 1024, 0},
+      {"candle_uno", 256, 0},   {"dlrm_a", 1, 65536},
+      {"dlrm_a_moe", 1, 65536}, {"dlrm_a_transformer", 1, 65536},
+      {"dlrm_b", 1, 262144},    {"dlrm_b_moe", 1, 262144},
+      {"gpt3_175b", 1, 2048},   {"dlrm_b_transformer", 1, 262144},
+      {"llama_65b", 1, 2048},   {"llama2_70b", 1, 2048},
+      {"llama2_7b", 1, 1024},   {"llm_moe_1.8t", 1, 2048},
   };
   for (const auto& c : cases) {
     const auto& spec = *parse_model(c.model).spec;

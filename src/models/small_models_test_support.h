@@ -73,6 +73,7 @@ inline const std::map<std::string, SmallModel>& small_models() {
          {"width", "4"},
          {"variant", "artifact"}}}},
       {"llama2_70b", {grouped, llama}},
+      {"llama2_7b", {grouped, llama}},
       {"llama3_405b", {grouped, llama}},
       {"llama3_70b", {grouped, llama}},
       {"llama3_8b", {grouped, llama}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 #include "base/error.h"
 #include "search/estimates.h"
@@ -32,6 +33,20 @@ void add_schedules(const Setting& setting, std::int64_t batch, std::vector<Setti
   }
 }
 
+// More, smaller micro-batches instead of computing again, and results of products kept.
+void add_micro_batches(const Setting& setting, std::int64_t batch, std::vector<Setting>& out) {
+  const auto usual = setting.micro.value_or(1);
+  for (const auto micro : {usual, usual / 2, usual * 2, usual * 4}) {
+    if (micro < 1 || batch % micro != 0) continue;
+    for (const auto& how : {setting.recompute, std::string("none"), std::string("products")}) {
+      auto other = setting;
+      other.recompute = how;
+      other.micro = micro > 1 ? std::optional(micro) : std::nullopt;
+      add(out, other);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Setting> grid_settings(const strategies::Problem& problem) {
@@ -41,9 +56,14 @@ std::vector<Setting> grid_settings(const strategies::Problem& problem) {
 }
 
 std::vector<Setting> varied(const std::vector<Setting>& settings, std::int64_t batch) {
+  constexpr std::size_t kWithoutPipeline = 8;
   std::vector<Setting> out;
+  std::size_t without_pipeline = 0;
   for (const auto& setting : settings) {
-    if (setting.pp == 1) continue;
+    if (setting.pp == 1) {
+      if (without_pipeline++ < kWithoutPipeline) add_micro_batches(setting, batch, out);
+      continue;
+    }
     std::vector<Setting> schedules;
     add_schedules(setting, batch, schedules);
     for (auto& schedule : schedules) {
@@ -71,16 +91,22 @@ std::vector<Estimated> estimate_all(const Case& on, const std::vector<Setting>& 
   return out;
 }
 
-std::vector<Setting> promising(std::vector<Estimated> settings, std::size_t most) {
-  std::erase_if(settings, [](const Estimated& e) { return !e.point; });
-  std::ranges::stable_sort(settings, [](const Estimated& a, const Estimated& b) {
-    if (a.point->feasible != b.point->feasible) return a.point->feasible;
-    if (!a.point->feasible) return a.point->over < b.point->over;
-    return a.point->simulation.iteration < b.point->simulation.iteration;
+std::vector<Setting> promising(const std::vector<Estimated>& settings, std::size_t most) {
+  std::vector<const Estimated*> known;
+  for (const auto& e : settings) {
+    if (e.point) known.push_back(&e);
+  }
+  std::ranges::stable_sort(known, [](const Estimated* a, const Estimated* b) {
+    if (a->point->feasible != b->point->feasible) return a->point->feasible;
+    if (!a->point->feasible) return a->point->over < b->point->over;
+    return a->point->simulation.iteration < b->point->simulation.iteration;
   });
+  const auto same = [](const Point& a, const Point& b) {
+    return a.simulation.iteration == b.simulation.iteration && a.over == b.over;
+  };
   std::vector<Setting> out;
-  for (std::size_t i = 0; i < std::min(most, settings.size()); ++i) {
-    out.push_back(std::move(settings[i].setting));
+  for (std::size_t i = 0; i < known.size() && out.size() < most; ++i) {
+    if (i == 0 || !same(*known[i - 1]->point, *known[i]->point)) out.push_back(known[i]->setting);
   }
   return out;
 }

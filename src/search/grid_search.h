@@ -14,8 +14,8 @@ namespace tandem::search {
 // memory_saving_settings and pipeline_settings (strategies/wide_grid.h).
 std::vector<strategies::Setting> grid_settings(const strategies::Problem& problem);
 
-// Of the pipelines among them: with more and fewer micro-batches, several pieces of the model on a
-// stage, and optimizer states in parts.
+// With more and fewer micro-batches: the pipelines among them with several pieces of the model on a
+// stage and optimizer states in parts, the first of the others with less computed again.
 std::vector<strategies::Setting> varied(const std::vector<strategies::Setting>& settings,
                                         std::int64_t batch);
 
@@ -29,7 +29,9 @@ std::vector<Estimated> estimate_all(const Case& on,
                                     const std::vector<strategies::Setting>& settings);
 
 // The best `most` of them: those that fit first, the faster before the slower; then the smaller.
-// Settings without an estimate are not among them.
-std::vector<strategies::Setting> promising(std::vector<Estimated> settings, std::size_t most);
+// Settings without an estimate are not among them; of those that come to the same time and memory,
+// as fsdp and deepspeed:zero=3 do, there is the first.
+std::vector<strategies::Setting> promising(const std::vector<Estimated>& settings,
+                                           std::size_t most);
 
 }  // namespace tandem::search

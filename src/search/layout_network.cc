@@ -49,6 +49,22 @@ Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
   return h;
 }
 
+// Many states of an operator have an operand or their result in the same layout.
+struct Distinct {
+  std::vector<Layout> layouts;
+  std::vector<std::size_t> of;  // by state
+};
+
+Distinct distinct(const std::vector<Layout>& by_state) {
+  Distinct out;
+  for (const auto& layout : by_state) {
+    const auto at = std::ranges::find(out.layouts, layout) - out.layouts.begin();
+    out.of.push_back(static_cast<std::size_t>(at));
+    if (out.of.back() == out.layouts.size()) out.layouts.push_back(layout);
+  }
+  return out;
+}
+
 // At any price.
 Cost impossible() {
   Cost out;
@@ -310,14 +326,22 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     made->id = key;
     made->rows = a.out.size();
     made->cols = b.in[operand].size();
-    const auto cost = [&](const Layout& has, const Layout& wants) {
-      if (!can_become(has, wants)) return impossible();
-      const auto once = costs_.reshard(type, has, wants, gradient, blocks);
+    const auto has = distinct(a.out);
+    const auto wants = distinct(b.in[operand]);
+    const auto cost = [&](const Layout& from_layout, const Layout& to_layout) {
+      if (!can_become(from_layout, to_layout)) return impossible();
+      const auto once = costs_.reshard(type, from_layout, to_layout, gradient, blocks);
       // Weights are brought there once a step.
       return is_weight(model_.node(tensor)) ? once : once.times(pass_.times, pass_.kept);
     };
-    for (const auto& has : a.out) {
-      for (const auto& wants : b.in[operand]) made->cost.push_back(cost(has, wants));
+    std::vector<Cost> costs;
+    costs.reserve(has.layouts.size() * wants.layouts.size());
+    for (const auto& from_layout : has.layouts) {
+      for (const auto& to_layout : wants.layouts) costs.push_back(cost(from_layout, to_layout));
+    }
+    made->cost.reserve(made->rows * made->cols);
+    for (auto row : has.of) {
+      for (auto col : wants.of) made->cost.push_back(costs[row * wants.layouts.size() + col]);
     }
     table = std::move(made);
   }

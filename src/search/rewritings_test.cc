@@ -20,8 +20,8 @@ const char* const kFuse = "fuse: (relu (linear ?x ?w)) => (linear ?x ?w act=relu
 
 std::size_t count(const graph::Graph& graph, const std::string& op) {
   const auto ids = graph.ids();
-  return static_cast<std::size_t>(std::ranges::count_if(
-      ids, [&](graph::NodeId id) { return graph.node(id).op.name() == op; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(ids, [&](graph::NodeId id) { return graph.node(id).op.name() == op; }));
 }
 
 graph::Graph mlp(int layers) {
@@ -52,7 +52,8 @@ TEST(Moves, AreTheSameWhateverTheNumberOfLayers) {
   Dictionary dictionary;
   const RuleSet rules(rewrite::usable_rules(), dictionary, {});
   const auto model = [](int layers) {
-    const auto text = "bert_large:hidden=64,heads=4,ffn=256,seq=16,layers=" + std::to_string(layers);
+    const auto text =
+        "bert_large:hidden=64,heads=4,ffn=256,seq=16,layers=" + std::to_string(layers);
     return models::parse_model(text).build(4, DType::kFp32);
   };
   EXPECT_EQ(Rewriting(model(3), rules, dictionary).moves(),
@@ -106,8 +107,7 @@ void expect_checks(const Searched& searched, const Costed& best) {
     plan.derivation = best.rewritten->derivation;
     plan.rules = best.rewritten->rules;
   }
-  const auto report =
-      check::check_plan(plan, digits_of(plan, searched.machine), searched.graph);
+  const auto report = check::check_plan(plan, digits_of(plan, searched.machine), searched.graph);
   EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
   EXPECT_EQ(report.steps, plan.derivation.size());
 }

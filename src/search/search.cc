@@ -10,6 +10,7 @@
 #include "search/grid_search.h"
 #include "search/layout_network.h"
 #include "search/rewritings.h"
+#include "search/sharing_search.h"
 #include "search/step_layouts.h"
 #include "strategies/grid.h"
 
@@ -22,8 +23,9 @@ using strategies::Strategy;
 
 class Search {
   static constexpr std::size_t kPerFamily = 8;
-  static constexpr std::size_t kVaried = 32;    // of the grid
-  static constexpr std::size_t kSimulated = 8;  // of these
+  static constexpr std::size_t kWholeGrid = 300;  // of MAD-Max's grid; of a larger one a part
+  static constexpr std::size_t kVaried = 32;      // of the grid
+  static constexpr std::size_t kSimulated = 8;    // of these
   static constexpr std::size_t kLargeSimulated = 3;
   static constexpr std::size_t kLaidOut = 3;  // of these again
   static constexpr std::size_t kLargeLaidOut = 1;
@@ -217,19 +219,29 @@ class Search {
 
   // Strategies of which there are too many to simulate each.
   void cost_grid() {
-    if (!can_estimate() || contest_.is_over()) return;
+    if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
     const strategies::Problem problem(model_, digits_);
     auto settings = grid_settings(problem);
     std::erase_if(settings, [&](const auto& s) {
       return (s.sp && !options_.dims.sequence) || (s.pp > 1 && !options_.dims.pipeline);
     });
-    auto estimated = estimate(problem, settings);
+    std::vector<Estimated> estimated;
+    if (can_estimate()) estimated = estimate(problem, settings);
+    if (std::ranges::none_of(estimated, [](const auto& e) { return e.point.has_value(); })) {
+      const auto may_win = [&](const auto& choices) {
+        return model_may_win_ && is_within_dims(problem, choices);
+      };
+      if (!is_large()) enter_shardings(contest_, problem, may_win);
+      return;
+    }
+    std::ranges::move(try_shardings(problem, kWholeGrid,
+                                    [&](const auto& some) { return estimate(problem, some); }),
+                      std::back_inserter(estimated));
     const auto more = varied(promising(estimated, kVaried), options_.network->batch);
     std::ranges::move(estimate(problem, more), std::back_inserter(estimated));
     std::vector<Candidate> candidates;
     std::vector<Setting> steps;
-    for (const auto& setting :
-         promising(std::move(estimated), is_large() ? kLargeSimulated : kSimulated)) {
+    for (const auto& setting : promising(estimated, is_large() ? kLargeSimulated : kSimulated)) {
       auto made = make_strategy(setting, problem);
       auto* strategy = std::get_if<Strategy>(&made);
       if (strategy == nullptr || !is_within_dims(problem, strategy->choices)) continue;
