@@ -30,6 +30,7 @@ void add_models(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
 void add_rules(CLI::App& app, int& exit_code);
 void add_show(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);

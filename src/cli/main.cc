@@ -73,6 +73,7 @@ int run(int argc, char** argv) {
   tandem::cli::add_check(app, exit_code);
   tandem::cli::add_explain(app, exit_code);
   tandem::cli::add_diff(app, exit_code);
+  tandem::cli::add_report(app, exit_code);
   tandem::cli::add_simulate(app, exit_code);
   tandem::cli::add_explore(app, exit_code);
   tandem::cli::add_profile(app, exit_code);

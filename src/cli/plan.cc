@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/fitting_change.h"
+#include "cli/report.h"
 #include "lower/lower.h"
 #include "plan/json.h"
 #include "report/plan_text.h"
@@ -20,6 +21,7 @@ struct PlanFlags {
   bool json = false;
   Job job;
   std::string output;
+  std::string report;  // a file; empty: none
 };
 
 // The fastest baseline that fits, if any.
@@ -189,6 +191,7 @@ int run_plan(const PlanFlags& flags) {
   if (!result.best) return print_infeasible(flags, setup, result);
   if (!flags.output.empty())
     write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
+  if (!flags.report.empty()) write_report(flags.report, setup, result);
   if (flags.json) {
     print_json(plan_json(setup, result));
   } else {
@@ -230,6 +233,8 @@ void add_plan(CLI::App& app, int& exit_code) {
       app, "plan", "find the fastest way to train a network on a machine",
       "plan bert_large --machine summit:8 -o plan.json", exit_code, run_plan, &command);
   command->add_option("-o,--output", flags->output, "write the plan to this file");
+  command->add_option("--report", flags->report,
+                      "write a page to look at, with the plan and how it was found");
 }
 
 void add_compare(CLI::App& app, int& exit_code) {

@@ -1,10 +1,9 @@
 #include "report/node_facts.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "cost/operator_time.h"
-#include "report/plan_text.h"
+#include "report/node_facts_source.h"
 #include "report/tensor_names.h"
 #include "sim/breakdown.h"
 #include "term/index_map.h"
@@ -19,12 +18,12 @@ using lower::TaskKind;
 
 class NodeReading {
  public:
-  NodeReading(const PlanView& view, NodeId id)
-      : view_(view),
-        program_(view.program),
-        pcg_(view.program.pcg),
-        node_(pcg_.node(id)),
-        consumers_(pcg_.consumers()) {
+  NodeReading(const NodeFactsSource& source, NodeId id)
+      : view_(source.view),
+        source_(source),
+        program_(view_.program),
+        pcg_(view_.program.pcg),
+        node_(pcg_.node(id)) {
     out_.id = id;
   }
 
@@ -34,14 +33,14 @@ class NodeReading {
     out_.attributes = node_.op.attribute_text();
     out_.doc = node_.op.spec().doc;
     out_.role = node_.op.role();
-    out_.has_gradient = graph::needs_gradient(pcg_)[out_.id.index()];
+    out_.has_gradient = source_.has_gradient[out_.id.index()];
     for (auto i : pcg_.inputs(out_.id)) out_.operands.push_back(tensor_of(i));
     out_.result = tensor_of(out_.id);
     add_levels();
     add_users(out_.id);
-    add_alike();
+    out_.alike = source_.alike(out_.id);
     choose_class();
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t) add_task(t);
+    for (auto t : source_.tasks_about(out_.id)) add_task(t);
     return std::move(out_);
   }
 
@@ -76,7 +75,7 @@ class NodeReading {
 
   // Those of the model: parallelization operators hand on.
   void add_users(NodeId id) {
-    for (auto user : consumers_[id.index()]) {
+    for (auto user : source_.consumers[id.index()]) {
       if (is_parallel(pcg_.node(user))) {
         add_users(user);
       } else if (std::ranges::find(out_.users, pcg_.node(user).name) == out_.users.end()) {
@@ -85,34 +84,10 @@ class NodeReading {
     }
   }
 
-  void add_alike() {
-    const auto folded = folded_name(node_.name);
-    out_.alike = 0;
-    for (auto id : pcg_.ids()) {
-      const auto& other = pcg_.node(id);
-      const bool same =
-          other.op == node_.op && other.type == node_.type &&
-          view_.plan.mapped.layouts[id.index()] == view_.plan.mapped.layouts[out_.id.index()];
-      if (same && folded_name(other.name) == folded) ++out_.alike;
-    }
-  }
-
-  // The busiest class of devices if it runs the node, else the first that does.
   void choose_class() {
-    const auto& simulation = view_.simulation;
-    class_ = simulation.busiest;
-    auto first = std::numeric_limits<std::uint32_t>::max();
-    bool busiest_runs_it = false;
-    for (const auto& span : simulation.timeline) {
-      if (program_.tasks[span.task].node != out_.id) continue;
-      busiest_runs_it = busiest_runs_it || span.device_class == simulation.busiest;
-      first = std::min(first, span.device_class);
-    }
-    const bool somebody_does = first != std::numeric_limits<std::uint32_t>::max();
-    if (!busiest_runs_it && somebody_does) class_ = first;
-    times_ = task_times(program_, simulation, class_);
+    class_ = source_.class_of[out_.id.index()];
+    times_ = &source_.times(class_);
     device_ = &view_.machine.device_of(device_of_class(program_, view_.machine, class_));
-    roles_ = cost::kernels_of(pcg_, view_.machine.device.software);
   }
 
   void add_task(std::size_t t) {
@@ -145,7 +120,7 @@ class NodeReading {
 
   // The blocks of a ring are one pass.
   void add_pass(std::optional<NodeFacts::Pass>& pass, std::size_t t) {
-    const auto& time = times_[t];
+    const auto& time = (*times_)[t];
     if (!pass) {
       NodeFacts::Pass first{.time = time, .roofline = {}};
       const auto& task = program_.tasks[t];
@@ -167,7 +142,7 @@ class NodeReading {
   // What the time would be if the device were endlessly fast in the other respects.
   [[nodiscard]] NodeFacts::Pass::Roofline roofline_of(const lower::Task& task) const {
     const auto inputs = pcg_.input_types(task.node);
-    const auto role = role_of(roles_, task.node);
+    const auto role = role_of(source_.kernels, task.node);
     ops::InputMask differentiated = 0;
     for (auto i : task.operands) differentiated |= ops::InputMask{1} << i;
     const auto work = task.kind == TaskKind::kForward
@@ -190,10 +165,8 @@ class NodeReading {
   void add_kept(const lower::Task& task) {
     const auto keep = [&](BufferId b) {
       if (b == lower::Program::kNone) return;
-      const auto again = std::ranges::any_of(program_.tasks, [&](const lower::Task& other) {
-        return other.remade && std::ranges::find(other.writes, b) != other.writes.end();
-      });
-      out_.kept.push_back({buffer_name(program_, b), program_.buffer(b).bytes(), again});
+      out_.kept.push_back(
+          {buffer_name(program_, b), program_.buffer(b).bytes(), source_.made_again[b.index()]});
     };
     for (std::size_t r = 0; r + 1 < task.reads.size(); ++r) keep(task.reads[r]);
     keep(task.mask);
@@ -216,7 +189,7 @@ class NodeReading {
   void add_transfer(std::size_t t) {
     const auto& task = program_.tasks[t];
     const bool is_half = task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
-    if (is_half && times_[t].times == 0) return;  // the other half is on these devices
+    if (is_half && (*times_)[t].times == 0) return;  // the other half is on these devices
     const auto count = count_of_moved(task);
     for (std::size_t which = 0; which < count; ++which) {
       const auto of = concerns(task, which);
@@ -235,7 +208,7 @@ class NodeReading {
                                 .digits = task.step.digits,
                                 .backward = task.backward,
                                 .bytes = moved_bytes(program_, task, which),
-                                .time = times_[t]});
+                                .time = (*times_)[t]});
     }
   }
 
@@ -267,26 +240,31 @@ class NodeReading {
   // Where the run of parallelization operators ends that this one is in.
   [[nodiscard]] NodeId chain_end(NodeId id) const {
     while (true) {
-      const auto& users = consumers_[id.index()];
+      const auto& users = source_.consumers[id.index()];
       if (users.size() != 1 || !is_parallel(pcg_.node(users[0]))) return id;
       id = users[0];
     }
   }
 
   const PlanView& view_;
+  const NodeFactsSource& source_;
   const lower::Program& program_;
   const graph::Graph& pcg_;
   const graph::Node& node_;
-  std::vector<std::vector<NodeId>> consumers_;
   std::uint32_t class_ = 0;
-  std::vector<TaskTime> times_;
+  const std::vector<TaskTime>* times_ = nullptr;
   const machine::Device* device_ = nullptr;
-  std::vector<cost::KernelRole> roles_;
   NodeFacts out_;
 };
 
 }  // namespace
 
-NodeFacts node_facts(const PlanView& view, graph::NodeId id) { return NodeReading(view, id).run(); }
+NodeFacts node_facts(const PlanView& view, graph::NodeId id) {
+  return node_facts(NodeFactsSource(view), id);
+}
+
+NodeFacts node_facts(const NodeFactsSource& source, graph::NodeId id) {
+  return NodeReading(source, id).run();
+}
 
 }  // namespace tandem::report

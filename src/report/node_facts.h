@@ -73,6 +73,9 @@ struct NodeFacts {
 };
 
 NodeFacts node_facts(const PlanView& view, graph::NodeId id);
+// Of one of many.
+class NodeFactsSource;
+NodeFacts node_facts(const NodeFactsSource& source, graph::NodeId id);
 
 std::string node_text(const NodeFacts& facts, const PlanView& view);
 nlohmann::ordered_json node_json(const NodeFacts& facts, const PlanView& view);

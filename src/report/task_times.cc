@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "report/class_words.h"
 #include "sim/breakdown.h"
 
 namespace tandem::report {
@@ -88,9 +89,7 @@ std::vector<TaskTime> task_times(const lower::Program& program, const sim::Simul
 
 std::int64_t device_of_class(const lower::Program& program, const machine::Machine& machine,
                              std::uint32_t device_class) {
-  // As the simulator makes them: by what devices do, and by their group.
-  const auto digits = class_digits(program) | group_digits(machine, program.digits);
-  return program.digits.group(0, digits)[device_class];
+  return devices_of_classes(program, machine)[device_class];
 }
 
 }  // namespace tandem::report

@@ -13,9 +13,10 @@
 
 #include "lower/instances.h"
 #include "lower/order.h"
+#include "report/class_words.h"
+#include "report/memory_curve.h"
 #include "report/task_name.h"
 #include "sim/breakdown.h"
-#include "sim/memory.h"
 
 namespace tandem::report {
 
@@ -38,12 +39,6 @@ std::string json_text(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-double total(const sim::Moment& moment) {
-  double sum = 0;
-  for (auto part : moment.parts) sum += part.value;
-  return sum;
-}
-
 class Writer {
  public:
   Writer(const Program& program, const machine::Machine& machine, const sim::Simulation& simulation)
@@ -52,7 +47,7 @@ class Writer {
         simulation_(simulation),
         instances_(program),
         steps_(lower::steady_steps(program).simulated),
-        class_digits_(lower::class_digits(program) | group_digits(machine, program.digits)),
+        class_digits_(digits_of_classes(program, machine)),
         devices_(program.digits.group(0, class_digits_)),
         spans_(devices_.size()) {
     for (const auto& node : program.pcg.ids()) {
@@ -68,14 +63,16 @@ class Writer {
   Trace run(const std::string& title, std::size_t most_spans) {
     out_ = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + json_text(title) +
            "},\"traceEvents\":[\n";
-    choose_classes(most_spans);
+    shown_ = shown_classes(simulation_, devices_.size(), most_spans);
     for (std::size_t c = 0; c < devices_.size(); ++c) {
       if (!shown_[c]) continue;
       add_names(c);
       for (auto s : spans_[c]) add_span(simulation_.timeline[s]);
     }
     for (std::size_t c = 0; c < devices_.size(); ++c) {
-      if (shown_[c]) walk(c);
+      if (!shown_[c]) continue;
+      walk(c);
+      add_memory(c);
     }
     out_.resize(out_.size() - 2);  // the comma behind the last event
     out_ += "\n]}\n";
@@ -84,18 +81,6 @@ class Writer {
   }
 
  private:
-  // The busiest first, then in order, as long as there is room.
-  void choose_classes(std::size_t most_spans) {
-    shown_.assign(devices_.size(), false);
-    shown_[simulation_.busiest] = true;
-    auto spans = spans_[simulation_.busiest].size();
-    for (std::size_t c = 0; c < devices_.size(); ++c) {
-      if (shown_[c] || spans + spans_[c].size() > most_spans) continue;
-      shown_[c] = true;
-      spans += spans_[c].size();
-    }
-  }
-
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
@@ -106,37 +91,16 @@ class Writer {
 
   void add_names(std::size_t c) {
     add(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", c,
-        json_text(class_name(c)));
+        json_text(class_text(program_, machine_, devices_[c])));
     add(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", c, c);
     std::set<std::uint32_t> streams;
     for (auto s : spans_[c]) streams.insert(simulation_.timeline[s].stream);
     for (auto stream : streams) {
       add(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", c, stream,
-          json_text(stream_name(stream)));
+          json_text(stream_text(machine_, stream)));
       add(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
           c, stream, stream);
     }
-  }
-
-  [[nodiscard]] std::string class_name(std::size_t c) const {
-    const auto& digits = program_.digits;
-    const auto members = digits.group(devices_[c], digits.space() & ~class_digits_);
-    constexpr std::size_t kListed = 4;
-    std::string list;
-    for (std::size_t i = 0; i < std::min(members.size(), kListed); ++i) {
-      list += fmt::format("{}{}", i == 0 ? "" : ", ", members[i]);
-    }
-    if (members.size() == 1) return "device " + list;
-    return fmt::format("devices {}{} ({} alike)", list, members.size() > kListed ? ", ..." : "",
-                       members.size());
-  }
-
-  [[nodiscard]] std::string stream_name(std::uint32_t stream) const {
-    if (stream == 0) return "compute";
-    const auto levels = static_cast<std::uint32_t>(machine_.levels.size());
-    constexpr std::array kWhat = {"collectives", "sends", "receives"};
-    return fmt::format("{}: {}", machine_.levels[(stream - 1) % levels].name,
-                       kWhat[(stream - 1) / levels]);
   }
 
   // --- Spans -----------------------------------------------------------------------------------
@@ -171,34 +135,16 @@ class Writer {
     const auto rank = program_.digits.rank_in_group(devices_[c], program_.schedule.digits);
     const auto turns =
         turns_of(program_.schedule, instances_.ranks(), rank, program_.phase, steps_);
-    const auto moments = sim::memory_over_time(program_, devices_[c]);
     made_by_.assign(instances_.count(rank), std::nullopt);
-    std::size_t found = 0;  // spans
-    std::size_t number = 0;
-    std::optional<sim::Moment> most;
-    Seconds since;
     for (const auto& turn : turns) {
       for (auto t : program_.segment(turn.stage, turn.part).tasks) {
         if (!runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches()))
           continue;
-        const auto& moment = moments[number++];
         const auto at = span_of_.find({c, t, turn.micro_batch, turn.step});
         const auto s = at == span_of_.end() ? std::nullopt : std::optional(at->second);
-        if (s) ++found;
         follow(c, t, turn, s);
-        // Of steps that flow into each other the timeline has what starts in one iteration.
-        const bool outside = steps_ > 1 && (found == 0 || found == spans_[c].size());
-        if (outside) continue;
-        if (s && simulation_.timeline[*s].stream == 0) {
-          if (most) add_memory(c, since, *most);
-          since = std::max(since, simulation_.timeline[*s].start);
-          most = moment;
-        } else if (!most || total(moment) > total(*most)) {
-          most = moment;
-        }
       }
     }
-    if (most) add_memory(c, since, *most);
   }
 
   // Arrows to a task from those on other streams that made what it reads. A task that takes no time
@@ -249,15 +195,20 @@ class Writer {
         id, to.device_class, to.stream, microseconds(nanoseconds(to.start)));
   }
 
-  void add_memory(std::size_t c, Seconds at, const sim::Moment& moment) {
+  void add_memory(std::size_t c) {
     using lower::BufferKind;
-    const auto part = [&](BufferKind kind) {
-      return moment.parts[static_cast<std::size_t>(kind)].value;
-    };
-    add(R"({{"ph":"C","name":"memory, bytes","pid":{},"ts":{},"args":{{"weights":{:.0f},)"
-        R"("optimizer state":{:.0f},"gradients":{:.0f},"activations":{:.0f},"inputs":{:.0f}}}}})",
-        c, microseconds(nanoseconds(at)), part(BufferKind::kWeight), part(BufferKind::kState),
-        part(BufferKind::kGradient), part(BufferKind::kActivation), part(BufferKind::kInput));
+    std::vector<Span> spans;
+    spans.reserve(spans_[c].size());
+    for (auto s : spans_[c]) spans.push_back(simulation_.timeline[s]);
+    for (const auto& [at, moment] : memory_curve(program_, devices_[c], spans)) {
+      const auto part = [&parts = moment.parts](BufferKind kind) {
+        return parts[static_cast<std::size_t>(kind)].value;
+      };
+      add(R"({{"ph":"C","name":"memory, bytes","pid":{},"ts":{},"args":{{"weights":{:.0f},)"
+          R"("optimizer state":{:.0f},"gradients":{:.0f},"activations":{:.0f},"inputs":{:.0f}}}}})",
+          c, microseconds(nanoseconds(at)), part(BufferKind::kWeight), part(BufferKind::kState),
+          part(BufferKind::kGradient), part(BufferKind::kActivation), part(BufferKind::kInput));
+    }
   }
 
   // By class, task, micro-batch, step.

@@ -1,0 +1,165 @@
+// tandem report: a plan as a page to look at.
+#include "cli/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/read_plan.h"
+#include "lower/lower.h"
+#include "report/report_data.h"
+#include "report/report_page.h"
+#include "search/explore.h"
+#include "strategies/layer_kinds.h"
+#include "strategies/wide_grid.h"
+
+namespace tandem::cli {
+
+namespace {
+
+constexpr double kCompareSeconds = 10;
+
+struct ReportFlags {
+  bool json = false;
+  std::string path, output;
+  double compare = kCompareSeconds;
+  unsigned threads = 0;
+};
+
+// Known strategies on what the plan is for, as many as there is time for; baselines come first.
+std::vector<report::ComparedStrategy> compare_strategies(const Setup& setup, double seconds,
+                                                         unsigned threads) {
+  const strategies::Problem problem(setup.graph, setup.digits);
+  const search::Case on{.values = {},
+                        .problem = &problem,
+                        .machine = &setup.machine,
+                        .batch = setup.batch,
+                        .optimizer = setup.options.optimizer,
+                        .precision = [&setup](auto family) { return setup.precision_of(family); },
+                        .phase = setup.phase,
+                        .limits = search::memory_limits(setup.machine, setup.options.memory),
+                        .network = setup.is_whole_training ? &setup.model : nullptr,
+                        .dtype = setup.dtype};
+  const auto begin = std::chrono::steady_clock::now();
+  const Interrupt interrupt;
+  Progress progress;
+  const auto explored = search::explore(
+      {on}, {strategies::settings_named("all", problem)},
+      {.threads = threads,
+       .progress =
+           [&](std::size_t done, std::size_t of) {
+             progress.show(fmt::format("comparing strategies: {} of {}", done, of));
+           },
+       .stop =
+           [&] {
+             const std::chrono::duration<double> so_far = std::chrono::steady_clock::now() - begin;
+             return Interrupt::requested() || so_far.count() > seconds;
+           }});
+  const auto front = pareto_front(explored.points, all_points(explored));
+  std::vector<report::ComparedStrategy> out;
+  out.reserve(explored.points.size());
+  for (std::size_t i = 0; i < explored.points.size(); ++i) {
+    const auto& point = explored.points[i];
+    out.push_back({.name = point.strategy,
+                   .family = point.strategy.substr(0, point.strategy.find(':')),
+                   .iteration = point.simulation.iteration,
+                   .memory = point.simulation.memory,
+                   .feasible = point.feasible,
+                   .is_front = std::ranges::binary_search(front, i)});
+  }
+  return out;
+}
+
+// What a plan was made from, if it is a model that can be built here.
+std::optional<Setup> setup_of(const plan::Plan& plan, std::string& why_not) {
+  Job job;
+  job.model_text = plan.model;
+  job.machine_text = plan.machine;
+  job.batch = plan.batch;
+  job.optimizer = name(plan.optimizer);
+  job.dtype = name(plan.dtype);
+  if (is_half(plan.dtype)) {
+    const auto& precision = plan.mapped.schedule.precision;
+    job.master = precision.master ? "fp32" : "none";
+    job.grad_dtype = name(precision.gradient(plan.dtype));
+  }
+  job.stale_weights = plan.mapped.schedule.is_delayed();
+  try {
+    return resolve(job);
+  } catch (const UserError& error) {
+    why_not = error.what();
+    return std::nullopt;
+  }
+}
+
+void write_page(const std::string& path, const Lowered& lowered, report::ReportInput input) {
+  const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
+  input.headline = echo(lowered.plan);
+  input.headline["task"] = task_of(lowered.program);
+  input.headline.update(simulation_json(lowered.simulation, lowered.plan.batch, tokens));
+  write_file(path, report::report_page(report::report_data(input)));
+}
+
+void run(const ReportFlags& flags) {
+  const auto lowered = read_and_lower(flags.path);
+  const auto view = view_of_plan(lowered);
+  report::ReportInput input{.view = view, .title = plan_title(lowered), .headline = {}};
+  const auto setup = setup_of(lowered.plan, input.no_strategies);
+  if (setup) {
+    input.model = &setup->graph;
+    if (flags.compare > 0) {
+      input.strategies = compare_strategies(*setup, flags.compare, threads_of(flags.threads));
+    }
+  }
+  const auto count = input.strategies.size();
+  write_page(flags.output, lowered, std::move(input));
+  if (flags.json) {
+    Json out = echo(lowered.plan);
+    out["report"] = flags.output;
+    out["strategies"] = count;
+    return print_json(out);
+  }
+  std::cout << fmt::format("{}: {}\n", flags.output, plan_title(lowered));
+}
+
+}  // namespace
+
+void write_report(const std::string& path, const Setup& setup, const search::Result& result) {
+  auto plan = make_plan(setup, *result.best);
+  auto program =
+      lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
+  const Lowered lowered{std::move(plan), setup.machine, std::move(program),
+                        result.best->simulation};
+  const auto view = view_of_plan(lowered);
+  write_page(path, lowered,
+             {.view = view,
+              .title = plan_title(lowered),
+              .headline = {},
+              .strategies = compare_strategies(setup, kCompareSeconds, setup.options.threads),
+              .found = &result,
+              .model = &setup.graph});
+}
+
+void add_report(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<ReportFlags>();
+  auto* command = add_command(app, "report", "a plan as a page to look at in a browser",
+                              "report plan.json -o plan.html", flags->json);
+  command->add_option("plan", flags->path, "a plan.json")->required();
+  command->add_option("-o,--output", flags->output, "write the page to this file")->required();
+  command
+      ->add_option("--compare", flags->compare,
+                   "compare with known strategies no longer than so many seconds; 0: do not")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add_threads_flag(*command, flags->threads);
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,52 @@
+#include "report/memory_curve.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "lower/instances.h"
+#include "lower/order.h"
+
+namespace tandem::report {
+
+namespace {
+
+double sum_of_parts(const sim::Moment& moment) {
+  double sum = 0;
+  for (auto part : moment.parts) sum += part.value;
+  return sum;
+}
+
+}  // namespace
+
+std::vector<MemoryPoint> memory_curve(const lower::Program& program, std::int64_t device,
+                                      const std::vector<sim::Span>& spans) {
+  using Key = std::tuple<std::uint32_t, std::int64_t, std::int64_t>;  // task, micro-batch, step
+  std::map<Key, const sim::Span*> span_of;
+  for (const auto& span : spans) span_of[{span.task, span.micro_batch, span.step}] = &span;
+  const bool flows = lower::steady_steps(program).simulated > 1;
+
+  std::vector<MemoryPoint> out;
+  std::size_t found = 0;
+  std::optional<sim::Moment> most;
+  Seconds since;
+  for (const auto& moment : sim::memory_over_time(program, device)) {
+    const auto at = span_of.find({moment.task, moment.micro_batch, moment.step});
+    const auto* span = at == span_of.end() ? nullptr : at->second;
+    if (span != nullptr) ++found;
+    // Of steps that flow into each other the timeline has what starts in one iteration.
+    if (flows && (found == 0 || found == spans.size())) continue;
+    if (span != nullptr && span->stream == 0) {
+      if (most) out.push_back({since, *most});
+      since = std::max(since, span->start);
+      most = moment;
+    } else if (!most || sum_of_parts(moment) > sum_of_parts(*most)) {
+      most = moment;
+    }
+  }
+  if (most) out.push_back({since, *most});
+  return out;
+}
+
+}  // namespace tandem::report

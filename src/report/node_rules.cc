@@ -1,0 +1,56 @@
+#include "report/node_rules.h"
+
+#include <unordered_set>
+
+#include "base/text.h"
+#include "graph/hashes.h"
+#include "rewrite/derivation.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::report {
+
+namespace {
+
+std::unordered_set<std::string> names_of(const graph::Graph& graph) {
+  std::unordered_set<std::string> out;
+  for (auto id : graph.ids()) out.insert(graph.node(id).name);
+  return out;
+}
+
+}  // namespace
+
+std::unordered_map<std::string, std::string> node_rules(const plan::Plan& plan,
+                                                        const graph::Graph& model) {
+  if (plan.derivation.empty()) return {};
+  std::unordered_map<std::string, std::string> made;  // by name in the replay
+  auto derived = model;
+  try {
+    const auto rules = rewrite::parse_rules(join(plan.rules, "\n"), "rules");
+    for (const auto& step : plan.derivation) {
+      // A replay keeps the names of the nodes that it keeps.
+      const auto before = names_of(derived);
+      derived = rewrite::replay(derived, {step}, rewrite::rules_by_name(rules));
+      for (const auto& name : names_of(derived)) {
+        if (!before.contains(name)) made[name] = step.rule;
+      }
+    }
+  } catch (const UserError&) {
+    return {};  // `tandem check` says what is wrong with it
+  }
+  std::unordered_map<Hash, std::string> by_hash;
+  const auto hashes = graph::node_hashes(derived, graph::HashKind::kIdentity);
+  for (auto id : derived.ids()) {
+    const auto at = made.find(derived.node(id).name);
+    if (at != made.end()) by_hash[hashes[id.index()]] = at->second;
+  }
+  std::unordered_map<std::string, std::string> out;
+  const auto whole = erase_parallelism(plan.mapped.pcg);
+  const auto own = graph::node_hashes(whole, graph::HashKind::kIdentity);
+  for (auto id : whole.ids()) {
+    const auto at = by_hash.find(own[id.index()]);
+    if (at != by_hash.end()) out[whole.node(id).name] = at->second;
+  }
+  return out;
+}
+
+}  // namespace tandem::report

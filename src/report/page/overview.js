@@ -1,0 +1,146 @@
+// The headline: what was planned, how long a step takes and why, against what else there is.
+'use strict';
+
+const head = plan.headline;
+const why = plan.explanation;
+
+function figure(label, value, unit, ...more) {
+  return make('div', {class: 'figure'}, make('div', {class: 'label'}, label),
+    make('div', {class: 'value'}, value, ' ', make('small', null, unit)), make('div', {class: 'more'}, more));
+}
+// "26.9 s" as its number and its unit.
+function split(text) {
+  const at = text.indexOf(' ');
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+function peakBytes() {
+  const peak = why.memory_at_peak;
+  return kMemory.reduce((sum, kind) => sum + peak[kind + '_bytes'], 0) + peak.unused_bytes;
+}
+
+function showFigures() {
+  const used = peakBytes();
+  const limit = why.memory_limit_bytes;
+  const gauge = make('div', {class: 'gauge' + (used > limit ? ' over' : '')},
+    make('i', {style: {width: Math.min(100, 100 * used / limit) + '%'}}));
+  fill('figures',
+    figure('Time of a step', ...split(seconds(head.iteration_s)), head.bubble_s > 0.005 * head.iteration_s
+      ? percent(head.bubble_s, head.iteration_s) + ' of it idle' : 'on the busiest device'),
+    figure('Throughput', count(head.throughput), 'samples/s',
+      head.tokens_per_s ? count(head.tokens_per_s) + ' tokens/s' : 'batch ' + head.batch),
+    figure('Model FLOP utilization', (100 * head.mfu).toFixed(1), '%', 'of what all devices could compute'),
+    figure('Memory', ...split(bytes(used)), gauge,
+      used > limit ? make('b', null, 'does not fit: ') : '', `of ${bytes(limit)} a device may use`));
+}
+
+// The parts of the iteration: compute, what each kind of communication exposes, idle.
+function stepParts() {
+  const parts = [];
+  for (const kind of kReported) {
+    const own = why.breakdown[kind];
+    if (!own) continue;
+    const computes = kind === 'compute' || kind === 'embedding';
+    const time = computes ? own.serialized_s : own.exposed_s;
+    if (time > 0) parts.push({kind, time, text: computes ? kindText(kind) : 'exposed ' + kindText(kind)});
+  }
+  if (head.bubble_s > 0) parts.push({kind: 'idle', time: head.bubble_s, text: 'idle'});
+  return parts;
+}
+function showStep() {
+  const parts = stepParts();
+  const whole = parts.reduce((sum, p) => sum + p.time, 0);
+  const bar = make('div', {class: 'stack', role: 'img', 'aria-label': parts.map((p) => `${p.text} ${percent(p.time, whole)}`).join(', ')},
+    parts.map((p) => make('i', {class: p.kind === 'idle' ? 'hatched' : '', title: `${p.text}: ${seconds(p.time)}`,
+      style: {flex: `${p.time / whole * 1000} 0 0`, background: `var(--${p.kind})`}})));
+  const keys = make('div', {class: 'keys'}, parts.map((p) => make('span', null, swatch(`var(--${p.kind})`), p.text + ' ',
+    make('b', null, seconds(p.time)), ' ' + percent(p.time, whole))));
+  fill('step-bar', bar, keys);
+}
+
+// The best of every family; the search's own figures where there are some.
+function familyRows() {
+  const rows = new Map();
+  const add = (row) => {
+    const before = rows.get(row.family);
+    const better = !before || (row.feasible !== before.feasible ? row.feasible : row.iteration_s < before.iteration_s);
+    if (better) rows.set(row.family, row);
+  };
+  if (plan.strategies.baselines.length) {
+    for (const b of plan.strategies.baselines) add({name: b.strategy, ...b});
+  } else {
+    for (const p of plan.strategies.points) add(p);
+  }
+  return [...rows.values()].sort((a, b) => b.feasible - a.feasible || a.iteration_s - b.iteration_s);
+}
+function showBaselines() {
+  const rows = familyRows();
+  if (!rows.length) {
+    fill('baselines', empty(plan.strategies.why_none
+      ? `There is nothing to compare with: ${plan.strategies.why_none}`
+      : 'No strategy was compared. `tandem report plan.json -o page.html --compare 10` does that.'));
+    return;
+  }
+  const own = {name: head.strategy === 'search' ? 'this plan' : head.strategy, feasible: why.feasible, iteration_s: head.iteration_s, mine: true};
+  const others = rows.filter((r) => r.name !== head.strategy).slice(0, 9);
+  const longest = Math.max(own.iteration_s, ...others.filter((r) => r.feasible).map((r) => r.iteration_s));
+  const row = (r) => {
+    const times = r.iteration_s / own.iteration_s;
+    return [
+      make('span', {class: 'name' + (r.feasible ? '' : ' no'), title: r.name, style: {'font-weight': r.mine ? 600 : 400}}, r.name),
+      make('span', {class: 'rule' + (r.mine ? ' mine' : r.feasible ? '' : ' no'), style: {width: (r.feasible ? 100 * r.iteration_s / longest : 100) + '%'}}),
+      make('span', {class: 'amount'}, r.feasible ? seconds(r.iteration_s) + (r.mine ? '' : `  ${times.toFixed(2)} ×`) : 'does not fit')];
+  };
+  fill('baselines', make('div', {class: 'bars'}, [own, ...others].map(row)));
+}
+
+function showKinds() {
+  const longest = Math.max(...kReported.map((k) => (why.breakdown[k] || {serialized_s: 0}).serialized_s), 1e-12);
+  const rows = [];
+  for (const kind of kReported) {
+    const own = why.breakdown[kind];
+    if (!own || !(own.serialized_s > 0)) continue;
+    const computes = kind === 'compute' || kind === 'embedding';
+    const exposed = computes ? own.serialized_s : own.exposed_s;
+    const bar = make('div', {class: 'tablebar', style: {width: Math.max(1, 100 * own.serialized_s / longest) + '%'}},
+      make('i', {style: {flex: `${exposed / longest * 1000} 0 0`, background: `var(--${kind})`}}),
+      computes ? '' : make('i', {style: {flex: `${own.overlapped_s / longest * 1000} 0 0`, background: `var(--${kind})`, opacity: 0.35}}));
+    rows.push([make('span', null, swatch(`var(--${kind})`), kindText(kind)), bar, [seconds(own.serialized_s)],
+      [computes ? '' : own.exposed_s > 0 ? seconds(own.exposed_s) : 'none']]);
+  }
+  fill('kinds', table(['', '', ['in all'], ['exposed']], rows));
+}
+
+function showSlowest() {
+  const rows = why.slowest_operators.map((o) => [
+    make('span', null, o.count > 1 ? `${o.name} ` : o.name, o.count > 1 ? make('span', {class: 'sub'}, `× ${o.count}`) : '', make('div', {class: 'sub'}, o.op)),
+    [seconds(o.time_s)], [percent(o.time_s, head.compute_s)]]);
+  fill('slowest', rows.length ? table(['', ['a step'], ['of compute']], rows) : empty('Nothing computes.'));
+}
+
+function showExposed() {
+  const rows = why.most_exposed.filter((t) => t.exposed_s > 0).map((t) => [
+    make('span', null, t.what, make('div', {class: 'sub'}, `over ${t.over}, ${plural(t.times, 'time')}, ${bytes(t.bytes)}`)),
+    chip(t.kind), [seconds(t.serialized_s)], [seconds(t.exposed_s)]]);
+  fill('exposed', rows.length ? table(['', '', ['in all'], ['exposed']], rows)
+    : empty('Nothing that is communicated keeps the devices waiting.'));
+}
+
+function showOverview() {
+  document.title = `${head.model} on ${head.machine} · Tandem`;
+  byId('bar-title').textContent = `${head.model} on ${head.machine}`;
+  byId('overview-title').textContent = `${head.model} on ${head.machine}`;
+  byId('overview-run').textContent = [plural(head.devices, 'device'), `batch ${head.batch}`, head.seq ? `sequence ${head.seq}` : '',
+    head.task, head.dtype, head.optimizer, `strategy ${head.strategy}`].filter(Boolean).join(' · ');
+  byId('bound').replaceChildren(why.bound_by ? 'Bound by ' + why.bound_by + '.' : '');
+  showFigures();
+  showStep();
+  showBaselines();
+  showKinds();
+  showSlowest();
+  showExposed();
+  const rules = why.rules && why.rules.length
+    ? 'The graph is the model’s, rewritten by ' + why.rules.map((r) => r.times > 1 ? `${r.name} × ${r.times}` : r.name).join(', ') + '.'
+    : 'The graph is the model’s own: no rewrites.';
+  fill('schedule', [...why.schedule.in_words, rules].map((s) => make('li', null, s)));
+}

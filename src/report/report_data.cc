@@ -1,0 +1,76 @@
+#include "report/report_data.h"
+
+#include <algorithm>
+
+#include "report/explanation.h"
+#include "report/report_graph.h"
+#include "report/report_machine.h"
+#include "report/report_timeline.h"
+
+namespace tandem::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json result_json(const search::Costed& costed) {
+  return {{"strategy", costed.name},
+          {"iteration_s", costed.simulation.iteration.value},
+          {"memory_bytes", static_cast<std::int64_t>(costed.simulation.memory.value)}};
+}
+
+Json strategies_json(const ReportInput& input) {
+  Json points = Json::array();
+  for (const auto& s : input.strategies) {
+    points.push_back({{"name", s.name},
+                      {"family", s.family},
+                      {"feasible", s.feasible},
+                      {"front", s.is_front},
+                      {"iteration_s", s.iteration.value},
+                      {"memory_bytes", static_cast<std::int64_t>(s.memory.value)}});
+  }
+  // What the search found it to take, each family at its best.
+  Json baselines = Json::array();
+  if (input.found != nullptr) {
+    for (const auto& b : input.found->baselines) {
+      auto row = result_json(b);
+      row["family"] = b.family;
+      row["feasible"] = b.feasible;
+      baselines.push_back(std::move(row));
+    }
+  }
+  return {{"points", points}, {"baselines", baselines}, {"why_none", input.no_strategies}};
+}
+
+Json search_json(const ReportInput& input) {
+  if (input.found == nullptr) return nullptr;
+  const auto& found = *input.found;
+  return {{"seconds", found.search_s},
+          {"simulated", found.candidates},
+          {"estimated", found.estimated},
+          {"stop_reason", found.stop_reason},
+          {"lower_bound_s", found.lower_bound ? Json(found.lower_bound->value) : Json()},
+          {"runner_up", found.runner_up ? result_json(*found.runner_up) : Json()}};
+}
+
+// Where the rewriting began, if there was any.
+Json before_json(const ReportInput& input) {
+  if (input.model == nullptr || input.view.plan.derivation.empty()) return nullptr;
+  return plain_graph(*input.model);
+}
+
+}  // namespace
+
+Json report_data(const ReportInput& input, std::size_t most_spans) {
+  Json out{{"tandem_report", 1}, {"title", input.title}, {"headline", input.headline}};
+  out["explanation"] = explanation_json(input.view);
+  out["strategies"] = strategies_json(input);
+  out["search"] = search_json(input);
+  out["graph"] = report_graph(input.view, input.model);
+  out["before"] = before_json(input);
+  out["machine"] = report_machine(input.view);
+  out["timeline"] = report_timeline(input.view, most_spans);
+  return out;
+}
+
+}  // namespace tandem::report

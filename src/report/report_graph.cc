@@ -1,0 +1,208 @@
+#include "report/report_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/text.h"
+#include "report/blocks.h"
+#include "report/digit_text.h"
+#include "report/level_words.h"
+#include "report/mapped_text.h"
+#include "report/node_facts.h"
+#include "report/node_facts_source.h"
+#include "report/node_rules.h"
+
+namespace tandem::report {
+
+namespace {
+
+using graph::NodeId;
+using Json = nlohmann::ordered_json;
+
+// Texts that many share: a column has their numbers.
+class Texts {
+ public:
+  std::size_t number(const std::string& text) {
+    const auto [at, fresh] = numbers_.try_emplace(text, texts_.size());
+    if (fresh) texts_.push_back(text);
+    return at->second;
+  }
+  [[nodiscard]] const std::vector<std::string>& all() const { return texts_; }
+
+ private:
+  std::map<std::string, std::size_t> numbers_;
+  std::vector<std::string> texts_;
+};
+
+// What repeats; what stands by itself is not told.
+Json blocks_json_of(const std::vector<Block>& blocks) {
+  Json out = Json::array();
+  for (const auto& block : blocks) {
+    if (block.count == 1) continue;
+    out.push_back({{"start", block.start.index()},
+                   {"period", block.period},
+                   {"count", block.count},
+                   {"blocks", blocks_json_of(block.blocks)}});
+  }
+  return out;
+}
+
+// Nodes in the first round of every block, and those in none.
+void add_shown(const std::vector<Block>& blocks, std::vector<NodeId>& out) {
+  for (const auto& block : blocks) {
+    for (const auto& node : block.nodes) out.push_back(node.id);
+    add_shown(block.blocks, out);
+  }
+}
+
+std::string source_of(const graph::Node& node) {
+  if (is_weight(node)) return "weight";
+  return node.op.role() == ops::Role::kSource ? "input" : "";
+}
+
+// What any graph has.
+Json columns_of(const graph::Graph& graph) {
+  Texts ops;
+  Json out{{"ops", Json::array()},
+           {"name", Json::array()},
+           {"op", Json::array()},
+           {"inputs", Json::array()},
+           {"source", Json::array()}};
+  for (auto id : graph.ids()) {
+    const auto& node = graph.node(id);
+    out["name"].push_back(node.name);
+    out["op"].push_back(ops.number(std::string(node.op.name())));
+    Json inputs = Json::array();
+    for (auto input : graph.inputs(id)) inputs.push_back(input.index());
+    out["inputs"].push_back(std::move(inputs));
+    out["source"].push_back(source_of(node));
+  }
+  out["ops"] = ops.all();
+  return out;
+}
+
+class GraphWriting {
+ public:
+  explicit GraphWriting(const PlanView& view) : view_(view), mapped_(mapped_model(view.program)) {
+    for (auto id : view.program.pcg.ids()) in_pcg_.emplace(view.program.pcg.node(id).name, id);
+  }
+
+  Json run(const graph::Graph* model) {
+    auto out = columns_of(mapped_.model);
+    add_columns(out);
+    out["moves"] = moves();
+    const auto blocks = blocks_of(mapped_.model, [&](NodeId a, NodeId b) {
+      return mapped_.nodes[a.index()] == mapped_.nodes[b.index()];
+    });
+    out["blocks"] = blocks_json_of(blocks);
+    out["facts"] = facts(blocks);
+    out["rules"] = Json::object();
+    if (model != nullptr) {
+      const auto rules = node_rules(view_.plan, *model);
+      for (auto id : mapped_.model.ids()) {
+        const auto at = rules.find(mapped_.model.node(id).name);
+        if (at != rules.end()) out["rules"][std::to_string(id.index())] = at->second;
+      }
+    }
+    return out;
+  }
+
+ private:
+  void add_columns(Json& out) const {
+    Texts types;
+    Texts hows;
+    Texts layouts;
+    for (const auto* key : {"type", "how_of", "layout", "stage", "bytes", "made_again"}) {
+      out[key] = Json::array();
+    }
+    for (auto id : mapped_.model.ids()) {
+      const auto& node = mapped_.nodes[id.index()];
+      const auto layout = layout_of(id);
+      out["type"].push_back(types.number(graph::type_text(node.type)));
+      out["how_of"].push_back(hows.number(how(id, layout)));
+      out["layout"].push_back(layouts.number(layout == nullptr ? "" : to_text(*layout)));
+      out["stage"].push_back(node.stage);
+      out["bytes"].push_back(static_cast<std::int64_t>(node.result.value));
+      out["made_again"].push_back(node.remade);
+    }
+    out["types"] = types.all();
+    out["how"] = hows.all();
+    out["layouts"] = layouts.all();
+  }
+
+  // Null of the additions that a join stands for, but for the last.
+  [[nodiscard]] const machine::Layout* layout_of(NodeId id) const {
+    const auto at = in_pcg_.find(mapped_.model.node(id).name);
+    return at == in_pcg_.end() ? nullptr : &view_.plan.mapped.layouts[at->second.index()];
+  }
+
+  [[nodiscard]] std::string how(NodeId id, const machine::Layout* layout) const {
+    const bool is_stored = mapped_.model.node(id).op.role() == ops::Role::kSource;
+    if (!is_stored) return work_text(mapped_.nodes[id.index()], view_.machine, view_.program);
+    return layout == nullptr ? "" : storage_text(view_.program, view_.machine, *layout);
+  }
+
+  [[nodiscard]] Json moves() const {
+    Json out = Json::array();
+    for (auto id : mapped_.model.ids()) {
+      for (const auto& move : mapped_.nodes[id.index()].moves) {
+        const auto operand =
+            move.operand == Move::kResult ? -1 : static_cast<std::int64_t>(move.operand);
+        out.push_back({id.index(), operand, machine::name(move.kind),
+                       levels_text(move.digits, view_.machine, view_.program.digits),
+                       static_cast<std::int64_t>(move.bytes.value), move.times, move.backward,
+                       move.remade});
+      }
+    }
+    return out;
+  }
+
+  // Of what stands for others, and of what that reads.
+  [[nodiscard]] Json facts(const std::vector<Block>& blocks) const {
+    const NodeFactsSource source(view_);
+    std::vector<NodeId> shown;
+    add_shown(blocks, shown);
+    std::set<std::size_t> told;
+    for (auto id : shown) {
+      told.insert(id.index());
+      for (auto input : mapped_.model.inputs(id)) {
+        if (!source_of(mapped_.model.node(input)).empty()) told.insert(input.index());
+      }
+    }
+    Json out = Json::object();
+    for (auto n : told) {
+      const auto at = in_pcg_.find(mapped_.model.node(NodeId(n)).name);
+      if (at == in_pcg_.end()) continue;
+      out[std::to_string(n)] = node_json(node_facts(source, at->second), view_);
+    }
+    return out;
+  }
+
+  const PlanView& view_;
+  MappedModel mapped_;
+  std::map<std::string, NodeId> in_pcg_;  // by name
+};
+
+}  // namespace
+
+Json report_graph(const PlanView& view, const graph::Graph* model) {
+  return GraphWriting(view).run(model);
+}
+
+Json plain_graph(const graph::Graph& graph) {
+  auto out = columns_of(graph);
+  Texts types;
+  out["type"] = Json::array();
+  for (auto id : graph.ids()) {
+    out["type"].push_back(types.number(graph::type_text(graph.node(id).type)));
+  }
+  out["types"] = types.all();
+  const auto same = [&](NodeId a, NodeId b) {
+    return graph.node(a).op == graph.node(b).op && graph.node(a).type == graph.node(b).type;
+  };
+  out["blocks"] = blocks_json_of(blocks_of(graph, same));
+  return out;
+}
+
+}  // namespace tandem::report

@@ -1,0 +1,19 @@
+// The machine of a plan for its page (report_data.h): its levels and links, what is sent over them,
+// and which devices do the same.
+//
+//   {"name", "devices", "levels": [{"name", "count", ...}], "groups": [...], "digits": [{"level",
+//    "size"}], "class_digits": [...], "stage_digits": [...], "stages", "classes": [{...}] | null}
+//
+// A class's number is the mixed radix of a device's coordinates in `class_digits`, outermost first;
+// its rank in the pipeline that of `stage_digits`. A digit of time has level null.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "report/plan_view.h"
+
+namespace tandem::report {
+
+nlohmann::ordered_json report_machine(const PlanView& view);
+
+}  // namespace tandem::report
