@@ -1,0 +1,49 @@
+#include "search/step_layouts.h"
+
+#include <gtest/gtest.h>
+
+#include "check/check.h"
+#include "models/model.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+namespace {
+
+// Tensor parallelism within each stage is worse here than what the network finds.
+TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
+  const auto model = models::parse_model("bert_large:layers=4,hidden=64,heads=4,ffn=128,seq=16");
+  const std::int64_t batch = 32;
+  const auto graph = model.build(batch, DType::kFp32);
+  const auto machine = machine::load_machine("dgx_a100:1");
+  const machine::Digits digits(machine);
+  const strategies::Problem problem(graph, digits);
+  Options options;
+  options.network = {&model, batch, DType::kFp32};
+  for (const std::string text : {"megatron:tp=4,pp=2,micro=4", "megatron:tp=4,pp=2,micro=8,zero=1",
+                                 "megatron:tp=4,pp=2,micro=4,interleave=2,recompute=full"}) {
+    SCOPED_TRACE(text);
+    const auto setting = complete(strategies::parse_setting(text), problem)[0];
+    std::size_t products = 0;
+    const auto candidates = lay_out_step(setting, problem, machine, options, products);
+    ASSERT_FALSE(candidates.empty());
+    EXPECT_GT(products, 0U);
+    for (const auto& candidate : candidates) {
+      const auto& schedule = candidate.schedule;
+      EXPECT_EQ(schedule.micro_batches, setting.micro);
+      EXPECT_EQ(schedule.stages, 2 * setting.interleave);
+      const machine::Digits cut(machine, schedule.micro_batches);
+      const plan::Plan plan{
+          .model = model.text,
+          .machine = machine.name,
+          .strategy = candidate.name,
+          .batch = batch,
+          .mapped = plan::parallelize(graph, cut, candidate.choices, schedule)};
+      check_mapped(plan.mapped, cut);
+      const auto report = check::check_plan(plan, cut, graph);
+      EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::search
