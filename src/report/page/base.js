@@ -48,12 +48,12 @@ function make(tag, attributes, ...children) {
     else if (key === 'style') for (const [k, v] of Object.entries(value)) element.style.setProperty(k, v);
     else element.setAttribute(key, value === true ? '' : value);
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== '') element.append(child);
   }
   return element;
 }
-function fill(id, ...children) { byId(id).replaceChildren(...children.flat().filter((c) => c !== '' && c !== null)); }
+function fill(id, ...children) { byId(id).replaceChildren(...children.flat(Infinity).filter((c) => c !== '' && c !== null)); }
 function swatch(colour, extra) {
   return make('span', {class: 'swatch ' + (extra || ''), style: {background: colour, 'border-color': colour}});
 }
@@ -113,7 +113,7 @@ function startTheme() {
 
 function showTip(x, y, ...content) {
   const tip = byId('tip');
-  tip.replaceChildren(...content.flat().filter((c) => c !== null && c !== ''));
+  tip.replaceChildren(...content.flat(Infinity).filter((c) => c !== null && c !== ''));
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   const left = x + 14 + box.width > innerWidth - 8 ? x - 14 - box.width : x + 14;

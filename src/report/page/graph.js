@@ -392,7 +392,7 @@ class GraphView {
       c.fillRect(x, y + 4, 7, 7);
       c.fillStyle = colours.ink;
       c.font = `11.5px ${kSans}`;
-      c.fillText(cut(`${s.name}  ${s.text}`, 30), x + 12, y + 12);
+      c.fillText(cut(`${s.name}  ${s.text}`, 36 - s.size.length), x + 12, y + 12);
       c.fillStyle = colours.faint;
       c.textAlign = 'right';
       c.fillText(s.size, n.x + n.width - 10, y + 12);
@@ -420,7 +420,7 @@ class GraphView {
     }
     c.fillStyle = move.backward ? colour : colours['on-colour'];
     c.font = `500 11px ${kSans}`;
-    c.fillText(cut(move.label, Math.floor((width - 10) / 5.9)), x + 6, y + 12.5);
+    c.fillText(cut(move.label, Math.floor((width - 10) / 5.4)), x + 6, y + 12.5);
   }
 }
 
