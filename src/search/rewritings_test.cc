@@ -102,7 +102,9 @@ void expect_checks(const Searched& searched, const Costed& best) {
                   .machine = searched.machine.name,
                   .strategy = best.name,
                   .batch = searched.batch,
-                  .mapped = best.mapped};
+                  .mapped = best.mapped,
+                  .iteration = {},
+                  .memory = {}};
   if (best.rewritten) {
     plan.derivation = best.rewritten->derivation;
     plan.rules = best.rewritten->rules;

@@ -325,7 +325,6 @@ class Search {
     CostModel costs(machine_, digits_, options_.optimizer, options_.precision);
     LayoutNetwork network(problem.model, digits_, costs, options_.dims, options_.states_per_node,
                           seeds);
-    network.allow_saving();
     solved_.clear();
     rewritten_ = rewritten;
     // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
@@ -340,6 +339,12 @@ class Search {
     if (!exact && !contest_.is_over()) result.stop_reason = "beam";
     bool fits = false;
     for (const auto& solution : solutions) fits = fits_in_memory(solution) || fits;
+    network.allow_saving();
+    if (!is_large()) {
+      for (const auto& solution : solve(network, {{.async = 0.5}, {.async = 1.0}})) {
+        fits = fits_in_memory(solution) || fits;
+      }
+    }
     // Of a large network what saves memory by strategy is enough: each price costs a simulation.
     const bool has_plan = is_large() && result.best;
     if (!fits && !has_plan && rewritten == nullptr) raise_memory_price(network);

@@ -32,12 +32,13 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
       EXPECT_EQ(schedule.micro_batches, setting.micro);
       EXPECT_EQ(schedule.stages, 2 * setting.interleave);
       const machine::Digits cut(machine, schedule.micro_batches);
-      const plan::Plan plan{
-          .model = model.text,
-          .machine = machine.name,
-          .strategy = candidate.name,
-          .batch = batch,
-          .mapped = plan::parallelize(graph, cut, candidate.choices, schedule)};
+      const plan::Plan plan{.model = model.text,
+                            .machine = machine.name,
+                            .strategy = candidate.name,
+                            .batch = batch,
+                            .mapped = plan::parallelize(graph, cut, candidate.choices, schedule),
+                            .iteration = {},
+                            .memory = {}};
       check_mapped(plan.mapped, cut);
       const auto report = check::check_plan(plan, cut, graph);
       EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
