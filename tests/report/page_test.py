@@ -93,7 +93,7 @@ def check_graph(of):
     folded = of.js("graphView.layout.nodes.length")
     of.js("document.getElementById('fold').click()")
     of.frames()
-    expect("unfolding draws more", of.js("graphView.layout.nodes.length") > folded)
+    expect("unfolding draws more", of.js("graphView.layout.nodes.length") > folded, of.js("plan.graph.blocks.length") > 0)
     of.js("document.getElementById('fold').click()")
 
 

@@ -27,6 +27,9 @@ function count(value) {
   return withPrefix(value, ['', 'k', 'M', 'G', 'T', 'P', 'E'], [1, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18])
     .trim().replace(' ', '');
 }
+function flops(value) {
+  return withPrefix(value, ['FLOP', 'kFLOP', 'MFLOP', 'GFLOP', 'TFLOP', 'PFLOP'], [1, 1e3, 1e6, 1e9, 1e12, 1e15]);
+}
 function percent(part, whole) {
   if (!(whole > 0)) return '';
   const value = 100 * part / whole;

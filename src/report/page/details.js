@@ -4,7 +4,7 @@
 function passRow(label, pass, longest) {
   if (!pass) return null;
   const bound = pass.bound_by ? make('div', {class: 'sub'},
-    `bound by ${pass.bound_by}: ${count(pass.flops)}FLOP ${seconds(pass.compute_s)}, ${bytes(pass.bytes)} of memory ${seconds(pass.memory_s)}, launches ${seconds(pass.launch_s)}`) : '';
+    `bound by ${pass.bound_by}: ${flops(pass.flops)} ${seconds(pass.compute_s)}, ${bytes(pass.bytes)} of memory ${seconds(pass.memory_s)}, launches ${seconds(pass.launch_s)}`) : '';
   const bar = make('div', {class: 'tablebar', style: {width: Math.max(2, 100 * pass.time_s / longest) + '%'}},
     make('i', {style: {flex: '1', background: 'var(--compute)'}}));
   return [make('span', null, label, bound), [make('span', null, seconds(pass.time_s), pass.times > 1 ? make('div', {class: 'sub'}, `${pass.times} times`) : '',

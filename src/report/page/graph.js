@@ -420,7 +420,7 @@ class GraphView {
     }
     c.fillStyle = move.backward ? colour : colours['on-colour'];
     c.font = `500 11px ${kSans}`;
-    c.fillText(cut(move.label, Math.floor((width - 10) / 5.4)), x + 6, y + 12.5);
+    c.fillText(cut(move.label, Math.floor((width - 10) / 5.75)), x + 6, y + 12.5);
   }
 }
 

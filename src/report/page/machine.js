@@ -205,7 +205,7 @@ function showLevels() {
     make('span', null, `${bytes(l.bytes_per_s)}/s${l.shared ? ' shared' : ''}`, make('div', {class: 'sub'},
       `${bytes(l.bytes_per_s_and_device)}/s a device, ${seconds(l.latency_s)}${l.topology === 'switch' ? '' : ', ' + l.topology}`))]);
   const devices = m.groups.map((g) => [make('span', null, make('b', null, g.name), g.group ? make('div', {class: 'sub'}, `group ${g.group}, ${g.units} units`) : ''),
-    make('span', null, `${g.flops_per_s ? count(g.flops_per_s) + 'FLOP/s' : 'no peak'} in ${head.dtype}`, make('div', {class: 'sub'}, `${bytes(g.memory_bytes)}, ${bytes(g.bytes_per_s)}/s`))]);
+    make('span', null, `${g.flops_per_s ? flops(g.flops_per_s) + '/s' : 'no peak'} in ${head.dtype}`, make('div', {class: 'sub'}, `${bytes(g.memory_bytes)}, ${bytes(g.bytes_per_s)}/s`))]);
   fill('levels', make('h3', null, 'Links'), table(['level', 'its link'], rows), make('h3', null, 'Devices'), table(['', ''], devices));
 }
 
