@@ -114,7 +114,7 @@ void expect_checks(const Searched& searched, const Costed& best) {
   EXPECT_EQ(report.steps, plan.derivation.size());
 }
 
-TEST(Rewritings, MakeAPlanFasterAndItStillIsTheModel) {
+TEST(JointSearch, MakeAPlanFasterAndItStillIsTheModel) {
   Searched searched("mlp:layers=4,hidden=256,inputs=256,outputs=64", 64, "summit:1");
   const auto as_it_is = searched.with(Algebra::kNone);
   const auto joint = searched.with(Algebra::kJoint);
@@ -124,7 +124,7 @@ TEST(Rewritings, MakeAPlanFasterAndItStillIsTheModel) {
   expect_checks(searched, *joint.best);
 }
 
-TEST(Rewritings, AtOnceAreNoWorseThanOneAfterTheOther) {
+TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
   for (const std::string model : {"mlp:layers=3,hidden=512,inputs=512,outputs=64",
                                   "bert_large:layers=3,hidden=256,heads=4,ffn=1024,seq=64",
                                   "dlrm:tables=4,rows=1000,bottom=64-64,top=64-1"}) {
