@@ -15,6 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "estimate/folded.h"
+#include "search/taso_flexflow.h"
 #include "sim/breakdown.h"
 #include "strategies/grid.h"
 
@@ -37,6 +38,25 @@ constexpr DimName kDims[] = {
 std::string dims_text() {
   std::string out;
   for (const auto& [name, dim] : kDims) out += fmt::format("{}{}", out.empty() ? "" : ",", name);
+  return out;
+}
+
+// What --without names.
+struct Shortcut {
+  std::string_view name;
+  void (*leave_out)(search::Options&);
+};
+constexpr Shortcut kShortcuts[] = {
+    {"cache", [](search::Options& options) { options.shares_tables = false; }},
+    {"split", [](search::Options& options) { options.folds = false; }},
+    {"dp", [](search::Options& options) { options.finder.by = search::Finder::By::kDescent; }},
+};
+
+std::string shortcuts_text() {
+  std::string out;
+  for (const auto& [name, leave_out] : kShortcuts) {
+    out += fmt::format("{}{}", out.empty() ? "" : ",", name);
+  }
   return out;
 }
 
@@ -115,9 +135,15 @@ void Job::add_search_flags(CLI::App& command) {
   command
       .add_option("--search", search,
                   "joint: rules rewrite the network as its layouts gain most; sequential: as one "
-                  "device gains most, before it is laid out; layouts: it stays as it is")
-      ->check(CLI::IsMember({"joint", "sequential", "layouts"}))
+                  "device gains most, before it is laid out; layouts: it stays as it is; mcmc: the "
+                  "same, laid out by a random walk as in FlexFlow")
+      ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc"}))
       ->capture_default_str();
+  command.add_option("--seed", seed, "of the random walk of --search mcmc")->capture_default_str();
+  command.add_option("--without", without,
+                     "leave out what makes the search fast, some of " + shortcuts_text() +
+                         ": costs shared among rewritings (cache), equal layers rewritten as one "
+                         "(split), the cheapest layouts found exactly (dp)");
   command
       .add_option("--alpha", alpha,
                   "rewritings that cost more than this times the best are not taken further")
@@ -161,6 +187,28 @@ search::Dims parse_dims(const std::string& text) {
     dims.*at->dim = true;
   }
   return dims;
+}
+
+// How the search goes about it, of `out`.
+void set_search(const Job& job, search::Options& out) {
+  out.algebra = job.search == "joint"        ? search::Algebra::kJoint
+                : job.search == "sequential" ? search::Algebra::kSequential
+                                             : search::Algebra::kNone;
+  out.alpha = job.alpha;
+  out.rewritings = job.max_rewritings;
+  out.finder.seed = job.seed;
+  for (auto word : split(job.without, ',')) {
+    if (job.without.empty()) break;
+    const auto at = std::ranges::find(kShortcuts, word, &Shortcut::name);
+    if (at == std::end(kShortcuts)) {
+      throw UserError("flag", "--without", fmt::format("there is no '{}' to leave out", word),
+                      "there are: " + shortcuts_text());
+    }
+    at->leave_out(out);
+  }
+  if (job.search == "mcmc") out.finder.by = search::Finder::By::kWalk;
+  out.until = {job.budget, job.max_candidates, Interrupt::requested};
+  out.threads = threads_of(job.threads);
 }
 
 // Training needs one number to make small.
@@ -240,13 +288,7 @@ std::optional<Setup> resolve_with(const Job& job,
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
   if (job.no_pipeline) options.dims.pipeline = false;
-  options.algebra = job.search == "joint"        ? search::Algebra::kJoint
-                    : job.search == "sequential" ? search::Algebra::kSequential
-                                                 : search::Algebra::kNone;
-  options.alpha = job.alpha;
-  options.rewritings = job.max_rewritings;
-  options.until = {job.budget, job.max_candidates, Interrupt::requested};
-  options.threads = threads_of(job.threads);
+  set_search(job, options);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   return Setup{std::move(model),
                std::move(machine),
@@ -299,15 +341,39 @@ search::Result find_plan(const Setup& setup) {
   auto options = setup.options;
   const Interrupt interrupt;
   Progress line;
-  options.progress = [&](std::size_t candidates, std::optional<Seconds> best) {
-    line.show(fmt::format("searching: {} candidates, best {}", candidates,
-                          best ? seconds_text(best->value) : "none yet"));
+  options.progress = [&](const search::Progress& now) {
+    const auto rewritings =
+        now.rewritings > 0 ? fmt::format("{} rewritings, ", now.rewritings) : "";
+    line.show(fmt::format("searching: {}{} candidates, best {}", rewritings, now.candidates,
+                          now.best ? seconds_text(now.best->value) : "none yet"));
   };
   if (setup.is_whole_training) options.network = {&setup.model, setup.batch, setup.dtype};
   return search::search(setup.graph, setup.machine, options);
 }
 
+bool is_setting(const std::string& strategy) {
+  return strategy != "best_baseline" && strategy != search::kTasoFlexflow;
+}
+
+namespace {
+
+search::Costed cost_taso_flexflow(const Setup& setup) {
+  const auto fail = [](const std::string& message) {
+    throw UserError("strategy", search::kTasoFlexflow, message, "--strategy best_baseline");
+  };
+  if (setup.phase != lower::Phase::kTraining) fail("is a way to train, not for inference");
+  const auto& [recompute, schedule] = setup.beside;
+  if (!recompute.empty() || !schedule.empty()) fail("neither computes again nor has a schedule");
+  auto options = setup.options;
+  const Interrupt interrupt;
+  if (setup.is_whole_training) options.network = {&setup.model, setup.batch, setup.dtype};
+  return search::taso_flexflow(setup.graph, setup.machine, std::move(options));
+}
+
+}  // namespace
+
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
+  if (name == search::kTasoFlexflow) return cost_taso_flexflow(setup);
   const auto limits = search::memory_limits(setup.machine, setup.options.memory);
   std::optional<search::Costed> best;
   for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,

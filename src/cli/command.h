@@ -59,6 +59,8 @@ struct Job {
   std::string search = "joint";
   double alpha = search::Options{}.alpha;
   std::size_t max_rewritings = search::Options{}.rewritings;
+  std::uint64_t seed = 0;
+  std::string without;  // what makes the search fast and is to be left out; empty: nothing
   std::optional<double> budget = {};  // seconds
   std::optional<std::size_t> max_candidates = {};
   unsigned threads = 0;  // 0: as many as there are
@@ -72,8 +74,8 @@ struct Job {
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
   void add_memory_flag(CLI::App& command);
-  // --memory, --dims, --no-pipeline, --search, --alpha, --max-rewritings, --budget,
-  // --max-candidates, --threads.
+  // --memory, --dims, --no-pipeline, --search, --seed, --without, --alpha, --max-rewritings,
+  // --budget, --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
 
@@ -117,6 +119,9 @@ std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
 
 // The search for the best plan; progress on the error stream.
 search::Result find_plan(const Setup& setup);
+
+// Does the name stand for one setting of a strategy (strategies/setting.h), complete or not?
+bool is_setting(const std::string& strategy);
 
 // The fastest of the strategies that the name stands for; the smallest where none fits.
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name);

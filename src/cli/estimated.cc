@@ -58,7 +58,7 @@ std::string time_table(const sim::Simulation& s) {
 
 std::optional<Estimated> estimate_strategy(const Job& job, const std::string& strategy) {
   const bool as_it_is = job.task.task == "pretrain" && job.task.freeze.empty();
-  if (!as_it_is || job.stale_weights || strategy == "best_baseline") return std::nullopt;
+  if (!as_it_is || job.stale_weights || !is_setting(strategy)) return std::nullopt;
   auto setup = resolve_folded(job, kLeastNodes);
   if (!setup) return std::nullopt;
   const auto limits = search::memory_limits(setup->machine, setup->options.memory);

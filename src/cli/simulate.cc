@@ -40,8 +40,8 @@ void check_task(const SimulateFlags& flags) {
     if (std::ranges::find(flags.given, flag) == flags.given.end()) continue;
     throw UserError("flag", flag, fmt::format("cannot be given with --task inference: it {}", why));
   }
-  const bool recomputes = flags.strategy != "best_baseline" &&
-                          strategies::parse_setting(flags.strategy).recompute != "none";
+  const bool recomputes =
+      is_setting(flags.strategy) && strategies::parse_setting(flags.strategy).recompute != "none";
   if (!recomputes) return;
   throw UserError("strategy", flags.strategy,
                   "recomputes for the backward pass, which --task inference has not",
@@ -152,7 +152,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   command->get_option("--machine")->required(false);
   command
       ->add_option("--strategy", flags->strategy,
-                   "dp, megatron:tp=N, best_baseline, ... (docs/strategies.md)")
+                   "dp, megatron:tp=N, taso+flexflow, best_baseline, ... (docs/strategies.md)")
       ->capture_default_str();
   flags->job.task.add_flags(*command);
   command

@@ -7,7 +7,7 @@
 namespace tandem::search {
 
 Contest::Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options)
-    : model_(model), machine_(machine), options_(options) {
+    : model_(model), machine_(machine), digits_(machine), options_(options) {
   result_.limits = memory_limits(machine, options.memory);
   result_.stop_reason = "done";
 }
@@ -72,9 +72,25 @@ void Contest::consider(const Costed& costed) {
   } else if (costed.feasible && costed.name != best->name && (!next || is_better(costed, *next))) {
     next = costed;
   }
+  report_progress();
+}
+
+void Contest::report_progress(std::size_t rewritings) const {
   if (!options_.progress) return;
-  options_.progress(result_.candidates,
-                    best ? std::optional(best->simulation.iteration) : std::nullopt);
+  std::optional<Seconds> best;
+  if (result_.best) best = result_.best->simulation.iteration;
+  options_.progress({result_.candidates, result_.rewritings + rewritings, best});
+}
+
+bool Contest::is_within_dims(const strategies::Problem& problem,
+                             const std::vector<plan::Choice>& choices) const {
+  for (auto id : problem.model.ids()) {
+    const auto& node = problem.nodes[id.index()];
+    for (auto use : choices[id.index()].node.uses) {
+      if (use.is_factor() && !is_allowed(node, use.factor(), options_.dims)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace tandem::search

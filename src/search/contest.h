@@ -1,5 +1,5 @@
-// What competes in a search: candidates are costed, several at a time, and taken in their order, so
-// that the winner does not depend on the number of threads.
+// What competes in a search, and what it is a search for: candidates are costed, several at a time,
+// and taken in their order, so that the winner does not depend on the number of threads.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "search/search.h"
+#include "strategies/problem.h"
 
 namespace tandem::search {
 
@@ -29,15 +30,29 @@ class Contest {
 
   // Has Options::until come? Then result().stop_reason says which.
   bool is_over();
+  // More rewritings than those that result() counts already.
+  void report_progress(std::size_t rewritings = 0) const;
 
   Result& result() { return result_; }
+  [[nodiscard]] const graph::Graph& model() const { return model_; }
+  [[nodiscard]] const machine::Machine& machine() const { return machine_; }
+  [[nodiscard]] const machine::Digits& digits() const { return digits_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+  // Simulating one strategy of it takes a good part of a second.
+  [[nodiscard]] bool is_large() const { return model_.size() >= kLargeNodes; }
+  // Does a strategy keep to the dimensions the user allows? Only then may it win or seed.
+  [[nodiscard]] bool is_within_dims(const strategies::Problem& problem,
+                                    const std::vector<plan::Choice>& choices) const;
 
  private:
   Costed cost(const Candidate& candidate) const;
   void consider(const Costed& costed);
 
+  static constexpr std::size_t kLargeNodes = 2000;
+
   const graph::Graph& model_;
   const machine::Machine& machine_;
+  machine::Digits digits_;
   const Options& options_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool over_ = false;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "search/local_search.h"
 #include "strategies/storage.h"
 
 namespace tandem::search {
@@ -431,14 +432,21 @@ Network LayoutNetwork::priced(Priced& priced) const {
   return network;
 }
 
-double LayoutNetwork::cost(Priced& priced) const {
-  const auto network = this->priced(priced);
-  return minimize(network, {}, priced.made).cost;
+Minimum LayoutNetwork::find(const Network& network, Priced& priced, const Finder& finder) const {
+  if (finder.by == Finder::By::kElimination) return minimize(network, {}, priced.made);
+  Followers shared_tensors;
+  for (const auto& states : states_) shared_tensors.push_back(states->nodes.empty());
+  return finder.by == Finder::By::kDescent ? descend(network, shared_tensors)
+                                           : walk(network, shared_tensors, {.seed = finder.seed});
 }
 
-LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices) const {
+double LayoutNetwork::cost(Priced& priced, const Finder& finder) const {
+  return find(this->priced(priced), priced, finder).cost;
+}
+
+LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices, const Finder& finder) const {
   Priced priced{prices};
-  const auto minimum = minimize(this->priced(priced), {}, priced.made);
+  const auto minimum = find(this->priced(priced), priced, finder);
 
   Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact,
                minimum.products};

@@ -10,6 +10,7 @@
 #include "plan/parallelize.h"
 #include "search/costs.h"
 #include "search/elimination.h"
+#include "search/finder.h"
 #include "search/precedence.h"
 #include "search/states.h"
 
@@ -86,9 +87,9 @@ class LayoutNetwork {
     bool exact = true;
     std::size_t products = 0;
   };
-  Solution solve(const Prices& prices) const;
+  Solution solve(const Prices& prices, const Finder& finder = {}) const;
   // Their cost alone.
-  double cost(Priced& priced) const;
+  double cost(Priced& priced, const Finder& finder = {}) const;
 
  private:
   static constexpr std::size_t kNoVariable = static_cast<std::size_t>(-1);
@@ -114,6 +115,7 @@ class LayoutNetwork {
   // A weight or input with one user lies as that user wants it and has no variable.
   bool is_absorbed(graph::NodeId id) const;
   Network priced(Priced& priced) const;
+  Minimum find(const Network& network, Priced& priced, const Finder& finder) const;
 
   const graph::Graph& model_;
   const machine::Digits& digits_;

@@ -88,7 +88,19 @@ std::vector<Move> Rewriting::moves() const {
   return out;
 }
 
-std::optional<Rewriting> Rewriting::after(const Move& move, rewrite::Derivation* steps) const {
+std::vector<Move> Rewriting::single_moves() const {
+  std::vector<Move> out;
+  for (const auto& at : places()) out.push_back(at.move);
+  std::ranges::sort(out);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool is_next = i > 0 && out[i].rule == out[i - 1].rule && out[i].look == out[i - 1].look;
+    out[i].which = Move::Which::kOne;
+    out[i].one = is_next ? out[i - 1].one + 1 : 0;
+  }
+  return out;
+}
+
+std::vector<Match> Rewriting::places_of(const Move& move) const {
   auto places = this->places();
   std::erase_if(
       places, [&](const At& at) { return at.move.rule != move.rule || at.move.look != move.look; });
@@ -96,17 +108,36 @@ std::optional<Rewriting> Rewriting::after(const Move& move, rewrite::Derivation*
   for (std::size_t i = 0; i < draft_.order().size(); ++i) order[draft_.order()[i]] = i;
   std::ranges::sort(places, {},
                     [&](const At& at) { return std::pair(order[at.match.outputs[0]], at.match); });
+  const auto is_meant = [&](std::size_t i) {
+    switch (move.which) {
+      case Move::Which::kAll:
+        return true;
+      case Move::Which::kEven:
+        return i % 2 == 0;
+      case Move::Which::kOdd:
+        return i % 2 == 1;
+      case Move::Which::kOne:
+        return i == move.one;
+    }
+    return false;
+  };
+  std::vector<Match> out;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (is_meant(i)) out.push_back(places[i].match);
+  }
+  return out;
+}
+
+std::optional<Rewriting> Rewriting::after(const Move& move, rewrite::Derivation* steps) const {
   auto out = *this;
   bool changed_any = false;
   std::vector<Slot> changed;
-  const std::size_t step = move.which == Move::Which::kAll ? 1 : 2;
-  for (std::size_t i = move.which == Move::Which::kOdd ? 1 : 0; i < places.size(); i += step) {
-    const auto& at = places[i];
+  for (const auto& match : places_of(move)) {
     // A place may have gone with the one before.
-    if (changed_any && !out.matches_.contains(at.match, *rules_)) continue;
-    auto draft = rules_->apply(out.draft_, at.match, changed);
+    if (changed_any && !out.matches_.contains(match, *rules_)) continue;
+    auto draft = rules_->apply(out.draft_, match, changed);
     if (!draft) continue;
-    if (steps != nullptr) steps->push_back(step_of(*rules_, at.match, out.draft_, *draft));
+    if (steps != nullptr) steps->push_back(step_of(*rules_, match, out.draft_, *draft));
     out.matches_ = out.matches_.after(*rules_, *draft, changed);
     out.draft_ = std::move(*draft);
     changed_any = true;

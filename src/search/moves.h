@@ -14,8 +14,10 @@ namespace tandem::search {
 struct Move {
   std::uint32_t rule = 0;
   Hash look = 0;  // of the place: the operators and types that the rule sees there
-  // Of the places in their order: all, those at 0, 2, 4, ... or those at 1, 3, 5, ...
-  enum class Which : std::uint8_t { kAll, kEven, kOdd } which = Which::kAll;
+  // Of the places in their order: all, those at 0, 2, 4, ..., those at 1, 3, 5, ... or a single
+  // one.
+  enum class Which : std::uint8_t { kAll, kEven, kOdd, kOne } which = Which::kAll;
+  std::uint32_t one = 0;  // which single one
   auto operator<=>(const Move&) const = default;
 };
 
@@ -28,6 +30,8 @@ class Rewriting {
 
   // Of all places each. Distinct, ascending.
   [[nodiscard]] std::vector<Move> moves() const;
+  // Of a single place each.
+  [[nodiscard]] std::vector<Move> single_moves() const;
   // Nothing where the rule does not fit at any of the places. `steps` receives what was done.
   [[nodiscard]] std::optional<Rewriting> after(const Move& move,
                                                rewrite::Derivation* steps = nullptr) const;
@@ -39,6 +43,8 @@ class Rewriting {
     rewrite::Match match;
   };
   [[nodiscard]] std::vector<At> places() const;
+  // Those that the move is about, in their order.
+  [[nodiscard]] std::vector<rewrite::Match> places_of(const Move& move) const;
 
   const rewrite::RuleSet* rules_;
   rewrite::Draft draft_;

@@ -18,7 +18,8 @@ namespace {
 
 using graph::Graph;
 
-// Rules on whole tensors that leave nothing to be chosen; how tensors are spread is not theirs.
+}  // namespace
+
 std::vector<rewrite::Rule> algebraic_rules() {
   const auto is_parallel = [](const rewrite::Side& side) {
     return std::ranges::any_of(side.nodes, [](const rewrite::PatternNode& node) {
@@ -33,24 +34,32 @@ std::vector<rewrite::Rule> algebraic_rules() {
   return out;
 }
 
+namespace {
+
 // What a graph's cheapest layouts cost. Graphs that are much alike share most of what is computed.
 class Ranker {
  public:
-  Ranker(const machine::Machine& machine, const machine::Digits& digits, const Options& search,
-         const RankingOptions& options)
-      : digits_(digits),
-        search_(search),
+  Ranker(const Contest& contest, const RankingOptions& options)
+      : digits_(contest.digits()),
+        search_(contest.options()),
         settings_(options.seeds),
-        costs_(machine, digits, search.optimizer, search.precision) {
-    if (options.one_device) pass_.redundant = digits.all();
+        costs_(contest.machine(), digits_, search_.optimizer, search_.precision),
+        states_(is_small(digits_) ? search_.states_per_node : kStates),
+        is_one_device_(options.one_device),
+        saves_(options.saves) {
+    if (is_one_device_) pass_.redundant = digits_.all();
   }
 
   double cost(const Graph& graph) {
     if (priced_.size() > kMostKept) priced_ = LayoutNetwork::Priced({});
-    LayoutNetwork network(graph, digits_, costs_, search_.dims, kStates, seeds(graph), pass_,
+    if (!search_.shares_tables) {
+      tables_ = std::make_shared<LayoutNetwork::Tables>();
+      priced_ = LayoutNetwork::Priced({});
+    }
+    LayoutNetwork network(graph, digits_, costs_, search_.dims, states_, seeds(graph), pass_,
                           tables_);
-    network.allow_saving();
-    return network.cost(priced_);
+    if (saves_) network.allow_saving();
+    return network.cost(priced_, is_one_device_ ? Finder{} : search_.finder);
   }
 
  private:
@@ -74,6 +83,9 @@ class Ranker {
   const Options& search_;
   const std::vector<strategies::Setting>& settings_;
   CostModel costs_;
+  std::size_t states_;
+  bool is_one_device_;
+  bool saves_;
   Pass pass_;
   std::shared_ptr<LayoutNetwork::Tables> tables_ = std::make_shared<LayoutNetwork::Tables>();
   LayoutNetwork::Priced priced_{{}};
@@ -96,8 +108,12 @@ struct Place {
 class BestFirst {
  public:
   BestFirst(const Graph& first, rewrite::RuleSet& rules, rewrite::Dictionary& dictionary,
-            Ranker& ranker, const Options& search)
-      : first_(first), dictionary_(dictionary), ranker_(ranker), search_(search) {
+            Ranker& ranker, Contest& contest)
+      : first_(first),
+        dictionary_(dictionary),
+        ranker_(ranker),
+        contest_(contest),
+        search_(contest.options()) {
     Rewriting at(first, rules, dictionary);
     seen_.insert(at.draft().hash());
     const auto cost = ranker.cost(first);
@@ -111,12 +127,13 @@ class BestFirst {
       const auto [cost, visit] = queue_.top();
       queue_.pop();
       if (cost > search_.alpha * best_) continue;
-      for (auto move : visits_[visit].at.moves()) {
+      const auto& at = visits_[visit].at;
+      for (auto move : search_.folds ? at.moves() : at.single_moves()) {
         if (is_over()) return;
         // What does not pay everywhere may pay at every other place: of two layers the one that is
         // split by columns, say.
         const auto after = add(visit, move);
-        if (!after || *after < (1 + kSame) * cost) continue;
+        if (!search_.folds || !after || *after < (1 + kSame) * cost) continue;
         for (const auto which : {Move::Which::kEven, Move::Which::kOdd}) {
           move.which = which;
           if (is_over()) return;
@@ -129,6 +146,7 @@ class BestFirst {
 
   [[nodiscard]] std::size_t ranked() const { return ranked_; }
   [[nodiscard]] bool is_complete() const { return is_complete_; }
+  [[nodiscard]] double least() const { return best_; }
 
   // The moves to those that are cheaper than the first graph, cheapest first.
   [[nodiscard]] std::vector<std::vector<Move>> best(std::size_t most) const {
@@ -150,16 +168,14 @@ class BestFirst {
   }
 
  private:
-  [[nodiscard]] bool is_over() const {
-    return ranked_ >= search_.rewritings ||
-           (search_.until.interrupted && search_.until.interrupted());
-  }
+  bool is_over() { return ranked_ >= search_.rewritings || contest_.is_over(); }
 
   // What it then costs; nothing where that has been seen before.
   std::optional<double> add(std::size_t from, const Move& move) {
     auto next = visits_[from].at.after(move);
     if (!next || !seen_.insert(next->draft().hash()).second) return std::nullopt;
     ++ranked_;
+    contest_.report_progress(ranked_);
     const auto cost = cost_of(*next);
     if (cost > search_.alpha * best_) return cost;
     best_ = std::min(best_, cost);
@@ -201,6 +217,7 @@ class BestFirst {
   const Graph& first_;
   const rewrite::Dictionary& dictionary_;
   Ranker& ranker_;
+  Contest& contest_;
   const Options& search_;
   std::vector<Visit> visits_;
   std::unordered_set<Hash> seen_;
@@ -229,20 +246,20 @@ std::shared_ptr<const Rewritten> rewritten_by(const std::vector<Move>& moves, co
 
 }  // namespace
 
-Ranking rank_rewritings(const Graph& model, const machine::Machine& machine,
-                        const machine::Digits& digits, const Options& search,
-                        const RankingOptions& options) {
+Ranking rank_rewritings(Contest& contest, const RankingOptions& options) {
+  const auto& model = contest.model();
+  const auto& search = contest.options();
   rewrite::Dictionary dictionary;
   rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
-  Ranker ranker(machine, digits, search, options);
+  Ranker ranker(contest, options);
   std::optional<estimate::Folded> folded;
-  if (search.network) {
+  if (search.network && search.folds) {
     folded = estimate::fold(*search.network->model, search.network->batch, search.network->dtype);
   }
   const auto& first = folded ? folded->graph : model;
-  BestFirst graphs(first, rules, dictionary, ranker, search);
+  BestFirst graphs(first, rules, dictionary, ranker, contest);
   graphs.run();
-  Ranking out{{}, graphs.ranked(), graphs.is_complete()};
+  Ranking out{{}, graphs.ranked(), graphs.is_complete(), graphs.least()};
   for (const auto& moves : graphs.best(options.keep)) {
     const auto made = rewritten_by(moves, model, rules, dictionary);
     const auto is_it = [&](const auto& other) {

@@ -6,9 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "machine/machine.h"
-#include "search/rewritten.h"
-#include "search/search.h"
+#include "rewrite/rule.h"
+#include "search/contest.h"
 #include "strategies/setting.h"
 
 namespace tandem::search {
@@ -17,18 +16,23 @@ struct Ranking {
   std::vector<std::shared_ptr<const Rewritten>> best;  // without the model itself; best first
   std::size_t ranked = 0;                              // graphs
   bool is_complete = false;                            // nothing else was in reach
+  double least = 0;                                    // what the cheapest of all costs
 };
 
 struct RankingOptions {
   std::vector<strategies::Setting> seeds = {};  // whose layouts are among those compared
   std::size_t keep = 2;                         // of those that are cheaper than the model
   bool one_device = false;  // ranked by the time on one device after all: `--search sequential`
+  bool saves = true;        // may weights be stored in parts, and results be computed again?
 };
 
-// By the shipped rules that are proved. Of options.network three layers are rewritten, and what is
-// best is then done to all; where there is none the model itself is.
-Ranking rank_rewritings(const graph::Graph& model, const machine::Machine& machine,
-                        const machine::Digits& digits, const Options& search,
-                        const RankingOptions& options);
+// Of the rules that are shipped and proved, those on whole tensors that leave nothing to be chosen;
+// how tensors are spread is not theirs.
+std::vector<rewrite::Rule> algebraic_rules();
+
+// By these rules, of the contest's model, until the contest is over. Of
+// options().network three layers are rewritten, and what is best is then done to all; where there
+// is none the model itself is.
+Ranking rank_rewritings(Contest& contest, const RankingOptions& options);
 
 }  // namespace tandem::search

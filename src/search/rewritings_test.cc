@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "check/check.h"
 #include "graph/text.h"
 #include "models/model.h"
 #include "rewrite/collection.h"
 #include "rewrite/rule_text.h"
 #include "search/moves.h"
+#include "search/taso_flexflow.h"
 
 namespace tandem::search {
 namespace {
@@ -80,6 +83,24 @@ return %s
   EXPECT_EQ(count(at.draft().to_graph(model, dictionary), "relu"), 1U);
 }
 
+TEST(Moves, OfSinglePlacesAreAllOfThem) {
+  const auto model = mlp(6);
+  Dictionary dictionary;
+  const RuleSet rules(rewrite::parse_rules(kFuse), dictionary, {});
+  const Rewriting first(model, rules, dictionary);
+  const auto moves = first.single_moves();
+  ASSERT_EQ(moves.size(), count(model, "relu"));
+  std::set<std::string> graphs;
+  for (const auto& move : moves) {
+    const auto after = first.after(move);
+    ASSERT_TRUE(after.has_value());
+    const auto graph = after->draft().to_graph(model, dictionary);
+    EXPECT_EQ(count(graph, "relu"), moves.size() - 1);
+    graphs.insert(to_text(graph));
+  }
+  EXPECT_EQ(graphs.size(), moves.size());
+}
+
 struct Searched {
   models::Model model;
   std::int64_t batch;
@@ -137,6 +158,41 @@ TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
               (1 + 1e-9) * sequential.best->simulation.iteration.value);
     expect_checks(searched, *joint.best);
   }
+}
+
+// Whatever is left out, what is found is a plan, and no slower than the best known strategy.
+TEST(JointSearch, FindsAPlanWithoutItsShortcuts) {
+  Searched searched("mlp:layers=3,hidden=512,inputs=512,outputs=64", 96, "summit:1");
+  searched.options.rewritings = 60;
+  const auto whole = searched.with(Algebra::kJoint);
+  const auto expect_plan = [&](const Result& found) {
+    ASSERT_TRUE(found.best.has_value());
+    expect_checks(searched, *found.best);
+    for (const auto& baseline : found.baselines) {
+      EXPECT_LE(found.best->simulation.iteration, baseline.simulation.iteration);
+    }
+  };
+  expect_plan(whole);
+  searched.options.shares_tables = false;
+  const auto unshared = searched.with(Algebra::kJoint);
+  EXPECT_EQ(unshared.best->simulation.iteration, whole.best->simulation.iteration);
+  searched.options.folds = false;
+  expect_plan(searched.with(Algebra::kJoint));
+  searched.options.finder.by = Finder::By::kDescent;
+  expect_plan(searched.with(Algebra::kJoint));
+  EXPECT_FALSE(searched.with(Algebra::kJoint).lower_bound.has_value());
+  searched.options.finder = {.by = Finder::By::kWalk, .seed = 3};
+  expect_plan(searched.with(Algebra::kNone));
+}
+
+TEST(TasoFlexflow, IsNoFasterThanThePlanAndTheSameEachTime) {
+  Searched searched("mlp:layers=3,hidden=512,inputs=512,outputs=64", 96, "summit:1");
+  const auto joint = searched.with(Algebra::kJoint);
+  const auto walked = taso_flexflow(searched.graph, searched.machine, searched.options);
+  expect_checks(searched, walked);
+  EXPECT_GE(walked.simulation.iteration, joint.best->simulation.iteration);
+  const auto again = taso_flexflow(searched.graph, searched.machine, searched.options);
+  EXPECT_EQ(again.simulation.iteration, walked.simulation.iteration);
 }
 
 }  // namespace

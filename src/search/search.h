@@ -15,6 +15,7 @@
 #include "machine/machine.h"
 #include "models/model.h"
 #include "search/costed.h"
+#include "search/finder.h"
 #include "search/states.h"
 
 namespace tandem::search {
@@ -42,6 +43,13 @@ enum class Algebra : std::uint8_t {
   kSequential,  // as one device gains most: what others do
 };
 
+// What is known when something was costed.
+struct Progress {
+  std::size_t candidates = 0;  // simulated
+  std::size_t rewritings = 0;  // ranked
+  std::optional<Seconds> best = {};
+};
+
 struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   plan::Precision precision = {};  // of all candidates alike
@@ -54,10 +62,13 @@ struct Options {
   Algebra algebra = Algebra::kNone;
   double alpha = 1.05;           // rewritings that cost more than this times the best are dropped
   std::size_t rewritings = 400;  // ranked at most
+  // What makes the search fast, each to be switched off: it then finds less in the same time.
+  bool shares_tables = true;  // of costs, among graphs that are ranked
+  bool folds = true;          // equal layers, and places that look alike, are rewritten together
+  Finder finder = {};         // of layouts
   Until until = {};
   unsigned threads = 1;  // the plan does not depend on it
-  // Called after every candidate with their number and the best time so far, if any fits.
-  std::function<void(std::size_t candidates, std::optional<Seconds> best)> progress;
+  std::function<void(const Progress&)> progress = {};
 };
 
 struct Result {

@@ -232,9 +232,9 @@ TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
 TEST(Search, ReportsItsProgress) {
   std::vector<double> best;
   Options options;
-  options.progress = [&](std::size_t candidates, std::optional<Seconds> now) {
-    EXPECT_EQ(candidates, best.size() + 1);
-    best.push_back(now ? now->value : 1e30);
+  options.progress = [&](const Progress& now) {
+    EXPECT_EQ(now.candidates, best.size() + 1);
+    best.push_back(now.best ? now.best->value : 1e30);
   };
   const auto result = search(build("mlp:layers=4", 64), machine::load_machine("local:4"), options);
   ASSERT_EQ(best.size(), result.candidates);

@@ -11,7 +11,8 @@ namespace {
 
 // Tensor parallelism within each stage is worse here than what the network finds.
 TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
-  const auto model = models::parse_model("bert_large:layers=4,hidden=16,heads=4,ffn=32,seq=4,vocab=64");
+  const auto model =
+      models::parse_model("bert_large:layers=4,hidden=16,heads=4,ffn=32,seq=4,vocab=64");
   const std::int64_t batch = 32;
   const auto graph = model.build(batch, DType::kFp32);
   const auto machine = machine::load_machine("dgx_a100:1");

@@ -59,9 +59,10 @@ TEST(Setting, Errors) {
   const std::map<std::string, std::string> cases = {
       {"zero",
        "zero: there is no such strategy (there are: dp, fsdp, megatron, deepspeed, expert, "
-       "dlrm_hybrid, ep, madmax, best_baseline)"},
+       "dlrm_hybrid, ep, madmax, taso+flexflow, best_baseline)"},
       {"taso+flexflow",
-       "taso+flexflow: it needs rewriting of graphs, which this version does not do"},
+       "taso+flexflow: it is found by searches of its own, and has no settings (`tandem simulate` "
+       "and `tandem train` take it by its name alone)"},
       {"dp:tp=2",
        "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R, ring, bucket=BYTES)"},
       {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},

@@ -37,9 +37,11 @@ class Parser {
     const auto at = std::ranges::find(names, word);
     if (at != names.end()) return static_cast<Family>(at - names.begin());
     if (word == "taso+flexflow") {
-      fail("it needs rewriting of graphs, which this version does not do", "");
+      fail("it is found by searches of its own, and has no settings",
+           "`tandem simulate` and `tandem train` take it by its name alone");
     }
-    fail("there is no such strategy", "there are: " + join(names, ", ") + ", best_baseline");
+    fail("there is no such strategy",
+         "there are: " + join(names, ", ") + ", taso+flexflow, best_baseline");
   }
 
   void parse_part(std::string_view part) {

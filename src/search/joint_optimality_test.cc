@@ -1,0 +1,96 @@
+// The joint search against enumeration, on random small graphs and machines: no graph that is three
+// steps of rules away, in no layouts, costs less than what it finds.
+#include <gtest/gtest.h>
+
+#include <unordered_set>
+
+#include "rewrite/matches.h"
+#include "search/layout_oracle_test_support.h"
+#include "search/rewritings.h"
+#include "search/small_cases_test_support.h"
+
+namespace tandem::search {
+namespace {
+
+constexpr double kTolerance = 1e-5;  // the search adds up in single precision
+constexpr std::size_t kSteps = 3;
+constexpr std::size_t kMostGraphs = 400;
+
+// All that up to kSteps rewrites at any place make of the model, itself included; nothing where
+// that is too much.
+std::optional<std::vector<Graph>> all_rewritings(const Graph& model) {
+  rewrite::Dictionary dictionary;
+  const rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
+  std::vector<rewrite::Draft> drafts = {rewrite::Draft::of(model, dictionary)};
+  std::unordered_set<Hash> seen = {drafts[0].hash()};
+  std::size_t from = 0;
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    const auto to = drafts.size();
+    for (; from < to; ++from) {
+      const auto matches = rewrite::Matches::find(rules, drafts[from]).all();
+      for (const auto& match : matches) {
+        std::vector<rewrite::Slot> changed;
+        auto next = rules.apply(drafts[from], match, changed);
+        if (!next || !seen.insert(next->hash()).second) continue;
+        drafts.push_back(std::move(*next));
+        if (drafts.size() > kMostGraphs) return std::nullopt;
+      }
+    }
+  }
+  std::vector<Graph> out;
+  for (const auto& draft : drafts) out.push_back(draft.to_graph(model, dictionary));
+  return out;
+}
+
+// What the cheapest layouts of the cheapest of them cost.
+double least_of_all(const std::vector<Graph>& graphs, const machine::Machine& machine) {
+  const machine::Digits digits(machine);
+  CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  double least = LayoutOracle::kNever;
+  for (const auto& graph : graphs) {
+    least = std::min(least, LayoutOracle(graph, digits, costs).least({}, least));
+  }
+  return least;
+}
+
+Ranking ranked(const Graph& model, const machine::Machine& machine) {
+  Options options;
+  options.algebra = Algebra::kJoint;
+  options.states_per_node = 100000;
+  Contest contest(model, machine, options);
+  return rank_rewritings(contest, {.keep = 1, .saves = false});
+}
+
+void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_t least_cases) {
+  const auto machines = small_machines();
+  std::size_t cases = 0;
+  std::size_t rewritten = 0;
+  for (auto seed = from; seed < to; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto model = SmallGraph(seed, 2 + seed / 8 % 4, SmallGraph::Ends::kLoss).build();
+    const auto graphs = all_rewritings(model);
+    if (!graphs) continue;
+    ++cases;
+    const auto& machine = machines[seed % machines.size()];
+    const auto found = ranked(model, machine);
+    const double least = least_of_all(*graphs, machine);
+    EXPECT_LE(found.least, least * (1 + kTolerance))
+        << to_text(model) << "on " << machine.name << ", " << graphs->size() << " graphs";
+    // Whatever it says, there are layouts that cost it.
+    for (const auto& best : found.best) {
+      ++rewritten;
+      EXPECT_NEAR(found.least, least_of_all({best->graph}, machine), kTolerance * found.least);
+    }
+  }
+  EXPECT_GE(cases, least_cases);
+  EXPECT_GE(rewritten, least_cases / 5);
+}
+
+TEST(JointOptimality, NothingThreeStepsAwayCostsLess) { expect_no_better_rewriting(0, 260, 200); }
+
+TEST(JointOptimality, NothingThreeStepsAwayCostsLessNightly) {
+  expect_no_better_rewriting(260, 2600, 1800);
+}
+
+}  // namespace
+}  // namespace tandem::search

@@ -1,0 +1,101 @@
+#include "search/layout_search.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+
+namespace tandem::search {
+
+void LayoutSearch::search(const strategies::Problem& problem,
+                          const std::shared_ptr<const Rewritten>& rewritten,
+                          const std::vector<std::vector<plan::Choice>>& seeds) {
+  if (contest_.is_over()) return;
+  CostModel costs(contest_.machine(), contest_.digits(), options_.optimizer, options_.precision);
+  LayoutNetwork network(problem.model, contest_.digits(), costs, options_.dims,
+                        options_.states_per_node, seeds);
+  solved_.clear();
+  rewritten_ = rewritten;
+  // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
+  // those two may overlap each other.
+  const auto solutions = solve(network, {{.update = 0, .async = 0},
+                                         {.blocking = 0, .async = 0},
+                                         {.async = 0.0},
+                                         {.async = 0.5},
+                                         {.async = 1.0}});
+  const bool exact = std::ranges::all_of(solutions, &LayoutNetwork::Solution::exact);
+  if (!exact && options_.finder.is_exact() && !contest_.is_over()) {
+    contest_.result().stop_reason = "beam";
+  }
+  bool fits = false;
+  for (const auto& solution : solutions) fits = fits_in_memory(solution) || fits;
+  network.allow_saving();
+  if (!contest_.is_large()) {
+    for (const auto& solution : solve(network, {{.async = 0.5}, {.async = 1.0}})) {
+      fits = fits_in_memory(solution) || fits;
+    }
+  }
+  // Of a large network what saves memory by strategy is enough: each price costs a simulation.
+  const bool has_plan = contest_.is_large() && contest_.result().best;
+  if (!fits && !has_plan && rewritten == nullptr) raise_memory_price(network);
+  if (exact && contest_.machine().groups.empty()) {
+    lower_bound_to(Seconds{std::max(solutions[0].cost, solutions[1].cost)});
+  } else {
+    is_bounded_ = false;
+  }
+}
+
+void LayoutSearch::lower_bound_to(Seconds bound) {
+  auto& known = contest_.result().lower_bound;
+  known = std::min(bound, known.value_or(bound));
+}
+
+void LayoutSearch::keep_bound_if_true() {
+  auto& result = contest_.result();
+  const bool holds =
+      !result.best || result.best->simulation.iteration >= result.lower_bound.value_or(Seconds{});
+  if (!is_bounded_ || !holds) result.lower_bound.reset();
+}
+
+std::vector<LayoutNetwork::Solution> LayoutSearch::solve(const LayoutNetwork& network,
+                                                         const std::vector<Prices>& prices) {
+  std::vector<LayoutNetwork::Solution> out(prices.size());
+  parallel_for(prices.size(), options_.threads,
+               [&](std::size_t i) { out[i] = network.solve(prices[i], options_.finder); });
+  for (const auto& solution : out) contest_.result().products += solution.products;
+  return out;
+}
+
+// Costs the solution, once; false also when the search is over before.
+bool LayoutSearch::fits_in_memory(const LayoutNetwork::Solution& solution) {
+  const auto same = std::ranges::find(solved_, solution.choices, &Solved::choices);
+  if (same != solved_.end()) return same->fits;
+  const auto costed = contest_.enter({{"search", solution.choices, {}, true, rewritten_}})[0];
+  solved_.push_back({solution.choices, costed && costed->feasible});
+  return solved_.back().fits;
+}
+
+// Doubles the price of a byte until the solution fits, then halves the gap a few times: the
+// cheapest price that fits gives up the least time.
+void LayoutSearch::raise_memory_price(LayoutNetwork& network) {
+  const auto& result = contest_.result();
+  const auto least = std::ranges::min(result.limits);
+  const double scale = result.smallest.simulation.iteration / Seconds{1} / least.value;
+  const auto fits_at = [&](double per_byte) {
+    return fits_in_memory(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
+  };
+  double low = 0;
+  double high = scale / 64;
+  constexpr int kDoublings = 24;
+  constexpr int kHalvings = 6;
+  for (int doublings = 0; !fits_at(high); ++doublings) {
+    if (doublings == kDoublings || contest_.is_over()) return;
+    low = high;
+    high *= 2;
+  }
+  for (int i = 0; i < kHalvings && !contest_.is_over(); ++i) {
+    const double middle = (low + high) / 2;
+    (fits_at(middle) ? high : low) = middle;
+  }
+}
+
+}  // namespace tandem::search

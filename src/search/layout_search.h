@@ -1,0 +1,44 @@
+// The layout network of a graph, solved for a few prices of asynchronous communication, and of
+// memory when the result does not fit; each solution is lowered and simulated.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "search/contest.h"
+#include "search/layout_network.h"
+
+namespace tandem::search {
+
+class LayoutSearch {
+ public:
+  explicit LayoutSearch(Contest& contest) : contest_(contest), options_(contest.options()) {}
+
+  // Of the problem's model, or of what it was rewritten into.
+  void search(const strategies::Problem& problem, const std::shared_ptr<const Rewritten>& rewritten,
+              const std::vector<std::vector<plan::Choice>>& seeds);
+
+  // The bound is that of weights stored as they are used; a baseline may store them in parts, and
+  // update less on every device.
+  void keep_bound_if_true();
+
+ private:
+  struct Solved {
+    std::vector<plan::Choice> choices;
+    bool fits;
+  };
+
+  std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
+                                             const std::vector<Prices>& prices);
+  bool fits_in_memory(const LayoutNetwork::Solution& solution);
+  void raise_memory_price(LayoutNetwork& network);
+  void lower_bound_to(Seconds bound);
+
+  Contest& contest_;
+  const Options& options_;
+  std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
+  std::vector<Solved> solved_;
+  bool is_bounded_ = true;
+};
+
+}  // namespace tandem::search

@@ -1,0 +1,205 @@
+#include "search/strategy_search.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "base/error.h"
+#include "search/sharing_search.h"
+#include "search/step_layouts.h"
+
+namespace tandem::search {
+
+using strategies::Setting;
+using strategies::Strategy;
+
+StrategySearch::StrategySearch(Contest& contest, bool may_win)
+    : contest_(contest),
+      options_(contest.options()),
+      problem_(contest.model(), contest.digits()),
+      may_win_(may_win) {}
+
+void StrategySearch::cost_baselines() {
+  auto settings = settings_for(problem_, options_.semantics);
+  // Megatron is one without it, too.
+  if (!options_.dims.sequence) std::erase_if(settings, [](const auto& s) { return s.sp; });
+  const auto made = make_strategies(shortened(settings), problem_);
+  if (made.empty()) {
+    throw UserError("search", problem_.model.name(),
+                    "it has no pipeline here whose updates may be delayed",
+                    "without --stale-weights");
+  }
+  cost_distinct(made);
+}
+
+std::vector<Setting> StrategySearch::best() const {
+  auto sorted = tried_;
+  std::ranges::stable_sort(sorted, [](const Tried& a, const Tried& b) {
+    if (a.feasible != b.feasible) return a.feasible;
+    return a.feasible ? a.iteration < b.iteration : a.over < b.over;
+  });
+  std::vector<Setting> out;
+  for (auto& tried : sorted) out.push_back(std::move(tried.setting));
+  return out;
+}
+
+// Of each family those that are the fastest by estimate, and those that have none.
+std::vector<Setting> StrategySearch::shortened(const std::vector<Setting>& settings) {
+  if (!can_estimate()) return settings;
+  std::vector<Setting> out;
+  for (auto from = settings.begin(); from != settings.end();) {
+    const auto to =
+        std::find_if(from, settings.end(), [&](const auto& s) { return s.family != from->family; });
+    const auto estimated = estimate({from, to});
+    for (const auto& e : estimated) {
+      if (!e.point) out.push_back(e.setting);
+    }
+    const auto most = contest_.is_large() ? 1 : kPerFamily;
+    std::ranges::move(promising(estimated, most), std::back_inserter(out));
+    from = to;
+  }
+  return out;
+}
+
+// Settings that come to the same choices are costed once.
+void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies) {
+  std::vector<Candidate> distinct;
+  std::vector<std::size_t> which;
+  for (const auto& s : strategies) {
+    const auto same = std::ranges::find(distinct, s.choices, &Candidate::choices);
+    which.push_back(static_cast<std::size_t>(same - distinct.begin()));
+    if (same != distinct.end()) continue;
+    distinct.push_back({s.name, s.choices, s.schedule, may_win(s.choices)});
+  }
+  const auto costed = contest_.enter(distinct);
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    if (!costed[which[i]]) continue;
+    if (contest_.is_within_dims(problem_, strategies[i].choices)) {
+      add_tried(strategies[i].setting, *costed[which[i]]);
+    }
+    add_baseline(strategies[i], *costed[which[i]]);
+  }
+  choose_seeds(std::move(distinct), costed);
+}
+
+void StrategySearch::add_tried(const Setting& setting, const Costed& costed) {
+  tried_.push_back({setting, costed.simulation.iteration, costed.over, costed.feasible});
+}
+
+// The best of a family stands for it.
+void StrategySearch::add_baseline(const Strategy& strategy, Costed costed) {
+  costed.name = strategy.name;
+  costed.family = name(strategy.setting.family);
+  auto& baselines = contest_.result().baselines;
+  if (baselines.empty() || baselines.back().family != costed.family) {
+    baselines.push_back(std::move(costed));
+  } else if (is_better(costed, baselines.back())) {
+    baselines.back() = std::move(costed);
+  }
+}
+
+void StrategySearch::choose_seeds(std::vector<Candidate> candidates,
+                                  const std::vector<std::optional<Costed>>& costed) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (costed[i] && candidates[i].may_win) order.push_back(i);
+  }
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return is_better(*costed[a], *costed[b]); });
+  std::map<std::string, std::size_t> taken;
+  for (auto i : order) {
+    const auto family = candidates[i].name.substr(0, candidates[i].name.find(':'));
+    if (taken[family]++ < kPerFamily) seeds_.push_back(std::move(candidates[i].choices));
+  }
+}
+
+// Strategies of which there are too many to simulate each.
+void StrategySearch::cost_grid() {
+  if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
+  auto settings = grid_settings(problem_);
+  std::erase_if(settings, [&](const auto& s) {
+    return (s.sp && !options_.dims.sequence) || (s.pp > 1 && !options_.dims.pipeline);
+  });
+  const auto estimated = estimate_grid(settings);
+  if (estimated.empty()) {
+    if (contest_.is_large()) return;
+    enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
+    return;
+  }
+  std::vector<Candidate> candidates;
+  std::vector<Setting> steps;
+  const auto most = contest_.is_large() ? kLargeSimulated : kSimulated;
+  for (auto& strategy : make_strategies(promising(estimated, most), problem_)) {
+    if (!contest_.is_within_dims(problem_, strategy.choices)) continue;
+    candidates.push_back({strategy.name, std::move(strategy.choices), strategy.schedule, may_win_});
+    steps.push_back(std::move(strategy.setting));
+  }
+  const auto costed = contest_.enter(candidates);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (costed[i]) add_tried(steps[i], *costed[i]);
+  }
+  if (may_win_) lay_out_steps(steps, costed);
+}
+
+// None where nothing can be estimated.
+std::vector<Estimated> StrategySearch::estimate_grid(const std::vector<Setting>& settings) {
+  if (!can_estimate()) return {};
+  auto out = estimate(settings);
+  if (std::ranges::none_of(out, [](const auto& e) { return e.point.has_value(); })) return {};
+  std::ranges::move(
+      try_shardings(problem_, kWholeGrid, [&](const auto& some) { return estimate(some); }),
+      std::back_inserter(out));
+  const auto more = varied(promising(out, kVaried), options_.network->batch);
+  std::ranges::move(estimate(more), std::back_inserter(out));
+  return out;
+}
+
+// What the best of the grid come to with layouts of their own inside their steps. One of those
+// that differ in little more than their number of micro-batches stands for them.
+void StrategySearch::lay_out_steps(const std::vector<Setting>& settings,
+                                   const std::vector<std::optional<Costed>>& costed) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    if (costed[i]) order.push_back(i);
+  }
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return is_better(*costed[a], *costed[b]); });
+  std::vector<Setting> taken;
+  for (auto i : order) {
+    const auto is_alike = [&](const Setting& other) {
+      return other.pp == settings[i].pp && other.recompute == settings[i].recompute;
+    };
+    if (std::ranges::any_of(taken, is_alike)) continue;
+    taken.push_back(settings[i]);
+    contest_.enter(lay_out_step(settings[i], problem_, contest_.machine(), options_,
+                                contest_.result().products));
+    if (contest_.is_over()) return;
+    if (taken.size() == (contest_.is_large() ? kLargeLaidOut : kLaidOut)) return;
+  }
+}
+
+bool StrategySearch::can_estimate() const {
+  return options_.network && options_.semantics == plan::Semantics::kSynchronous &&
+         contest_.machine().groups.empty();
+}
+
+std::vector<Estimated> StrategySearch::estimate(const std::vector<Setting>& settings) {
+  const Case on = {.values = {},
+                   .problem = &problem_,
+                   .machine = &contest_.machine(),
+                   .batch = options_.network->batch,
+                   .optimizer = options_.optimizer,
+                   .precision = [this](auto) { return options_.precision; },
+                   .limits = contest_.result().limits,
+                   .network = options_.network->model,
+                   .dtype = options_.network->dtype};
+  auto out = estimate_all(on, settings);
+  contest_.result().estimated += out.size();
+  return out;
+}
+
+bool StrategySearch::may_win(const std::vector<plan::Choice>& choices) const {
+  return may_win_ && contest_.is_within_dims(problem_, choices);
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,65 @@
+// The first part of a search: known strategies. Those of the baselines are costed; those with
+// pipelines, recomputation, micro-batches or storage in parts are estimated by the thousand, the
+// best of them simulated, and then with layouts of their own inside their steps.
+#pragma once
+
+#include <vector>
+
+#include "search/contest.h"
+#include "search/grid_search.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+
+class StrategySearch {
+ public:
+  // With `may_win` unset all is costed, but to compare with.
+  StrategySearch(Contest& contest, bool may_win);
+
+  void cost_baselines();
+  void cost_grid();
+
+  // What was simulated, the best first.
+  std::vector<strategies::Setting> best() const;
+  // The choices of the best few of every family: all of them would leave a layout search no room
+  // for states of its own.
+  [[nodiscard]] const std::vector<std::vector<plan::Choice>>& seeds() const { return seeds_; }
+
+ private:
+  static constexpr std::size_t kPerFamily = 8;
+  static constexpr std::size_t kWholeGrid = 300;  // of MAD-Max's grid; of a larger one a part
+  static constexpr std::size_t kVaried = 32;      // of the grid
+  static constexpr std::size_t kSimulated = 8;    // of these
+  static constexpr std::size_t kLargeSimulated = 3;
+  static constexpr std::size_t kLaidOut = 3;  // of these again
+  static constexpr std::size_t kLargeLaidOut = 1;
+
+  struct Tried {
+    strategies::Setting setting;
+    Seconds iteration;
+    Bytes over;
+    bool feasible = false;
+  };
+
+  std::vector<strategies::Setting> shortened(const std::vector<strategies::Setting>& settings);
+  void cost_distinct(const std::vector<strategies::Strategy>& strategies);
+  void add_tried(const strategies::Setting& setting, const Costed& costed);
+  void add_baseline(const strategies::Strategy& strategy, Costed costed);
+  void choose_seeds(std::vector<Candidate> candidates,
+                    const std::vector<std::optional<Costed>>& costed);
+  std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
+  void lay_out_steps(const std::vector<strategies::Setting>& settings,
+                     const std::vector<std::optional<Costed>>& costed);
+  [[nodiscard]] bool can_estimate() const;
+  std::vector<Estimated> estimate(const std::vector<strategies::Setting>& settings);
+  [[nodiscard]] bool may_win(const std::vector<plan::Choice>& choices) const;
+
+  Contest& contest_;
+  const Options& options_;
+  const strategies::Problem problem_;
+  bool may_win_;
+  std::vector<Tried> tried_;
+  std::vector<std::vector<plan::Choice>> seeds_;
+};
+
+}  // namespace tandem::search

@@ -1,0 +1,43 @@
+#include "search/taso_flexflow.h"
+
+#include "search/contest.h"
+#include "search/layout_network.h"
+#include "search/rewritings.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+
+Costed taso_flexflow(const graph::Graph& model, const machine::Machine& machine, Options options) {
+  options.dims = {.data = true,
+                  .model = true,
+                  .spatial = true,
+                  .reduction = false,
+                  .head = false,
+                  .expert = false,
+                  .sequence = false,
+                  .pipeline = false};
+  options.finder.by = Finder::By::kWalk;
+  Contest contest(model, machine, options);
+  const auto ranked = rank_rewritings(contest, {.keep = 1, .one_device = true});
+  const auto rewritten = ranked.best.empty() ? nullptr : ranked.best[0];
+  const auto& graph = rewritten ? rewritten->graph : model;
+
+  // A walk begins at data parallelism.
+  const strategies::Problem problem(graph, contest.digits());
+  const auto dp = make_strategies({{.family = strategies::Family::kDp}}, problem);
+  std::vector<strategies::Choices> seeds;
+  for (const auto& strategy : dp) seeds.push_back(strategy.choices);
+  CostModel costs(machine, contest.digits(), options.optimizer, options.precision);
+  const LayoutNetwork network(graph, contest.digits(), costs, options.dims, options.states_per_node,
+                              seeds);
+  std::vector<Candidate> candidates;
+  for (const double async : {0.0, 0.5, 1.0}) {
+    auto solution = network.solve({.async = async}, options.finder);
+    candidates.push_back({kTasoFlexflow, std::move(solution.choices), {}, true, rewritten});
+  }
+  contest.enter(candidates);
+  auto& result = contest.result();
+  return std::move(result.best ? *result.best : result.smallest);
+}
+
+}  // namespace tandem::search
