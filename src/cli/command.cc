@@ -139,7 +139,6 @@ void Job::add_search_flags(CLI::App& command) {
                   "same, laid out by a random walk as in FlexFlow")
       ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc"}))
       ->capture_default_str();
-  command.add_option("--seed", seed, "of the random walk of --search mcmc")->capture_default_str();
   command.add_option("--without", without,
                      "leave out what makes the search fast, some of " + shortcuts_text() +
                          ": costs shared among rewritings (cache), equal layers rewritten as one "

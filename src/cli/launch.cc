@@ -1,15 +1,20 @@
 #include "cli/launch.h"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace tandem::cli {
 
@@ -19,17 +24,45 @@ std::filesystem::path worker_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
 }
 
-// Runs the command and returns what it prints on standard output.
-std::string capture(const std::string& command) {
+struct Output {
+  std::string text;  // of standard output
+  int status = 0;    // as a shell says it: 128 and more for a signal
+};
+
+Output capture(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) throw UserError("runtime", "mpirun", "cannot be started");
-  std::string out;
+  Output out;
   std::array<char, 4096> chunk{};
   while (const auto n = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    out.append(chunk.data(), n);
-  if (pclose(pipe) != 0)
-    throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
+    out.text.append(chunk.data(), n);
+  const int status = pclose(pipe);
+  out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return out;
+}
+
+// What a process said was wrong, a line among others.
+std::optional<UserError> find_error(const std::string& text) {
+  for (const auto line : split(text, '\n')) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("error") || !json["error"].is_object()) continue;
+    const auto part = [&](const char* key) { return json["error"].value(key, std::string()); };
+    return UserError(part("kind"), part("where"), part("message"), part("hint"));
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void fail(const Output& output, const std::string& if_killed) {
+  if (auto error = find_error(output.text)) throw UserError(std::move(*error));
+  constexpr int kSignalled = 128;
+  if (output.status <= kSignalled) {
+    throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
+  }
+  const int signal = output.status - kSignalled;
+  throw UserError("runtime", "mpirun",
+                  fmt::format("a process was ended by signal {} ({}), and the run with it", signal,
+                              strsignal(signal)),
+                  if_killed);
 }
 
 }  // namespace
@@ -55,10 +88,14 @@ void check_starts_here(const std::string& what, std::int64_t processes, const st
       fmt::format("needs {} processes and this computer has {} cores", processes, cores), hint);
 }
 
-std::string run_worker(std::int64_t processes, const std::string& arguments) {
+std::string run_worker(std::int64_t processes, const std::string& arguments,
+                       const std::string& if_killed) {
   const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
-  return capture(fmt::format("mpirun {} --oversubscribe --bind-to none -np {} {} {}", as_root,
-                             processes, quoted(worker_path().string()), arguments));
+  // Quiet: that a process failed, and which, is said here.
+  auto output = capture(fmt::format("mpirun -q {} --oversubscribe --bind-to none -np {} {} {}",
+                                    as_root, processes, quoted(worker_path().string()), arguments));
+  if (output.status != 0) fail(output, if_killed);
+  return std::move(output.text);
 }
 
 std::string quoted(const std::string& text) {

@@ -16,8 +16,10 @@ std::int64_t default_processes();
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint);
 
 // What the worker prints on standard output; its standard error is this program's. `arguments` are
-// for the shell. Throws UserError when the run fails.
-std::string run_worker(std::int64_t processes, const std::string& arguments);
+// for the shell. Throws UserError when the run fails: the one that a process reports; if one was
+// killed, with `if_killed` as the hint.
+std::string run_worker(std::int64_t processes, const std::string& arguments,
+                       const std::string& if_killed = "");
 
 // As one word for the shell.
 std::string quoted(const std::string& text);

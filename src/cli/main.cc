@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   tandem::cli::add_explore(app, exit_code);
   tandem::cli::add_profile(app, exit_code);
   tandem::cli::add_train(app, exit_code);
+  tandem::cli::add_demo(app, exit_code);
   tandem::cli::add_validate(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -220,6 +220,9 @@ std::shared_ptr<PlanFlags> add_search_command(CLI::App& app, const std::string& 
   auto* command = add_command(app, name, doc, example, flags->json);
   flags->job.add_flags(*command);
   flags->job.add_search_flags(*command);
+  // Not among those, for training has a seed of its own.
+  command->add_option("--seed", flags->job.seed, "of the random walk of --search mcmc")
+      ->capture_default_str();
   command->callback([flags, run, &exit_code] { exit_code = run(*flags); });
   *made = command;
   return flags;

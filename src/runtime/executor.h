@@ -28,6 +28,11 @@ class Executor {
   // This device's share of the loss: all devices' shares add up to it.
   [[nodiscard]] double loss() const { return loss_; }
 
+  // Does this device have a shard of the buffer? Of weights and optimizer state it may be read, and
+  // overwritten in place, between steps.
+  [[nodiscard]] bool holds(lower::BufferId id) const;
+  at::Tensor& lasting(lower::BufferId id) { return values_[instances_.of(id, 0)]; }
+
   // Operators that run by their meaning, for want of a kernel.
   [[nodiscard]] std::vector<std::string> slow_operators() const;
 
@@ -46,7 +51,6 @@ class Executor {
     std::vector<std::size_t> last_used = {};  // instances
   };
 
-  [[nodiscard]] bool holds(lower::BufferId id) const;
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
   [[nodiscard]] Ready prepare(const lower::Task& task) const;
   [[nodiscard]] bool kept_for_backward(lower::BufferId id) const;

@@ -168,7 +168,10 @@ class BestFirst {
   }
 
  private:
-  bool is_over() { return ranked_ >= search_.rewritings || contest_.is_over(); }
+  bool is_over() {
+    const bool is_stuck = ranked_ >= std::max(kLeastRanked, 3 * best_at_);
+    return ranked_ >= search_.rewritings || is_stuck || contest_.is_over();
+  }
 
   // What it then costs; nothing where that has been seen before.
   std::optional<double> add(std::size_t from, const Move& move) {
@@ -178,6 +181,7 @@ class BestFirst {
     contest_.report_progress(ranked_);
     const auto cost = cost_of(*next);
     if (cost > search_.alpha * best_) return cost;
+    if (cost < (1 - kSame) * best_) best_at_ = ranked_;
     best_ = std::min(best_, cost);
     queue_.push({cost, visits_.size()});
     visits_.push_back({std::move(*next), from, move, cost});
@@ -213,6 +217,9 @@ class BestFirst {
   }
 
   static constexpr double kSame = 1e-4;  // relative
+  // Most graphs in reach cost the same as one that was ranked: it ends when two thirds of all have
+  // brought nothing.
+  static constexpr std::size_t kLeastRanked = 120;
 
   const Graph& first_;
   const rewrite::Dictionary& dictionary_;
@@ -223,6 +230,7 @@ class BestFirst {
   std::unordered_set<Hash> seen_;
   std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
   double best_ = 0;
+  std::size_t best_at_ = 0;  // how many were ranked then
   std::size_t ranked_ = 1;
   bool is_complete_ = false;
 };

@@ -1,0 +1,138 @@
+// tandem demo: the whole of it in a minute. Plans a network for two processes on this computer,
+// trains it under that plan and under data parallelism, and compares times and losses.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/run_plan.h"
+#include "report/plan_text.h"
+
+namespace tandem::cli {
+
+namespace {
+
+constexpr const char* kModel = "mlp:layers=4,hidden=2048,inputs=2048,outputs=2048";
+constexpr const char* kMachine = "local:2";
+constexpr std::int64_t kSteps = 20;
+// Of each training. On a slow or busy computer there are fewer steps, so that all ends within two
+// minutes.
+constexpr double kSeconds = 35;
+// Sums of fp32 numbers in another order differ by some 1e-6 of a loss.
+constexpr double kSameLoss = 1e-5;
+
+void say(const std::string& text) { std::cerr << text << std::endl; }
+
+// Of the steps that both ran, the largest difference relative to the loss.
+double largest_difference(const Json& a, const Json& b) {
+  const auto x = a["loss"].get<std::vector<double>>();
+  const auto y = b["loss"].get<std::vector<double>>();
+  double worst = 0;
+  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    worst = std::max(worst, std::abs(x[i] - y[i]) / std::abs(y[i]));
+  }
+  return worst;
+}
+
+struct Comparison {
+  plan::Plan plan;
+  Json planned;
+  Json data_parallel;
+  double difference = 0;
+};
+
+Json run(const plan::Plan& plan, const std::string& what) {
+  say(fmt::format("training under {}: {} steps in two processes", what, kSteps));
+  return run_plan(plan, {.steps = kSteps, .seconds = kSeconds});
+}
+
+Comparison compare() {
+  say(fmt::format("planning {} for {}", kModel, kMachine));
+  Job job;
+  job.model_text = kModel;
+  job.machine_text = kMachine;
+  const auto setup = resolve_for_training(job);
+  const auto found = find_plan(setup);
+  const auto dp = cost_named_strategy(setup, "dp");
+  if (!found.best || !dp.feasible) {
+    throw UserError("plan", kModel, fmt::format("does not fit {}", kMachine),
+                    "free some memory of this computer");
+  }
+  Comparison out;
+  out.plan = make_plan(setup, *found.best);
+  out.planned = run(out.plan, "the plan");
+  out.data_parallel = run(make_plan(setup, dp), "data parallelism");
+  out.difference = largest_difference(out.planned, out.data_parallel);
+  return out;
+}
+
+Json json_of(const Comparison& comparison) {
+  Json out;
+  out["plan"] = comparison.planned;
+  out["data_parallel"] = comparison.data_parallel;
+  out["largest_loss_difference"] = comparison.difference;
+  out["same_loss"] = comparison.difference <= kSameLoss;
+  return out;
+}
+
+std::string row(const std::string& what, const Json& result, double unit) {
+  const auto measured = result["step_s_median"].get<double>();
+  return fmt::format("  {:<18} {:>10} {:>10}   {:.2f} x the plan's time\n", what,
+                     seconds_text(result["predicted_step_s"].get<double>()), seconds_text(measured),
+                     measured / unit);
+}
+
+void print(const Comparison& comparison) {
+  const auto& planned = comparison.planned;
+  const auto& dp = comparison.data_parallel;
+  const auto machine = machine::load_machine(kMachine);
+  std::cout << fmt::format("{} on {}, batch {}\n\n", kModel, kMachine, comparison.plan.batch);
+  std::cout << "What every operator's devices do under the plan:\n"
+            << report::layouts_text(comparison.plan.mapped, machine,
+                                    digits_of(comparison.plan, machine));
+  std::cout << fmt::format("\n  {:<18} {:>10} {:>10}\n", "a step takes", "predicted", "measured");
+  const auto unit = planned["step_s_median"].get<double>();
+  std::cout << row("plan", planned, unit) << row("data parallelism", dp, unit);
+  const auto steps = std::min(planned["loss"].size(), dp["loss"].size());
+  const auto last = [&](const Json& result) { return result["loss"][steps - 1].get<double>(); };
+  std::cout << fmt::format(
+      "\nThe losses of {} steps are the same, up to {:.1e} of themselves: the last ones are {:.6g} "
+      "and {:.6g}.\n",
+      steps, comparison.difference, last(planned), last(dp));
+  std::cout << "`tandem profile` measures this computer, for better predictions.\n";
+}
+
+int run_demo(bool json) {
+  check_worker_is_built("demo");
+  const auto comparison = compare();
+  if (!(comparison.difference <= kSameLoss)) {
+    throw UserError(
+        "runtime", "demo",
+        fmt::format("the losses under the plan and under data parallelism differ by {:.1e} "
+                    "of themselves, more than {:.0e}",
+                    comparison.difference, kSameLoss));
+  }
+  if (json) {
+    print_json(json_of(comparison));
+  } else {
+    print(comparison);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app, int& exit_code) {
+  auto json = std::make_shared<bool>(false);
+  auto* command =
+      add_command(app, "demo", "plan, train and compare a small network on this computer: a minute",
+                  "demo", *json);
+  command->callback([json, &exit_code] { exit_code = run_demo(*json); });
+}
+
+}  // namespace tandem::cli

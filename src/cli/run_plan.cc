@@ -1,0 +1,85 @@
+#include "cli/run_plan.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "cli/launch.h"
+#include "plan/json.h"
+
+namespace tandem::cli {
+
+namespace {
+
+// A file in the temporary folder that goes when the object does.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("tandem-plan-{}.json", getpid())) {
+    write_file(path_.string(), text);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
+  if (plan.dtype != DType::kFp32 && plan.dtype != DType::kFp64) {
+    throw UserError("runtime", "train", fmt::format("cannot run {}", name(plan.dtype)),
+                    "--dtype fp32 or fp64");
+  }
+  if (plan.mapped.schedule.is_delayed()) {
+    throw UserError("runtime", "train", "cannot delay updates yet",
+                    "a plan made without --stale-weights");
+  }
+  if (plan.mapped.schedule.ring) {
+    throw UserError("runtime", "train", "cannot pass blocks round rings yet",
+                    "a strategy without ring");
+  }
+  check_starts_here(plan.machine, devices, "plan for local:N");
+}
+
+// For the shell.
+std::string worker_arguments(const std::string& plan, const Run& run) {
+  auto out = fmt::format("{} --steps {} {}", quoted(plan), run.steps, progress_flag());
+  const auto add = [&](const char* flag, const auto& value) {
+    if (value) out += fmt::format(" {} {}", flag, *value);
+  };
+  add("--seed", run.seed);
+  add("--lr", run.rate);
+  add("--seconds", run.seconds);
+  add("--timeout", run.timeout);
+  add("--checkpoint-every", run.every);
+  if (!run.checkpoints.empty()) out += " --checkpoint " + quoted(run.checkpoints);
+  if (run.resume) out += " --resume yes";
+  return out;
+}
+
+}  // namespace
+
+Json run_plan(const plan::Plan& plan, const Run& run) {
+  const auto devices = machine::load_machine(plan.machine).devices();
+  check_runs_here(plan, devices);
+  const TemporaryFile file(plan::to_json(plan));
+  const auto text =
+      run_worker(devices, worker_arguments(file.path(), run),
+                 run.checkpoints.empty() ? "with --checkpoint DIR a run can be resumed"
+                                         : "--resume goes on from the newest checkpoint");
+  Json out = Json::parse(text, nullptr, false);
+  if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
+  out["predicted_step_s"] = plan.iteration.value;
+  out.update(echo(plan));
+  return out;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,90 @@
+#include "runtime/arguments.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace tandem::runtime {
+
+const char* const kUsage =
+    "usage: mpirun -np DEVICES tandem_worker PLAN.json [--steps K] [--seed S] [--lr X] "
+    "[--momentum no] [--timeout SECONDS] [--seconds X] [--progress yes|no] [--checkpoint DIR] "
+    "[--checkpoint-every STEPS] [--resume yes|no]\n"
+    "       mpirun -np DEVICES tandem_worker --profile full|quick [--timeout SECONDS] [--progress "
+    "yes|no]";
+
+namespace {
+
+// A flag and its value.
+struct Given {
+  std::string flag, value;
+
+  [[nodiscard]] UsageError bad(const std::string& wanted) const {
+    return {fmt::format("{} cannot be '{}': {}", flag, value, wanted)};
+  }
+  [[nodiscard]] std::int64_t integer(std::int64_t least) const {
+    const auto number = parse_int(value);
+    if (!number || *number < least) throw bad(fmt::format("it is at least {}", least));
+    return *number;
+  }
+  [[nodiscard]] double number(double least) const {
+    const auto number = parse_double(value);
+    if (!number || !(*number >= least)) throw bad(fmt::format("it is a number from {}", least));
+    return *number;
+  }
+  [[nodiscard]] bool yes() const {
+    if (value != "yes" && value != "no") throw bad("say 'yes' or 'no'");
+    return value == "yes";
+  }
+};
+
+void set(Arguments& out, const Given& given) {
+  const auto& flag = given.flag;
+  if (flag == "--steps") {
+    out.steps = given.integer(1);
+  } else if (flag == "--seed") {
+    out.seed = static_cast<std::uint64_t>(given.integer(0));
+  } else if (flag == "--timeout") {
+    out.timeout = given.integer(1);
+  } else if (flag == "--seconds") {
+    out.seconds = given.number(0);
+  } else if (flag == "--progress") {
+    out.progress = given.yes();
+  } else if (flag == "--checkpoint") {
+    out.checkpoints = given.value;
+  } else if (flag == "--checkpoint-every") {
+    out.every = given.integer(1);
+  } else if (flag == "--resume") {
+    out.resume = given.yes();
+  } else if (flag == "--profile") {
+    if (given.value != "full" && given.value != "quick") throw given.bad("say 'full' or 'quick'");
+    out.profile = given.value;
+  } else if (flag == "--lr") {
+    out.rate = given.number(0);
+  } else if (flag == "--momentum") {
+    if (given.value != "no") throw given.bad("there is none, say 'no'");
+  } else {
+    throw UsageError{fmt::format("there is no flag {}", flag)};
+  }
+}
+
+}  // namespace
+
+Arguments parse_arguments(std::span<char*> argv) {
+  Arguments out;
+  for (std::size_t i = 1; i < argv.size(); ++i) {
+    const std::string flag = argv[i];
+    if (!flag.starts_with("-")) {
+      if (!out.plan.empty()) throw UsageError{fmt::format("a second plan, '{}'", flag)};
+      out.plan = flag;
+      continue;
+    }
+    if (i + 1 == argv.size()) throw UsageError{fmt::format("{} needs a value", flag)};
+    set(out, {flag, argv[++i]});
+  }
+  if (out.plan.empty() == out.profile.empty()) throw UsageError{"give a plan or --profile"};
+  if (out.resume && out.checkpoints.empty()) throw UsageError{"--resume needs --checkpoint"};
+  return out;
+}
+
+}  // namespace tandem::runtime

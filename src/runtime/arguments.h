@@ -1,0 +1,35 @@
+// The flags of tandem_worker.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace tandem::runtime {
+
+struct Arguments {
+  std::string plan;
+  std::string profile;  // "full" or "quick": measure, in place of a plan
+  std::int64_t steps = 10;
+  std::optional<std::uint64_t> seed;  // default: the checkpoint's, or 0
+  std::optional<double> rate;         // default: the checkpoint's, or by optimizer
+  // Seconds for each step, measurement or checkpoint; default: see training.cc.
+  std::optional<std::int64_t> timeout;
+  double seconds = std::numeric_limits<double>::infinity();  // no step begins later; but two do
+  bool progress = false;              // a line on standard error that counts them
+  std::string checkpoints;            // a folder; empty: none are kept
+  std::optional<std::int64_t> every;  // steps; default: as often as takes a tenth of the time
+  bool resume = false;
+};
+
+struct UsageError {
+  std::string message;
+};
+
+extern const char* const kUsage;
+
+Arguments parse_arguments(std::span<char*> argv);  // UsageError
+
+}  // namespace tandem::runtime

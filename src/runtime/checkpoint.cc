@@ -1,0 +1,324 @@
+#include "runtime/checkpoint.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace tandem::runtime {
+
+namespace fs = std::filesystem;
+using lower::Buffer;
+using lower::BufferKind;
+using machine::DigitRole;
+
+namespace {
+
+constexpr std::size_t kKept = 2;
+constexpr std::size_t kChunk = std::size_t{1} << 20U;
+
+std::int64_t element_bytes(DType type) { return static_cast<std::int64_t>(size_of(type).value); }
+
+std::span<std::byte> bytes_of(at::Tensor& t) {
+  return {static_cast<std::byte*>(t.data_ptr()), static_cast<std::size_t>(t.nbytes())};
+}
+
+template <class T>
+bool all_finite(const at::Tensor& t) {
+  const auto* elements = t.data_ptr<T>();
+  return std::all_of(elements, elements + t.numel(), [](T x) { return std::isfinite(x); });
+}
+
+void check_finite(const at::Tensor& t, const std::string& name) {
+  if (t.scalar_type() == at::kDouble ? all_finite<double>(t) : all_finite<float>(t)) return;
+  throw UserError("runtime", name, "is not finite any more, and no checkpoint is made of it",
+                  "a smaller --lr");
+}
+
+std::string described(const std::string& model, std::int64_t batch, const std::string& optimizer) {
+  return fmt::format("{}, batch {}, {}", model, batch, optimizer);
+}
+
+Hash checksum_of(const File& file, const Piece& piece) {
+  Checksum sum;
+  std::vector<std::byte> chunk(kChunk);
+  for (std::int64_t at = 0; at < piece.bytes; at += static_cast<std::int64_t>(kChunk)) {
+    const auto n = std::min<std::int64_t>(piece.bytes - at, kChunk);
+    const auto part = std::span(chunk).first(static_cast<std::size_t>(n));
+    file.read(piece.at + at, part);
+    sum.add(part);
+  }
+  return sum.value();
+}
+
+bool lies_in(const Box& box, const Shape& sizes) {
+  if (box.shape.rank() != sizes.rank() || box.offset.rank() != sizes.rank()) return false;
+  for (std::size_t d = 0; d < sizes.rank(); ++d) {
+    if (box.offset[d] < 0 || box.shape[d] < 1 || box.shape[d] > sizes[d] ||
+        box.offset[d] > sizes[d] - box.shape[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const Manifest::Tensor* find_tensor(const Manifest& manifest, const std::string& name) {
+  const auto at = std::ranges::find(manifest.tensors, name, &Manifest::Tensor::name);
+  return at == manifest.tensors.end() ? nullptr : &*at;
+}
+
+fs::path file_of(const fs::path& folder, std::int64_t rank) {
+  return folder / fmt::format("rank-{}", rank);
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const plan::Plan& plan,
+                         const lower::Program& program)
+    : folder_(std::move(folder)),
+      world_(world),
+      plan_(plan),
+      program_(program),
+      graph_(graph::erase_parallelism(plan.mapped.pcg).identity_hash()) {
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const auto& buffer = program.buffers[b];
+    if (buffer.kind != BufferKind::kWeight) continue;
+    lasting_.push_back({program.pcg.node(buffer.node).name, lower::BufferId(b)});
+  }
+  for (const auto& task : program.tasks) {
+    if (task.kind != lower::TaskKind::kUpdate) continue;
+    for (std::size_t s = 2; s < task.reads.size(); ++s) {
+      lasting_.push_back(
+          {fmt::format("{} state {}", program.pcg.node(task.node).name, s - 2), task.reads[s]});
+    }
+  }
+  on_first(world_, [&] {
+    std::error_code failed;
+    if (resume && !fs::is_directory(folder_, failed)) {
+      throw UserError("checkpoint", folder_.string(), "there is no such folder to resume from",
+                      "without --resume training starts anew, and makes it");
+    }
+    if (!resume && !complete_steps(folder_).empty()) {
+      throw UserError("checkpoint", folder_.string(), "has checkpoints, which are not overwritten",
+                      "--resume goes on from the newest; or another folder");
+    }
+    fs::create_directories(folder_, failed);
+    if (failed) throw UserError("checkpoint", folder_.string(), "cannot be made", failed.message());
+  });
+}
+
+Box Checkpoints::box_of(const Buffer& buffer) const {
+  Box out{buffer.shard, buffer.shard};
+  for (std::size_t d = 0; d < out.offset.rank(); ++d) {
+    out.offset[d] =
+        range_of(buffer.layout, program_.digits, world_.rank, d, buffer.sizes[d]).offset;
+  }
+  return out;
+}
+
+// Of equal shards one is written, each time by another of those who have it.
+bool Checkpoints::writes(std::size_t which) const {
+  const auto& buffer = program_.buffer(lasting_[which].buffer);
+  if (!machine::holds(buffer.layout, program_.digits, world_.rank)) return false;
+  const auto copies = buffer.layout.digits(DigitRole::kReplica) & program_.digits.space();
+  const auto turn = static_cast<std::int64_t>(which) % program_.digits.group_size(copies);
+  return program_.digits.rank_in_group(world_.rank, copies) == turn;
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+void Checkpoints::check_model(const Manifest& manifest, const std::string& path) const {
+  const std::string optimizer(name(plan_.optimizer));
+  bool same = manifest.graph == graph_ && manifest.optimizer == optimizer;
+  for (const auto& [name, id] : lasting_) {
+    const auto& buffer = program_.buffer(id);
+    const auto* tensor = find_tensor(manifest, name);
+    same =
+        same && tensor != nullptr && tensor->sizes == buffer.sizes && tensor->dtype == buffer.dtype;
+  }
+  if (same) return;
+  throw UserError("checkpoint", path,
+                  fmt::format("is of another model: {}; to be trained is {}",
+                              described(manifest.model, manifest.batch, manifest.optimizer),
+                              described(plan_.model, plan_.batch, optimizer)),
+                  "the model it is of, or another folder");
+}
+
+// Every piece is read and checked by one of the processes.
+void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder) const {
+  for (std::size_t p = 0; p < manifest.pieces.size(); ++p) {
+    const auto& piece = manifest.pieces[p];
+    const auto path = file_of(folder, piece.file);
+    const auto damaged = [&](const std::string& how) {
+      return UserError("checkpoint", path.string(), how,
+                       fmt::format("without the folder '{}' an older checkpoint is used, if there "
+                                   "is one",
+                                   folder.string()));
+    };
+    const auto* tensor = find_tensor(manifest, piece.tensor);
+    if (tensor == nullptr || !lies_in(piece.box, tensor->sizes) || piece.at < 0 ||
+        piece.bytes != piece.box.shape.count() * element_bytes(tensor->dtype)) {
+      throw damaged(
+          fmt::format("cannot have the piece of {} that the manifest says", piece.tensor));
+    }
+    if (p % static_cast<std::size_t>(world_.size) != static_cast<std::size_t>(world_.rank))
+      continue;
+    const auto file = File::open(path);
+    if (file.size() - piece.bytes < piece.at) {
+      throw damaged(fmt::format("is cut off after {} bytes", file.size()));
+    }
+    if (checksum_of(file, piece) != piece.checksum) {
+      throw damaged(fmt::format("is damaged: the checksum of {} does not match", piece.tensor));
+    }
+  }
+}
+
+std::optional<Manifest> Checkpoints::find_newest() {
+  std::optional<Manifest> out;
+  together(world_, [&] {
+    const auto steps = complete_steps(folder_);
+    if (steps.empty()) return;
+    const auto folder = folder_of(folder_, steps.back());
+    out = read_manifest(folder);
+    if (out->step != steps.back()) {
+      throw UserError("checkpoint", folder.string(),
+                      fmt::format("is of step {}: it was renamed", out->step));
+    }
+    check_model(*out, folder.string());
+  });
+  if (out) together(world_, [&] { check_pieces(*out, folder_of(folder_, out->step)); });
+  return out;
+}
+
+void Checkpoints::fill(const Lasting& lasting, const Manifest& manifest, Executor& executor) const {
+  const auto& buffer = program_.buffer(lasting.buffer);
+  const auto mine = box_of(buffer);
+  auto& shard = executor.lasting(lasting.buffer);
+  const auto size = element_bytes(buffer.dtype);
+  std::int64_t elements = 0;
+  for (const auto& piece : manifest.pieces) {
+    if (piece.tensor != lasting.name || !intersection(piece.box, mine)) continue;
+    const auto file = File::open(file_of(folder_of(folder_, manifest.step), piece.file));
+    elements += copy_shared(file, piece.at, piece.box, mine, size, bytes_of(shard).data());
+  }
+  if (elements != mine.shape.count()) {
+    throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
+                    fmt::format("has not all of {}", lasting.name));
+  }
+}
+
+void Checkpoints::load(const Manifest& manifest, Executor& executor) const {
+  together(world_, [&] {
+    for (const auto& lasting : lasting_) {
+      if (executor.holds(lasting.buffer)) fill(lasting, manifest, executor);
+    }
+  });
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+std::vector<Piece> Checkpoints::write_pieces(const fs::path& path, Executor& executor) const {
+  std::vector<Piece> out;
+  auto file = File::create(path);
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < lasting_.size(); ++i) {
+    if (!writes(i)) continue;
+    auto shard = executor.lasting(lasting_[i].buffer).contiguous();
+    check_finite(shard, lasting_[i].name);
+    const auto bytes = bytes_of(shard);
+    file.write(bytes);
+    Checksum sum;
+    sum.add(bytes);
+    out.push_back({.tensor = lasting_[i].name,
+                   .box = box_of(program_.buffer(lasting_[i].buffer)),
+                   .file = world_.rank,
+                   .at = at,
+                   .bytes = static_cast<std::int64_t>(bytes.size()),
+                   .checksum = sum.value()});
+    at += out.back().bytes;
+  }
+  file.finish();
+  return out;
+}
+
+std::vector<Piece> Checkpoints::gather(const std::vector<Piece>& mine) const {
+  Manifest own;
+  own.pieces = mine;
+  const auto text = to_text(own);
+  const int count = static_cast<int>(text.size());
+  std::vector<int> counts(static_cast<std::size_t>(world_.size));
+  MPI_Gather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  std::vector<int> places;
+  int total = 0;
+  for (const auto c : counts) {
+    places.push_back(total);
+    total += c;
+  }
+  std::string all(static_cast<std::size_t>(total), '\0');
+  MPI_Gatherv(text.data(), count, MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, 0,
+              MPI_COMM_WORLD);
+  std::vector<Piece> out;
+  if (world_.rank != 0) return out;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    const auto one =
+        all.substr(static_cast<std::size_t>(places[r]), static_cast<std::size_t>(counts[r]));
+    auto pieces = parse_manifest(one, "manifest").pieces;
+    std::ranges::move(pieces, std::back_inserter(out));
+  }
+  return out;
+}
+
+void Checkpoints::publish(Manifest manifest, const fs::path& unfinished) const {
+  for (const auto& [name, id] : lasting_) {
+    const auto& buffer = program_.buffer(id);
+    manifest.tensors.push_back({name, buffer.sizes, buffer.dtype});
+  }
+  auto file = File::create(unfinished / "manifest");
+  const auto text = to_text(manifest);
+  file.write(std::as_bytes(std::span(text)));
+  file.finish();
+  finish_folder(unfinished);
+  fs::rename(unfinished, folder_of(folder_, manifest.step));
+  finish_folder(folder_);
+  const auto steps = complete_steps(folder_);
+  for (std::size_t i = 0; i + kKept < steps.size(); ++i) {
+    // Out of the way first: half a checkpoint must not look like one.
+    const auto old = fs::path(folder_of(folder_, steps[i]).string() + ".old");
+    fs::rename(folder_of(folder_, steps[i]), old);
+    fs::remove_all(old);
+  }
+}
+
+void Checkpoints::save(std::int64_t step, const Training& training, Executor& executor) const {
+  const auto unfinished = fs::path(folder_of(folder_, step).string() + ".new");
+  try {
+    on_first(world_, [&] {
+      fs::remove_all(unfinished);  // of a run that was killed
+      fs::create_directories(unfinished);
+    });
+    std::vector<Piece> pieces;
+    together(world_, [&] { pieces = write_pieces(file_of(unfinished, world_.rank), executor); });
+    pieces = gather(pieces);
+    on_first(world_, [&] {
+      publish({.step = step,
+               .seed = training.seed,
+               .rate = training.rate,
+               .model = plan_.model,
+               .batch = plan_.batch,
+               .graph = graph_,
+               .optimizer = std::string(name(plan_.optimizer)),
+               .plan = fmt::format("{} on {}", plan_.strategy, plan_.machine),
+               .tensors = {},
+               .pieces = std::move(pieces)},
+              unfinished);
+    });
+  } catch (const Failed&) {
+    std::error_code ignored;
+    if (world_.rank == 0) fs::remove_all(unfinished, ignored);
+    throw;
+  }
+}
+
+}  // namespace tandem::runtime

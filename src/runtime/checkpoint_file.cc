@@ -1,0 +1,274 @@
+#include "runtime/checkpoint_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tensor/dense.h"
+
+namespace tandem::runtime {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kHeader = "tandem checkpoint 1 ";
+constexpr std::string_view kFolder = "step-";
+
+std::string hex(Hash h) { return fmt::format("{:016x}", h); }
+
+std::optional<Hash> parse_hex(std::string_view text) {
+  Hash out = 0;
+  const auto end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, out, 16);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return out;
+}
+
+std::vector<std::int64_t> vector_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
+Shape shape_of(const Json& json) {
+  const auto sizes = json.get<std::vector<std::int64_t>>();
+  if (sizes.size() > Shape::kMaxRank) throw std::runtime_error("rank");
+  return Shape(sizes);
+}
+
+DType dtype_of(const Json& json) {
+  for (const auto type : {DType::kFp64, DType::kFp32}) {
+    if (json == name(type)) return type;
+  }
+  throw std::runtime_error("dtype");
+}
+
+Hash checksum_of(std::string_view text) {
+  Checksum sum;
+  sum.add(std::as_bytes(std::span(text)));
+  return sum.value();
+}
+
+Manifest from_json(const Json& json) {
+  Manifest out;
+  out.step = json.at("step");
+  out.seed = json.at("seed");
+  out.rate = json.at("rate");
+  out.model = json.at("model");
+  out.batch = json.at("batch");
+  out.graph = parse_hex(json.at("graph").get<std::string>()).value();
+  out.optimizer = json.at("optimizer");
+  out.plan = json.at("plan");
+  for (const auto& t : json.at("tensors")) {
+    out.tensors.push_back({t.at("name"), shape_of(t.at("sizes")), dtype_of(t.at("dtype"))});
+  }
+  for (const auto& p : json.at("pieces")) {
+    out.pieces.push_back({.tensor = p.at("tensor"),
+                          .box = {shape_of(p.at("offset")), shape_of(p.at("shape"))},
+                          .file = p.at("file"),
+                          .at = p.at("at"),
+                          .bytes = p.at("bytes"),
+                          .checksum = parse_hex(p.at("checksum").get<std::string>()).value()});
+  }
+  return out;
+}
+
+}  // namespace
+
+void Checksum::add(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    Hash word = 0;
+    const auto n = std::min<std::size_t>(bytes.size(), sizeof word);
+    std::memcpy(&word, bytes.data(), n);
+    hash_ = hash_combine(hash_, word);
+    bytes = bytes.subspan(n);
+  }
+}
+
+std::optional<Box> intersection(const Box& a, const Box& b) {
+  Box out = a;
+  for (std::size_t d = 0; d < a.shape.rank(); ++d) {
+    const auto end = std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]);
+    out.offset[d] = std::max(a.offset[d], b.offset[d]);
+    out.shape[d] = end - out.offset[d];
+    if (out.shape[d] <= 0) return std::nullopt;
+  }
+  return out;
+}
+
+// --- The manifest -------------------------------------------------------------------------------
+
+std::string to_text(const Manifest& manifest) {
+  Json tensors = Json::array();
+  for (const auto& t : manifest.tensors) {
+    tensors.push_back({{"name", t.name}, {"sizes", vector_of(t.sizes)}, {"dtype", name(t.dtype)}});
+  }
+  Json pieces = Json::array();
+  for (const auto& p : manifest.pieces) {
+    pieces.push_back({{"tensor", p.tensor},
+                      {"offset", vector_of(p.box.offset)},
+                      {"shape", vector_of(p.box.shape)},
+                      {"file", p.file},
+                      {"at", p.at},
+                      {"bytes", p.bytes},
+                      {"checksum", hex(p.checksum)}});
+  }
+  const Json json = {{"step", manifest.step},
+                     {"seed", manifest.seed},
+                     {"rate", manifest.rate},
+                     {"model", manifest.model},
+                     {"batch", manifest.batch},
+                     {"graph", hex(manifest.graph)},
+                     {"optimizer", manifest.optimizer},
+                     {"plan", manifest.plan},
+                     {"tensors", tensors},
+                     {"pieces", pieces}};
+  const auto text = json.dump();
+  return fmt::format("{}{}\n{}\n", kHeader, hex(checksum_of(text)), text);
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  const auto damaged = [&](const std::string& how) {
+    return UserError("checkpoint", path, how,
+                     "an older checkpoint is used where the folder of this one is removed");
+  };
+  if (!text.starts_with(kHeader)) throw damaged("is not a manifest of this format");
+  const auto line = text.find('\n');
+  if (line == std::string::npos || text.back() != '\n') throw damaged("is cut off");
+  const auto sum = parse_hex(std::string_view(text).substr(kHeader.size(), line - kHeader.size()));
+  const auto body = std::string_view(text).substr(line + 1, text.size() - line - 2);
+  if (sum != checksum_of(body)) throw damaged("is damaged: its checksum does not match");
+  try {
+    return from_json(Json::parse(body));
+  } catch (const std::exception&) {
+    throw damaged("has the wrong keys");
+  }
+}
+
+fs::path folder_of(const fs::path& checkpoints, std::int64_t step) {
+  return checkpoints / fmt::format("{}{}", kFolder, step);
+}
+
+std::vector<std::int64_t> complete_steps(const fs::path& checkpoints) {
+  std::vector<std::int64_t> out;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(checkpoints, failed)) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(kFolder)) continue;
+    if (const auto step = parse_int(std::string_view(name).substr(kFolder.size()))) {
+      out.push_back(*step);
+    }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+Manifest read_manifest(const fs::path& folder) {
+  const auto path = folder / "manifest";
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw UserError("checkpoint", path.string(), "cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return parse_manifest(text, path.string());
+}
+
+// --- Files --------------------------------------------------------------------------------------
+
+File::File(int descriptor, fs::path path) : descriptor_(descriptor), path_(std::move(path)) {
+  if (descriptor_ < 0) fail(std::strerror(errno));
+}
+File::File(File&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+File File::create(const fs::path& path) {
+  return {::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644), path};
+}
+File File::open(const fs::path& path) { return {::open(path.c_str(), O_RDONLY | O_CLOEXEC), path}; }
+
+void File::fail(const std::string& what) const {
+  throw UserError("checkpoint", path_.string(), what);
+}
+
+void File::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto n = ::write(descriptor_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(fmt::format("cannot be written: {}", std::strerror(errno)));
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+void File::finish() {
+  if (::fsync(descriptor_) != 0) fail(fmt::format("cannot be written: {}", std::strerror(errno)));
+  if (::close(std::exchange(descriptor_, -1)) != 0) {
+    fail(fmt::format("cannot be written: {}", std::strerror(errno)));
+  }
+}
+
+std::int64_t File::size() const {
+  struct stat about {};
+  if (::fstat(descriptor_, &about) != 0) fail(std::strerror(errno));
+  return about.st_size;
+}
+
+void File::read(std::int64_t at, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const auto n = ::pread(descriptor_, into.data(), into.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (n == 0) fail("is cut off");
+    into = into.subspan(static_cast<std::size_t>(n));
+    at += n;
+  }
+}
+
+void finish_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  errno = 0;
+  // Some network file systems cannot do this to a folder, and say EINVAL.
+  const bool done = descriptor >= 0 && (::fsync(descriptor) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!done) throw UserError("checkpoint", folder.string(), std::strerror(error));
+}
+
+std::int64_t copy_shared(const File& file, std::int64_t at, const Box& from, const Box& to,
+                         std::int64_t element_bytes, std::byte* elements) {
+  const auto shared = intersection(from, to);
+  if (!shared) return 0;
+  // Neighbours in both: the innermost dimensions that both have alike, and the one before them.
+  Shape runs = shared->shape;
+  std::int64_t run = 1;
+  for (std::size_t d = runs.rank(); d-- > 0;) {
+    run *= shared->shape[d];
+    runs[d] = 1;
+    if (from.shape[d] != shared->shape[d] || to.shape[d] != shared->shape[d]) break;
+  }
+  for_each_index(runs, [&](const Shape& index) {
+    Shape in_from = index;
+    Shape in_to = index;
+    for (std::size_t d = 0; d < index.rank(); ++d) {
+      in_from[d] += shared->offset[d] - from.offset[d];
+      in_to[d] += shared->offset[d] - to.offset[d];
+    }
+    file.read(at + flat_index(from.shape, in_from) * element_bytes,
+              {elements + flat_index(to.shape, in_to) * element_bytes,
+               static_cast<std::size_t>(run * element_bytes)});
+  });
+  return shared->shape.count();
+}
+
+}  // namespace tandem::runtime

@@ -1,0 +1,180 @@
+#include "runtime/checkpoint_file.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <numeric>
+
+#include "base/error.h"
+#include "tensor/dense.h"
+
+namespace tandem::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / fmt::format("tandem_checkpoint_{}", getpid())) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& e) {
+    return e.message;
+  }
+  return "nothing is wrong";
+}
+
+Manifest example() {
+  return {.step = 20,
+          .seed = 0xfedcba9876543210,
+          .rate = 0.1,
+          .model = "mlp:layers=2",
+          .batch = 8,
+          .graph = 0x123456789abcdef0,
+          .optimizer = "adam",
+          .plan = "dp on local:2",
+          .tensors = {{"w1", {16, 12}, DType::kFp64}, {"scalar", {}, DType::kFp32}},
+          .pieces = {{"w1", {{8, 0}, {8, 12}}, 1, 64, 768, 0xffffffffffffffff}}};
+}
+
+TEST(CheckpointFile, AManifestReadsBack) {
+  const auto text = to_text(example());
+  const auto again = parse_manifest(text, "manifest");
+  EXPECT_EQ(to_text(again), text);
+  EXPECT_EQ(again.seed, 0xfedcba9876543210);
+  EXPECT_EQ(again.rate, 0.1);
+  ASSERT_EQ(again.tensors.size(), 2U);
+  EXPECT_EQ(again.tensors[0], (Manifest::Tensor{"w1", {16, 12}, DType::kFp64}));
+  ASSERT_EQ(again.pieces.size(), 1U);
+  EXPECT_EQ(again.pieces[0].box.offset, (Shape{8, 0}));
+  EXPECT_EQ(again.pieces[0].checksum, 0xffffffffffffffff);
+}
+
+// Any byte that is changed or lost is noticed.
+TEST(CheckpointFile, ADamagedManifestIsRefused) {
+  const auto text = to_text(example());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto wrong = text;
+    wrong[i] = static_cast<char>(wrong[i] ^ 1);
+    EXPECT_NE(message_of([&] { parse_manifest(wrong, "m"); }), "nothing is wrong") << i;
+    EXPECT_NE(message_of([&] { parse_manifest(text.substr(0, i), "m"); }), "nothing is wrong") << i;
+  }
+  EXPECT_EQ(message_of([&] { parse_manifest("", "m"); }), "is not a manifest of this format");
+  EXPECT_EQ(message_of([&] { parse_manifest(text.substr(0, 40), "m"); }), "is cut off");
+  EXPECT_EQ(message_of([&] { parse_manifest(text.substr(0, 90) + "\n", "m"); }),
+            "is damaged: its checksum does not match");
+}
+
+TEST(CheckpointFile, ChecksumsDependOnEveryByteAndNotOnHowTheyCome) {
+  std::vector<std::byte> bytes(100);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(7 * i);
+  const auto of = [](std::span<const std::byte> all, std::size_t chunk) {
+    Checksum sum;
+    for (std::size_t i = 0; i < all.size(); i += chunk) {
+      sum.add(all.subspan(i, std::min(chunk, all.size() - i)));
+    }
+    return sum.value();
+  };
+  const auto right = of(bytes, 100);
+  EXPECT_EQ(of(bytes, 8), right);
+  EXPECT_EQ(of(bytes, 32), right);
+  for (auto& b : bytes) {
+    b ^= std::byte{4};
+    EXPECT_NE(of(bytes, 100), right);
+    b ^= std::byte{4};
+  }
+}
+
+// The element at each global index is its number: every pair of boxes of a small tensor.
+TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
+  const Shape sizes{3, 4, 2};
+  std::vector<Box> boxes;
+  for_each_index(sizes, [&](const Shape& offset) {
+    for_each_index(sizes, [&](const Shape& last) {
+      Box box{offset, last};
+      for (std::size_t d = 0; d < 3; ++d) {
+        box.shape[d] = last[d] - offset[d] + 1;
+        if (box.shape[d] < 1) return;
+      }
+      boxes.push_back(box);
+    });
+  });
+  const auto number = [&](const Box& box, const Shape& index) {
+    Shape at = index;
+    for (std::size_t d = 0; d < 3; ++d) at[d] += box.offset[d];
+    return static_cast<float>(flat_index(sizes, at));
+  };
+  const Folder folder;
+  for (std::size_t i = 0; i < boxes.size(); i += 7) {
+    const auto& from = boxes[i];
+    std::vector<float> elements(5, -1);  // what lies before the piece
+    for_each_index(from.shape,
+                   [&](const Shape& index) { elements.push_back(number(from, index)); });
+    const auto path = folder.path() / fmt::format("{}", i);
+    auto out = File::create(path);
+    out.write(std::as_bytes(std::span(elements)));
+    out.finish();
+    const auto file = File::open(path);
+    for (const auto& to : boxes) {
+      std::vector<float> got(static_cast<std::size_t>(to.shape.count()), -1);
+      const auto copied =
+          copy_shared(file, 20, from, to, 4, std::as_writable_bytes(std::span(got)).data());
+      std::int64_t wanted = 0;
+      std::size_t at = 0;
+      bool same = true;
+      for_each_index(to.shape, [&](const Shape& index) {
+        const bool shared = intersection(from, {[&] {
+                                                  Shape place = index;
+                                                  for (std::size_t d = 0; d < 3; ++d)
+                                                    place[d] += to.offset[d];
+                                                  return place;
+                                                }(),
+                                                {1, 1, 1}})
+                                .has_value();
+        wanted += shared ? 1 : 0;
+        same = same && got[at++] == (shared ? number(to, index) : -1);
+      });
+      EXPECT_TRUE(same && copied == wanted) << to_text(from.offset) << to_text(to.offset);
+    }
+  }
+}
+
+TEST(CheckpointFile, OnlyFoldersWithANumberAreComplete) {
+  const Folder folder;
+  for (const auto* name : {"step-10", "step-2", "step-30.new", "step-5.old", "other"}) {
+    fs::create_directories(folder.path() / name);
+  }
+  EXPECT_EQ(complete_steps(folder.path()), (std::vector<std::int64_t>{2, 10}));
+  EXPECT_TRUE(complete_steps(folder.path() / "nowhere").empty());
+}
+
+TEST(CheckpointFile, WhatCannotBeReadOrWrittenIsSaid) {
+  const Folder folder;
+  EXPECT_EQ(message_of([&] { File::open(folder.path() / "nothing"); }),
+            "No such file or directory");
+  EXPECT_EQ(message_of([&] { read_manifest(folder.path()); }), "cannot be read");
+  const auto path = folder.path() / "short";
+  std::ofstream(path) << "abc";
+  EXPECT_EQ(message_of([&] { File::create(path); }), "File exists");
+  std::vector<std::byte> four(4);
+  EXPECT_EQ(message_of([&] { File::open(path).read(0, four); }), "is cut off");
+}
+
+}  // namespace
+}  // namespace tandem::runtime

@@ -1,0 +1,251 @@
+// Runs that end and go on: the losses must be those of a run that never stopped, whatever plan each
+// part of it has; and nothing that goes wrong may spoil what is on disk.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "runtime/checkpoint_file.h"
+#include "runtime/worker_test_support.h"
+#include "strategies/grid.h"
+
+namespace tandem::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+// Columns of w1 and rows of w2, one all-reduce; each weight stored where it is used.
+const Spread kColumnsThenRows = {
+    {"w1", {"0"}}, {"b1", {"0"}}, {"w2", {"1"}}, {"h", {"n"}}, {"y", {"k"}}};
+
+plan::Plan plan_of(const Spread& spread, int processes = 2,
+                   Optimizer optimizer = Optimizer::kAdam) {
+  return make_plan(mlp(), fmt::format("local:{}", processes), spread, optimizer);
+}
+
+plan::Plan pipeline_of(const std::string& strategy, int processes) {
+  auto plan = plan_of({}, processes);
+  const auto machine = machine::load_machine(plan.machine);
+  const auto made = strategies::named_strategies(strategy, mlp(), machine::Digits(machine)).front();
+  const machine::Digits digits(machine, made.schedule.micro_batches);
+  plan.mapped = plan::parallelize(mlp(), digits, made.choices, made.schedule);
+  return plan;
+}
+
+class Trainer {
+ public:
+  Output run(const plan::Plan& plan, const std::string& flags, const std::string& environment = "",
+             const std::string& under = "") {
+    std::ofstream(scratch_.file("plan.json")) << plan::to_json(plan);
+    const auto processes = static_cast<int>(machine::load_machine(plan.machine).devices());
+    return start(scratch_, processes, fmt::format("{} {}", scratch_.file("plan.json"), flags),
+                 environment + kTuned, under);
+  }
+  std::vector<double> losses(const plan::Plan& plan, const std::string& flags) {
+    const auto done = run(plan, flags);
+    EXPECT_EQ(done.status, 0) << done.out << done.err;
+    const auto json = Json::parse(done.out, nullptr, false);
+    return json.is_object() ? json["loss"].get<std::vector<double>>() : std::vector<double>();
+  }
+  [[nodiscard]] std::string folder() const { return scratch_.file("checkpoints"); }
+  [[nodiscard]] fs::path newest(int step) const {
+    return fs::path(folder()) / fmt::format("step-{}", step);
+  }
+  [[nodiscard]] std::string flags(int steps, const std::string& more = "") const {
+    return fmt::format("--steps {} --lr 0.05 --checkpoint {} {}", steps, folder(), more);
+  }
+
+ private:
+  Scratch scratch_;
+};
+
+void expect_tail(const std::vector<double>& whole, const std::vector<double>& tail,
+                 std::size_t steps) {
+  ASSERT_EQ(tail.size(), steps);
+  for (std::size_t i = 0; i < steps; ++i) {
+    const auto right = whole[whole.size() - steps + i];
+    EXPECT_LE(std::abs(tail[i] - right), 1e-9 * std::abs(right)) << i;
+  }
+}
+
+// Each part under another plan, on another number of devices.
+TEST(Checkpoint, ARunGoesOnUnderAnyPlan) {
+  Trainer trainer;
+  const auto whole = trainer.losses(plan_of(kDataParallel), "--steps 16 --lr 0.05");
+  ASSERT_EQ(whole.size(), 16U);
+  trainer.losses(plan_of(kDataParallel), trainer.flags(4, "--checkpoint-every 2"));
+  const std::vector<double> first(whole.begin(), whole.begin() + 8);
+  expect_tail(first, trainer.losses(plan_of(kColumnsThenRows), trainer.flags(8, "--resume yes")),
+              4);
+  const std::vector<double> second(whole.begin(), whole.begin() + 12);
+  expect_tail(second, trainer.losses(plan_of({}, 1), trainer.flags(12, "--resume yes")), 4);
+  const auto last = pipeline_of("megatron:tp=2,pp=2,micro=2", 4);
+  expect_tail(whole, trainer.losses(last, trainer.flags(16, "--resume yes")), 4);
+}
+
+// Weights, and with them Adam's moments, stored in parts.
+TEST(Checkpoint, ShardsAreResharded) {
+  auto sharded = kDataParallel;
+  sharded["w1"] = {"0"};
+  sharded["w2"] = {"1"};
+  sharded["b1"] = {"0"};
+  Trainer trainer;
+  const auto whole = trainer.losses(plan_of(sharded), "--steps 8 --lr 0.05");
+  trainer.losses(plan_of(sharded), trainer.flags(4));
+  expect_tail(whole,
+              trainer.losses(pipeline_of("fsdp:micro=2", 4), trainer.flags(8, "--resume yes")), 4);
+}
+
+TEST(Checkpoint, TheTwoNewestAreKept) {
+  Trainer trainer;
+  trainer.losses(plan_of({}, 1), trainer.flags(7, "--checkpoint-every 2"));
+  EXPECT_EQ(complete_steps(trainer.folder()), (std::vector<std::int64_t>{6, 7}));
+}
+
+void expect_error(const Output& run, const std::string& message) {
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.out.find(message), std::string::npos) << run.out << run.err;
+}
+
+TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
+  Trainer trainer;
+  trainer.losses(plan_of({}, 1), trainer.flags(2));
+  expect_error(trainer.run(plan_of({}, 1), trainer.flags(4)),
+               "has checkpoints, which are not overwritten");
+  EXPECT_EQ(complete_steps(trainer.folder()).back(), 2);
+}
+
+TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
+  Trainer trainer;
+  trainer.losses(plan_of({}, 1), trainer.flags(2));
+  expect_error(trainer.run(plan_of({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
+               "is of another model: mlp, batch 8, adam; to be trained is mlp, batch 8, sgd");
+  GraphBuilder b("wide");
+  const auto x = b.input("x", {8, 12}, kType);
+  const auto w = b.weight("w1", {12, 12}, kType);
+  const auto y = b.add(ops::kLinear, {x, w}, "y");
+  const auto wide = b.finish({b.add(ops::kMse, {y, x}, "loss")});
+  expect_error(trainer.run(make_plan(wide, "local:1", {}, Optimizer::kAdam),
+                           trainer.flags(4, "--resume yes")),
+               "is of another model: mlp, batch 8, adam; to be trained is wide, batch 8, adam");
+  expect_error(trainer.run(plan_of({}, 1), trainer.flags(4, "--resume yes --seed 5")),
+               "is of a run with seed 0, not 5");
+}
+
+TEST(Checkpoint, ThereMustBeAFolderToResumeFrom) {
+  Trainer trainer;
+  expect_error(trainer.run(plan_of({}), trainer.flags(2, "--resume yes")),
+               "there is no such folder to resume from");
+  fs::create_directories(trainer.folder());
+  EXPECT_EQ(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).size(), 2U);
+  EXPECT_TRUE(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).empty());
+}
+
+TEST(Checkpoint, DamageIsNoticed) {
+  Trainer trainer;
+  trainer.losses(plan_of(kColumnsThenRows), trainer.flags(2));
+  const auto file = trainer.newest(2) / "rank-1";
+  const auto right = read(file);
+  ASSERT_GT(right.size(), 100U);
+  const auto resume = [&] {
+    return trainer.run(plan_of(kDataParallel), trainer.flags(4, "--resume yes"));
+  };
+  auto wrong = right;
+  wrong[right.size() / 2] = static_cast<char>(wrong[right.size() / 2] ^ 16);
+  std::ofstream(file, std::ios::binary) << wrong;
+  expect_error(resume(), "is damaged: the checksum of ");
+  std::ofstream(file, std::ios::binary) << right.substr(0, right.size() - 1);
+  expect_error(resume(), fmt::format("is cut off after {} bytes", right.size() - 1));
+  fs::remove(file);
+  expect_error(resume(), "No such file or directory");
+  std::ofstream(file, std::ios::binary) << right;
+  std::ofstream(trainer.newest(2) / "manifest", std::ios::app) << "x";
+  expect_error(resume(), "is cut off");
+  EXPECT_EQ(complete_steps(trainer.folder()), (std::vector<std::int64_t>{2}));
+}
+
+// Files may not grow beyond 2 KiB: as on a full disk, a write fails half way.
+TEST(Checkpoint, AFullDiskLeavesTheLastOne) {
+  Trainer trainer;
+  trainer.losses(plan_of({}, 1), trainer.flags(2));
+  const auto before = read(trainer.newest(2) / "rank-0");
+  expect_error(
+      trainer.run(plan_of({}, 1), trainer.flags(4, "--resume yes"), "", "prlimit --fsize=2048"),
+      "cannot be written: File too large");
+  EXPECT_EQ(complete_steps(trainer.folder()), (std::vector<std::int64_t>{2}));
+  EXPECT_FALSE(fs::exists(trainer.newest(4).string() + ".new"));
+  EXPECT_EQ(read(trainer.newest(2) / "rank-0"), before);
+}
+
+TEST(Worker, ALossThatIsNoNumberEndsTheRun) {
+  Trainer trainer;
+  expect_error(trainer.run(plan_of(kDataParallel, 2, Optimizer::kSgd), "--steps 400 --lr 1e30"),
+               ", and training ends");
+}
+
+// Adam divides this rate by 0.1 in its first step.
+TEST(Checkpoint, WeightsThatAreNotFiniteAreNotKept) {
+  Trainer trainer;
+  expect_error(trainer.run(plan_of(kDataParallel), "--lr 1e308 --checkpoint " + trainer.folder()),
+               "is not finite any more, and no checkpoint is made of it");
+  EXPECT_TRUE(complete_steps(trainer.folder()).empty());
+}
+
+// Those that mpirun has started for this test.
+std::vector<int> workers() {
+  std::vector<int> out;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!read(entry.path() / "comm").starts_with("tandem_worker")) continue;
+    if (read(entry.path() / "environ").find(fmt::format("TANDEM_TEST={}", getpid())) !=
+        std::string::npos) {
+      out.push_back(std::stoi(name));
+    }
+  }
+  return out;
+}
+
+// Sends a signal to a process of the run that is going on, once it has a checkpoint.
+std::thread signal_later(const Trainer& trainer, int signal) {
+  return std::thread([&trainer, signal] {
+    for (int i = 0; i < 3000 && complete_steps(trainer.folder()).empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    const auto found = workers();
+    EXPECT_EQ(found.size(), 2U);
+    if (!found.empty()) kill(found.back(), signal);
+  });
+}
+
+TEST(Checkpoint, AKilledRunGoesOn) {
+  Trainer trainer;
+  auto killer = signal_later(trainer, SIGKILL);
+  const auto killed =
+      trainer.run(plan_of(kDataParallel), trainer.flags(1'000'000, "--checkpoint-every 5"),
+                  fmt::format("TANDEM_TEST={} ", getpid()));
+  killer.join();
+  EXPECT_EQ(killed.status, 128 + SIGKILL) << killed.out << killed.err;
+  const auto step = static_cast<int>(complete_steps(trainer.folder()).back());
+  const auto tail =
+      trainer.losses(plan_of(kColumnsThenRows), trainer.flags(step + 5, "--resume yes"));
+  Trainer other;
+  expect_tail(other.losses(plan_of({}, 1), fmt::format("--steps {} --lr 0.05", step + 5)), tail, 5);
+}
+
+// A process that is stopped does not come back: the other one notices.
+TEST(Checkpoint, AHungProcessIsNoticed) {
+  Trainer trainer;
+  auto stopper = signal_later(trainer, SIGSTOP);
+  const auto hung = trainer.run(plan_of(kDataParallel),
+                                trainer.flags(1'000'000, "--checkpoint-every 5 --timeout 5"),
+                                fmt::format("TANDEM_TEST={} ", getpid()));
+  stopper.join();
+  expect_error(hung, "did not end in 5 s: a process hangs, or is lost");
+}
+
+}  // namespace
+}  // namespace tandem::runtime

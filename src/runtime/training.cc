@@ -1,0 +1,125 @@
+#include "runtime/training.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+namespace tandem::runtime {
+
+namespace {
+
+// Seconds for what nothing is known about: the first step, a checkpoint. A later step may take 20
+// times as long as the longest so far: other programs may want the processors, too.
+constexpr std::int64_t kPatience = 600;
+constexpr std::int64_t kLeast = 60;
+constexpr double kSlower = 20;
+// Of the time, for checkpoints.
+constexpr double kShare = 0.1;
+
+double over_ranks(double value, MPI_Op op) {
+  double out = 0;
+  MPI_Allreduce(&value, &out, 1, MPI_DOUBLE, op, MPI_COMM_WORLD);
+  return out;
+}
+
+class Run {
+ public:
+  Run(Executor& executor, const Training& training, const Checkpoints* checkpoints,
+      const Arguments& arguments, const World& world, const Deadline& deadline)
+      : executor_(executor),
+        training_(training),
+        checkpoints_(checkpoints),
+        arguments_(arguments),
+        world_(world),
+        deadline_(deadline) {}
+
+  Measurements from(std::int64_t first) {
+    begin_ = last_saved_ = MPI_Wtime();
+    for (std::int64_t step = first; step < arguments_.steps; ++step) {
+      take(step);
+      const bool late = over_ranks(MPI_Wtime() - begin_, MPI_MAX) > arguments_.seconds;
+      const bool last = step + 1 == arguments_.steps || (late && step > first);
+      if (checkpoints_ != nullptr && (last || is_due(step + 1))) save(step + 1);
+      if (last) break;
+    }
+    if (shows_progress()) std::cerr << "\r" << std::flush;
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] bool shows_progress() const { return arguments_.progress && world_.rank == 0; }
+
+  void take(std::int64_t step) {
+    if (shows_progress()) {
+      std::cerr << fmt::format("\rstep {} of {} ", step + 1, arguments_.steps) << std::flush;
+    }
+    deadline_.renew(arguments_.timeout.value_or(patience()), fmt::format("step {}", step));
+    executor_.feed(step);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = MPI_Wtime();
+    executor_.run();
+    out_.step_s.push_back(over_ranks(MPI_Wtime() - start, MPI_MAX));
+    out_.loss.push_back(over_ranks(executor_.loss(), MPI_SUM));
+    longest_ = std::max(longest_, out_.step_s.back());
+    check_loss(step);
+  }
+
+  [[nodiscard]] std::int64_t patience() const {
+    if (out_.step_s.empty()) return kPatience;
+    return std::max(kLeast, static_cast<std::int64_t>(std::ceil(kSlower * longest_)));
+  }
+
+  // The same on all ranks.
+  void check_loss(std::int64_t step) const {
+    const auto loss = out_.loss.back();
+    if (std::isfinite(loss)) return;
+    if (world_.rank == 0) {
+      print_error(UserError("runtime", fmt::format("step {}", step),
+                            fmt::format("the loss is {}, and training ends", loss),
+                            "a smaller --lr"));
+    }
+    throw Failed{};
+  }
+
+  // The first one, after the first step, tells what one takes.
+  [[nodiscard]] bool is_due(std::int64_t step) const {
+    if (arguments_.every) return step % *arguments_.every == 0;
+    const double since = over_ranks(MPI_Wtime() - last_saved_, MPI_MAX);
+    return out_.checkpoints.empty() || since > save_s_ / kShare;
+  }
+
+  void save(std::int64_t step) {
+    deadline_.renew(arguments_.timeout.value_or(kPatience),
+                    fmt::format("the checkpoint after step {}", step - 1));
+    const double start = MPI_Wtime();
+    checkpoints_->save(step, training_, executor_);
+    last_saved_ = MPI_Wtime();
+    save_s_ = over_ranks(last_saved_ - start, MPI_MAX);
+    out_.checkpoints.push_back(step);
+  }
+
+  Executor& executor_;
+  const Training& training_;
+  const Checkpoints* checkpoints_;
+  const Arguments& arguments_;
+  const World& world_;
+  const Deadline& deadline_;
+  Measurements out_;
+  double longest_ = 0;
+  double begin_ = 0;
+  double last_saved_ = 0;
+  double save_s_ = 0;
+};
+
+}  // namespace
+
+Measurements train(Executor& executor, const Training& training, const Checkpoints* checkpoints,
+                   std::int64_t first, const Arguments& arguments, const World& world,
+                   const Deadline& deadline) {
+  return Run(executor, training, checkpoints, arguments, world, deadline).from(first);
+}
+
+}  // namespace tandem::runtime

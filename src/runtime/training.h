@@ -1,0 +1,24 @@
+// A training run: step after step, with checkpoints, time-outs, and losses that must be numbers.
+#pragma once
+
+#include <vector>
+
+#include "runtime/arguments.h"
+#include "runtime/checkpoint.h"
+#include "runtime/executor.h"
+#include "runtime/world.h"
+
+namespace tandem::runtime {
+
+struct Measurements {
+  std::vector<double> step_s;
+  std::vector<double> loss;
+  std::vector<std::int64_t> checkpoints;  // after so many steps
+};
+
+// Steps from `first` to arguments.steps. Throws Failed.
+Measurements train(Executor& executor, const Training& training, const Checkpoints* checkpoints,
+                   std::int64_t first, const Arguments& arguments, const World& world,
+                   const Deadline& deadline);
+
+}  // namespace tandem::runtime

@@ -1,0 +1,146 @@
+// For tests: small plans made by hand, and tandem_worker run under mpirun.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "machine/machine.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "plan/json.h"
+#include "plan/parallelize.h"
+
+namespace tandem::runtime {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::GraphBuilder;
+using plan::Optimizer;
+
+// By node, what each digit of the machine does: for an operator the name of a factor, "replica",
+// "idle" or "through0"; for a source a layout's text. Nodes that are not named are copied.
+using Spread = std::map<std::string, std::vector<std::string>>;
+
+inline machine::DigitUse parse_use(const ops::Signature& s, const std::string& text) {
+  if (text == "replica") return machine::DigitUse::kReplica;
+  if (text == "idle") return machine::DigitUse::kIdle;
+  if (text.starts_with("through")) {
+    return machine::DigitUse::through(static_cast<std::size_t>(text.back() - '0'));
+  }
+  const int f = s.map.find(text);
+  CHECK(f >= 0, text);
+  return machine::DigitUse::factor(static_cast<ops::FactorId>(f));
+}
+
+inline std::vector<plan::Choice> choices(const Graph& model, std::size_t digits,
+                                         const Spread& spread) {
+  std::vector<plan::Choice> out(model.size());
+  std::size_t found = 0;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    auto& choice = out[id.index()];
+    const auto at = spread.find(node.name);
+    found += at == spread.end() ? 0U : 1U;
+    if (node.op.role() == ops::Role::kSource) {
+      choice.source = machine::Layout(digits, machine::DigitRole::kReplica);
+      if (at != spread.end()) choice.source = *machine::parse_layout(at->second[0]);
+      continue;
+    }
+    std::vector<Shape> shapes;
+    for (const auto& t : model.input_types(id)) shapes.push_back(t.shape.sizes);
+    const auto s = ops::signature(node.op, shapes);
+    for (std::size_t i = 0; i < digits; ++i) {
+      choice.node.uses[i] =
+          at == spread.end() ? machine::DigitUse::kReplica : parse_use(s, at->second[i]);
+    }
+  }
+  CHECK(found == spread.size());
+  return out;
+}
+
+struct Output {
+  int status = 0;
+  std::string out, err;
+};
+
+inline std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class Scratch {
+ public:
+  Scratch() : path_(fs::temp_directory_path() / fmt::format("tandem_train_test_{}", getpid())) {
+    fs::create_directories(path_);
+  }
+  ~Scratch() { fs::remove_all(path_); }
+  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+// The environment is set here as the worker would set it, which spares it a second start.
+inline constexpr const char* kTuned =
+    "TANDEM_WORKER_ENVIRONMENT=tuned OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 "
+    "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 ";
+
+// `under`: a program that starts the worker.
+inline Output start(const Scratch& scratch, int processes, const std::string& arguments,
+                    const std::string& environment = "", const std::string& under = "") {
+  const auto worker = fs::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
+  const auto command = fmt::format(
+      "{}mpirun --allow-run-as-root --oversubscribe --bind-to none --timeout 120 -np {} {} {} {} "
+      ">{} 2>{}",
+      environment, processes, under, worker.string(), arguments, scratch.file("out"),
+      scratch.file("err"));
+  const int status = std::system(command.c_str());
+  return {WEXITSTATUS(status), read(scratch.file("out")), read(scratch.file("err"))};
+}
+
+inline plan::Plan make_plan(const Graph& model, const std::string& machine, const Spread& spread,
+                            Optimizer optimizer, DType dtype = DType::kFp64) {
+  const machine::Digits digits(machine::load_machine(machine));
+  plan::Plan plan;
+  plan.model = model.name();
+  plan.machine = machine;
+  plan.strategy = "by hand";
+  plan.batch = 8;
+  plan.optimizer = optimizer;
+  plan.dtype = dtype;
+  plan.mapped = plan::parallelize(model, digits, choices(model, digits.count(), spread));
+  return plan;
+}
+
+inline constexpr auto kType = DType::kFp64;
+
+// x -> relu(linear) -> linear + bias -> mse
+inline Graph mlp() {
+  GraphBuilder b("mlp");
+  const auto x = b.input("x", {8, 12}, kType);
+  const auto target = b.input("target", {8, 4}, kType);
+  const auto w1 = b.weight("w1", {16, 12}, kType);
+  const auto b1 = b.weight("b1", {16}, kType);
+  const auto w2 = b.weight("w2", {4, 16}, kType);
+  const auto relu = ops::make_op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
+  const auto h = b.add(relu, {x, w1, b1}, "h");
+  const auto y = b.add(ops::kLinear, {h, w2}, "y");
+  return b.finish({b.add(ops::kMse, {y, target}, "loss")});
+}
+
+inline const Spread kDataParallel = {
+    {"x", {"0"}}, {"target", {"0"}}, {"h", {"d0"}}, {"y", {"d0"}}, {"loss", {"d0"}}};
+// Columns of w1, rows of w2: one all-reduce.
+inline const Spread kMegatron = {
+    {"w1", {"0"}}, {"b1", {"0"}}, {"w2", {"1"}}, {"h", {"n"}}, {"y", {"k"}}};
+
+}  // namespace tandem::runtime

@@ -1,0 +1,85 @@
+#include "runtime/world.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+namespace tandem::runtime {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::string line_of(const UserError& e) {
+  const Json error = {
+      {"error", {{"kind", e.kind}, {"where", e.where}, {"message", e.message}, {"hint", e.hint}}}};
+  return error.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// Written before the alarm is set: a signal's handler may do no more than write.
+std::array<char, 1024> late_text;
+std::size_t late_size = 0;
+
+extern "C" void deadline_passed(int) {
+  if (write(STDOUT_FILENO, late_text.data(), late_size) < 0) _exit(3);
+  _exit(1);
+}
+
+}  // namespace
+
+World World::of_mpi() {
+  World world;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  return world;
+}
+
+void print_error(const UserError& error) {
+  std::fputs(line_of(error).c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void together(const World& world, const std::function<void()>& work) {
+  std::optional<UserError> error;
+  try {
+    work();
+  } catch (const UserError& e) {
+    error = e;
+  } catch (const std::exception& e) {
+    error = UserError("runtime", fmt::format("rank {}", world.rank), e.what());
+  }
+  int mine = error ? world.rank : world.size;
+  int first = 0;
+  MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (error && first == world.rank) print_error(*error);
+  if (first != world.size) throw Failed{};
+}
+
+void on_first(const World& world, const std::function<void()>& work) {
+  together(world, [&] {
+    if (world.rank == 0) work();
+  });
+}
+
+Deadline::Deadline() { std::signal(SIGALRM, deadline_passed); }
+Deadline::~Deadline() { alarm(0); }
+
+void Deadline::renew(std::int64_t seconds, const std::string& what) const {
+  alarm(0);
+  const auto text = line_of(UserError(
+      "runtime", what, fmt::format("did not end in {} s: a process hangs, or is lost", seconds),
+      "give it more time by --timeout if the processes only were slow"));
+  late_size = std::min(text.size(), late_text.size());
+  std::copy_n(text.begin(), late_size, late_text.begin());
+  alarm(static_cast<unsigned>(seconds));
+}
+
+}  // namespace tandem::runtime
