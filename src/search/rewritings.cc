@@ -133,7 +133,7 @@ class BestFirst {
         // What does not pay everywhere may pay at every other place: of two layers the one that is
         // split by columns, say.
         const auto after = add(visit, move);
-        if (!search_.folds || !after || *after < (1 + kSame) * cost) continue;
+        if (!search_.folds || (after && *after < (1 - kSame) * cost)) continue;
         for (const auto which : {Move::Which::kEven, Move::Which::kOdd}) {
           move.which = which;
           if (is_over()) return;
