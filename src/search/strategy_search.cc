@@ -39,6 +39,7 @@ std::vector<Setting> StrategySearch::best() const {
     return a.feasible ? a.iteration < b.iteration : a.over < b.over;
   });
   std::vector<Setting> out;
+  out.reserve(sorted.size());
   for (auto& tried : sorted) out.push_back(std::move(tried.setting));
   return out;
 }

@@ -26,6 +26,7 @@ Costed taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
   const strategies::Problem problem(graph, contest.digits());
   const auto dp = make_strategies({{.family = strategies::Family::kDp}}, problem);
   std::vector<strategies::Choices> seeds;
+  seeds.reserve(dp.size());
   for (const auto& strategy : dp) seeds.push_back(strategy.choices);
   CostModel costs(machine, contest.digits(), options.optimizer, options.precision);
   const LayoutNetwork network(graph, contest.digits(), costs, options.dims, options.states_per_node,
