@@ -35,12 +35,6 @@ constexpr DimName kDims[] = {
     {"sequence", &search::Dims::sequence}, {"pipeline", &search::Dims::pipeline},
 };
 
-std::string dims_text() {
-  std::string out;
-  for (const auto& [name, dim] : kDims) out += fmt::format("{}{}", out.empty() ? "" : ",", name);
-  return out;
-}
-
 // What --without names.
 struct Shortcut {
   std::string_view name;
@@ -52,10 +46,28 @@ constexpr Shortcut kShortcuts[] = {
     {"dp", [](search::Options& options) { options.finder.by = search::Finder::By::kDescent; }},
 };
 
-std::string shortcuts_text() {
-  std::string out;
-  for (const auto& [name, leave_out] : kShortcuts) {
-    out += fmt::format("{}{}", out.empty() ? "" : ",", name);
+// "data,model,spatial"
+template <class Table>
+std::string names_of(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& entry : table) names.emplace_back(entry.name);
+  return join(names, ",");
+}
+
+// The entries that a list names. Throws UserError where there is none of a name: "there is no
+// dimension 'x'".
+template <class Table>
+auto named(const Table& table, const std::string& list, const std::string& flag,
+           const std::string& what) {
+  std::vector<std::ranges::range_value_t<Table>> out;
+  if (list.empty()) return out;
+  for (auto word : split(list, ',')) {
+    const auto at = std::ranges::find(table, word, [](const auto& entry) { return entry.name; });
+    if (at == std::end(table)) {
+      throw UserError("flag", flag, fmt::format("there is no {} '{}'", what, word),
+                      "there are: " + names_of(table));
+    }
+    out.push_back(*at);
   }
   return out;
 }
@@ -129,7 +141,7 @@ void Job::add_memory_flag(CLI::App& command) {
 
 void Job::add_search_flags(CLI::App& command) {
   add_memory_flag(command);
-  command.add_option("--dims", dims, "what may be partitioned: some of " + dims_text());
+  command.add_option("--dims", dims, "what may be partitioned: some of " + names_of(kDims));
   command.add_flag("--no-pipeline{true},--pipeline{false}", no_pipeline,
                    "leave pipelines out; default: they compete");
   command
@@ -140,7 +152,7 @@ void Job::add_search_flags(CLI::App& command) {
       ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc"}))
       ->capture_default_str();
   command.add_option("--without", without,
-                     "leave out what makes the search fast, some of " + shortcuts_text() +
+                     "leave out what makes the search fast, some of " + names_of(kShortcuts) +
                          ": costs shared among rewritings (cache), equal layers rewritten as one "
                          "(split), the cheapest layouts found exactly (dp)");
   command
@@ -177,14 +189,7 @@ search::Dims parse_dims(const std::string& text) {
   search::Dims dims;
   if (text.empty()) return dims;
   for (const auto& [name, dim] : kDims) dims.*dim = false;
-  for (auto word : split(text, ',')) {
-    const auto at = std::ranges::find(kDims, word, &DimName::name);
-    if (at == std::end(kDims)) {
-      throw UserError("flag", "--dims", fmt::format("there is no dimension '{}'", word),
-                      "there are: " + dims_text());
-    }
-    dims.*at->dim = true;
-  }
+  for (const auto& [name, dim] : named(kDims, text, "--dims", "dimension")) dims.*dim = true;
   return dims;
 }
 
@@ -196,14 +201,8 @@ void set_search(const Job& job, search::Options& out) {
   out.alpha = job.alpha;
   out.rewritings = job.max_rewritings;
   out.finder.seed = job.seed;
-  for (auto word : split(job.without, ',')) {
-    if (job.without.empty()) break;
-    const auto at = std::ranges::find(kShortcuts, word, &Shortcut::name);
-    if (at == std::end(kShortcuts)) {
-      throw UserError("flag", "--without", fmt::format("there is no '{}' to leave out", word),
-                      "there are: " + shortcuts_text());
-    }
-    at->leave_out(out);
+  for (const auto& shortcut : named(kShortcuts, job.without, "--without", "shortcut")) {
+    shortcut.leave_out(out);
   }
   if (job.search == "mcmc") out.finder.by = search::Finder::By::kWalk;
   out.until = {job.budget, job.max_candidates, Interrupt::requested};
@@ -336,18 +335,27 @@ plan::Precision Setup::precision_of(strategies::Family family) const {
   return out;
 }
 
-search::Result find_plan(const Setup& setup) {
-  auto options = setup.options;
-  const Interrupt interrupt;
-  Progress line;
-  options.progress = [&](const search::Progress& now) {
+namespace {
+
+// Of a search that says how far it is.
+search::Options options_with(const Setup& setup, Progress& line) {
+  auto out = setup.options;
+  out.progress = [&line](const search::Progress& now) {
     const auto rewritings =
         now.rewritings > 0 ? fmt::format("{} rewritings, ", now.rewritings) : "";
     line.show(fmt::format("searching: {}{} candidates, best {}", rewritings, now.candidates,
                           now.best ? seconds_text(now.best->value) : "none yet"));
   };
-  if (setup.is_whole_training) options.network = {&setup.model, setup.batch, setup.dtype};
-  return search::search(setup.graph, setup.machine, options);
+  if (setup.is_whole_training) out.network = {&setup.model, setup.batch, setup.dtype};
+  return out;
+}
+
+}  // namespace
+
+search::Result find_plan(const Setup& setup) {
+  const Interrupt interrupt;
+  Progress line;
+  return search::search(setup.graph, setup.machine, options_with(setup, line));
 }
 
 bool is_setting(const std::string& strategy) {
@@ -363,10 +371,10 @@ search::Costed cost_taso_flexflow(const Setup& setup) {
   if (setup.phase != lower::Phase::kTraining) fail("is a way to train, not for inference");
   const auto& [recompute, schedule] = setup.beside;
   if (!recompute.empty() || !schedule.empty()) fail("neither computes again nor has a schedule");
-  auto options = setup.options;
+  if (setup.options.semantics != plan::Semantics::kSynchronous) fail("delays no updates");
   const Interrupt interrupt;
-  if (setup.is_whole_training) options.network = {&setup.model, setup.batch, setup.dtype};
-  return search::taso_flexflow(setup.graph, setup.machine, std::move(options));
+  Progress line;
+  return search::taso_flexflow(setup.graph, setup.machine, options_with(setup, line));
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ struct Job {
   std::string search = "joint";
   double alpha = search::Options{}.alpha;
   std::size_t max_rewritings = search::Options{}.rewritings;
-  std::uint64_t seed = 0;
-  std::string without;  // what makes the search fast and is to be left out; empty: nothing
+  std::uint64_t seed = 0;    // of the search
+  std::string without = {};  // what makes the search fast and is to be left out; empty: nothing
   std::optional<double> budget = {};  // seconds
   std::optional<std::size_t> max_candidates = {};
   unsigned threads = 0;  // 0: as many as there are
@@ -75,8 +75,8 @@ struct Job {
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
   void add_memory_flag(CLI::App& command);
-  // --memory, --dims, --no-pipeline, --search, --seed, --without, --alpha, --max-rewritings,
-  // --budget, --max-candidates, --threads.
+  // --memory, --dims, --no-pipeline, --search, --without, --alpha, --max-rewritings, --budget,
+  // --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
 

@@ -225,7 +225,6 @@ void show(const ShowFlags& flags) {
                 .grad_dtype = {},
                 .memory = {},
                 .dims = {},
-                .without = {},
                 .stale_weights = flags.stale_weights};
   if (is_plan_file(flags.model)) {
     show_mapped(lower_plan(job, flags.not_with_a_plan), flags.form(), flags.unfolded);

@@ -111,7 +111,8 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--steps", run.steps, "steps in all, those before --resume included")
       ->check(kPositive)
       ->capture_default_str();
-  command->add_option("--seed", run.seed, "of weights and data; default: 0, or the checkpoint's");
+  command->add_option("--seed", run.seed, "of weights and data; default: 0, or the checkpoint's")
+      ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--lr", run.rate,
                    "learning rate; default: 0.01 for sgd, else 0.001, or the checkpoint's")

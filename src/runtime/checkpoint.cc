@@ -69,6 +69,12 @@ const Manifest::Tensor* find_tensor(const Manifest& manifest, const std::string&
   return at == manifest.tensors.end() ? nullptr : &*at;
 }
 
+// Of the network as it was before rules rewrote it for this plan.
+Hash hash_of_model(const plan::Plan& plan) {
+  if (!plan.derivation.empty()) return plan.derivation.front().before;
+  return graph::erase_parallelism(plan.mapped.pcg).identity_hash();
+}
+
 fs::path file_of(const fs::path& folder, std::int64_t rank) {
   return folder / fmt::format("rank-{}", rank);
 }
@@ -81,7 +87,7 @@ Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const
       world_(world),
       plan_(plan),
       program_(program),
-      graph_(graph::erase_parallelism(plan.mapped.pcg).identity_hash()) {
+      graph_(hash_of_model(plan)) {
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const auto& buffer = program.buffers[b];
     if (buffer.kind != BufferKind::kWeight) continue;
