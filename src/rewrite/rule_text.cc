@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "ops/registry.h"
+#include "rewrite/rule_family.h"
 
 namespace tandem::rewrite {
 
@@ -556,13 +557,15 @@ std::vector<Rule> parse_rules(std::string_view text, const std::string& source) 
     if (pending.empty()) return;
     const auto where = fmt::format("{}:{}", source, begin);
     try {
-      for (auto& rule : parse_rule(pending)) {
-        const auto [known, fresh] = lines.emplace(rule.name, begin);
-        if (!fresh) {
-          throw UserError("rule", rule.name,
-                          fmt::format("the name is taken by the rule of line {}", known->second));
+      for (const auto& line : family_of(pending)) {
+        for (auto& rule : parse_rule(line)) {
+          const auto [known, fresh] = lines.emplace(rule.name, begin);
+          if (!fresh) {
+            throw UserError("rule", rule.name,
+                            fmt::format("the name is taken by the rule of line {}", known->second));
+          }
+          out.push_back(std::move(rule));
         }
-        out.push_back(std::move(rule));
       }
     } catch (const UserError& e) {
       throw UserError("rule", where, e.where.empty() ? e.message : e.where + ": " + e.message,

@@ -202,11 +202,15 @@ class Search {
     candidates_ = nullptr;
   }
 
-  // Where no equal sizes fit: a kernel beside its image, halves beside wholes.
+  // Where no equal sizes fit: a kernel beside its image, parts beside wholes.
   void try_uneven(int deviations) {
     for (std::int64_t size : {4, 12, 6, 3}) {
       std::set<std::int64_t> others = {1, size / 2, size * 2, size * 3};
       for (auto literal : literals(rule_)) others.insert(literal);
+      for (const auto& node : rule_.source.nodes) {
+        if (!node.inputs.empty())
+          others.insert(size * static_cast<std::int64_t>(node.inputs.size()));
+      }
       others.erase(size);
       try_deviations({size, {others.begin(), others.end()}, parallel_}, deviations);
       if (!found_.empty()) return;

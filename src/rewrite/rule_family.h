@@ -1,0 +1,21 @@
+// Rules that differ in how many operands there are, as one text:
+//
+//   linear-of-concat-{n}: (linear (concat {i<n: ?x{i}} axis=1) ?w) =>
+//       {add i<n: (linear ?x{i} (slice ?w axis=1 begin={+ j<i: dim(?x{j}, 1)} size=dim(?x{i}, 1)))}
+//       if rank(?x0) == 2 for n in 2..32
+//
+// `{i<n: T}` is T once for every i from 0 to n - 1, one after the other; with an operator's name
+// before it, that operator of the first two, then of that and the next; with a sign, the sum, 0
+// where there is none. `{n}` and `{i}` are the numbers.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::rewrite {
+
+// The rules that a text stands for; itself where it is no family. Throws UserError.
+std::vector<std::string> family_of(std::string_view text);
+
+}  // namespace tandem::rewrite

@@ -1,0 +1,59 @@
+#include "rewrite/rule_family.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error_test_support.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::rewrite {
+namespace {
+
+TEST(RuleFamily, OneRuleForEveryNumberOfOperands) {
+  const auto texts = family_of(
+      "r-{n}: (concat {i<n: (relu ?x{i})} axis=1) => {add i<n: (slice ?x{i} begin={+ j<i: "
+      "dim(?x{j}, "
+      "1)})} for n in 1..3");
+  ASSERT_EQ(texts.size(), 3U);
+  EXPECT_EQ(texts[0], "r-1: (concat (relu ?x0) axis=1) => (slice ?x0 begin=0)");
+  EXPECT_EQ(
+      texts[2],
+      "r-3: (concat (relu ?x0) (relu ?x1) (relu ?x2) axis=1) => (add (add (slice ?x0 begin=0) "
+      "(slice ?x1 begin=dim(?x0, 1))) (slice ?x2 begin=dim(?x0, 1)+dim(?x1, 1)))");
+}
+
+TEST(RuleFamily, OtherTextStandsForItself) {
+  EXPECT_EQ(family_of("a: (relu ?x) => ?x"), std::vector<std::string>{"a: (relu ?x) => ?x"});
+}
+
+TEST(RuleFamily, MembersAreRulesOfTheirOwn) {
+  const auto rules = parse_rules(
+      "a-{n}: (relu (concat {i<n: ?x{i}} axis=0)) =>\n"
+      "    (concat {i<n: (relu ?x{i})} axis=0) for n in 2..4\n");
+  ASSERT_EQ(rules.size(), 3U);
+  EXPECT_EQ(rules[1].name, "a-3");
+  EXPECT_EQ(rules[1].target.operator_count(), 4U);
+}
+
+TEST(RuleFamily, SaysWhatIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"a: (relu {i<n: ?x{i}) => ?x for n in 2..3", "a '{' is not closed"},
+      {"a: (relu {i<m: ?x{i}}) => ?x for n in 2..3", "nothing counts 'm'"},
+      {"a: (relu ?x{j}) => ?x for n in 2..3", "nothing counts 'j'"},
+      {"a: {n<n: ?x} => ?x for n in 2..3", "'n' is counted twice"},
+      {"a: {add i j<n: ?x} => ?x for n in 2..3", "is no 'i<n'"},
+      {"a: {i: ?x} => ?x for n in 2..3", "is no 'i<n'"},
+      {"a: {i<n: {add j<i: ?x}} => ?x for n in 2..3", "there is nothing to 'add'"},
+      {"a: ?x => ?x for n in 2..1000000", "'2..1000000' is no range"},
+      {"a: ?x => ?x for n in 3..2", "'3..2' is no range"},
+      {"a: ?x => ?x for n 2..3", "is not 'for n in 2..32'"},
+      {"a: {i<n: {j<n: {k<n: {l<n: ?x}}}} => ?x for n in 64..64", "too long"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_NE(error_of([&] { family_of(text); }).find(message), std::string::npos)
+        << text << "\n"
+        << error_of([&] { family_of(text); });
+  }
+}
+
+}  // namespace
+}  // namespace tandem::rewrite
