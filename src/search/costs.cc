@@ -10,54 +10,21 @@ namespace tandem::search {
 using machine::DigitRole;
 using machine::Layout;
 
-double CostModel::shard_fraction(const Layout& layout) const {
-  machine::DigitMask dims = 0;
-  for (std::size_t i = 0; i < layout.count(); ++i) {
-    if (layout[i].is_dim()) dims |= machine::bit(i);
-  }
-  return 1 / static_cast<double>(digits_.group_size(dims));
+Seconds CostModel::time(const Layout& from, const Layout& to, double bytes) {
+  const auto both = transitions_.between(transitions_.id_of(from), transitions_.id_of(to));
+  return transitions_.time(transitions_[both.there], bytes);
 }
 
-const CostModel::Transition& CostModel::transition(const Layout& from, const Layout& to) {
-  const auto [at, fresh] = transitions_.try_emplace(hash_combine(from.hash(), to.hash()));
-  Transition& out = at->second;
-  if (!fresh) return out;
-  constexpr double kProbe = 1e9;
-  for (const auto& step : machine::reshard(from, to)) {
-    const double fraction = std::max(shard_fraction(step.before), shard_fraction(step.after));
-    const auto time = [&](double bytes) {
-      return cost::collective_time(machine_, digits_, step.kind, step.digits, Bytes{bytes});
-    };
-    out.memory += shard_fraction(step.after);
-    if (!is_local(step.kind) && !cost::is_affine(machine_, digits_, step.kind, step.digits)) {
-      out.curved.push_back({step.kind, step.digits, fraction});
-      continue;
-    }
-    const auto latency = time(0);
-    out.latency += latency;
-    out.per_byte += fraction * (time(kProbe) - latency).value / kProbe;
-  }
-  return out;
-}
-
-Seconds CostModel::time_of(const Transition& transition, double bytes) const {
-  Seconds out = transition.latency + Seconds{transition.per_byte * bytes};
-  for (const auto& c : transition.curved) {
-    out += cost::collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
-  }
-  return out;
-}
-
-Cost CostModel::reshard(const TensorType& tensor, const Layout& from, const Layout& to,
+Cost CostModel::reshard(const TensorType& tensor, LayoutId from, LayoutId to,
                         std::optional<DType> gradient, bool blocks) {
   if (from == to) return {};
   const double bytes = tensor.whole_bytes().value;
-  const auto& there = transition(from, to);
-  const Bytes memory{there.memory * bytes};
-  Seconds time = time_of(there, bytes);
+  const auto [there, back] = transitions_.between(from, to);
+  const Bytes memory{transitions_[there].memory * bytes};
+  Seconds time = transitions_.time(transitions_[there], bytes);
   if (gradient) {
     const double scale = size_of(*gradient) / size_of(tensor.dtype);
-    time += time_of(transition(dual(to), dual(from)), scale * bytes);
+    time += transitions_.time(transitions_[back], scale * bytes);
   }
   Cost out;
   (blocks ? out.blocking : out.async) = time;
@@ -85,8 +52,7 @@ Cost CostModel::halo(const TensorType& tensor, const ops::Signature& s, std::siz
 Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
                        const Shape* looked_up) {
   const auto elements = static_cast<double>(sizes.count());
-  const auto& sync = transition(dual(layout), layout);
-  const double shard = elements * shard_fraction(layout);
+  const double shard = elements * transitions_.shard_fraction(layout);
   double gradient = shard;
   if (looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd &&
       layout.digits(DigitRole::kReplica) == 0) {
@@ -99,7 +65,7 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
   const auto update =
       cost::update_work(std::min(shard, gradient), dtype, optimizer_, precision_, software());
   out.update = cost::slowest_task_time(machine_, digits_, layout, update, dtype);
-  out.async = time_of(sync, elements * of_gradient.value);
+  out.async = time(dual(layout), layout, elements * of_gradient.value);
   out.memory = shard * size_of(dtype) +
                shard * static_cast<double>(states) * size_of(precision_.state(dtype)) +
                gradient * of_gradient;
@@ -108,7 +74,20 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
 
 Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& layout) const {
   Cost out;
-  out.memory = static_cast<double>(sizes.count()) * shard_fraction(layout) * size_of(dtype);
+  out.memory =
+      static_cast<double>(sizes.count()) * transitions_.shard_fraction(layout) * size_of(dtype);
+  return out;
+}
+
+Cost CostModel::sent_between_stages(const TensorType& weight, const Layout& layout,
+                                    machine::DigitMask stages) const {
+  const double elements =
+      static_cast<double>(weight.shape.sizes.count()) * transitions_.shard_fraction(layout);
+  Cost out;
+  for (const auto dtype : {weight.dtype, precision_.gradient(weight.dtype)}) {
+    out.async += cost::collective_time(machine_, digits_, machine::Step::kSend, stages,
+                                       elements * size_of(dtype));
+  }
   return out;
 }
 
@@ -119,9 +98,9 @@ Cost CostModel::stored_in_parts(const TensorType& weight, const Layout& used, co
   out -= this->weight(sizes, weight.dtype, used);
   const double bytes = weight.whole_bytes().value;
   const double scale = size_of(gradient_of_weight(weight.dtype)) / size_of(weight.dtype);
-  out.async += (gathered == Gathered::kOnce ? 1 : 2) * time_of(transition(stored, used), bytes);
-  if (gathered == Gathered::kOnce) out.memory += Bytes{bytes * shard_fraction(used)};
-  out.async += time_of(transition(dual(used), dual(stored)), scale * bytes);
+  out.async += (gathered == Gathered::kOnce ? 1 : 2) * time(stored, used, bytes);
+  if (gathered == Gathered::kOnce) out.memory += Bytes{bytes * transitions_.shard_fraction(used)};
+  out.async += time(dual(used), dual(stored), scale * bytes);
   return out;
 }
 

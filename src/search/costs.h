@@ -3,15 +3,14 @@
 #pragma once
 
 #include <optional>
-#include <unordered_map>
 
 #include "cost/kernels.h"
 #include "graph/graph.h"
 #include "machine/machine.h"
 #include "machine/node_layout.h"
-#include "machine/reshard.h"
 #include "machine/window.h"
 #include "plan/plan.h"
+#include "search/transitions.h"
 #include "strategies/factor_kinds.h"
 
 namespace tandem::search {
@@ -62,7 +61,11 @@ class CostModel {
  public:
   CostModel(const machine::Machine& machine, const machine::Digits& digits,
             plan::Optimizer optimizer, const plan::Precision& precision = {})
-      : machine_(machine), digits_(digits), optimizer_(optimizer), precision_(precision) {}
+      : machine_(machine),
+        digits_(digits),
+        optimizer_(optimizer),
+        precision_(precision),
+        transitions_(machine, digits) {}
 
   // An operator's compute, and the tensor it leaves for the backward pass.
   // `differentiated`: operands that get a gradient. `role`: cost/kernels.h.
@@ -81,6 +84,11 @@ class CostModel {
   [[nodiscard]] Cost frozen_weight(const Shape& sizes, DType dtype,
                                    const machine::Layout& layout) const;
 
+  // A weight that is used in several stages of a pipeline, and its gradient: from one of them to
+  // another.
+  [[nodiscard]] Cost sent_between_stages(const TensorType& weight, const machine::Layout& layout,
+                                         machine::DigitMask stages) const;
+
   // What it costs more to store a weight that is used in `used` in the parts `stored`, its gradient
   // reduce-scattered: gathered once a step and kept, or for the forward pass and for the backward
   // pass anew.
@@ -93,10 +101,17 @@ class CostModel {
                       std::span<const TensorType> operands, const TensorType& result,
                       const machine::NodeLayout& layout, const cost::KernelRole& role = {}) const;
 
+  using LayoutId = Transitions::LayoutId;
+  LayoutId id_of(const machine::Layout& layout) { return transitions_.id_of(layout); }
+
   // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
   // can run beside it. `gradient`: its type, if it has one.
+  Cost reshard(const TensorType& tensor, LayoutId from, LayoutId to, std::optional<DType> gradient,
+               bool blocks);
   Cost reshard(const TensorType& tensor, const machine::Layout& from, const machine::Layout& to,
-               std::optional<DType> gradient, bool blocks);
+               std::optional<DType> gradient, bool blocks) {
+    return reshard(tensor, id_of(from), id_of(to), gradient, blocks);
+  }
 
   // An operand that lies in this layout brought into windows, and its gradient back from them.
   // Nothing where it is read in shards.
@@ -106,19 +121,6 @@ class CostModel {
   [[nodiscard]] DType gradient_of_weight(DType weight) const { return precision_.gradient(weight); }
 
  private:
-  // Time = latency + per_byte * (global bytes), and what is not affine in them: collectives over
-  // links whose utilization is a curve.
-  struct Transition {
-    struct Collective {
-      machine::Step kind;
-      machine::DigitMask digits;
-      double fraction;  // of the global bytes that one device has in it
-    };
-    Seconds latency;
-    double per_byte = 0;
-    std::vector<Collective> curved;
-    double memory = 0;  // of the result's shard, as a fraction of the global bytes
-  };
   // An operator's operands and result as one device has them.
   struct Parts {
     std::vector<TensorType> inputs;
@@ -127,15 +129,13 @@ class CostModel {
   };
   [[nodiscard]] Parts parts_of(const ops::Signature& s, std::span<const TensorType> operands,
                                const TensorType& result, const machine::NodeLayout& layout) const;
-  const Transition& transition(const machine::Layout& from, const machine::Layout& to);
-  Seconds time_of(const Transition& transition, double bytes) const;
-  double shard_fraction(const machine::Layout& layout) const;
+  Seconds time(const machine::Layout& from, const machine::Layout& to, double bytes);
 
   const machine::Machine& machine_;
   const machine::Digits& digits_;
   plan::Optimizer optimizer_;
   plan::Precision precision_;
-  std::unordered_map<Hash, Transition> transitions_;
+  Transitions transitions_;
 };
 
 }  // namespace tandem::search

@@ -1,0 +1,113 @@
+#include "search/transitions.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "cost/collectives.h"
+
+namespace tandem::search {
+
+using machine::Layout;
+
+Transitions::Transitions(const machine::Machine& machine, const machine::Digits& digits)
+    : machine_(machine), digits_(digits), entries_(1U << 12U) {
+  constexpr std::size_t kFewDigits = 12;
+  if (digits.count() > kFewDigits) return;
+  fractions_.resize(std::size_t{1} << digits.count());
+  for (std::size_t mask = 0; mask < fractions_.size(); ++mask) {
+    fractions_[mask] = fraction(static_cast<machine::DigitMask>(mask));
+  }
+}
+
+Transitions::LayoutId Transitions::id_of(const Layout& layout) {
+  const auto [at, fresh] = ids_.try_emplace(layout.hash(), static_cast<LayoutId>(layouts_.size()));
+  if (fresh) {
+    layouts_.push_back(layout);
+    duals_.push_back(kNone);
+  }
+  return at->second;
+}
+
+Transitions::LayoutId Transitions::dual_of(LayoutId id) {
+  if (duals_[id] == kNone) {
+    const auto other = id_of(dual(layouts_[id]));
+    duals_[id] = other;
+    duals_[other] = id;
+  }
+  return duals_[id];
+}
+
+Transitions::Entry& Transitions::slot(LayoutId from, LayoutId to) {
+  constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
+  const auto mask = entries_.size() - 1;
+  auto i = ((from * kSpread >> 32U) + to) & mask;
+  while (entries_[i].from != kNone && (entries_[i].from != from || entries_[i].to != to)) {
+    i = (i + 1) & mask;
+  }
+  return entries_[i];
+}
+
+void Transitions::grow() {
+  auto before = std::move(entries_);
+  entries_.assign(2 * before.size(), {});
+  for (const auto& entry : before) {
+    if (entry.from != kNone) slot(entry.from, entry.to) = entry;
+  }
+}
+
+Transitions::Both Transitions::between(LayoutId from, LayoutId to) {
+  if (const auto& known = slot(from, to); known.from != kNone) return known.both;
+  const auto dual_from = dual_of(from);
+  const auto dual_to = dual_of(to);
+  const Both both{make(from, to), make(dual_to, dual_from)};
+  if (2 * (used_ + 2) > entries_.size()) grow();
+  slot(from, to) = {from, to, both};
+  slot(dual_to, dual_from) = {dual_to, dual_from, {both.back, both.there}};
+  used_ += 2;
+  return both;
+}
+
+std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
+  const auto steps = machine::reshard(layouts_[from], layouts_[to]);
+  std::vector<double> fractions;
+  fractions.reserve(steps.size());
+  Hash hash = steps.size();
+  for (const auto& step : steps) {
+    const double after = shard_fraction(step.after);
+    fractions.push_back(std::max(shard_fraction(step.before), after));
+    hash = hash_combine(hash, (static_cast<Hash>(step.kind) << 32U) | step.digits);
+    hash = hash_combine(hash, std::bit_cast<Hash>(fractions.back()));
+    hash = hash_combine(hash, std::bit_cast<Hash>(after));
+  }
+  const auto [at, fresh] =
+      by_steps_.try_emplace(hash, static_cast<std::uint32_t>(transitions_.size()));
+  if (!fresh) return at->second;
+  Transition out;
+  constexpr double kProbe = 1e9;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto& step = steps[i];
+    const auto time = [&](double bytes) {
+      return cost::collective_time(machine_, digits_, step.kind, step.digits, Bytes{bytes});
+    };
+    out.memory += shard_fraction(step.after);
+    if (!is_local(step.kind) && !cost::is_affine(machine_, digits_, step.kind, step.digits)) {
+      out.curved.push_back({step.kind, step.digits, fractions[i]});
+      continue;
+    }
+    const auto latency = time(0);
+    out.latency += latency;
+    out.per_byte += fractions[i] * (time(kProbe) - latency).value / kProbe;
+  }
+  transitions_.push_back(std::move(out));
+  return at->second;
+}
+
+Seconds Transitions::time(const Transition& transition, double bytes) const {
+  Seconds out = transition.latency + Seconds{transition.per_byte * bytes};
+  for (const auto& c : transition.curved) {
+    out += cost::collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
+  }
+  return out;
+}
+
+}  // namespace tandem::search
