@@ -7,7 +7,11 @@
 namespace tandem::search {
 
 Contest::Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options)
-    : model_(model), machine_(machine), digits_(machine), options_(options) {
+    : model_(model),
+      machine_(machine),
+      digits_(machine),
+      options_(options),
+      costs_(machine, digits_, options.optimizer, options.precision) {
   result_.limits = memory_limits(machine, options.memory);
   result_.stop_reason = "done";
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "search/costs.h"
 #include "search/search.h"
 #include "strategies/problem.h"
 
@@ -38,6 +39,8 @@ class Contest {
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const Options& options() const { return options_; }
+  // Of layouts on these digits. Not for several threads.
+  CostModel& costs() { return costs_; }
   // Simulating one strategy of it takes a good part of a second.
   [[nodiscard]] bool is_large() const { return model_.size() >= kLargeNodes; }
   // Does a strategy keep to the dimensions the user allows? Only then may it win or seed.
@@ -54,6 +57,7 @@ class Contest {
   const machine::Machine& machine_;
   machine::Digits digits_;
   const Options& options_;
+  CostModel costs_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool over_ = false;
   Result result_;

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "search/estimates.h"
 #include "strategies/wide_grid.h"
 
 namespace tandem::search {
@@ -78,8 +77,7 @@ std::vector<Setting> varied(const std::vector<Setting>& settings, std::int64_t b
   return out;
 }
 
-std::vector<Estimated> estimate_all(const Case& on, const std::vector<Setting>& settings) {
-  Estimates estimates(on);
+std::vector<Estimated> estimate_all(Estimates& estimates, const std::vector<Setting>& settings) {
   std::vector<Estimated> out;
   for (const auto& setting : settings) {
     out.push_back({setting, std::nullopt});
@@ -91,22 +89,52 @@ std::vector<Estimated> estimate_all(const Case& on, const std::vector<Setting>& 
   return out;
 }
 
-std::vector<Setting> promising(const std::vector<Estimated>& settings, std::size_t most) {
-  std::vector<const Estimated*> known;
+namespace {
+
+// What has an estimate, the best first; of those that come to the same time and memory the first.
+std::vector<const Estimated*> ranked(const std::vector<Estimated>& settings) {
+  std::vector<const Estimated*> out;
   for (const auto& e : settings) {
-    if (e.point) known.push_back(&e);
+    if (e.point) out.push_back(&e);
   }
-  std::ranges::stable_sort(known, [](const Estimated* a, const Estimated* b) {
+  std::ranges::stable_sort(out, [](const Estimated* a, const Estimated* b) {
     if (a->point->feasible != b->point->feasible) return a->point->feasible;
     if (!a->point->feasible) return a->point->over < b->point->over;
     return a->point->simulation.iteration < b->point->simulation.iteration;
   });
-  const auto same = [](const Point& a, const Point& b) {
-    return a.simulation.iteration == b.simulation.iteration && a.over == b.over;
+  const auto same = [](const Estimated* a, const Estimated* b) {
+    return a->point->simulation.iteration == b->point->simulation.iteration &&
+           a->point->over == b->point->over;
   };
+  out.erase(std::unique(out.begin(), out.end(), same), out.end());
+  return out;
+}
+
+}  // namespace
+
+std::vector<Setting> promising(const std::vector<Estimated>& settings, std::size_t most) {
   std::vector<Setting> out;
-  for (std::size_t i = 0; i < known.size() && out.size() < most; ++i) {
-    if (i == 0 || !same(*known[i - 1]->point, *known[i]->point)) out.push_back(known[i]->setting);
+  for (const auto* e : ranked(settings)) {
+    if (out.size() == most) break;
+    out.push_back(e->setting);
+  }
+  return out;
+}
+
+std::vector<Setting> promising_of_each_depth(const std::vector<Estimated>& settings,
+                                             std::size_t most) {
+  constexpr double kSlower = 1.25;  // than the best; what layouts of their own may make up for
+  constexpr std::size_t kMore = 3;
+  const auto known = ranked(settings);
+  auto out = promising(settings, most);
+  for (std::size_t i = out.size(); i < known.size() && out.size() < most + kMore; ++i) {
+    const auto& setting = known[i]->setting;
+    const auto& point = known[i]->point;
+    if (point->feasible != known[0]->point->feasible) break;
+    const auto best = known[0]->point->simulation.iteration;
+    if (point->simulation.iteration > kSlower * best) continue;
+    const auto is_as_deep = [&](const Setting& other) { return other.pp == setting.pp; };
+    if (std::ranges::none_of(out, is_as_deep)) out.push_back(setting);
   }
   return out;
 }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "search/explore.h"
+#include "search/estimates.h"
 
 namespace tandem::search {
 
@@ -25,7 +25,7 @@ struct Estimated {
   std::optional<Point> point;
 };
 // Of all of them, in their order.
-std::vector<Estimated> estimate_all(const Case& on,
+std::vector<Estimated> estimate_all(Estimates& estimates,
                                     const std::vector<strategies::Setting>& settings);
 
 // The best `most` of them: those that fit first, the faster before the slower; then the smaller.
@@ -33,5 +33,9 @@ std::vector<Estimated> estimate_all(const Case& on,
 // as fsdp and deepspeed:zero=3 do, there is the first.
 std::vector<strategies::Setting> promising(const std::vector<Estimated>& settings,
                                            std::size_t most);
+// And beside them the best of some other numbers of stages, where that is not much slower: much
+// that is alike may crowd it out.
+std::vector<strategies::Setting> promising_of_each_depth(const std::vector<Estimated>& settings,
+                                                         std::size_t most);
 
 }  // namespace tandem::search

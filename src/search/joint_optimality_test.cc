@@ -1,5 +1,5 @@
 // The joint search against enumeration, on random small graphs and machines: no graph that is three
-// steps of rules away, in no layouts, costs less than what it finds.
+// steps of rules away, in any layouts, costs less than what it finds.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -91,10 +91,12 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
     const double least = least_of_all(*graphs, machine);
     EXPECT_LE(found.least, least * (1 + kRounding))
         << to_text(model) << "on " << machine.name << ", " << graphs->size() << " graphs";
-    // Whatever it says, there are layouts that cost it.
+    // Whatever it says, there are layouts that cost it; steps that gain next to nothing are left
+    // out.
+    constexpr double kIdle = 1e-4;
     for (const auto& best : found.best) {
       ++rewritten;
-      EXPECT_NEAR(found.least, least_of_all({best->graph}, machine), kRounding * found.least);
+      EXPECT_NEAR(found.least, least_of_all({best->graph}, machine), kIdle * found.least);
     }
     const auto usual = ranked(model, machine, Options{}.alpha);
     missed += usual.least > least * (1 + kRounding) ? 1 : 0;

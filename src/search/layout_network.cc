@@ -29,17 +29,12 @@ void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, s
 }
 
 Hash hash_type(const TensorType& type) {
-  return hash_combine(
-      hash_combine(hash_text(to_text(type.shape.sizes)), static_cast<Hash>(type.dtype)),
-      std::bit_cast<Hash>(type.density));
+  Hash h = hash_combine(static_cast<Hash>(type.dtype), std::bit_cast<Hash>(type.density));
+  for (auto n : type.shape.sizes) h = hash_combine(h, static_cast<Hash>(n));
+  return h;
 }
 
 bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
-
-// No operator of the forward pass makes a partial sum of what is none.
-bool can_become(const Layout& has, const Layout& wanted) {
-  return (wanted.digits(DigitRole::kPartial) & ~has.digits(DigitRole::kPartial)) == 0;
-}
 
 Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
   Hash h = layouts.size();
@@ -52,18 +47,28 @@ Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
 
 // Many states of an operator have an operand or their result in the same layout.
 struct Distinct {
-  std::vector<Layout> layouts;
+  struct Known {
+    CostModel::LayoutId id;
+    machine::DigitMask partial;
+  };
+  std::vector<Known> layouts;
   std::vector<std::size_t> of;  // by state
 };
 
-Distinct distinct(const std::vector<Layout>& by_state) {
+Distinct distinct(const std::vector<Layout>& by_state, CostModel& costs) {
   Distinct out;
   for (const auto& layout : by_state) {
-    const auto at = std::ranges::find(out.layouts, layout) - out.layouts.begin();
-    out.of.push_back(static_cast<std::size_t>(at));
-    if (out.of.back() == out.layouts.size()) out.layouts.push_back(layout);
+    const auto id = costs.id_of(layout);
+    const auto at = std::ranges::find(out.layouts, id, &Distinct::Known::id);
+    out.of.push_back(static_cast<std::size_t>(at - out.layouts.begin()));
+    if (at == out.layouts.end()) out.layouts.push_back({id, layout.digits(DigitRole::kPartial)});
   }
   return out;
+}
+
+// No operator of the forward pass makes a partial sum of what is none.
+bool can_become(const Distinct::Known& has, const Distinct::Known& wanted) {
+  return (wanted.partial & ~has.partial) == 0;
 }
 
 // At any price.
@@ -162,9 +167,25 @@ bool LayoutNetwork::has_unequal_devices() {
 
 Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up) {
   const auto& type = model_.node(id).type;
-  return is_trained(model_.node(id))
-             ? costs_.weight(type.shape.sizes, type.dtype, layout, looked_up)
-             : costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
+  if (!is_trained(model_.node(id))) {
+    return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
+  }
+  auto cost = costs_.weight(type.shape.sizes, type.dtype, layout, looked_up);
+  if (pass_.stages != 0 && !is_absorbed(id)) {
+    cost += costs_.sent_between_stages(type, layout, pass_.stages);
+  }
+  return cost;
+}
+
+Cost LayoutNetwork::shared_weights_cost(NodeId id, const NodeLayout& layout) {
+  Cost out;
+  const auto inputs = model_.inputs(id);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_weight(model_.node(inputs[i])) || is_absorbed(inputs[i])) continue;
+    out += weight_cost(inputs[i],
+                       input_layout(nodes_[id.index()].signature, layout, digits_.count(), i));
+  }
+  return out;
 }
 
 Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
@@ -214,7 +235,9 @@ std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep,
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<double> rank;
   rank.reserve(cost.size());
-  for (const auto& c : cost) rank.push_back(Prices{}.of(c));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    rank.push_back(Prices{}.of(cost[i]) + Prices{}.of(shared_weights_cost(id, all[i])));
+  }
   for (const auto& seed : seeds)
     rank[static_cast<std::size_t>(std::ranges::find(all, seed) - all.begin())] = -1;
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return rank[i]; });
@@ -327,13 +350,14 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     made->id = key;
     made->rows = a.out.size();
     made->cols = b.in[operand].size();
-    const auto has = distinct(a.out);
-    const auto wants = distinct(b.in[operand]);
-    const auto cost = [&](const Layout& from_layout, const Layout& to_layout) {
+    const auto has = distinct(a.out, costs_);
+    const auto wants = distinct(b.in[operand], costs_);
+    const bool weight = is_weight(model_.node(tensor));
+    const auto cost = [&](const Distinct::Known& from_layout, const Distinct::Known& to_layout) {
       if (!can_become(from_layout, to_layout)) return impossible();
-      const auto once = costs_.reshard(type, from_layout, to_layout, gradient, blocks);
+      const auto once = costs_.reshard(type, from_layout.id, to_layout.id, gradient, blocks);
       // Weights are brought there once a step.
-      return is_weight(model_.node(tensor)) ? once : once.times(pass_.times, pass_.kept);
+      return weight ? once : once.times(pass_.times, pass_.kept);
     };
     std::vector<Cost> costs;
     costs.reserve(has.layouts.size() * wants.layouts.size());

@@ -19,6 +19,7 @@ namespace tandem::search {
 // What the graph is a pass of: the whole step, or a micro-batch of it on a stage's devices.
 struct Pass {
   machine::DigitMask redundant = 0;  // digits that tell stages apart
+  machine::DigitMask stages = 0;     // these too, where a weight that several use is sent
   double times = 1;                  // how often it runs, one after another
   double kept = 1;                   // how many leave at once what the backward pass needs
 };
@@ -101,6 +102,8 @@ class LayoutNetwork {
                 bool blocks);
   Cost weight_cost(graph::NodeId id, const machine::Layout& layout,
                    const Shape* looked_up = nullptr);
+  // What the layout of an operator says of weights that others read, too.
+  Cost shared_weights_cost(graph::NodeId id, const machine::NodeLayout& layout);
   Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout);
   std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep,
                                                 const Dims& dims, std::vector<Cost>& cost);

@@ -10,9 +10,10 @@ void LayoutSearch::search(const strategies::Problem& problem,
                           const std::shared_ptr<const Rewritten>& rewritten,
                           const std::vector<std::vector<plan::Choice>>& seeds) {
   if (contest_.is_over()) return;
-  CostModel costs(contest_.machine(), contest_.digits(), options_.optimizer, options_.precision);
-  LayoutNetwork network(problem.model, contest_.digits(), costs, options_.dims,
-                        options_.states_per_node, seeds);
+  // Rewritten networks are much alike.
+  if (!options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
+  LayoutNetwork network(problem.model, contest_.digits(), contest_.costs(), options_.dims,
+                        options_.states_per_node, seeds, {}, tables_);
   solved_.clear();
   rewritten_ = rewritten;
   // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
@@ -26,25 +27,25 @@ void LayoutSearch::search(const strategies::Problem& problem,
   if (!exact && options_.finder.is_exact() && !contest_.is_over()) {
     contest_.result().stop_reason = "beam";
   }
-  bool fits = false;
-  for (const auto& solution : solutions) fits = fits_in_memory(solution) || fits;
+  bool fits = true;  // what memory for nothing would come to
+  for (const auto& solution : solutions) fits = fits_in_memory(solution);
   network.allow_saving();
   if (!contest_.is_large()) {
     for (const auto& solution : solve(network, {{.async = 0.5}, {.async = 1.0}})) {
-      fits = fits_in_memory(solution) || fits;
+      fits = fits_in_memory(solution) && fits;
     }
   }
   // Of a large network what saves memory by strategy is enough: each price costs a simulation.
   const bool has_plan = contest_.is_large() && contest_.result().best;
-  if (!fits && !has_plan && rewritten == nullptr) raise_memory_price(network);
+  if (!fits && !has_plan) raise_memory_price(network);
   if (exact && contest_.machine().groups.empty()) {
-    lower_bound_to(Seconds{std::max(solutions[0].cost, solutions[1].cost)});
+    add_lower_bound(Seconds{std::max(solutions[0].cost, solutions[1].cost)});
   } else {
     is_bounded_ = false;
   }
 }
 
-void LayoutSearch::lower_bound_to(Seconds bound) {
+void LayoutSearch::add_lower_bound(Seconds bound) {
   auto& known = contest_.result().lower_bound;
   known = std::min(bound, known.value_or(bound));
 }
@@ -75,7 +76,7 @@ bool LayoutSearch::fits_in_memory(const LayoutNetwork::Solution& solution) {
 }
 
 // Doubles the price of a byte until the solution fits, then halves the gap a few times: the
-// cheapest price that fits gives up the least time.
+// cheapest price that fits gives up the least time. A rewritten model's is near the model's.
 void LayoutSearch::raise_memory_price(LayoutNetwork& network) {
   const auto& result = contest_.result();
   const auto least = std::ranges::min(result.limits);
@@ -84,7 +85,7 @@ void LayoutSearch::raise_memory_price(LayoutNetwork& network) {
     return fits_in_memory(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
   };
   double low = 0;
-  double high = scale / 64;
+  double high = memory_price_ > 0 ? memory_price_ : scale / 64;
   constexpr int kDoublings = 24;
   constexpr int kHalvings = 6;
   for (int doublings = 0; !fits_at(high); ++doublings) {
@@ -96,6 +97,7 @@ void LayoutSearch::raise_memory_price(LayoutNetwork& network) {
     const double middle = (low + high) / 2;
     (fits_at(middle) ? high : low) = middle;
   }
+  if (rewritten_ == nullptr) memory_price_ = high;
 }
 
 }  // namespace tandem::search

@@ -18,6 +18,9 @@ class LayoutSearch {
   void search(const strategies::Problem& problem, const std::shared_ptr<const Rewritten>& rewritten,
               const std::vector<std::vector<plan::Choice>>& seeds);
 
+  // What a byte had to cost, in seconds, for the model's layouts to fit; 0 where some do anyway.
+  [[nodiscard]] double memory_price() const { return memory_price_; }
+
   // The bound is that of weights stored as they are used; a baseline may store them in parts, and
   // update less on every device.
   void keep_bound_if_true();
@@ -32,12 +35,14 @@ class LayoutSearch {
                                              const std::vector<Prices>& prices);
   bool fits_in_memory(const LayoutNetwork::Solution& solution);
   void raise_memory_price(LayoutNetwork& network);
-  void lower_bound_to(Seconds bound);
+  void add_lower_bound(Seconds bound);
 
   Contest& contest_;
   const Options& options_;
+  std::shared_ptr<LayoutNetwork::Tables> tables_ = std::make_shared<LayoutNetwork::Tables>();
   std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
   std::vector<Solved> solved_;
+  double memory_price_ = 0;
   bool is_bounded_ = true;
 };
 

@@ -18,43 +18,25 @@ namespace {
 
 using graph::Graph;
 
-}  // namespace
-
-std::vector<rewrite::Rule> algebraic_rules() {
-  const auto is_parallel = [](const rewrite::Side& side) {
-    return std::ranges::any_of(side.nodes, [](const rewrite::PatternNode& node) {
-      return !node.is_variable() && node.spec->role != ops::Role::kCompute &&
-             node.spec->role != ops::Role::kSource;
-    });
-  };
-  auto out = rewrite::usable_rules();
-  std::erase_if(out, [&](const rewrite::Rule& rule) {
-    return !rule.choices.empty() || is_parallel(rule.source) || is_parallel(rule.target);
-  });
-  return out;
-}
-
-namespace {
-
 // What a graph's cheapest layouts cost. Graphs that are much alike share most of what is computed.
 class Ranker {
  public:
-  Ranker(const Contest& contest, const RankingOptions& options)
+  Ranker(Contest& contest, const RankingOptions& options)
       : digits_(contest.digits()),
         search_(contest.options()),
         settings_(options.seeds),
-        costs_(contest.machine(), digits_, search_.optimizer, search_.precision),
+        costs_(contest.costs()),
         states_(is_small(digits_) ? search_.states_per_node : kStates),
         is_one_device_(options.one_device),
-        saves_(options.saves) {
+        saves_(options.saves),
+        prices_{.per_byte = options.per_byte} {
     if (is_one_device_) pass_.redundant = digits_.all();
   }
 
   double cost(const Graph& graph) {
-    if (priced_.size() > kMostKept) priced_ = LayoutNetwork::Priced({});
-    if (!search_.shares_tables) {
-      tables_ = std::make_shared<LayoutNetwork::Tables>();
-      priced_ = LayoutNetwork::Priced({});
+    if (!search_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
+    if (!search_.shares_tables || priced_.size() > kMostKept) {
+      priced_ = LayoutNetwork::Priced{prices_};
     }
     LayoutNetwork network(graph, digits_, costs_, search_.dims, states_, seeds(graph), pass_,
                           tables_);
@@ -82,13 +64,14 @@ class Ranker {
   const machine::Digits& digits_;
   const Options& search_;
   const std::vector<strategies::Setting>& settings_;
-  CostModel costs_;
+  CostModel& costs_;
   std::size_t states_;
   bool is_one_device_;
   bool saves_;
+  Prices prices_;
   Pass pass_;
   std::shared_ptr<LayoutNetwork::Tables> tables_ = std::make_shared<LayoutNetwork::Tables>();
-  LayoutNetwork::Priced priced_{{}};
+  LayoutNetwork::Priced priced_{prices_};
 };
 
 struct Visit {
@@ -253,6 +236,20 @@ std::shared_ptr<const Rewritten> rewritten_by(const std::vector<Move>& moves, co
 }
 
 }  // namespace
+
+std::vector<rewrite::Rule> algebraic_rules() {
+  const auto is_parallel = [](const rewrite::Side& side) {
+    return std::ranges::any_of(side.nodes, [](const rewrite::PatternNode& node) {
+      return !node.is_variable() && node.spec->role != ops::Role::kCompute &&
+             node.spec->role != ops::Role::kSource;
+    });
+  };
+  auto out = rewrite::usable_rules();
+  std::erase_if(out, [&](const rewrite::Rule& rule) {
+    return !rule.choices.empty() || is_parallel(rule.source) || is_parallel(rule.target);
+  });
+  return out;
+}
 
 Ranking rank_rewritings(Contest& contest, const RankingOptions& options) {
   const auto& model = contest.model();

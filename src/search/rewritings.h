@@ -23,6 +23,7 @@ struct RankingOptions {
   std::vector<strategies::Setting> seeds = {};  // whose layouts are among those compared
   std::size_t keep = 2;                         // of those that are cheaper than the model
   bool one_device = false;  // ranked by the time on one device after all: `--search sequential`
+  double per_byte = 0;      // what a byte costs, in seconds, where memory is scarce
   bool saves = true;        // may weights be stored in parts, and results be computed again?
 };
 

@@ -145,6 +145,41 @@ TEST(JointSearch, MakeAPlanFasterAndItStillIsTheModel) {
   expect_checks(searched, *joint.best);
 }
 
+// Tables that no device can hold make devices talk over a slow link: then the features are not
+// joined, each has its part of the layer (Figure 16b), and partial sums are what is sent. Ranked as
+// if memory were free, all would be on one device and nothing gained.
+TEST(JointSearch, RanksWhereMemoryIsScarce) {
+  Searched searched("dlrm:variant=artifact", 2048, "summit:1");
+  searched.machine = machine::parse_machine(R"(machine pair
+usage pair
+doc two devices on a slow link
+
+device V100
+  memory 16 GB
+  reserve 1 GB
+  bandwidth 900 GB/s
+  memory_utilization 0.8
+  peak fp32 15.7 TFLOP/s
+  compute_utilization 0.7
+  launch 5 us
+
+level gpu 2
+  bandwidth 1 GB/s
+  latency 4 us
+)",
+                                            "pair.machine");
+  searched.options.memory = Bytes{800e6};
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(joint.best && joint.best->rewritten);
+  const auto& rules = joint.best->rewritten->rules;
+  EXPECT_TRUE(std::ranges::any_of(
+      rules, [](const std::string& rule) { return rule.starts_with("linear-of-concat-5:"); }));
+  for (const auto& baseline : joint.baselines) {
+    EXPECT_LT(joint.best->simulation.iteration, 0.8 * baseline.simulation.iteration);
+  }
+  expect_checks(searched, *joint.best);
+}
+
 TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
   for (const std::string model : {"mlp:layers=3,hidden=512,inputs=512,outputs=64",
                                   "bert_large:layers=3,hidden=256,heads=4,ffn=1024,seq=64",

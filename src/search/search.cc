@@ -30,11 +30,13 @@ class Search {
     strategies.cost_baselines();
     strategies.cost_grid();
     const auto settings = strategies.best();
+    const bool has_layouts = options_.semantics == plan::Semantics::kSynchronous;
+    if (has_layouts && model_may_win) {
+      layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
+    }
+    // Ranked where memory costs what the model's layouts had to pay for it.
     if (options_.algebra == Algebra::kJoint) rewrite(settings);
-    if (options_.semantics == plan::Semantics::kSynchronous) {
-      if (model_may_win) {
-        layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
-      }
+    if (has_layouts) {
       for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings);
     }
     layouts_.keep_bound_if_true();
@@ -53,6 +55,7 @@ class Search {
       if (setting.pp == 1 && ranking.seeds.size() < kRankedUnder) ranking.seeds.push_back(setting);
     }
     ranking.keep = contest_.is_large() ? 1 : 2;
+    ranking.per_byte = layouts_.memory_price();
     add_rewritings(ranking);
     if (!contest_.is_large()) add_rewritings({.keep = 1, .one_device = true});
   }

@@ -50,7 +50,7 @@ void store_in_parts(const Problem& problem, machine::DigitMask over, Choices& ch
 }  // namespace
 
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
-                                    const machine::Machine& machine, const Options& options,
+                                    CostModel& costs, const Options& options,
                                     std::size_t& products) {
   const auto& known = *options.network;
   const auto micro = setting.micro.value_or(1);
@@ -61,11 +61,11 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
 
   const auto ranks = strategies::rank_digits(problem.digits, setting.pp).value();
   const Pass pass{.redundant = ranks,
+                  .stages = ranks,
                   .times = static_cast<double>(micro) + static_cast<double>(setting.pp - 1) /
                                                             static_cast<double>(setting.interleave),
                   .kept = static_cast<double>(std::min(micro, setting.pp))};
   const auto& seed = std::get<Choices>(as_it_is);
-  CostModel costs(machine, problem.digits, options.optimizer, options.precision);
   const LayoutNetwork network(part, problem.digits, costs, options.dims, options.states_per_node,
                               {seed}, pass);
   const bool in_parts = stores_in_parts(problem, seed);

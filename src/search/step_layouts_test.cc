@@ -18,6 +18,7 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
   const auto machine = machine::load_machine("dgx_a100:1");
   const machine::Digits digits(machine);
   const strategies::Problem problem(graph, digits);
+  CostModel costs(machine, digits, plan::Optimizer::kSgd);
   Options options;
   options.network = {&model, batch, DType::kFp32};
   for (const std::string text : {"megatron:tp=4,pp=2,micro=4", "megatron:tp=4,pp=2,micro=8,zero=1",
@@ -25,7 +26,7 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
     SCOPED_TRACE(text);
     const auto setting = complete(strategies::parse_setting(text), problem)[0];
     std::size_t products = 0;
-    const auto candidates = lay_out_step(setting, problem, machine, options, products);
+    const auto candidates = lay_out_step(setting, problem, costs, options, products);
     ASSERT_FALSE(candidates.empty());
     EXPECT_GT(products, 0U);
     for (const auto& candidate : candidates) {
@@ -44,6 +45,36 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
       const auto report = check::check_plan(plan, cut, graph);
       EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
     }
+  }
+}
+
+// The first and the last stage send each other the table that words are looked up in and the logits
+// made with, and its gradient: in parts there is less to send.
+TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
+  const auto model = models::parse_model("bert_large");
+  const std::int64_t batch = 384;
+  const auto graph = model.build(batch, DType::kFp32);
+  const auto machine = machine::load_machine("summit:16,software=serial");
+  const machine::Digits digits(machine);
+  const strategies::Problem problem(graph, digits);
+  CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  Options options;
+  options.network = {&model, batch, DType::kFp32};
+  const auto text = "megatron:tp=1,dp=48,pp=2,interleave=4,micro=4";
+  const auto setting = complete(strategies::parse_setting(text), problem)[0];
+  std::size_t products = 0;
+  const auto candidates = lay_out_step(setting, problem, costs, options, products);
+  ASSERT_FALSE(candidates.empty());
+  const auto ids = graph.ids();
+  const auto table =
+      std::ranges::find(ids, "w_tokens", [&](graph::NodeId id) { return graph.node(id).name; });
+  ASSERT_NE(table, ids.end());
+  for (const auto& candidate : candidates) {
+    const auto& layout = candidate.choices[(*table).index()].source;
+    bool is_in_parts = false;
+    for (std::size_t i = 0; i < layout.count(); ++i)
+      is_in_parts = is_in_parts || layout[i].is_dim();
+    EXPECT_TRUE(is_in_parts) << candidate.name;
   }
 }
 

@@ -130,7 +130,7 @@ void StrategySearch::cost_grid() {
   std::vector<Candidate> candidates;
   std::vector<Setting> steps;
   const auto most = contest_.is_large() ? kLargeSimulated : kSimulated;
-  for (auto& strategy : make_strategies(promising(estimated, most), problem_)) {
+  for (auto& strategy : make_strategies(promising_of_each_depth(estimated, most), problem_)) {
     if (!contest_.is_within_dims(problem_, strategy.choices)) continue;
     candidates.push_back({strategy.name, std::move(strategy.choices), strategy.schedule, may_win_});
     steps.push_back(std::move(strategy.setting));
@@ -150,7 +150,7 @@ std::vector<Estimated> StrategySearch::estimate_grid(const std::vector<Setting>&
   std::ranges::move(
       try_shardings(problem_, kWholeGrid, [&](const auto& some) { return estimate(some); }),
       std::back_inserter(out));
-  const auto more = varied(promising(out, kVaried), options_.network->batch);
+  const auto more = varied(promising_of_each_depth(out, kVaried), options_.network->batch);
   std::ranges::move(estimate(more), std::back_inserter(out));
   return out;
 }
@@ -172,7 +172,7 @@ void StrategySearch::lay_out_steps(const std::vector<Setting>& settings,
     };
     if (std::ranges::any_of(taken, is_alike)) continue;
     taken.push_back(settings[i]);
-    contest_.enter(lay_out_step(settings[i], problem_, contest_.machine(), options_,
+    contest_.enter(lay_out_step(settings[i], problem_, contest_.costs(), options_,
                                 contest_.result().products));
     if (contest_.is_over()) return;
     if (taken.size() == (contest_.is_large() ? kLargeLaidOut : kLaidOut)) return;
@@ -185,18 +185,25 @@ bool StrategySearch::can_estimate() const {
 }
 
 std::vector<Estimated> StrategySearch::estimate(const std::vector<Setting>& settings) {
-  const Case on = {.values = {},
-                   .problem = &problem_,
-                   .machine = &contest_.machine(),
-                   .batch = options_.network->batch,
-                   .optimizer = options_.optimizer,
-                   .precision = [this](auto) { return options_.precision; },
-                   .limits = contest_.result().limits,
-                   .network = options_.network->model,
-                   .dtype = options_.network->dtype};
-  auto out = estimate_all(on, settings);
+  if (!estimates_) {
+    on_ = case_to_estimate();
+    estimates_.emplace(*on_);
+  }
+  auto out = estimate_all(*estimates_, settings);
   contest_.result().estimated += out.size();
   return out;
+}
+
+Case StrategySearch::case_to_estimate() const {
+  return {.values = {},
+          .problem = &problem_,
+          .machine = &contest_.machine(),
+          .batch = options_.network->batch,
+          .optimizer = options_.optimizer,
+          .precision = [this](auto) { return options_.precision; },
+          .limits = contest_.result().limits,
+          .network = options_.network->model,
+          .dtype = options_.network->dtype};
 }
 
 bool StrategySearch::may_win(const std::vector<plan::Choice>& choices) const {

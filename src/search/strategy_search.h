@@ -3,6 +3,7 @@
 // best of them simulated, and then with layouts of their own inside their steps.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "search/contest.h"
@@ -51,13 +52,17 @@ class StrategySearch {
   void lay_out_steps(const std::vector<strategies::Setting>& settings,
                      const std::vector<std::optional<Costed>>& costed);
   [[nodiscard]] bool can_estimate() const;
+  // Together, since what one lowers others need, too.
   std::vector<Estimated> estimate(const std::vector<strategies::Setting>& settings);
+  [[nodiscard]] Case case_to_estimate() const;
   [[nodiscard]] bool may_win(const std::vector<plan::Choice>& choices) const;
 
   Contest& contest_;
   const Options& options_;
   const strategies::Problem problem_;
   bool may_win_;
+  std::optional<Case> on_;
+  std::optional<Estimates> estimates_;
   std::vector<Tried> tried_;
   std::vector<std::vector<plan::Choice>> seeds_;
 };

@@ -28,9 +28,8 @@ Costed taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
   std::vector<strategies::Choices> seeds;
   seeds.reserve(dp.size());
   for (const auto& strategy : dp) seeds.push_back(strategy.choices);
-  CostModel costs(machine, contest.digits(), options.optimizer, options.precision);
-  const LayoutNetwork network(graph, contest.digits(), costs, options.dims, options.states_per_node,
-                              seeds);
+  const LayoutNetwork network(graph, contest.digits(), contest.costs(), options.dims,
+                              options.states_per_node, seeds);
   std::vector<Candidate> candidates;
   for (const double async : {0.0, 0.5, 1.0}) {
     auto solution = network.solve({.async = async}, options.finder);
