@@ -164,7 +164,7 @@ class BestFirst {
     contest_.report_progress(ranked_);
     const auto cost = cost_of(*next);
     if (cost > search_.alpha * best_) return cost;
-    if (cost < (1 - kSame) * best_) best_at_ = ranked_;
+    if (cost < (1 - kGain) * best_) best_at_ = ranked_;
     best_ = std::min(best_, cost);
     queue_.push({cost, visits_.size()});
     visits_.push_back({std::move(*next), from, move, cost});
@@ -200,6 +200,7 @@ class BestFirst {
   }
 
   static constexpr double kSame = 1e-4;  // relative
+  static constexpr double kGain = 1e-3;  // what is worth looking further for
   // Most graphs in reach cost the same as one that was ranked: it ends when two thirds of all have
   // brought nothing.
   static constexpr std::size_t kLeastRanked = 120;
