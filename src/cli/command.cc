@@ -80,6 +80,18 @@ const CLI::Validator kPositive(
       return value && *value > 0 ? std::string() : "'" + text + "' is not a whole number from 1";
     },
     "N");
+const CLI::Validator kWhole(
+    [](const std::string& text) {
+      const auto value = parse_int(text);
+      return value && *value >= 0 ? std::string() : "'" + text + "' is not a whole number from 0";
+    },
+    "N");
+const CLI::Validator kNotNegative(
+    [](const std::string& text) {
+      const auto value = parse_double(text);
+      return value && *value >= 0 ? std::string() : "'" + text + "' is not a number from 0";
+    },
+    "X");
 
 std::string counted(std::int64_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");

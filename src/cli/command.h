@@ -86,8 +86,10 @@ void add_threads_flag(CLI::App& command, unsigned& threads);
 // --stale-weights, by itself.
 void add_stale_flag(CLI::App& command, bool& stale_weights);
 
-// For flags that take a whole number from 1.
+// For flags that take a whole number from 1, one from 0, any number from 0.
 extern const CLI::Validator kPositive;
+extern const CLI::Validator kWhole;
+extern const CLI::Validator kNotNegative;
 
 // "1 device", "2 devices".
 std::string counted(std::int64_t n, const std::string& what);

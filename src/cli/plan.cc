@@ -222,7 +222,7 @@ std::shared_ptr<PlanFlags> add_search_command(CLI::App& app, const std::string& 
   flags->job.add_search_flags(*command);
   // Not among those, for training has a seed of its own.
   command->add_option("--seed", flags->job.seed, "of the random walk of --search mcmc")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kWhole)
       ->capture_default_str();
   command->callback([flags, run, &exit_code] { exit_code = run(*flags); });
   *made = command;

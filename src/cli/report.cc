@@ -156,7 +156,7 @@ void add_report(CLI::App& app, int& /*exit_code*/) {
   command
       ->add_option("--compare", flags->compare,
                    "compare with known strategies no longer than so many seconds; 0: do not")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kNotNegative)
       ->capture_default_str();
   add_threads_flag(*command, flags->threads);
   command->callback([flags] { run(*flags); });

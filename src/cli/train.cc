@@ -112,11 +112,11 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
       ->check(kPositive)
       ->capture_default_str();
   command->add_option("--seed", run.seed, "of weights and data; default: 0, or the checkpoint's")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kWhole);
   command
       ->add_option("--lr", run.rate,
                    "learning rate; default: 0.01 for sgd, else 0.001, or the checkpoint's")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kNotNegative);
   auto* folder = command->add_option("--checkpoint", run.checkpoints,
                                      "keep the two newest checkpoints in this folder");
   command

@@ -21,7 +21,7 @@ constexpr std::size_t kLongest = 1U << 20U;
 
 [[noreturn]] void fail(const std::string& message) {
   throw UserError("rule", "", message,
-                  "a family is written {i<n: ?x{i}} ... for n in 2..32, with n up to " +
+                  "a family is written {i<n: ?x{i}} ... for n in 2..8, with n up to " +
                       std::to_string(kMostOperands));
 }
 
@@ -45,6 +45,7 @@ std::string joined(const std::vector<std::string>& parts, std::string_view how) 
   if (how.empty()) return join(parts, " ");
   if (how == "+") return parts.empty() ? "0" : join(parts, "+");
   if (parts.empty()) fail(fmt::format("there is nothing to '{}'", how));
+  if (how == "and") return join(parts, " and ");
   auto out = parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i)
     out = fmt::format("({} {} {})", how, out, parts[i]);
@@ -95,12 +96,12 @@ struct Range {
   std::int64_t from, to;
 };
 
-// "n in 2..32"
+// "n in 2..8"
 Range range_of(std::string_view text) {
   const auto parts = words(text);
   const auto dots = parts.size() == 3 ? parts[2].find("..") : std::string_view::npos;
   if (dots == std::string_view::npos || parts[1] != "in") {
-    fail(fmt::format("'for {}' is not 'for n in 2..32'", text));
+    fail(fmt::format("'for {}' is not 'for n in 2..8'", text));
   }
   const auto from = parse_int(parts[2].substr(0, dots));
   const auto to = parse_int(parts[2].substr(dots + 2));

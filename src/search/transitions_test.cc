@@ -1,0 +1,67 @@
+#include "search/transitions.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost/collectives.h"
+
+namespace tandem::search {
+namespace {
+
+using machine::DigitRole;
+using machine::Layout;
+
+std::vector<Layout> all_layouts(std::size_t digits) {
+  const std::vector<DigitRole> roles = {DigitRole::kReplica, DigitRole::kPartial,
+                                        DigitRole::dim(0), DigitRole::dim(1), DigitRole::idle(0)};
+  std::vector<Layout> out = {Layout(digits, DigitRole::kReplica)};
+  for (std::size_t d = 0; d < digits; ++d) {
+    const auto before = std::move(out);
+    out.clear();
+    for (auto layout : before) {
+      for (auto role : roles) {
+        layout.set(d, role);
+        out.push_back(layout);
+      }
+    }
+  }
+  return out;
+}
+
+// Every pair, asked for twice: more than the table begins with.
+TEST(Transitions, TakeWhatTheirStepsTake) {
+  const auto machine = machine::load_machine("summit:2");
+  const machine::Digits digits(machine);
+  Transitions transitions(machine, digits);
+  const auto time = [&](std::uint32_t i, double bytes) {
+    return transitions.time(transitions[i], bytes).value;
+  };
+  const auto steps_time = [&](const Layout& from, const Layout& to, double bytes) {
+    Seconds out;
+    for (const auto& step : machine::reshard(from, to)) {
+      const auto part = std::max(transitions.shard_fraction(step.before),
+                                 transitions.shard_fraction(step.after));
+      out += cost::collective_time(machine, digits, step.kind, step.digits, Bytes{part * bytes});
+    }
+    return out.value;
+  };
+  const auto layouts = all_layouts(digits.count());
+  constexpr double kBytes = 4e7;
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& from : layouts) {
+      for (const auto& to : layouts) {
+        const auto both = transitions.between(transitions.id_of(from), transitions.id_of(to));
+        const double there = steps_time(from, to, kBytes);
+        const double back = steps_time(dual(to), dual(from), kBytes);
+        ASSERT_NEAR(time(both.there, kBytes), there, 1e-9 + 1e-6 * there)
+            << to_text(from) << " to " << to_text(to);
+        ASSERT_NEAR(time(both.back, kBytes), back, 1e-9 + 1e-6 * back)
+            << to_text(from) << " to " << to_text(to);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::search
