@@ -13,8 +13,8 @@ using machine::DigitRole;
 using machine::Layout;
 
 std::vector<Layout> all_layouts(std::size_t digits) {
-  const std::vector<DigitRole> roles = {DigitRole::kReplica, DigitRole::kPartial,
-                                        DigitRole::dim(0), DigitRole::dim(1), DigitRole::idle(0)};
+  const std::vector<DigitRole> roles = {DigitRole::kReplica, DigitRole::kPartial, DigitRole::dim(0),
+                                        DigitRole::dim(1), DigitRole::idle(0)};
   std::vector<Layout> out = {Layout(digits, DigitRole::kReplica)};
   for (std::size_t d = 0; d < digits; ++d) {
     const auto before = std::move(out);
@@ -40,8 +40,8 @@ TEST(Transitions, TakeWhatTheirStepsTake) {
   const auto steps_time = [&](const Layout& from, const Layout& to, double bytes) {
     Seconds out;
     for (const auto& step : machine::reshard(from, to)) {
-      const auto part = std::max(transitions.shard_fraction(step.before),
-                                 transitions.shard_fraction(step.after));
+      const auto part =
+          std::max(transitions.shard_fraction(step.before), transitions.shard_fraction(step.after));
       out += cost::collective_time(machine, digits, step.kind, step.digits, Bytes{part * bytes});
     }
     return out.value;
