@@ -49,10 +49,9 @@ TEST(RuleFamily, SaysWhatIsWrong) {
       {"a: ?x => ?x for n 2..3", "is not 'for n in 2..8'"},
       {"a: {i<n: {j<n: {k<n: {l<n: ?x}}}} => ?x for n in 64..64", "too long"},
   };
-  for (const auto& [text, message] : cases) {
-    EXPECT_NE(error_of([&] { family_of(text); }).find(message), std::string::npos)
-        << text << "\n"
-        << error_of([&] { family_of(text); });
+  for (const auto& wrong : cases) {
+    const auto said = error_of([&] { family_of(wrong.first); });
+    EXPECT_NE(said.find(wrong.second), std::string::npos) << wrong.first << "\n" << said;
   }
 }
 
