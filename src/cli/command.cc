@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -89,7 +90,8 @@ const CLI::Validator kWhole(
 const CLI::Validator kNotNegative(
     [](const std::string& text) {
       const auto value = parse_double(text);
-      return value && *value >= 0 ? std::string() : "'" + text + "' is not a number from 0";
+      const bool is_right = value && *value >= 0 && std::isfinite(*value);
+      return is_right ? std::string() : "'" + text + "' is not a number from 0";
     },
     "X");
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -14,10 +15,7 @@ namespace tandem::rewrite {
 
 namespace {
 
-using Numbers = std::map<std::string, std::int64_t, std::less<>>;
-
 constexpr std::int64_t kMostOperands = 64;
-constexpr std::size_t kLongest = 1U << 20U;
 
 [[noreturn]] void fail(const std::string& message) {
   throw UserError("rule", "", message,
@@ -35,12 +33,6 @@ std::size_t closing(std::string_view text) {
   fail("a '{' is not closed");
 }
 
-std::int64_t number(std::string_view name, const Numbers& numbers) {
-  const auto at = numbers.find(name);
-  if (at == numbers.end()) fail(fmt::format("nothing counts '{}'", name));
-  return at->second;
-}
-
 std::string joined(const std::vector<std::string>& parts, std::string_view how) {
   if (how.empty()) return join(parts, " ");
   if (how == "+") return parts.empty() ? "0" : join(parts, "+");
@@ -52,44 +44,66 @@ std::string joined(const std::vector<std::string>& parts, std::string_view how) 
   return out;
 }
 
-std::string expand(std::string_view text, const Numbers& numbers);
+// One member of a family.
+class Member {
+ public:
+  Member(std::string name, std::int64_t n) : numbers_{{std::move(name), n}} {}
 
-// What stands for "n", or for "add i<n: TEMPLATE".
-std::string replacement(std::string_view text, const Numbers& numbers) {
-  const auto colon = text.find(':');
-  if (colon == std::string_view::npos) return std::to_string(number(text, numbers));
-  const auto head = text.substr(0, colon);
-  const auto less = std::min(head.find('<'), head.size());
-  const auto before = words(head.substr(0, less));
-  if (less == head.size() || before.empty() || before.size() > 2) {
-    fail(fmt::format("'{}' is no 'i<n' nor 'add i<n'", head));
+  std::string expand(std::string_view text) {
+    count(1 + text.size());
+    std::string out;
+    while (!text.empty()) {
+      const auto open = std::min(text.find('{'), text.size());
+      out += text.substr(0, open);
+      text.remove_prefix(open);
+      if (text.empty()) break;
+      const auto close = closing(text);
+      out += replacement(trim(text.substr(1, close - 1)));
+      text.remove_prefix(close + 1);
+    }
+    return out;
   }
-  const std::string index(before.back());
-  if (numbers.contains(index)) fail(fmt::format("'{}' is counted twice", index));
-  const auto count = number(trim(head.substr(less + 1)), numbers);
-  std::vector<std::string> parts;
-  for (std::int64_t i = 0; i < count; ++i) {
-    auto inner = numbers;
-    inner[index] = i;
-    parts.push_back(expand(trim(text.substr(colon + 1)), inner));
-  }
-  return joined(parts, before.size() == 2 ? before.front() : "");
-}
 
-std::string expand(std::string_view text, const Numbers& numbers) {
-  std::string out;
-  while (!text.empty()) {
-    const auto open = std::min(text.find('{'), text.size());
-    out += text.substr(0, open);
-    text.remove_prefix(open);
-    if (text.empty()) break;
-    const auto close = closing(text);
-    out += replacement(trim(text.substr(1, close - 1)), numbers);
-    text.remove_prefix(close + 1);
-    if (out.size() > kLongest) fail("the family has rules that are too long");
+ private:
+  // What stands for "n", or for "add i<n: TEMPLATE".
+  std::string replacement(std::string_view text) {
+    const auto colon = text.find(':');
+    if (colon == std::string_view::npos) return std::to_string(number(text));
+    const auto head = text.substr(0, colon);
+    const auto less = std::min(head.find('<'), head.size());
+    const auto before = words(head.substr(0, less));
+    if (less == head.size() || before.empty() || before.size() > 2) {
+      fail(fmt::format("'{}' is no 'i<n' nor 'add i<n'", head));
+    }
+    const std::string index(before.back());
+    if (numbers_.contains(index)) fail(fmt::format("'{}' is counted twice", index));
+    const auto end = number(trim(head.substr(less + 1)));
+    std::vector<std::string> parts;
+    for (std::int64_t i = 0; i < end; ++i) {
+      numbers_[index] = i;
+      parts.push_back(expand(trim(text.substr(colon + 1))));
+    }
+    numbers_.erase(index);
+    auto out = joined(parts, before.size() == 2 ? before.front() : "");
+    count(out.size());
+    return out;
   }
-  return out;
-}
+
+  [[nodiscard]] std::int64_t number(std::string_view name) const {
+    const auto at = numbers_.find(name);
+    if (at == numbers_.end()) fail(fmt::format("nothing counts '{}'", name));
+    return at->second;
+  }
+
+  // What is read and what is written: braces within braces multiply either.
+  void count(std::size_t characters) {
+    if (characters > left_) fail("the family has rules that are too long");
+    left_ -= characters;
+  }
+
+  std::map<std::string, std::int64_t, std::less<>> numbers_;
+  std::size_t left_ = std::size_t{1} << 20U;
+};
 
 struct Range {
   std::string name;
@@ -116,11 +130,14 @@ Range range_of(std::string_view text) {
 std::vector<std::string> family_of(std::string_view text) {
   constexpr std::string_view kFor = " for ";
   const auto at = text.rfind(kFor);
-  if (at == std::string_view::npos) return {std::string(text)};
+  if (at == std::string_view::npos) {
+    if (text.find('{') != std::string_view::npos) fail("there is a '{' and no 'for'");
+    return {std::string(text)};
+  }
   const auto range = range_of(trim(text.substr(at + kFor.size())));
   std::vector<std::string> out;
   for (auto n = range.from; n <= range.to; ++n) {
-    out.push_back(expand(text.substr(0, at), {{range.name, n}}));
+    out.push_back(Member(range.name, n).expand(text.substr(0, at)));
   }
   return out;
 }

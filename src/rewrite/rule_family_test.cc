@@ -10,9 +10,9 @@ namespace {
 
 TEST(RuleFamily, OneRuleForEveryNumberOfOperands) {
   const auto texts = family_of(
-      "r-{n}: (concat {i<n: (relu ?x{i})} axis=1) => {add i<n: (slice ?x{i} begin={+ j<i: "
-      "dim(?x{j}, "
-      "1)})} if {and i<n: rank(?x{i}) == 2} for n in 1..3");
+      "r-{n}: (concat {i<n: (relu ?x{i})} axis=1) => "
+      "{add i<n: (slice ?x{i} begin={+ j<i: dim(?x{j}, 1)})} "
+      "if {and i<n: rank(?x{i}) == 2} for n in 1..3");
   ASSERT_EQ(texts.size(), 3U);
   EXPECT_EQ(texts[0], "r-1: (concat (relu ?x0) axis=1) => (slice ?x0 begin=0) if rank(?x0) == 2");
   EXPECT_EQ(
@@ -48,6 +48,8 @@ TEST(RuleFamily, SaysWhatIsWrong) {
       {"a: ?x => ?x for n in 3..2", "'3..2' is no range"},
       {"a: ?x => ?x for n 2..3", "is not 'for n in 2..8'"},
       {"a: {i<n: {j<n: {k<n: {l<n: ?x}}}} => ?x for n in 64..64", "too long"},
+      {"a: {i<n: {j<n: {k<n: {l<n: {m<n:}}}}} => ?x for n in 64..64", "too long"},
+      {"a: (relu {i<n: ?x{i}}) => ?x0", "there is a '{' and no 'for'"},
   };
   for (const auto& wrong : cases) {
     const auto said = error_of([&] { family_of(wrong.first); });

@@ -14,7 +14,7 @@ namespace tandem::search {
 // Of a case that has a network. Not thread-safe.
 class Estimates {
  public:
-  explicit Estimates(const Case& on) : on_(on) {}
+  explicit Estimates(Case on) : on_(std::move(on)) {}
 
   // Nothing where there is no estimate. Throws UserError where the setting is impossible here.
   std::optional<Point> point(const strategies::Setting& setting);
@@ -22,7 +22,7 @@ class Estimates {
  private:
   estimate::Estimator& estimator(const plan::Precision& precision);
 
-  const Case& on_;
+  const Case on_;
   std::vector<std::pair<plan::Precision, std::unique_ptr<estimate::Estimator>>> estimators_;
 };
 

@@ -18,10 +18,10 @@ namespace tandem::search {
 
 // What the graph is a pass of: the whole step, or a micro-batch of it on a stage's devices.
 struct Pass {
-  machine::DigitMask redundant = 0;  // digits that tell stages apart
-  machine::DigitMask stages = 0;     // these too, where a weight that several use is sent
-  double times = 1;                  // how often it runs, one after another
-  double kept = 1;                   // how many leave at once what the backward pass needs
+  machine::DigitMask redundant = 0;  // digits that nothing is laid out over
+  machine::DigitMask stages = 0;  // of these, those between stages: shared weights are sent there
+  double times = 1;               // how often it runs, one after another
+  double kept = 1;                // how many leave at once what the backward pass needs
 };
 
 class LayoutNetwork {

@@ -27,13 +27,11 @@ void LayoutSearch::search(const strategies::Problem& problem,
   if (!exact && options_.finder.is_exact() && !contest_.is_over()) {
     contest_.result().stop_reason = "beam";
   }
-  bool fits = true;  // what memory for nothing would come to
-  for (const auto& solution : solutions) fits = fits_in_memory(solution);
+  // The cheapest layouts, not just any that were found.
+  bool fits = all_fit_in_memory(solutions);
   network.allow_saving();
   if (!contest_.is_large()) {
-    for (const auto& solution : solve(network, {{.async = 0.5}, {.async = 1.0}})) {
-      fits = fits_in_memory(solution) && fits;
-    }
+    fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
   }
   // Of a large network what saves memory by strategy is enough: each price costs a simulation.
   const bool has_plan = contest_.is_large() && contest_.result().best;
@@ -73,6 +71,13 @@ bool LayoutSearch::fits_in_memory(const LayoutNetwork::Solution& solution) {
   const auto costed = contest_.enter({{"search", solution.choices, {}, true, rewritten_}})[0];
   solved_.push_back({solution.choices, costed && costed->feasible});
   return solved_.back().fits;
+}
+
+// Costs all of them, also behind one that does not fit.
+bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions) {
+  bool all = true;
+  for (const auto& solution : solutions) all = fits_in_memory(solution) && all;
+  return all;
 }
 
 // Doubles the price of a byte until the solution fits, then halves the gap a few times: the

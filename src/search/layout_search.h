@@ -18,7 +18,8 @@ class LayoutSearch {
   void search(const strategies::Problem& problem, const std::shared_ptr<const Rewritten>& rewritten,
               const std::vector<std::vector<plan::Choice>>& seeds);
 
-  // What a byte had to cost, in seconds, for the model's layouts to fit; 0 where some do anyway.
+  // What a byte had to cost, in seconds, for the model's layouts to fit; 0 where the cheapest do
+  // anyway.
   [[nodiscard]] double memory_price() const { return memory_price_; }
 
   // The bound is that of weights stored as they are used; a baseline may store them in parts, and
@@ -34,6 +35,7 @@ class LayoutSearch {
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<Prices>& prices);
   bool fits_in_memory(const LayoutNetwork::Solution& solution);
+  bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
   void raise_memory_price(LayoutNetwork& network);
   void add_lower_bound(Seconds bound);
 

@@ -187,7 +187,7 @@ class BestFirst {
         possible = possible && next.has_value();
         if (next) at = std::move(*next);
       }
-      if (possible && cost_of(at) < (1 + kSame) * cost) moves = std::move(fewer);
+      if (possible && cost_of(at) < (1 + kRounding) * cost) moves = std::move(fewer);
     }
     return moves;
   }
@@ -199,8 +199,11 @@ class BestFirst {
     return out;
   }
 
-  static constexpr double kSame = 1e-4;  // relative
-  static constexpr double kGain = 1e-3;  // what is worth looking further for
+  // Relative costs: what adds up in another order; what is the same; what is worth looking further
+  // for.
+  static constexpr double kRounding = 1e-9;
+  static constexpr double kSame = 1e-4;
+  static constexpr double kGain = 1e-3;
   // Most graphs in reach cost the same as one that was ranked: it ends when two thirds of all have
   // brought nothing.
   static constexpr std::size_t kLeastRanked = 120;

@@ -186,8 +186,7 @@ bool StrategySearch::can_estimate() const {
 
 std::vector<Estimated> StrategySearch::estimate(const std::vector<Setting>& settings) {
   if (!estimates_) {
-    on_ = case_to_estimate();
-    estimates_.emplace(*on_);
+    estimates_.emplace(case_to_estimate());
   }
   auto out = estimate_all(*estimates_, settings);
   contest_.result().estimated += out.size();

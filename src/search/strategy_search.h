@@ -61,8 +61,7 @@ class StrategySearch {
   const Options& options_;
   const strategies::Problem problem_;
   bool may_win_;
-  std::optional<Case> on_;
-  std::optional<Estimates> estimates_;
+  std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
   std::vector<Tried> tried_;
   std::vector<std::vector<plan::Choice>> seeds_;
 };
