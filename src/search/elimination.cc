@@ -1,9 +1,11 @@
 #include "search/elimination.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
 
@@ -75,11 +77,10 @@ TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
   auto out = std::make_shared<Table>();
   out->id = hash_combine(hash_combine(table.id, hash_text("restricted")), inner);
   for (auto s : kept) out->id = hash_combine(out->id, s);
+  out->cost.resize(table.cost.size() / states * kept.size());
+  auto* to = out->cost.data();
   for (std::size_t from = 0; from < table.cost.size(); from += states * inner) {
-    for (auto s : kept) {
-      const auto begin = table.cost.begin() + static_cast<std::ptrdiff_t>(from + s * inner);
-      out->cost.insert(out->cost.end(), begin, begin + static_cast<std::ptrdiff_t>(inner));
-    }
+    for (auto s : kept) to = std::copy_n(table.cost.data() + from + s * inner, inner, to);
   }
   out->cols = inner < table.cols ? kept.size() : table.cols;
   out->rows = out->cost.size() / out->cols;
@@ -105,7 +106,9 @@ class WideProduct {
  public:
   WideProduct(const Table& unary, const std::vector<Addend>& addends,
               const std::vector<std::size_t>& sizes)
-      : unary_(unary), addends_(addends), sizes_(sizes), row_(sizes.back()) {}
+      : unary_(unary), sizes_(sizes), base_(unary.rows), row_(sizes.back()) {
+    for (const auto& a : addends) (a.strides.back() == 0 ? constant_ : along_).push_back(a);
+  }
 
   ProductPtr run(Hash id) {
     auto table = std::make_shared<Table>();
@@ -117,45 +120,52 @@ class WideProduct {
     std::vector<std::uint32_t> best(table->cost.size());
     std::vector<std::size_t> states(sizes_.size());
     for (std::size_t r = 0; r < table->rows; ++r) {
-      minimize_row(states, table->cost.data() + r * table->cols, best.data() + r * table->cols);
-      for (auto i = sizes_.size() - 1; i-- > 0 && ++states[i] == sizes_[i];) states[i] = 0;
+      minimize_row(table->cost.data() + r * table->cols, best.data() + r * table->cols);
+      for (auto i = sizes_.size() - 1; i-- > 0 && !advance(i, states);) continue;
     }
     return std::make_shared<Product>(Product{std::move(table), std::move(best)});
   }
 
  private:
-  // All states of the last variable at once.
-  void minimize_row(const std::vector<std::size_t>& states, float* cost, std::uint32_t* best) {
-    std::vector<const float*> constant;  // over the row
-    std::vector<std::size_t> constant_stride;
-    std::vector<const float*> along;
-    std::vector<std::size_t> along_stride;
-    for (const auto& a : addends_) {
-      const float* at = a.cost;
-      for (std::size_t i = 0; i + 1 < states.size(); ++i) at += states[i] * a.strides[i];
-      (a.strides.back() == 0 ? constant : along).push_back(at);
-      (a.strides.back() == 0 ? constant_stride : along_stride).push_back(a.own_stride);
+  // To the variable's next state; false where it was at its last and is at its first again.
+  bool advance(std::size_t i, std::vector<std::size_t>& states) {
+    const bool is_over = ++states[i] == sizes_[i];
+    for (auto* addends : {&constant_, &along_}) {
+      for (auto& a : *addends) {
+        a.cost += a.strides[i];
+        if (is_over) a.cost -= a.strides[i] * sizes_[i];
+      }
     }
-    for (std::size_t v = 0; v < unary_.rows; ++v) {
-      float base = unary_.at(v);
-      for (std::size_t i = 0; i < constant.size(); ++i) base += constant[i][v * constant_stride[i]];
-      if (base >= kImpossible) continue;
-      const float* row = along[0] + v * along_stride[0];
-      if (along.size() > 1) {
+    if (is_over) states[i] = 0;
+    return !is_over;
+  }
+
+  // All states of the last variable at once.
+  void minimize_row(float* cost, std::uint32_t* best) {
+    base_ = unary_.cost;
+    for (const auto& a : constant_) {
+      for (std::size_t v = 0; v < base_.size(); ++v) base_[v] += a.cost[v * a.own_stride];
+    }
+    for (std::size_t v = 0; v < base_.size(); ++v) {
+      if (base_[v] >= kImpossible) continue;
+      const float* row = along_[0].cost + v * along_[0].own_stride;
+      if (along_.size() > 1) {
         std::copy_n(row, row_.size(), row_.data());
-        for (std::size_t i = 1; i < along.size(); ++i) {
-          const float* more = along[i] + v * along_stride[i];
+        for (std::size_t i = 1; i < along_.size(); ++i) {
+          const float* more = along_[i].cost + v * along_[i].own_stride;
           for (std::size_t c = 0; c < row_.size(); ++c) row_[c] += more[c];
         }
         row = row_.data();
       }
-      relax(base, row, static_cast<std::uint32_t>(v), row_.size(), cost, best);
+      relax(base_[v], row, static_cast<std::uint32_t>(v), row_.size(), cost, best);
     }
   }
 
   const Table& unary_;
-  const std::vector<Addend>& addends_;
   const std::vector<std::size_t>& sizes_;
+  std::vector<Addend> constant_;  // over a row; each points at the row's entries
+  std::vector<Addend> along_;
+  std::vector<float> base_;
   std::vector<float> row_;
 };
 
@@ -166,7 +176,8 @@ class Eliminator {
         made_(made),
         unary_(network.unary),
         neighbours_(unary_.size()),
-        wide_(unary_.size()) {
+        wide_(unary_.size()),
+        work_(unary_.size()) {
     for (const auto& e : network.edges) connect(e.a, e.b, e.table);
   }
 
@@ -278,6 +289,7 @@ class Eliminator {
     const auto& n = step.neighbours;
     const auto& table = step.product->table;
     remove(v);
+    for (auto u : n) work_[u] = 0;
     if (n.empty()) {
       constant_ += table->at(0);
     } else if (n.size() == 1) {
@@ -328,16 +340,17 @@ class Eliminator {
 
   // Eliminates those that cost least, no two of them neighbours: again, so that equal blocks share.
   std::size_t eliminate_wide_round() {
-    std::map<std::size_t, double> cost;
+    double least = std::numeric_limits<double>::infinity();
     for (std::size_t v = 0; v < unary_.size(); ++v) {
-      if (left_[v]) cost[v] = work(v, neighbours_of(v));
+      if (!left_[v]) continue;
+      if (work_[v] == 0) work_[v] = work(v, neighbours_of(v));
+      least = std::min(least, work_[v]);
     }
-    const auto by_cost = [](const auto& a, const auto& b) { return a.second < b.second; };
-    const double least = std::min_element(cost.begin(), cost.end(), by_cost)->second;
+    const auto now = work_;
     std::vector<bool> blocked(unary_.size());
     std::size_t count = 0;
-    for (const auto& [v, now] : cost) {
-      if (blocked[v] || now > least) continue;
+    for (std::size_t v = 0; v < unary_.size(); ++v) {
+      if (!left_[v] || blocked[v] || now[v] > least) continue;
       for (auto n : neighbours_of(v)) blocked[n] = true;
       eliminate_wide(v);
       ++count;
@@ -350,11 +363,11 @@ class Eliminator {
     auto neighbours = neighbours_of(v);
     const double may = spent_ < effort_.total ? effort_.table : effort_.table_beyond;
     while (work(v, neighbours) > may && narrow_one_of(v, neighbours)) continue;
-    const auto before = products_;
     Step step{v, std::move(neighbours), nullptr, {}, {}};
     for (auto n : step.neighbours) step.sizes.push_back(states(n));
     step.product = wide_product(v, step.neighbours, step.sizes);
-    if (products_ > before) spent_ += work(v, step.neighbours);
+    // Also where another network has made it: what one may spend must not depend on others.
+    if (paid_.insert(step.product->table->id).second) spent_ += work(v, step.neighbours);
     finish(std::move(step));
   }
 
@@ -420,9 +433,12 @@ class Eliminator {
     for (const auto& w : wide_[v]) {
       const auto inner = inner_size(*w, v);
       std::vector<float> least(out.size(), kImpossible);
-      for (std::size_t i = 0; i < w->table->cost.size(); ++i) {
-        auto& slot = least[i / inner % out.size()];
-        slot = std::min(slot, w->table->cost[i]);
+      const auto* at = w->table->cost.data();
+      for (std::size_t i = 0; i < w->table->cost.size(); i += inner * out.size()) {
+        for (auto& slot : least) {
+          slot = std::min(slot, *std::min_element(at, at + inner));
+          at += inner;
+        }
       }
       for (std::size_t s = 0; s < out.size(); ++s) out[s] += least[s];
     }
@@ -441,6 +457,8 @@ class Eliminator {
   void narrow(std::size_t v) {
     exact_ = false;
     const auto cost = promise(v);
+    work_[v] = 0;
+    for (auto n : neighbours_of(v)) work_[n] = 0;
     std::vector<std::size_t> kept(cost.size());
     std::iota(kept.begin(), kept.end(), std::size_t{0});
     std::ranges::stable_sort(kept, {}, [&](std::size_t s) { return cost[s]; });
@@ -490,9 +508,11 @@ class Eliminator {
   const Effort effort_;
   MadeTables& made_;
   double spent_ = 0;
+  std::unordered_set<Hash> paid_;  // tables
   std::vector<TablePtr> unary_;
   std::vector<std::map<std::size_t, TablePtr>> neighbours_;  // table rows: the owner's states
   std::vector<std::vector<WidePtr>> wide_;
+  std::vector<double> work_;  // that eliminating it over three neighbours or more takes; 0: unknown
   std::vector<bool> left_;
   std::vector<Step> steps_;
   double constant_ = 0;

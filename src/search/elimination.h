@@ -42,7 +42,8 @@ struct Network {
 };
 
 // What tables over three variables and more may cost, in additions; an entry counts as many as it
-// would take were it kept for them. The total is of tables made, shared ones counted once.
+// would take were it kept for them. The total is of one network's tables, equal ones counted
+// once.
 struct Effort {
   double table = 1U << 25U;
   double total = 1U << 26U;
