@@ -123,6 +123,7 @@ class BestFirst {
           add(visit, move);
         }
       }
+      has_tried_single_ = true;
     }
     is_complete_ = true;
   }
@@ -152,7 +153,7 @@ class BestFirst {
 
  private:
   bool is_over() {
-    const bool is_stuck = ranked_ >= std::max(kLeastRanked, 3 * best_at_);
+    const bool is_stuck = ranked_ >= std::max(kLeastRanked, 2 * best_at_) && has_tried_single_;
     return ranked_ >= search_.rewritings || is_stuck || contest_.is_over();
   }
 
@@ -204,9 +205,9 @@ class BestFirst {
   static constexpr double kRounding = 1e-9;
   static constexpr double kSame = 1e-4;
   static constexpr double kGain = 1e-3;
-  // Most graphs in reach cost the same as one that was ranked: it ends when two thirds of all have
-  // brought nothing.
-  static constexpr std::size_t kLeastRanked = 120;
+  // Most graphs in reach cost the same as one that was ranked: once every single step was tried, it
+  // ends when half of all have brought nothing.
+  static constexpr std::size_t kLeastRanked = 60;
 
   const Graph& first_;
   const rewrite::Dictionary& dictionary_;
@@ -219,6 +220,7 @@ class BestFirst {
   double best_ = 0;
   std::size_t best_at_ = 0;  // how many were ranked then
   std::size_t ranked_ = 1;
+  bool has_tried_single_ = false;  // steps
   bool is_complete_ = false;
 };
 
