@@ -19,6 +19,7 @@ struct Run {
   std::string checkpoints = {};              // a folder; empty: none are kept
   std::optional<std::int64_t> every = {};    // steps; otherwise as often as is cheap
   bool resume = false;
+  std::string data = {};  // a file or folder; empty: synthetic
 };
 
 // What the worker reports, the prediction, and what was run. Throws UserError where this computer

@@ -79,6 +79,12 @@ void print(const Json& result) {
     std::cout << fmt::format("nothing to do: the checkpoint is of step {}\n", first);
     return;
   }
+  if (result.contains("data")) {
+    const auto samples = result["data"]["samples"].get<double>();
+    const auto taken = static_cast<double>(first + losses.size()) * result["batch"].get<double>();
+    std::cout << fmt::format("{} samples in {}, {:.3g} times through\n", samples,
+                             result["data"]["path"].get<std::string>(), taken / samples);
+  }
   std::cout << fmt::format("step time {:.4g} ms (median), predicted {:.4g} ms\n",
                            1e3 * result["step_s_median"].get<double>(),
                            1e3 * result["predicted_step_s"].get<double>());
@@ -111,6 +117,10 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--steps", run.steps, "steps in all, those before --resume included")
       ->check(kPositive)
       ->capture_default_str();
+  command->add_option(
+      "--data", run.data,
+      "what to train on: tokens (.bin, .u16, .u32), Criteo's table (.tsv, .txt), or a "
+      "folder with an .npy file for every input; default: random numbers");
   command->add_option("--seed", run.seed, "of weights and data; default: 0, or the checkpoint's")
       ->check(kWhole);
   command

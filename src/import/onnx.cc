@@ -1,53 +1,16 @@
 #include "import/onnx.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <set>
 
+#include "base/mapped_file.h"
 #include "import/importer.h"
 #include "ops/registry.h"
 
 namespace tandem::import {
-
-namespace {
-
-// A file's bytes, for as long as it lives.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path) {
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    if (descriptor < 0 || fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-      if (descriptor >= 0) close(descriptor);
-      throw UserError("file", path, "cannot be read");
-    }
-    size_ = static_cast<std::size_t>(status.st_size);
-    if (size_ > 0) data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    close(descriptor);
-    if (data_ == MAP_FAILED) throw UserError("file", path, "cannot be read");
-  }
-  ~MappedFile() {
-    if (data_ != nullptr) munmap(data_, size_);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  [[nodiscard]] std::string_view bytes() const {
-    return {static_cast<const char*>(data_), data_ == nullptr ? 0 : size_};
-  }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace
 
 const std::map<std::string_view, Converter>& converters() {
   static const auto* const kAll = [] {

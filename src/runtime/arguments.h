@@ -12,6 +12,7 @@ namespace tandem::runtime {
 struct Arguments {
   std::string plan;
   std::string profile;  // "full" or "quick": measure, in place of a plan
+  std::string data;     // a file or folder; empty: synthetic
   std::int64_t steps = 10;
   std::optional<std::uint64_t> seed;  // default: the checkpoint's, or 0
   std::optional<double> rate;         // default: the checkpoint's, or by optimizer

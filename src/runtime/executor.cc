@@ -184,8 +184,8 @@ void Executor::feed(std::int64_t step) {
     const auto times = buffer.each ? program_.digits.micro_batches() : 1;
     for (micro_batch_ = 0; micro_batch_ < times; ++micro_batch_) {
       const auto slot = program_.digits.slot(device_, micro_batch_);
-      value(BufferId(b)) =
-          source_values(program_, buffer, slot, training_.seed, static_cast<std::uint64_t>(step));
+      value(BufferId(b)) = source_values(program_, buffer, slot, training_.seed,
+                                         static_cast<std::uint64_t>(step), training_.data.get());
     }
   }
 }

@@ -2,8 +2,10 @@
 // micro-batch it is for, the tasks in the order of its turns, a tensor freed after its last use.
 #pragma once
 
+#include <memory>
 #include <span>
 
+#include "data/dataset.h"
 #include "lower/instances.h"
 #include "lower/program.h"
 #include "runtime/collectives.h"
@@ -14,6 +16,7 @@ namespace tandem::runtime {
 struct Training {
   std::uint64_t seed = 0;
   double rate = 0.01;
+  std::shared_ptr<const data::Dataset> data = nullptr;  // null: synthetic
 };
 
 class Executor {

@@ -141,7 +141,13 @@ int run_plan(const Arguments& arguments, const World& world) {
     checkpoints.emplace(arguments.checkpoints, arguments.resume, world, plan, *program);
     if (arguments.resume) from = checkpoints->find_newest();
   }
-  const auto training = training_of(plan, arguments, from, world);
+  auto training = training_of(plan, arguments, from, world);
+  if (!arguments.data.empty()) {
+    together(world, [&] {
+      training.data =
+          std::make_shared<const data::Dataset>(arguments.data, program->pcg, training.seed);
+    });
+  }
   deadline.renew(patience, "getting ready");
   Executor executor(*program, world.rank, training);
   if (from) checkpoints->load(*from, executor);
@@ -160,7 +166,11 @@ int run_plan(const Arguments& arguments, const World& world) {
   deadline.renew(patience, "ending");
   const auto memory = peak_memory(world);
   if (world.rank == 0) {
-    std::cout << report(plan, world, first, measured, memory, slow).dump(1) << std::endl;
+    auto out = report(plan, world, first, measured, memory, slow);
+    if (training.data) {
+      out["data"] = {{"path", arguments.data}, {"samples", training.data->samples()}};
+    }
+    std::cout << out.dump(1) << std::endl;
   }
   return 0;
 }

@@ -7,42 +7,55 @@ namespace tandem::runtime {
 
 namespace {
 
-// The last dimension is a run of neighbours in the whole tensor, too.
-template <class T>
-void fill(T* to, const graph::Feed& feed, const Shape& sizes, const Shape& local,
-          const Shape& offset) {
-  Shape rows = local;
-  const std::int64_t run = local.rank() == 0 ? 1 : local[local.rank() - 1];
+// Copies runs of neighbours: the last dimension is one in the whole tensor, too. `read` gives the
+// elements from a global index on.
+template <class T, class Read>
+void fill(at::Tensor& out, const Shape& sizes, const Shape& offset, const Read& read) {
+  auto* to = out.data_ptr<T>();
+  Shape rows(std::span(out.sizes().data(), out.sizes().size()));
+  const std::int64_t run = rows.rank() == 0 ? 1 : rows[rows.rank() - 1];
   if (rows.rank() > 0) rows[rows.rank() - 1] = 1;
+  std::vector<double> elements(static_cast<std::size_t>(run));
   for_each_index(rows, [&](const Shape& index) {
     Shape at = index;
     for (std::size_t d = 0; d < at.rank(); ++d) at[d] += offset[d];
-    const auto first = flat_index(sizes, at);
-    for (std::int64_t i = 0; i < run; ++i) *to++ = static_cast<T>(feed.element(first + i));
+    read(flat_index(sizes, at), std::span(elements));
+    for (auto element : elements) *to++ = static_cast<T>(element);
   });
+}
+
+template <class Read>
+void fill(at::Tensor& out, const Shape& sizes, const Shape& offset, const Read& read) {
+  if (out.scalar_type() == at::kDouble) return fill<double>(out, sizes, offset, read);
+  if (out.scalar_type() == at::kFloat) return fill<float>(out, sizes, offset, read);
+  fill<std::int64_t>(out, sizes, offset, read);
 }
 
 }  // namespace
 
 at::Tensor source_values(const lower::Program& program, const lower::Buffer& buffer,
-                         std::int64_t device, std::uint64_t seed, std::uint64_t step) {
+                         std::int64_t device, std::uint64_t seed, std::uint64_t step,
+                         const data::Dataset* data) {
   const auto type = to_aten(buffer.dtype);
   const auto summands = buffer.layout.digits(machine::DigitRole::kPartial);
   if (program.digits.rank_in_group(device, summands) != 0) {
     return at::zeros(to_aten(buffer.shard), type);
   }
-  const graph::Feed feed(program.pcg.node(buffer.node), seed, step);
+  const auto& source = program.pcg.node(buffer.node);
   Shape offset = buffer.shard;
   for (std::size_t d = 0; d < offset.rank(); ++d) {
     offset[d] = range_of(buffer.layout, program.digits, device, d, buffer.sizes[d]).offset;
   }
   auto out = at::empty(to_aten(buffer.shard), type);
-  if (type == at::kDouble) {
-    fill(out.data_ptr<double>(), feed, buffer.sizes, buffer.shard, offset);
-  } else if (type == at::kFloat) {
-    fill(out.data_ptr<float>(), feed, buffer.sizes, buffer.shard, offset);
+  if (data != nullptr && graph::is_input(source)) {
+    fill(out, buffer.sizes, offset, [&](std::int64_t first, std::span<double> to) {
+      data->read(source, static_cast<std::int64_t>(step), first, to);
+    });
   } else {
-    fill(out.data_ptr<std::int64_t>(), feed, buffer.sizes, buffer.shard, offset);
+    const graph::Feed feed(source, seed, step);
+    fill(out, buffer.sizes, offset, [&](std::int64_t first, std::span<double> to) {
+      for (auto& element : to) element = feed.element(first++);
+    });
   }
   return out;
 }

@@ -1,8 +1,10 @@
 // Plans made by hand, run by tandem_worker under mpirun: any number of processes must have the
 // losses of the sequential interpreter.
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "data/dataset.h"
 #include "graph/sequential.h"
 #include "models/model.h"
 #include "runtime/worker_test_support.h"
@@ -17,12 +19,12 @@ constexpr std::uint64_t kSteps = 20;
 constexpr std::uint64_t kSeed = 3;
 constexpr double kRate = 0.05;
 
-std::vector<double> losses(const plan::Plan& plan, int processes) {
+std::vector<double> losses(const plan::Plan& plan, int processes, const std::string& more = "") {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
   const auto run = start(scratch, processes,
-                         fmt::format("{} --steps {} --seed {} --lr {}", scratch.file("plan.json"),
-                                     kSteps, kSeed, kRate),
+                         fmt::format("{} --steps {} --seed {} --lr {} {}",
+                                     scratch.file("plan.json"), kSteps, kSeed, kRate, more),
                          kTuned);
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.err, "");
@@ -37,9 +39,13 @@ std::vector<double> losses(const plan::Plan& plan, int processes) {
   return json["loss"].get<std::vector<double>>();
 }
 
+// What an input is at a step, where it is not what graph::Feed has.
+using Inputs = std::function<Dense<double>(const graph::Node&, std::uint64_t step)>;
+
 // The losses of one process without tensors, kernels or plans: the sequential interpreter's
 // gradients and the optimizer element by element.
-std::vector<double> reference_losses(const Graph& model, Optimizer optimizer) {
+std::vector<double> reference_losses(const Graph& model, Optimizer optimizer,
+                                     const Inputs& inputs = nullptr) {
   struct Moments {
     std::vector<double> velocity, mean, square;
   };
@@ -49,6 +55,7 @@ std::vector<double> reference_losses(const Graph& model, Optimizer optimizer) {
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     const auto fed = graph::feed_values<double>(model, kSeed, step);
     const auto sources = [&](NodeId id) {
+      if (inputs && graph::is_input(model.node(id))) return inputs(model.node(id), step);
       if (!graph::is_weight(model.node(id))) return fed(id);
       return weights.try_emplace(id, fed(id)).first->second;
     };
@@ -78,9 +85,7 @@ std::vector<double> reference_losses(const Graph& model, Optimizer optimizer) {
   return out;
 }
 
-void expect_losses_of_plan(const Graph& model, const plan::Plan& plan, int processes) {
-  const auto reference = reference_losses(model, plan.optimizer);
-  const auto together = losses(plan, processes);
+void expect_losses(const std::vector<double>& together, const std::vector<double>& reference) {
   ASSERT_EQ(together.size(), reference.size());
   EXPECT_GT(std::abs(reference[0] - reference.back()), 1e-3);
   double worst = 0;
@@ -89,6 +94,10 @@ void expect_losses_of_plan(const Graph& model, const plan::Plan& plan, int proce
   }
   EXPECT_LE(worst, 1e-9);
   fmt::print("largest relative difference of a loss: {:.1e}\n", worst);
+}
+
+void expect_losses_of_plan(const Graph& model, const plan::Plan& plan, int processes) {
+  expect_losses(losses(plan, processes), reference_losses(model, plan.optimizer));
 }
 
 void expect_reference_losses(const Graph& model, const Spread& spread, int processes = 2,
@@ -110,6 +119,55 @@ void expect_reference_losses(const std::string& strategy, const Graph& model, in
 }
 
 TEST(Train, MlpDataParallel) { expect_reference_losses(mlp(), kDataParallel); }
+
+// 12 samples, so batches of 8 reach into the next pass; the network's features are split, too.
+TEST(Train, DataOfAFile) {
+  const Scratch scratch("train_data");
+  constexpr std::int64_t kSamples = 12;
+  std::map<std::string, std::vector<double>> arrays;
+  for (const auto& [name, size] : {std::pair("x", 12), std::pair("target", 4)}) {
+    auto& array = arrays[name];
+    for (std::int64_t i = 0; i < kSamples * size; ++i) {
+      array.push_back(std::sin(static_cast<double>(7 * i + size)));
+    }
+    auto header = fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': ({}, {}), }}",
+                              kSamples, size);
+    header.resize(117, ' ');
+    header += '\n';
+    std::ofstream out(scratch.file(fmt::format("{}.npy", name)), std::ios::binary);
+    out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header;
+    out.write(reinterpret_cast<const char*>(array.data()),
+              static_cast<std::streamsize>(array.size() * sizeof(double)));
+  }
+  const auto model = mlp();
+  const data::Dataset order(scratch.file(""), model, kSeed);
+  const auto inputs = [&](const graph::Node& input, std::uint64_t step) {
+    const auto& array = arrays.at(input.name);
+    const auto& sizes = input.type.shape.sizes;
+    Dense<double> out(sizes, std::vector<double>(static_cast<std::size_t>(sizes.count())));
+    for (std::int64_t row = 0; row < sizes[0]; ++row) {
+      const auto sample = order.sample_at(static_cast<std::int64_t>(step), row, sizes[0]);
+      std::copy_n(array.begin() + sample * sizes[1], sizes[1], out.data.begin() + row * sizes[1]);
+    }
+    return out;
+  };
+  const auto reference = reference_losses(model, Optimizer::kSgd, inputs);
+  const auto more = fmt::format("--data {}", scratch.file(""));
+  for (const auto& spread : {kDataParallel, kMegatron}) {
+    expect_losses(losses(make_plan(model, "local:2", spread, Optimizer::kSgd), 2, more), reference);
+  }
+}
+
+TEST(Train, SaysWhatIsWrongWithData) {
+  const Scratch scratch;
+  std::ofstream(scratch.file("plan.json"))
+      << plan::to_json(make_plan(mlp(), "local:2", kDataParallel, Optimizer::kSgd));
+  const auto run =
+      start(scratch, 2,
+            fmt::format("{} --data {}", scratch.file("plan.json"), scratch.file("no.bin")), kTuned);
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE((run.out + run.err).find("no.bin"), std::string::npos) << run.out << run.err;
+}
 TEST(Train, MlpDataParallelAdam) {
   expect_reference_losses(mlp(), kDataParallel, 2, Optimizer::kAdam);
 }

@@ -79,7 +79,8 @@ inline std::string read(const fs::path& path) {
 
 class Scratch {
  public:
-  Scratch() : path_(fs::temp_directory_path() / fmt::format("tandem_train_test_{}", getpid())) {
+  explicit Scratch(const std::string& name = "train_test")
+      : path_(fs::temp_directory_path() / fmt::format("tandem_{}_{}", name, getpid())) {
     fs::create_directories(path_);
   }
   ~Scratch() { fs::remove_all(path_); }

@@ -1,0 +1,47 @@
+#include "data/dataset.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace tandem::data {
+
+Dataset::Dataset(const std::string& path, const graph::Graph& model, std::uint64_t seed)
+    : samples_(open_samples(path, model)), seed_(seed) {
+  std::int64_t batch = 0;
+  for (auto id : inputs_of(model)) {
+    const auto& input = model.node(id);
+    const auto& sizes = input.type.shape.sizes;
+    const auto own = sizes.rank() == 0 ? 0 : sizes[0];
+    if (own == 0 || (batch != 0 && own != batch)) {
+      throw UserError(
+          "data", path,
+          fmt::format("cannot feed %{}: its first dimension is not the batch", input.name));
+    }
+    batch = own;
+  }
+}
+
+std::int64_t Dataset::sample_at(std::int64_t step, std::int64_t row, std::int64_t batch) const {
+  const auto place = step * batch + row;
+  const auto pass = place / samples();
+  const Shuffle shuffle(samples(), hash_combine(seed_, static_cast<Hash>(pass)));
+  return shuffle(place % samples());
+}
+
+void Dataset::read(const graph::Node& input, std::int64_t step, std::int64_t first,
+                   std::span<double> to) const {
+  const auto& sizes = input.type.shape.sizes;
+  const auto per_sample = sample_shape(input).count();
+  while (!to.empty()) {
+    const auto row = first / per_sample;
+    const auto within = first % per_sample;
+    const auto count =
+        std::min<std::size_t>(to.size(), static_cast<std::size_t>(per_sample - within));
+    samples_->read(input, sample_at(step, row, sizes[0]), within, to.first(count));
+    to = to.subspan(count);
+    first += static_cast<std::int64_t>(count);
+  }
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,32 @@
+// What the inputs are at each step of a training run: samples in an order at random, another one
+// each time they are through. A function of the seed and the step, so a run that is resumed goes on
+// as it would have.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/samples.h"
+#include "data/shuffle.h"
+
+namespace tandem::data {
+
+class Dataset {
+ public:
+  // Throws UserError.
+  Dataset(const std::string& path, const graph::Graph& model, std::uint64_t seed);
+
+  [[nodiscard]] std::int64_t samples() const { return samples_->count(); }
+  // The sample in a row of the batch.
+  [[nodiscard]] std::int64_t sample_at(std::int64_t step, std::int64_t row,
+                                       std::int64_t batch) const;
+  // The elements from the global row-major index `first` on.
+  void read(const graph::Node& input, std::int64_t step, std::int64_t first,
+            std::span<double> to) const;
+
+ private:
+  std::unique_ptr<const Samples> samples_;
+  std::uint64_t seed_;
+};
+
+}  // namespace tandem::data

@@ -1,0 +1,46 @@
+// Numbers in an order at random, of which any place can be asked for: nothing is stored, so a run
+// that is resumed, and every process of it, has the same.
+#pragma once
+
+#include <cstdint>
+
+#include "base/hash.h"
+
+namespace tandem::data {
+
+// A permutation of 0 ... count - 1.
+class Shuffle {
+ public:
+  Shuffle(std::int64_t count, Hash key) : count_(static_cast<Hash>(count)), key_(key) {
+    while ((Hash{1} << (2 * half_bits_)) < count_) ++half_bits_;
+  }
+
+  [[nodiscard]] std::int64_t operator()(std::int64_t place) const {
+    // A Feistel network permutes a power of four; what falls outside goes round again.
+    auto x = static_cast<Hash>(place);
+    do x = permuted(x);
+    while (x >= count_);
+    return static_cast<std::int64_t>(x);
+  }
+
+ private:
+  [[nodiscard]] Hash permuted(Hash x) const {
+    const Hash mask = (Hash{1} << half_bits_) - 1;
+    Hash left = x >> half_bits_;
+    Hash right = x & mask;
+    for (Hash round = 0; round < kRounds; ++round) {
+      const Hash next = left ^ (hash_combine(hash_combine(key_, round), right) & mask);
+      left = right;
+      right = next;
+    }
+    return left << half_bits_ | right;
+  }
+
+  static constexpr Hash kRounds = 6;
+
+  Hash count_;
+  Hash key_;
+  unsigned half_bits_ = 1;
+};
+
+}  // namespace tandem::data
