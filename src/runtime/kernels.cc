@@ -1,8 +1,10 @@
 #include "runtime/kernels.h"
 
 #include <array>
+#include <limits>
 
 #include "ops/attributes.h"
+#include "runtime/activations.h"
 #include "runtime/aten.h"
 
 namespace tandem::runtime {
@@ -11,16 +13,27 @@ namespace {
 
 using Operands = std::span<const at::Tensor>;
 
+// --- Sums and products --------------------------------------------------------------------------
+
+// What an operand that is stretched gets is the sum over where it was.
+at::Tensor for_operand(const Call& call, std::size_t i, const at::Tensor& gradient) {
+  return at::sum_to(gradient, to_aten(call.operands[i].local));
+}
+
 at::Tensor add_forward(const Call&, Operands in) { return at::add(in[0], in[1]); }
 
-Gradients add_backward(const Call&, const BackwardInput& b) { return {b.gradient, b.gradient}; }
+Gradients add_backward(const Call& call, const BackwardInput& b) {
+  return {for_operand(call, 0, b.gradient), for_operand(call, 1, b.gradient)};
+}
 
-at::Tensor relu_forward(const Call&, Operands in) { return at::relu(in[0]); }
+at::Tensor mul_forward(const Call&, Operands in) { return at::mul(in[0], in[1]); }
 
-// The result is positive exactly where the operand is.
-Gradients relu_backward(const Call&, const BackwardInput& b) {
-  const auto& x = b.result.defined() ? b.result : b.operands[0];
-  return {at::threshold_backward(b.gradient, x, 0)};
+Gradients mul_backward(const Call& call, const BackwardInput& b) {
+  Gradients out(2);
+  for (const std::size_t i : {0, 1}) {
+    if (b.wants(i)) out[i] = for_operand(call, i, at::mul(b.gradient, b.operands[1 - i]));
+  }
+  return out;
 }
 
 // --- Linear and matmul --------------------------------------------------------------------------
@@ -28,25 +41,37 @@ Gradients relu_backward(const Call&, const BackwardInput& b) {
 // Leading dimensions joined: [..., k] as [rows, k].
 at::Tensor as_matrix(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
 
-bool has_relu(const ops::Op& op) { return op.get<ops::Linear>().act == ops::Activation::kRelu; }
+ops::Activation activation(const ops::Op& op) { return op.get<ops::Linear>().act; }
+
+// Of an activation whose gradient takes the result; without one there is nothing to keep.
+bool linear_keeps(const ops::Op& op) {
+  return activation(op) != ops::Activation::kNone && has_gradient_from_result(activation(op));
+}
+
+// Before the activation, as a matrix.
+at::Tensor linear_sums(Operands in) {
+  const auto x = as_matrix(in[0]);
+  return in.size() == 3 ? at::addmm(in[2], x, in[1].t()) : at::mm(x, in[1].t());
+}
 
 at::Tensor linear_forward(const Call& call, Operands in) {
-  const auto x = as_matrix(in[0]);
-  auto out = in.size() == 3 ? at::addmm(in[2], x, in[1].t()) : at::mm(x, in[1].t());
-  if (has_relu(call.op)) out = at::relu_(out);
+  auto out = linear_sums(in);
+  out = activation(call.op) == ops::Activation::kRelu ? at::relu_(out)
+                                                      : activate(activation(call.op), out);
   auto sizes = in[0].sizes().vec();
   sizes.back() = in[1].size(0);
   return out.view(sizes);
 }
 
 Gradients linear_backward(const Call& call, const BackwardInput& b) {
-  auto g = b.gradient;
-  if (has_relu(call.op)) {
-    // The activated result is positive exactly where the sum before it is.
+  auto g = as_matrix(b.gradient);
+  const auto act = activation(call.op);
+  if (linear_keeps(call.op)) {
     const auto result = b.result.defined() ? b.result : linear_forward(call, b.operands);
-    g = at::threshold_backward(g, result, 0);
+    g = activation_gradient(act, g, as_matrix(result));
+  } else if (act != ops::Activation::kNone) {
+    g = activation_gradient(act, g, linear_sums(b.operands));
   }
-  g = as_matrix(g);
   Gradients out(b.operands.size());
   if (b.wants(0)) out[0] = at::mm(g, b.operands[1]).view(to_aten(call.operands[0].local));
   if (b.wants(1)) out[1] = at::mm(g.t(), as_matrix(b.operands[0]));
@@ -65,7 +90,16 @@ Gradients matmul_backward(const Call&, const BackwardInput& b) {
 
 // --- Normalisations -----------------------------------------------------------------------------
 
-at::Tensor softmax_forward(const Call&, Operands in) { return at::_softmax(in[0], -1, false); }
+// Of a row those up to the row's own number are seen; a device may have some of the rows.
+at::Tensor softmax_forward(const Call& call, Operands in) {
+  const auto& x = in[0];
+  if (!call.op.get<ops::Softmax>().causal) return at::_softmax(x, -1, false);
+  const auto& shard = call.operands[0];
+  const auto first = shard.offset[shard.offset.rank() - 2];
+  const auto hidden =
+      at::ones({x.size(-2), x.size(-1)}, x.options().dtype(at::kBool)).triu(first + 1);
+  return at::_softmax(x.masked_fill(hidden, -std::numeric_limits<double>::infinity()), -1, false);
+}
 
 Gradients softmax_backward(const Call& call, const BackwardInput& b) {
   const auto result = b.result.defined() ? b.result : softmax_forward(call, b.operands);
@@ -129,12 +163,6 @@ bool is_cheaper(const ops::Op&) { return true; }
 
 // --- What they cover ----------------------------------------------------------------------------
 
-bool same_shapes(const Call& call) { return call.operands[0].sizes == call.operands[1].sizes; }
-
-bool linear_covers(const Call& call) {
-  return has_relu(call.op) || call.op.get<ops::Linear>().act == ops::Activation::kNone;
-}
-
 bool matmul_covers(const Call& call) {
   const auto& a = call.operands[0].sizes;
   const auto& b = call.operands[1].sizes;
@@ -144,7 +172,7 @@ bool matmul_covers(const Call& call) {
 bool softmax_covers(const Call& call) {
   const auto& softmax = call.op.get<ops::Softmax>();
   const auto last = static_cast<std::int64_t>(call.operands[0].sizes.rank()) - 1;
-  return !softmax.causal && (softmax.axis == -1 || softmax.axis == last);
+  return softmax.axis == -1 || softmax.axis == last;
 }
 
 bool layer_norm_covers(const Call& call) { return call.operands.size() == 3; }
@@ -155,15 +183,23 @@ constexpr auto kNoResult = [](const ops::Op&) { return false; };
 
 const Kernel& find_kernel(const Call& call) {
   static const std::array kTable = {
-      Kernel{"add", add_forward, add_backward, kNoResult, same_shapes},
+      Kernel{"add", add_forward, add_backward},
       Kernel{"concat", concat_forward, concat_backward},
       kContractKernel,
+      kCrossEntropyKernel,
       kEmbeddingBagKernel,
+      kEmbeddingKernel,
+      kGeluKernel,
+      kGeluTanhKernel,
       Kernel{"layer_norm", layer_norm_forward, layer_norm_backward, kNoResult, layer_norm_covers},
-      Kernel{"linear", linear_forward, linear_backward, has_relu, linear_covers},
+      Kernel{"linear", linear_forward, linear_backward, linear_keeps},
       Kernel{"matmul", matmul_forward, matmul_backward, kNoResult, matmul_covers},
       Kernel{"mse", mse_forward, mse_backward},
-      Kernel{"relu", relu_forward, relu_backward, is_cheaper},
+      Kernel{"mul", mul_forward, mul_backward},
+      kReluKernel,
+      kSigmoidKernel,
+      kSiluKernel,
+      kTanhKernel,
       Kernel{"softmax", softmax_forward, softmax_backward, is_cheaper, softmax_covers},
   };
   for (const auto& kernel : kTable) {

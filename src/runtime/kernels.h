@@ -57,7 +57,15 @@ const Kernel& find_kernel(const Call& call);
 
 // The families that have files of their own.
 extern const Kernel kContractKernel;
+extern const Kernel kCrossEntropyKernel;
 extern const Kernel kEmbeddingBagKernel;
+extern const Kernel kEmbeddingKernel;
+extern const Kernel kGeluKernel;
+extern const Kernel kGeluTanhKernel;
+extern const Kernel kReluKernel;
+extern const Kernel kSigmoidKernel;
+extern const Kernel kSiluKernel;
+extern const Kernel kTanhKernel;
 extern const Kernel kMeaningKernel;
 
 }  // namespace tandem::runtime

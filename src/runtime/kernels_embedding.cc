@@ -1,6 +1,7 @@
-// embedding_bag on a device that may hold only some rows of the table: indices are global, and
-// those of other rows contribute nothing.
+// embedding and embedding_bag on a device that may hold only some rows of the table: indices are
+// global, and those of other rows contribute nothing. An embedding is a bag of one.
 #include "ops/attributes.h"
+#include "ops/registry.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
 
@@ -14,11 +15,15 @@ template <class T>
   for (std::int64_t d = 0; d < width; ++d) to[d] += from[d];
 }
 
+std::int64_t bag_size(const Call& call, const at::Tensor& indices) {
+  return call.op.is(ops::kEmbeddingBag) ? indices.size(-1) : 1;
+}
+
 // Calls visit(bag, row) for every index whose row is here.
 template <class Visit>
 void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
   const auto* index = indices.data_ptr<std::int64_t>();
-  const auto length = indices.size(-1);
+  const auto length = bag_size(call, indices);
   const auto bags = indices.numel() / length;
   const auto first = call.operands[1].offset[0];
   const auto rows = call.operands[1].local[0];
@@ -35,7 +40,8 @@ at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
   const auto table = in[1].contiguous();
   const auto width = table.size(1);
   auto sizes = indices.sizes().vec();
-  sizes.back() = width;
+  if (call.op.is(ops::kEmbeddingBag)) sizes.pop_back();
+  sizes.push_back(width);
   auto out = at::zeros(sizes, table.options());
   AT_DISPATCH_FLOATING_TYPES(table.scalar_type(), "embedding_bag", [&] {
     auto* to = out.data_ptr<scalar_t>();
@@ -90,6 +96,7 @@ bool bag_covers(const Call& call) {
 
 }  // namespace
 
+const Kernel kEmbeddingKernel = {"embedding", bag_forward, bag_backward};
 const Kernel kEmbeddingBagKernel = {"embedding_bag", bag_forward, bag_backward,
                                     [](const ops::Op&) { return false; }, bag_covers};
 

@@ -35,10 +35,14 @@ ops::Op contract(std::string index, double scale = 1) {
   return op(ops::kContract, ops::Contract{std::move(index), scale});
 }
 
+ops::Op activated(ops::Activation act) { return op(ops::kLinear, ops::Linear{act}); }
+
 std::vector<Case> cases() {
   const auto fused = op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
   return {
       {"add", op(ops::kAdd), {{4, 6}, {4, 6}}, {{"d0", 2}}},
+      {"add_stretched", op(ops::kAdd), {{4, 1, 6}, {3, 1}}, {{"d0", 2}}},
+      {"add_bias", op(ops::kAdd), {{6}, {4, 6}}, {{"d1", 3}, {"d0", 2}}},
       {"add_3d", op(ops::kAdd), {{2, 3, 5}, {2, 3, 5}}},
       {"concat", op(ops::kConcat, ops::Concat{1}), {{4, 3}, {4, 2}, {4, 4}}, {{"a0", 2}}},
       {"concat_first", op(ops::kConcat, ops::Concat{0}), {{1, 4}, {3, 4}}, {{"a1", 4}}},
@@ -58,20 +62,37 @@ std::vector<Case> cases() {
       {"contract_outer", contract("a, b -> a b", 1.5), {{3}, {4}}},
       {"contract_product", contract("a b, a b -> a b"), {{3, 4}, {3, 4}}, {{"a", 3}}},
       {"contract_dot", contract("a, a -> "), {{6}, {6}}, {{"a", 2}}},
+      {"cross_entropy", op(ops::kCrossEntropy), {{4, 3, 5}, {4, 3}}, {{"d0", 2}}},
+      {"embedding", op(ops::kEmbedding), {{5, 3}, {12, 4}}, {{"v", 3}, {"d", 2}}},
       {"embedding_bag", op(ops::kEmbeddingBag), {{5, 3}, {12, 4}}, {{"v", 3}, {"d", 2}}},
       {"embedding_bag_one", op(ops::kEmbeddingBag), {{6, 1}, {10, 3}}, {{"v", 5}}},
       {"embedding_bag_batch", op(ops::kEmbeddingBag), {{2, 4, 2}, {8, 2}}, {{"d0", 2}, {"l", 2}}},
+      {"gelu", op(ops::kGelu), {{4, 6}}, {{"d0", 2}}},
+      {"gelu_tanh", op(ops::kGeluTanh), {{4, 6}}, {{"d1", 3}}},
       {"layer_norm", op(ops::kLayerNorm), {{6, 5}, {5}, {5}}, {{"d0", 3}}},
       {"layer_norm_3d", op(ops::kLayerNorm, ops::Norm{0.1}), {{2, 3, 4}, {4}, {4}}},
       {"linear", op(ops::kLinear), {{4, 6}, {8, 6}}, {{"k", 3}, {"n", 2}}},
       {"linear_bias", op(ops::kLinear), {{2, 3, 4}, {6, 4}, {6}}, {{"n", 3}, {"d0", 2}}},
       {"linear_relu", fused, {{4, 6}, {8, 6}}, {{"d0", 2}}},
       {"linear_bias_relu", fused, {{4, 6}, {8, 6}, {8}}, {{"d0", 2}, {"n", 4}}},
+      {"linear_gelu", activated(ops::Activation::kGelu), {{4, 6}, {8, 6}}, {{"d0", 2}}},
+      {"linear_silu", activated(ops::Activation::kSilu), {{2, 2, 6}, {8, 6}, {8}}, {{"n", 2}}},
+      {"linear_sigmoid", activated(ops::Activation::kSigmoid), {{4, 6}, {8, 6}, {8}}},
+      {"linear_tanh", activated(ops::Activation::kTanh), {{4, 6}, {8, 6}}, {{"n", 4}}},
       {"matmul", op(ops::kMatMul), {{4, 6}, {6, 8}}, {{"k", 2}}},
       {"matmul_batch", op(ops::kMatMul), {{2, 3, 4, 5}, {2, 3, 5, 2}}, {{"d1", 3}, {"m", 2}}},
+      {"mul", op(ops::kMul), {{4, 6}, {4, 6}}, {{"d0", 2}}},
+      {"mul_stretched", op(ops::kMul), {{4, 1}, {2, 4, 6}}, {{"d2", 2}}},
       {"mse", op(ops::kMse), {{6, 4}, {6, 4}}, {{"d0", 3}, {"c", 2}}},
       {"mse_vector", op(ops::kMse), {{6}, {6}}},
       {"relu", op(ops::kRelu), {{4, 6}}, {{"d1", 2}}},
+      {"sigmoid", op(ops::kSigmoid), {{4, 6}}, {{"d0", 2}}},
+      {"silu", op(ops::kSilu), {{4, 6}}, {{"d1", 2}}},
+      {"softmax_causal",
+       op(ops::kSoftmax, ops::Softmax{.axis = -1, .causal = true}),
+       {{2, 4, 4}},
+       {{"s", 2}}},
+      {"tanh", op(ops::kTanh), {{4, 6}}, {{"d0", 2}}},
       {"softmax", op(ops::kSoftmax), {{4, 6}}, {{"d0", 4}}},
       {"softmax_4d", op(ops::kSoftmax), {{2, 2, 3, 5}}, {{"d1", 2}}},
   };
@@ -114,7 +135,8 @@ class KernelTest : public testing::TestWithParam<Case> {
     for (std::size_t i = 0; i < GetParam().operands.size(); ++i) {
       whole_.push_back(random(GetParam().operands[i], draw_));
       if (!is_index(i)) continue;
-      const auto rows = static_cast<double>(GetParam().operands[i + 1][0]);
+      const auto& of = GetParam().operands[i == 0 ? 1 : 0];  // a table, or logits
+      const auto rows = static_cast<double>(i == 0 ? of[0] : of[of.rank() - 1]);
       for (auto& x : whole_.back().data) x = std::floor((x + 1) / 2 * rows);
     }
   }
@@ -204,7 +226,7 @@ class KernelTest : public testing::TestWithParam<Case> {
     kept_result_ = result;
     if (kernel.uses_result(call.op)) check_all("from the result:");
     call.row_sparse = true;
-    if (call.op.is(ops::kEmbeddingBag)) check_all("sparse:");
+    if (call.op.is(ops::kEmbeddingBag) || call.op.is(ops::kEmbedding)) check_all("sparse:");
   }
 
   ops::Signature signature_;
