@@ -32,12 +32,14 @@ void StrategySearch::cost_baselines() {
   cost_distinct(made);
 }
 
+bool StrategySearch::Tried::is_better(const Tried& a, const Tried& b) {
+  if (a.feasible != b.feasible) return a.feasible;
+  return a.feasible ? a.iteration < b.iteration : a.over < b.over;
+}
+
 std::vector<Setting> StrategySearch::best() const {
   auto sorted = tried_;
-  std::ranges::stable_sort(sorted, [](const Tried& a, const Tried& b) {
-    if (a.feasible != b.feasible) return a.feasible;
-    return a.feasible ? a.iteration < b.iteration : a.over < b.over;
-  });
+  std::ranges::stable_sort(sorted, Tried::is_better);
   std::vector<Setting> out;
   out.reserve(sorted.size());
   for (auto& tried : sorted) out.push_back(std::move(tried.setting));
@@ -62,6 +64,10 @@ std::vector<Setting> StrategySearch::shortened(const std::vector<Setting>& setti
   return out;
 }
 
+StrategySearch::Tried StrategySearch::tried(const Setting& setting, const Costed& costed) {
+  return {setting, costed.simulation.iteration, costed.over, costed.feasible};
+}
+
 // Settings that come to the same choices are costed once.
 void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies) {
   std::vector<Candidate> distinct;
@@ -76,15 +82,11 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies) {
   for (std::size_t i = 0; i < strategies.size(); ++i) {
     if (!costed[which[i]]) continue;
     if (contest_.is_within_dims(problem_, strategies[i].choices)) {
-      add_tried(strategies[i].setting, *costed[which[i]]);
+      tried_.push_back(tried(strategies[i].setting, *costed[which[i]]));
     }
     add_baseline(strategies[i], *costed[which[i]]);
   }
   choose_seeds(std::move(distinct), costed);
-}
-
-void StrategySearch::add_tried(const Setting& setting, const Costed& costed) {
-  tried_.push_back({setting, costed.simulation.iteration, costed.over, costed.feasible});
 }
 
 // The best of a family stands for it.
@@ -127,19 +129,46 @@ void StrategySearch::cost_grid() {
     enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
     return;
   }
-  std::vector<Candidate> candidates;
-  std::vector<Setting> steps;
+  std::vector<Strategy> strategies;
+  std::vector<Tried> found;
   const auto most = contest_.is_large() ? kLargeSimulated : kSimulated;
   for (auto& strategy : make_strategies(promising_of_each_depth(estimated, most), problem_)) {
     if (!contest_.is_within_dims(problem_, strategy.choices)) continue;
-    candidates.push_back({strategy.name, std::move(strategy.choices), strategy.schedule, may_win_});
-    steps.push_back(std::move(strategy.setting));
+    const auto& point = *std::ranges::find(estimated, strategy.setting, &Estimated::setting)->point;
+    found.push_back({strategy.setting, point.simulation.iteration, point.over, point.feasible});
+    strategies.push_back(std::move(strategy));
   }
-  const auto costed = contest_.enter(candidates);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (costed[i]) add_tried(steps[i], *costed[i]);
+  simulate_the_best(strategies, found);
+  tried_.insert(tried_.end(), found.begin(), found.end());
+  if (may_win_) lay_out_steps(std::move(found));
+}
+
+// By strategy `found` is what it is estimated to come to. Those that may still be the fastest are
+// simulated, until none is left; then it is what they came to.
+void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
+                                       std::vector<Tried>& found) {
+  constexpr std::size_t kFewest = 2;
+  std::vector<bool> is_simulated(strategies.size());
+  for (std::size_t simulated = 0; simulated < strategies.size() && !contest_.is_over();) {
+    const auto best = *std::ranges::min_element(found, Tried::is_better);
+    std::vector<Candidate> candidates;
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < strategies.size(); ++i) {
+      const bool is_slower =
+          found[i].feasible ? found[i].iteration > kUncertain * best.iteration : best.feasible;
+      if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
+      const auto& strategy = strategies[i];
+      candidates.push_back({strategy.name, strategy.choices, strategy.schedule, may_win_});
+      which.push_back(i);
+      is_simulated[i] = true;
+    }
+    if (which.empty()) return;
+    simulated += which.size();
+    const auto costed = contest_.enter(candidates);
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      if (costed[i]) found[which[i]] = tried(strategies[which[i]].setting, *costed[i]);
+    }
   }
-  if (may_win_) lay_out_steps(steps, costed);
 }
 
 // None where nothing can be estimated.
@@ -157,23 +186,18 @@ std::vector<Estimated> StrategySearch::estimate_grid(const std::vector<Setting>&
 
 // What the best of the grid come to with layouts of their own inside their steps. One of those
 // that differ in little more than their number of micro-batches stands for them.
-void StrategySearch::lay_out_steps(const std::vector<Setting>& settings,
-                                   const std::vector<std::optional<Costed>>& costed) {
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < settings.size(); ++i) {
-    if (costed[i]) order.push_back(i);
-  }
-  std::ranges::stable_sort(
-      order, [&](std::size_t a, std::size_t b) { return is_better(*costed[a], *costed[b]); });
+void StrategySearch::lay_out_steps(std::vector<Tried> tried) {
+  std::ranges::stable_sort(tried, Tried::is_better);
   std::vector<Setting> taken;
-  for (auto i : order) {
+  for (const auto& t : tried) {
+    const auto& setting = t.setting;
     const auto is_alike = [&](const Setting& other) {
-      return other.pp == settings[i].pp && other.recompute == settings[i].recompute;
+      return other.pp == setting.pp && other.recompute == setting.recompute;
     };
     if (std::ranges::any_of(taken, is_alike)) continue;
-    taken.push_back(settings[i]);
-    contest_.enter(lay_out_step(settings[i], problem_, contest_.costs(), options_,
-                                contest_.result().products));
+    taken.push_back(setting);
+    contest_.enter(
+        lay_out_step(setting, problem_, contest_.costs(), options_, contest_.result().products));
     if (contest_.is_over()) return;
     if (taken.size() == (contest_.is_large() ? kLargeLaidOut : kLaidOut)) return;
   }

@@ -20,7 +20,7 @@ class StrategySearch {
   void cost_baselines();
   void cost_grid();
 
-  // What was simulated, the best first.
+  // What was simulated, and what would have been but for its estimate, the best first.
   std::vector<strategies::Setting> best() const;
   // The choices of the best few of every family: all of them would leave a layout search no room
   // for states of its own.
@@ -32,6 +32,9 @@ class StrategySearch {
   static constexpr std::size_t kVaried = 32;      // of the grid
   static constexpr std::size_t kSimulated = 8;    // of these
   static constexpr std::size_t kLargeSimulated = 3;
+  // Estimates are nearer than this to what simulating gives: what is slower than the best by more
+  // needs none.
+  static constexpr double kUncertain = 1.08;
   static constexpr std::size_t kLaidOut = 3;  // of these again
   static constexpr std::size_t kLargeLaidOut = 1;
 
@@ -40,17 +43,21 @@ class StrategySearch {
     Seconds iteration;
     Bytes over;
     bool feasible = false;
+
+    // As is_better of what is costed.
+    static bool is_better(const Tried& a, const Tried& b);
   };
 
   std::vector<strategies::Setting> shortened(const std::vector<strategies::Setting>& settings);
   void cost_distinct(const std::vector<strategies::Strategy>& strategies);
-  void add_tried(const strategies::Setting& setting, const Costed& costed);
+  static Tried tried(const strategies::Setting& setting, const Costed& costed);
   void add_baseline(const strategies::Strategy& strategy, Costed costed);
   void choose_seeds(std::vector<Candidate> candidates,
                     const std::vector<std::optional<Costed>>& costed);
   std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
-  void lay_out_steps(const std::vector<strategies::Setting>& settings,
-                     const std::vector<std::optional<Costed>>& costed);
+  void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
+                         std::vector<Tried>& found);
+  void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;
   // Together, since what one lowers others need, too.
   std::vector<Estimated> estimate(const std::vector<strategies::Setting>& settings);
