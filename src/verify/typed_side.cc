@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "base/error.h"
@@ -131,28 +132,70 @@ TypeTable::TypeId TypeTable::intern(const TensorType& type) {
   key_.clear();
   append(key_, type);
   const auto [at, is_new] = ids_.try_emplace(key_, static_cast<TypeId>(types_.size()));
-  if (is_new) types_.push_back(type);
-  return at->second;
+  const auto id = at->second;
+  if (!is_new) return id;
+  types_.push_back(type);
+  whole_.push_back(id);
+  if (type.shape.devices() == 1) return id;
+  auto whole = type;
+  whole.shape = ParallelShape(type.shape.sizes);
+  whole_[id] = intern(whole);
+  return id;
 }
 
 TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> inputs) {
-  key_.clear();
   // Interned operators never move, so the address of the attributes names the operator.
-  key_.push_back(reinterpret_cast<std::uint64_t>(op.raw()));
-  for (auto i : inputs) key_.push_back(i);
-  if (const auto at = results_.find(key_); at != results_.end()) return at->second;
-  auto key = key_;
+  if (inputs.size() > Result::kMostInputs) {
+    Key key{reinterpret_cast<std::uint64_t>(op.raw())};
+    key.insert(key.end(), inputs.begin(), inputs.end());
+    if (const auto at = long_results_.find(key); at != long_results_.end()) return at->second;
+    const auto out = made(op, inputs);
+    long_results_.emplace(std::move(key), out);
+    return out;
+  }
+  Result asked;
+  asked.op = op.raw();
+  std::ranges::copy(inputs, asked.inputs.begin());
+  if (const auto& known = place(asked); known.op != nullptr) return known.result;
+  asked.result = made(op, inputs);
+  if (++results_used_ * 2 > results_.size()) grow();
+  return (place(asked) = asked).result;
+}
+
+TypeTable::Result& TypeTable::place(const Result& of) {
+  Hash h = reinterpret_cast<std::uint64_t>(of.op);
+  for (auto i : of.inputs) h = mix(h ^ i);
+  for (auto at = h & (results_.size() - 1);; at = (at + 1) & (results_.size() - 1)) {
+    auto& there = results_[at];
+    if (there.op == nullptr || (there.op == of.op && there.inputs == of.inputs)) return there;
+  }
+}
+
+void TypeTable::grow() {
+  std::vector<Result> old(results_.size() * 2);
+  std::swap(old, results_);
+  for (const auto& result : old) {
+    if (result.op != nullptr) place(result) = result;
+  }
+}
+
+TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inputs) {
+  // What does not fit whole does not fit divided: asked once, not for every division.
+  const auto is_whole = [&](TypeId id) { return whole_[id] == id; };
+  if (op.role() == ops::Role::kCompute && !std::ranges::all_of(inputs, is_whole)) {
+    std::vector<TypeId> whole;
+    whole.reserve(inputs.size());
+    for (auto i : inputs) whole.push_back(whole_[i]);
+    if (result(op, whole) == kNone) return kNone;
+  }
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (auto i : inputs) types.push_back(types_[i]);
-  TypeId out = kNone;
   try {
-    out = intern(graph::result_type(op, types));
+    return intern(graph::result_type(op, types));
   } catch (const UserError&) {
-    out = kNone;  // the operands do not fit, which is an answer
+    return kNone;  // the operands do not fit, which is an answer
   }
-  results_.emplace(std::move(key), out);
-  return out;
 }
 
 namespace {

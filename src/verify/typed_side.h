@@ -6,6 +6,7 @@
 // what it was asked, also what did not fit, so that the second time is a look-up.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -80,9 +81,26 @@ class TypeTable {
   };
   using Key = std::vector<std::uint64_t>;
 
+  // What an operator of up to four operands makes of these; free where there is no operator.
+  struct Result {
+    static constexpr std::size_t kMostInputs = 4;
+    const void* op = nullptr;
+    std::array<TypeId, kMostInputs> inputs{kNone, kNone, kNone, kNone};
+    TypeId result = kNone;
+  };
+
+  TypeId made(const ops::Op& op, std::span<const TypeId> inputs);
+  // The place of this one, or a free one.
+  Result& place(const Result& of);
+  void grow();
+
   std::deque<TensorType> types_;
+  std::vector<TypeId> whole_;  // by type, the same undivided
   std::unordered_map<Key, TypeId, KeyHash> ids_;
-  std::unordered_map<Key, TypeId, KeyHash> results_;
+  // Asked millions of times: open addressing in one piece of memory.
+  std::vector<Result> results_ = std::vector<Result>(1024);
+  std::size_t results_used_ = 0;
+  std::unordered_map<Key, TypeId, KeyHash> long_results_;  // of more operands
   std::unordered_map<Key, std::optional<ops::Op>, KeyHash> ops_;
   Key key_;  // kept for their storage
   std::vector<Value> values_;
