@@ -22,6 +22,7 @@ enum ExitCode : int { kDone = 0, kCannot = 1, kWrongUsage = 2 };
 
 void add_check(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);

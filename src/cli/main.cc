@@ -84,6 +84,7 @@ int run(int argc, char** argv) {
   tandem::cli::add_train(app, exit_code);
   tandem::cli::add_demo(app, exit_code);
   tandem::cli::add_validate(app, exit_code);
+  tandem::cli::add_completion(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
