@@ -190,6 +190,7 @@ void Job::add_search_flags(CLI::App& command) {
                   "simulate no more than so many; the plan is the same every time")
       ->check(kPositive);
   add_threads_flag(command, threads);
+  add_quiet_flag(command);
 }
 
 void add_threads_flag(CLI::App& command, unsigned& threads) {

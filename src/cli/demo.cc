@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "report/plan_text.h"
 
@@ -26,7 +27,9 @@ constexpr double kSeconds = 35;
 // Sums of fp32 numbers in another order differ by some 1e-6 of a loss.
 constexpr double kSameLoss = 1e-5;
 
-void say(const std::string& text) { std::cerr << text << std::endl; }
+void say(const std::string& text) {
+  if (!is_quiet()) std::cerr << text << std::endl;
+}
 
 // Of the steps that both ran, the largest difference relative to the loss.
 double largest_difference(const Json& a, const Json& b) {
@@ -132,6 +135,7 @@ void add_demo(CLI::App& app, int& exit_code) {
   auto* command =
       add_command(app, "demo", "plan, train and compare a small network on this computer: a minute",
                   "demo", *json);
+  add_quiet_flag(*command);
   command->callback([json, &exit_code] { exit_code = run_demo(*json); });
 }
 

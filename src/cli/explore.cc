@@ -151,7 +151,8 @@ Explored explore_all(const ExploreFlags& flags) {
                               progress.show(fmt::format("exploring: {} of {}", done, of));
                             },
                         .stop = Interrupt::requested});
-  if (!out.is_complete()) std::cerr << "tandem: stopped early; what follows is what there is\n";
+  if (!out.is_complete() && !is_quiet())
+    std::cerr << "tandem: stopped early; what follows is what there is\n";
   return out;
 }
 
@@ -297,11 +298,13 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
           "KEY=A,B,...: batch, a hyperparameter, or a field of the machine file such as "
           "device.bandwidth or level.node.latency");
   add_threads_flag(*command, flags->threads);
+  add_quiet_flag(*command);
   command->add_option("--top", flags->top, "lines of each table")
       ->check(kPositive)
       ->capture_default_str();
   command->add_option("--csv", flags->csv, "write the points to this file");
-  command->add_option("--svg", flags->svg, "plot memory against throughput in this file");
+  command->add_option("--plot,--svg", flags->svg,
+                      "plot memory against throughput in this file (SVG)");
   command->callback([flags] { run(*flags); });
 }
 

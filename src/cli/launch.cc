@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/progress.h"
 
 namespace tandem::cli {
 
@@ -105,6 +106,7 @@ std::string quoted(const std::string& text) {
 }
 
 std::string progress_flag() {
+  if (is_quiet()) return "--progress no --notes no";
   return isatty(STDERR_FILENO) != 0 ? "--progress yes" : "--progress no";
 }
 

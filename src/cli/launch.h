@@ -24,7 +24,7 @@ std::string run_worker(std::int64_t processes, const std::string& arguments,
 // As one word for the shell.
 std::string quoted(const std::string& text);
 
-// The worker's flag that says whether a line on standard error counts.
+// The worker's flags that say whether a line on standard error counts, and if there are notes.
 std::string progress_flag();
 
 }  // namespace tandem::cli

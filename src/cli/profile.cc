@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/progress.h"
 #include "cost/fit.h"
 
 namespace tandem::cli {
@@ -189,6 +190,7 @@ void add_profile(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--devices", flags->devices, "processes; default: one a core, at least 2")
       ->check(kPositive);
   command->add_flag("--quick", flags->quick, "fewer sizes and repeats: seconds, not a minute");
+  add_quiet_flag(*command);
   command->callback([flags] { run(*flags); });
 }
 

@@ -9,6 +9,8 @@ namespace tandem::cli {
 
 namespace {
 
+bool quiet_now = false;
+
 bool on_terminal() {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
   return terminal;
@@ -16,11 +18,18 @@ bool on_terminal() {
 
 }  // namespace
 
+void add_quiet_flag(CLI::App& command) {
+  command.add_flag("--quiet", quiet_now, "no progress and no notes on the error stream");
+}
+
+bool is_quiet() { return quiet_now; }
+
 Progress::~Progress() {
   if (shown_) std::cerr << "\r\033[K" << std::flush;
 }
 
 void Progress::show(const std::string& what) {
+  if (quiet_now) return;
   using std::chrono::milliseconds;
   using std::chrono::seconds;
   const std::scoped_lock lock(mutex_);

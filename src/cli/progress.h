@@ -2,11 +2,16 @@
 // it is written over and over, and gone at the end; elsewhere there is a line every ten seconds.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <mutex>
 #include <string>
 
 namespace tandem::cli {
+
+// --quiet: neither progress nor notes on the error stream, errors alone.
+void add_quiet_flag(CLI::App& command);
+bool is_quiet();
 
 class Progress {
  public:

@@ -159,6 +159,7 @@ void add_report(CLI::App& app, int& /*exit_code*/) {
       ->check(kNotNegative)
       ->capture_default_str();
   add_threads_flag(*command, flags->threads);
+  add_quiet_flag(*command);
   command->callback([flags] { run(*flags); });
 }
 

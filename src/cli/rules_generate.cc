@@ -87,6 +87,7 @@ void add_rules_generate(CLI::App& rules) {
   command->add_option("--ops", flags->ops, "taso, all, or a file of operators (docs/rules.md)")
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "file for the rules")->required();
+  add_quiet_flag(*command);
   command->callback([flags] { run(*flags); });
 }
 

@@ -196,6 +196,7 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
       ->capture_default_str()
       ->check(kPositive);
   add_threads_flag(*command, flags->threads);
+  add_quiet_flag(*command);
   command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

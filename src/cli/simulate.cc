@@ -9,6 +9,7 @@
 #include "cli/estimated.h"
 #include "cli/lowered.h"
 #include "cli/madmax.h"
+#include "cli/progress.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
 #include "report/trace.h"
@@ -113,7 +114,7 @@ void write_trace(const SimulateFlags& flags, const Lowered& s) {
       report::chrome_trace(s.program, s.machine, s.simulation,
                            fmt::format("{}, strategy {}", title(s), s.plan.strategy));
   write_file(flags.trace, trace.json);
-  if (trace.classes_shown == trace.classes) return;
+  if (trace.classes_shown == trace.classes || is_quiet()) return;
   std::cerr << fmt::format(
       "{}: {} of {} classes of devices, the busiest among them; all would be "
       "too large to open\n",
@@ -166,6 +167,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   command->add_flag("--exact", flags->exact, "simulate every task of a network that is large, too");
   command->add_option("--trace", flags->trace,
                       "write the timeline to this file, for ui.perfetto.dev");
+  add_quiet_flag(*command);
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
       ->excludes("--json");
   flags->madmax.add_flags(*command);

@@ -109,6 +109,7 @@ void add_validate(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--group", flags->group, "records of this group only");
   command->add_option("--limit", flags->limit, "the first N records only")->check(kPositive);
   add_threads_flag(*command, flags->threads);
+  add_quiet_flag(*command);
   command->add_flag("--markdown", flags->markdown, "print tables for a page");
   auto* fit = command->add_flag(
       "--fit", flags->fit, "first fit each machine and software to its records, and print how");

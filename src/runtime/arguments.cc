@@ -8,7 +8,8 @@ namespace tandem::runtime {
 
 const char* const kUsage =
     "usage: mpirun -np DEVICES tandem_worker PLAN.json [--steps K] [--seed S] [--lr X] "
-    "[--momentum no] [--timeout SECONDS] [--seconds X] [--progress yes|no] [--checkpoint DIR] "
+    "[--momentum no] [--timeout SECONDS] [--seconds X] [--progress yes|no] [--notes "
+    "yes|no] [--checkpoint DIR] "
     "[--checkpoint-every STEPS] [--resume yes|no] [--data PATH]\n"
     "       mpirun -np DEVICES tandem_worker --profile full|quick [--timeout SECONDS] [--progress "
     "yes|no]";
@@ -50,6 +51,8 @@ void set(Arguments& out, const Given& given) {
     out.seconds = given.number(0);
   } else if (flag == "--progress") {
     out.progress = given.yes();
+  } else if (flag == "--notes") {
+    out.notes = given.yes();
   } else if (flag == "--data") {
     out.data = given.value;
   } else if (flag == "--checkpoint") {

@@ -20,6 +20,7 @@ struct Arguments {
   std::optional<std::int64_t> timeout;
   double seconds = std::numeric_limits<double>::infinity();  // no step begins later; but two do
   bool progress = false;              // a line on standard error that counts them
+  bool notes = true;                  // there, of what is slow or resumed
   std::string checkpoints;            // a folder; empty: none are kept
   std::optional<std::int64_t> every;  // steps; default: as often as takes a tenth of the time
   bool resume = false;

@@ -106,8 +106,8 @@ int profile(const Arguments& arguments, const World& world) {
   return 0;
 }
 
-void note(const World& world, const std::string& text) {
-  if (world.rank == 0) std::cerr << fmt::format("note: {}\n", text);
+void note(const Arguments& arguments, const World& world, const std::string& text) {
+  if (world.rank == 0 && arguments.notes) std::cerr << fmt::format("note: {}\n", text);
 }
 
 // A checkpoint has a seed and a rate, which go on; the seed must.
@@ -153,13 +153,15 @@ int run_plan(const Arguments& arguments, const World& world) {
   if (from) checkpoints->load(*from, executor);
   const auto first = from ? from->step : 0;
   if (arguments.resume) {
-    note(world, from ? fmt::format("resumed after {} steps, of {}", first, from->plan)
-                     : fmt::format("{} has no checkpoint yet: training starts anew",
-                                   arguments.checkpoints));
+    note(arguments, world,
+         from ? fmt::format("resumed after {} steps, of {}", first, from->plan)
+              : fmt::format("{} has no checkpoint yet: training starts anew",
+                            arguments.checkpoints));
   }
   const auto slow = executor.slow_operators();
   if (!slow.empty()) {
-    note(world, fmt::format("without kernels of their own, and slow: {}", join(slow, ", ")));
+    note(arguments, world,
+         fmt::format("without kernels of their own, and slow: {}", join(slow, ", ")));
   }
   const auto measured = train(executor, training, checkpoints ? &*checkpoints : nullptr, first,
                               arguments, world, deadline);
