@@ -313,7 +313,8 @@ std::optional<Setup> resolve_with(const Job& job,
                job.grad_dtype.empty(),
                phase,
                job.beside,
-               job.task.task == "pretrain" && job.task.freeze.empty()};
+               job.task.task == "pretrain" && job.task.freeze.empty(),
+               job.machine_text};
 }
 
 std::optional<graph::Graph> build_whole(const models::Model& model, std::int64_t batch,
@@ -413,7 +414,7 @@ search::Costed cost_named_strategy(const Setup& setup, const std::string& name) 
 plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
   const auto* rewritten = costed.rewritten.get();
   return {.model = setup.model.text,
-          .machine = setup.machine.name,
+          .machine = setup.machine_text,
           .strategy = costed.name,
           .batch = setup.batch,
           .optimizer = setup.options.optimizer,
