@@ -25,6 +25,7 @@ CASES = [
     ("tandem completion ", ["bash", "zsh", "fish"], "plan"),
     ("tandem check pl", ["plan.json"], "plan"),
     ("tandem plan mlp -o pl", ["plan.json"], "plan"),
+    ("tandem check my", ["my plan.json"], "my"),
 ]
 
 BASH = """source <("$TANDEM" completion bash)
@@ -73,7 +74,8 @@ def main():
     folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"tandem-completion-{os.getpid()}")
     os.mkdir(folder)
     os.chdir(folder)
-    open("plan.json", "w").close()
+    for name in ("plan.json", "my plan.json"):
+        open(name, "w").close()
     failed = 0
     try:
         for shell, script in {"bash": BASH, "zsh": ZSH, "fish": FISH}.items():
