@@ -56,15 +56,21 @@ struct Kernel {
 const Kernel& find_kernel(const Call& call);
 
 // The families that have files of their own.
+extern const Kernel kAvgPool2dKernel;
+extern const Kernel kBatchNormKernel;
 extern const Kernel kContractKernel;
+extern const Kernel kConv2dKernel;
 extern const Kernel kCrossEntropyKernel;
 extern const Kernel kEmbeddingBagKernel;
 extern const Kernel kEmbeddingKernel;
 extern const Kernel kGeluKernel;
 extern const Kernel kGeluTanhKernel;
+extern const Kernel kGlobalAvgPoolKernel;
+extern const Kernel kMaxPool2dKernel;
 extern const Kernel kReluKernel;
 extern const Kernel kSigmoidKernel;
 extern const Kernel kSiluKernel;
+extern const Kernel kSliceKernel;
 extern const Kernel kTanhKernel;
 extern const Kernel kMeaningKernel;
 
