@@ -56,6 +56,7 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
   }
   take_turns();
   find_last_uses();
+  find_what_to_keep();
   initialise();
 }
 
@@ -159,6 +160,27 @@ void Executor::find_last_uses() {
   }
 }
 
+// Not of a node that runs twice: its first run is to leave nothing in memory.
+void Executor::find_what_to_keep() {
+  std::vector<int> forward(program_.pcg.size());
+  std::vector<int> backward(program_.pcg.size());
+  for (const auto& ready : tasks_) {
+    const auto kind = ready.task->kind;
+    if (kind == TaskKind::kForward) ++forward[ready.task->node.index()];
+    if (kind == TaskKind::kBackward) ++backward[ready.task->node.index()];
+  }
+  kept_.resize(forward.size());
+  for (std::size_t node = 0; node < kept_.size(); ++node) {
+    if (forward[node] != 1 || backward[node] != 1) continue;
+    kept_[node].resize(static_cast<std::size_t>(program_.digits.micro_batches()));
+  }
+}
+
+std::vector<at::Tensor>* Executor::kept(const Ready& ready) {
+  auto& of_node = kept_[ready.task->node.index()];
+  return of_node.empty() ? nullptr : &of_node[static_cast<std::size_t>(micro_batch_)];
+}
+
 void Executor::initialise() {
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     const auto& buffer = program_.buffers[b];
@@ -210,6 +232,7 @@ void Executor::run(Ready& ready, const Turn& turn) {
   if (computes && program_.digits.time() != 0) {
     ready.call.operands = operands(task, turn.micro_batch);
   }
+  if (computes) ready.call.kept = kept(ready);
   switch (task.kind) {
     case TaskKind::kForward:
       value(task.writes[0]) = ready.kernel->forward(ready.call, values(task.reads));
@@ -259,6 +282,7 @@ void Executor::backward(const Ready& ready) {
   if (ready.kept_result != Program::kNone) input.result = value(ready.kept_result);
   for (auto i : task.operands) input.wanted |= term::InputMask{1} << i;
   const auto gradients = ready.kernel->backward(ready.call, input);
+  if (ready.call.kept != nullptr) ready.call.kept->clear();
   for (std::size_t w = 0; w < task.writes.size(); ++w) {
     value(task.writes[w]) = gradients[task.operands[w]];
   }

@@ -61,9 +61,11 @@ class Executor {
                                             std::int64_t micro_batch) const;
   void take_turns();
   void find_last_uses();
+  void find_what_to_keep();
   void initialise();
 
   void run(Ready& ready, const Turn& turn);
+  [[nodiscard]] std::vector<at::Tensor>* kept(const Ready& ready);
   void backward(const Ready& ready);
   void move(const lower::Task& task, const Turn& turn);
   void move_bucket(const lower::Task& task);
@@ -87,6 +89,9 @@ class Executor {
   std::vector<Ready> tasks_;  // those this device takes part in
   std::vector<Turn> turns_;
   std::vector<at::Tensor> values_;  // by instance
+  // What kernels keep between a node's forward and its one backward task, by node and micro-batch.
+  // Empty: nothing is.
+  std::vector<std::vector<std::vector<at::Tensor>>> kept_;
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
   double loss_ = 0;

@@ -56,6 +56,7 @@ at::Tensor linear_sums(Operands in) {
 
 at::Tensor linear_forward(const Call& call, Operands in) {
   auto out = linear_sums(in);
+  if (activation(call.op) != ops::Activation::kNone && !linear_keeps(call.op)) call.keep({out});
   out = activation(call.op) == ops::Activation::kRelu ? at::relu_(out)
                                                       : activate(activation(call.op), out);
   auto sizes = in[0].sizes().vec();
@@ -70,7 +71,7 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
     const auto result = b.result.defined() ? b.result : linear_forward(call, b.operands);
     g = activation_gradient(act, g, as_matrix(result));
   } else if (act != ops::Activation::kNone) {
-    g = activation_gradient(act, g, linear_sums(b.operands));
+    g = activation_gradient(act, g, call.has_kept() ? call.kept->at(0) : linear_sums(b.operands));
   }
   Gradients out(b.operands.size());
   if (b.wants(0)) out[0] = at::mm(g, b.operands[1]).view(to_aten(call.operands[0].local));
@@ -112,7 +113,9 @@ auto normalised(const Call& call, const at::Tensor& x, const at::Tensor& scale,
 }
 
 at::Tensor layer_norm_forward(const Call& call, Operands in) {
-  return std::get<0>(normalised(call, in[0], in[1], in[2]));
+  auto [out, mean, inverse_deviation] = normalised(call, in[0], in[1], in[2]);
+  call.keep({mean, inverse_deviation});
+  return out;
 }
 
 Gradients layer_norm_backward(const Call& call, const BackwardInput& b) {
@@ -124,7 +127,13 @@ Gradients layer_norm_backward(const Call& call, const BackwardInput& b) {
   // same goes for the shift.
   const auto scale = b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
   const auto& shift = scale;
-  const auto [unused, mean, inverse_deviation] = normalised(call, x, scale, shift);
+  at::Tensor mean, inverse_deviation;
+  if (call.has_kept()) {
+    mean = call.kept->at(0);
+    inverse_deviation = call.kept->at(1);
+  } else {
+    std::tie(std::ignore, mean, inverse_deviation) = normalised(call, x, scale, shift);
+  }
   auto [gx, gscale, gshift] = at::native_layer_norm_backward(
       b.gradient.contiguous(), x.contiguous(), {x.size(-1)}, mean, inverse_deviation, scale, shift,
       {b.wants(0), b.wants(1), b.wants(2)});

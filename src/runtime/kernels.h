@@ -27,6 +27,13 @@ struct Call {
   // read?
   bool row_sparse = false;
   term::Draw draw = {};  // for operators with random numbers
+  // Where forward may leave what backward would else compute again; null where nobody asks for it.
+  std::vector<at::Tensor>* kept = nullptr;
+
+  void keep(std::vector<at::Tensor> values) const {
+    if (kept != nullptr) *kept = std::move(values);
+  }
+  [[nodiscard]] bool has_kept() const { return kept != nullptr && !kept->empty(); }
 };
 
 struct BackwardInput {

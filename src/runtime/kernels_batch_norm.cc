@@ -22,9 +22,15 @@ double eps_of(const Call& call) { return call.op.get<ops::BatchNorm>().eps; }
 
 at::Tensor batch_norm_forward(const Call& call, std::span<const at::Tensor> in) {
   auto groups = in_groups(call, in[0]);
+  std::vector<at::Tensor> statistics;  // of each group its mean and 1 / its deviation
   for (auto& x : groups) {
-    x = std::get<0>(at::native_batch_norm(x, in[1], in[2], {}, {}, true, 0, eps_of(call)));
+    auto [out, mean, inverse] =
+        at::native_batch_norm(x, in[1], in[2], {}, {}, true, 0, eps_of(call));
+    x = out;
+    statistics.push_back(mean);
+    statistics.push_back(inverse);
   }
+  call.keep(std::move(statistics));
   return joined(std::move(groups));
 }
 
@@ -49,8 +55,14 @@ Gradients batch_norm_backward(const Call& call, const BackwardInput& b) {
   };
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto& x = groups[i];
-    const auto [mean, variance] = at::batch_norm_update_stats(x, {}, {}, 0);
-    const auto inverse_deviation = at::add(variance, eps_of(call)).rsqrt_();
+    at::Tensor mean, inverse_deviation;
+    if (call.has_kept()) {
+      mean = call.kept->at(2 * i);
+      inverse_deviation = call.kept->at(2 * i + 1);
+    } else {
+      std::tie(mean, inverse_deviation) = at::batch_norm_update_stats(x, {}, {}, 0);
+      inverse_deviation.add_(eps_of(call)).rsqrt_();
+    }
     const auto [gx, gscale, gshift] = at::native_batch_norm_backward(
         gradients[i].contiguous(x.suggest_memory_format()), x, scale, {}, {}, mean,
         inverse_deviation, true, eps_of(call), {b.wants(0), b.wants(1), b.wants(2)});

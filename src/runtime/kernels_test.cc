@@ -229,6 +229,10 @@ class KernelTest : public testing::TestWithParam<Case> {
 
     const auto& kernel = find_kernel(call);
     const auto result = kernel.forward(call, tensors);
+    std::vector<at::Tensor> kept;
+    call.kept = &kept;
+    kernel.forward(call, tensors);
+    call.kept = nullptr;
     const auto expected = evaluation.forward(dims);
     EXPECT_LE(difference(result, expected), 1e-12) << "forward";
 
@@ -269,6 +273,10 @@ class KernelTest : public testing::TestWithParam<Case> {
     check_all("plain:");
     kept_result_ = result;
     if (kernel.uses_result(call.op)) check_all("from the result:");
+    kept_result_ = at::Tensor();
+    call.kept = &kept;
+    if (!kept.empty()) check_all("with what forward kept:");
+    call.kept = nullptr;
     call.row_sparse = true;
     if (call.op.is(ops::kEmbeddingBag) || call.op.is(ops::kEmbedding)) check_all("sparse:");
   }

@@ -50,6 +50,7 @@ at::Tensor conv_sums(const Call& call, std::span<const at::Tensor> in) {
 at::Tensor conv_forward(const Call& call, std::span<const at::Tensor> in) {
   const auto act = call.op.get<ops::Conv2d>().act;
   auto out = conv_sums(call, in);
+  if (act != ops::Activation::kNone && !has_gradient_from_result(act)) call.keep({out});
   return act == ops::Activation::kRelu ? at::relu_(out) : activate(act, out);
 }
 
@@ -65,7 +66,8 @@ Gradients conv_backward(const Call& call, const BackwardInput& b) {
     g = activation_gradient(a.act, g,
                             b.result.defined() ? b.result : conv_forward(call, b.operands));
   } else if (a.act != ops::Activation::kNone) {
-    g = activation_gradient(a.act, g, conv_sums(call, b.operands));
+    g = activation_gradient(a.act, g,
+                            call.has_kept() ? call.kept->at(0) : conv_sums(call, b.operands));
   }
   Gradients out(b.operands.size());
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, {0, 2, 3});
@@ -99,12 +101,15 @@ auto max_pool(const Call& call, const at::Tensor& image) {
 }
 
 at::Tensor max_forward(const Call& call, std::span<const at::Tensor> in) {
-  return std::get<0>(max_pool(call, in[0]));
+  auto [out, places] = max_pool(call, in[0]);
+  call.keep({places});
+  return out;
 }
 
 Gradients max_backward(const Call& call, const BackwardInput& b) {
   const auto& a = call.op.get<ops::Pool2d>();
-  const auto places = std::get<1>(max_pool(call, b.operands[0]));
+  const auto places =
+      call.has_kept() ? call.kept->at(0) : std::get<1>(max_pool(call, b.operands[0]));
   return {at::max_pool2d_with_indices_backward(as_image(b.gradient), as_image(b.operands[0]),
                                                a.kernel, a.stride, before(a.padding), {1, 1},
                                                a.ceil, places)};
