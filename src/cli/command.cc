@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "cli/host.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "estimate/folded.h"
@@ -109,7 +110,9 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 
 void print_json(const Json& json) {
   // Names the user gave may be any bytes; JSON is UTF-8.
-  std::cout << json.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+  const auto text = json.dump(1, ' ', false, Json::error_handler_t::replace);
+  if (auto* to = host()) return to->print(text);
+  std::cout << text << "\n";
 }
 
 void Job::add_flags(CLI::App& command) {

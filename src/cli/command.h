@@ -1,4 +1,4 @@
-// What the subcommands share. Each is one file with an add_NAME function; main.cc lists them.
+// What the commands share. Each is one file with an add_NAME function; commands.cc lists them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -38,12 +38,14 @@ void add_show(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);
 void add_validate(CLI::App& app, int& exit_code);
+// All of these.
+void add_commands(CLI::App& app, int& exit_code);
 
 // A subcommand with the --json flag, an example in its help, and its action.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
                       const std::string& example, bool& json);
 
-// Prints the one JSON document of --json.
+// Prints the one JSON document of --json, or gives it to the host (cli/host.h).
 void print_json(const Json& json);
 
 // Flags that say what is planned or simulated.

@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/host.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "report/exploration.h"
@@ -151,8 +152,7 @@ Explored explore_all(const ExploreFlags& flags) {
                               progress.show(fmt::format("exploring: {} of {}", done, of));
                             },
                         .stop = Interrupt::requested});
-  if (!out.is_complete() && !is_quiet())
-    std::cerr << "tandem: stopped early; what follows is what there is\n";
+  if (!out.is_complete()) remark("tandem: stopped early; what follows is what there is");
   return out;
 }
 

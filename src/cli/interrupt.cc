@@ -3,6 +3,8 @@
 #include <atomic>
 #include <csignal>
 
+#include "cli/host.h"
+
 namespace tandem::cli {
 
 namespace {
@@ -17,12 +19,18 @@ void on_signal(int /*signal*/) {
 }  // namespace
 
 Interrupt::Interrupt() {
+  if (host() != nullptr) return;
   requested_now = false;
   std::signal(SIGINT, on_signal);
 }
 
-Interrupt::~Interrupt() { std::signal(SIGINT, SIG_DFL); }
+Interrupt::~Interrupt() {
+  if (host() == nullptr) std::signal(SIGINT, SIG_DFL);
+}
 
-bool Interrupt::requested() { return requested_now; }
+bool Interrupt::requested() {
+  auto* asked = host();
+  return asked != nullptr ? asked->wants_stop() : requested_now.load();
+}
 
 }  // namespace tandem::cli

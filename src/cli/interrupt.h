@@ -1,4 +1,5 @@
 // Ctrl-C asks a long command to stop early and print what there is; a second one ends it at once.
+// A program that has the commands inside sees to Ctrl-C itself (cli/host.h).
 #pragma once
 
 namespace tandem::cli {

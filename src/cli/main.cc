@@ -1,4 +1,5 @@
-// tandem: plans and runs distributed training. Subcommands are one file each in this folder.
+// tandem: plans and runs distributed training. Commands are one file each in this
+// folder, listed in commands.cc.
 #include <fmt/format.h>
 
 #ifdef __GLIBC__
@@ -67,24 +68,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json")->description("with --version: as one JSON document");
   app.require_subcommand(1);
   int exit_code = ExitCode::kDone;
-  tandem::cli::add_models(app, exit_code);
-  tandem::cli::add_machines(app, exit_code);
-  tandem::cli::add_ops(app, exit_code);
-  tandem::cli::add_rules(app, exit_code);
-  tandem::cli::add_show(app, exit_code);
-  tandem::cli::add_plan(app, exit_code);
-  tandem::cli::add_compare(app, exit_code);
-  tandem::cli::add_check(app, exit_code);
-  tandem::cli::add_explain(app, exit_code);
-  tandem::cli::add_diff(app, exit_code);
-  tandem::cli::add_report(app, exit_code);
-  tandem::cli::add_simulate(app, exit_code);
-  tandem::cli::add_explore(app, exit_code);
-  tandem::cli::add_profile(app, exit_code);
-  tandem::cli::add_train(app, exit_code);
-  tandem::cli::add_demo(app, exit_code);
-  tandem::cli::add_validate(app, exit_code);
-  tandem::cli::add_completion(app, exit_code);
+  tandem::cli::add_commands(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/fitting_change.h"
+#include "cli/host.h"
 #include "cli/report.h"
 #include "lower/lower.h"
 #include "plan/json.h"
@@ -46,11 +47,11 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
-  std::cerr << fmt::format(
+  remark(fmt::format(
       "tandem: nothing fits: the smallest plan found, {}, needs {} ({} too much); what would help: "
-      "{}\n",
+      "{}",
       result.smallest.name, search::shortage_text(tightest, setup.machine), bytes_text(over.value),
-      change);
+      change));
   return ExitCode::kCannot;
 }
 

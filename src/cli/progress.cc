@@ -5,6 +5,8 @@
 
 #include <iostream>
 
+#include "cli/host.h"
+
 namespace tandem::cli {
 
 namespace {
@@ -34,11 +36,14 @@ void Progress::show(const std::string& what) {
   using std::chrono::seconds;
   const std::scoped_lock lock(mutex_);
   const auto now = Clock::now();
-  const auto every = on_terminal() ? milliseconds(200) : seconds(10);
-  if (now - begin_ < seconds(1) || now - last_ < every) return;
+  auto* to = host();
+  const auto every = to != nullptr || on_terminal() ? milliseconds(200) : seconds(10);
+  if ((to == nullptr && now - begin_ < seconds(1)) || now - last_ < every) return;
   last_ = now;
   const auto so_far = std::chrono::duration_cast<seconds>(now - begin_).count();
-  if (on_terminal()) {
+  if (to != nullptr) {
+    to->remark(fmt::format("{} s  {}", so_far, what));
+  } else if (on_terminal()) {
     shown_ = true;
     std::cerr << fmt::format("\r\033[K{} s  {}\r", so_far, what) << std::flush;
   } else {

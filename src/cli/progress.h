@@ -1,5 +1,6 @@
 // How far a command has come: one line on the error stream, from the first second on. On a terminal
-// it is written over and over, and gone at the end; elsewhere there is a line every ten seconds.
+// it is written over and over, and gone at the end; elsewhere there is a line every ten seconds. A
+// host (cli/host.h) gets it every fifth of a second.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/estimated.h"
+#include "cli/host.h"
 #include "cli/lowered.h"
 #include "cli/madmax.h"
 #include "cli/progress.h"
@@ -114,11 +115,11 @@ void write_trace(const SimulateFlags& flags, const Lowered& s) {
       report::chrome_trace(s.program, s.machine, s.simulation,
                            fmt::format("{}, strategy {}", title(s), s.plan.strategy));
   write_file(flags.trace, trace.json);
-  if (trace.classes_shown == trace.classes || is_quiet()) return;
-  std::cerr << fmt::format(
-      "{}: {} of {} classes of devices, the busiest among them; all would be "
-      "too large to open\n",
-      flags.trace, trace.classes_shown, trace.classes);
+  if (trace.classes_shown == trace.classes) return;
+  remark(
+      fmt::format("{}: {} of {} classes of devices, the busiest among them; all would be "
+                  "too large to open",
+                  flags.trace, trace.classes_shown, trace.classes));
 }
 
 void run(const SimulateFlags& flags) {

@@ -1,0 +1,32 @@
+#include "cli/host.h"
+
+#include <atomic>
+#include <iostream>
+
+#include "base/check.h"
+#include "cli/progress.h"
+
+namespace tandem::cli {
+
+namespace {
+
+std::atomic<Host*> current = nullptr;
+
+}  // namespace
+
+HostedBy::HostedBy(Host& host) {
+  CHECK(current == nullptr);
+  current = &host;
+}
+
+HostedBy::~HostedBy() { current = nullptr; }
+
+Host* host() { return current; }
+
+void remark(const std::string& line) {
+  if (is_quiet()) return;
+  if (auto* to = host()) return to->remark(line);
+  std::cerr << line << "\n";
+}
+
+}  // namespace tandem::cli
