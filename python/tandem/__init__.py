@@ -1,0 +1,56 @@
+"""Plans how to train a neural network on many devices.
+
+    import tandem
+
+    plan = tandem.plan("gpt2", "dgx_a100:2", dtype="bf16", budget=10)
+    print(plan.time, plan.throughput, plan.memory)
+    plan.save("plan.json")
+
+Networks are built in (`models`, `model`), read (`from_onnx`, `load`), exported from PyTorch
+(`from_torch`) or made node by node (`GraphBuilder`). `plan` finds the fastest way to train one on a
+machine, `simulate` predicts a known one, `explore` compares all, `check` says whether a plan computes
+what its network does.
+
+Times are in seconds, sizes in bytes, rates per second. What is wrong raises `Error`; a network that
+fits in no way raises `DoesNotFit`. Calls let other threads run, and Ctrl-C ends them. The manual is
+docs/python.md.
+"""
+
+from ._commands import command
+from ._core import Node, version as __version__
+from ._errors import DoesNotFit, Error
+from ._graphs import Graph, GraphBuilder
+from ._machines import Machine, machine, machines
+from ._models import Model, from_onnx, from_torch, load, model, models
+from ._planning import check, explore, load_plan, plan, simulate
+from ._results import Baseline, Check, Exploration, Plan, Point, Prediction
+
+__all__ = [
+    "Baseline",
+    "Check",
+    "DoesNotFit",
+    "Error",
+    "Exploration",
+    "Graph",
+    "GraphBuilder",
+    "Machine",
+    "Model",
+    "Node",
+    "Plan",
+    "Point",
+    "Prediction",
+    "__version__",
+    "check",
+    "command",
+    "explore",
+    "from_onnx",
+    "from_torch",
+    "load",
+    "load_plan",
+    "machine",
+    "machines",
+    "model",
+    "models",
+    "plan",
+    "simulate",
+]

@@ -1,0 +1,263 @@
+"""What calls give: the JSON of a command, its most used keys as attributes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+import numpy as np
+
+from . import _files
+from ._commands import command
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class Result:
+    """The document of a command. ``result["mfu"]`` is a value of it."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data = data
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as the command prints it with `--json`."""
+        return dict(self._data)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._data[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._data
+
+
+class Prediction(Result):
+    """A step of training or inference, predicted."""
+
+    @property
+    def strategy(self) -> str:
+        return str(self["strategy"])
+
+    @property
+    def batch(self) -> int:
+        """The global batch."""
+        return int(self["batch"])
+
+    @property
+    def time(self) -> float:
+        """Of a step."""
+        return float(self["iteration_s"])
+
+    @property
+    def throughput(self) -> float:
+        """Samples a second."""
+        return float(self["throughput"])
+
+    @property
+    def memory(self) -> int:
+        """The peak of the fullest device."""
+        return int(self["memory_bytes"])
+
+    @property
+    def mfu(self) -> float:
+        """The part of the devices' peak rate that the network's own operations reach."""
+        return float(self["mfu"])
+
+    @property
+    def compute(self) -> float:
+        """The time of computation; with `exposed_communication` and `idle` it makes `time`."""
+        return float(self["compute_s"])
+
+    @property
+    def exposed_communication(self) -> float:
+        """The time of communication with no computation beside it."""
+        return float(self["exposed_comm_s"])
+
+    @property
+    def idle(self) -> float:
+        """The time in which the critical device waits."""
+        return float(self["bubble_s"])
+
+    @property
+    def serialized(self) -> dict[str, float]:
+        """The time of compute and of each kind of communication, as if nothing overlapped."""
+        return dict(self["serialized_s"])
+
+    @property
+    def feasible(self) -> bool:
+        """Does it fit the devices?"""
+        return bool(self._data.get("feasible", True))
+
+    def __repr__(self) -> str:
+        fits = "" if self.feasible else ", does not fit"
+        return (
+            f"<{type(self).__name__} {self.strategy}: {self.time:.4g} s, {self.throughput:.4g} samples/s, "
+            f"{self.memory / 1e9:.3g} GB{fits}>"
+        )
+
+
+class Baseline(NamedTuple):
+    """A known strategy at its best settings. `time` and `memory` are None where it does not fit."""
+
+    name: str
+    strategy: str
+    feasible: bool
+    time: float | None
+    memory: int | None
+
+
+class Plan(Prediction):
+    """What every device holds and computes, and the prediction of a step."""
+
+    def __init__(self, data: dict[str, Any], text: str) -> None:
+        super().__init__(data)
+        self._text = text
+
+    @property
+    def model(self) -> str:
+        return str(self["model"])
+
+    @property
+    def machine(self) -> str:
+        return str(self["machine"])
+
+    @property
+    def devices(self) -> int:
+        return int(self["devices"])
+
+    @property
+    def baselines(self) -> list[Baseline]:
+        """The known strategies that it was compared with; none of a plan that was loaded."""
+        rows = self._data.get("baselines", [])
+        return [
+            Baseline(b["name"], b["strategy"], b["feasible"], b["iteration_s"], b["memory_bytes"]) for b in rows
+        ]
+
+    @property
+    def speedup(self) -> float | None:
+        """Over the best baseline; None where none fits."""
+        value = self._data.get("speedup_over_best_baseline")
+        return None if value is None else float(value)
+
+    @property
+    def lower_bound(self) -> float | None:
+        """No layout of these rewritings takes less time than this, where a bound is known."""
+        value = self._data.get("lower_bound_s")
+        return None if value is None else float(value)
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the search ended: "done", "budget", "candidates", "beam"; empty of a plan that was loaded."""
+        return str(self._data.get("stop_reason", ""))
+
+    @property
+    def text(self) -> str:
+        """The plan file (docs/plan-format.md)."""
+        return self._text
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan file, which every command of `tandem` takes."""
+        pathlib.Path(path).write_text(self._text, encoding="utf-8")
+
+    def explain(self, node: str | None = None) -> dict[str, Any]:
+        """Why the plan is what it is, or what one node of it does (docs/explain.md)."""
+        with PlanFile(self) as path:
+            result: dict[str, Any] = command("explain", path, *([node] if node else []))
+        return result
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page to look at in a browser (docs/report.md)."""
+        with PlanFile(self) as plan:
+            command("report", plan, output=os.fspath(path))
+
+
+class PlanFile:
+    """A plan as a file for the length of a command."""
+
+    def __init__(self, plan: Plan | str | os.PathLike[str]) -> None:
+        self._plan = plan
+
+    def __enter__(self) -> str:
+        if not isinstance(self._plan, Plan):
+            return os.fspath(self._plan)
+        self._path = _files.keep("plan.json", self._plan.text)
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self._plan, Plan):
+            _files.forget(self._path)
+
+
+class Check(Result):
+    """Does a plan compute what its network does? True or false as it is ``ok``."""
+
+    @property
+    def ok(self) -> bool:
+        return bool(self["ok"])
+
+    @property
+    def message(self) -> str:
+        """What is wrong, with its place; empty where nothing is."""
+        return "" if self.ok else f"{self['where']}: {self['message']}"
+
+    @property
+    def unproved_rules(self) -> list[str]:
+        return list(self["unproved_rules"])
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        return f"<Check {'ok' if self.ok else self.message}>"
+
+
+class Point(Prediction):
+    """A strategy of an exploration."""
+
+    @property
+    def case(self) -> int:
+        """Which of the exploration's `cases` it belongs to."""
+        return int(self["case"])
+
+    @property
+    def feasible(self) -> bool:
+        return bool(self["feasible"])
+
+
+class Exploration(Result):
+    """Every strategy of a network on machines, in time and memory. A sequence of `Point`."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        super().__init__(data)
+        self._points = [Point(point) for point in data["points"]]
+
+    @property
+    def points(self) -> list[Point]:
+        return list(self._points)
+
+    @property
+    def pareto(self) -> list[Point]:
+        """Those that no other beats in both throughput and memory, and that fit."""
+        return [self._points[index] for index in self["pareto"]]
+
+    @property
+    def cases(self) -> list[dict[str, Any]]:
+        """The machines, scales and values that were compared, each with its own front and fastest."""
+        return list(self["cases"])
+
+    @property
+    def refused(self) -> list[dict[str, Any]]:
+        """"strategy", "case", "why" of those that cannot be made."""
+        return list(self["refused"])
+
+    def column(self, key: str, points: Sequence[Point] | None = None) -> npt.NDArray[Any]:
+        """A value of every point as an array: ``column("iteration_s")``, "throughput", "memory_bytes", "mfu",
+        "feasible", "strategy", ..."""
+        return np.array([point[key] for point in (self._points if points is None else points)])
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def __repr__(self) -> str:
+        return f"<Exploration of {self['model']} on {self['machine']}: {len(self)} points, {len(self['pareto'])} best>"
