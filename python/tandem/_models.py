@@ -12,7 +12,7 @@ from ._errors import Error
 from ._graphs import Graph
 
 if TYPE_CHECKING:
-    import torch
+    import torch  # type: ignore[import-not-found,unused-ignore]
 
 
 class Model:

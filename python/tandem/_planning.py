@@ -7,7 +7,7 @@ import pathlib
 from typing import Iterable, Mapping, Sequence, Union
 
 from . import _files
-from ._commands import Flag, Progress, command
+from ._commands import Flag, Progress, command, words_of
 from ._errors import Error
 from ._machines import AnyMachine, Machine, text_of as machine_text
 from ._models import AnyModel, text_of as model_text
@@ -148,8 +148,8 @@ def simulate(
     }
     if isinstance(model, Plan):
         with PlanFile(model) as path:
-            return Prediction(command("simulate", path, **flags))
-    return Prediction(command("simulate", model_text(model), **flags))
+            return Prediction(command("simulate", path, *words_of(flags)))
+    return Prediction(command("simulate", model_text(model), *words_of(flags)))
 
 
 def explore(
@@ -180,9 +180,8 @@ def explore(
 
     Others are as in `plan` and `simulate`. docs/explore.md says more.
     """
-    single = isinstance(machine, (str, os.PathLike, Machine))
-    texts = [machine_text(m) for m in ([machine] if single else machine)]  # type: ignore[list-item,union-attr]
-    words = [f"--machine={text}" for text in texts]
+    machines = [machine] if isinstance(machine, (str, os.PathLike, Machine)) else list(machine)
+    words = [f"--machine={machine_text(each)}" for each in machines]
     words += [f"--strategy={text}" for text in _several(strategies)]
     words += [f"--scale={text}" for text in _several(scale)]
     words += [f"--vary={key}={','.join(map(str, values))}" for key, values in (vary or {}).items()]

@@ -1,0 +1,364 @@
+"""The Python package, as tests/python/run installs it."""
+
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import tandem
+
+MACHINE_FILES = pathlib.Path(__file__).resolve().parent.parent.parent / "machines"
+
+
+def small_graph():
+    """One layer with a rectifier, and a loss."""
+    b = tandem.GraphBuilder("small")
+    x = b.input("x", [32, 64])
+    h = b.linear(x, b.weight("w", [16, 64]), act="relu", name="h")
+    return b.finish(b.mse(h, b.input("target", [32, 16])))
+
+
+class Graphs(unittest.TestCase):
+    def test_nodes_have_what_was_said(self):
+        graph = small_graph()
+        h = next(node for node in graph.nodes if node.name == "h")
+        self.assertEqual((h.op, h.inputs, h.shape, h.dtype), ("linear", ["x", "w"], (32, 16), "fp32"))
+        self.assertEqual(h.attributes, {"act": "relu"})
+        self.assertEqual((graph.batch, graph.parameters, len(graph)), (32, 16 * 64, 5))
+        self.assertEqual([node.name for node in graph.weights], ["w"])
+
+    def test_text_and_json_parse_back(self):
+        graph = small_graph()
+        self.assertEqual(tandem.Graph.parse(graph.to_text()), graph)
+        self.assertEqual(tandem.Graph.parse(graph.to_json()), graph)
+
+    def test_saved_and_loaded(self):
+        graph = small_graph()
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a.graph", "a.json"):
+                path = pathlib.Path(folder, name)
+                graph.save(path)
+                self.assertEqual(tandem.Graph.load(path), graph)
+                self.assertEqual(tandem.load(path).graph(32), graph)
+
+    def test_text_attributes_are_quoted(self):
+        b = tandem.GraphBuilder("contraction")
+        x, y = b.input("x", [2, 3]), b.input("y", [3, 4])
+        z = b.contract(x, y, index="a b, b c -> a c")
+        self.assertEqual(z.shape, (2, 4))
+
+    def test_illegal_nodes_raise(self):
+        b = tandem.GraphBuilder("wrong")
+        x = b.input("x", [2, 3])
+        with self.assertRaisesRegex(tandem.Error, "linear") as caught:
+            b.linear(x, b.weight("w", [4, 5]))
+        self.assertEqual(caught.exception.kind, "graph")
+        with self.assertRaisesRegex(tandem.Error, "has no attribute 'colour'"):
+            b.relu(x, colour="red")
+        with self.assertRaisesRegex(tandem.Error, "is no node of this graph"):
+            b.relu("y")
+        with self.assertRaises(AttributeError):
+            b.rectify(x)
+
+    def test_evaluate_is_numpy(self):
+        graph = small_graph()
+        random = np.random.default_rng(1)
+        x, w, target = random.normal(size=(32, 64)), random.normal(size=(16, 64)), np.zeros((32, 16))
+        found = graph.evaluate({"x": x, "w": w, "target": target}, wanted=["h", *graph.outputs])
+        h = np.maximum(x @ w.T, 0)
+        np.testing.assert_allclose(found["h"], h, atol=1e-12)
+        np.testing.assert_allclose(found[graph.outputs[0]], np.mean((h - target) ** 2))
+
+    def test_evaluate_draws_what_is_not_given(self):
+        graph = small_graph()
+        one, same, other = (graph.evaluate(seed=seed)[graph.outputs[0]] for seed in (1, 1, 2))
+        self.assertEqual(one, same)
+        self.assertNotEqual(one, other)
+
+    def test_evaluate_refuses(self):
+        graph = small_graph()
+        for values, what in (
+            ({"x": np.zeros((3, 64))}, r"x: is given as \[3, 64\], and has shape \[32, 64\]"),
+            ({"x": np.zeros([1] * 12)}, "is given as"),
+            ({"y": 1}, "is no input or weight of small"),
+            ({"h": np.zeros((32, 16))}, "is computed"),
+        ):
+            with self.subTest(what), self.assertRaisesRegex(tandem.Error, what):
+                graph.evaluate(values)
+        with self.assertRaisesRegex(tandem.Error, "is no node of small"):
+            graph.evaluate(wanted=["z"])
+
+    def test_indices_are_checked(self):
+        b = tandem.GraphBuilder("table")
+        i = b.input("i", [4], dtype="int64", below=10)
+        graph = b.finish(b.embedding(i, b.weight("t", [10, 2]), name="rows"))
+        table = np.arange(20.0).reshape(10, 2)
+        rows = graph.evaluate({"i": [3, 0, 9, 3], "t": table})["rows"]
+        np.testing.assert_array_equal(rows, table[[3, 0, 9, 3]])
+        for wrong in ([0, 1, 2, 10], [0, 1, 2, -1], [0, 1, 2, 0.5], [0, 1, 2, np.nan]):
+            with self.assertRaisesRegex(tandem.Error, "whole numbers from 0 to 9"):
+                graph.evaluate({"i": wrong})
+
+
+class Models(unittest.TestCase):
+    def test_listed(self):
+        names = [model["name"] for model in tandem.models()]
+        self.assertIn("gpt2", names)
+
+    def test_hyperparameters(self):
+        model = tandem.model("mlp", layers=2, hidden=8, inputs=4, outputs=3)
+        self.assertEqual(model.text, "mlp:layers=2,hidden=8,inputs=4,outputs=3")
+        self.assertEqual(model.parameters, 4 * 8 + 8 * 3)
+        self.assertEqual(model.graph(6).batch, 6)
+        self.assertEqual(model.figures(batch=6)["batch"], 6)
+        self.assertEqual(tandem.model("mlp:layers=2", hidden=8).text, "mlp:layers=2,hidden=8")
+
+    def test_errors_say_what_there_is(self):
+        with self.assertRaisesRegex(tandem.Error, "mlp") as caught:
+            tandem.model("mpl")
+        self.assertTrue(caught.exception.hint)
+        with self.assertRaisesRegex(tandem.Error, "cannot be read"):
+            tandem.from_onnx("there_is_none.onnx")
+        with self.assertRaisesRegex(tandem.Error, "dtype"):
+            tandem.model("mlp").graph(dtype="int3")
+
+
+class Machines(unittest.TestCase):
+    def test_built_in(self):
+        machine = tandem.machine("summit:8")
+        self.assertEqual((machine.devices, machine.memory), (48, 15_000_000_000))
+        self.assertEqual([level["name"] for level in machine.levels], ["node", "socket", "gpu"])
+        self.assertIn("summit", [m["name"] for m in tandem.machines()])
+
+    def test_from_text(self):
+        text = (MACHINE_FILES / "summit.machine").read_text()
+        machine = tandem.Machine.parse(text, size=2)
+        self.assertEqual(machine.devices, 12)
+        self.assertEqual(
+            tandem.simulate("mlp", machine).time, tandem.simulate("mlp", "summit:2").time
+        )
+
+    def test_errors(self):
+        with self.assertRaises(tandem.Error):
+            tandem.machine("sumit:8")
+
+
+class Plans(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.plan = tandem.plan("mlp:layers=4", "summit:2", batch=512)
+
+    def test_figures(self):
+        plan = self.plan
+        self.assertAlmostEqual(plan.time, plan.compute + plan.exposed_communication + plan.idle)
+        self.assertAlmostEqual(plan.throughput, 512 / plan.time)
+        self.assertEqual((plan.batch, plan.devices, plan.stop_reason), (512, 12, "done"))
+        best = min(b.time for b in plan.baselines if b.feasible)
+        self.assertAlmostEqual(plan.speedup, best / plan.time)
+        self.assertGreaterEqual(plan.time, plan.lower_bound)
+        self.assertEqual(plan.to_dict()["memory_bytes"], plan.memory)
+
+    def test_saved_and_loaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "plan.json")
+            self.plan.save(path)
+            loaded = tandem.load_plan(path)
+            self.assertEqual(loaded.time, self.plan.time)
+            self.assertEqual(loaded.text, self.plan.text)
+            self.assertTrue(tandem.check(path))
+
+    def test_simulated_is_what_was_planned(self):
+        self.assertEqual(tandem.simulate(self.plan).time, self.plan.time)
+
+    def test_checked(self):
+        found = tandem.check(self.plan)
+        self.assertTrue(found.ok)
+        self.assertGreater(found["values_checked"], 0)
+        document = json.loads(self.plan.text)
+        document["graph"] = document["graph"].replace("relu", "gelu")
+        wrong = tandem.check(tandem.Plan({}, json.dumps(document)))
+        self.assertFalse(wrong)
+        self.assertTrue(wrong.message)
+
+    def test_explained_and_reported(self):
+        self.assertIn("model", self.plan.explain())
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "plan.html")
+            self.plan.report(path)
+            self.assertIn("<html", path.read_text())
+
+    def test_of_a_graph(self):
+        plan = tandem.plan(small_graph(), "local:2")
+        self.assertEqual(plan.batch, 32)
+        self.assertTrue(tandem.check(plan))
+
+    def test_what_does_not_fit_raises(self):
+        with self.assertRaises(tandem.DoesNotFit) as caught:
+            tandem.plan("mlp:layers=4", "summit:1", memory="1MB")
+        self.assertGreater(caught.exception.over, 0)
+        self.assertTrue(caught.exception.smallest_change)
+        self.assertIsInstance(pickle.loads(pickle.dumps(caught.exception)), tandem.DoesNotFit)
+
+    def test_flags(self):
+        plan = tandem.plan(
+            "mlp:layers=4", "summit:1", dims=["data"], pipeline=False, optimizer="adam", max_candidates=3
+        )
+        self.assertEqual(plan["optimizer"], "adam")
+        with self.assertRaisesRegex(tandem.Error, "there is no dimension 'time'"):
+            tandem.plan("mlp", "summit:1", dims=["time"])
+        with self.assertRaisesRegex(tandem.Error, "--optimizer"):
+            tandem.plan("mlp", "summit:1", optimizer="lion")
+
+
+class Simulations(unittest.TestCase):
+    def test_as_the_command_line(self):
+        found = tandem.simulate("gpt2", "dgx_a100:1", strategy="megatron:tp=8,dp=1", dtype="bf16")
+        self.assertEqual(found.strategy, "megatron:tp=8,dp=1")
+        self.assertGreater(found.serialized["all_reduce"], 0)
+        self.assertTrue(found.feasible)
+
+    def test_what_does_not_fit_is_a_value(self):
+        self.assertFalse(tandem.simulate("llama3_70b", "dgx_a100:1", batch=8).feasible)
+
+    def test_a_model_needs_a_machine(self):
+        with self.assertRaisesRegex(tandem.Error, "--machine"):
+            tandem.simulate("mlp")
+
+
+class Explorations(unittest.TestCase):
+    def test_pareto(self):
+        found = tandem.explore("mlp:layers=4", "summit:1", strategies="baselines")
+        time, memory = found.column("iteration_s"), found.column("memory_bytes")
+        fits = found.column("feasible")
+        for best in found.pareto:
+            better = fits & (time <= best.time) & (memory <= best.memory)
+            better &= (time < best.time) | (memory < best.memory)
+            self.assertFalse(better.any(), best)
+        self.assertEqual(len(found), len(found.points))
+
+    def test_cases(self):
+        found = tandem.explore(
+            "mlp:layers=4",
+            [tandem.machine("summit:1"), "summit:2"],
+            strategies=["dp", "fsdp"],
+            scale=["none", "inter=10"],
+            vary={"batch": [96, 192]},
+        )
+        self.assertEqual(len(found.cases), 2 * 2 * 2)
+        self.assertEqual({point.batch for point in found.points}, {96, 192})
+
+
+class Calls(unittest.TestCase):
+    LONG = ("nasnet_a", "summit:16")
+
+    def test_other_threads_go_on(self):
+        turns, done = 0, threading.Event()
+
+        def count():
+            nonlocal turns
+            while not done.is_set():
+                turns += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        tandem.plan("bert_large", "summit:2", budget=5)
+        done.set()
+        thread.join()
+        self.assertGreater(turns, 100)
+
+    def test_two_at_once_both_end(self):
+        times = []
+        work = [
+            threading.Thread(target=lambda n=n: times.append(tandem.simulate("mlp", f"summit:{n}").time))
+            for n in (1, 2, 4)
+        ]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+        self.assertEqual(len(set(times)), 3)
+
+    def test_control_c_ends_a_call(self):
+        timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            tandem.plan(*self.LONG)
+        timer.join()
+        # And the next one runs as ever.
+        self.assertGreater(tandem.simulate("mlp", "summit:1").time, 0)
+
+    def test_progress_is_told(self):
+        lines = []
+        tandem.plan("bert_large", "summit:2", budget=5, progress=lines.append)
+        self.assertTrue(any("searching" in line for line in lines), lines)
+
+    def test_what_progress_raises_ends_a_call(self):
+        def fail(line):
+            raise ZeroDivisionError(line)
+
+        with self.assertRaises(ZeroDivisionError):
+            tandem.plan(*self.LONG, progress=fail)
+
+    def test_nothing_is_printed(self):
+        code = "import tandem; tandem.plan('mlp:layers=4', 'summit:1')"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        self.assertEqual(run.stdout + run.stderr, b"")
+
+    def test_torch_is_not_imported(self):
+        code = "import sys, tandem; print('torch' in sys.modules)"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+        self.assertEqual(run.stdout, "False\n")
+
+    def test_any_command(self):
+        self.assertEqual(tandem.command("ops", "relu")[0]["name"], "relu")
+        with self.assertRaises(tandem.Error):
+            tandem.command("no-such-command")
+
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+@unittest.skipIf(torch is None, "there is no torch")
+class FromTorch(unittest.TestCase):
+    def module(self):
+        return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+
+    def test_planned(self):
+        module = self.module()
+        model = tandem.from_torch(module, torch.zeros(4, 64))
+        self.assertEqual(model.parameters, sum(p.numel() for p in module.parameters()))
+        self.assertEqual(model.graph(batch=12).batch, 12)
+        plan = tandem.plan(model, "local:2", batch=32)
+        self.assertEqual(plan.batch, 32)
+        self.assertTrue(tandem.check(plan))
+
+    def test_arrays_do_as_examples_and_files_stay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "net.onnx")
+            tandem.from_torch(self.module(), np.zeros((4, 64), np.float32), path=path)
+            self.assertEqual(tandem.from_onnx(path).graph(3).batch, 3)
+
+    def test_what_cannot_be_exported_raises(self):
+        class Wrong(torch.nn.Module):
+            def forward(self, x):
+                return torch.linalg.eigvals(x)
+
+        with self.assertRaises(tandem.Error):
+            tandem.from_torch(Wrong(), torch.zeros(4, 4))
+
+
+if __name__ == "__main__":
+    unittest.main()
