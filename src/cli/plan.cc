@@ -144,6 +144,7 @@ std::string rewriting_text(const rewrite::Derivation& derivation) {
     ++places.back().second;
   }
   std::vector<std::string> words;
+  words.reserve(places.size());
   for (const auto& [rule, count] : places) {
     words.push_back(fmt::format("{} at {}", rule, counted(count, "place")));
   }
