@@ -110,8 +110,7 @@ struct Setup {
   lower::Phase phase = lower::Phase::kTraining;
   strategies::Beside beside = {};
   bool is_whole_training = false;  // of the network as it is: nothing frozen, no inference
-  std::string machine_text =
-      {};  // by which the machine is found again: NAME:SIZE or its file's path
+  std::string machine_text = {};   // NAME:SIZE, or the path of its file
 
   // Of a strategy that is named, not compared with others for the best.
   [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;

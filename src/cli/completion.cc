@@ -38,9 +38,10 @@ struct Command {
   Expected operands;  // all of them alike
 };
 
-Words model_words() {
+template <class Specs>
+Words names(const Specs& specs) {
   Words out;
-  for (const auto* spec : models::all_models()) out.push_back(spec->name);
+  for (const auto* spec : specs) out.push_back(spec->name);
   return out;
 }
 
@@ -48,12 +49,6 @@ Words model_words() {
 Words machine_words() {
   Words out;
   for (const auto& m : machine::builtin_machines()) out.push_back(m.name + ":");
-  return out;
-}
-
-Words operator_words() {
-  Words out;
-  for (const auto* spec : ops::all_ops()) out.push_back(spec->name);
   return out;
 }
 
@@ -74,13 +69,13 @@ Expected values_of(const std::string& command, const std::string& name, const CL
   if (name == "--machine") return {machine_words(), true};
   if (name == "--strategy") return {strategy_words()};
   if (name == "--grid" || name == "--memory") return {};
-  if (name == "model") return {model_words(), true};
+  if (name == "model") return {names(models::all_models()), true};
   if (name == "name" && command == "machines") {
     auto words = machine_words();
     for (auto& word : words) word.pop_back();
     return {words, true};
   }
-  if (name == "name" && command == "ops") return {operator_words()};
+  if (name == "name" && command == "ops") return {names(ops::all_ops())};
   if (name == "name") return {rule_words()};
   const auto type = option.get_type_name();
   if (const auto open = type.find('{'); open != std::string::npos) {

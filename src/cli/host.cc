@@ -24,7 +24,10 @@ HostedBy::~HostedBy() { current = nullptr; }
 Host* host() { return current; }
 
 void remark(const std::string& line) {
-  if (is_quiet()) return;
+  if (!is_quiet()) complain(line);
+}
+
+void complain(const std::string& line) {
   if (auto* to = host()) return to->remark(line);
   std::cerr << line << "\n";
 }

@@ -33,7 +33,8 @@ class HostedBy {
 // Null where it is a terminal.
 Host* host();
 
-// To the host, or to the error stream; to neither with --quiet.
+// To the host, or to the error stream; a remark to neither with --quiet, what is wrong always.
 void remark(const std::string& line);
+void complain(const std::string& line);
 
 }  // namespace tandem::cli

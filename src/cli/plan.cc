@@ -47,7 +47,7 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
-  remark(fmt::format(
+  complain(fmt::format(
       "tandem: nothing fits: the smallest plan found, {}, needs {} ({} too much); what would help: "
       "{}",
       result.smallest.name, search::shortage_text(tightest, setup.machine), bytes_text(over.value),

@@ -21,6 +21,7 @@ bool on_terminal() {
 }  // namespace
 
 void add_quiet_flag(CLI::App& command) {
+  quiet_now = false;  // a host runs one command after another
   command.add_flag("--quiet", quiet_now, "no progress and no notes on the error stream");
 }
 

@@ -81,8 +81,10 @@ class Call final : public cli::Host {
     std::unique_lock turn(one_at_a_time, std::defer_lock);
     while (!stop_ && !turn.try_lock_for(50ms)) continue;
     try {
-      const cli::HostedBy here(*this);
-      if (!stop_) exit_code_ = run_command(words);
+      if (turn.owns_lock()) {
+        const cli::HostedBy here(*this);
+        exit_code_ = run_command(words);
+      }
     } catch (...) {
       thrown_ = std::current_exception();
     }
