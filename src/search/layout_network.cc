@@ -392,24 +392,27 @@ LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
   const auto inputs = model_.inputs(id);
   std::vector<TensorType> types;
   for (auto i : inputs) types.push_back(model_.node(i).type);
-  for (std::size_t state = 0; state < states.nodes.size(); ++state) {
-    Cost once;
-    Cost anew;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!is_stored(id, i)) continue;
-      const auto& used = states.in[i][state];
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_stored(id, i)) continue;
+    auto& weight = out.weights.emplace_back();
+    weight.operand = i;
+    for (const auto& used : states.in[i]) {
       const auto parts = stored(inputs[i], used);
-      once += costs_.stored_in_parts(types[i], used, parts, CostModel::Gathered::kOnce);
-      anew += costs_.stored_in_parts(types[i], used, parts, CostModel::Gathered::kForEachPass);
+      const auto cost = [&](CostModel::Gathered gathered) {
+        return costs_.stored_in_parts(types[i], used, parts, gathered);
+      };
+      weight.gathered_once.push_back(cost(CostModel::Gathered::kOnce));
+      weight.gathered_anew.push_back(cost(CostModel::Gathered::kForEachPass));
     }
-    out.gathered_once.push_back(once);
-    out.gathered_anew.push_back(anew);
-    out.again.push_back(gradient_[id.index()]
-                            ? costs_
-                                  .computed_again(node.op, s, types, node.type, states.nodes[state],
-                                                  role_of(roles_, id))
-                                  .times(pass_.times, pass_.kept)
-                            : Cost{});
+  }
+  for (const auto& layout : states.nodes) {
+    if (!gradient_[id.index()]) {
+      out.again.emplace_back();
+      continue;
+    }
+    const auto again =
+        costs_.computed_again(node.op, s, types, node.type, layout, role_of(roles_, id));
+    out.again.push_back(again.times(pass_.times, pass_.kept));
   }
   return out;
 }
@@ -441,9 +444,11 @@ Network LayoutNetwork::priced(Priced& priced) const {
     for (std::size_t i = 0; i < table->cost.size(); ++i) {
       double cost = prices.of(table->cost[i]);
       if (saving != nullptr) {
-        const auto& [once, anew, again] = *saving;
-        cost += std::min({0.0, prices.of(once[i]), prices.of(anew[i])});
-        cost += std::min(0.0, prices.of(again[i]));
+        for (const auto& weight : saving->weights) {
+          cost += std::min(
+              {0.0, prices.of(weight.gathered_once[i]), prices.of(weight.gathered_anew[i])});
+        }
+        cost += std::min(0.0, prices.of(saving->again[i]));
       }
       out->cost.push_back(static_cast<float>(cost));
     }
@@ -486,15 +491,14 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices, const Finder&
     }
     const auto* saving = saving_of(*unary_[v]);
     if (saving == nullptr) continue;
-    const double once = prices.of(saving->gathered_once[state]);
-    const double anew = prices.of(saving->gathered_anew[state]);
     out.choices[n].remake = prices.of(saving->again[state]) < 0 && !consumers_[n].empty();
-    if (std::min(once, anew) >= 0) continue;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!is_stored(id, i)) continue;
-      auto& weight = out.choices[inputs[i].index()];
-      weight.source = stored(inputs[i], weight.source);
-      weight.remake = anew < once;
+    for (const auto& weight : saving->weights) {
+      const double once = prices.of(weight.gathered_once[state]);
+      const double anew = prices.of(weight.gathered_anew[state]);
+      if (std::min(once, anew) >= 0) continue;
+      auto& choice = out.choices[inputs[weight.operand].index()];
+      choice.source = stored(inputs[weight.operand], choice.source);
+      choice.remake = anew < once;
     }
   }
   for (auto id : model_.ids()) {

@@ -47,9 +47,13 @@ class LayoutNetwork {
 
   // What states of an operator cost more so; by state.
   struct Saving {
-    std::vector<Cost> gathered_once;  // its weights in parts
-    std::vector<Cost> gathered_anew;  // the same
-    std::vector<Cost> again;          // its result
+    struct Weight {
+      std::size_t operand;
+      std::vector<Cost> gathered_once;  // in parts
+      std::vector<Cost> gathered_anew;  // the same
+    };
+    std::vector<Weight> weights;
+    std::vector<Cost> again;  // its result
   };
 
  public:

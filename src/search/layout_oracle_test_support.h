@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "search/costs.h"
+#include "strategies/storage.h"
 
 namespace tandem::search {
 
@@ -23,10 +24,14 @@ class LayoutOracle {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   static constexpr double kLess = 1 - 1e-9;  // what is less by rounding alone is equal
 
-  LayoutOracle(const graph::Graph& model, const machine::Digits& digits, CostModel& costs)
+  // With `saves` every weight that one operator reads may also be stored in parts, gathered once or
+  // for every pass, and every result computed again.
+  LayoutOracle(const graph::Graph& model, const machine::Digits& digits, CostModel& costs,
+               bool saves = false)
       : model_(model),
         digits_(digits),
         costs_(costs),
+        saves_(saves),
         users_(uses_of(model)),
         gradient_(graph::needs_gradient(model)),
         roles_(cost::kernels_of(model, costs.software())),
@@ -89,10 +94,10 @@ class LayoutOracle {
     std::vector<machine::NodeLayout> layouts;  // of an operator
     std::vector<std::vector<Layout>> in;       // by operand, by state
     std::vector<Layout> out;                   // by state
-    std::vector<Cost> cost;
-    std::vector<double> own;            // priced
-    std::vector<std::size_t> earlier;   // edges to variables before it
-    std::optional<std::size_t> parent;  // of these one, the tree's
+    std::vector<std::vector<Cost>> cost;       // by state, of the ways there are to save
+    std::vector<double> own;                   // priced, of the cheapest way
+    std::vector<std::size_t> earlier;          // edges to variables before it
+    std::optional<std::size_t> parent;         // of these one, the tree's
   };
   struct Edge {
     std::size_t from = 0;
@@ -165,7 +170,7 @@ class LayoutOracle {
         v.in[i].push_back(input_layout(s, layout, digits_.count(), i));
       }
       v.out.push_back(output_layout(s, layout, digits_.count()));
-      v.cost.push_back(operator_cost(id, s, layout));
+      v.cost.push_back(ways_to_save(id, s, layout, operator_cost(id, s, layout)));
     }
     all_layouts_.resize(model_.size());
     all_layouts_[id.index()] = v.layouts;
@@ -235,6 +240,38 @@ class LayoutOracle {
     return out;
   }
 
+  // All combinations.
+  std::vector<Cost> ways_to_save(NodeId id, const ops::Signature& s,
+                                 const machine::NodeLayout& layout, const Cost& as_it_is) {
+    std::vector<Cost> out = {as_it_is};
+    if (!saves_) return out;
+    const auto or_else = [&](const std::vector<Cost>& more) {
+      const auto before = out;
+      for (const auto& m : more) {
+        for (auto cost : before) out.push_back(cost += m);
+      }
+    };
+    const auto& node = model_.node(id);
+    for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
+      const auto source = model_.inputs(id)[i];
+      const auto& weight = model_.node(source);
+      if (is_shared(source) || !is_trained(weight) || node.op.spec().row_sparse_operand == i) {
+        continue;
+      }
+      const auto used = input_layout(s, layout, digits_.count(), i);
+      const auto stored =
+          strategies::stored_in_parts(used, weight.type.shape.sizes, digits_.all(), digits_);
+      using Gathered = CostModel::Gathered;
+      or_else({costs_.stored_in_parts(weight.type, used, stored, Gathered::kOnce),
+               costs_.stored_in_parts(weight.type, used, stored, Gathered::kForEachPass)});
+    }
+    if (gradient_[id.index()]) {
+      or_else({costs_.computed_again(node.op, s, model_.input_types(id), node.type, layout,
+                                     role_of(roles_, id))});
+    }
+    return out;
+  }
+
   Cost weight_cost(NodeId id, const Layout& layout, const Shape* looked_up) {
     const auto& type = model_.node(id).type;
     if (!is_trained(model_.node(id))) {
@@ -250,7 +287,7 @@ class LayoutOracle {
     Layout now(digits_.count(), Role::kReplica);
     enumerate(id, 0, now, v.out);
     for (const auto& layout : v.out) {
-      v.cost.push_back(is_weight(model_.node(id)) ? weight_cost(id, layout, nullptr) : Cost{});
+      v.cost.push_back({is_weight(model_.node(id)) ? weight_cost(id, layout, nullptr) : Cost{}});
     }
     v.in = {v.out};
     const auto here = variables_.size();
@@ -337,7 +374,11 @@ class LayoutOracle {
   void price(const Prices& prices) {
     for (auto& v : variables_) {
       v.own.clear();
-      for (const auto& c : v.cost) v.own.push_back(prices.of(c));
+      for (const auto& ways : v.cost) {
+        double least = kNever;
+        for (const auto& c : ways) least = std::min(least, prices.of(c));
+        v.own.push_back(least);
+      }
     }
     for (auto& e : edges_) {
       e.priced.clear();
@@ -419,6 +460,7 @@ class LayoutOracle {
   const graph::Graph& model_;
   const machine::Digits& digits_;
   CostModel& costs_;
+  const bool saves_;
   std::vector<std::vector<std::pair<NodeId, std::size_t>>> users_;  // by node: who, which operand
   std::vector<bool> gradient_;
   std::vector<cost::KernelRole> roles_;

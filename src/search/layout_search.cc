@@ -1,8 +1,10 @@
 #include "search/layout_search.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/parallel.h"
+#include "search/partial_saving.h"
 
 namespace tandem::search {
 
@@ -35,7 +37,7 @@ void LayoutSearch::search(const strategies::Problem& problem,
   }
   // Of a large network what saves memory by strategy is enough: each price costs a simulation.
   const bool has_plan = contest_.is_large() && contest_.result().best;
-  if (!fits && !has_plan) raise_memory_price(network);
+  if (!fits && !has_plan) raise_memory_price(network, problem.model);
   if (exact && contest_.machine().groups.empty()) {
     add_lower_bound(Seconds{std::max(solutions[0].cost, solutions[1].cost)});
   } else {
@@ -64,30 +66,36 @@ std::vector<LayoutNetwork::Solution> LayoutSearch::solve(const LayoutNetwork& ne
   return out;
 }
 
-// Costs the solution, once; false also when the search is over before.
-bool LayoutSearch::fits_in_memory(const LayoutNetwork::Solution& solution) {
+// Costs the solution, once.
+const LayoutSearch::Solved& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
   const auto same = std::ranges::find(solved_, solution.choices, &Solved::choices);
-  if (same != solved_.end()) return same->fits;
+  if (same != solved_.end()) return *same;
   const auto costed = contest_.enter({{"search", solution.choices, {}, true, rewritten_}})[0];
-  solved_.push_back({solution.choices, costed && costed->feasible});
-  return solved_.back().fits;
+  const Bytes unknown{std::numeric_limits<double>::infinity()};  // the search is over
+  solved_.push_back({solution.choices, costed ? costed->over : unknown});
+  return solved_.back();
 }
 
 // Costs all of them, also behind one that does not fit.
 bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions) {
   bool all = true;
-  for (const auto& solution : solutions) all = fits_in_memory(solution) && all;
+  for (const auto& solution : solutions) all = costed(solution).fits() && all;
   return all;
 }
 
 // Doubles the price of a byte until the solution fits, then halves the gap a few times: the
 // cheapest price that fits gives up the least time. A rewritten model's is near the model's.
-void LayoutSearch::raise_memory_price(LayoutNetwork& network) {
+// Equal layers all do the same at one price: what is between two prices saves in some of them.
+void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph) {
   const auto& result = contest_.result();
   const auto least = std::ranges::min(result.limits);
   const double scale = result.smallest.simulation.iteration / Seconds{1} / least.value;
+  std::optional<Solved> faster;
+  std::optional<Solved> fits;
   const auto fits_at = [&](double per_byte) {
-    return fits_in_memory(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
+    const auto& now = costed(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
+    (now.fits() ? fits : faster) = now;
+    return now.fits();
   };
   double low = 0;
   double high = memory_price_ > 0 ? memory_price_ : scale / 64;
@@ -103,6 +111,12 @@ void LayoutSearch::raise_memory_price(LayoutNetwork& network) {
     (fits_at(middle) ? high : low) = middle;
   }
   if (rewritten_ == nullptr) memory_price_ = high;
+  constexpr std::size_t kShares = 4;
+  if (!faster || contest_.is_over()) return;
+  enter_between(
+      contest_, graph,
+      {"search", {faster->choices, faster->over}, {fits->choices, fits->over}, {}, rewritten_},
+      kShares);
 }
 
 }  // namespace tandem::search

@@ -29,14 +29,16 @@ class LayoutSearch {
  private:
   struct Solved {
     std::vector<plan::Choice> choices;
-    bool fits;
+    Bytes over;  // infinite where the search was over before
+
+    [[nodiscard]] bool fits() const { return over <= Bytes{0}; }
   };
 
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<Prices>& prices);
-  bool fits_in_memory(const LayoutNetwork::Solution& solution);
+  const Solved& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
-  void raise_memory_price(LayoutNetwork& network);
+  void raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph);
   void add_lower_bound(Seconds bound);
 
   Contest& contest_;

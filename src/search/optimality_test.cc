@@ -29,13 +29,24 @@ const std::vector<Prices>& some_prices() {
 
 constexpr double kTolerance = 2e-6;  // the search adds up in single precision
 
+// Where memory costs something, and saving it time.
+const std::vector<Prices>& prices_of_memory() {
+  static const std::vector<Prices> kPrices = {{.async = 0.5, .per_byte = 1e-13},
+                                              {.async = 1, .per_byte = 1e-12},
+                                              {.async = 0.5, .per_byte = 1e-10},
+                                              {.async = 0}};
+  return kPrices;
+}
+
 // What is wrong with the search's cost of this graph; nothing if it is the least.
-std::optional<std::string> wrong_cost(const Graph& model, const machine::Machine& machine) {
+std::optional<std::string> wrong_cost(const Graph& model, const machine::Machine& machine,
+                                      bool saves) {
   const machine::Digits digits(machine);
   CostModel costs(machine, digits, plan::Optimizer::kAdam);
-  const LayoutNetwork network(model, digits, costs, {}, 100000, {});
-  LayoutOracle oracle(model, digits, costs);
-  for (const auto& prices : some_prices()) {
+  LayoutNetwork network(model, digits, costs, {}, 100000, {});
+  if (saves) network.allow_saving();
+  LayoutOracle oracle(model, digits, costs, saves);
+  for (const auto& prices : saves ? prices_of_memory() : some_prices()) {
     const auto solution = network.solve(prices);
     const double least = oracle.least(prices, solution.cost * (1 + kTolerance));
     const auto text = [&](const std::string& what) {
@@ -153,12 +164,12 @@ bool is_series_parallel(const Graph& model) {
 
 Graph graph_of_seed(std::uint64_t seed) { return SmallGraph(seed, 1 + seed / 8 % 6).build(); }
 
-void expect_least_costs(std::uint64_t from, std::uint64_t to) {
+void expect_least_costs(std::uint64_t from, std::uint64_t to, bool saves = false) {
   const auto machines = small_machines();
   for (auto seed = from; seed < to; ++seed) {
     SCOPED_TRACE(seed);
     const auto& machine = machines[seed % machines.size()];
-    const Complaint wrong = [&](const Graph& model) { return wrong_cost(model, machine); };
+    const Complaint wrong = [&](const Graph& model) { return wrong_cost(model, machine, saves); };
     const auto model = graph_of_seed(seed);
     const auto complaint = wrong(model);
     ASSERT_FALSE(complaint.has_value()) << shrunk(model, *complaint, wrong);
@@ -166,6 +177,10 @@ void expect_least_costs(std::uint64_t from, std::uint64_t to) {
 }
 
 TEST(Optimality, TheSearchCostIsTheLeastOfAllLayouts) { expect_least_costs(0, 560); }
+
+TEST(Optimality, SoItIsWithWhatSavesMemory) { expect_least_costs(0, 240, true); }
+
+TEST(Optimality, SoItIsWithWhatSavesMemoryNightly) { expect_least_costs(240, 3000, true); }
 
 TEST(Optimality, TheSearchCostIsTheLeastOfAllLayoutsNightly) { expect_least_costs(560, 6000); }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "search/partial_saving.h"
 #include "search/sharing_search.h"
 #include "search/step_layouts.h"
 
@@ -140,6 +141,7 @@ void StrategySearch::cost_grid() {
   }
   simulate_the_best(strategies, found);
   tried_.insert(tried_.end(), found.begin(), found.end());
+  if (may_win_) save_in_part(estimated);
   if (may_win_) lay_out_steps(std::move(found));
 }
 
@@ -168,6 +170,60 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     for (std::size_t i = 0; i < which.size(); ++i) {
       if (costed[i]) found[which[i]] = tried(strategies[which[i]].setting, *costed[i]);
     }
+  }
+}
+
+namespace {
+
+// One setting that is too large and one that fits, which differ in what is computed again.
+struct Pair {
+  const Estimated* faster;
+  const Estimated* fits;
+  double iteration;  // between the two, where it would just fit
+};
+
+std::vector<Pair> pairs_by_recomputation(const std::vector<Estimated>& estimated) {
+  std::map<std::string, std::vector<const Estimated*>> alike;
+  for (const auto& e : estimated) {
+    if (!e.point) continue;
+    auto setting = e.setting;
+    setting.recompute = "none";
+    alike[to_text(setting)].push_back(&e);
+  }
+  std::vector<Pair> out;
+  for (const auto& [text, all] : alike) {
+    for (const auto* a : all) {
+      for (const auto* b : all) {
+        const auto t = a->point->simulation.iteration.value;
+        const auto longer = b->point->simulation.iteration.value - t;
+        if (a->point->feasible || !b->point->feasible || longer <= 0) continue;
+        const double share = a->point->over / (a->point->over - b->point->over);
+        out.push_back({a, b, t + share * longer});
+      }
+    }
+  }
+  std::ranges::stable_sort(out, {}, &Pair::iteration);
+  return out;
+}
+
+}  // namespace
+
+// Where computing all of something again leaves memory unused: less of it.
+void StrategySearch::save_in_part(const std::vector<Estimated>& estimated) {
+  std::size_t taken = 0;
+  for (const auto& pair : pairs_by_recomputation(estimated)) {
+    const auto& best = contest_.result().best;
+    if (taken == kInPart || contest_.is_over()) return;
+    if (best && pair.iteration >= best->simulation.iteration.value) return;
+    const auto made = make_strategies({pair.faster->setting, pair.fits->setting}, problem_);
+    if (made.size() < 2 || !may_win(made[1].choices)) continue;
+    ++taken;
+    enter_between(contest_, problem_.model,
+                  {"search:" + made[1].name + " in part",
+                   {made[0].choices, pair.faster->point->over},
+                   {made[1].choices, pair.fits->point->over},
+                   made[1].schedule},
+                  contest_.is_large() ? kLargeSharesTried : kSharesTried);
   }
 }
 

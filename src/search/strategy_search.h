@@ -35,6 +35,9 @@ class StrategySearch {
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
+  static constexpr std::size_t kInPart = 2;       // settings with less computed again than they say
+  static constexpr std::size_t kSharesTried = 4;  // of each
+  static constexpr std::size_t kLargeSharesTried = 3;
   static constexpr std::size_t kLaidOut = 3;  // of these again
   static constexpr std::size_t kLargeLaidOut = 1;
 
@@ -57,6 +60,7 @@ class StrategySearch {
   std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Tried>& found);
+  void save_in_part(const std::vector<Estimated>& estimated);
   void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;
   // Together, since what one lowers others need, too.

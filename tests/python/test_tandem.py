@@ -276,6 +276,20 @@ class Calls(unittest.TestCase):
         thread.join()
         self.assertGreater(turns, 100)
 
+    def test_stopped_while_another_one_runs(self):
+        # It waits for its turn, is interrupted there, and never runs; the other one goes on.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        plans = []
+        other = threading.Thread(target=lambda: plans.append(tandem.plan("nasnet_a", "summit:32", threads=1)))
+        other.start()
+        time.sleep(0.2)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            tandem.simulate("mlp", "summit:2")
+        other.join()
+        self.assertEqual(len(plans), 1)
+
     def test_two_at_once_both_end(self):
         times = []
         work = [
