@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "search/contest.h"
 #include "search/layout_search.h"
@@ -54,10 +55,26 @@ class Search {
     for (const auto& setting : settings) {
       if (setting.pp == 1 && ranking.seeds.size() < kRankedUnder) ranking.seeds.push_back(setting);
     }
+    leave_out_equal_layouts(ranking.seeds);
     ranking.keep = contest_.is_large() ? 1 : 2;
     ranking.per_byte = layouts_.memory_price();
     add_rewritings(ranking);
     if (!contest_.is_large()) add_rewritings({.keep = 1, .one_device = true});
+  }
+
+  // Some differ only in where weights are stored.
+  void leave_out_equal_layouts(std::vector<strategies::Setting>& settings) const {
+    const strategies::Problem problem(contest_.model(), contest_.digits());
+    std::set<std::vector<machine::NodeLayout>> seen;
+    std::erase_if(settings, [&](const auto& setting) {
+      const auto made = make_pass(setting, problem);
+      const auto* choices = std::get_if<strategies::Choices>(&made);
+      if (choices == nullptr) return true;
+      std::vector<machine::NodeLayout> layouts;
+      layouts.reserve(choices->size());
+      for (const auto& choice : *choices) layouts.push_back(choice.node);
+      return !seen.insert(std::move(layouts)).second;
+    });
   }
 
   void add_rewritings(const RankingOptions& options) {

@@ -1,6 +1,7 @@
 #include "search/transitions.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "cost/collectives.h"
@@ -8,6 +9,27 @@
 namespace tandem::search {
 
 using machine::Layout;
+
+namespace {
+
+// Both with their dimensions numbered as they come up.
+std::pair<Layout, Layout> with_numbered_dims(Layout a, Layout b) {
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::array<std::size_t, Shape::kMaxRank> numbers;
+  numbers.fill(kNone);
+  std::size_t next = 0;
+  for (auto* layout : {&a, &b}) {
+    for (std::size_t i = 0; i < layout->count(); ++i) {
+      if (!(*layout)[i].is_dim()) continue;
+      auto& number = numbers[(*layout)[i].dim()];
+      if (number == kNone) number = next++;
+      layout->set(i, machine::DigitRole::dim(number));
+    }
+  }
+  return {a, b};
+}
+
+}  // namespace
 
 Transitions::Transitions(const machine::Machine& machine, const machine::Digits& digits)
     : machine_(machine), digits_(digits), entries_(1U << 12U) {
@@ -59,12 +81,21 @@ Transitions::Both Transitions::between(LayoutId from, LayoutId to) {
   if (const auto& known = slot(from, to); known.from != kNone) return known.both;
   const auto dual_from = dual_of(from);
   const auto dual_to = dual_of(to);
-  const Both both{make(from, to), make(dual_to, dual_from)};
+  const auto both = made_between(from, to);
   if (2 * (used_ + 2) > entries_.size()) grow();
   slot(from, to) = {from, to, both};
   slot(dual_to, dual_from) = {dual_to, dual_from, {both.back, both.there}};
   used_ += 2;
   return both;
+}
+
+// It does not matter which dimension is which: pairs that differ in that alone have one transition.
+Transitions::Both Transitions::made_between(LayoutId from, LayoutId to) {
+  const auto [a, b] = with_numbered_dims(layouts_[from], layouts_[to]);
+  const auto first = id_of(a);
+  const auto second = id_of(b);
+  if (first != from || second != to) return between(first, second);
+  return {make(from, to), make(dual_of(to), dual_of(from))};
 }
 
 std::uint32_t Transitions::make(LayoutId from, LayoutId to) {

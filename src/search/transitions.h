@@ -67,6 +67,7 @@ class Transitions {
   [[nodiscard]] Entry& slot(LayoutId from, LayoutId to);
   void grow();
   LayoutId dual_of(LayoutId id);
+  Both made_between(LayoutId from, LayoutId to);
   std::uint32_t make(LayoutId from, LayoutId to);
 
   const machine::Machine& machine_;
