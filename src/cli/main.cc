@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/emphasis.h"
 
 namespace {
 
@@ -54,7 +55,7 @@ int report(const UserError& error, bool json) {
                                {"message", error.message},
                                {"hint", error.hint}}}});
   }
-  std::cerr << fmt::format("tandem: {}\n", error.what());
+  std::cerr << fmt::format("{} {}\n", tandem::cli::alarming("tandem:"), error.what());
   return ExitCode::kCannot;
 }
 

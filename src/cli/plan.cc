@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/emphasis.h"
 #include "cli/fitting_change.h"
 #include "cli/host.h"
 #include "cli/report.h"
@@ -91,16 +92,25 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   return out;
 }
 
-std::string row_text(const std::string& label, const search::Costed& row, const Setup& setup,
+struct ComparedRow {
+  std::string label;
+  const search::Costed* costed;
+};
+
+std::string row_text(const ComparedRow& of, std::size_t width, const Setup& setup,
                      const search::Result& result) {
+  const auto& row = *of.costed;
   const auto& s = row.simulation;
   const std::string against =
       row.feasible
           ? fmt::format("{:.2f} x the plan's time", s.iteration / result.best->simulation.iteration)
           : "does not fit";
-  return fmt::format("  {:<28} {:>9} {:>12}/s {:>9}   {}\n", label, seconds_text(s.iteration.value),
-                     si(static_cast<double>(setup.batch) / s.iteration.value),
-                     bytes_text(s.memory.value), against);
+  const auto text = fmt::format("  {:<{}} {:>9} {:>12}/s {:>9}   {}", of.label, width,
+                                seconds_text(s.iteration.value),
+                                si(static_cast<double>(setup.batch) / s.iteration.value),
+                                bytes_text(s.memory.value), against);
+  const bool is_plan = &row == &*result.best;
+  return (is_plan ? strong(text) : row.feasible ? text : faint(text)) + "\n";
 }
 
 void print_comparison(const Setup& setup, const search::Result& result) {
@@ -109,10 +119,14 @@ void print_comparison(const Setup& setup, const search::Result& result) {
                            setup.machine.name, counted(setup.machine.devices(), "device"),
                            setup.batch, name(setup.dtype), name(setup.options.optimizer),
                            best.mapped.schedule.is_delayed() ? ", updates one step late" : "");
-  std::cout << fmt::format("  {:<28} {:>9} {:>14} {:>9}\n", "", "iteration", "samples", "memory");
-  std::cout << row_text(best.name == "search" ? "plan" : "plan = " + best.name, best, setup,
-                        result);
-  for (const auto& b : result.baselines) std::cout << row_text(b.name, b, setup, result);
+  std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
+  for (const auto& b : result.baselines) rows.push_back({b.name, &b});
+  std::size_t width = 28;
+  for (const auto& row : rows) width = std::max(width, row.label.size());
+  std::cout << faint(fmt::format("  {:<{}} {:>9} {:>14} {:>9}", "", width, "iteration", "samples",
+                                 "memory"))
+            << "\n";
+  for (const auto& row : rows) std::cout << row_text(row, width, setup, result);
   std::cout << "\n";
 }
 
@@ -157,11 +171,12 @@ void print_plan(const Setup& setup, const search::Result& result) {
   print_comparison(setup, result);
   if (best.rewritten) std::cout << rewriting_text(best.rewritten->derivation);
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
-  std::cout << "What every operator's devices do:\n"
+  std::cout << strong("What every operator's devices do:") << "\n"
             << report::layouts_text(best.mapped, setup.machine, digits);
   const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
   const auto fullest = search::tightest(s, result.limits);
-  std::cout << "\nWhat communicates, per device and step:\n"
+  std::cout << "\n"
+            << strong("What communicates, per device and step:") << "\n"
             << report::communication_text(sim::break_down(program, s), setup.machine,
                                           program.digits);
   std::cout << fmt::format(

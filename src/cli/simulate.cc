@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/emphasis.h"
 #include "cli/estimated.h"
 #include "cli/host.h"
 #include "cli/lowered.h"
@@ -90,11 +91,15 @@ void print(const Lowered& s) {
   const auto shares = sim::break_down(s.program, s.simulation);
   const auto peak = report::peak_of(s.program, fullest(s).needs);
   print_headline(s, shares);
-  std::cout << "Where the time goes, on the busiest device:\n"
+  std::cout << strong("Where the time goes, on the busiest device:") << "\n"
             << report::time_table(shares, s.simulation);
   const auto moves = report::communication_text(shares, s.machine, s.program.digits);
-  if (!moves.empty()) std::cout << "\nWhat communicates, per device and step:\n" << moves;
-  std::cout << fmt::format("\nWhat the fullest device holds at the peak, in {}:\n", peak.when)
+  if (!moves.empty()) {
+    std::cout << "\n" << strong("What communicates, per device and step:") << "\n" << moves;
+  }
+  std::cout << "\n"
+            << strong(fmt::format("What the fullest device holds at the peak, in {}:", peak.when))
+            << "\n"
             << report::memory_table(peak);
 }
 

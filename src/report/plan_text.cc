@@ -27,6 +27,7 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
   struct Line {
     std::string name, what;
     std::size_t count = 0;
+    std::size_t again = 0;  // of these, computed again for the backward pass
   };
   std::vector<Line> lines;
   std::map<std::string, std::size_t> known;
@@ -46,13 +47,20 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
                     uses_text(uses_of(analyzed, *uses, digits), machine, digits));
     const auto [at, fresh] = known.try_emplace(name + what, lines.size());
     if (fresh) lines.push_back({node.name, what});
-    ++lines[at->second].count;
+    auto& line = lines[at->second];
+    ++line.count;
+    if (mapped.remake[id.index()]) ++line.again;
   }
+  const auto again_text = [](const Line& line) -> std::string {
+    if (line.again == 0) return "";
+    if (line.again == line.count) return ", computed again";
+    return fmt::format(", {} computed again", line.again);
+  };
   std::string out;
   for (const auto& line : lines) {
     const auto name =
         line.count > 1 ? fmt::format("{} x{}", folded_name(line.name), line.count) : line.name;
-    out += fmt::format("  {:<24} {}\n", name, line.what);
+    out += fmt::format("  {:<24} {}{}\n", name, line.what, again_text(line));
   }
   return out;
 }

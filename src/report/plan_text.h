@@ -11,7 +11,7 @@ namespace tandem::report {
 
 // One line per operator; layers that are alike are folded ("l*." x24), all-replicated ones left
 // out.
-//   l*.ffn1 x24    linear [192, 512, 4096]    batch over node 8, n over socket 2
+//   l*.ffn1 x24    linear [192, 512, 4096]    batch over node 8, n over socket 2, 8 computed again
 std::string layouts_text(const plan::MappedGraph& mapped, const machine::Machine& machine,
                          const machine::Digits& digits);
 

@@ -385,6 +385,43 @@ TEST(Search, SavesMemoryOperatorByOperator) {
   EXPECT_NE(std::ranges::find(remake, false), remake.end());
 }
 
+// Between computing nothing of the layers again, which does not fit, and everything: as much as has
+// to be, in the first layers.
+TEST(Search, ComputesNoMoreAgainThanMemoryAsksFor) {
+  const auto network = models::parse_model("llama3_8b:layers=8");
+  const auto machine = machine::load_machine("dgx_a100:1");
+  constexpr std::int64_t kBatch = 8;
+  const auto model = network.build(kBatch, DType::kBf16);
+  const machine::Digits digits(machine);
+  const strategies::Problem problem(model, digits);
+  Options options;
+  options.optimizer = plan::Optimizer::kAdam;
+  Contest contest(model, machine, options);
+  const auto cost = [&](const char* setting) {
+    const auto made = make_strategies({strategies::parse_setting(setting)}, problem).at(0);
+    return contest.enter({{made.name, made.choices, made.schedule}})[0].value();
+  };
+  const auto none = cost("fsdp");
+  const auto full = cost("fsdp:recompute=full");
+  options.memory = (none.simulation.memory + full.simulation.memory) / 2;
+
+  options.network = {&network, kBatch, DType::kBf16};
+  options.dims = {.model = false,
+                  .spatial = false,
+                  .reduction = false,
+                  .head = false,
+                  .expert = false,
+                  .sequence = false,
+                  .pipeline = false};
+  const auto result = search(model, machine, options);
+  ASSERT_TRUE(result.best.has_value());
+  const auto& best = *result.best;
+  EXPECT_LT(best.simulation.memory, *options.memory);
+  EXPECT_GT(best.simulation.memory, 0.97 * *options.memory);
+  EXPECT_LT(best.simulation.iteration, full.simulation.iteration);
+  EXPECT_GT(best.simulation.iteration, none.simulation.iteration);
+}
+
 // What fits in no layout of weights and activations fits where activations are computed again, or
 // in micro-batches. That is searched for where the graph is a network as it is.
 TEST(Search, FitsByComputingAgain) {
