@@ -29,6 +29,23 @@ void LayoutSearch::search(const strategies::Problem& problem,
   if (!exact && options_.finder.is_exact() && !contest_.is_over()) {
     contest_.result().stop_reason = "beam";
   }
+  const bool is_bound = exact && contest_.machine().groups.empty();
+  const auto& best = contest_.result().best;
+  // Even if all that may be hidden is: weights in parts have less to update, but no less to
+  // compute.
+  const bool may_win =
+      !is_bound || !best || Seconds{solutions[0].cost} < best->simulation.iteration;
+  if (may_win) simulate(network, problem.model, solutions);
+  if (is_bound) {
+    add_lower_bound(Seconds{std::max(solutions[0].cost, solutions[1].cost)});
+  } else {
+    is_bounded_ = false;
+  }
+}
+
+// The solutions, and others that save memory.
+void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
+                            const std::vector<LayoutNetwork::Solution>& solutions) {
   // The cheapest layouts, not just any that were found.
   bool fits = all_fit_in_memory(solutions);
   network.allow_saving();
@@ -37,12 +54,7 @@ void LayoutSearch::search(const strategies::Problem& problem,
   }
   // Of a large network what saves memory by strategy is enough: each price costs a simulation.
   const bool has_plan = contest_.is_large() && contest_.result().best;
-  if (!fits && !has_plan) raise_memory_price(network, problem.model);
-  if (exact && contest_.machine().groups.empty()) {
-    add_lower_bound(Seconds{std::max(solutions[0].cost, solutions[1].cost)});
-  } else {
-    is_bounded_ = false;
-  }
+  if (!fits && !has_plan) raise_memory_price(network, graph);
 }
 
 void LayoutSearch::add_lower_bound(Seconds bound) {

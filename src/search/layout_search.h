@@ -36,6 +36,8 @@ class LayoutSearch {
 
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<Prices>& prices);
+  void simulate(LayoutNetwork& network, const graph::Graph& graph,
+                const std::vector<LayoutNetwork::Solution>& solutions);
   const Solved& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
   void raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph);

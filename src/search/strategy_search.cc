@@ -214,7 +214,7 @@ void StrategySearch::save_in_part(const std::vector<Estimated>& estimated) {
   for (const auto& pair : pairs_by_recomputation(estimated)) {
     const auto& best = contest_.result().best;
     if (taken == kInPart || contest_.is_over()) return;
-    if (best && pair.iteration >= best->simulation.iteration.value) return;
+    if (best && pair.iteration > kWorthIt * best->simulation.iteration.value) return;
     const auto made = make_strategies({pair.faster->setting, pair.fits->setting}, problem_);
     if (made.size() < 2 || !may_win(made[1].choices)) continue;
     ++taken;

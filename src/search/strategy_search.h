@@ -36,6 +36,7 @@ class StrategySearch {
   // needs none.
   static constexpr double kUncertain = 1.08;
   static constexpr std::size_t kInPart = 2;       // settings with less computed again than they say
+  static constexpr double kWorthIt = 0.995;       // of the best's time, that it may come to
   static constexpr std::size_t kSharesTried = 4;  // of each
   static constexpr std::size_t kLargeSharesTried = 3;
   static constexpr std::size_t kLaidOut = 3;  // of these again
