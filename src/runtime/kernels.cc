@@ -193,6 +193,7 @@ constexpr auto kNoResult = [](const ops::Op&) { return false; };
 const Kernel& find_kernel(const Call& call) {
   static const std::array kTable = {
       Kernel{"add", add_forward, add_backward},
+      kAttentionKernel,
       kAvgPool2dKernel,
       kBatchNormKernel,
       Kernel{"concat", concat_forward, concat_backward},
@@ -208,14 +209,19 @@ const Kernel& find_kernel(const Call& call) {
       Kernel{"linear", linear_forward, linear_backward, linear_keeps},
       Kernel{"matmul", matmul_forward, matmul_backward, kNoResult, matmul_covers},
       kMaxPool2dKernel,
+      kMoeCombineKernel,
+      kMoeDispatchKernel,
       Kernel{"mse", mse_forward, mse_backward},
       Kernel{"mul", mul_forward, mul_backward},
       kReluKernel,
+      kRmsNormKernel,
+      kRopeKernel,
       kSigmoidKernel,
       kSiluKernel,
       kSliceKernel,
       kTanhKernel,
       Kernel{"softmax", softmax_forward, softmax_backward, is_cheaper, softmax_covers},
+      kTopKGateKernel,
   };
   for (const auto& kernel : kTable) {
     if (kernel.name == call.op.spec().kernel && kernel.covers(call)) return kernel;

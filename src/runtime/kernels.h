@@ -15,9 +15,10 @@ namespace tandem::runtime {
 
 // Where one operand's shard lies in the whole tensor.
 struct Shard {
-  Shape sizes;   // global
-  Shape local;   // here
-  Shape offset;  // of the first element
+  Shape sizes;         // global
+  Shape local;         // here
+  Shape offset;        // of the first element
+  double density = 1;  // what part of it is not zero, as the plan expects
 };
 
 struct Call {
@@ -63,6 +64,7 @@ struct Kernel {
 const Kernel& find_kernel(const Call& call);
 
 // The families that have files of their own.
+extern const Kernel kAttentionKernel;
 extern const Kernel kAvgPool2dKernel;
 extern const Kernel kBatchNormKernel;
 extern const Kernel kContractKernel;
@@ -74,11 +76,16 @@ extern const Kernel kGeluKernel;
 extern const Kernel kGeluTanhKernel;
 extern const Kernel kGlobalAvgPoolKernel;
 extern const Kernel kMaxPool2dKernel;
+extern const Kernel kMoeCombineKernel;
+extern const Kernel kMoeDispatchKernel;
 extern const Kernel kReluKernel;
+extern const Kernel kRmsNormKernel;
+extern const Kernel kRopeKernel;
 extern const Kernel kSigmoidKernel;
 extern const Kernel kSiluKernel;
 extern const Kernel kSliceKernel;
 extern const Kernel kTanhKernel;
+extern const Kernel kTopKGateKernel;
 extern const Kernel kMeaningKernel;
 
 }  // namespace tandem::runtime

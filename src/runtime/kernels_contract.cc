@@ -2,21 +2,29 @@
 // operand.
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/text.h"
 #include "ops/attributes.h"
 #include "runtime/aten.h"
+#include "runtime/factor_ranges.h"
 #include "runtime/kernels.h"
+#include "runtime/zero_rows.h"
 
 namespace tandem::runtime {
 
 namespace {
 
-// The factors of a tensor, a letter each.
-struct Contraction {
-  std::string lhs, rhs, out;
-
-  explicit Contraction(std::string_view index) {
+// The factors of every tensor, a letter each, and how much of them is here.
+class Factors {
+ public:
+  explicit Factors(const Call& call) {
+    const auto& signature = signature_of(call);
+    const auto ranges = factor_ranges(call, signature);
+    for (std::size_t f = 0; f < ranges.size(); ++f) {
+      size_[signature.map.factors[f].name] = ranges[f].local;
+    }
+    const std::string_view index = call.op.get<ops::Contract>().index;
     const auto arrow = index.find("->");
     const auto sides = split(index.substr(0, arrow), ',');
     lhs = letters(sides[0]);
@@ -24,17 +32,40 @@ struct Contraction {
     out = letters(index.substr(arrow + 2));
   }
 
+  std::string lhs, rhs, out;
+
+  [[nodiscard]] std::vector<std::int64_t> sizes(const std::string& of) const {
+    std::vector<std::int64_t> out;
+    for (const char letter : of) out.push_back(local_.at(letter));
+    return out;
+  }
+  // A dimension of several factors, as (kv g), becomes as many.
+  [[nodiscard]] at::Tensor apart(const at::Tensor& t, const std::string& of) const {
+    return t.dim() == static_cast<std::int64_t>(of.size()) ? t : t.reshape(sizes(of));
+  }
+
  private:
   std::string letters(std::string_view side) {
     constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    std::string text;
-    for (auto factor : words(side)) {
-      text += letter_.try_emplace(std::string(factor), kLetters[letter_.size()]).first->second;
+    std::string text(side);
+    std::ranges::replace_if(
+        text, [](char c) { return c == '(' || c == ')'; }, ' ');
+    std::string found;
+    for (auto factor : words(text)) {
+      const std::string name(factor.substr(0, factor.find(':')));
+      found += letter_.try_emplace(name, kLetters[letter_.size()]).first->second;
+      local_[found.back()] = size_.at(name);
     }
-    return text;
+    return found;
   }
+  std::map<std::string, std::int64_t> size_;
   std::map<std::string, char> letter_;
+  std::map<char, std::int64_t> local_;
 };
+
+bool has_groups(const Call& call) {
+  return call.op.get<ops::Contract>().index.find('(') != std::string::npos;
+}
 
 at::Tensor einsum(const std::string& lhs, const std::string& rhs, const std::string& out,
                   const at::Tensor& a, const at::Tensor& b) {
@@ -46,24 +77,55 @@ at::Tensor scaled(const Call& call, at::Tensor t) {
   return scale == 1 ? t : t.mul_(scale);
 }
 
+// "e b s i, e f i -> e b s f" of an operand with rows of zeros: what an expert's weights multiply.
+bool skips_zeros(const Call& call, const Factors& f) {
+  const auto& [lhs, rhs, out] = std::tie(f.lhs, f.rhs, f.out);
+  if (call.operands[0].density >= 1 || has_groups(call)) return false;
+  if (lhs.size() < 3 || rhs.size() != 3 || out.size() != lhs.size()) return false;
+  const auto tokens = lhs.size() - 1;
+  return lhs[0] == rhs[0] && lhs.back() == rhs[2] && out.back() == rhs[1] &&
+         lhs.compare(0, tokens, out, 0, tokens) == 0 && rhs[1] != rhs[2];
+}
+
+// [expert, token..., k] as [expert, tokens, k].
+at::Tensor by_expert(const at::Tensor& t) { return t.reshape({t.size(0), -1, t.size(-1)}); }
+
+Gradients expert_backward(const Call& call, const BackwardInput& b) {
+  Gradients out(2);
+  const auto g = by_expert(b.gradient);
+  if (b.wants(0)) {
+    const auto product = product_of_rows(g, b.operands[1].transpose(1, 2));
+    out[0] = scaled(call, product).view(to_aten(call.operands[0].local));
+  }
+  if (b.wants(1)) out[1] = scaled(call, product_over_rows(g, by_expert(b.operands[0])));
+  return out;
+}
+
 at::Tensor contract_forward(const Call& call, std::span<const at::Tensor> in) {
-  const Contraction c(call.op.get<ops::Contract>().index);
+  const Factors f(call);
+  if (skips_zeros(call, f)) {
+    return scaled(call, product_of_rows(by_expert(in[0]), in[1])).view(f.sizes(f.out));
+  }
   // A product may be a view of an operand where the contraction is trivial.
-  const auto out = einsum(c.lhs, c.rhs, c.out, in[0], in[1]);
+  auto out = einsum(f.lhs, f.rhs, f.out, f.apart(in[0], f.lhs), f.apart(in[1], f.rhs));
   const bool shares = out.is_alias_of(in[0]) || out.is_alias_of(in[1]);
-  return scaled(call, shares ? out.clone() : out);
+  out = scaled(call, shares ? out.clone() : out);
+  return has_groups(call) ? out.reshape(to_aten(result_shape(call))) : out;
 }
 
 // The gradient of the operand with factors `of`, the other one being `other`. It is the same along
 // a factor that only this operand has.
-at::Tensor gradient(const Call& call, const std::string& of, const Shape& local,
-                    const std::string& out, const at::Tensor& g, const std::string& other_factors,
+at::Tensor gradient(const Call& call, const Factors& f, const std::string& of, const Shape& local,
+                    const at::Tensor& g, const std::string& other_factors,
                     const at::Tensor& other) {
   std::string found;
-  for (char f : of) {
-    if (out.find(f) != std::string::npos || other_factors.find(f) != std::string::npos) found += f;
+  for (char c : of) {
+    if (f.out.find(c) != std::string::npos || other_factors.find(c) != std::string::npos) {
+      found += c;
+    }
   }
-  auto result = einsum(out, other_factors, found, g, other);
+  auto result =
+      einsum(f.out, other_factors, found, f.apart(g, f.out), f.apart(other, other_factors));
   if (result.is_alias_of(g) || result.is_alias_of(other)) result = result.clone();
   result = scaled(call, result);
   for (std::size_t d = 0; d < of.size(); ++d) {
@@ -71,27 +133,22 @@ at::Tensor gradient(const Call& call, const std::string& of, const Shape& local,
       result = result.unsqueeze(static_cast<std::int64_t>(d));
     }
   }
-  return result.expand(to_aten(local));
+  return result.expand(f.sizes(of)).reshape(to_aten(local));
 }
 
 Gradients contract_backward(const Call& call, const BackwardInput& b) {
-  const Contraction c(call.op.get<ops::Contract>().index);
+  const Factors f(call);
+  if (skips_zeros(call, f)) return expert_backward(call, b);
   Gradients grads(2);
-  if (b.wants(0)) {
-    grads[0] =
-        gradient(call, c.lhs, call.operands[0].local, c.out, b.gradient, c.rhs, b.operands[1]);
-  }
-  if (b.wants(1)) {
-    grads[1] =
-        gradient(call, c.rhs, call.operands[1].local, c.out, b.gradient, c.lhs, b.operands[0]);
+  for (const std::size_t i : {0, 1}) {
+    if (!b.wants(i)) continue;
+    grads[i] = gradient(call, f, i == 0 ? f.lhs : f.rhs, call.operands[i].local, b.gradient,
+                        i == 0 ? f.rhs : f.lhs, b.operands[1 - i]);
   }
   return grads;
 }
 
-bool contract_covers(const Call& call) {
-  const auto& index = call.op.get<ops::Contract>().index;
-  return call.operands.size() == 2 && index.find('(') == std::string::npos;
-}
+bool contract_covers(const Call& call) { return call.operands.size() == 2; }
 
 }  // namespace
 

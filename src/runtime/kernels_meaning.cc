@@ -4,6 +4,7 @@
 
 #include "ops/signature.h"
 #include "runtime/aten.h"
+#include "runtime/factor_ranges.h"
 #include "runtime/kernels.h"
 #include "term/evaluate.h"
 
@@ -32,39 +33,14 @@ struct Problem {
   const ops::Signature& signature;
   std::vector<Values> values;
 
-  Problem(const Call& call, std::span<const at::Tensor> operands) : signature(of(call)) {
+  Problem(const Call& call, std::span<const at::Tensor> operands) : signature(signature_of(call)) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       values.push_back(from_aten(operands[i], call.operands[i].local));
     }
   }
 
-  static const ops::Signature& of(const Call& call) {
-    std::vector<Shape> sizes;
-    for (const auto& shard : call.operands) sizes.push_back(shard.sizes);
-    return ops::signature(call.op, sizes);
-  }
-
-  // A dimension is cut along its first carrier in whole multiples of what lies behind it; where
-  // that is used up, what is left of one of it is cut along the next.
   [[nodiscard]] std::vector<term::FactorRange> ranges(const Call& call) const {
-    auto out = whole_ranges(signature.map);
-    for (std::size_t i = 0; i < call.operands.size(); ++i) {
-      const auto& shard = call.operands[i];
-      for (std::size_t d = 0; d < shard.sizes.rank(); ++d) {
-        const auto& dim = signature.map.inputs[i][d];
-        if (shard.local[d] == shard.sizes[d]) continue;
-        auto unit = dim.size;
-        auto offset = shard.offset[d];
-        for (auto f : dim.carriers) {
-          const auto size = signature.map.factors[f].size;
-          unit /= size;
-          out[f] = {std::max<std::int64_t>(shard.local[d] / unit, 1), size, offset / unit};
-          if (shard.local[d] >= unit) break;
-          offset %= unit;
-        }
-      }
-    }
-    return out;
+    return factor_ranges(call, signature);
   }
 
   [[nodiscard]] term::Evaluation<double> evaluation(const Call& call) const {

@@ -21,6 +21,7 @@ struct Case {
   ops::Op op;
   std::vector<Shape> operands;
   std::vector<std::pair<std::string, std::int64_t>> split = {};  // factor, degree
+  double density = 1;                                            // of the first operand
 };
 
 void PrintTo(const Case& c, std::ostream* os) { *os << c.name; }
@@ -44,6 +45,14 @@ std::vector<Case> cases() {
       {"add_stretched", op(ops::kAdd), {{4, 1, 6}, {3, 1}}, {{"d0", 2}}},
       {"add_bias", op(ops::kAdd), {{6}, {4, 6}}, {{"d1", 3}, {"d0", 2}}},
       {"add_3d", op(ops::kAdd), {{2, 3, 5}, {2, 3, 5}}},
+      {"attention",
+       op(ops::kAttention, ops::Attention{0.5, false}),
+       {{2, 6, 4, 3}, {2, 2, 5, 3}, {2, 2, 5, 2}},
+       {{"kv", 2}, {"s", 2}}},
+      {"attention_causal",
+       op(ops::kAttention, ops::Attention{0.7, true}),
+       {{2, 4, 6, 2}, {2, 2, 6, 2}, {2, 2, 6, 4}},
+       {{"s", 3}, {"kv", 2}, {"g", 2}, {"e", 2}}},
       {"avg_pool2d",
        op(ops::kAvgPool2d, ops::Pool2d{.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}),
        {{2, 4, 6, 5}},
@@ -80,6 +89,24 @@ std::vector<Case> cases() {
       {"contract_outer", contract("a, b -> a b", 1.5), {{3}, {4}}},
       {"contract_product", contract("a b, a b -> a b"), {{3, 4}, {3, 4}}, {{"a", 3}}},
       {"contract_dot", contract("a, a -> "), {{6}, {6}}, {{"a", 2}}},
+      {"contract_groups",
+       contract("b (kv g) s d, b kv t d -> b (kv g) s t", 0.5),
+       {{2, 6, 3, 4}, {2, 2, 5, 4}},
+       {{"kv", 2}, {"d", 2}}},
+      {"contract_groups_cut",
+       contract("b (kv g) s t, b kv t d -> b (kv g) s d"),
+       {{2, 4, 3, 6}, {2, 2, 6, 4}},
+       {{"kv", 2}, {"g", 2}, {"t", 3}}},
+      {"contract_experts",
+       contract("e b s i, e f i -> e b s f"),
+       {{4, 2, 3, 6}, {4, 8, 6}},
+       {{"e", 2}, {"i", 2}, {"f", 4}},
+       0.5},
+      {"contract_experts_scaled",
+       contract("e b i, e f i -> e b f", 0.5),
+       {{3, 8, 4}, {3, 2, 4}},
+       {{"b", 2}},
+       0.25},
       {"conv2d",
        op(ops::kConv2d, ops::Conv2d{.stride = {2, 1}, .padding = {1, 1}}),
        {{2, 4, 5, 6}, {6, 4, 3, 3}},
@@ -127,9 +154,19 @@ std::vector<Case> cases() {
       {"matmul_batch", op(ops::kMatMul), {{2, 3, 4, 5}, {2, 3, 5, 2}}, {{"d1", 3}, {"m", 2}}},
       {"mul", op(ops::kMul), {{4, 6}, {4, 6}}, {{"d0", 2}}},
       {"mul_stretched", op(ops::kMul), {{4, 1}, {2, 4, 6}}, {{"d2", 2}}},
+      {"moe_combine", op(ops::kMoeCombine), {{2, 3, 4}, {4, 2, 3, 6}}, {{"e", 2}, {"o", 3}}},
+      {"moe_combine_open", op(ops::kMoeCombine), {{4, 3}, {3, 4, 2}}, {{"b", 2}}, 0.5},
+      {"moe_dispatch",
+       op(ops::kMoeDispatch, ops::Dispatch{0.5}),
+       {{2, 3, 4}, {2, 3, 6}},
+       {{"e", 3}, {"b", 2}}},
       {"mse", op(ops::kMse), {{6, 4}, {6, 4}}, {{"d0", 3}, {"c", 2}}},
       {"mse_vector", op(ops::kMse), {{6}, {6}}},
       {"relu", op(ops::kRelu), {{4, 6}}, {{"d1", 2}}},
+      {"rms_norm", op(ops::kRmsNorm), {{6, 5}, {5}}, {{"d0", 3}}},
+      {"rms_norm_3d", op(ops::kRmsNorm, ops::Norm{0.1}), {{2, 3, 16}, {16}}},
+      {"rope", op(ops::kRope), {{2, 6, 4}}, {{"s", 3}}},
+      {"rope_late", op(ops::kRope, ops::Rope{.base = 100, .first = 3}), {{2, 2, 4, 6}}},
       {"sigmoid", op(ops::kSigmoid), {{4, 6}}, {{"d0", 2}}},
       {"silu", op(ops::kSilu), {{4, 6}}, {{"d1", 2}}},
       {"softmax_causal",
@@ -137,6 +174,8 @@ std::vector<Case> cases() {
        {{2, 4, 4}},
        {{"s", 2}}},
       {"tanh", op(ops::kTanh), {{4, 6}}, {{"d0", 2}}},
+      {"top_k_gate", op(ops::kTopKGate, ops::TopK{2}), {{2, 3, 5}}, {{"d0", 2}}},
+      {"top_k_gate_all", op(ops::kTopKGate, ops::TopK{4}), {{3, 4}}},
       {"softmax", op(ops::kSoftmax), {{4, 6}}, {{"d0", 4}}},
       {"softmax_4d", op(ops::kSoftmax), {{2, 2, 3, 5}}, {{"d1", 2}}},
   };
@@ -178,10 +217,18 @@ class KernelTest : public testing::TestWithParam<Case> {
     }
     for (std::size_t i = 0; i < GetParam().operands.size(); ++i) {
       whole_.push_back(random(GetParam().operands[i], draw_));
+      if (i == 0 && GetParam().density < 1) clear_rows(whole_.back());
       if (!is_index(i)) continue;
       const auto& of = GetParam().operands[i == 0 ? 1 : 0];  // a table, or logits
       const auto rows = static_cast<double>(i == 0 ? of[0] : of[of.rank() - 1]);
       for (auto& x : whole_.back().data) x = std::floor((x + 1) / 2 * rows);
+    }
+  }
+
+  static void clear_rows(Values& v) {
+    const auto width = static_cast<std::size_t>(v.shape[v.shape.rank() - 1]);
+    for (std::size_t row = 0; row < v.data.size() / width; ++row) {
+      if (row % 3 != 1) std::fill_n(v.data.begin() + row * width, width, 0.0);
     }
   }
 
@@ -192,7 +239,10 @@ class KernelTest : public testing::TestWithParam<Case> {
   // The shard of operand `i` that a device with these factor ranges has.
   Shard place(std::size_t i, const std::vector<term::FactorRange>& ranges) const {
     const auto box = term::box_of(signature_.map.inputs[i], ranges);
-    return {.sizes = GetParam().operands[i], .local = box.size, .offset = box.offset};
+    return {.sizes = GetParam().operands[i],
+            .local = box.size,
+            .offset = box.offset,
+            .density = i == 0 ? GetParam().density : 1};
   }
 
   Values cut(std::size_t i, const Shard& shard) const {

@@ -1,0 +1,120 @@
+// rms_norm on a device that has some of the rows, each whole.
+#include <cmath>
+
+#include "ops/attributes.h"
+#include "runtime/aten.h"
+#include "runtime/kernels.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+template <class T>
+[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T sum_of_squares(
+    const T* __restrict x, std::int64_t width) {
+  T sum = 0;
+  for (std::int64_t i = 0; i < width; ++i) sum += x[i] * x[i];
+  return sum;
+}
+
+template <class T>
+[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T
+sum_of_products(const T* __restrict x, const T* __restrict g, const T* __restrict scale,
+                std::int64_t width) {
+  T sum = 0;
+  for (std::int64_t i = 0; i < width; ++i) sum += x[i] * g[i] * scale[i];
+  return sum;
+}
+
+template <class T>
+[[gnu::optimize("O3")]] void scale_row(T* __restrict to, const T* __restrict x,
+                                       const T* __restrict scale, T rate, std::int64_t width) {
+  for (std::int64_t i = 0; i < width; ++i) to[i] = x[i] * rate * scale[i];
+}
+
+// rate * (g scale - n mean(g scale n)), where n = x rate.
+template <class T>
+[[gnu::optimize("O3")]] void row_gradient(T* __restrict to, const T* __restrict x,
+                                          const T* __restrict g, const T* __restrict scale, T rate,
+                                          T drift, std::int64_t width) {
+  for (std::int64_t i = 0; i < width; ++i) to[i] = rate * (g[i] * scale[i] - x[i] * drift);
+}
+
+template <class T>
+[[gnu::optimize("O3")]] void add_products(T* __restrict to, const T* __restrict x,
+                                          const T* __restrict g, T rate, std::int64_t width) {
+  for (std::int64_t i = 0; i < width; ++i) to[i] += g[i] * x[i] * rate;
+}
+
+// One over the root of the mean square of every row.
+at::Tensor rates_of(const Call& call, const at::Tensor& x) {
+  const auto width = x.size(-1);
+  const auto rows = x.numel() / width;
+  auto out = at::empty({rows}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
+    const auto* from = x.data_ptr<scalar_t>();
+    auto* rate = out.data_ptr<scalar_t>();
+    const auto eps = static_cast<scalar_t>(call.op.get<ops::Norm>().eps);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto mean = sum_of_squares(from + r * width, width) / static_cast<scalar_t>(width);
+      rate[r] = 1 / std::sqrt(mean + eps);
+    }
+  });
+  return out;
+}
+
+at::Tensor rms_norm_forward(const Call& call, std::span<const at::Tensor> in) {
+  const auto x = in[0].contiguous();
+  const auto scale = in[1].contiguous();
+  const auto rates = rates_of(call, x);
+  const auto width = x.size(-1);
+  auto out = at::empty_like(x);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
+    const auto* rate = rates.data_ptr<scalar_t>();
+    for (std::int64_t r = 0; r < rates.numel(); ++r) {
+      scale_row(out.data_ptr<scalar_t>() + r * width, x.data_ptr<scalar_t>() + r * width,
+                scale.data_ptr<scalar_t>(), rate[r], width);
+    }
+  });
+  call.keep({rates});
+  return out;
+}
+
+Gradients rms_norm_backward(const Call& call, const BackwardInput& b) {
+  const auto x = b.operands[0].contiguous();
+  const auto g = b.gradient.contiguous();
+  const auto rates = call.has_kept() ? call.kept->at(0) : rates_of(call, x);
+  const auto width = x.size(-1);
+  Gradients out(2);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm_backward", [&] {
+    const auto* rate = rates.data_ptr<scalar_t>();
+    const auto* from = x.data_ptr<scalar_t>();
+    const auto* gradient = g.data_ptr<scalar_t>();
+    if (b.wants(0)) {
+      const auto scale = b.operands[1].contiguous();
+      const auto* factors = scale.data_ptr<scalar_t>();
+      out[0] = at::empty_like(x);
+      auto* to = out[0].data_ptr<scalar_t>();
+      for (std::int64_t r = 0; r < rates.numel(); ++r) {
+        const auto at = r * width;
+        const auto dot = sum_of_products(from + at, gradient + at, factors, width);
+        const auto drift = rate[r] * rate[r] * dot / static_cast<scalar_t>(width);
+        row_gradient(to + at, from + at, gradient + at, factors, rate[r], drift, width);
+      }
+    }
+    if (b.wants(1)) {
+      out[1] = at::zeros({width}, x.options());
+      auto* to = out[1].data_ptr<scalar_t>();
+      for (std::int64_t r = 0; r < rates.numel(); ++r) {
+        add_products(to, from + r * width, gradient + r * width, rate[r], width);
+      }
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+const Kernel kRmsNormKernel = {"rms_norm", rms_norm_forward, rms_norm_backward};
+
+}  // namespace tandem::runtime
