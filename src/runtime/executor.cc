@@ -98,7 +98,7 @@ std::vector<Shard> Executor::operands(const Task& task, std::int64_t micro_batch
   std::vector<Shard> out;
   for (auto input : program_.pcg.inputs(task.node)) {
     const auto& buffer = program_.buffer(program_.tensor[input.index()]);
-    Shard shard{buffer.sizes, buffer.shard, buffer.shard, buffer.density};
+    Shard shard{buffer.sizes, buffer.shard, buffer.shard, buffer.density, buffer.dtype};
     for (std::size_t d = 0; d < shard.offset.rank(); ++d) {
       shard.offset[d] = range_of(buffer.layout, program_.digits, slot, d, buffer.sizes[d]).offset;
     }

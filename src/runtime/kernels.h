@@ -19,6 +19,7 @@ struct Shard {
   Shape local;         // here
   Shape offset;        // of the first element
   double density = 1;  // what part of it is not zero, as the plan expects
+  DType dtype = DType::kFp32;
 };
 
 struct Call {
@@ -66,26 +67,50 @@ const Kernel& find_kernel(const Call& call);
 // The families that have files of their own.
 extern const Kernel kAttentionKernel;
 extern const Kernel kAvgPool2dKernel;
+extern const Kernel kBatchMomentsKernel;
 extern const Kernel kBatchNormKernel;
+extern const Kernel kBatchNormalizeKernel;
+extern const Kernel kCastKernel;
 extern const Kernel kContractKernel;
 extern const Kernel kConv2dKernel;
 extern const Kernel kCrossEntropyKernel;
-extern const Kernel kEmbeddingBagKernel;
+extern const Kernel kDivKernel;
+extern const Kernel kDropoutKernel;
 extern const Kernel kEmbeddingKernel;
+extern const Kernel kEmbeddingBagKernel;
+extern const Kernel kExpKernel;
 extern const Kernel kGeluKernel;
 extern const Kernel kGeluTanhKernel;
 extern const Kernel kGlobalAvgPoolKernel;
+extern const Kernel kIdentityKernel;
+extern const Kernel kInteractionKernel;
+extern const Kernel kLogKernel;
+extern const Kernel kLogSoftmaxKernel;
 extern const Kernel kMaxPool2dKernel;
 extern const Kernel kMoeCombineKernel;
 extern const Kernel kMoeDispatchKernel;
+extern const Kernel kNegKernel;
+extern const Kernel kPickKernel;
+extern const Kernel kReciprocalKernel;
+extern const Kernel kReduceMeanKernel;
+extern const Kernel kReduceSumKernel;
 extern const Kernel kReluKernel;
+extern const Kernel kReshapeKernel;
 extern const Kernel kRmsNormKernel;
 extern const Kernel kRopeKernel;
+extern const Kernel kRowMaxKernel;
+extern const Kernel kRsqrtKernel;
+extern const Kernel kScaleKernel;
 extern const Kernel kSigmoidKernel;
 extern const Kernel kSiluKernel;
 extern const Kernel kSliceKernel;
+extern const Kernel kSplitKernel;
+extern const Kernel kSqrtKernel;
+extern const Kernel kSquareKernel;
+extern const Kernel kSubKernel;
 extern const Kernel kTanhKernel;
 extern const Kernel kTopKGateKernel;
+extern const Kernel kTransposeKernel;
 extern const Kernel kMeaningKernel;
 
 }  // namespace tandem::runtime

@@ -16,6 +16,8 @@
 namespace tandem::runtime {
 namespace {
 
+constexpr auto kType = DType::kFp64;
+
 struct Case {
   std::string name;
   ops::Op op;
@@ -65,6 +67,23 @@ std::vector<Case> cases() {
                                        .count_padding = false}),
        {{2, 3, 6, 5}},
        {{"b", 2}}},
+      {"batch_moments", op(ops::kBatchMoments), {{6, 4, 2, 3}}, {{"g", 3}, {"c", 2}, {"h", 2}}},
+      {"batch_moments_groups",
+       op(ops::kBatchMoments, ops::BatchNorm{.group = 2}),
+       {{8, 2, 3}},
+       {{"n", 2}}},
+      {"batch_moments_cut",
+       op(ops::kBatchMoments, ops::BatchNorm{.group = 4}),
+       {{8, 2, 3}},
+       {{"n", 2}, {"g", 2}}},
+      {"batch_normalize",
+       op(ops::kBatchNormalize, ops::Norm{4}),
+       {{6, 2, 3}, {3, 2, 2}, {2}, {2}},
+       {{"n", 3}, {"c", 2}}},
+      {"batch_normalize_cut",
+       op(ops::kBatchNormalize, ops::Norm{4}),
+       {{8, 2, 2, 3}, {2, 2, 2}, {2}, {2}},
+       {{"n", 2}, {"g", 2}, {"h", 2}}},
       {"batch_norm", op(ops::kBatchNorm), {{4, 6, 3, 2}, {6}, {6}}, {{"c", 2}}},
       {"batch_norm_groups",
        op(ops::kBatchNorm, ops::BatchNorm{.eps = 0.1, .group = 2}),
@@ -126,6 +145,8 @@ std::vector<Case> cases() {
        op(ops::kConv2d, ops::Conv2d{.padding = {1, 0, 0, 2}}),
        {{1, 2, 4, 4}, {2, 2, 3, 3}}},
       {"cross_entropy", op(ops::kCrossEntropy), {{4, 3, 5}, {4, 3}}, {{"d0", 2}}},
+      {"div_stretched", op(ops::kDiv), {{4, 6}, {6}}, {{"d0", 2}}},
+      {"dropout", op(ops::kDropout, ops::Dropout{0.25, 7}), {{4, 6, 2}}, {{"d0", 2}, {"d1", 3}}},
       {"embedding", op(ops::kEmbedding), {{5, 3}, {12, 4}}, {{"v", 3}, {"d", 2}}},
       {"embedding_bag", op(ops::kEmbeddingBag), {{5, 3}, {12, 4}}, {{"v", 3}, {"d", 2}}},
       {"embedding_bag_one", op(ops::kEmbeddingBag), {{6, 1}, {10, 3}}, {{"v", 5}}},
@@ -143,6 +164,8 @@ std::vector<Case> cases() {
       {"linear_silu", activated(ops::Activation::kSilu), {{2, 2, 6}, {8, 6}, {8}}, {{"n", 2}}},
       {"linear_sigmoid", activated(ops::Activation::kSigmoid), {{4, 6}, {8, 6}, {8}}},
       {"linear_tanh", activated(ops::Activation::kTanh), {{4, 6}, {8, 6}}, {{"n", 4}}},
+      {"interaction", op(ops::kInteraction), {{4, 5, 6}}, {{"b", 2}, {"d", 3}}},
+      {"log_softmax", op(ops::kLogSoftmax), {{4, 3, 6}}, {{"d0", 2}}},
       {"max_pool2d",
        op(ops::kMaxPool2d, ops::Pool2d{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
        {{2, 4, 6, 5}},
@@ -162,6 +185,19 @@ std::vector<Case> cases() {
        {{"e", 3}, {"b", 2}}},
       {"mse", op(ops::kMse), {{6, 4}, {6, 4}}, {{"d0", 3}, {"c", 2}}},
       {"mse_vector", op(ops::kMse), {{6}, {6}}},
+      {"pick", op(ops::kPick), {{4, 3, 6}, {4, 3}}, {{"v", 3}, {"d0", 2}}},
+      {"reduce_mean",
+       op(ops::kReduceMean, ops::Reduction{.axes = {0, -1}}),
+       {{4, 3, 6}},
+       {{"d0", 2}, {"d2", 3}}},
+      {"reduce_mean_kept",
+       op(ops::kReduceMean, ops::Reduction{.axes = {1}, .keep = true}),
+       {{4, 6}},
+       {{"d1", 2}}},
+      {"reduce_sum", op(ops::kReduceSum), {{4, 6}}, {{"d1", 2}}},
+      {"reshape", op(ops::kReshape, ops::Reshape{{2, 3, 4}}), {{6, 4}}, {{"a", 2}}},
+      {"reshape_joined", op(ops::kReshape, ops::Reshape{{8, -1}}), {{2, 4, 3, 2}}, {{"a", 2}}},
+      {"row_max", op(ops::kRowMax), {{4, 6}}, {{"d0", 2}}},
       {"relu", op(ops::kRelu), {{4, 6}}, {{"d1", 2}}},
       {"rms_norm", op(ops::kRmsNorm), {{6, 5}, {5}}, {{"d0", 3}}},
       {"rms_norm_3d", op(ops::kRmsNorm, ops::Norm{0.1}), {{2, 3, 16}, {16}}},
@@ -173,6 +209,10 @@ std::vector<Case> cases() {
        op(ops::kSoftmax, ops::Softmax{.axis = -1, .causal = true}),
        {{2, 4, 4}},
        {{"s", 2}}},
+      {"split", op(ops::kSplit, ops::Split{1, 3, 1}), {{4, 6}}, {{"d0", 2}}},
+      {"square", op(ops::kSquare), {{4, 6}}, {{"d0", 2}}},
+      {"sub_stretched", op(ops::kSub), {{4, 1}, {2, 4, 6}}, {{"d2", 2}}},
+      {"transpose", op(ops::kTranspose, ops::Transpose{{2, 0, 1}}), {{2, 4, 3}}, {{"d1", 2}}},
       {"tanh", op(ops::kTanh), {{4, 6}}, {{"d0", 2}}},
       {"top_k_gate", op(ops::kTopKGate, ops::TopK{2}), {{2, 3, 5}}, {{"d0", 2}}},
       {"top_k_gate_all", op(ops::kTopKGate, ops::TopK{4}), {{3, 4}}},
@@ -242,7 +282,8 @@ class KernelTest : public testing::TestWithParam<Case> {
     return {.sizes = GetParam().operands[i],
             .local = box.size,
             .offset = box.offset,
-            .density = i == 0 ? GetParam().density : 1};
+            .density = i == 0 ? GetParam().density : 1,
+            .dtype = kType};
   }
 
   Values cut(std::size_t i, const Shard& shard) const {
@@ -364,7 +405,7 @@ TEST(Kernels, EveryUseOfEveryOperatorRuns) {
     for (std::size_t i = 0; i < in.size(); ++i) {
       Shape zero = in[i].shape;
       for (auto& z : zero) z = 0;
-      call.operands.push_back({in[i].shape, in[i].shape, zero});
+      call.operands.push_back({in[i].shape, in[i].shape, zero, 1, kType});
       tensors.push_back(to_tensor(in[i], is_index(example, i)));
       if (!is_index(example, i)) input.wanted |= term::InputMask{1} << i;
     }

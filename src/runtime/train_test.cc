@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "graph/sequential.h"
 #include "models/model.h"
+#include "models/small_models_test_support.h"
 #include "runtime/worker_test_support.h"
 #include "strategies/grid.h"
 
@@ -369,6 +370,54 @@ TEST(Train, FullyShardedBucketsAdam) {
 }
 TEST(Train, BucketsOfEveryMicroBatch) {
   expect_reference_losses("deepspeed:zero=2,micro=2,bucket=1GB", mlp());
+}
+
+// Small copies of built-in networks. None of their operators runs by its meaning: a note would say
+// so, and there is none.
+Graph built_in(const std::string& model) {
+  return models::parse_model(fmt::format("{}:{}", model, models::small_models().at(model).settings))
+      .build(8, kType);
+}
+
+TEST(Train, LlamaDataParallel) {
+  expect_reference_losses("dp", built_in("llama2_70b"), 2, Optimizer::kAdam);
+}
+TEST(Train, LlamaTensorParallel) {
+  expect_reference_losses("megatron:tp=2,sp", built_in("llama2_70b"), 2, Optimizer::kAdam);
+}
+TEST(Train, LlamaFullySharded) { expect_reference_losses("fsdp", built_in("llama2_70b"), 4); }
+TEST(Train, LlamaPipeline) {
+  expect_reference_losses("megatron:tp=1,pp=2,micro=4", built_in("llama2_70b"));
+}
+TEST(Train, MixtralDataParallel) { expect_reference_losses("dp", built_in("mixtral_8x7b")); }
+TEST(Train, MixtralTensorParallel) {
+  expect_reference_losses("megatron:tp=2,dp=2", built_in("mixtral_8x7b"), 4, Optimizer::kAdam);
+}
+TEST(Train, MixtralByExperts) {
+  const auto model = models::parse_model(
+                         "mixtral_8x7b:layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6,"
+                         "experts=4,active_experts=2")
+                         .build(8, kType);
+  expect_reference_losses("expert", model, 2);
+}
+// Norm, attention and loss of several operators each.
+TEST(Train, LlamaWrittenOut) {
+  const auto model = models::parse_model(
+                         "llama2_70b:layers=1,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6,"
+                         "attention=plain,norm=plain,loss=plain")
+                         .build(8, kType);
+  expect_reference_losses("dp", model, 2, Optimizer::kAdam);
+}
+
+TEST(TrainNightly, EveryNetwork) {
+  for (const auto& [name, small] : models::small_models()) {
+    SCOPED_TRACE(name);
+    const auto model = built_in(name);
+    for (const std::string strategy : {"dp", "fsdp", "deepspeed:zero=2,micro=2"}) {
+      SCOPED_TRACE(strategy);
+      expect_reference_losses(strategy, model);
+    }
+  }
 }
 
 TEST(Worker, NumberOfProcessesMustFitThePlan) {

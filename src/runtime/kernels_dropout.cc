@@ -1,0 +1,50 @@
+// dropout: which elements stay is a function of seed, step, origin and the place in the whole
+// tensor, so every plan drops the same ones, and nothing has to be kept.
+#include "base/random.h"
+#include "ops/attributes.h"
+#include "runtime/aten.h"
+#include "runtime/kernels.h"
+#include "tensor/dense.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+// 1 / (1 - p) where an element stays, else 0.
+at::Tensor factors_of(const Call& call, at::ScalarType type) {
+  const auto& a = call.op.get<ops::Dropout>();
+  const auto& shard = call.operands[0];
+  auto out = at::empty(to_aten(shard.local), type);
+  const auto rank = shard.local.rank();
+  const auto run = rank == 0 ? 1 : shard.local[rank - 1];
+  Shape rows = shard.local;
+  if (rank > 0) rows[rank - 1] = 1;
+  AT_DISPATCH_FLOATING_TYPES(type, "dropout", [&] {
+    auto* to = out.data_ptr<scalar_t>();
+    const auto stays = static_cast<scalar_t>(1 / (1 - a.p));
+    for_each_index(rows, [&](Shape at) {
+      for (std::size_t d = 0; d < rank; ++d) at[d] += shard.offset[d];
+      const auto first = flat_index(shard.sizes, at);
+      for (std::int64_t i = 0; i < run; ++i) {
+        const double drawn =
+            uniform(call.draw.seed, call.draw.step, static_cast<std::uint64_t>(a.origin),
+                    static_cast<std::uint64_t>(first + i));
+        *to++ = drawn < 1 - a.p ? stays : scalar_t(0);
+      }
+    });
+  });
+  return out;
+}
+
+}  // namespace
+
+const Kernel kDropoutKernel = {
+    "dropout",
+    [](const Call& call, std::span<const at::Tensor> in) {
+      return factors_of(call, in[0].scalar_type()).mul_(in[0]);
+    },
+    [](const Call& call, const BackwardInput& b) -> Gradients {
+      return {factors_of(call, b.gradient.scalar_type()).mul_(b.gradient)};
+    }};
+
+}  // namespace tandem::runtime

@@ -1,0 +1,107 @@
+// Functions of one tensor, and of two, element by element, that ATen has.
+#include "ops/attributes.h"
+#include "runtime/aten.h"
+#include "runtime/kernels.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+using Tensor = at::Tensor;
+
+// What is made of x, and what its gradient is of the result's, g.
+template <Tensor (*forward)(const Call&, const Tensor& x),
+          Tensor (*backward)(const Call&, const Tensor& g, const Tensor& x)>
+constexpr Kernel of_one(std::string_view name) {
+  return {name, [](const Call& call, std::span<const Tensor> in) { return forward(call, in[0]); },
+          [](const Call& call, const BackwardInput& b) -> Gradients {
+            return {backward(call, b.gradient, b.operands[0])};
+          }};
+}
+
+double factor_of(const Call& call) { return call.op.get<ops::Scale>().factor; }
+
+Tensor square(const Call&, const Tensor& x) { return at::mul(x, x); }
+Tensor square_gradient(const Call&, const Tensor& g, const Tensor& x) {
+  return at::mul(g, x).mul_(2);
+}
+Tensor rsqrt(const Call&, const Tensor& x) { return at::rsqrt(x); }
+Tensor rsqrt_gradient(const Call&, const Tensor& g, const Tensor& x) {
+  return at::rsqrt(x).div_(x).mul_(g).mul_(-0.5);
+}
+Tensor sqrt(const Call&, const Tensor& x) { return at::sqrt(x); }
+Tensor sqrt_gradient(const Call&, const Tensor& g, const Tensor& x) {
+  return at::rsqrt(x).mul_(g).mul_(0.5);
+}
+Tensor exp(const Call&, const Tensor& x) { return at::exp(x); }
+Tensor exp_gradient(const Call&, const Tensor& g, const Tensor& x) { return at::exp(x).mul_(g); }
+Tensor log(const Call&, const Tensor& x) { return at::log(x); }
+Tensor log_gradient(const Call&, const Tensor& g, const Tensor& x) { return at::div(g, x); }
+Tensor neg(const Call&, const Tensor& x) { return at::neg(x); }
+Tensor neg_gradient(const Call&, const Tensor& g, const Tensor&) { return at::neg(g); }
+Tensor reciprocal(const Call&, const Tensor& x) { return at::reciprocal(x); }
+Tensor reciprocal_gradient(const Call&, const Tensor& g, const Tensor& x) {
+  return at::div(g, x).div_(x).neg_();
+}
+Tensor scale(const Call& call, const Tensor& x) { return at::mul(x, factor_of(call)); }
+Tensor scale_gradient(const Call& call, const Tensor& g, const Tensor&) {
+  return at::mul(g, factor_of(call));
+}
+Tensor identity(const Call&, const Tensor& x) { return x.clone(); }
+Tensor identity_gradient(const Call&, const Tensor& g, const Tensor&) { return g; }
+
+// --- Of two tensors -----------------------------------------------------------------------------
+
+// What an operand that is stretched gets is the sum over where it was.
+Tensor summed(const Call& call, std::size_t i, const Tensor& gradient) {
+  return at::sum_to(gradient, to_aten(call.operands[i].local));
+}
+
+Tensor sub(const Call&, std::span<const Tensor> in) { return at::sub(in[0], in[1]); }
+
+Gradients sub_gradients(const Call& call, const BackwardInput& b) {
+  Gradients out(2);
+  if (b.wants(0)) out[0] = summed(call, 0, b.gradient);
+  if (b.wants(1)) out[1] = summed(call, 1, at::neg(b.gradient));
+  return out;
+}
+
+Tensor div(const Call&, std::span<const Tensor> in) { return at::div(in[0], in[1]); }
+
+Gradients div_gradients(const Call& call, const BackwardInput& b) {
+  Gradients out(2);
+  const auto quotient = at::div(b.gradient, b.operands[1]);
+  if (b.wants(0)) out[0] = summed(call, 0, quotient);
+  if (b.wants(1)) {
+    const auto whole = at::mul(quotient, b.operands[0]).div_(b.operands[1]).neg_();
+    out[1] = summed(call, 1, whole);
+  }
+  return out;
+}
+
+// --- Element types ------------------------------------------------------------------------------
+
+Tensor cast(const Call& call, std::span<const Tensor> in) {
+  return in[0].to(to_aten(call.op.get<ops::Cast>().to), false, true);
+}
+
+Gradients cast_gradient(const Call& call, const BackwardInput& b) {
+  return {b.gradient.to(to_aten(call.operands[0].dtype))};
+}
+
+}  // namespace
+
+const Kernel kCastKernel = {"cast", cast, cast_gradient};
+const Kernel kDivKernel = {"div", div, div_gradients};
+const Kernel kExpKernel = of_one<exp, exp_gradient>("exp");
+const Kernel kIdentityKernel = of_one<identity, identity_gradient>("identity");
+const Kernel kLogKernel = of_one<log, log_gradient>("log");
+const Kernel kNegKernel = of_one<neg, neg_gradient>("neg");
+const Kernel kReciprocalKernel = of_one<reciprocal, reciprocal_gradient>("reciprocal");
+const Kernel kRsqrtKernel = of_one<rsqrt, rsqrt_gradient>("rsqrt");
+const Kernel kScaleKernel = of_one<scale, scale_gradient>("scale");
+const Kernel kSqrtKernel = of_one<sqrt, sqrt_gradient>("sqrt");
+const Kernel kSquareKernel = of_one<square, square_gradient>("square");
+const Kernel kSubKernel = {"sub", sub, sub_gradients};
+
+}  // namespace tandem::runtime
