@@ -1,5 +1,7 @@
 #include "runtime/collectives.h"
 
+#include <sched.h>
+
 #include <limits>
 
 #include "runtime/aten.h"
@@ -34,12 +36,28 @@ int count(const at::Tensor& t) {
   return static_cast<int>(t.numel());
 }
 
+std::vector<at::Tensor> only(at::Tensor t) {
+  std::vector<at::Tensor> out;
+  out.push_back(std::move(t));
+  return out;
+}
+
+Transfer done(const at::Tensor& t) {
+  return {.held = {}, .result = [t] { return only(t); }};
+}
+
 // One group's collectives. Blocks of a tensor along a dimension go to or come from the members in
 // order of their rank. `root` is the member that alone gets or has the whole, where there is one.
 class Group {
  public:
-  Group(MPI_Comm comm, std::int64_t rank, std::int64_t root, std::int64_t size, at::ScalarType type)
-      : comm_(comm), rank_(rank), root_(static_cast<int>(root)), size_(size), type_(to_mpi(type)) {}
+  Group(MPI_Comm comm, SharedMemory* memory, std::int64_t rank, std::int64_t root,
+        std::int64_t size, at::ScalarType type)
+      : comm_(comm),
+        memory_(memory),
+        rank_(rank),
+        root_(static_cast<int>(root)),
+        size_(size),
+        type_(to_mpi(type)) {}
 
   [[nodiscard]] at::Tensor block(const at::Tensor& t, std::size_t dim) const {
     const auto length = t.size(static_cast<std::int64_t>(dim)) / size_;
@@ -55,76 +73,95 @@ class Group {
     return t.contiguous().view(sizes).movedim(d, 0).contiguous();
   }
 
-  // The inverse: [member, shard...] as one tensor, blocks joined along `dim`.
-  [[nodiscard]] at::Tensor join(const at::Tensor& t, std::size_t dim) const {
-    const auto d = static_cast<std::int64_t>(dim);
-    auto sizes = t.sizes().vec();
-    sizes.erase(sizes.begin());
-    sizes[dim] *= size_;
-    return t.movedim(0, d).reshape(sizes);
-  }
-
   // In place where nobody else can see it.
-  [[nodiscard]] at::Tensor all_reduce(at::Tensor t) const {
+  [[nodiscard]] Transfer all_reduce(at::Tensor t) const {
     t = t.contiguous();
     const bool own = t.use_count() == 1 && t.storage().use_count() == 1;
-    auto out = own ? t : at::empty_like(t);
-    MPI_Allreduce(own ? MPI_IN_PLACE : t.data_ptr(), out.data_ptr(), count(t), type_, MPI_SUM,
-                  comm_);
-    return out;
+    const auto out = own ? t : at::empty_like(t);
+    auto transfer = holding(t, out);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_sum(t, out);
+    } else {
+      MPI_Iallreduce(own ? MPI_IN_PLACE : t.data_ptr(), out.data_ptr(), count(t), type_, MPI_SUM,
+                     comm_, &transfer.request);
+    }
+    return transfer;
   }
 
-  [[nodiscard]] at::Tensor reduce(const at::Tensor& t) const {
+  [[nodiscard]] Transfer reduce(const at::Tensor& t) const {
     const auto in = t.contiguous();
-    auto out = is_root() ? at::empty_like(in) : at::Tensor();
-    MPI_Reduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM,
-               root_, comm_);
-    return out;
+    const auto out = is_root() ? at::empty_like(in) : at::Tensor();
+    auto transfer = by_message(in, out);
+    MPI_Ireduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM,
+                root_, comm_, &transfer.request);
+    return transfer;
   }
 
-  [[nodiscard]] at::Tensor reduce_scatter(const at::Tensor& t, std::size_t dim) const {
+  [[nodiscard]] Transfer reduce_scatter(const at::Tensor& t, std::size_t dim) const {
     const auto in = blocks(t, dim);
-    auto out = at::empty(in.sizes().slice(1), in.options());
-    MPI_Reduce_scatter_block(in.data_ptr(), out.data_ptr(), count(out), type_, MPI_SUM, comm_);
-    return out;
+    const auto out = at::empty(in.sizes().slice(1), in.options());
+    auto transfer = holding(in, out);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_sum_of_row(in, out);
+    } else {
+      MPI_Ireduce_scatter_block(in.data_ptr(), out.data_ptr(), count(out), type_, MPI_SUM, comm_,
+                                &transfer.request);
+    }
+    return transfer;
   }
 
-  [[nodiscard]] at::Tensor all_gather(const at::Tensor& t, std::size_t dim) const {
+  [[nodiscard]] Transfer all_gather(const at::Tensor& t, std::size_t dim) const {
     const auto in = t.contiguous();
-    auto out = all_shards(in);
-    MPI_Allgather(in.data_ptr(), count(in), type_, out.data_ptr(), count(in), type_, comm_);
-    return join(out, dim);
+    const auto out = all_shards(in);
+    auto transfer = joining(in, out, dim);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_gather(in, out);
+    } else {
+      MPI_Iallgather(in.data_ptr(), count(in), type_, out.data_ptr(), count(in), type_, comm_,
+                     &transfer.request);
+    }
+    return transfer;
   }
 
-  [[nodiscard]] at::Tensor gather(const at::Tensor& t, std::size_t dim) const {
+  [[nodiscard]] Transfer gather(const at::Tensor& t, std::size_t dim) const {
     const auto in = t.contiguous();
-    auto out = is_root() ? all_shards(in) : at::Tensor();
-    MPI_Gather(in.data_ptr(), count(in), type_, is_root() ? out.data_ptr() : nullptr, count(in),
-               type_, root_, comm_);
-    return is_root() ? join(out, dim) : out;
+    const auto out = is_root() ? all_shards(in) : at::Tensor();
+    auto transfer = is_root() ? joining(in, out, dim) : holding(in, out);
+    transfer.memory = nullptr;
+    MPI_Igather(in.data_ptr(), count(in), type_, is_root() ? out.data_ptr() : nullptr, count(in),
+                type_, root_, comm_, &transfer.request);
+    return transfer;
   }
 
-  [[nodiscard]] at::Tensor all_to_all(const at::Tensor& t, std::size_t from_dim,
-                                      std::size_t to_dim) const {
+  [[nodiscard]] Transfer all_to_all(const at::Tensor& t, std::size_t from_dim,
+                                    std::size_t to_dim) const {
     const auto in = blocks(t, to_dim);
-    auto out = at::empty_like(in);
-    const auto each = count(in) / static_cast<int>(size_);
-    MPI_Alltoall(in.data_ptr(), each, type_, out.data_ptr(), each, type_, comm_);
-    return join(out, from_dim);
+    const auto out = at::empty_like(in);
+    auto transfer = joining(in, out, from_dim);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_swap(in, out);
+    } else {
+      const auto each = count(in) / static_cast<int>(size_);
+      MPI_Ialltoall(in.data_ptr(), each, type_, out.data_ptr(), each, type_, comm_,
+                    &transfer.request);
+    }
+    return transfer;
   }
 
-  [[nodiscard]] at::Tensor broadcast(const at::Tensor& t, at::Tensor like) const {
-    auto out = is_root() ? t.contiguous() : std::move(like);
-    MPI_Bcast(out.data_ptr(), count(out), type_, root_, comm_);
-    return out;
+  [[nodiscard]] Transfer broadcast(const at::Tensor& t, at::Tensor like) const {
+    const auto out = is_root() ? t.contiguous() : std::move(like);
+    auto transfer = by_message(out, out);
+    MPI_Ibcast(out.data_ptr(), count(out), type_, root_, comm_, &transfer.request);
+    return transfer;
   }
 
-  [[nodiscard]] at::Tensor scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const {
+  [[nodiscard]] Transfer scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const {
     const auto in = is_root() ? blocks(t, dim) : at::Tensor();
-    auto out = std::move(like);
-    MPI_Scatter(is_root() ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(), count(out),
-                type_, root_, comm_);
-    return out;
+    const auto out = std::move(like);
+    auto transfer = by_message(in, out);
+    MPI_Iscatter(is_root() ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(), count(out),
+                 type_, root_, comm_, &transfer.request);
+    return transfer;
   }
 
  private:
@@ -136,7 +173,31 @@ class Group {
     return at::empty(sizes, one.options());
   }
 
+  [[nodiscard]] Transfer holding(const at::Tensor& in, const at::Tensor& out) const {
+    return {.memory = memory_, .held = {in, out}, .result = [out] { return only(out); }};
+  }
+  [[nodiscard]] Transfer by_message(const at::Tensor& in, const at::Tensor& out) const {
+    auto transfer = holding(in, out);
+    transfer.memory = nullptr;
+    return transfer;
+  }
+
+  // `out` is [member, shard...]: the result is one tensor, blocks joined along `dim`.
+  [[nodiscard]] Transfer joining(const at::Tensor& in, const at::Tensor& out,
+                                 std::size_t dim) const {
+    auto transfer = holding(in, out);
+    transfer.result = [out, dim, size = size_] {
+      const auto d = static_cast<std::int64_t>(dim);
+      auto sizes = out.sizes().vec();
+      sizes.erase(sizes.begin());
+      sizes[dim] *= size;
+      return only(out.movedim(0, d).reshape(sizes));
+    };
+    return transfer;
+  }
+
   MPI_Comm comm_;
+  SharedMemory* memory_;
   std::int64_t rank_;
   int root_;
   std::int64_t size_;
@@ -149,15 +210,19 @@ Collectives::Collectives(const machine::Digits& digits, std::int64_t device)
     : digits_(digits), device_(device) {}
 
 Collectives::~Collectives() {
-  for (auto& [mask, comm] : communicators_) MPI_Comm_free(&comm);
+  for (auto& [mask, channel] : channels_) {
+    channel.memory.reset();
+    MPI_Comm_free(&channel.comm);
+  }
 }
 
 void Collectives::prepare(DigitMask mask) {
-  const auto [at, fresh] = communicators_.try_emplace(mask, MPI_COMM_NULL);
+  const auto [at, fresh] = channels_.try_emplace(mask);
   if (!fresh) return;
   MPI_Comm_split(MPI_COMM_WORLD,
                  static_cast<int>(digits_.rank_in_group(device_, digits_.all() & ~mask)),
-                 static_cast<int>(digits_.rank_in_group(device_, mask)), &at->second);
+                 static_cast<int>(digits_.rank_in_group(device_, mask)), &at->second.comm);
+  at->second.memory = SharedMemory::over(at->second.comm);
 }
 
 bool Collectives::takes_part(const ReshardStep& step) const {
@@ -170,26 +235,33 @@ bool Collectives::takes_part(const ReshardStep& step) const {
 }
 
 at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Shape& local,
-                             at::ScalarType type, std::int64_t micro_batch) const {
-  if (!takes_part(step)) return {};
+                             at::ScalarType type, std::int64_t micro_batch) {
+  return finish(start(step, std::move(shard), local, type, micro_batch))[0];
+}
+
+Transfer Collectives::start(const ReshardStep& step, at::Tensor shard, const Shape& local,
+                            at::ScalarType type, std::int64_t micro_batch) {
+  if (!takes_part(step)) return done({});
   const auto rank = digits_.rank_in_group(digits_.slot(device_, micro_batch), step.digits);
-  const auto comm = is_local(step.kind) ? MPI_COMM_NULL : communicators_.at(step.digits);
+  const auto* channel = is_local(step.kind) ? nullptr : &channels_.at(step.digits);
   const auto root = machine::root_of(step, digits_);
-  const Group group(comm, rank, root, digits_.group_size(step.digits), type);
+  const Group group(channel == nullptr ? MPI_COMM_NULL : channel->comm,
+                    channel == nullptr ? nullptr : channel->memory.get(), rank, root,
+                    digits_.group_size(step.digits), type);
   const auto fresh = [&] { return at::empty(to_aten(local), type); };
   const auto zeros = [&] { return at::zeros(to_aten(local), type); };
   switch (step.kind) {
     case Step::kSlice:
-      return group.block(shard, step.to_dim);
+      return done(group.block(shard, step.to_dim));
     case Step::kDrop:
-      return rank == root ? shard : at::Tensor();
+      return done(rank == root ? shard : at::Tensor());
     case Step::kMask:
     case Step::kZero:
-      return rank == root ? shard : zeros();
+      return done(rank == root ? shard : zeros());
     case Step::kPad: {
       auto out = zeros();
       group.block(out, step.from_dim).copy_(shard);
-      return out;
+      return done(out);
     }
     case Step::kAllReduce:
       return group.all_reduce(std::move(shard));
@@ -218,15 +290,17 @@ at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Sh
   CHECK(false);
 }
 
-std::vector<at::Tensor> Collectives::move_together(const std::vector<ReshardStep>& steps,
-                                                   const std::vector<at::Tensor>& shards,
-                                                   const std::vector<Shape>& locals,
-                                                   at::ScalarType type) const {
+Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
+                                     const std::vector<at::Tensor>& shards,
+                                     const std::vector<Shape>& locals, at::ScalarType type) {
   const auto& first = steps[0];
-  if (!takes_part(first)) return std::vector<at::Tensor>(steps.size());
+  if (!takes_part(first)) {
+    return {.held = {}, .result = [n = steps.size()] { return std::vector<at::Tensor>(n); }};
+  }
   const auto size = digits_.group_size(first.digits);
-  const Group group(communicators_.at(first.digits), digits_.rank_in_group(device_, first.digits),
-                    0, size, type);
+  const auto& channel = channels_.at(first.digits);
+  const Group group(channel.comm, channel.memory.get(),
+                    digits_.rank_in_group(device_, first.digits), 0, size, type);
   const bool scatters = first.kind == Step::kReduceScatter;
   CHECK(scatters || first.kind == Step::kAllReduce);
   // A row for everyone who gets a part of it: of each tensor the member's block.
@@ -236,15 +310,55 @@ std::vector<at::Tensor> Collectives::move_together(const std::vector<ReshardStep
                             : shards[i].reshape({1, -1}));
   }
   auto row = at::cat(rows, 1);
-  row = scatters ? group.reduce_scatter(row, 0) : group.all_reduce(std::move(row));
-  std::vector<at::Tensor> out;
-  std::int64_t at = 0;
-  for (const auto& local : locals) {
-    out.push_back(row.reshape({-1}).narrow(0, at, local.count()).view(to_aten(local)));
-    at += local.count();
-  }
-  return out;
+  rows.clear();
+  auto transfer = scatters ? group.reduce_scatter(row, 0) : group.all_reduce(std::move(row));
+  transfer.result = [sum = transfer.held.back(), locals] {
+    std::vector<at::Tensor> out;
+    std::int64_t at = 0;
+    for (const auto& local : locals) {
+      out.push_back(sum.reshape({-1}).narrow(0, at, local.count()).view(to_aten(local)));
+      at += local.count();
+    }
+    return out;
+  };
+  return transfer;
 }
+
+// --- Waiting ------------------------------------------------------------------------------------
+
+void Collectives::advance() {
+  for (auto& [mask, channel] : channels_) {
+    if (channel.memory) channel.memory->advance();
+  }
+  // Messages go on inside calls of MPI only.
+  int flag = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+// Whoever waits here may be waited for elsewhere: everything on its way goes on.
+void Collectives::wait(Transfer& transfer) {
+  // Then another program, or the process that is waited for, may have the core.
+  constexpr int kPatience = 200;
+  for (int waited = 0;; ++waited) {
+    int done = 1;
+    if (transfer.memory != nullptr) {
+      done = transfer.memory->is_done(transfer.exchange) ? 1 : 0;
+    } else if (transfer.request != MPI_REQUEST_NULL) {
+      MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE);
+    }
+    if (done != 0) return;
+    advance();
+    if (waited > kPatience) sched_yield();
+  }
+}
+
+std::vector<at::Tensor> Collectives::finish(Transfer transfer) {
+  wait(transfer);
+  transfer.held.clear();
+  return transfer.result();
+}
+
+// --- From one device to another -----------------------------------------------------------------
 
 void Collectives::send(const ReshardStep& step, const at::Tensor& shard, int tag) {
   // What has gone meanwhile need not be kept.
@@ -255,20 +369,24 @@ void Collectives::send(const ReshardStep& step, const at::Tensor& shard, int tag
   });
   auto& out = sent_.emplace_back(Sent{MPI_REQUEST_NULL, shard.contiguous()});
   MPI_Isend(out.tensor.data_ptr(), count(out.tensor), to_mpi(shard.scalar_type()),
-            static_cast<int>(target_of(step, digits_)), tag, communicators_.at(step.digits),
+            static_cast<int>(target_of(step, digits_)), tag, channels_.at(step.digits).comm,
             &out.request);
 }
 
 at::Tensor Collectives::receive(const ReshardStep& step, const Shape& local, at::ScalarType type,
-                                int tag) const {
-  auto out = at::empty(to_aten(local), type);
-  MPI_Recv(out.data_ptr(), count(out), to_mpi(type), static_cast<int>(root_of(step, digits_)), tag,
-           communicators_.at(step.digits), MPI_STATUS_IGNORE);
-  return out;
+                                int tag) {
+  const auto out = at::empty(to_aten(local), type);
+  auto transfer = done(out);
+  MPI_Irecv(out.data_ptr(), count(out), to_mpi(type), static_cast<int>(root_of(step, digits_)), tag,
+            channels_.at(step.digits).comm, &transfer.request);
+  return finish(std::move(transfer))[0];
 }
 
 void Collectives::finish() {
-  for (auto& s : sent_) MPI_Wait(&s.request, MPI_STATUS_IGNORE);
+  for (auto& s : sent_) {
+    Transfer transfer{.request = s.request, .held = {}, .result = {}};
+    wait(transfer);
+  }
   sent_.clear();
 }
 

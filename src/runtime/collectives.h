@@ -1,16 +1,31 @@
-// The steps of machine/reshard.h on this process's shard, by MPI: rank = device. Every device of a
-// group calls `move` with its shard and gets its shard of the same tensor in the new layout.
+// The steps of machine/reshard.h on this process's shard: rank = device. Every device of a group
+// calls `move` with its shard and gets its shard of the same tensor in the new layout. Inside a
+// computer they go through shared memory, between computers by MPI; none of them blocks: who waits
+// for one helps along all that are on their way.
 #pragma once
 
 #include <mpi.h>
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "machine/reshard.h"
+#include "runtime/shared_memory.h"
 #include "runtime/tensor.h"
 
 namespace tandem::runtime {
+
+// A step on its way.
+struct Transfer {
+  MPI_Request request = MPI_REQUEST_NULL;
+  SharedMemory* memory = nullptr;  // where it goes through that
+  std::int64_t exchange = 0;
+  std::vector<at::Tensor> held;  // until it is done
+  // Afterwards; by tensor.
+  std::function<std::vector<at::Tensor>()> result;
+};
 
 class Collectives {
  public:
@@ -29,28 +44,39 @@ class Collectives {
   // with `shard` (a step over the micro-batches is the process's own). A shard that only the
   // caller's argument holds may be overwritten.
   at::Tensor move(const machine::ReshardStep& step, at::Tensor shard, const Shape& local,
-                  at::ScalarType type, std::int64_t micro_batch = 0) const;
+                  at::ScalarType type, std::int64_t micro_batch = 0);
 
+  // The same without waiting. All devices start the same steps in the same order.
+  Transfer start(const machine::ReshardStep& step, at::Tensor shard, const Shape& local,
+                 at::ScalarType type, std::int64_t micro_batch = 0);
   // The same for several tensors by one all-reduce or reduce-scatter: `steps` are of one kind over
   // the same digits. The results may share memory with each other.
-  [[nodiscard]] std::vector<at::Tensor> move_together(
-      const std::vector<machine::ReshardStep>& steps, const std::vector<at::Tensor>& shards,
-      const std::vector<Shape>& locals, at::ScalarType type) const;
+  Transfer start_together(const std::vector<machine::ReshardStep>& steps,
+                          const std::vector<at::Tensor>& shards, const std::vector<Shape>& locals,
+                          at::ScalarType type);
+  // Whatever can go on without waiting does.
+  void advance();
+  std::vector<at::Tensor> finish(Transfer transfer);
 
   // A send step's two ends; `tag` tells messages apart. The sender goes on at once; `finish` waits
   // for all that was sent.
   void send(const machine::ReshardStep& step, const at::Tensor& shard, int tag);
   at::Tensor receive(const machine::ReshardStep& step, const Shape& local, at::ScalarType type,
-                     int tag) const;
+                     int tag);
   void finish();
 
  private:
   // Digits that stay idle: the groups at their place have the tensor, the others nothing to do.
   [[nodiscard]] bool takes_part(const machine::ReshardStep& step) const;
+  void wait(Transfer& transfer);
 
   const machine::Digits& digits_;
   std::int64_t device_;
-  std::map<machine::DigitMask, MPI_Comm> communicators_;
+  struct Channel {
+    MPI_Comm comm = MPI_COMM_NULL;
+    std::unique_ptr<SharedMemory> memory;
+  };
+  std::map<machine::DigitMask, Channel> channels_;
   struct Sent {
     MPI_Request request;
     at::Tensor tensor;  // until it has gone

@@ -57,6 +57,7 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
   take_turns();
   find_last_uses();
   find_what_to_keep();
+  find_waits();
   initialise();
 }
 
@@ -66,6 +67,21 @@ bool Executor::holds(BufferId id) const {
   return machine::holds(program_.buffer(id).layout, program_.digits, device_);
 }
 
+namespace {
+
+bool communicates(TaskKind kind) {
+  return kind == TaskKind::kMove || kind == TaskKind::kSend || kind == TaskKind::kReceive;
+}
+
+// Sums of gradients. What else a device needs of others it needs at once.
+bool starts_only(const Task& task) {
+  return task.kind == TaskKind::kMove && task.backward && !task.remade &&
+         (task.step.kind == machine::Step::kAllReduce ||
+          task.step.kind == machine::Step::kReduceScatter);
+}
+
+}  // namespace
+
 bool Executor::runs_here(const Task& task) const {
   if (task.kind == TaskKind::kMove) return holds(task.reads[0]) || holds(task.writes[0]);
   if (task.kind == TaskKind::kSend) return holds(task.reads[0]);
@@ -73,7 +89,7 @@ bool Executor::runs_here(const Task& task) const {
 }
 
 Executor::Ready Executor::prepare(const Task& task) const {
-  Ready ready{.task = &task};
+  Ready ready{.task = &task, .starts = starts_only(task)};
   if (task.kind != TaskKind::kForward && task.kind != TaskKind::kBackward) return ready;
   const auto& op = program_.pcg.node(task.node).op;
   ready.call.op = op;
@@ -160,6 +176,22 @@ void Executor::find_last_uses() {
   }
 }
 
+// What reads or writes a buffer that a collective is yet to write comes after that.
+void Executor::find_waits() {
+  std::vector<bool> on_its_way(values_.size());
+  for (auto& turn : turns_) {
+    const auto& ready = tasks_[turn.ready];
+    const auto visit = [&](BufferId id, bool starts) {
+      if (id == Program::kNone) return;
+      const auto instance = instances_.of(id, turn.micro_batch);
+      turn.waits = turn.waits || on_its_way[instance];
+      on_its_way[instance] = starts;
+    };
+    for (auto id : ready.task->reads) visit(id, false);
+    for (auto id : ready.task->writes) visit(id, ready.starts);
+  }
+}
+
 // Not of a node that runs twice: its first run is to leave nothing in memory.
 void Executor::find_what_to_keep() {
   std::vector<int> forward(program_.pcg.size());
@@ -214,16 +246,31 @@ void Executor::feed(std::int64_t step) {
 
 void Executor::run() {
   loss_ = 0;
+  exposed_s_ = 0;
+  const auto exposed = [this](auto&& work) {
+    const double begin = MPI_Wtime();
+    work();
+    exposed_s_ += MPI_Wtime() - begin;
+  };
   for (const auto& turn : turns_) {
     micro_batch_ = turn.micro_batch;
     auto& ready = tasks_[turn.ready];
-    run(ready, turn);
+    if (turn.waits) exposed([&] { finish_started(&turn); });
+    if (communicates(ready.task->kind)) {
+      exposed([&] { move(ready, turn); });
+    } else {
+      run(ready, turn);
+      if (!started_.empty()) exposed([&] { collectives_.advance(); });
+    }
     if (std::ranges::find(ready.task->writes, program_.loss) != ready.task->writes.end()) {
       add_loss();
     }
     for (auto instance : turn.last_used) values_[instance].reset();
   }
-  collectives_.finish();
+  exposed([&] {
+    finish_started(nullptr);
+    collectives_.finish();
+  });
 }
 
 void Executor::run(Ready& ready, const Turn& turn) {
@@ -246,8 +293,7 @@ void Executor::run(Ready& ready, const Turn& turn) {
     case TaskKind::kMove:
     case TaskKind::kSend:
     case TaskKind::kReceive:
-      move(task, turn);
-      return;
+      break;
     case TaskKind::kCollect:
       collect(task);
       return;
@@ -288,7 +334,8 @@ void Executor::backward(const Ready& ready) {
   }
 }
 
-void Executor::move(const Task& task, const Turn& turn) {
+void Executor::move(const Ready& ready, const Turn& turn) {
+  const auto& task = *ready.task;
   // Micro-batches tell apart what a task sends.
   const auto tag = [&](std::size_t send) {
     return static_cast<int>(
@@ -300,23 +347,31 @@ void Executor::move(const Task& task, const Turn& turn) {
                       tag(static_cast<std::size_t>(&task - program_.tasks.data())));
     return;
   }
-  if (task.reads.size() > 1) return move_bucket(task);
-  const auto& to = program_.buffer(task.writes[0]);
   if (task.kind == TaskKind::kReceive) {
+    const auto& to = program_.buffer(task.writes[0]);
     value(task.writes[0]) =
         collectives_.receive(task.step, to.shard, to_aten(to.dtype), tag(task.peer));
     return;
   }
+  Started started{.transfer = task.reads.size() > 1 ? start_bucket(task) : start(task, turn),
+                  .instances = {}};
+  for (auto id : task.writes) started.instances.push_back(instances_.of(id, turn.micro_batch));
+  started_.push_back(std::move(started));
+  if (!ready.starts) finish_started(&turn);
+}
+
+Transfer Executor::start(const Task& task, const Turn& turn) {
+  const auto& to = program_.buffer(task.writes[0]);
   // Handed over where this is the last use, so that a collective may work in place.
   const auto read = instances_.of(task.reads[0], turn.micro_batch);
   const bool last = std::ranges::find(turn.last_used, read) != turn.last_used.end();
   at::Tensor shard = last ? std::move(values_[read]) : values_[read];
   // A step over time is the device's own: it is as if it were the turn's member of the group.
-  value(task.writes[0]) =
-      collectives_.move(task.step, std::move(shard), to.shard, to_aten(to.dtype), turn.micro_batch);
+  return collectives_.start(task.step, std::move(shard), to.shard, to_aten(to.dtype),
+                            turn.micro_batch);
 }
 
-void Executor::move_bucket(const Task& task) {
+Transfer Executor::start_bucket(const Task& task) {
   std::vector<machine::ReshardStep> steps;
   std::vector<Shape> locals;
   for (std::size_t i = 0; i < task.reads.size(); ++i) {
@@ -324,8 +379,29 @@ void Executor::move_bucket(const Task& task) {
     locals.push_back(program_.buffer(task.writes[i]).shard);
   }
   const auto type = to_aten(program_.buffer(task.writes[0]).dtype);
-  const auto moved = collectives_.move_together(steps, values(task.reads), locals, type);
-  for (std::size_t i = 0; i < moved.size(); ++i) value(task.writes[i]) = moved[i];
+  return collectives_.start_together(steps, values(task.reads), locals, type);
+}
+
+// Does the turn read or write a result of it?
+bool Executor::needs(const Turn& turn, const Started& started) const {
+  const auto is_result = [&](BufferId id) {
+    return id != Program::kNone &&
+           std::ranges::find(started.instances, instances_.of(id, turn.micro_batch)) !=
+               started.instances.end();
+  };
+  const auto& task = *tasks_[turn.ready].task;
+  return std::ranges::any_of(task.reads, is_result) || std::ranges::any_of(task.writes, is_result);
+}
+
+// Those whose results a turn needs; without one all.
+void Executor::finish_started(const Turn* turn) {
+  for (auto& started : started_) {
+    if (turn != nullptr && !needs(*turn, started)) continue;
+    const auto results = collectives_.finish(std::move(started.transfer));
+    for (std::size_t i = 0; i < results.size(); ++i) values_[started.instances[i]] = results[i];
+    started.instances.clear();
+  }
+  std::erase_if(started_, [](const Started& s) { return s.instances.empty(); });
 }
 
 void Executor::collect(const Task& task) {

@@ -30,6 +30,9 @@ class Executor {
   void run();
   // This device's share of the loss: all devices' shares add up to it.
   [[nodiscard]] double loss() const { return loss_; }
+  // Seconds of the last step in which this device computed nothing because of communication: it
+  // waited, or moved data itself.
+  [[nodiscard]] double exposed_communication() const { return exposed_s_; }
 
   // Does this device have a shard of the buffer? Of weights and optimizer state it may be read, and
   // overwritten in place, between steps.
@@ -47,11 +50,18 @@ class Executor {
     Call call = {};
     lower::BufferId kept_result = lower::Program::kNone;  // backward: worth reading
     bool reads_result = false;  // backward: there is no operand, only that
+    bool starts = false;        // a collective that goes on while others compute
   };
   struct Turn {
     std::size_t ready = 0;
     std::int64_t micro_batch = 0;
     std::vector<std::size_t> last_used = {};  // instances
+    bool waits = false;                       // for a collective that was started
+  };
+  // A collective on its way, and where its results go.
+  struct Started {
+    Transfer transfer;
+    std::vector<std::size_t> instances;
   };
 
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
@@ -62,13 +72,17 @@ class Executor {
   void take_turns();
   void find_last_uses();
   void find_what_to_keep();
+  void find_waits();
   void initialise();
 
   void run(Ready& ready, const Turn& turn);
   [[nodiscard]] std::vector<at::Tensor>* kept(const Ready& ready);
   void backward(const Ready& ready);
-  void move(const lower::Task& task, const Turn& turn);
-  void move_bucket(const lower::Task& task);
+  void move(const Ready& ready, const Turn& turn);
+  [[nodiscard]] Transfer start(const lower::Task& task, const Turn& turn);
+  [[nodiscard]] Transfer start_bucket(const lower::Task& task);
+  [[nodiscard]] bool needs(const Turn& turn, const Started& started) const;
+  void finish_started(const Turn* turn);
   void collect(const lower::Task& task);
   void accumulate(const lower::Task& task);
   void update(const lower::Task& task);
@@ -95,6 +109,8 @@ class Executor {
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
   double loss_ = 0;
+  std::vector<Started> started_;
+  double exposed_s_ = 0;
 };
 
 }  // namespace tandem::runtime

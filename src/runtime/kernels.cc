@@ -207,6 +207,7 @@ const Kernel& find_kernel(const Call& call) {
       kDropoutKernel,
       kEmbeddingKernel,
       kEmbeddingBagKernel,
+      kEmbeddingBagsKernel,
       kExpKernel,
       kGeluKernel,
       kGeluTanhKernel,

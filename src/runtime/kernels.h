@@ -78,6 +78,7 @@ extern const Kernel kDivKernel;
 extern const Kernel kDropoutKernel;
 extern const Kernel kEmbeddingKernel;
 extern const Kernel kEmbeddingBagKernel;
+extern const Kernel kEmbeddingBagsKernel;
 extern const Kernel kExpKernel;
 extern const Kernel kGeluKernel;
 extern const Kernel kGeluTanhKernel;

@@ -1,5 +1,6 @@
-// embedding and embedding_bag on a device that may hold only some rows of the table: indices are
-// global, and those of other rows contribute nothing. An embedding is a bag of one.
+// embedding, embedding_bag and embedding_bags on a device that may hold only some rows of the
+// table: indices are global, and those of other rows contribute nothing. An embedding is a bag of
+// one.
 #include "ops/attributes.h"
 #include "ops/registry.h"
 #include "runtime/aten.h"
@@ -15,22 +16,29 @@ template <class T>
   for (std::int64_t d = 0; d < width; ++d) to[d] += from[d];
 }
 
+bool has_tables(const Call& call) { return call.op.is(ops::kEmbeddingBags); }
+
 std::int64_t bag_size(const Call& call, const at::Tensor& indices) {
-  return call.op.is(ops::kEmbeddingBag) ? indices.size(-1) : 1;
+  return call.op.is(ops::kEmbedding) ? 1 : indices.size(-1);
 }
 
-// Calls visit(bag, row) for every index whose row is here.
+// Calls visit(bag, row) for every index whose row is here. Bags take turns with the tables, where
+// there are several; rows are counted through all of them.
 template <class Visit>
 void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
   const auto* index = indices.data_ptr<std::int64_t>();
   const auto length = bag_size(call, indices);
   const auto bags = indices.numel() / length;
-  const auto first = call.operands[1].offset[0];
-  const auto rows = call.operands[1].local[0];
+  const auto& table = call.operands[1];
+  const std::size_t d = has_tables(call) ? 1 : 0;
+  const auto tables = has_tables(call) ? table.local[0] : 1;
+  const auto first = table.offset[d];
+  const auto rows = table.local[d];
   for (std::int64_t bag = 0; bag < bags; ++bag) {
+    const auto before = bag % tables * rows;
     for (std::int64_t l = 0; l < length; ++l) {
       const auto row = *index++ - first;
-      if (row >= 0 && row < rows) visit(bag, row);
+      if (row >= 0 && row < rows) visit(bag, before + row);
     }
   }
 }
@@ -38,9 +46,9 @@ void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
 at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
   const auto indices = in[0].contiguous();
   const auto table = in[1].contiguous();
-  const auto width = table.size(1);
+  const auto width = table.size(-1);
   auto sizes = indices.sizes().vec();
-  if (call.op.is(ops::kEmbeddingBag)) sizes.pop_back();
+  if (!call.op.is(ops::kEmbedding)) sizes.pop_back();
   sizes.push_back(width);
   auto out = at::zeros(sizes, table.options());
   AT_DISPATCH_FLOATING_TYPES(table.scalar_type(), "embedding_bag", [&] {
@@ -62,7 +70,11 @@ at::Tensor sparse_gradient(const Call& call, const at::Tensor& indices, const at
     rows.push_back(row);
   });
   const auto count = static_cast<std::int64_t>(rows.size());
-  const auto at_rows = at::from_blob(rows.data(), {1, count}, at::kLong).clone();
+  const auto flat = at::from_blob(rows.data(), {1, count}, at::kLong);
+  const auto in_table = call.operands[1].local[call.operands[1].local.rank() - 2];
+  const auto at_rows =
+      has_tables(call) ? at::cat({at::floor_divide(flat, in_table), at::remainder(flat, in_table)})
+                       : flat.clone();
   const auto from = at::from_blob(bags.data(), {count}, at::kLong);
   const auto values = at::index_select(g.reshape({-1, g.size(-1)}), 0, from);
   return at::_sparse_coo_tensor_unsafe(at_rows, values, to_aten(call.operands[1].local),
@@ -71,7 +83,7 @@ at::Tensor sparse_gradient(const Call& call, const at::Tensor& indices, const at
 
 at::Tensor dense_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
   auto out = at::zeros(to_aten(call.operands[1].local), g.options());
-  const auto width = out.size(1);
+  const auto width = out.size(-1);
   AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "embedding_bag_backward", [&] {
     auto* to = out.data_ptr<scalar_t>();
     const auto* from = g.data_ptr<scalar_t>();
@@ -99,5 +111,7 @@ bool bag_covers(const Call& call) {
 const Kernel kEmbeddingKernel = {"embedding", bag_forward, bag_backward};
 const Kernel kEmbeddingBagKernel = {"embedding_bag", bag_forward, bag_backward,
                                     [](const ops::Op&) { return false; }, bag_covers};
+const Kernel kEmbeddingBagsKernel = {"embedding_bags", bag_forward, bag_backward,
+                                     [](const ops::Op&) { return false; }, bag_covers};
 
 }  // namespace tandem::runtime

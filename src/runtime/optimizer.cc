@@ -30,9 +30,13 @@ template <class T>
 }
 
 void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
-  const auto rows = gradient._indices().contiguous();
+  auto rows = gradient._indices()[0];
+  // Rows of several tables are counted through all of them.
+  if (gradient.sparse_dim() == 2)
+    rows = at::add(at::mul(rows, weight.size(1)), gradient._indices()[1]);
+  rows = rows.contiguous();
   const auto values = gradient._values().contiguous();
-  const auto width = weight.numel() / weight.size(0);
+  const auto width = values.size(1);
   AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "sgd", [&] {
     const auto* row = rows.data_ptr<std::int64_t>();
     const auto* value = values.data_ptr<scalar_t>();

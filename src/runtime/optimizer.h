@@ -5,7 +5,7 @@
 
 namespace tandem::runtime {
 
-// weight -= rate * gradient. The gradient may be sparse in its first dimension and not coalesced.
+// weight -= rate * gradient. The gradient may be sparse, of rows, and not coalesced.
 void sgd(at::Tensor& weight, const at::Tensor& gradient, double rate);
 
 // velocity = plan::kVelocityKept * velocity + gradient; weight -= rate * velocity.

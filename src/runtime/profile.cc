@@ -271,7 +271,7 @@ class Measurement {
             .elements = std::max(before.count(), after.count())};
   }
 
-  void move(Movement& m) const {
+  void move(Movement& m) {
     // What is reduced is a gradient, which nobody else reads: in place, as in a program.
     const bool in_place = m.step.kind == Step::kAllReduce;
     auto& in = m.in[m.next++ % m.in.size()];

@@ -375,8 +375,9 @@ TEST(Train, BucketsOfEveryMicroBatch) {
 // Small copies of built-in networks. None of their operators runs by its meaning: a note would say
 // so, and there is none.
 Graph built_in(const std::string& model) {
-  return models::parse_model(fmt::format("{}:{}", model, models::small_models().at(model).settings))
-      .build(8, kType);
+  const auto& small = models::small_models().at(model);
+  const std::string groups = small.others.contains("bn_group") ? ",bn_group=2" : "";
+  return models::parse_model(fmt::format("{}:{}{}", model, small.settings, groups)).build(8, kType);
 }
 
 TEST(Train, LlamaDataParallel) {

@@ -62,6 +62,7 @@ class Run {
     const double start = MPI_Wtime();
     executor_.run();
     out_.step_s.push_back(over_ranks(MPI_Wtime() - start, MPI_MAX));
+    out_.exposed_s.push_back(over_ranks(executor_.exposed_communication(), MPI_MAX));
     out_.loss.push_back(over_ranks(executor_.loss(), MPI_SUM));
     longest_ = std::max(longest_, out_.step_s.back());
     check_loss(step);

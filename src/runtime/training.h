@@ -12,6 +12,7 @@ namespace tandem::runtime {
 
 struct Measurements {
   std::vector<double> step_s;
+  std::vector<double> exposed_s;  // of each step, on the device where it was most
   std::vector<double> loss;
   std::vector<std::int64_t> checkpoints;  // after so many steps
 };

@@ -1,0 +1,93 @@
+// Collectives of processes on one computer through memory that all of them see: two to six times
+// as fast as messages. They go on by themselves only when `advance` is called, so that a process
+// may compute meanwhile.
+//
+// Tensors pass through in chunks. Each process has a few slots; for chunk number c, counted through
+// all exchanges, a process in turn
+//   gives   copies its part of the chunk into its slot c % slots, once all have taken chunk c -
+//   slots sums    its share of the elements over all processes' slots, into its own, once all have
+//   given takes   the sums of all shares, once all have summed.
+// What it has done it says by a counter of its own for each of the three.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/tensor.h"
+
+namespace tandem::runtime {
+
+class SharedMemory {
+ public:
+  // Null where the processes of `comm` do not share a computer, or it has no memory to share. All
+  // of them call it.
+  static std::unique_ptr<SharedMemory> over(MPI_Comm comm);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  // All processes start the same exchanges in the same order. Tensors are contiguous, and stay as
+  // they are until the exchange is done. Each returns its number.
+  //
+  // `to` becomes the sum of all processes' `from`, which may be the same tensor.
+  std::int64_t start_sum(const at::Tensor& from, const at::Tensor& to);
+  // `from` is [processes, ...]; `to` becomes the sum of the row that is this process's.
+  std::int64_t start_sum_of_row(const at::Tensor& from, const at::Tensor& to);
+  // `to` is [processes, ...], and becomes the `from` of all.
+  std::int64_t start_gather(const at::Tensor& from, const at::Tensor& to);
+  // Both are [processes, ...]; row r of `to` becomes the row of process r that is for this one.
+  std::int64_t start_swap(const at::Tensor& from, const at::Tensor& to);
+
+  // Goes as far as it can without waiting. True if anything was done.
+  bool advance();
+  [[nodiscard]] bool is_done(std::int64_t exchange) const { return exchange < first_open_; }
+
+ private:
+  struct Counters {
+    alignas(64) std::atomic<std::int64_t> given;
+    alignas(64) std::atomic<std::int64_t> summed;
+    alignas(64) std::atomic<std::int64_t> taken;
+  };
+  enum class Kind : std::uint8_t { kSum, kSumOfRow, kGather, kSwap };
+  struct Exchange {
+    Kind kind;
+    at::Tensor from, to;
+    std::int64_t elements = 0;   // that are cut into chunks
+    std::int64_t per_chunk = 0;  // of them
+    std::int64_t first = 0;      // chunk
+    std::int64_t end = 0;
+  };
+  struct Part {
+    std::int64_t begin = 0;
+    std::int64_t size = 0;
+  };
+
+  SharedMemory() = default;
+  std::int64_t start(Kind kind, const at::Tensor& from, const at::Tensor& to);
+  [[nodiscard]] const Exchange& exchange_of(std::int64_t chunk) const;
+  static Part part_of(const Exchange& e, std::int64_t chunk);
+  // Of a chunk so long the elements that a process sums.
+  [[nodiscard]] Part share(std::int64_t length, std::int64_t rank) const;
+  [[nodiscard]] char* slot(std::int64_t rank, std::int64_t chunk) const;
+  [[nodiscard]] bool all_have(std::atomic<std::int64_t> Counters::*counter,
+                              std::int64_t chunk) const;
+  void give(const Exchange& e, std::int64_t chunk) const;
+  void sum(const Exchange& e, std::int64_t chunk) const;
+  void take(const Exchange& e, std::int64_t chunk) const;
+
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::int64_t rank_ = 0;
+  std::vector<char*> memory_;  // of each process
+  std::deque<Exchange> open_;
+  std::int64_t first_open_ = 0;  // its number
+  std::int64_t chunks_ = 0;      // of all exchanges so far
+  std::int64_t given_ = 0, summed_ = 0, taken_ = 0;
+};
+
+}  // namespace tandem::runtime
