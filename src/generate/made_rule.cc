@@ -153,7 +153,7 @@ std::optional<std::vector<TensorType>> types_of(const Side& side, const Assignme
       }
       std::vector<TensorType> inputs;
       for (auto i : node.inputs) inputs.push_back(types[i]);
-      types.push_back(graph::result_type(operator_of(node), inputs));
+      types.push_back(graph::tried_result_type(operator_of(node), inputs));
     }
   } catch (const UserError&) {
     return std::nullopt;

@@ -204,6 +204,21 @@ TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
   return type;
 }
 
+TensorType tried_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
+  const bool plain = std::ranges::all_of(
+      inputs, [](const auto& t) { return t.shape.is_undivided() && t.density == 1; });
+  if (!plain || op.role() != ops::Role::kCompute || op.spec().type || op.spec().density(op.raw())) {
+    return result_type(op, inputs);
+  }
+  std::vector<Shape> sizes;
+  sizes.reserve(inputs.size());
+  for (const auto& t : inputs) sizes.push_back(t.shape.sizes);
+  const TensorType type{ParallelShape(ops::result_sizes(op, sizes)),
+                        op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs))};
+  check_size(type);
+  return type;
+}
+
 const ops::Signature& signature_of(const Graph& graph, NodeId id) {
   std::vector<Shape> sizes;
   sizes.reserve(graph.inputs(id).size());

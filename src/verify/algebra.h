@@ -12,8 +12,19 @@
 
 namespace tandem::verify {
 
+// Which laws hold beside those of a field, of sums and of ranges.
+enum class Laws : std::uint8_t {
+  kOfFields,
+  // Those of ordered numbers, too: relu(x) is [0 < x] x, a function of what a condition decides is
+  // one of two functions, and what conditions say of an index together counts as said of it alone.
+  // Forms become longer.
+  kOfOrder,
+};
+
 class Algebra {
  public:
+  explicit Algebra(Laws laws = Laws::kOfFields) : laws_(laws) {}
+
   // A new index in [0, extent).
   IndexVar fresh(std::int64_t extent);
   [[nodiscard]] std::int64_t extent(IndexVar v) const { return extents_[v]; }
@@ -47,6 +58,11 @@ class Algebra {
   // What becomes of one atom: it stays, or a sum takes its place.
   std::optional<Sum> simplify_atom(Atom& atom, const ScalarTerm& term);
   std::optional<Sum> simplify_maximum(Atom& atom);
+  std::optional<Sum> simplify_less(Atom& atom);
+  // algebra_order.cc: laws of ordered numbers.
+  Sum as_step(const Sum& argument);  // relu of it: itself where it is above 0
+  std::optional<Sum> simplify_sign(Atom& atom);
+  bool tighten(const Linear& guard, Domain& domain) const;
   // Cuts the term in two where an argument's form changes.
   bool cut(const ScalarTerm& term, Sum& out);
   Sum joined(Sum terms);
@@ -60,6 +76,7 @@ class Algebra {
   [[nodiscard]] Range range_of(const Linear& e, const Domain& innermost) const;
   void count_work();
 
+  Laws laws_;
   std::vector<std::int64_t> extents_;
   std::map<IndexVar, Linear> splits_;
   Scope scope_;
@@ -73,5 +90,15 @@ constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
 
 // The index expression that a sum is, if it is one.
 std::optional<Linear> linear_of(const Sum& sum);
+// The number that a sum is, if it is one.
+std::optional<Field> number_of(const Sum& sum);
+bool is_plain(const Domain& domain);  // says nothing
+Sum negated(Sum sum);
+
+// A function, or a condition, of what a condition decides: one where it holds and one where not.
+// None where no term of an argument stands under a condition of its own.
+std::optional<Sum> by_cases(const Atom& atom);
+// Conditions are 0 or 1: their squares are themselves.
+void drop_repeated_conditions(std::vector<Atom>& atoms);
 
 }  // namespace tandem::verify

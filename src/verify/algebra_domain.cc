@@ -83,6 +83,7 @@ bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
       changed = true;
       continue;
     }
+    if (laws_ == Laws::kOfOrder && tighten(e, domain)) changed = true;
     const auto same = std::ranges::find(kept, e.parts, &Linear::parts);
     if (same == kept.end()) {
       kept.push_back(e);

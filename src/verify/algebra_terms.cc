@@ -21,9 +21,18 @@ std::optional<std::int64_t> whole(Field value) {
 
 Field field(std::int64_t n) { return term::Numbers<Field>::from_index(n); }
 
+// Is the function's value at `n` the whole number or the inverse of one that it looks like?
+// exp(-800) is not 0.
+bool is_exact(term::Function f, std::int64_t n) {
+  using term::Function;
+  if (f == Function::kRelu || f == Function::kAbs || f == Function::kSqrt) return true;
+  return f == Function::kLog ? n == 1 : n == 0;
+}
+
+}  // namespace
+
 bool is_plain(const Domain& d) { return d.ranges.empty() && d.guards.empty() && d.zeros.empty(); }
 
-// The number that a sum is, if it is one.
 std::optional<Field> number_of(const Sum& sum) {
   if (sum.empty()) return Field(0);
   if (sum.size() > 1 || !sum[0].atoms.empty() || !is_plain(sum[0].domain)) return std::nullopt;
@@ -34,8 +43,6 @@ Sum negated(Sum sum) {
   for (auto& t : sum) t.coefficient = t.coefficient * field(-1);
   return sum;
 }
-
-}  // namespace
 
 std::optional<Linear> linear_of(const Sum& sum) {
   Linear out;
@@ -66,6 +73,7 @@ void Algebra::simplify(ScalarTerm term, Sum& out) {
     out.insert(out.end(), product.begin(), product.end());
     return;
   }
+  if (laws_ == Laws::kOfOrder) drop_repeated_conditions(term.atoms);
   if (cut(term, out)) return;
   drop_unused(term);
   join_digits(term);
@@ -142,11 +150,13 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
   const auto number = number_of(argument);
   if (atom.kind == Kind::kFunction) {
     const auto f = static_cast<term::Function>(atom.id);
-    if (const auto n = number ? whole(*number) : std::nullopt) {
+    if (const auto n = number ? whole(*number) : std::nullopt; n && is_exact(f, *n)) {
       const auto value = term::Numbers<double>::apply(f, static_cast<double>(*n));
-      if (value == std::floor(value) && std::abs(value) < 0x1p40) {
-        return constant_sum(field_of(value));
-      }
+      const bool whole_value = value == std::floor(value) && std::abs(value) < 0x1p40;
+      if (whole_value || value == 0.5) return constant_sum(field_of(value));
+    }
+    if (laws_ == Laws::kOfOrder) {
+      return f == term::Function::kRelu ? as_step(argument) : by_cases(atom);
     }
     const bool again = f == term::Function::kRelu && argument.size() == 1 &&
                        argument[0].coefficient == Field(1) && is_plain(argument[0].domain) &&
@@ -177,9 +187,13 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
     return std::nullopt;
   }
   CHECK(atom.kind == Kind::kLess);
-  const auto a = linear_of(argument);
+  return simplify_less(atom);
+}
+
+std::optional<Sum> Algebra::simplify_less(Atom& atom) {
+  const auto a = linear_of(atom.arguments[0]);
   const auto b = linear_of(atom.arguments[1]);
-  if (!a || !b) return std::nullopt;
+  if (!a || !b) return laws_ == Laws::kOfOrder ? simplify_sign(atom) : std::nullopt;
   ScalarTerm out;
   Linear guard = *b;
   guard.add(*a, -1);

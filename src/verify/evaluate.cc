@@ -213,26 +213,43 @@ std::string to_text(const Rule& rule, const Refutation& refutation) {
   return where.empty() ? refutation.what : where + ": " + refutation.what;
 }
 
-Comparison compare(const Rule& rule, const Instance& instance, int draws, Hash seed,
+namespace {
+
+// Of two sides that fit.
+std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance,
+                                           const TypedSide& source, const TypedSide& target,
+                                           int draws, Hash seed) {
+  for (int i = 0; i < draws; ++i) {
+    const auto operands =
+        real_operands(instance, hash_combine(seed, static_cast<Hash>(i)), i < (draws + 1) / 2);
+    if (auto what = difference(rule, source, target, operands)) {
+      return Refutation{instance, std::move(*what)};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
+                                           Hash seed) {
+  const auto source = type_side(rule.source, instance);
+  const auto target = type_side(rule.target, instance);
+  CHECK(source && target, rule.name);
+  return refuted_in_reals(rule, instance, *source, *target, draws, seed);
+}
+
+Comparison compare(const Rule& rule, const Instance& instance, int real_draws, Hash seed,
                    Refutation* refutation) {
   const auto source = type_side(rule.source, instance);
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
-  bool equal = true;
-  for (int i = 0; i < draws && equal; ++i) {
-    const auto operands = field_operands(instance, hash_combine(seed, static_cast<Hash>(i)));
-    equal = evaluate(*source, operands) == evaluate(*target, operands);
-  }
-  if (equal) return Comparison::kEqual;
-  constexpr Hash kRealDraws = 12;
-  for (Hash i = 0; i < kRealDraws; ++i) {
-    const auto operands = real_operands(instance, hash_combine(seed, i), i < kRealDraws / 2);
-    const auto what = difference(rule, *source, *target, operands);
-    if (!what) continue;
-    if (refutation != nullptr) *refutation = {instance, *what};
-    return Comparison::kDifferent;
-  }
-  return Comparison::kDifferentInField;
+  const auto operands = field_operands(instance, hash_combine(seed, 0));
+  if (evaluate(*source, operands) == evaluate(*target, operands)) return Comparison::kEqual;
+  auto found = refuted_in_reals(rule, instance, *source, *target, real_draws, seed);
+  if (!found) return Comparison::kDifferentInField;
+  if (refutation != nullptr) *refutation = std::move(*found);
+  return Comparison::kDifferent;
 }
 
 bool shards_agree(const Rule& rule, const Instance& instance, Hash seed) {

@@ -44,9 +44,15 @@ enum class Comparison : std::uint8_t {
   kDifferentInField,  // but not seen in real arithmetic: decides nothing
 };
 
-// Compares the sides at random operands, `draws` times. Both must fit.
-Comparison compare(const Rule& rule, const Instance& instance, int draws, Hash seed,
+// Compares the sides at random operands of the field; where they differ, at up to `real_draws` real
+// ones. Both must fit.
+Comparison compare(const Rule& rule, const Instance& instance, int real_draws, Hash seed,
                    Refutation* refutation);
+
+// Where the sides differ at real operands, half of the draws small whole numbers. What is opaque in
+// the field may be equal there by chance.
+std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
+                                           Hash seed);
 
 // Are the values that shards of both sides hold those that the sides mean?
 bool shards_agree(const Rule& rule, const Instance& instance, Hash seed);

@@ -19,6 +19,7 @@ using TypeId = TypeTable::TypeId;
 constexpr std::array<std::size_t, 4> kRanks = {2, 3, 1, 4};
 constexpr int kMostDeviations = 3;
 constexpr std::size_t kMostFound = 10000;
+constexpr std::int64_t kMostPadding = 3;
 
 // Numbers that the rule mentions, which sizes may have to be.
 std::vector<std::int64_t> literals(const Rule& rule) {
@@ -206,7 +207,11 @@ class Search {
   void try_uneven(int deviations) {
     for (std::int64_t size : {4, 12, 6, 3}) {
       std::set<std::int64_t> others = {1, size / 2, size * 2, size * 3};
-      for (auto literal : literals(rule_)) others.insert(literal);
+      for (auto literal : literals(rule_)) {
+        others.insert(literal);
+        // Padded by it on one side, and on both.
+        if (literal <= kMostPadding) others.insert({size + literal, size + 2 * literal});
+      }
       for (const auto& node : rule_.source.nodes) {
         if (!node.inputs.empty())
           others.insert(size * static_cast<std::int64_t>(node.inputs.size()));

@@ -10,10 +10,10 @@ namespace {
 
 using TypeId = TypeTable::TypeId;
 
-class MoveFinder {
+class OperatorMoveFinder {
  public:
   // `sized`: the last operands are only measured.
-  MoveFinder(std::optional<ops::Op> op, const SizedOperator* sized, std::span<const TypeId> inputs)
+  OperatorMoveFinder(std::optional<ops::Op> op, const SizedOperator* sized, std::span<const TypeId> inputs)
       : op_(op), sized_(sized) {
     for (auto i : inputs) types_.push_back(table_.type(i));
     for (const auto& type : types_) count_ += type.shape.rank();
@@ -173,7 +173,7 @@ const OperatorMoves& operator_moves(const ops::Op& op, std::span<const TypeId> i
   static thread_local std::map<std::pair<const void*, std::vector<TypeId>>, OperatorMoves> known;
   const auto [at, is_new] =
       known.try_emplace({op.raw(), std::vector<TypeId>(inputs.begin(), inputs.end())});
-  if (is_new) at->second = MoveFinder(op, nullptr, inputs).run();
+  if (is_new) at->second = OperatorMoveFinder(op, nullptr, inputs).run();
   return at->second;
 }
 
@@ -193,7 +193,7 @@ SizedOperator sized_operator(const rewrite::PatternNode& node, const Instance& i
 OperatorMoves operator_moves(const SizedOperator& op, std::span<const TypeId> inputs) {
   std::vector<TypeId> all(inputs.begin(), inputs.end());
   for (auto v : op.measured) all.push_back(TypeTable::of_thread().intern(op.instance->tensors[v]));
-  return MoveFinder(std::nullopt, &op, all).run();
+  return OperatorMoveFinder(std::nullopt, &op, all).run();
 }
 
 }  // namespace tandem::verify

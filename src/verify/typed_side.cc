@@ -192,7 +192,7 @@ TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inp
   types.reserve(inputs.size());
   for (auto i : inputs) types.push_back(types_[i]);
   try {
-    return intern(graph::result_type(op, types));
+    return intern(graph::tried_result_type(op, types));
   } catch (const UserError&) {
     return kNone;  // the operands do not fit, which is an answer
   }

@@ -21,6 +21,11 @@ constexpr std::int64_t kCheap = 100;   // elements of an instance that is comput
 constexpr std::size_t kMostBad = 150;  // counterexamples in all
 constexpr std::size_t kMostBadOfPattern = 4;  // more counterexamples say nothing new
 constexpr std::size_t kShardedTrials = 3;     // instances run on virtual devices
+constexpr int kRealDraws = 12;
+// Where the sides differed in the field alone so often, fewer draws of real numbers are enough.
+constexpr int kOftenInField = 6;
+constexpr int kFewRealDraws = 2;
+constexpr std::size_t kRealTrials = 60;  // instances computed in real numbers alone
 
 std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
@@ -90,11 +95,13 @@ class Judge {
       return;
     }
     Refutation refutation;
-    switch (compare(rule_, instance, 1, options_.seed, &refutation)) {
+    const int draws = in_field_alone_ < kOftenInField ? kRealDraws : kFewRealDraws;
+    switch (compare(rule_, instance, draws, options_.seed, &refutation)) {
       case Comparison::kEqual:
         good_.push_back(instance);
         return;
       case Comparison::kDifferentInField:
+        ++in_field_alone_;
         if (verdict_.reason.empty()) {
           verdict_.reason =
               to_text(rule_, instance) + ": differs in the field, not seen in real numbers";
@@ -140,9 +147,28 @@ class Judge {
         if (!compare_at(patterns_.all[p], seed, forms_equal)) return;
       }
     }
+    if (!forms_equal && refuted_in_reals()) return refute();
     if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
     verdict_.proof = {.status = Status::kProved, .prover = forms_equal ? "normal forms" : "z3"};
     verdict_.reason.clear();
+  }
+
+  // Instances that are equal in the field may be so because of how an opaque function came out.
+  bool refuted_in_reals() {
+    std::vector<Instance> equal;
+    for (auto& instance : good_) {
+      const bool try_it = equal.size() + bad_.size() < kRealTrials && bad_.size() < kMostBad;
+      auto found = try_it ? verify::refuted_in_reals(rule_, instance, kFewRealDraws, options_.seed)
+                          : std::nullopt;
+      if (!found) {
+        equal.push_back(std::move(instance));
+        continue;
+      }
+      keep_smaller(std::move(*found));
+      bad_.push_back(std::move(instance));
+    }
+    good_ = std::move(equal);
+    return !bad_.empty();
   }
 
   // False if it settles the matter: the target does not fit, or there are no sizes to compare at.
@@ -180,6 +206,7 @@ class Judge {
   std::vector<Instance> fitting_;
   std::optional<Refutation> refutation_;
   bool by_values_ = false;
+  int in_field_alone_ = 0;
 };
 
 std::string conditions_text(const Rule& rule, std::size_t from) {

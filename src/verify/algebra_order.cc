@@ -1,0 +1,259 @@
+// Laws of ordered numbers. relu is made of a condition, [0 < x] x, and conditions are 0 or 1, so
+// that what is said by cases is compared case by case: relu(x) x = relu(x)^2, relu(tanh(x)) =
+// tanh(relu(x)), relu of a matrix that is mostly 0.
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "verify/algebra.h"
+
+namespace tandem::verify {
+
+namespace {
+
+// n / d, both below 2^20: so small that hardly any other number of the field is one by chance.
+struct Fraction {
+  std::int64_t numerator = 0;
+  std::int64_t denominator = 1;
+};
+
+std::optional<Fraction> fraction_of(Field value) {
+  constexpr auto kMost = std::int64_t{1} << 20U;
+  // Euclid's remainders r = s * value (mod p), until one is small.
+  std::pair<std::int64_t, std::int64_t> r = {static_cast<std::int64_t>(Field::kPrime),
+                                             static_cast<std::int64_t>(value.value())};
+  std::pair<std::int64_t, std::int64_t> s = {0, 1};
+  while (r.second >= kMost) {
+    const auto quotient = r.first / r.second;
+    r = {r.second, r.first - quotient * r.second};
+    s = {s.second, s.first - quotient * s.second};
+  }
+  if (s.second == 0 || std::abs(s.second) >= kMost) return std::nullopt;
+  return s.second > 0 ? Fraction{r.second, s.second} : Fraction{-r.second, -s.second};
+}
+
+bool has_bound(const Domain& domain) {
+  return std::ranges::any_of(domain.ranges, [](const auto& r) { return r.bound; });
+}
+
+bool is_free(const Linear& e, const Domain& domain) {
+  return std::ranges::none_of(e.parts, [&](const auto& part) {
+    const auto* r = domain.find(part.first);
+    return r != nullptr && r->bound;
+  });
+}
+
+Key key_of_atom(const Atom& atom) {
+  ScalarTerm alone;
+  alone.atoms.push_back(atom);
+  return key_of(alone, true).key;
+}
+
+bool is_condition(const Atom& atom) {
+  return atom.kind == Atom::Kind::kLess || atom.kind == Atom::Kind::kEqual;
+}
+
+// An equation or an inequality of indices, or an atom that is 0 or 1: the factor of a term that it
+// is, alone.
+using Condition = ScalarTerm;
+
+// One that a term stands under and that mentions nothing that the term binds.
+std::optional<Condition> condition_of(const ScalarTerm& term) {
+  Condition out;
+  for (const auto& e : term.domain.zeros) {
+    if (!is_free(e, term.domain)) continue;
+    out.domain.zeros.push_back(e);
+    return out;
+  }
+  for (const auto& e : term.domain.guards) {
+    if (!is_free(e, term.domain)) continue;
+    out.domain.guards.push_back(e);
+    return out;
+  }
+  for (const auto& atom : term.atoms) {
+    if (!is_condition(atom)) continue;
+    out.atoms = {atom};
+    const bool free = std::ranges::none_of(
+        term.domain.ranges, [&](const auto& r) { return r.bound && mentions(out, r.var); });
+    if (free) return out;
+    out.atoms.clear();
+  }
+  return std::nullopt;
+}
+
+bool is_same_equation(const Linear& a, const Linear& b) {
+  Linear sum = a;
+  sum.add(b);
+  return a == b || sum == Linear{};
+}
+
+// Takes the condition from the term; false where the term does not stand under it.
+bool take(ScalarTerm& term, const Condition& condition) {
+  if (!condition.domain.zeros.empty()) {
+    return std::erase_if(term.domain.zeros, [&](const Linear& e) {
+             return is_same_equation(e, condition.domain.zeros[0]);
+           }) > 0;
+  }
+  if (!condition.domain.guards.empty()) {
+    return std::erase(term.domain.guards, condition.domain.guards[0]) > 0;
+  }
+  const auto key = key_of_atom(condition.atoms[0]);
+  return std::erase_if(term.atoms, [&](const Atom& atom) {
+           return is_condition(atom) && key_of_atom(atom) == key;
+         }) > 0;
+}
+
+Atom where(const Atom& atom, const Condition& condition, bool holds) {
+  Atom out = atom;
+  for (auto& argument : out.arguments) {
+    Sum terms;
+    for (auto& term : argument) {
+      if (!take(term, condition) || holds) terms.push_back(std::move(term));
+    }
+    argument = std::move(terms);
+  }
+  return out;
+}
+
+// Are they defined for every number?
+bool is_total(term::Function f) { return f != term::Function::kLog && f != term::Function::kSqrt; }
+
+bool is_positive(const Atom& atom) {
+  if (atom.kind != Atom::Kind::kFunction) return false;
+  const auto f = static_cast<term::Function>(atom.id);
+  return f == term::Function::kSigmoid || f == term::Function::kExp;
+}
+
+bool is_tanh(const Atom& atom) {
+  return atom.kind == Atom::Kind::kFunction &&
+         static_cast<term::Function>(atom.id) == term::Function::kTanh;
+}
+
+// Divides by what is common to the coefficients and above 0.
+void scale(Sum& sum) {
+  std::int64_t divisor = 0;
+  std::int64_t multiple = 1;
+  for (const auto& term : sum) {
+    const auto n = fraction_of(term.coefficient);
+    if (!n || multiple > (std::int64_t{1} << 40U)) return;
+    divisor = std::gcd(divisor, n->numerator);
+    multiple = std::lcm(multiple, n->denominator);
+  }
+  if (divisor == 0) return;
+  const auto by = term::Numbers<Field>::from_index(multiple) *
+                  term::Numbers<Field>::from_index(divisor).inverse();
+  for (auto& term : sum) term.coefficient = term.coefficient * by;
+}
+
+// Takes what is above 0 from a product and tanh from its argument: the sign stays.
+void keep_sign(ScalarTerm& term) {
+  if (has_bound(term.domain)) {
+    if (std::ranges::all_of(term.atoms, is_positive) && term.domain.zeros.empty() &&
+        term.domain.guards.empty()) {
+      std::erase_if(term.domain.ranges, [](const VarRange& r) { return r.bound; });
+      term.atoms.clear();
+    }
+    return;
+  }
+  std::erase_if(term.atoms, is_positive);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t a = 0; a < term.atoms.size() && !changed; ++a) {
+      if (!is_tanh(term.atoms[a])) continue;
+      const auto& argument = term.atoms[a].arguments[0];
+      if (argument.size() != 1 || !is_plain(argument[0].domain)) continue;
+      const auto inner = argument[0];
+      term.coefficient = term.coefficient * inner.coefficient;
+      term.atoms.erase(term.atoms.begin() + static_cast<std::ptrdiff_t>(a));
+      term.atoms.insert(term.atoms.end(), inner.atoms.begin(), inner.atoms.end());
+      changed = true;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Sum> by_cases(const Atom& atom) {
+  if (atom.kind == Atom::Kind::kFunction && !is_total(static_cast<term::Function>(atom.id))) {
+    return std::nullopt;
+  }
+  for (const auto& argument : atom.arguments) {
+    for (const auto& term : argument) {
+      const auto condition = condition_of(term);
+      if (!condition) continue;
+      const auto otherwise = where(atom, *condition, false);
+      Sum out(3);
+      out[0] = *condition;
+      out[0].atoms.push_back(where(atom, *condition, true));
+      out[1].atoms.push_back(otherwise);
+      out[2] = *condition;
+      out[2].atoms.push_back(otherwise);
+      out[2].coefficient = term::Numbers<Field>::from_index(-1);
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
+void drop_repeated_conditions(std::vector<Atom>& atoms) {
+  std::vector<Key> seen;
+  std::erase_if(atoms, [&](const Atom& atom) {
+    if (!is_condition(atom)) return false;
+    auto key = key_of_atom(atom);
+    if (std::ranges::find(seen, key) != seen.end()) return true;
+    seen.push_back(std::move(key));
+    return false;
+  });
+}
+
+Sum Algebra::as_step(const Sum& argument) {
+  ScalarTerm step;
+  step.atoms.push_back({.kind = Atom::Kind::kLess, .arguments = {Sum{}, argument}});
+  return times({step}, argument);
+}
+
+// a < b as 0 < b - a, without what does not change the sign.
+std::optional<Sum> Algebra::simplify_sign(Atom& atom) {
+  auto difference = atom.arguments[1];
+  const auto less = negated(atom.arguments[0]);
+  difference.insert(difference.end(), less.begin(), less.end());
+  difference = normal(difference);
+  // tanh alone has its argument's sign, whatever that is.
+  while (difference.size() == 1 && difference[0].atoms.size() == 1 &&
+         difference[0].coefficient == Field(1) && is_plain(difference[0].domain) &&
+         is_tanh(difference[0].atoms[0])) {
+    const auto argument = difference[0].atoms[0].arguments[0];
+    difference = argument;
+  }
+  if (difference.size() == 1) keep_sign(difference[0]);
+  scale(difference);
+  if (const auto number = number_of(difference)) {
+    if (const auto n = fraction_of(*number)) return constant_sum(Field(n->numerator > 0 ? 1 : 0));
+  }
+  atom.arguments = {Sum{}, std::move(difference)};
+  return by_cases(atom);
+}
+
+// A condition on several indices, and the ranges of all but one of them, bound that one.
+bool Algebra::tighten(const Linear& guard, Domain& domain) const {
+  bool changed = false;
+  for (const auto& [v, n] : guard.parts) {
+    const auto all = range_of(guard, domain);
+    const auto r = range_of(v, domain);
+    // The most that the others make of it.
+    const auto most = all.end - 1 - n * (n > 0 ? r.end - 1 : r.begin);
+    auto tight = r;
+    if (n > 0) tight.begin = std::max(r.begin, -floor_div(most, n));
+    if (n < 0) tight.end = std::min(r.end, floor_div(most, -n) + 1);
+    if (tight == r) continue;
+    changed = true;
+    if (auto* known = domain.find(v)) {
+      known->range = tight;
+    } else {
+      domain.ranges.push_back({v, tight, false});
+    }
+  }
+  return changed;
+}
+
+}  // namespace tandem::verify
