@@ -51,6 +51,8 @@ class Algebra {
   // False where the domain is empty.
   bool simplify_domain(ScalarTerm& term);
   bool simplify_zeros(ScalarTerm& term, bool& changed);
+  void drop_minor_digits(Linear& e, const Domain& domain) const;
+  std::optional<Linear> split_digits(Linear& e, const Domain& domain) const;
   bool simplify_guards(ScalarTerm& term, bool& changed);
   void drop_unused(ScalarTerm& term);
   void join_digits(ScalarTerm& term);

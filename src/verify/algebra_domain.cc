@@ -7,8 +7,35 @@
 
 namespace tandem::verify {
 
+// U h + l = 0 with l in (-U, U) says h = 0 and l = 0: digits are equal one by one. Leaves l in the
+// place of the sum and returns h.
+std::optional<Linear> Algebra::split_digits(Linear& e, const Domain& domain) const {
+  for (const auto& [unused, unit] : e.parts) {
+    const auto u = std::abs(unit);
+    if (u < 2) continue;
+    Linear high{{}, e.constant / u};
+    Linear low{{}, e.constant % u};
+    for (const auto& [v, n] : e.parts) {
+      auto& to = n % u == 0 ? high : low;
+      to.add(Linear::of(v), n % u == 0 ? n / u : n);
+    }
+    if (low.parts.empty()) continue;
+    const auto range = range_of(low, domain);
+    if (range.begin <= -u || range.end > u) continue;
+    e = std::move(low);
+    return high;
+  }
+  return std::nullopt;
+}
+
 bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
   auto& domain = term.domain;
+  for (std::size_t z = 0; z < domain.zeros.size(); ++z) {
+    if (auto high = split_digits(domain.zeros[z], domain)) {
+      domain.zeros.push_back(std::move(*high));
+      changed = true;
+    }
+  }
   for (std::size_t z = 0; z < domain.zeros.size(); ++z) {
     auto e = domain.zeros[z];
     std::int64_t divisor = 0;
@@ -57,10 +84,31 @@ bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
   return true;
 }
 
+// U h + l >= 0 with l in [0, U) says h >= 0: the minor digits decide nothing.
+void Algebra::drop_minor_digits(Linear& e, const Domain& domain) const {
+  for (const auto& [unused, unit] : e.parts) {
+    const auto u = std::abs(unit);
+    if (u < 2) continue;
+    Linear high;
+    Linear low;
+    for (const auto& [v, n] : e.parts) {
+      auto& to = n % u == 0 ? high : low;
+      to.add(Linear::of(v), n % u == 0 ? n / u : n);
+    }
+    if (low.parts.empty()) continue;
+    const auto range = range_of(low, domain);
+    high.constant = floor_div(e.constant + range.begin, u);
+    if (e.constant - u * high.constant + range.end > u) continue;
+    e = std::move(high);
+    return;
+  }
+}
+
 bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
   auto& domain = term.domain;
   std::vector<Linear> kept;
   for (auto& e : domain.guards) {
+    drop_minor_digits(e, domain);
     std::int64_t divisor = 0;
     for (const auto& [v, n] : e.parts) divisor = std::gcd(divisor, n);
     if (divisor > 1) {
@@ -80,6 +128,16 @@ bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
       } else {
         domain.ranges.push_back({v, r, false});
       }
+      changed = true;
+      continue;
+    }
+    // What is at most 0 and at least 0.
+    Linear opposite{{}, -e.constant};
+    for (const auto& [v, n] : e.parts) opposite.add(Linear::of(v), -n);
+    const auto other = std::ranges::find(kept, opposite);
+    if (range.end == 1 || other != kept.end()) {
+      if (other != kept.end()) kept.erase(other);
+      domain.zeros.push_back(e);
       changed = true;
       continue;
     }

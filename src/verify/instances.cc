@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -59,6 +60,85 @@ std::vector<bool> index_variables(const Rule& rule) {
   return out;
 }
 
+// What the conditions say of a tensor: its rank, and sizes that are numbers; 0 where they say
+// nothing.
+struct Said {
+  std::size_t rank = 0;
+  std::array<std::int64_t, Shape::kMaxRank> sizes{};
+  auto operator<=>(const Said&) const = default;
+};
+
+std::size_t whole_number(const Expression& e) {
+  const auto* n =
+      e.operation == Operation::kLiteral ? std::get_if<std::int64_t>(&e.literal) : nullptr;
+  return n != nullptr && *n > 0 ? static_cast<std::size_t>(*n) : 0;
+}
+
+// By variable. What is said of one holds for those that are said to be like it.
+class SaidReader {
+ public:
+  explicit SaidReader(const Rule& rule) : out_(rule.tensors.size()) {
+    for (std::size_t before = 0, now = 1; before != now;) {
+      before = now;
+      for (const auto& condition : rule.conditions) read(condition);
+      now = known_;
+    }
+  }
+  std::vector<Said> take() { return std::move(out_); }
+
+ private:
+  void read(const Expression& e) {
+    if (e.operation == Operation::kAnd) {
+      std::ranges::for_each(e.operands, [&](const Expression& part) { read(part); });
+    } else if (e.operation == Operation::kSameShape) {
+      auto& a = out_[e.variables[0]];
+      auto& b = out_[e.variables[1]];
+      join(a.rank, b.rank);
+      for (std::size_t d = 0; d < a.sizes.size(); ++d) join(a.sizes[d], b.sizes[d]);
+    } else if (e.operation == Operation::kEqual) {
+      read_equal(e.operands[0], e.operands[1]);
+      read_equal(e.operands[1], e.operands[0]);
+    }
+  }
+
+  void read_equal(const Expression& a, const Expression& b) {
+    if (a.operation == Operation::kRank) {
+      auto& rank = out_[a.variables[0]].rank;
+      if (b.operation == Operation::kRank) return join(rank, out_[b.variables[0]].rank);
+      return set(rank, whole_number(b));
+    }
+    auto* size = size_of(a);
+    if (size == nullptr) return;
+    if (auto* other = size_of(b)) return join(*size, *other);
+    set(*size, static_cast<std::int64_t>(whole_number(b)));
+  }
+
+  std::int64_t* size_of(const Expression& e) {
+    if (e.operation != Operation::kDim || e.operands[0].operation != Operation::kLiteral) {
+      return nullptr;
+    }
+    const auto* d = std::get_if<std::int64_t>(&e.operands[0].literal);
+    auto& sizes = out_[e.variables[0]].sizes;
+    const bool inside = d != nullptr && *d >= 0 && *d < static_cast<std::int64_t>(sizes.size());
+    return inside ? &sizes[static_cast<std::size_t>(*d)] : nullptr;
+  }
+
+  template <class Number>
+  void set(Number& to, Number value) {
+    if (to != 0 || value == 0) return;
+    to = value;
+    ++known_;
+  }
+  template <class Number>
+  void join(Number& a, Number& b) {
+    set(a, b);
+    set(b, a);
+  }
+
+  std::vector<Said> out_;
+  std::size_t known_ = 1;
+};
+
 // The types that a tensor may have, by how many of their numbers deviate from the plain ones.
 class Candidates {
  public:
@@ -71,14 +151,18 @@ class Candidates {
     TypeId id = 0;
   };
 
-  const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index) {
-    auto& made = made_[rank * 10 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
+  // Sizes that are said do not deviate.
+  const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index, const Said& said) {
+    auto& all = made_[said];
+    if (all.empty()) all.resize(64);
+    auto& made = all[rank * 10 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
     if (made.empty()) {
       ParallelShape plain;
       for (std::size_t d = 0; d < rank; ++d) {
-        plain.sizes.push_back(size_);
+        plain.sizes.push_back(said.sizes[d] != 0 ? said.sizes[d] : size_);
         plain.degrees.push_back(1);
       }
+      said_ = &said;
       extend(made, plain, 0, deviations, index ? DType::kInt64 : DType::kFp32);
     }
     return made;
@@ -104,14 +188,17 @@ class Candidates {
       with([](auto& s) { s.partial = 2; });
       return with([](auto& s) { s.partial = 2, s.monoid = Monoid::kMax; });
     }
-    if (parallel_ && size_ % 2 == 0) with([&](auto& s) { s.degrees[coordinate] = 2; });
+    const bool even = shape.sizes[coordinate] % 2 == 0;
+    if (parallel_ && even) with([&](auto& s) { s.degrees[coordinate] = 2; });
+    if (said_->sizes[coordinate] != 0) return;
     for (auto other : others_) with([&](auto& s) { s.sizes[coordinate] = other; });
   }
 
   std::int64_t size_;
   std::vector<std::int64_t> others_;
   bool parallel_;
-  std::array<std::vector<Candidate>, 64> made_;
+  const Said* said_ = nullptr;
+  std::map<Said, std::vector<std::vector<Candidate>>> made_;
 };
 
 class Search {
@@ -121,6 +208,7 @@ class Search {
         limits_(limits),
         parallel_(is_parallel(rule)),
         index_(index_variables(rule)),
+        said_(SaidReader(rule).take()),
         values_(symbol_values(rule)),
         types_(rule.source.nodes.size()),
         tensor_ids_(rule.tensors.size()),
@@ -138,7 +226,11 @@ class Search {
       for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, parallel_}, k);
       break;
     }
-    for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k);
+    // First with a few other sizes; padded ones are many.
+    for (const bool padded : {false, true}) {
+      tried_ = 0;
+      for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k, padded);
+    }
     return choose();
   }
 
@@ -204,13 +296,15 @@ class Search {
   }
 
   // Where no equal sizes fit: a kernel beside its image, parts beside wholes.
-  void try_uneven(int deviations) {
+  void try_uneven(int deviations, bool padded) {
     for (std::int64_t size : {4, 12, 6, 3}) {
       std::set<std::int64_t> others = {1, size / 2, size * 2, size * 3};
       for (auto literal : literals(rule_)) {
         others.insert(literal);
         // Padded by it on one side, and on both.
-        if (literal <= kMostPadding) others.insert({size + literal, size + 2 * literal});
+        if (padded && literal <= kMostPadding) {
+          others.insert({size + literal, size + 2 * literal});
+        }
       }
       for (const auto& node : rule_.source.nodes) {
         if (!node.inputs.empty())
@@ -299,9 +393,11 @@ class Search {
   void visit_tensor(std::size_t step, int left, std::size_t tensors_left) {
     const auto which = plan_[step].which;
     tensors_[which] = &current_.tensors[which];
+    const auto& said = said_[which];
     for (auto rank : kRanks) {
+      if (said.rank != 0 && said.rank != rank) continue;
       for (int k = tensors_left == 1 ? left : 0; k <= left; ++k) {
-        for (const auto& candidate : candidates_->of(rank, k, index_[which])) {
+        for (const auto& candidate : candidates_->of(rank, k, index_[which], said)) {
           current_.tensors[which] = candidate.type;
           tensor_ids_[which] = candidate.id;
           visit(step + 1, left - k, tensors_left - 1);
@@ -380,6 +476,7 @@ class Search {
   PatternLimits limits_;
   bool parallel_;
   std::vector<bool> index_;
+  std::vector<Said> said_;  // by tensor variable
   std::vector<std::vector<Value>> values_;
   std::vector<Step> plan_;
   std::size_t tensors_left_ = 0;    // all of them

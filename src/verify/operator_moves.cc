@@ -13,7 +13,8 @@ using TypeId = TypeTable::TypeId;
 class OperatorMoveFinder {
  public:
   // `sized`: the last operands are only measured.
-  OperatorMoveFinder(std::optional<ops::Op> op, const SizedOperator* sized, std::span<const TypeId> inputs)
+  OperatorMoveFinder(std::optional<ops::Op> op, const SizedOperator* sized,
+                     std::span<const TypeId> inputs)
       : op_(op), sized_(sized) {
     for (auto i : inputs) types_.push_back(table_.type(i));
     for (const auto& type : types_) count_ += type.shape.rank();
