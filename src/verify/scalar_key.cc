@@ -173,9 +173,13 @@ class Writer {
     return out;
   }
 
-  static Colours colours_of(const ScalarTerm& term) {
+  // What is bound around the term has its name in the key, whatever it is called.
+  [[nodiscard]] Colours colours_of(const ScalarTerm& term) const {
     const auto bound = bound_of(term.domain);
     Colours colours;
+    if (bound.size() > 1) {
+      for (const auto& [v, name] : names_) colours[v] = mix(static_cast<Hash>(name));
+    }
     for (auto v : bound) colours[v] = 3;
     if (bound.size() < 2) return colours;
     for (std::size_t round = 0; round < bound.size() + 1; ++round) {
