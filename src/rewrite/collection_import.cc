@@ -17,6 +17,13 @@ namespace tandem::rewrite {
 namespace {
 
 bool is_constant(const std::string& type) { return type.starts_with("OP_CONSTANT_"); }
+// Of the sizes of its first operand, whatever the others are.
+bool keeps_sizes(const std::string& type) {
+  constexpr std::array kKeeping = {"OP_MUL",  "OP_POOL2D_AVG", "OP_POOL2D_MAX",
+                                   "OP_RELU", "OP_SIGMOID",    "OP_TANH"};
+  return std::ranges::find(kKeeping, type) != kKeeping.end();
+}
+bool is_elementwise(const std::string& type) { return type.starts_with("OP_EW_"); }
 bool is_outside(const std::string& type) { return type == "OP_INPUT" || type == "OP_WEIGHT"; }
 
 // What no line needs to mention.
@@ -125,7 +132,7 @@ class SideImport {
     if (op.type == "OP_CONCAT") return concat(op);
     if (op.type == "OP_SPLIT") return split(op, t.output);
     const auto& line = line_for(op);
-    const auto inputs = convert_inputs(op);
+    const auto inputs = convert_inputs(op, size);
     // A tensor that stands twice along one of its dimensions.
     if (line.when.contains("PM_PARALLEL_DEGREE")) context_.fixed_degree = true;
     auto id = instantiate(op, line, inputs, size);
@@ -149,20 +156,33 @@ class SideImport {
     return name == "none" ? id : side_.add({.spec = &ops::find_op(name), .inputs = {id}});
   }
 
-  std::vector<PatternId> convert_inputs(const CollectionOperator& op) {
+  // A constant, or what is made of one element by element: as large as who reads it needs.
+  [[nodiscard]] bool is_constant_sized(const CollectionTensor& t) const {
+    if (t.op < 0) return false;
+    const auto& op = operators_[static_cast<std::size_t>(t.op)];
+    if (is_constant(op.type)) return true;
+    if (is_elementwise(op.type)) {
+      return std::ranges::all_of(op.inputs, [&](const auto& i) { return is_constant_sized(i); });
+    }
+    return keeps_sizes(op.type) && !op.inputs.empty() && is_constant_sized(op.inputs[0]);
+  }
+
+  // `size` is what is asked of the result.
+  std::vector<PatternId> convert_inputs(const CollectionOperator& op,
+                                        const ConstantSize& size = {}) {
     std::vector<PatternId> out(op.inputs.size());
-    const auto constant = [&](std::size_t i) {
-      const auto& t = op.inputs[i];
-      return t.op >= 0 && is_constant(operators_[static_cast<std::size_t>(t.op)].type);
-    };
+    const auto constant = [&](std::size_t i) { return is_constant_sized(op.inputs[i]); };
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!constant(i)) out[i] = value(op.inputs[i]);
     }
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!constant(i)) continue;
       const std::size_t other = i == 0 ? 1 : 0;
-      const bool tells = other < out.size() && !constant(other);
-      out[i] = value(op.inputs[i], tells ? constant_size(op, i, out[other]) : ConstantSize{});
+      const bool tells = other < out.size() && !constant(other) && !keeps_sizes(op.type);
+      const bool passes = keeps_sizes(op.type) || is_elementwise(op.type);
+      out[i] = value(op.inputs[i], tells    ? constant_size(op, i, out[other])
+                                   : passes ? size
+                                            : ConstantSize{});
     }
     return out;
   }
@@ -177,14 +197,20 @@ class SideImport {
       if (rank) return {.size = s.size(other, i == 0 ? *rank - 2 : *rank - 1)};
       return {.size = s.size(other, i == 0 ? 0 : 1)};  // of matrices
     }
-    if (!rank) return {};
+    // Element by element ones that are stretched are as good.
+    const Expression scalar{.literal = std::vector<std::int64_t>{}};
+    if (!rank) return {.shape = is_elementwise(op.type) ? std::optional(scalar) : std::nullopt};
+    // Squares lie side by side along one of their two dimensions.
+    const auto along = op.type == "OP_CONCAT" ? parameter(op, "PM_AXIS") : 1;
+    ConstantSize out{.size = s.size(other, along == 0 ? 1 : 0)};
     Expression shape{.operation = Operation::kList};
     for (std::size_t axis = 0; axis < *rank; ++axis) {
       auto size = s.size(other, axis);
-      if (!size) return {};
+      if (!size) return out;
       shape.operands.push_back(std::move(*size));
     }
-    return {.shape = std::move(shape)};
+    out.shape = std::move(shape);
+    return out;
   }
 
   PatternId concat(const CollectionOperator& op) {
