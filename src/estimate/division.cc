@@ -154,7 +154,8 @@ std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layer
   Classes out;
   auto& division = out.division();
   std::size_t next = 0;
-  for (const auto end : strategies::balanced_ends(until, stages)) {
+  const std::vector<double> equal(static_cast<std::size_t>(stages), 1);
+  for (const auto end : strategies::balanced_ends(until, equal)) {
     RunCounts counts(runs.size());
     while (next <= end) {
       const auto first = places[next];

@@ -25,6 +25,23 @@ Digits::Digits(const Machine& machine, std::int64_t micro_batches) : micro_batch
     strides_[i] = stride;
     stride *= digits_[i].size;
   }
+  std::int64_t end = 0;
+  for (const auto& group : machine.groups) {
+    end += group.units * machine.devices_below(0);
+    auto& speed = groups_.emplace_back(Group{end, {}}).speed;
+    for (const auto& [dtype, peak] : group.device.peak) {
+      speed[dtype] = peak.value * group.device.compute_utilization;
+    }
+  }
+}
+
+double Digits::speed(std::int64_t device, DType dtype) const {
+  for (const auto& group : groups_) {
+    if (device >= group.end) continue;
+    const auto at = group.speed.find(dtype);
+    return at == group.speed.end() ? 1 : at->second;
+  }
+  return 1;
 }
 
 std::int64_t Digits::group_size(DigitMask mask) const {

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "machine/machine.h"
@@ -60,6 +61,9 @@ class Digits {
     const auto inner = mask & ~((DigitMask{2} << digit) - 1);
     return rank / group_size(inner) % digits_[digit].size;
   }
+  [[nodiscard]] bool has_equal_devices() const { return groups_.empty(); }
+  // Operations a second that a device reaches at most; 1 where all are equal.
+  [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // The slots that share all of `slot`'s other digits, by their rank in the group.
   [[nodiscard]] std::vector<std::int64_t> group(std::int64_t slot, DigitMask mask) const;
 
@@ -67,6 +71,11 @@ class Digits {
   std::vector<Digit> digits_;
   std::vector<std::int64_t> strides_;  // what 1 more in a digit adds to the slot's number
   std::int64_t micro_batches_ = 1;
+  struct Group {
+    std::int64_t end = 0;  // of its devices' numbers
+    std::map<DType, double> speed;
+  };
+  std::vector<Group> groups_;  // empty where all devices are equal
 };
 
 // The outermost digits that tell in which group a device is: devices alike in these are of one

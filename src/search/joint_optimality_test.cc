@@ -6,8 +6,10 @@
 #include <unordered_set>
 
 #include "rewrite/matches.h"
+#include "search/fastest_plan_test_support.h"
 #include "search/layout_oracle_test_support.h"
 #include "search/rewritings.h"
+#include "search/search.h"
 #include "search/small_cases_test_support.h"
 
 namespace tandem::search {
@@ -103,6 +105,58 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
   EXPECT_GE(cases, least_cases);
   EXPECT_GE(rewritten, least_cases / 8);
   EXPECT_LE(static_cast<double>(missed), kMissed * static_cast<double>(cases));
+}
+
+// --- Simulation ----------------------------------------------------------------------------------
+
+// How much longer an iteration of the plan that is found takes than the fastest of all rewritings
+// in all layouts; nothing where those are too many to simulate.
+std::optional<double> regret(const Graph& model, const machine::Machine& machine, double most) {
+  const auto graphs = all_rewritings(model);
+  if (!graphs) return std::nullopt;
+  double plans = 0;
+  for (const auto& graph : *graphs) {
+    plans += FastestPlan(graph, machine, plan::Optimizer::kSgd).count();
+    if (plans > most) return std::nullopt;
+  }
+  Seconds best{LayoutOracle::kNever};
+  for (const auto& graph : *graphs) {
+    best = std::min(best, FastestPlan(graph, machine, plan::Optimizer::kSgd).find());
+  }
+  Options options;
+  options.algebra = Algebra::kJoint;
+  const auto found = search(model, machine, options);
+  EXPECT_TRUE(found.best.has_value());
+  return found.best->simulation.iteration / best - 1;
+}
+
+// At most 2 % in 95 % of the graphs that have at most so many plans.
+void expect_little_regret_of_both(std::uint64_t from, std::uint64_t to, double plans,
+                                  std::size_t least_cases) {
+  const std::vector<machine::Machine> machines = {small_machine(1, 2), small_machine(2, 1),
+                                                  small_machine(1, 3), small_machine(2, 2)};
+  std::size_t cases = 0;
+  std::size_t near = 0;
+  std::string others;
+  for (auto seed = from; seed < to; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto now = regret(graph_to_rewrite(seed), machines[seed % machines.size()], plans);
+    if (!now) continue;
+    ++cases;
+    near += *now <= 0.02 ? 1 : 0;
+    if (*now > 0.02) others += "\nseed " + std::to_string(seed) + ": " + std::to_string(*now);
+  }
+  std::cout << cases << " cases, " << near << " within 2 %" << others << "\n";
+  EXPECT_GE(cases, least_cases);
+  EXPECT_GE(static_cast<double>(near), 0.95 * static_cast<double>(cases)) << others;
+}
+
+TEST(JointOptimality, ThePlanFoundIsHardlySlowerThanAnyRewriting) {
+  expect_little_regret_of_both(0, 200, 3000, 30);
+}
+
+TEST(JointOptimality, ThePlanFoundIsHardlySlowerThanAnyRewritingNightly) {
+  expect_little_regret_of_both(200, 1400, 30000, 400);
 }
 
 TEST(JointOptimality, NothingThreeStepsAwayCostsLess) { expect_no_better_rewriting(0, 260, 200); }

@@ -14,10 +14,20 @@ namespace tandem::search {
 using strategies::Setting;
 using strategies::Strategy;
 
+namespace {
+
+machine::Machine with_equal_devices(machine::Machine machine) {
+  machine.groups.clear();
+  return machine;
+}
+
+}  // namespace
+
 StrategySearch::StrategySearch(Contest& contest, bool may_win)
     : contest_(contest),
       options_(contest.options()),
       problem_(contest.model(), contest.digits()),
+      estimated_on_(with_equal_devices(contest.machine())),
       may_win_(may_win) {}
 
 void StrategySearch::cost_baselines() {
@@ -49,7 +59,7 @@ std::vector<Setting> StrategySearch::best() const {
 
 // Of each family those that are the fastest by estimate, and those that have none.
 std::vector<Setting> StrategySearch::shortened(const std::vector<Setting>& settings) {
-  if (!can_estimate()) return settings;
+  if (!can_estimate() || !are_equal_devices()) return settings;
   std::vector<Setting> out;
   for (auto from = settings.begin(); from != settings.end();) {
     const auto to =
@@ -132,8 +142,7 @@ void StrategySearch::cost_grid() {
   }
   std::vector<Strategy> strategies;
   std::vector<Tried> found;
-  const auto most = contest_.is_large() ? kLargeSimulated : kSimulated;
-  for (auto& strategy : make_strategies(promising_of_each_depth(estimated, most), problem_)) {
+  for (auto& strategy : make_strategies(chosen(estimated), problem_)) {
     if (!contest_.is_within_dims(problem_, strategy.choices)) continue;
     const auto& point = *std::ranges::find(estimated, strategy.setting, &Estimated::setting)->point;
     found.push_back({strategy.setting, point.simulation.iteration, point.over, point.feasible});
@@ -141,8 +150,22 @@ void StrategySearch::cost_grid() {
   }
   simulate_the_best(strategies, found);
   tried_.insert(tried_.end(), found.begin(), found.end());
-  if (may_win_) save_in_part(estimated);
+  if (may_win_ && are_equal_devices()) save_in_part(estimated);
   if (may_win_) lay_out_steps(std::move(found));
+}
+
+// What is to be simulated. Where devices differ, the weakest's estimates compare what has as many
+// stages.
+std::vector<Setting> StrategySearch::chosen(const std::vector<Estimated>& estimated) const {
+  const auto most = contest_.is_large() ? kLargeSimulated : kSimulated;
+  if (are_equal_devices()) return promising_of_each_depth(estimated, most);
+  std::map<std::int64_t, std::vector<Estimated>> by_depth;
+  for (const auto& e : estimated) by_depth[e.setting.pp].push_back(e);
+  std::vector<Setting> out;
+  for (const auto& [depth, settings] : by_depth) {
+    std::ranges::move(promising(settings, kOfEachDepth), std::back_inserter(out));
+  }
+  return out;
 }
 
 // By strategy `found` is what it is estimated to come to. Those that may still be the fastest are
@@ -157,7 +180,8 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < strategies.size(); ++i) {
       const bool is_slower =
-          found[i].feasible ? found[i].iteration > kUncertain * best.iteration : best.feasible;
+          are_equal_devices() &&
+          (found[i].feasible ? found[i].iteration > kUncertain * best.iteration : best.feasible);
       if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
       const auto& strategy = strategies[i];
       candidates.push_back({strategy.name, strategy.choices, strategy.schedule, may_win_});
@@ -260,8 +284,7 @@ void StrategySearch::lay_out_steps(std::vector<Tried> tried) {
 }
 
 bool StrategySearch::can_estimate() const {
-  return options_.network && options_.semantics == plan::Semantics::kSynchronous &&
-         contest_.machine().groups.empty();
+  return options_.network && options_.semantics == plan::Semantics::kSynchronous;
 }
 
 std::vector<Estimated> StrategySearch::estimate(const std::vector<Setting>& settings) {
@@ -276,11 +299,11 @@ std::vector<Estimated> StrategySearch::estimate(const std::vector<Setting>& sett
 Case StrategySearch::case_to_estimate() const {
   return {.values = {},
           .problem = &problem_,
-          .machine = &contest_.machine(),
+          .machine = &estimated_on_,
           .batch = options_.network->batch,
           .optimizer = options_.optimizer,
           .precision = [this](auto) { return options_.precision; },
-          .limits = contest_.result().limits,
+          .limits = {std::ranges::max(contest_.result().limits)},
           .network = options_.network->model,
           .dtype = options_.network->dtype};
 }

@@ -32,6 +32,7 @@ class StrategySearch {
   static constexpr std::size_t kVaried = 32;      // of the grid
   static constexpr std::size_t kSimulated = 8;    // of these
   static constexpr std::size_t kLargeSimulated = 3;
+  static constexpr std::size_t kOfEachDepth = 4;  // where estimates say little
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
@@ -59,11 +60,14 @@ class StrategySearch {
   void choose_seeds(std::vector<Candidate> candidates,
                     const std::vector<std::optional<Costed>>& costed);
   std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
+  [[nodiscard]] std::vector<strategies::Setting> chosen(
+      const std::vector<Estimated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Tried>& found);
   void save_in_part(const std::vector<Estimated>& estimated);
   void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;
+  [[nodiscard]] bool are_equal_devices() const { return contest_.machine().groups.empty(); }
   // Together, since what one lowers others need, too.
   std::vector<Estimated> estimate(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] Case case_to_estimate() const;
@@ -72,6 +76,7 @@ class StrategySearch {
   Contest& contest_;
   const Options& options_;
   const strategies::Problem problem_;
+  const machine::Machine estimated_on_;  // all devices as the weakest
   bool may_win_;
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
   std::vector<Tried> tried_;

@@ -37,7 +37,7 @@ TEST(Stages, OfATransformerEndBetweenItsLayers) {
   const auto digits = plan::digits_of({2});
   const Problem problem(model, digits);
   EXPECT_EQ(cuts(problem).back(), model.outputs()[0].index());
-  const auto stage = stages_of(problem, 2);
+  const auto stage = stages_of(problem, 2, 1);
   ASSERT_TRUE(stage.has_value());
   std::map<std::string, std::set<int>> of_layer;
   for (auto id : model.ids()) {
@@ -48,19 +48,36 @@ TEST(Stages, OfATransformerEndBetweenItsLayers) {
   }
   EXPECT_EQ(of_layer.at("l0"), std::set<int>{0});
   EXPECT_EQ(of_layer.at("l3"), std::set<int>{1});
-  EXPECT_FALSE(stages_of(problem, 1000).has_value());
+  EXPECT_FALSE(stages_of(problem, 1000, 1).has_value());
 }
 
 TEST(Stages, OfEqualLayersAreEqual) {
   const auto model = build("mlp:layers=8,hidden=8,inputs=8,outputs=8", 4);
   const auto digits = plan::digits_of({4});
-  const auto stage = stages_of(Problem(model, digits), 4);
+  const auto stage = stages_of(Problem(model, digits), 4, digits.all());
   ASSERT_TRUE(stage.has_value());
   std::map<int, int> linears;
   for (auto id : model.ids()) {
     if (model.node(id).op.name() == "linear") ++linears[(*stage)[id.index()]];
   }
   EXPECT_EQ(linears, (std::map<int, int>{{0, 2}, {1, 2}, {2, 2}, {3, 2}}));
+}
+
+// Of two groups of devices the one that is twice as fast gets twice as many layers.
+TEST(Stages, OfUnequalDevicesAreAsTheirSpeeds) {
+  const auto model = build("mlp:layers=9,hidden=8,inputs=8,outputs=8", 4);
+  auto machine = machine::load_machine("summit:2");
+  auto fast = machine.device;
+  for (auto& [dtype, peak] : fast.peak) peak = 2 * peak;
+  machine.groups = {{"fast", fast, 1}, {"slow", machine.device, 1}};
+  const Digits digits(machine);
+  const auto stage = stages_of(Problem(model, digits), 2, machine::bit(0));
+  ASSERT_TRUE(stage.has_value());
+  std::map<int, int> linears;
+  for (auto id : model.ids()) {
+    if (model.node(id).op.name() == "linear") ++linears[(*stage)[id.index()]];
+  }
+  EXPECT_EQ(linears, (std::map<int, int>{{0, 6}, {1, 3}}));
 }
 
 // Same loss, gradients and weights, exactly.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tandem::strategies {
 
@@ -22,16 +23,18 @@ std::vector<double> operations_until(const Problem& problem) {
   return out;
 }
 
-// Greedily: behind which cut each of `stages` runs ends, none with more than `most` operations if
-// that is possible. A run leaves at least one cut for each that follows.
-std::vector<std::size_t> ends(const std::vector<double>& until, std::int64_t stages, double most) {
+// Greedily: behind which cut each run ends, none longer than `most` if that is possible. A run
+// leaves at least one cut for each that follows.
+std::vector<std::size_t> ends(const std::vector<double>& until, const std::vector<double>& speeds,
+                              double most) {
   std::vector<std::size_t> out;
   std::size_t next = 0;
   double before = 0;
-  for (std::int64_t left = stages; left > 0; --left) {
-    const auto last = until.size() - static_cast<std::size_t>(left);
+  for (std::size_t run = 0; run < speeds.size(); ++run) {
+    const auto left = speeds.size() - run;
+    const auto last = until.size() - left;
     auto end = left == 1 ? last : next;
-    while (end < last && until[end + 1] - before <= most) ++end;
+    while (end < last && until[end + 1] - before <= most * speeds[run]) ++end;
     out.push_back(end);
     before = until[end];
     next = end + 1;
@@ -39,12 +42,13 @@ std::vector<std::size_t> ends(const std::vector<double>& until, std::int64_t sta
   return out;
 }
 
-double longest(const std::vector<std::size_t>& ends, const std::vector<double>& until) {
+double longest(const std::vector<std::size_t>& ends, const std::vector<double>& until,
+               const std::vector<double>& speeds) {
   double out = 0;
   double before = 0;
-  for (auto end : ends) {
-    out = std::max(out, until[end] - before);
-    before = until[end];
+  for (std::size_t run = 0; run < ends.size(); ++run) {
+    out = std::max(out, (until[ends[run]] - before) / speeds[run]);
+    before = until[ends[run]];
   }
   return out;
 }
@@ -55,15 +59,17 @@ std::string_view layer_of(const Problem& problem, std::size_t n) {
 
 }  // namespace
 
-std::vector<std::size_t> balanced_ends(const std::vector<double>& until, std::int64_t stages) {
+std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
+                                       const std::vector<double>& speeds) {
   double low = 0;
-  double high = until.back();
+  double high = until.back() / std::ranges::min(speeds);
   constexpr int kHalvings = 50;
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
-    (longest(ends(until, stages, middle), until) <= middle ? high : low) = middle;
+    const bool is_enough = longest(ends(until, speeds, middle), until, speeds) <= middle;
+    (is_enough ? high : low) = middle;
   }
-  return ends(until, stages, high);
+  return ends(until, speeds, high);
 }
 
 std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts) {
@@ -138,17 +144,43 @@ std::vector<std::size_t> cuts(const Problem& problem) {
   return out;
 }
 
-std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages) {
+namespace {
+
+// Of the slowest device that each stage runs on.
+std::vector<double> speeds_of_stages(const Problem& problem, std::int64_t stages,
+                                     machine::DigitMask ranks, DType dtype) {
+  const auto& digits = problem.digits;
+  if (digits.has_equal_devices()) return std::vector<double>(static_cast<std::size_t>(stages), 1);
+  std::vector<double> of_rank(static_cast<std::size_t>(digits.group_size(ranks)),
+                              std::numeric_limits<double>::infinity());
+  for (std::int64_t device = 0; device < digits.devices(); ++device) {
+    auto& slowest = of_rank[static_cast<std::size_t>(digits.rank_in_group(device, ranks))];
+    slowest = std::min(slowest, digits.speed(device, dtype));
+  }
+  std::vector<double> out;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    out.push_back(of_rank[static_cast<std::size_t>(stage) % of_rank.size()]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
+                                                    machine::DigitMask ranks) {
   const auto places = cuts(problem);
   if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
   const auto until = operations_until(problem);
-  auto found = even_ends(problem, places, until, stages);
+  const auto speeds = speeds_of_stages(problem, stages, ranks,
+                                       problem.model.node(graph::NodeId(places[0])).type.dtype);
+  const bool are_equal = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
+  auto found = are_equal ? even_ends(problem, places, until, stages) : std::nullopt;
   if (!found) {
     std::vector<double> until_cuts;
     until_cuts.reserve(places.size());
     for (auto cut : places) until_cuts.push_back(until[cut]);
     found.emplace();
-    for (auto end : balanced_ends(until_cuts, stages)) found->push_back(places[end]);
+    for (auto end : balanced_ends(until_cuts, speeds)) found->push_back(places[end]);
   }
 
   const auto& model = problem.model;

@@ -26,13 +26,16 @@ std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<st
 // none.
 std::string_view layer_number(std::string_view name);
 
-// Behind which cut each of `stages` runs between cuts ends, the longest as short as can be.
-// `until`: by cut, the operations from the first operator to there.
-std::vector<std::size_t> balanced_ends(const std::vector<double>& until, std::int64_t stages);
+// Behind which cut each run between cuts ends, the longest as short as can be. `until`: by cut, the
+// operations from the first operator to there. `speeds`: of whatever does each run.
+std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
+                                       const std::vector<double>& speeds);
 
-// By node; operators in `stages` runs that end at cuts: as many layers each, where equal layers
-// divide so, else the longest as short as can be, by operations. A source is where its first reader
-// is. Nothing where there are fewer cuts.
-std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages);
+// By node; operators in `stages` runs that end at cuts. On equal devices as many layers each, where
+// equal layers divide so; else the run that takes longest as short as can be, by operations. Stages
+// are on the pipeline's `ranks` in turn. A source is where its first reader is. Nothing where there
+// are fewer cuts.
+std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
+                                                    machine::DigitMask ranks);
 
 }  // namespace tandem::strategies

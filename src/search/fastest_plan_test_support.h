@@ -1,0 +1,103 @@
+// For tests: the fastest plan of a small graph by simulating every plan, to hold searches against.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "search/costed.h"
+#include "search/layout_oracle_test_support.h"
+#include "search/states.h"
+
+namespace tandem::search {
+
+// The fastest of all plans, simulated: every layout of every operator, sources that have several
+// users in every layout of them, others as their user wants them.
+class FastestPlan {
+ public:
+  FastestPlan(const graph::Graph& model, const machine::Machine& machine, plan::Optimizer optimizer)
+      : model_(model),
+        machine_(machine),
+        optimizer_(optimizer),
+        digits_(machine),
+        users_(model.consumers()),
+        limits_(memory_limits(machine, {})),
+        choices_(model.size()),
+        layouts_(model.size()) {
+    CostModel costs(machine, digits_, optimizer);
+    operators_ = LayoutOracle(model, digits_, costs).layouts();
+    const machine::Layout everywhere(digits_.count(), machine::DigitRole::kReplica);
+    for (auto& choice : choices_) choice.source = everywhere;
+  }
+
+  [[nodiscard]] double count() const {
+    double out = 1;
+    for (const auto& layouts : operators_) {
+      if (!layouts.empty()) out *= static_cast<double>(layouts.size());
+    }
+    return out;
+  }
+
+  Seconds find() {
+    choose(0);
+    return best_;
+  }
+  [[nodiscard]] const std::vector<plan::Choice>& choices() const { return best_choices_; }
+
+ private:
+  void choose(std::size_t n) {
+    if (n == model_.size()) return simulate();
+    const graph::NodeId id(n);
+    if (model_.node(id).op.role() == ops::Role::kSource) {
+      if (users_[n].size() < 2) return choose(n + 1);
+      for (const auto& layout : tensor_layouts(model_.node(id).type.shape.sizes, digits_)) {
+        choices_[n].source = layouts_[n] = layout;
+        choose(n + 1);
+      }
+      return;
+    }
+    const auto& s = signature_of(model_, id);
+    for (const auto& layout : operators_[n]) {
+      if (!take(id, s, layout)) continue;
+      choices_[n].node = layout;
+      layouts_[n] = output_layout(s, layout, digits_.count());
+      choose(n + 1);
+    }
+  }
+
+  // False where an operand cannot come as it is wanted.
+  bool take(graph::NodeId id, const ops::Signature& s, const machine::NodeLayout& layout) {
+    for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
+      const auto source = model_.inputs(id)[i];
+      const auto wanted = input_layout(s, layout, digits_.count(), i);
+      const bool alone = users_[source.index()].size() < 2;
+      if (alone && model_.node(source).op.role() == ops::Role::kSource) {
+        choices_[source.index()].source = layouts_[source.index()] = wanted;
+      }
+      const auto has = layouts_[source.index()].digits(machine::DigitRole::kPartial);
+      if ((wanted.digits(machine::DigitRole::kPartial) & ~has) != 0) return false;
+    }
+    return true;
+  }
+
+  void simulate() {
+    const auto costed =
+        cost_choices(model_, machine_, "one of all", choices_, {}, optimizer_, limits_);
+    if (costed.simulation.iteration >= best_) return;
+    best_ = costed.simulation.iteration;
+    best_choices_ = choices_;
+  }
+
+  const graph::Graph& model_;
+  const machine::Machine& machine_;
+  const plan::Optimizer optimizer_;
+  const machine::Digits digits_;
+  const std::vector<std::vector<graph::NodeId>> users_;
+  const std::vector<Bytes> limits_;
+  std::vector<std::vector<machine::NodeLayout>> operators_;  // by node
+  std::vector<plan::Choice> choices_;
+  std::vector<machine::Layout> layouts_;  // by node
+  Seconds best_{LayoutOracle::kNever};
+  std::vector<plan::Choice> best_choices_;
+};
+
+}  // namespace tandem::search
