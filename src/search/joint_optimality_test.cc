@@ -111,7 +111,8 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
 
 // How much longer an iteration of the plan that is found takes than the fastest of all rewritings
 // in all layouts; nothing where those are too many to simulate.
-std::optional<double> regret(const Graph& model, const machine::Machine& machine, double most) {
+std::optional<double> regret_of_both(const Graph& model, const machine::Machine& machine,
+                                     double most) {
   const auto graphs = all_rewritings(model);
   if (!graphs) return std::nullopt;
   double plans = 0;
@@ -140,7 +141,8 @@ void expect_little_regret_of_both(std::uint64_t from, std::uint64_t to, double p
   std::string others;
   for (auto seed = from; seed < to; ++seed) {
     SCOPED_TRACE(seed);
-    const auto now = regret(graph_to_rewrite(seed), machines[seed % machines.size()], plans);
+    const auto now =
+        regret_of_both(graph_to_rewrite(seed), machines[seed % machines.size()], plans);
     if (!now) continue;
     ++cases;
     near += *now <= 0.02 ? 1 : 0;
