@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -76,12 +77,37 @@ void check_worker_is_built(const std::string& command) {
                               command));
 }
 
+// OpenMPI's mpirun; PMI, which other launchers and srun speak; PMIx under srun.
+std::optional<Launched> launched() {
+  constexpr std::array<std::array<const char*, 2>, 3> kNames = {{
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"},
+      {"PMIX_RANK", "SLURM_NTASKS"},
+  }};
+  for (const auto& [rank_name, size_name] : kNames) {
+    const char* rank_text = std::getenv(rank_name);
+    const char* size_text = std::getenv(size_name);
+    if (rank_text == nullptr || size_text == nullptr) continue;
+    const auto rank = parse_int(rank_text);
+    const auto size = parse_int(size_text);
+    if (rank && size && *rank >= 0 && *rank < *size) return Launched{*rank, *size};
+  }
+  return std::nullopt;
+}
+
 std::int64_t default_processes() {
+  if (const auto world = launched()) return world->size;
   return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
 // More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint) {
+  if (const auto world = launched()) {
+    if (processes == world->size) return;
+    throw UserError("runtime", what,
+                    fmt::format("needs {} processes, and {} were started", processes, world->size),
+                    fmt::format("mpirun -np {}", processes));
+  }
   const auto cores = default_processes();
   if (processes <= 8 * cores) return;
   throw UserError(
@@ -93,10 +119,18 @@ std::string run_worker(std::int64_t processes, const std::string& arguments,
                        const std::string& if_killed) {
   const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
   // Quiet: that a process failed, and which, is said here.
-  auto output = capture(fmt::format("mpirun -q {} --oversubscribe --bind-to none -np {} {} {}",
-                                    as_root, processes, quoted(worker_path().string()), arguments));
+  const auto mpirun =
+      fmt::format("mpirun -q {} --oversubscribe --bind-to none -np {} ", as_root, processes);
+  auto output = capture(
+      fmt::format("{}{} {}", launched() ? "" : mpirun, quoted(worker_path().string()), arguments));
   if (output.status != 0) fail(output, if_killed);
   return std::move(output.text);
+}
+
+int join_worker(const std::string& arguments) {
+  const auto output = capture(fmt::format("{} {}", quoted(worker_path().string()), arguments));
+  if (auto error = find_error(output.text)) throw UserError(std::move(*error));
+  return output.status;
 }
 
 std::string quoted(const std::string& text) {

@@ -1,7 +1,10 @@
-// Starts the runtime: tandem_worker under mpirun, one process a device, on this computer.
+// Starts the runtime: tandem_worker under mpirun, one process a device, on this computer. Or, where
+// mpirun or srun has started this program itself, once for every device, tandem_worker in each of
+// them.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tandem::cli {
@@ -9,7 +12,14 @@ namespace tandem::cli {
 // Throws UserError where the runtime is not built; `command` is who needs it.
 void check_worker_is_built(const std::string& command);
 
-// One a core.
+// Which of how many processes this one is, where a launcher has started several.
+struct Launched {
+  std::int64_t rank = 0;
+  std::int64_t size = 1;
+};
+std::optional<Launched> launched();
+
+// The processes started, or one a core.
 std::int64_t default_processes();
 
 // Throws UserError when this computer has far fewer cores than processes; `what` needs them.
@@ -20,6 +30,10 @@ void check_starts_here(const std::string& what, std::int64_t processes, const st
 // killed, with `if_killed` as the hint.
 std::string run_worker(std::int64_t processes, const std::string& arguments,
                        const std::string& if_killed = "");
+
+// One of the others that a launcher has started: runs the worker, which has its plan from the
+// first. Returns the exit code; throws UserError where it is this process that says what is wrong.
+int join_worker(const std::string& arguments);
 
 // As one word for the shell.
 std::string quoted(const std::string& text);

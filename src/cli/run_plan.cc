@@ -68,6 +68,8 @@ std::string worker_arguments(const std::string& plan, const Run& run) {
 
 }  // namespace
 
+int join_run(const Run& run) { return join_worker(worker_arguments("-", run)); }
+
 Json run_plan(const plan::Plan& plan, const Run& run) {
   const auto devices = machine::load_machine(plan.machine).devices();
   check_runs_here(plan, devices);

@@ -22,6 +22,10 @@ struct Run {
   std::string data = {};  // a file or folder; empty: synthetic
 };
 
+// One of the others where a launcher has started several processes: the first has the plan. Returns
+// the exit code.
+int join_run(const Run& run);
+
 // What the worker reports, the prediction, and what was run. Throws UserError where this computer
 // cannot run the plan.
 Json run_plan(const plan::Plan& plan, const Run& run);

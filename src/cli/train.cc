@@ -88,10 +88,18 @@ void print(const Json& result) {
   std::cout << fmt::format("step time {:.4g} ms (median), predicted {:.4g} ms\n",
                            1e3 * result["step_s_median"].get<double>(),
                            1e3 * result["predicted_step_s"].get<double>());
+  if (result["devices"].get<std::int64_t>() > 1) {
+    std::cout << fmt::format("of it {:.4g} ms communication with no compute beside it\n",
+                             1e3 * result["exposed_comm_s"].get<double>());
+  }
 }
 
-void train(const TrainFlags& flags) {
+void train(const TrainFlags& flags, int& exit_code) {
   check_worker_is_built("train");
+  if (const auto world = launched(); world && world->rank > 0) {
+    exit_code = join_run(flags.run);
+    return;
+  }
   const auto result = run_plan(choose_plan(flags), flags.run);
   if (flags.json) {
     print_json(result);
@@ -102,14 +110,16 @@ void train(const TrainFlags& flags) {
 
 }  // namespace
 
-void add_train(CLI::App& app, int& /*exit_code*/) {
+void add_train(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TrainFlags>();
   auto* command = add_command(app, "train", "train a network under a plan, on this computer",
                               "train mlp:layers=4,hidden=256 --devices 2 --steps 10", flags->json);
   flags->job.add_flags(*command);
   command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
   command->remove_option(command->get_option("--machine"));
-  command->add_option("--devices", flags->devices, "processes; default: one a core")
+  command
+      ->add_option("--devices", flags->devices,
+                   "processes; default: one a core, or those that mpirun or srun has started")
       ->check(kPositive);
   command->add_option("--strategy", flags->strategy,
                       "dp, megatron:tp=N, ... instead of the found plan");
@@ -146,13 +156,13 @@ void add_train(CLI::App& app, int& /*exit_code*/) {
   flags->job.add_search_flags(*command);
   command->get_option("--batch")->description(
       "global batch; default: a small one of the model's own");
-  command->callback([flags, command] {
+  command->callback([flags, command, &exit_code] {
     for (const char* flag : {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype",
                              "--strategy", "--memory", "--dims", "--stale-weights", "--no-pipeline",
                              "--budget", "--max-candidates", "--threads"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
-    train(*flags);
+    train(*flags, exit_code);
   });
 }
 

@@ -149,6 +149,7 @@ class Arrays : public Samples {
     }
   }
 
+  [[nodiscard]] std::string kind() const override { return "arrays"; }
   [[nodiscard]] std::int64_t count() const override { return count_; }
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,

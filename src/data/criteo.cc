@@ -47,6 +47,7 @@ class Criteo : public Samples {
     if (count_ == 0) throw UserError("data", path, "has no lines");
   }
 
+  [[nodiscard]] std::string kind() const override { return "click logs"; }
   [[nodiscard]] std::int64_t count() const override { return count_; }
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,

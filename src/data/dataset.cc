@@ -2,9 +2,32 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <vector>
+
 #include "base/error.h"
 
 namespace tandem::data {
+
+namespace {
+
+// Of the first, the middle and the last sample.
+std::string identity_of(const Samples& samples, const graph::Graph& model) {
+  Hash hash = 0;
+  for (auto id : inputs_of(model)) {
+    const auto& input = model.node(id);
+    std::vector<double> elements(static_cast<std::size_t>(sample_shape(input).count()));
+    Hash own = hash_text(input.name);
+    for (const auto sample : {std::int64_t{0}, samples.count() / 2, samples.count() - 1}) {
+      samples.read(input, sample, 0, elements);
+      for (const auto e : elements) own = hash_combine(own, std::bit_cast<Hash>(e));
+    }
+    hash += own;  // whatever order the inputs are in
+  }
+  return fmt::format("{}, {} samples, {:016x}", samples.kind(), samples.count(), hash);
+}
+
+}  // namespace
 
 Dataset::Dataset(const std::string& path, const graph::Graph& model, std::uint64_t seed)
     : samples_(open_samples(path, model)), seed_(seed) {
@@ -20,6 +43,7 @@ Dataset::Dataset(const std::string& path, const graph::Graph& model, std::uint64
     }
     batch = own;
   }
+  identity_ = identity_of(*samples_, model);
 }
 
 std::int64_t Dataset::sample_at(std::int64_t step, std::int64_t row, std::int64_t batch) const {

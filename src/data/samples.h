@@ -18,6 +18,8 @@ class Samples {
   Samples(const Samples&) = delete;
   Samples& operator=(const Samples&) = delete;
 
+  // "tokens"
+  [[nodiscard]] virtual std::string kind() const = 0;
   [[nodiscard]] virtual std::int64_t count() const = 0;
   // The elements of a sample's part from `first` on, row-major. Throws UserError where the file is
   // not what it should be.

@@ -28,6 +28,7 @@ class Tokens : public Samples {
     }
   }
 
+  [[nodiscard]] std::string kind() const override { return "tokens"; }
   [[nodiscard]] std::int64_t count() const override { return count_; }
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,

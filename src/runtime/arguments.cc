@@ -79,7 +79,7 @@ Arguments parse_arguments(std::span<char*> argv) {
   Arguments out;
   for (std::size_t i = 1; i < argv.size(); ++i) {
     const std::string flag = argv[i];
-    if (!flag.starts_with("-")) {
+    if (!flag.starts_with("-") || flag == "-") {
       if (!out.plan.empty()) throw UsageError{fmt::format("a second plan, '{}'", flag)};
       out.plan = flag;
       continue;

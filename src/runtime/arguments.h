@@ -10,7 +10,7 @@
 namespace tandem::runtime {
 
 struct Arguments {
-  std::string plan;
+  std::string plan;     // the first process reads it
   std::string profile;  // "full" or "quick": measure, in place of a plan
   std::string data;     // a file or folder; empty: synthetic
   std::int64_t steps = 10;

@@ -106,12 +106,13 @@ Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const
       throw UserError("checkpoint", folder_.string(), "there is no such folder to resume from",
                       "without --resume training starts anew, and makes it");
     }
+    fs::create_directories(folder_, failed);
+    if (failed) throw UserError("checkpoint", folder_.string(), "cannot be made", failed.message());
+    lock_.emplace(folder_);
     if (!resume && !complete_steps(folder_).empty()) {
       throw UserError("checkpoint", folder_.string(), "has checkpoints, which are not overwritten",
                       "--resume goes on from the newest; or another folder");
     }
-    fs::create_directories(folder_, failed);
-    if (failed) throw UserError("checkpoint", folder_.string(), "cannot be made", failed.message());
   });
 }
 
@@ -150,6 +151,16 @@ void Checkpoints::check_model(const Manifest& manifest, const std::string& path)
                               described(manifest.model, manifest.batch, manifest.optimizer),
                               described(plan_.model, plan_.batch, optimizer)),
                   "the model it is of, or another folder");
+}
+
+void Checkpoints::check_data(const Manifest& manifest, const std::string& data) const {
+  on_first(world_, [&] {
+    if (!manifest.data || *manifest.data == data) return;
+    const auto said = [](const std::string& d) { return d.empty() ? "random numbers" : d; };
+    throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
+                    fmt::format("is of a run on {}, not {}", said(*manifest.data), said(data)),
+                    "the same --data, wherever it lies; or another folder, to begin anew");
+  });
 }
 
 // Every piece is read and checked by one of the processes.
@@ -316,6 +327,7 @@ void Checkpoints::save(std::int64_t step, const Training& training, Executor& ex
                .graph = graph_,
                .optimizer = std::string(name(plan_.optimizer)),
                .plan = fmt::format("{} on {}", plan_.strategy, plan_.machine),
+               .data = training.data ? training.data->identity() : std::string(),
                .tensors = {},
                .pieces = std::move(pieces)},
               unfinished);

@@ -17,14 +17,16 @@ namespace tandem::runtime {
 // cannot; what was on disk is then as it was.
 class Checkpoints {
  public:
-  // Who starts anew wants a folder without checkpoints, who resumes one that is there; `plan` and
-  // `program` must outlive this.
+  // Who starts anew wants a folder without checkpoints, who resumes one that is there; it is locked
+  // as long as this lives. `plan` and `program` must outlive this.
   Checkpoints(std::filesystem::path folder, bool resume, const World& world, const plan::Plan& plan,
               const lower::Program& program);
 
   // What the newest checkpoint says of itself, checked to be of this model and undamaged; nothing
   // where there is none.
   std::optional<Manifest> find_newest();
+  // Throws Failed where it was trained on other data; an identity as in a manifest.
+  void check_data(const Manifest& manifest, const std::string& data) const;
   // Puts its tensors in place.
   void load(const Manifest& manifest, Executor& executor) const;
 
@@ -48,6 +50,7 @@ class Checkpoints {
   void publish(Manifest manifest, const std::filesystem::path& unfinished) const;
 
   std::filesystem::path folder_;
+  std::optional<FolderLock> lock_;  // on the first process
   World world_;
   const plan::Plan& plan_;
   const lower::Program& program_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ Manifest from_json(const Json& json) {
   out.graph = parse_hex(json.at("graph").get<std::string>()).value();
   out.optimizer = json.at("optimizer");
   out.plan = json.at("plan");
+  if (json.contains("data")) out.data = json.at("data").get<std::string>();
   for (const auto& t : json.at("tensors")) {
     out.tensors.push_back({t.at("name"), shape_of(t.at("sizes")), dtype_of(t.at("dtype"))});
   }
@@ -124,16 +126,17 @@ std::string to_text(const Manifest& manifest) {
                       {"bytes", p.bytes},
                       {"checksum", hex(p.checksum)}});
   }
-  const Json json = {{"step", manifest.step},
-                     {"seed", manifest.seed},
-                     {"rate", manifest.rate},
-                     {"model", manifest.model},
-                     {"batch", manifest.batch},
-                     {"graph", hex(manifest.graph)},
-                     {"optimizer", manifest.optimizer},
-                     {"plan", manifest.plan},
-                     {"tensors", tensors},
-                     {"pieces", pieces}};
+  Json json = {{"step", manifest.step},
+               {"seed", manifest.seed},
+               {"rate", manifest.rate},
+               {"model", manifest.model},
+               {"batch", manifest.batch},
+               {"graph", hex(manifest.graph)},
+               {"optimizer", manifest.optimizer},
+               {"plan", manifest.plan},
+               {"tensors", tensors},
+               {"pieces", pieces}};
+  if (manifest.data) json["data"] = *manifest.data;
   const auto text = json.dump();
   return fmt::format("{}{}\n{}\n", kHeader, hex(checksum_of(text)), text);
 }
@@ -234,6 +237,26 @@ void File::read(std::int64_t at, std::span<std::byte> into) const {
     at += n;
   }
 }
+
+// The file stays: who removed it could take it from a run that has just opened it.
+FolderLock::FolderLock(const fs::path& folder)
+    : descriptor_(::open((folder / "lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) {
+  const auto fail = [&](const std::string& what, const std::string& hint) {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    throw UserError("checkpoint", folder.string(), what, hint);
+  };
+  if (descriptor_ < 0) fail(fmt::format("cannot be locked: {}", std::strerror(errno)), "");
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  if (errno == EWOULDBLOCK) {
+    fail("is being written to by another run", "wait until that one ends; or another folder");
+  }
+  // Some network file systems have no locks: one run at a time is then up to the user.
+  if (errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL) {
+    fail(fmt::format("cannot be locked: {}", std::strerror(errno)), "");
+  }
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
 
 void finish_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -66,6 +66,9 @@ struct Manifest {
   Hash graph = 0;  // identity of the model's graph
   std::string optimizer;
   std::string plan;  // "dp on local:2"; for people
+  // What it was trained on: data::Dataset::identity, or empty for random numbers; not known of
+  // older checkpoints.
+  std::optional<std::string> data = {};
   std::vector<Tensor> tensors;
   std::vector<Piece> pieces;
 };
@@ -103,6 +106,19 @@ class File {
   [[noreturn]] void fail(const std::string& what) const;
   int descriptor_;
   std::filesystem::path path_;
+};
+
+// A folder that no other run writes to as long as this lives: the system forgets the lock with the
+// process, however that ends. UserError where another run has it.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
 };
 
 // That files were made in or renamed in this folder has reached the disk.

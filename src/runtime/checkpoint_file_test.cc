@@ -49,6 +49,7 @@ Manifest example() {
           .graph = 0x123456789abcdef0,
           .optimizer = "adam",
           .plan = "dp on local:2",
+          .data = "tokens, 1200 samples, 00000000deadbeef",
           .tensors = {{"w1", {16, 12}, DType::kFp64}, {"scalar", {}, DType::kFp32}},
           .pieces = {{"w1", {{8, 0}, {8, 12}}, 1, 64, 768, 0xffffffffffffffff}}};
 }
@@ -174,6 +175,22 @@ TEST(CheckpointFile, WhatCannotBeReadOrWrittenIsSaid) {
   EXPECT_EQ(message_of([&] { File::create(path); }), "File exists");
   std::vector<std::byte> four(4);
   EXPECT_EQ(message_of([&] { File::open(path).read(0, four); }), "is cut off");
+}
+
+TEST(CheckpointFile, AnOlderManifestDoesNotKnowItsData) {
+  auto old = example();
+  old.data.reset();
+  EXPECT_FALSE(parse_manifest(to_text(old), "manifest").data);
+  EXPECT_EQ(parse_manifest(to_text(example()), "manifest").data, example().data);
+}
+
+TEST(CheckpointFile, AFolderIsLockedUntilTheLockGoes) {
+  const Folder folder;
+  auto lock = std::make_unique<FolderLock>(folder.path());
+  EXPECT_EQ(message_of([&] { FolderLock second(folder.path()); }),
+            "is being written to by another run");
+  lock.reset();
+  EXPECT_EQ(message_of([&] { FolderLock second(folder.path()); }), "nothing is wrong");
 }
 
 }  // namespace

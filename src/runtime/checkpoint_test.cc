@@ -135,6 +135,47 @@ TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
                "is of a run with seed 0, not 5");
 }
 
+TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
+  Trainer trainer;
+  fs::create_directories(trainer.folder());
+  const FolderLock other(trainer.folder());
+  for (const char* resume : {"", "--resume yes"}) {
+    const auto run = trainer.run(plan_of(kDataParallel), trainer.flags(2, resume));
+    EXPECT_EQ(run.status, 1);
+    EXPECT_NE(run.out.find("is being written to by another run"), std::string::npos) << run.out;
+  }
+}
+
+// The same data in another place are the same.
+TEST(Checkpoint, OtherDataAreRefused) {
+  Trainer trainer;
+  const auto save = [&](const std::string& name, double first) {
+    const auto folder = fs::path(trainer.folder() + name);
+    fs::create_directories(folder);
+    for (const auto& [input, size] : {std::pair("x", 12), std::pair("target", 4)}) {
+      auto header =
+          fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': (8, {}), }}", size);
+      header.resize(117, ' ');
+      std::vector<double> elements(static_cast<std::size_t>(8 * size), 0.25);
+      elements[0] = first;
+      std::ofstream out(folder / fmt::format("{}.npy", input), std::ios::binary);
+      out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n';
+      out.write(reinterpret_cast<const char*>(elements.data()),
+                static_cast<std::streamsize>(elements.size() * sizeof(double)));
+    }
+    return fmt::format("--data {}", folder.string());
+  };
+  const auto plan = plan_of(kDataParallel);
+  const auto data = save("data", 1);
+  trainer.losses(plan, trainer.flags(2, data));
+  for (const auto& other : {save("other", 2), std::string()}) {
+    const auto run = trainer.run(plan, trainer.flags(4, "--resume yes " + other));
+    EXPECT_EQ(run.status, 1);
+    EXPECT_NE(run.out.find("is of a run on arrays, 8 samples, "), std::string::npos) << run.out;
+  }
+  EXPECT_EQ(trainer.losses(plan, trainer.flags(4, "--resume yes " + save("moved", 1))).size(), 2);
+}
+
 TEST(Checkpoint, ThereMustBeAFolderToResumeFrom) {
   Trainer trainer;
   expect_error(trainer.run(plan_of({}), trainer.flags(2, "--resume yes")),

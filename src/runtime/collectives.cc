@@ -91,9 +91,13 @@ class Group {
   [[nodiscard]] Transfer reduce(const at::Tensor& t) const {
     const auto in = t.contiguous();
     const auto out = is_root() ? at::empty_like(in) : at::Tensor();
-    auto transfer = by_message(in, out);
-    MPI_Ireduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM,
-                root_, comm_, &transfer.request);
+    auto transfer = holding(in, out);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_sum(in, out);
+    } else {
+      MPI_Ireduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM,
+                  root_, comm_, &transfer.request);
+    }
     return transfer;
   }
 
@@ -127,9 +131,12 @@ class Group {
     const auto in = t.contiguous();
     const auto out = is_root() ? all_shards(in) : at::Tensor();
     auto transfer = is_root() ? joining(in, out, dim) : holding(in, out);
-    transfer.memory = nullptr;
-    MPI_Igather(in.data_ptr(), count(in), type_, is_root() ? out.data_ptr() : nullptr, count(in),
-                type_, root_, comm_, &transfer.request);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_gather(in, out);
+    } else {
+      MPI_Igather(in.data_ptr(), count(in), type_, is_root() ? out.data_ptr() : nullptr, count(in),
+                  type_, root_, comm_, &transfer.request);
+    }
     return transfer;
   }
 
@@ -150,17 +157,25 @@ class Group {
 
   [[nodiscard]] Transfer broadcast(const at::Tensor& t, at::Tensor like) const {
     const auto out = is_root() ? t.contiguous() : std::move(like);
-    auto transfer = by_message(out, out);
-    MPI_Ibcast(out.data_ptr(), count(out), type_, root_, comm_, &transfer.request);
+    auto transfer = holding(out, out);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_broadcast(out, out, root_);
+    } else {
+      MPI_Ibcast(out.data_ptr(), count(out), type_, root_, comm_, &transfer.request);
+    }
     return transfer;
   }
 
   [[nodiscard]] Transfer scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const {
     const auto in = is_root() ? blocks(t, dim) : at::Tensor();
     const auto out = std::move(like);
-    auto transfer = by_message(in, out);
-    MPI_Iscatter(is_root() ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(), count(out),
-                 type_, root_, comm_, &transfer.request);
+    auto transfer = holding(in, out);
+    if (memory_ != nullptr) {
+      transfer.exchange = memory_->start_scatter(in, out, root_);
+    } else {
+      MPI_Iscatter(is_root() ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(),
+                   count(out), type_, root_, comm_, &transfer.request);
+    }
     return transfer;
   }
 
@@ -176,12 +191,6 @@ class Group {
   [[nodiscard]] Transfer holding(const at::Tensor& in, const at::Tensor& out) const {
     return {.memory = memory_, .held = {in, out}, .result = [out] { return only(out); }};
   }
-  [[nodiscard]] Transfer by_message(const at::Tensor& in, const at::Tensor& out) const {
-    auto transfer = holding(in, out);
-    transfer.memory = nullptr;
-    return transfer;
-  }
-
   // `out` is [member, shard...]: the result is one tensor, blocks joined along `dim`.
   [[nodiscard]] Transfer joining(const at::Tensor& in, const at::Tensor& out,
                                  std::size_t dim) const {

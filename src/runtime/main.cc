@@ -46,6 +46,21 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+// The plan's text, which the first process reads: the others may be on other computers.
+std::string read_plan(const std::string& path, const World& world) {
+  std::string text;
+  on_first(world, [&] { text = read_file(path); });
+  auto size = static_cast<std::int64_t>(text.size());
+  MPI_Bcast(&size, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+  text.resize(static_cast<std::size_t>(size));
+  constexpr std::int64_t kMost = 1 << 30;
+  for (std::int64_t at = 0; at < size; at += kMost) {
+    MPI_Bcast(text.data() + at, static_cast<int>(std::min(kMost, size - at)), MPI_CHAR, 0,
+              MPI_COMM_WORLD);
+  }
+  return text;
+}
+
 lower::Program load(const plan::Plan& plan, const World& world) {
   const auto machine = machine::load_machine(plan.machine);
   if (machine.devices() != world.size) {
@@ -131,8 +146,9 @@ int run_plan(const Arguments& arguments, const World& world) {
   deadline.renew(patience, "loading the plan");
   plan::Plan plan;
   std::optional<lower::Program> program;
+  const auto text = read_plan(arguments.plan, world);
   together(world, [&] {
-    plan = plan::parse_plan(read_file(arguments.plan), arguments.plan);
+    plan = plan::parse_plan(text, arguments.plan);
     program = load(plan, world);
   });
 
@@ -149,6 +165,7 @@ int run_plan(const Arguments& arguments, const World& world) {
           std::make_shared<const data::Dataset>(arguments.data, program->pcg, training.seed);
     });
   }
+  if (from) checkpoints->check_data(*from, training.data ? training.data->identity() : "");
   deadline.renew(patience, "getting ready");
   Executor executor(*program, world.rank, training);
   if (from) checkpoints->load(*from, executor);

@@ -117,25 +117,38 @@ bool SharedMemory::all_have(std::atomic<std::int64_t> Counters::*counter,
 // --- Exchanges ----------------------------------------------------------------------------------
 
 std::int64_t SharedMemory::start_sum(const at::Tensor& from, const at::Tensor& to) {
-  return start(Kind::kSum, from, to);
+  return start({.kind = Kind::kSum, .from = from, .to = to});
 }
 std::int64_t SharedMemory::start_sum_of_row(const at::Tensor& from, const at::Tensor& to) {
-  return start(Kind::kSumOfRow, from, to);
+  return start({.kind = Kind::kSumOfRow, .from = from, .to = to});
 }
 std::int64_t SharedMemory::start_gather(const at::Tensor& from, const at::Tensor& to) {
-  return start(Kind::kGather, from, to);
+  return start({.kind = Kind::kGather, .from = from, .to = to});
 }
 std::int64_t SharedMemory::start_swap(const at::Tensor& from, const at::Tensor& to) {
-  return start(Kind::kSwap, from, to);
+  return start({.kind = Kind::kSwap, .from = from, .to = to});
+}
+std::int64_t SharedMemory::start_broadcast(const at::Tensor& from, const at::Tensor& to,
+                                           std::int64_t root) {
+  return start({.kind = Kind::kBroadcast, .from = from, .to = to, .root = root});
+}
+std::int64_t SharedMemory::start_scatter(const at::Tensor& from, const at::Tensor& to,
+                                         std::int64_t root) {
+  return start({.kind = Kind::kScatter, .from = from, .to = to, .root = root});
 }
 
-std::int64_t SharedMemory::start(Kind kind, const at::Tensor& from, const at::Tensor& to) {
+// Does a process give a row for each?
+bool SharedMemory::has_rows(Kind kind) {
+  return kind == Kind::kSumOfRow || kind == Kind::kSwap || kind == Kind::kScatter;
+}
+
+std::int64_t SharedMemory::start(Exchange e) {
   const auto size = static_cast<std::int64_t>(memory_.size());
-  const auto whole = kChunkBytes / static_cast<std::int64_t>(from.element_size());
-  Exchange e{.kind = kind, .from = from, .to = to};
-  const bool by_rows = kind == Kind::kSumOfRow || kind == Kind::kSwap;
-  e.elements = by_rows ? from.numel() / size : from.numel();
-  e.per_chunk = by_rows ? whole / size : whole;
+  const auto& one = e.from.defined() ? e.from : e.to;
+  const auto whole = kChunkBytes / static_cast<std::int64_t>(one.element_size());
+  const bool of_all = e.kind == Kind::kSwap || (has_rows(e.kind) && !e.to.defined());
+  e.elements = of_all ? one.numel() / size : has_rows(e.kind) ? e.to.numel() : one.numel();
+  e.per_chunk = has_rows(e.kind) ? whole / size : whole;
   CHECK(e.per_chunk > 0, size);
   e.first = chunks_;
   e.end = chunks_ + (e.elements + e.per_chunk - 1) / e.per_chunk;
@@ -162,9 +175,9 @@ SharedMemory::Part SharedMemory::share(std::int64_t length, std::int64_t rank) c
 }
 
 void SharedMemory::give(const Exchange& e, std::int64_t chunk) const {
+  if (e.root >= 0 && e.root != rank_) return;
   const auto part = part_of(e, chunk);
-  const bool by_rows = e.kind == Kind::kSumOfRow || e.kind == Kind::kSwap;
-  const auto rows = by_rows ? static_cast<std::int64_t>(memory_.size()) : 1;
+  const auto rows = has_rows(e.kind) ? static_cast<std::int64_t>(memory_.size()) : 1;
   auto* to = slot(rank_, chunk);
   for (std::int64_t row = 0; row < rows; ++row) {
     copy(to, bytes_at(e.from, row * e.elements + part.begin), e.from, part.size);
@@ -173,7 +186,7 @@ void SharedMemory::give(const Exchange& e, std::int64_t chunk) const {
 }
 
 void SharedMemory::sum(const Exchange& e, std::int64_t chunk) const {
-  if (e.kind == Kind::kGather || e.kind == Kind::kSwap) return;
+  if (e.kind != Kind::kSum && e.kind != Kind::kSumOfRow) return;
   const auto part = part_of(e, chunk);
   const bool row = e.kind == Kind::kSumOfRow;
   const auto mine = row ? Part{rank_ * part.size, part.size} : share(part.size, rank_);
@@ -187,21 +200,23 @@ void SharedMemory::sum(const Exchange& e, std::int64_t chunk) const {
 }
 
 void SharedMemory::take(const Exchange& e, std::int64_t chunk) const {
-  if (e.kind == Kind::kSumOfRow) return;
+  if (e.kind == Kind::kSumOfRow || !e.to.defined()) return;
   const auto part = part_of(e, chunk);
+  const auto bytes = static_cast<std::int64_t>(e.to.element_size());
+  const auto own_row = has_rows(e.kind) ? rank_ * part.size * bytes : 0;
+  if (e.root >= 0) {
+    return copy(bytes_at(e.to, part.begin), slot(e.root, chunk) + own_row, e.to, part.size);
+  }
   for (std::size_t r = 0; r < memory_.size(); ++r) {
     const auto rank = static_cast<std::int64_t>(r);
     const auto* from = slot(rank, chunk);
-    if (e.kind == Kind::kSwap) {
-      from += rank_ * part.size * static_cast<std::int64_t>(e.to.element_size());
+    if (e.kind == Kind::kSum) {
+      const auto theirs = share(part.size, rank);
+      copy(bytes_at(e.to, part.begin + theirs.begin), from + theirs.begin * bytes, e.to,
+           theirs.size);
+    } else {
+      copy(bytes_at(e.to, rank * e.elements + part.begin), from + own_row, e.to, part.size);
     }
-    if (e.kind != Kind::kSum) {
-      copy(bytes_at(e.to, rank * e.elements + part.begin), from, e.to, part.size);
-      continue;
-    }
-    const auto theirs = share(part.size, rank);
-    copy(bytes_at(e.to, part.begin + theirs.begin),
-         from + theirs.begin * static_cast<std::int64_t>(e.to.element_size()), e.to, theirs.size);
   }
 }
 

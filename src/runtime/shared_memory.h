@@ -35,7 +35,8 @@ class SharedMemory {
   // All processes start the same exchanges in the same order. Tensors are contiguous, and stay as
   // they are until the exchange is done. Each returns its number.
   //
-  // `to` becomes the sum of all processes' `from`, which may be the same tensor.
+  // `to` becomes the sum of all processes' `from`, which may be the same tensor. Where `to` is
+  // undefined, here and in `start_gather`, a process only helps.
   std::int64_t start_sum(const at::Tensor& from, const at::Tensor& to);
   // `from` is [processes, ...]; `to` becomes the sum of the row that is this process's.
   std::int64_t start_sum_of_row(const at::Tensor& from, const at::Tensor& to);
@@ -43,6 +44,10 @@ class SharedMemory {
   std::int64_t start_gather(const at::Tensor& from, const at::Tensor& to);
   // Both are [processes, ...]; row r of `to` becomes the row of process r that is for this one.
   std::int64_t start_swap(const at::Tensor& from, const at::Tensor& to);
+  // `to` becomes what `from` is in the process `root`, where alone it need be defined; in the
+  // second it is [processes, ...] there, and `to` becomes the own row.
+  std::int64_t start_broadcast(const at::Tensor& from, const at::Tensor& to, std::int64_t root);
+  std::int64_t start_scatter(const at::Tensor& from, const at::Tensor& to, std::int64_t root);
 
   // Goes as far as it can without waiting. True if anything was done.
   bool advance();
@@ -54,10 +59,11 @@ class SharedMemory {
     alignas(64) std::atomic<std::int64_t> summed;
     alignas(64) std::atomic<std::int64_t> taken;
   };
-  enum class Kind : std::uint8_t { kSum, kSumOfRow, kGather, kSwap };
+  enum class Kind : std::uint8_t { kSum, kSumOfRow, kGather, kSwap, kBroadcast, kScatter };
   struct Exchange {
     Kind kind;
     at::Tensor from, to;
+    std::int64_t root = -1;
     std::int64_t elements = 0;   // that are cut into chunks
     std::int64_t per_chunk = 0;  // of them
     std::int64_t first = 0;      // chunk
@@ -69,7 +75,8 @@ class SharedMemory {
   };
 
   SharedMemory() = default;
-  std::int64_t start(Kind kind, const at::Tensor& from, const at::Tensor& to);
+  std::int64_t start(Exchange exchange);
+  static bool has_rows(Kind kind);
   [[nodiscard]] const Exchange& exchange_of(std::int64_t chunk) const;
   static Part part_of(const Exchange& e, std::int64_t chunk);
   // Of a chunk so long the elements that a process sums.
