@@ -23,6 +23,8 @@ MPI_Datatype to_mpi(at::ScalarType type) {
       return MPI_DOUBLE;
     case at::kLong:
       return MPI_INT64_T;
+    case at::kByte:
+      return MPI_BYTE;
     default:
       throw UserError("plan", "dtype", fmt::format("{} cannot be sent", at::toString(type)));
   }
@@ -329,6 +331,36 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
       at += local.count();
     }
     return out;
+  };
+  return transfer;
+}
+
+// Places and elements travel together, as bytes.
+Transfer Collectives::start_rows(const ReshardStep& step, const at::Tensor& rows) {
+  CHECK(step.kind == Step::kAllReduce);
+  if (!takes_part(step)) return done({});
+  const auto& channel = channels_.at(step.digits);
+  const auto size = digits_.group_size(step.digits);
+  const Group group(channel.comm, channel.memory.get(), digits_.rank_in_group(device_, step.digits),
+                    0, size, at::kByte);
+  const auto as_bytes = [](const at::Tensor& t) {
+    return t.contiguous().view({-1}).view(at::kByte);
+  };
+  const auto places = rows._indices();
+  const auto elements = rows._values();
+  auto transfer = group.all_gather(at::cat({as_bytes(places), as_bytes(elements)}), 0);
+  transfer.result = [all = transfer.held.back(), size, places, elements, sizes = rows.sizes().vec(),
+                     options = rows.options()] {
+    const auto first = static_cast<std::int64_t>(places.nbytes());
+    const auto bytes = all.view({size, -1});
+    const auto all_places = bytes.narrow(1, 0, first).contiguous().view(at::kLong);
+    const auto all_elements =
+        bytes.narrow(1, first, bytes.size(1) - first).contiguous().view(elements.scalar_type());
+    auto at = elements.sizes().vec();
+    at[0] *= size;
+    return only(at::_sparse_coo_tensor_unsafe(
+        all_places.view({size, places.size(0), -1}).movedim(0, 1).reshape({places.size(0), -1}),
+        all_elements.view(at), sizes, options));
   };
   return transfer;
 }

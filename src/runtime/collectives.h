@@ -54,6 +54,9 @@ class Collectives {
   Transfer start_together(const std::vector<machine::ReshardStep>& steps,
                           const std::vector<at::Tensor>& shards, const std::vector<Shape>& locals,
                           at::ScalarType type);
+  // An all-reduce of the rows that a sparse tensor, not coalesced, has: the devices' entries one
+  // after another, each device having as many.
+  Transfer start_rows(const machine::ReshardStep& step, const at::Tensor& rows);
   // Whatever can go on without waiting does.
   void advance();
   std::vector<at::Tensor> finish(Transfer transfer);

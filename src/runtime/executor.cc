@@ -58,6 +58,7 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
   find_last_uses();
   find_what_to_keep();
   find_waits();
+  find_sums_of_rows();
   initialise();
 }
 
@@ -189,6 +190,45 @@ void Executor::find_waits() {
     };
     for (auto id : ready.task->reads) visit(id, false);
     for (auto id : ready.task->writes) visit(id, ready.starts);
+  }
+}
+
+// A table's gradient that is all-reduced and then only used by plain SGD need not be: devices
+// exchange the rows that they have read, where those are few.
+void Executor::find_sums_of_rows() {
+  if (program_.optimizer != plan::Optimizer::kSgd) return;
+  const auto only_reader = [&](BufferId id) {
+    Ready* found = nullptr;
+    for (auto& ready : tasks_) {
+      if (std::ranges::find(ready.task->reads, id) == ready.task->reads.end()) continue;
+      if (found != nullptr) return static_cast<Ready*>(nullptr);
+      found = &ready;
+    }
+    return found;
+  };
+  for (auto& ready : tasks_) {
+    if (ready.task->kind != TaskKind::kBackward) continue;
+    const auto operand = ready.call.op.spec().row_sparse_operand;
+    const auto at =
+        operand ? std::ranges::find(ready.task->operands, *operand) : ready.task->operands.end();
+    if (at == ready.task->operands.end()) continue;
+    const auto which = static_cast<std::size_t>(at - ready.task->operands.begin());
+    auto* sum = only_reader(ready.task->writes[which]);
+    if (sum == nullptr || sum->task->reads.size() != 1 ||
+        sum->task->step.kind != machine::Step::kAllReduce) {
+      continue;
+    }
+    const auto* update = only_reader(sum->task->writes[0]);
+    if (update == nullptr || update->task->kind != TaskKind::kUpdate) continue;
+    const auto& table = ready.call.operands[*operand];
+    const auto read = static_cast<double>(ready.call.operands[0].local.count());
+    const auto of_all =
+        read * static_cast<double>(program_.digits.group_size(sum->task->step.digits));
+    const auto width = table.local[table.local.rank() - 1];
+    const auto rows = static_cast<double>(table.local.count() / width);
+    if (table.local != table.sizes || 2 * of_all > rows) continue;
+    ready.call.row_sparse = true;
+    sum->of_rows = true;
   }
 }
 
@@ -353,14 +393,16 @@ void Executor::move(const Ready& ready, const Turn& turn) {
         collectives_.receive(task.step, to.shard, to_aten(to.dtype), tag(task.peer));
     return;
   }
-  Started started{.transfer = task.reads.size() > 1 ? start_bucket(task) : start(task, turn),
+  Started started{.transfer = task.reads.size() > 1 ? start_bucket(task) : start(ready, turn),
                   .instances = {}};
   for (auto id : task.writes) started.instances.push_back(instances_.of(id, turn.micro_batch));
   started_.push_back(std::move(started));
   if (!ready.starts) finish_started(&turn);
 }
 
-Transfer Executor::start(const Task& task, const Turn& turn) {
+Transfer Executor::start(const Ready& ready, const Turn& turn) {
+  const auto& task = *ready.task;
+  if (ready.of_rows) return collectives_.start_rows(task.step, value(task.reads[0]));
   const auto& to = program_.buffer(task.writes[0]);
   // Handed over where this is the last use, so that a collective may work in place.
   const auto read = instances_.of(task.reads[0], turn.micro_batch);

@@ -51,6 +51,7 @@ class Executor {
     lower::BufferId kept_result = lower::Program::kNone;  // backward: worth reading
     bool reads_result = false;  // backward: there is no operand, only that
     bool starts = false;        // a collective that goes on while others compute
+    bool of_rows = false;       // it sums sparse tensors: find_sums_of_rows
   };
   struct Turn {
     std::size_t ready = 0;
@@ -73,13 +74,14 @@ class Executor {
   void find_last_uses();
   void find_what_to_keep();
   void find_waits();
+  void find_sums_of_rows();
   void initialise();
 
   void run(Ready& ready, const Turn& turn);
   [[nodiscard]] std::vector<at::Tensor>* kept(const Ready& ready);
   void backward(const Ready& ready);
   void move(const Ready& ready, const Turn& turn);
-  [[nodiscard]] Transfer start(const lower::Task& task, const Turn& turn);
+  [[nodiscard]] Transfer start(const Ready& ready, const Turn& turn);
   [[nodiscard]] Transfer start_bucket(const lower::Task& task);
   [[nodiscard]] bool needs(const Turn& turn, const Started& started) const;
   void finish_started(const Turn* turn);

@@ -29,8 +29,10 @@
 #include "runtime/environment.h"
 #include "runtime/executor.h"
 #include "runtime/profile.h"
+#include "runtime/tensor_memory.h"
 #include "runtime/training.h"
 #include "runtime/world.h"
+#include "sim/memory.h"
 
 namespace tandem::runtime {
 namespace {
@@ -72,14 +74,25 @@ lower::Program load(const plan::Plan& plan, const World& world) {
   return lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
 }
 
-std::vector<std::int64_t> peak_memory(const World& world) {
+Bytes peak_resident() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const std::int64_t mine = usage.ru_maxrss * 1024;
+  return Bytes{static_cast<double>(usage.ru_maxrss) * 1024};
+}
+
+// By process; on the first one.
+std::vector<std::int64_t> of_all(Bytes own, const World& world) {
+  const auto mine = static_cast<std::int64_t>(own.value);
   std::vector<std::int64_t> all(static_cast<std::size_t>(world.size));
   MPI_Gather(&mine, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
   return all;
 }
+
+// Of each process: what it had before training, what its tensors took at the most, what the plan
+// says of that, and what the process had.
+struct MemoryUse {
+  std::vector<std::int64_t> baseline, arena, predicted, resident;
+};
 
 // Nothing of nothing.
 Json median(std::vector<double> values) {
@@ -90,7 +103,7 @@ Json median(std::vector<double> values) {
 }
 
 Json report(const plan::Plan& plan, const World& world, std::int64_t first,
-            const Measurements& measured, const std::vector<std::int64_t>& memory,
+            const Measurements& measured, const MemoryUse& memory,
             const std::vector<std::string>& slow) {
   return {{"step_s_median", median(measured.step_s)},
           {"step_s", measured.step_s},
@@ -98,7 +111,10 @@ Json report(const plan::Plan& plan, const World& world, std::int64_t first,
           {"loss", measured.loss},  // printed so that it reads back the same
           {"first_step", first},
           {"checkpoints", measured.checkpoints},
-          {"peak_rss_bytes", memory},
+          {"peak_rss_bytes", memory.resident},
+          {"baseline_rss_bytes", memory.baseline},
+          {"arena_bytes", memory.arena},
+          {"predicted_arena_bytes", memory.predicted},
           {"without_kernel", slow},
           {"devices", world.size},
           {"steps", measured.step_s.size()},
@@ -167,6 +183,7 @@ int run_plan(const Arguments& arguments, const World& world) {
   }
   if (from) checkpoints->check_data(*from, training.data ? training.data->identity() : "");
   deadline.renew(patience, "getting ready");
+  const auto baseline = resident_memory();
   Executor executor(*program, world.rank, training);
   if (from) checkpoints->load(*from, executor);
   const auto first = from ? from->step : 0;
@@ -184,7 +201,10 @@ int run_plan(const Arguments& arguments, const World& world) {
   const auto measured = train(executor, training, checkpoints ? &*checkpoints : nullptr, first,
                               arguments, world, deadline);
   deadline.renew(patience, "ending");
-  const auto memory = peak_memory(world);
+  const MemoryUse memory{.baseline = of_all(baseline, world),
+                         .arena = of_all(peak_tensor_memory(), world),
+                         .predicted = of_all(sim::memory_of(*program, world.rank).peak, world),
+                         .resident = of_all(peak_resident(), world)};
   if (world.rank == 0) {
     auto out = report(plan, world, first, measured, memory, slow);
     if (training.data) {
@@ -197,6 +217,7 @@ int run_plan(const Arguments& arguments, const World& world) {
 
 int start(std::span<char*> argv) {
   const auto world = World::of_mpi();
+  count_tensor_memory();
   const c10::InferenceMode no_autograd;
   at::set_num_threads(1);
   try {

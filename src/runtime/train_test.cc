@@ -286,6 +286,15 @@ TEST(Train, DlrmDataParallel) {
                                    {"loss", {"d0"}}});
 }
 
+// Tables that are large for what is read of them: devices exchange rows.
+TEST(Train, DlrmRowsOfLargeTables) {
+  const auto model =
+      models::parse_model("dlrm:tables=3,rows=97,dim=4,dense=3,bag=2,bottom=5-4,top=5-2")
+          .build(8, kType);
+  expect_reference_losses("dp", model, 2);
+  expect_reference_losses("dp", model, 2, Optimizer::kAdam);
+}
+
 // One transformer block with a residual connection.
 Graph attention() {
   GraphBuilder b("attention");

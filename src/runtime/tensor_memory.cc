@@ -1,0 +1,58 @@
+#include "runtime/tensor_memory.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <fstream>
+
+#include "runtime/aten.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+std::atomic<std::int64_t> used{0};
+std::atomic<std::int64_t> most{0};
+
+void count_freed(void* memory) {
+  if (memory == nullptr) return;
+  used -= static_cast<std::int64_t>(malloc_usable_size(memory));
+  c10::free_cpu(memory);
+}
+
+class CountingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) const override {
+    void* memory = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
+    if (memory != nullptr) {
+      const auto now = used += static_cast<std::int64_t>(malloc_usable_size(memory));
+      auto before = most.load();
+      while (before < now && !most.compare_exchange_weak(before, now)) {
+      }
+    }
+    return {memory, memory, count_freed, c10::DeviceType::CPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return count_freed; }
+};
+
+}  // namespace
+
+void count_tensor_memory() {
+  static CountingAllocator allocator;
+  c10::SetCPUAllocator(&allocator, 1);
+}
+
+Bytes peak_tensor_memory() { return Bytes{static_cast<double>(most.load())}; }
+
+Bytes resident_memory() {
+  std::ifstream in("/proc/self/statm");
+  std::int64_t size = 0;
+  std::int64_t pages = 0;
+  in >> size >> pages;
+  return Bytes{static_cast<double>(pages * sysconf(_SC_PAGESIZE))};
+}
+
+}  // namespace tandem::runtime
