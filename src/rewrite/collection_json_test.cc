@@ -134,6 +134,18 @@ std::vector<Case> plain_cases() {
             {op("OP_RELU", {-1})}),
        "identity-matrix: (relu (matmul ?x1 (constant shape=[dim(?x1, 1), dim(?x1, 1)] kind=\"eye\" "
        "value=1))) => (relu ?x1) if rank(?x1) == 2"},
+      {rule("identity-added",
+            {op("OP_MATMUL", {-1, -4}), op("OP_EW_ADD", {-1, 0}), op("OP_MATMUL", {1, -5})},
+            {op("OP_CONSTANT_IMM", {}), op("OP_EW_ADD", {-4, 0}), op("OP_MATMUL", {1, -5}),
+             op("OP_MATMUL", {-1, 2})}),
+       "identity-added: (matmul (add ?x1 (matmul ?x1 ?w4)) ?w5) => (matmul ?x1 (matmul (add ?w4 "
+       "(constant shape=[dim(?w4, 0), dim(?w4, 0)] kind=\"eye\" value=1)) ?w5)) if dim(?x1, 1) == "
+       "dim(?w4, 1) and dim(?w4, 1) == dim(?w4, 0) and rank(?x1) == 2 and rank(?w4) == 2 and "
+       "rank(?w5) == 2"},
+      {rule("ones-added", {op("OP_EW_MUL", {-1, -2}), op("OP_EW_ADD", {-2, 0})},
+            {op("OP_CONSTANT_ONE", {}), op("OP_EW_ADD", {-1, 0}), op("OP_EW_MUL", {-2, 1})}),
+       "ones-added: (add ?x2 (mul ?x1 ?x2)) => (mul ?x2 (add ?x1 (constant value=1))) if "
+       "same_shape(?x2, ?x1)"},
       {rule("ones",
             {op("OP_CONCAT", {-1, -2}, concat_on(1, 2)), op("OP_CONSTANT_ONE", {}),
              op("OP_EW_MUL", {0, 1})},

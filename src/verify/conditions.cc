@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "verify/instances.h"
 
@@ -48,6 +49,32 @@ Expression both(Operation operation, Expression a, Expression b) {
 }
 Expression equal(Expression a, Expression b) {
   return both(Operation::kEqual, std::move(a), std::move(b));
+}
+
+// Into how many parts something is cut; other numbers may be axes.
+bool is_degree(const Rule& rule, std::size_t symbol) {
+  const Expression alone{.operation = Operation::kSymbol,
+                         .variables = {static_cast<std::uint16_t>(symbol)}};
+  for (const auto* side : {&rule.source, &rule.target}) {
+    for (const auto& node : side->nodes) {
+      for (std::size_t a = 0; a < node.attributes.size(); ++a) {
+        if (node.attributes[a] == alone && node.spec->attributes[a].first == "degree") return true;
+      }
+    }
+  }
+  return false;
+}
+
+// A degree that is left open: by how many parts one divides is free.
+bool is_chosen_degree(const Rule& rule, std::size_t symbol) {
+  return std::ranges::count(rule.choices, symbol) != 0 && is_degree(rule, symbol);
+}
+
+// Of one part: then the rule says nothing.
+bool is_undivided_by(const Rule& rule, const Instance& instance) {
+  return std::ranges::any_of(rule.choices, [&](auto s) {
+    return is_degree(rule, s) && instance.symbols[s] == Value(std::int64_t{1});
+  });
 }
 
 // The vocabulary for a rule, the plainest first.
@@ -149,7 +176,7 @@ class ConditionWords {
       for (const auto& value : values) {
         if (std::holds_alternative<std::vector<std::int64_t>>(value)) continue;
         out_.push_back(both(Operation::kNotEqual, symbol(s), {.literal = value}));
-        out_.push_back(equal(symbol(s), {.literal = value}));
+        if (!is_chosen_degree(rule_, s)) out_.push_back(equal(symbol(s), {.literal = value}));
       }
       for (std::size_t r = s + 1; r < rule_.symbols.size(); ++r) {
         out_.push_back(equal(symbol(s), symbol(r)));
@@ -166,8 +193,33 @@ class ConditionWords {
         out_.push_back(equal(at(Operation::kDegree, t, literal(static_cast<int>(i))), literal(1)));
       }
       for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
+        if (is_degree(rule_, s)) continue;
         out_.push_back(equal(at(Operation::kDegree, t, symbol(s)), literal(1)));
       }
+    }
+    for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
+      if (!is_degree(rule_, s) || !is_number(s)) continue;
+      out_.push_back(both(Operation::kLess, literal(0), symbol(s)));
+      for (std::size_t t = 0; t < rule_.tensors.size(); ++t) cuts(t, s);
+    }
+  }
+
+  [[nodiscard]] bool is_number(std::size_t s) const {
+    return std::ranges::all_of(instances_, [&](const Instance& instance) {
+      return std::holds_alternative<std::int64_t>(*instance.symbols[s]);
+    });
+  }
+
+  // A degree may cut what is left of a dimension.
+  void cuts(std::size_t tensor, std::size_t degree) {
+    const auto divides = [&](const Expression& d) {
+      out_.push_back(both(Operation::kDivides, symbol(degree),
+                          both(Operation::kDivide, at(Operation::kDim, tensor, d),
+                               at(Operation::kDegree, tensor, d))));
+    };
+    for (std::size_t i = 0; i < ranks_; ++i) divides(literal(static_cast<int>(i)));
+    for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
+      if (!is_degree(rule_, s) && is_number(s)) divides(symbol(s));
     }
   }
 
@@ -282,6 +334,10 @@ std::optional<Choice> chosen(const std::vector<Candidate>& candidates, std::size
 std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
                                                              std::span<const Instance> good,
                                                              std::span<const Instance> bad) {
+  std::vector<Instance> telling;
+  std::ranges::copy_if(good, std::back_inserter(telling),
+                       [&](const Instance& i) { return !is_undivided_by(rule, i); });
+  if (!telling.empty()) good = telling;
   std::vector<Instance> all(good.begin(), good.end());
   all.insert(all.end(), bad.begin(), bad.end());
   std::vector<Candidate> candidates;

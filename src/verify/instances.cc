@@ -261,8 +261,11 @@ class Search {
       if (!symbols[s]) plan_.push_back({Step::Kind::kSymbol, s});
       symbols[s] = true;
     };
-    for (std::size_t n = 0; n < rule_.source.nodes.size(); ++n) {
+    std::vector<bool> planned(rule_.source.nodes.size());
+    const auto plan_node = [&](std::size_t n) {
       const auto& node = rule_.source.nodes[n];
+      if (planned[n]) return;
+      planned[n] = true;
       if (node.is_variable()) {
         if (!tensors[node.variable]) plan_.push_back({Step::Kind::kTensor, node.variable});
         tensors[node.variable] = true;
@@ -278,7 +281,28 @@ class Search {
       }
       plan_.push_back(std::move(step));
       ask();
+    };
+    // A variable only where an operator reads it or its size: what does not fit is left early.
+    for (std::size_t n = 0; n < rule_.source.nodes.size(); ++n) {
+      const auto& node = rule_.source.nodes[n];
+      if (node.is_variable()) continue;
+      std::vector<bool> needed(rule_.tensors.size());
+      for (const auto& attribute : node.attributes) {
+        rewrite::for_each_part(attribute, [&](const Expression& part) {
+          if (part.operation == Operation::kSymbol) return;
+          for (auto v : part.variables) needed[v] = true;
+        });
+      }
+      for (auto i : node.inputs) {
+        if (rule_.source.nodes[i].is_variable()) needed[rule_.source.nodes[i].variable] = true;
+      }
+      for (std::size_t v = 0; v < rule_.source.nodes.size(); ++v) {
+        const auto& variable = rule_.source.nodes[v];
+        if (variable.is_variable() && needed[variable.variable]) plan_node(v);
+      }
+      plan_node(n);
     }
+    for (std::size_t n = 0; n < rule_.source.nodes.size(); ++n) plan_node(n);
     for (std::size_t s = 0; s < rule_.symbols.size(); ++s) need_symbol(s);
     ask();
   }

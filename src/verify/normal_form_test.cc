@@ -71,6 +71,21 @@ const std::vector<std::string>& true_rules() {
       "?s ?b) axis=0) if rank(?x) == 2",
       "y: (reshape (reshape ?x shape=[-1]) shape=[dim(?x, 0), dim(?x, 1)]) => ?x if rank(?x) == 2",
       "z: (gelu (transpose ?x perm=[1, 0])) => (transpose (gelu ?x) perm=[1, 0])",
+      "a2: (mul (relu ?x) (tanh (relu ?x))) => (mul (relu ?x) (tanh ?x))",
+      "b2: (relu (add (relu ?x) ?x)) => (add (relu ?x) (relu ?x))",
+      "c2: (relu (sigmoid ?x)) => (sigmoid ?x)",
+      "d2: (relu (tanh ?x)) => (tanh (relu ?x))",
+      "e2: (relu (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x)) => (mul (constant "
+      "shape=[?n, ?n] kind=\"eye\" value=1) (relu ?x))",
+      // Windows of windows, one of them of a kernel that is a constant.
+      "f2: (avg_pool2d (relu (conv2d ?x ?w padding=[0, 1])) kernel=[3, 3] padding=[1, 1]) => "
+      "(conv2d (relu (conv2d ?x ?w padding=[0, 1])) (avg_pool2d (pad (pad (reshape (constant "
+      "shape=[dim(?w, 0), dim(?w, 0)] kind=\"eye\" value=1) shape=[dim(?w, 0), dim(?w, 0), 1, 1]) "
+      "axis=2 before=1 after=1) axis=3 before=1 after=1) kernel=[3, 3] padding=[1, 1]) padding=[1, "
+      "1]) if dim(?w, 2) == 1 and dim(?w, 3) == 3",
+      // Channels in groups, told by a kernel that knows of no groups.
+      "g2: (conv2d ?x ?w groups=2) => (conv2d (conv2d ?x ?w groups=2) (reshape (constant "
+      "shape=[dim(?w, 0), dim(?w, 0)] kind=\"eye\" value=1) shape=[dim(?w, 0), dim(?w, 0), 1, 1]))",
   };
   return rules;
 }
@@ -96,6 +111,9 @@ TEST(NormalForm, FalseRulesHaveDifferentOnes) {
            "padding=[1, 1])",
            "g: (pad (slice ?x axis=0 begin=1 size=1) axis=0 before=1) => ?x",
            "h: (scale ?x factor=2) => (scale ?x factor=3)",
+           "i: (relu (tanh ?x)) => (tanh ?x)",
+           "j: (relu (scale ?x factor=-1)) => (scale (relu ?x) factor=-1)",
+           "k: (mul (relu ?x) (sigmoid ?x)) => (mul (relu ?x) (relu ?x))",
        }) {
     std::string reason;
     EXPECT_EQ(proved(line, &reason).first, 0) << line;

@@ -27,6 +27,18 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
       {"j: (avg_pool2d ?x kernel=[3, 3]) => (conv2d ?x (constant shape=[dim(?x, 1), 1, 3, 3] "
        "kind=\"fill\" value=0.1111111111111111) groups=dim(?x, 1))",
        Status::kProved},
+      // Equal in the field, by how a sigmoid of 0 comes out there.
+      {"k: (relu (sigmoid (pad ?x axis=0 before=1 after=1))) => (pad (relu (sigmoid ?x)) axis=0 "
+       "before=1 after=1)",
+       Status::kRefuted},
+      {"l: (mul (relu ?x) (relu ?x)) => (mul (relu ?x) ?x)", Status::kProved},
+      // A kernel of 1 x 3 beside a padded one: no two sizes are as the others.
+      {"m: (conv2d ?x (add ?v ?w) padding=[0, 1]) => (add (conv2d ?x ?v padding=[0, 1]) (conv2d "
+       "?x ?w padding=[0, 1])) if dim(?v, 2) == 1 and dim(?v, 3) == 3 and same_shape(?v, ?w)",
+       Status::kProved},
+      {"n: (conv2d ?x (concat ?y (pad (pad ?z axis=2 before=1 after=1) axis=3 before=1 after=1)) "
+       "padding=[1, 1]) => (concat (conv2d ?x ?y padding=[1, 1]) (conv2d ?x ?z) axis=1)",
+       Status::kProved},
   };
   for (const auto& [line, expected] : cases) {
     const auto verdict = verify(rule_of(line));
@@ -38,6 +50,20 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
                  name(verdict.proof.status), verdict.proof.condition, verdict.counterexample,
                  verdict.reason, verdict.patterns, verdict.instances);
   }
+}
+
+// A degree that is left open must divide; that it be 1 would be no answer.
+TEST(Verdict, ConditionsOfChosenDegrees) {
+  const auto condition = [](const std::string& line) {
+    return verify(rule_of(line)).proof.condition;
+  };
+  EXPECT_EQ(condition("a: (relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i "
+                      "degree=?d) choose ?i, ?d"),
+            "divides(?d, dim(?x, ?i) / degree(?x, ?i)) and 0 < ?d");
+  EXPECT_EQ(condition("b: (matmul ?x ?y) => (reduce (matmul (partition ?x dim=1 degree=?d) "
+                      "(partition ?y dim=0 degree=?d)) degree=?d) choose ?d"),
+            "rank(?x) == 2 and rank(?y) == 2 and divides(?d, dim(?x, 1) / degree(?x, 1)) and 0 < "
+            "?d");
 }
 
 }  // namespace
