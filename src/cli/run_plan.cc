@@ -38,10 +38,6 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
     throw UserError("runtime", "train", fmt::format("cannot run {}", name(plan.dtype)),
                     "--dtype fp32 or fp64");
   }
-  if (plan.mapped.schedule.is_delayed()) {
-    throw UserError("runtime", "train", "cannot delay updates yet",
-                    "a plan made without --stale-weights");
-  }
   if (plan.mapped.schedule.ring) {
     throw UserError("runtime", "train", "cannot pass blocks round rings yet",
                     "a strategy without ring");

@@ -91,7 +91,11 @@ Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const auto& buffer = program.buffers[b];
     if (buffer.kind != BufferKind::kWeight) continue;
-    lasting_.push_back({program.pcg.node(buffer.node).name, lower::BufferId(b)});
+    const auto& name = program.pcg.node(buffer.node).name;
+    lasting_.push_back({name, lower::BufferId(b)});
+    if (program.versions(lower::BufferId(b)) > 1) {
+      lasting_.push_back({fmt::format("{} before", name), lower::BufferId(b), true});
+    }
   }
   for (const auto& task : program.tasks) {
     if (task.kind != lower::TaskKind::kUpdate) continue;
@@ -139,7 +143,7 @@ bool Checkpoints::writes(std::size_t which) const {
 void Checkpoints::check_model(const Manifest& manifest, const std::string& path) const {
   const std::string optimizer(name(plan_.optimizer));
   bool same = manifest.graph == graph_ && manifest.optimizer == optimizer;
-  for (const auto& [name, id] : lasting_) {
+  for (const auto& [name, id, before] : lasting_) {
     const auto& buffer = program_.buffer(id);
     const auto* tensor = find_tensor(manifest, name);
     same =
@@ -212,7 +216,7 @@ std::optional<Manifest> Checkpoints::find_newest() {
 void Checkpoints::fill(const Lasting& lasting, const Manifest& manifest, Executor& executor) const {
   const auto& buffer = program_.buffer(lasting.buffer);
   const auto mine = box_of(buffer);
-  auto& shard = executor.lasting(lasting.buffer);
+  auto& shard = tensor_of(lasting, executor);
   const auto size = element_bytes(buffer.dtype);
   std::int64_t elements = 0;
   for (const auto& piece : manifest.pieces) {
@@ -242,7 +246,7 @@ std::vector<Piece> Checkpoints::write_pieces(const fs::path& path, Executor& exe
   std::int64_t at = 0;
   for (std::size_t i = 0; i < lasting_.size(); ++i) {
     if (!writes(i)) continue;
-    auto shard = executor.lasting(lasting_[i].buffer).contiguous();
+    auto shard = tensor_of(lasting_[i], executor).contiguous();
     check_finite(shard, lasting_[i].name);
     const auto bytes = bytes_of(shard);
     file.write(bytes);
@@ -288,7 +292,7 @@ std::vector<Piece> Checkpoints::gather(const std::vector<Piece>& mine) const {
 }
 
 void Checkpoints::publish(Manifest manifest, const fs::path& unfinished) const {
-  for (const auto& [name, id] : lasting_) {
+  for (const auto& [name, id, before] : lasting_) {
     const auto& buffer = program_.buffer(id);
     manifest.tensors.push_back({name, buffer.sizes, buffer.dtype});
   }

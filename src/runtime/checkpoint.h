@@ -34,11 +34,16 @@ class Checkpoints {
   void save(std::int64_t step, const Training& training, Executor& executor) const;
 
  private:
-  // A weight, or state of one: "w1", "w1 state 0".
+  // A weight, or state of one: "w1", "w1 state 0"; where updates are delayed, the weight before the
+  // last update, too: "w1 before".
   struct Lasting {
     std::string name;
     lower::BufferId buffer;
+    bool before = false;
   };
+  static at::Tensor& tensor_of(const Lasting& lasting, Executor& executor) {
+    return lasting.before ? executor.before(lasting.buffer) : executor.lasting(lasting.buffer);
+  }
   [[nodiscard]] Box box_of(const lower::Buffer& buffer) const;
   [[nodiscard]] bool writes(std::size_t which) const;
   void check_model(const Manifest& manifest, const std::string& path) const;

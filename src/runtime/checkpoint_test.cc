@@ -26,10 +26,12 @@ plan::Plan plan_of(const Spread& spread, int processes = 2,
   return make_plan(mlp(), fmt::format("local:{}", processes), spread, optimizer);
 }
 
-plan::Plan pipeline_of(const std::string& strategy, int processes) {
+plan::Plan pipeline_of(const std::string& strategy, int processes,
+                       plan::Semantics semantics = plan::Semantics::kSynchronous) {
   auto plan = plan_of({}, processes);
   const auto machine = machine::load_machine(plan.machine);
-  const auto made = strategies::named_strategies(strategy, mlp(), machine::Digits(machine)).front();
+  const auto made =
+      strategies::named_strategies(strategy, mlp(), machine::Digits(machine), semantics).front();
   const machine::Digits digits(machine, made.schedule.micro_batches);
   plan.mapped = plan::parallelize(mlp(), digits, made.choices, made.schedule);
   return plan;
@@ -84,6 +86,17 @@ TEST(Checkpoint, ARunGoesOnUnderAnyPlan) {
   expect_tail(second, trainer.losses(plan_of({}, 1), trainer.flags(12, "--resume yes")), 4);
   const auto last = pipeline_of("megatron:tp=2,pp=2,micro=2", 4);
   expect_tail(whole, trainer.losses(last, trainer.flags(16, "--resume yes")), 4);
+}
+
+// Both versions of the weights are kept where updates are delayed; from what is kept of an ordinary
+// run there is only one.
+TEST(Checkpoint, DelayedUpdatesGoOn) {
+  Trainer trainer;
+  const auto plan = pipeline_of("megatron:tp=1,pp=2,micro=2,stale", 2, plan::Semantics::kDelayed1);
+  const auto whole = trainer.losses(plan, "--steps 9 --lr 0.05");
+  ASSERT_EQ(whole.size(), 9U);
+  trainer.losses(plan, trainer.flags(5));
+  expect_tail(whole, trainer.losses(plan, trainer.flags(9, "--resume yes")), 4);
 }
 
 // Weights, and with them Adam's moments, stored in parts.

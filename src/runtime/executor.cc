@@ -40,10 +40,6 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
       collectives_(program.digits, device),
       instances_(program) {
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
-  if (program.schedule.is_delayed()) {
-    throw UserError("plan", "semantics", "the runtime cannot delay updates yet",
-                    "a plan made without --stale-weights");
-  }
   if (program.schedule.ring) {
     throw UserError("plan", "ring", "the runtime cannot pass blocks round rings yet",
                     "a plan made without ring");
@@ -254,11 +250,13 @@ std::vector<at::Tensor>* Executor::kept(const Ready& ready) {
 }
 
 void Executor::initialise() {
+  newest_.resize(program_.buffers.size());
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     const auto& buffer = program_.buffers[b];
     if (!holds(BufferId(b))) continue;
     if (buffer.kind == BufferKind::kWeight) {
       value(BufferId(b)) = source_values(program_, buffer, device_, training_.seed, 0);
+      if (is_delayed(BufferId(b))) newest_[b] = value(BufferId(b)).clone();
     } else if (buffer.kind == BufferKind::kState) {
       value(BufferId(b)) = at::zeros(to_aten(buffer.shard), to_aten(buffer.dtype));
     }
@@ -456,8 +454,19 @@ void Executor::collect(const Task& task) {
 
 void Executor::accumulate(const Task& task) { add_to(value(task.reads[0]), value(task.reads[1])); }
 
+// Steps do not flow into each other here: what is delayed is what they compute with. A step has
+// W(t-1), and W(t+1) takes its place.
 void Executor::update(const Task& task) {
-  auto& weight = value(task.reads[0]);
+  const auto id = task.reads[0];
+  if (!is_delayed(id)) return change(value(id), task);
+  auto& newest = newest_[id.index()];
+  auto& before = value(id);
+  before.copy_(newest);
+  change(before, task);
+  std::swap(before, newest);
+}
+
+void Executor::change(at::Tensor& weight, const Task& task) {
   const auto& gradient = value(task.reads[1]);
   switch (program_.optimizer) {
     case plan::Optimizer::kSgd:

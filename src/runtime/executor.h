@@ -37,7 +37,15 @@ class Executor {
   // Does this device have a shard of the buffer? Of weights and optimizer state it may be read, and
   // overwritten in place, between steps.
   [[nodiscard]] bool holds(lower::BufferId id) const;
-  at::Tensor& lasting(lower::BufferId id) { return values_[instances_.of(id, 0)]; }
+  at::Tensor& lasting(lower::BufferId id) {
+    return is_delayed(id) ? newest_[id.index()] : values_[instances_.of(id, 0)];
+  }
+  // Are there two versions of the buffer, the newest and the one before, which the next step
+  // computes with (lower/program.h)?
+  [[nodiscard]] bool is_delayed(lower::BufferId id) const {
+    return program_.buffer(id).kind == lower::BufferKind::kWeight && program_.versions(id) > 1;
+  }
+  at::Tensor& before(lower::BufferId id) { return values_[instances_.of(id, 0)]; }
 
   // Operators that run by their meaning, for want of a kernel.
   [[nodiscard]] std::vector<std::string> slow_operators() const;
@@ -88,6 +96,7 @@ class Executor {
   void collect(const lower::Task& task);
   void accumulate(const lower::Task& task);
   void update(const lower::Task& task);
+  void change(at::Tensor& weight, const lower::Task& task);
   void add_loss();
   [[nodiscard]] at::Tensor seed_value(lower::BufferId id) const;
   [[nodiscard]] std::vector<at::Tensor> values(std::span<const lower::BufferId> ids) const;
@@ -105,6 +114,7 @@ class Executor {
   std::vector<Ready> tasks_;  // those this device takes part in
   std::vector<Turn> turns_;
   std::vector<at::Tensor> values_;  // by instance
+  std::vector<at::Tensor> newest_;  // by buffer, of weights whose updates are delayed
   // What kernels keep between a node's forward and its one backward task, by node and micro-batch.
   // Empty: nothing is.
   std::vector<std::vector<std::vector<at::Tensor>>> kept_;

@@ -80,10 +80,10 @@ std::unique_ptr<SharedMemory> SharedMemory::over(MPI_Comm comm) {
   const bool made = MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, comm, static_cast<void*>(&own),
                                             &out->window_) == MPI_SUCCESS;
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
-  if (!made) {
-    out->window_ = MPI_WIN_NULL;
-    return nullptr;
-  }
+  if (!made) out->window_ = MPI_WIN_NULL;
+  together = made ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &together, 1, MPI_INT, MPI_MIN, comm);
+  if (together == 0) return nullptr;  // the others' windows are left: to free them takes all
   for (int r = 0; r < size; ++r) {
     MPI_Aint length = 0;
     int unit = 0;
@@ -100,6 +100,7 @@ std::unique_ptr<SharedMemory> SharedMemory::over(MPI_Comm comm) {
 }
 
 SharedMemory::~SharedMemory() {
+  if (memory_.empty()) return;  // not all processes have it
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
