@@ -85,13 +85,13 @@ void print(const Json& result) {
     std::cout << fmt::format("{} samples in {}, {:.3g} times through\n", samples,
                              result["data"]["path"].get<std::string>(), taken / samples);
   }
+  if (result["devices"].get<std::int64_t>() > 1) {
+    std::cout << fmt::format("{:.4g} ms a step of communication with no compute beside it\n",
+                             1e3 * result["exposed_comm_s"].get<double>());
+  }
   std::cout << fmt::format("step time {:.4g} ms (median), predicted {:.4g} ms\n",
                            1e3 * result["step_s_median"].get<double>(),
                            1e3 * result["predicted_step_s"].get<double>());
-  if (result["devices"].get<std::int64_t>() > 1) {
-    std::cout << fmt::format("of it {:.4g} ms communication with no compute beside it\n",
-                             1e3 * result["exposed_comm_s"].get<double>());
-  }
 }
 
 void train(const TrainFlags& flags, int& exit_code) {
