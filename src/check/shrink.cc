@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/disjoint_sets.h"
 #include "base/error.h"
 #include "machine/node_layout.h"
 #include "ops/attributes.h"
@@ -25,17 +26,17 @@ class Classes {
  public:
   explicit Classes(const graph::Graph& pcg) : pcg_(pcg) {
     for (auto id : pcg.ids()) {
-      first_.push_back(parent_.size());
+      first_.push_back(sets_.size());
       for (auto size : pcg.node(id).type.shape.sizes) {
-        parent_.push_back(parent_.size());
+        sets_.add();
         sizes_.push_back({size});
       }
     }
-    fixed_.resize(parent_.size());
-    windowed_.resize(parent_.size());
+    fixed_.resize(sets_.size());
+    windowed_.resize(sets_.size());
     found_by_.resize(pcg.size());
-    degree_.assign(parent_.size(), 1);
-    degree_of_size_.resize(parent_.size());
+    degree_.assign(sets_.size(), 1);
+    degree_of_size_.resize(sets_.size());
     for (auto id : pcg.ids()) {
       if (is_parallel(pcg.node(id)) || is_join(pcg.node(id))) {
         tie_all(id);
@@ -103,16 +104,13 @@ class Classes {
   [[nodiscard]] std::size_t dim(NodeId id, std::size_t d) const { return first_[id.index()] + d; }
   [[nodiscard]] std::size_t rank(NodeId id) const { return pcg_.node(id).type.shape.rank(); }
 
-  std::size_t root(std::size_t at) {
-    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
-    return at;
-  }
+  std::size_t root(std::size_t at) { return sets_.root(at); }
 
   void tie(std::size_t a, std::size_t b) {
     a = root(a);
     b = root(b);
     if (a == b) return;
-    parent_[b] = a;
+    sets_.join(a, b);
     sizes_[a].merge(sizes_[b]);
     degree_[a] = std::lcm(degree_[a], degree_[b]);
     fixed_[a] = fixed_[a] || fixed_[b];
@@ -177,7 +175,7 @@ class Classes {
 
   const graph::Graph& pcg_;
   std::vector<std::size_t> first_;  // by node
-  std::vector<std::size_t> parent_;
+  DisjointSets sets_;
   // Of a class, at its root.
   std::vector<std::set<std::int64_t>> sizes_;
   std::vector<std::int64_t> degree_;

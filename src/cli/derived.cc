@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
+#include "verify/evaluate.h"
 #include "verify/instances.h"
 
 namespace tandem::cli {
@@ -12,25 +13,15 @@ namespace {
 
 graph::Graph graph_of(const rewrite::Rule& rule, const verify::TypedSide& side) {
   graph::GraphBuilder builder("rule");
-  std::vector<graph::NodeId> ids;
-  ids.reserve(side.nodes.size());
+  std::vector<graph::NodeId> variables(rule.tensors.size());
   for (const auto& node : side.nodes) {
-    if (!node.op) {
-      // An index is one into a table of any size.
-      const std::int64_t below = is_integer(node.type.dtype) ? 2 : 0;
-      ids.push_back(
-          builder.input(rule.tensors[node.variable], node.type.shape, node.type.dtype, below));
-      continue;
-    }
-    std::vector<graph::NodeId> inputs;
-    inputs.reserve(node.inputs.size());
-    for (auto input : node.inputs) inputs.push_back(ids[input]);
-    ids.push_back(builder.add(*node.op, inputs));
+    if (node.op) continue;
+    // An index is one into a table of any size.
+    const std::int64_t below = is_integer(node.type.dtype) ? 2 : 0;
+    variables[node.variable] =
+        builder.input(rule.tensors[node.variable], node.type.shape, node.type.dtype, below);
   }
-  std::vector<graph::NodeId> outputs;
-  outputs.reserve(side.outputs.size());
-  for (auto output : side.outputs) outputs.push_back(ids[output]);
-  return builder.finish(std::move(outputs));
+  return builder.finish(verify::add_side(builder, side, variables));
 }
 
 // One whose sizes differ, so that no two are equal by chance.

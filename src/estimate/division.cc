@@ -116,13 +116,7 @@ std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces) {
     if (pieces != nullptr && !is_parallel(graph.node(id))) place = pieces->of_node[next++];
   }
   if (pieces == nullptr) return out;
-  const auto consumers = graph.consumers();
-  for (std::size_t n = graph.size(); n-- > 0;) {
-    const auto& users = consumers[n];
-    if (is_parallel(graph.node(graph::NodeId(n))) && !users.empty()) {
-      out[n] = out[users.front().index()];
-    }
-  }
+  take_from_readers(graph, out);
   return out;
 }
 

@@ -60,13 +60,7 @@ std::vector<Section> sections_of(const graph::Graph& graph) {
     out[id.index()] = static_cast<Section>(1 + (at - numbers.begin()));
     rest = Section::kAfter;
   }
-  const auto consumers = graph.consumers();
-  for (std::size_t n = graph.size(); n-- > 0;) {
-    const auto& users = consumers[n];
-    if (is_parallel(graph.node(graph::NodeId(n))) && !users.empty()) {
-      out[n] = out[users.front().index()];
-    }
-  }
+  take_from_readers(graph, out);
   return out;
 }
 

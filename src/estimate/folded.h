@@ -32,4 +32,16 @@ std::size_t count_nodes(const Folded& folded);
 // section of what reads them.
 std::vector<Section> sections_of(const graph::Graph& graph);
 
+// Parallelization operators stand where what reads them first does.
+template <class Place>
+void take_from_readers(const graph::Graph& graph, std::vector<Place>& places) {
+  const auto consumers = graph.consumers();
+  for (std::size_t n = graph.size(); n-- > 0;) {
+    const auto& users = consumers[n];
+    if (is_parallel(graph.node(graph::NodeId(n))) && !users.empty()) {
+      places[n] = places[users.front().index()];
+    }
+  }
+}
+
 }  // namespace tandem::estimate

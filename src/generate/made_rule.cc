@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "base/disjoint_sets.h"
 #include "base/error.h"
 #include "graph/graph.h"
 #include "ops/registry.h"
@@ -224,12 +225,12 @@ class SizeClasses {
  public:
   explicit SizeClasses(const MadeRule& made) : made_(made) {
     for (const auto& type : made.found.tensors) {
-      first_of_tensor_.push_back(parent_.size());
-      for (std::size_t d = 0; d < type.shape.rank(); ++d) add();
+      first_of_tensor_.push_back(sets_.size());
+      for (std::size_t d = 0; d < type.shape.rank(); ++d) sets_.add();
     }
-    first_symbol_ = parent_.size();
-    for (std::size_t s = 0; s < made.found.symbols.size(); ++s) add();
-    unknowns_ = parent_.size();
+    first_symbol_ = sets_.size();
+    for (std::size_t s = 0; s < made.found.symbols.size(); ++s) sets_.add();
+    unknowns_ = sets_.size();
     const auto a = tie(made.rule.source);
     const auto b = tie(made.rule.target);
     for (std::size_t o = 0; o < a.size() && o < b.size(); ++o) {
@@ -242,7 +243,7 @@ class SizeClasses {
     std::vector<std::size_t> out;
     std::map<std::size_t, std::size_t> numbers;
     for (std::size_t u = 0; u < unknowns_; ++u) {
-      out.push_back(numbers.emplace(root(u), numbers.size()).first->second);
+      out.push_back(numbers.emplace(sets_.root(u), numbers.size()).first->second);
     }
     return out;
   }
@@ -273,18 +274,10 @@ class SizeClasses {
   }
 
  private:
-  std::size_t add() {
-    parent_.push_back(parent_.size());
-    return parent_.size() - 1;
-  }
-  std::size_t root(std::size_t u) {
-    while (parent_[u] != u) u = parent_[u] = parent_[parent_[u]];
-    return u;
-  }
+  // The least number of a class stands for it.
   void unite(std::size_t a, std::size_t b) {
-    a = root(a);
-    b = root(b);
-    parent_[std::max(a, b)] = std::min(a, b);
+    const auto [least, other] = std::minmax({sets_.root(a), sets_.root(b)});
+    sets_.join(least, other);
   }
 
   // By output, its dimensions.
@@ -298,7 +291,7 @@ class SizeClasses {
       const auto& node = side.nodes[n];
       std::vector<std::size_t> own;
       for (std::size_t d = 0; d < (*types)[n].shape.rank(); ++d) {
-        own.push_back(node.is_variable() ? first_of_tensor_[node.variable] + d : add());
+        own.push_back(node.is_variable() ? first_of_tensor_[node.variable] + d : sets_.add());
       }
       dims.push_back(own);
       if (node.is_variable()) continue;
@@ -347,7 +340,7 @@ class SizeClasses {
   }
 
   const MadeRule& made_;
-  std::vector<std::size_t> parent_;
+  DisjointSets sets_;
   std::vector<std::size_t> first_of_tensor_;
   std::size_t first_symbol_ = 0;
   std::size_t unknowns_ = 0;

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "rewrite/embedded.h"
 #include "rewrite/rule_text.h"
@@ -108,9 +109,7 @@ std::vector<ProofLine> parse_proofs(std::string_view text, const std::string& so
   int number = 0;
   while (!text.empty()) {
     ++number;
-    const auto end = std::min(text.find('\n'), text.size());
-    const auto line = trim(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const auto line = trim(take_line(text));
     if (line.empty() || line[0] == '#') continue;
     out.push_back(parse_proof(line, fmt::format("{}:{}", source, number)));
   }

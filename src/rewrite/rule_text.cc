@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "ops/registry.h"
 #include "rewrite/rule_family.h"
@@ -576,9 +577,7 @@ std::vector<Rule> parse_rules(std::string_view text, const std::string& source) 
   int number = 0;
   while (!text.empty()) {
     ++number;
-    const auto end = std::min(text.find('\n'), text.size());
-    const auto line = without_comment(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const auto line = without_comment(take_line(text));
     if (trim(line).empty()) continue;
     const bool continues = line[0] == ' ' || line[0] == '\t';
     if (!continues) {

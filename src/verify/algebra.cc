@@ -198,18 +198,23 @@ Sum Algebra::times(const Sum& a, const Sum& b) {
   return normal(out);
 }
 
+// The index, or what it was split into, is summed over from here on.
+void Algebra::bind(ScalarTerm& term, IndexVar v) {
+  apply_splits(term);
+  for (auto leaf : leaves(v)) {
+    const auto name = fresh(extents_[leaf]);
+    auto range = Range{0, extents_[leaf]};
+    if (const auto* r = term.domain.find(leaf)) range = r->range;
+    std::erase_if(term.domain.ranges, [&](const VarRange& r) { return r.var == leaf; });
+    substitute(term, leaf, Linear::of(name));
+    term.domain.ranges.push_back({name, range, true});
+  }
+}
+
 Sum Algebra::over(const Sum& sum, IndexVar v) {
   Sum out = sum;
   for (auto& t : out) {
-    apply_splits(t);
-    for (auto leaf : leaves(v)) {
-      const auto name = fresh(extents_[leaf]);
-      auto range = Range{0, extents_[leaf]};
-      if (const auto* r = t.domain.find(leaf)) range = r->range;
-      std::erase_if(t.domain.ranges, [&](const VarRange& r) { return r.var == leaf; });
-      substitute(t, leaf, Linear::of(name));
-      t.domain.ranges.push_back({name, range, true});
-    }
+    bind(t, v);
   }
   return normal(out);
 }
@@ -234,18 +239,7 @@ Sum Algebra::maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* 
   ScalarTerm whole{.domain = std::move(atom.domain)};
   atom.domain = {};
   whole.atoms.push_back(std::move(atom));
-  std::vector<VarRange> bound;
-  for (auto v : over) {
-    apply_splits(whole);
-    for (auto leaf : leaves(v)) {
-      const auto name = fresh(extents_[leaf]);
-      auto range = Range{0, extents_[leaf]};
-      if (const auto* r = whole.domain.find(leaf)) range = r->range;
-      std::erase_if(whole.domain.ranges, [&](const VarRange& r) { return r.var == leaf; });
-      substitute(whole, leaf, Linear::of(name));
-      whole.domain.ranges.push_back({name, range, true});
-    }
-  }
+  for (auto v : over) bind(whole, v);
   // What is left free in the guard's ranges would make the maximum one of nothing there.
   for (const auto& r : whole.domain.ranges) {
     if (!r.bound) throw NotNormal("a maximum over nothing");

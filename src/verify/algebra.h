@@ -71,6 +71,7 @@ class Algebra {
   void join_group(std::vector<IndexVar> lines, Sum& terms) const;
   void apply_splits(ScalarTerm& term);
   void rename(ScalarTerm& term);
+  void bind(ScalarTerm& term, IndexVar v);
   void split(IndexVar v, std::int64_t unit);
   std::vector<IndexVar> leaves(IndexVar v) const;
 

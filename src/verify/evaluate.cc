@@ -168,6 +168,26 @@ graph::Graph graph_of(const TypedSide& side) {
 
 }  // namespace
 
+std::vector<graph::NodeId> add_side(graph::GraphBuilder& builder, const TypedSide& side,
+                                    std::span<const graph::NodeId> variables) {
+  std::vector<graph::NodeId> out;
+  out.reserve(side.nodes.size());
+  for (const auto& node : side.nodes) {
+    if (!node.op) {
+      out.push_back(variables[node.variable]);
+      continue;
+    }
+    std::vector<graph::NodeId> inputs;
+    inputs.reserve(node.inputs.size());
+    for (auto input : node.inputs) inputs.push_back(out[input]);
+    out.push_back(builder.add(*node.op, inputs));
+  }
+  std::vector<graph::NodeId> outputs;
+  outputs.reserve(side.outputs.size());
+  for (auto output : side.outputs) outputs.push_back(out[output]);
+  return outputs;
+}
+
 template <class T>
 std::vector<Dense<T>> evaluate(const TypedSide& side, const Operands<T>& operands) {
   std::vector<Dense<T>> made(side.nodes.size());

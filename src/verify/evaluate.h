@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "tensor/dense.h"
 #include "term/field.h"
 #include "verify/typed_side.h"
@@ -30,6 +31,10 @@ std::vector<Dense<T>> evaluate(const TypedSide& side, const Operands<T>& operand
 std::vector<Dense<term::Field>> evaluate_sharded(const TypedSide& side,
                                                  const Operands<term::Field>& operands,
                                                  bool* replicas_agree);
+
+// Adds a side's nodes to a graph, and returns its outputs; `variables` are those of the tensors.
+std::vector<graph::NodeId> add_side(graph::GraphBuilder& builder, const TypedSide& side,
+                                    std::span<const graph::NodeId> variables);
 
 struct Refutation {
   Instance instance;

@@ -12,6 +12,7 @@
 #include "graph/feed.h"
 #include "graph/virtual_devices.h"
 #include "rewrite/rule_text.h"
+#include "verify/evaluate.h"
 #include "verify/instances.h"
 #include "verify/size_facts.h"
 #include "verify/symbol_values.h"
@@ -30,27 +31,6 @@ using term::Field;
 // ---------------------------------------------------------------------------------
 
 using Values = graph::ShardedValues<Field>;
-
-// Adds a side's nodes; `variables` are those of the tensors.
-std::vector<graph::NodeId> add_side(graph::GraphBuilder& builder, const TypedSide& side,
-                                    std::span<const graph::NodeId> variables) {
-  std::vector<graph::NodeId> out;
-  out.reserve(side.nodes.size());
-  for (const auto& node : side.nodes) {
-    if (!node.op) {
-      out.push_back(variables[node.variable]);
-      continue;
-    }
-    std::vector<graph::NodeId> inputs;
-    inputs.reserve(node.inputs.size());
-    for (auto input : node.inputs) inputs.push_back(out[input]);
-    out.push_back(builder.add(*node.op, inputs));
-  }
-  std::vector<graph::NodeId> outputs;
-  outputs.reserve(side.outputs.size());
-  for (auto output : side.outputs) outputs.push_back(out[output]);
-  return outputs;
-}
 
 bool is_undivided(const TypedSide& side) {
   return std::ranges::all_of(side.nodes,
