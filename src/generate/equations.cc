@@ -106,7 +106,7 @@ std::vector<FormulaId> parts_of(const Formulas& formulas, const std::vector<Form
 
 std::optional<std::vector<FormulaId>> replace_all(Formulas& formulas,
                                                   const std::vector<FormulaId>& roots,
-                                                  const std::map<FormulaId, FormulaId>& images) {
+                                                  const Formulas::Images& images) {
   std::vector<FormulaId> out;
   for (auto root : roots) {
     const auto image = formulas.replace(root, images);

@@ -13,6 +13,7 @@ FormulaId Formulas::add(const Formula& formula) {
     formulas_.push_back(formula);
     values_.emplace_back();
     fingerprints_.push_back(0);
+    operators_.push_back(0);
   }
   return at->second;
 }
@@ -59,6 +60,13 @@ std::vector<FormulaId> Formulas::variables(FormulaId id) const {
 }
 
 std::size_t Formulas::operators(std::span<const FormulaId> roots) const {
+  if (roots.size() != 1) return counted_operators(roots);
+  auto& known = operators_[roots[0]];
+  if (known == 0) known = static_cast<std::uint8_t>(counted_operators(roots) + 1);
+  return known - std::size_t{1};
+}
+
+std::size_t Formulas::counted_operators(std::span<const FormulaId> roots) const {
   std::vector<std::pair<std::size_t, std::array<FormulaId, kMaxArity>>> all;
   for (auto root : roots) {
     for (auto p : parts(root)) {
@@ -71,27 +79,31 @@ std::size_t Formulas::operators(std::span<const FormulaId> roots) const {
   return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
-std::optional<FormulaId> Formulas::replace(FormulaId id, std::map<FormulaId, FormulaId> images) {
+std::optional<FormulaId> Formulas::replace(FormulaId id, Images images) {
+  const auto image_of = [&](FormulaId of) {
+    return std::ranges::find(images, of, &std::pair<FormulaId, FormulaId>::first);
+  };
   for (auto p : parts(id)) {
-    if (images.contains(p)) continue;
+    if (image_of(p) != images.end()) continue;
     std::array<FormulaId, kMaxArity> inputs{};
     const auto old = operands(p);
     bool changed = false;
     for (std::size_t i = 0; i < old.size(); ++i) {
-      inputs[i] = images.at(old[i]);
+      inputs[i] = image_of(old[i])->second;
       changed = changed || inputs[i] != old[i];
     }
     const auto arity = old.size();
     const auto made =
         changed ? apply(formulas_[p].operation, std::span(inputs).first(arity)) : std::optional(p);
     if (!made) return std::nullopt;
-    images.emplace(p, *made);
+    images.emplace_back(p, *made);
   }
-  return images.at(id);
+  return image_of(id)->second;
 }
 
 const std::vector<Field>& Formulas::value(FormulaId id) {
   if (!values_[id].empty()) return values_[id];
+  with_values_.push_back(id);
   const auto f = formulas_[id];
   if (f.is_variable()) {
     const auto below = below_.find(f.type);
@@ -110,6 +122,7 @@ const std::vector<Field>& Formulas::value(FormulaId id) {
   for (std::size_t i = 0; i < arity; ++i) types[i] = formulas_[f.operands[i]].type;
   const auto* program = programs_.find(f.operation, std::span(types).first(arity));
   values_[id].resize(program->size() * kDraws);
+  stored_ += values_[id].size();
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
     for (std::size_t i = 0; i < arity; ++i) {
       const auto& operand = values_[f.operands[i]];
@@ -121,8 +134,16 @@ const std::vector<Field>& Formulas::value(FormulaId id) {
   return values_[id];
 }
 
+void Formulas::forget_values() {
+  for (auto id : with_values_) values_[id] = {};
+  with_values_.clear();
+  stored_ = 0;
+}
+
 Hash Formulas::fingerprint(FormulaId id) {
+  constexpr std::size_t kMostStored = std::size_t{1} << 24U;  // 128 MiB
   if (fingerprints_[id] != 0) return fingerprints_[id];
+  if (stored_ > kMostStored) forget_values();
   Hash h = mix(formulas_[id].type);
   for (const auto& v : value(id)) h = hash_combine(h, v.value());
   fingerprints_[id] = h | 1U;

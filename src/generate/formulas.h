@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "generate/tensor_table.h"
@@ -51,14 +52,18 @@ class Formulas {
   // none.
   [[nodiscard]] std::size_t operators(std::span<const FormulaId> roots) const;
 
+  // What stands in the place of what; there are few.
+  using Images = std::vector<std::pair<FormulaId, FormulaId>>;
   // The formula with `images` in the place of some of its parts. Nothing where that is not legal.
-  std::optional<FormulaId> replace(FormulaId id, std::map<FormulaId, FormulaId> images);
+  std::optional<FormulaId> replace(FormulaId id, Images images);
 
   // A hash of type and value for random variables.
   Hash fingerprint(FormulaId id);
   bool equal(FormulaId a, FormulaId b) { return fingerprint(a) == fingerprint(b); }
 
  private:
+  void forget_values();
+  [[nodiscard]] std::size_t counted_operators(std::span<const FormulaId> roots) const;
   const std::vector<Field>& value(FormulaId id);
   FormulaId add(const Formula& formula);
 
@@ -66,8 +71,13 @@ class Formulas {
   std::map<TypeId, std::int64_t> below_;
   std::vector<Formula> formulas_;
   std::unordered_map<Hash, FormulaId> numbers_;
-  std::vector<std::vector<Field>> values_;  // of all draws; empty where not computed
-  std::vector<Hash> fingerprints_;          // 0 where not computed
+  // Of all draws; empty where not computed. They take most of the memory, and what is asked for is
+  // the fingerprint, so that from time to time all are forgotten.
+  std::vector<std::vector<Field>> values_;
+  std::vector<FormulaId> with_values_;
+  std::size_t stored_ = 0;                       // elements
+  std::vector<Hash> fingerprints_;               // 0 where not computed
+  mutable std::vector<std::uint8_t> operators_;  // and one more; 0 where not counted
   Program::Memory memory_;
 };
 

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/graph.h"
+#include "generate/side_graph_test_support.h"
 #include "graph/sequential.h"
-#include "ops/registry.h"
 #include "rewrite/rule_text.h"
 
 namespace tandem::generate {
@@ -24,35 +23,10 @@ std::set<std::string> texts(const Generated& generated) {
 
 // What a side computes, by the sequential interpreter.
 std::vector<Dense<Field>> run(const rewrite::Side& side, const Assignment& assignment) {
-  graph::GraphBuilder builder("side");
-  std::vector<const TensorType*> types;
-  std::vector<graph::NodeId> sources;
-  for (std::size_t t = 0; t < assignment.tensors.size(); ++t) {
-    const auto& type = assignment.tensors[t];
-    sources.push_back(
-        builder.input("in" + std::to_string(t), type.shape, type.dtype, assignment.below[t]));
-    types.push_back(&type);
-  }
-  std::vector<graph::NodeId> nodes;
-  for (const auto& node : side.nodes) {
-    if (node.is_variable()) {
-      nodes.push_back(sources[node.variable]);
-      continue;
-    }
-    auto literal = node;
-    for (auto& a : literal.attributes) {
-      a = {.literal = *rewrite::evaluate(a, {types, assignment.symbols})};
-    }
-    std::vector<graph::NodeId> inputs;
-    for (auto i : node.inputs) inputs.push_back(nodes[i]);
-    nodes.push_back(builder.add(operator_of(literal), inputs));
-  }
-  std::vector<graph::NodeId> outputs;
-  for (auto o : side.outputs) outputs.push_back(nodes[o]);
-  const auto graph = builder.finish(outputs);
+  const auto graph = graph_of(side, assignment);
   const auto values = graph::run_forward<Field>(graph, graph::feed_values<Field>(graph, 3));
   std::vector<Dense<Field>> out;
-  for (auto o : outputs) out.push_back(values[o.index()]);
+  for (auto o : graph.outputs()) out.push_back(values[o.index()]);
   return out;
 }
 

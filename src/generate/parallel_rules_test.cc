@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "generate/made_rule.h"
-#include "graph/graph.h"
+#include "generate/side_graph_test_support.h"
 #include "graph/virtual_devices.h"
 #include "rewrite/rule_text.h"
 
@@ -48,33 +47,8 @@ TEST(ParallelRules, HaveTheFiguresOfUnity) {
 // Runs a side on virtual devices. Throws UserError where it is not legal.
 std::vector<Dense<term::Field>> run(const rewrite::Side& side, const Assignment& assignment,
                                     std::vector<TensorType>& types) {
-  graph::GraphBuilder builder("side");
-  std::vector<const TensorType*> pointers;
-  std::vector<graph::NodeId> sources;
-  for (std::size_t t = 0; t < assignment.tensors.size(); ++t) {
-    const auto& type = assignment.tensors[t];
-    pointers.push_back(&type);
-    sources.push_back(builder.input("in" + std::to_string(t), type.shape, type.dtype,
-                                    is_integer(type.dtype) ? 4 : 0));
-  }
-  std::vector<graph::NodeId> nodes;
-  for (const auto& node : side.nodes) {
-    if (node.is_variable()) {
-      nodes.push_back(sources[node.variable]);
-      continue;
-    }
-    auto literal = node;
-    for (auto& a : literal.attributes) {
-      const auto value = rewrite::evaluate(a, {pointers, assignment.symbols});
-      if (!value) throw UserError("rule", "", "no value");
-      a = {.literal = *value};
-    }
-    std::vector<graph::NodeId> inputs;
-    for (auto i : node.inputs) inputs.push_back(nodes[i]);
-    nodes.push_back(builder.add(operator_of(literal), inputs));
-  }
-  const auto output = nodes[side.outputs[0]];
-  const auto graph = builder.finish({output});
+  const auto graph = graph_of(side, assignment);
+  const auto output = graph.outputs()[0];
   types.push_back(graph.node(output).type);
   const auto values =
       graph::run_sharded_forward<term::Field>(graph, graph::feed_values<term::Field>(graph, 3));

@@ -66,8 +66,9 @@ const std::vector<FormulaId>& Rewriting::rewrites(FormulaId formula) {
     const auto step = steps->second[known.steps];
     match(step.pattern, formula, matches);
     for (const auto& bound : matches) {
-      std::map<FormulaId, FormulaId> images;
-      for (const auto& b : bound) images.emplace(b.variable, b.image);
+      Formulas::Images images;
+      images.reserve(bound.size());
+      for (const auto& b : bound) images.emplace_back(b.variable, b.image);
       const auto image = formulas_.replace(step.replacement, std::move(images));
       if (!image || *image == formula || !formulas_.equal(*image, formula)) continue;
       if (std::ranges::find(known.images, *image) == known.images.end()) {
@@ -98,10 +99,15 @@ bool Rewriting::expand(const State& state, std::size_t limit, bool side, Reached
         legal = legal && changed.has_value();
         if (changed) root = *changed;
       }
-      if (!legal || formulas_.operators(made) > limit) continue;
-      const auto [at, fresh] = reached.try_emplace(made, side);
-      if (!fresh && at->second != side) return true;
-      if (fresh) next.push_back(std::move(made));
+      if (!legal) continue;
+      // Most were reached before.
+      if (const auto known = reached.find(made); known != reached.end()) {
+        if (known->second != side) return true;
+        continue;
+      }
+      if (formulas_.operators(made) > limit) continue;
+      reached.emplace(made, side);
+      next.push_back(std::move(made));
     }
   }
   return false;

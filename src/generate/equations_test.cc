@@ -1,0 +1,47 @@
+#include "generate/equations.h"
+
+#include <gtest/gtest.h>
+
+#include "generate/formulas_test_support.h"
+
+namespace tandem::generate {
+namespace {
+
+class Equations : public FormulasOfThree {};
+
+TEST_F(Equations, SharedPartsBecomeVariables) {
+  const auto a = var(0);
+  const auto b = var(1);
+  // relu(relu(a + b)) = relu(a + b): a + b is any tensor.
+  const auto sum = add(a, b);
+  const auto general =
+      normalised(table_, formulas_, generalised(formulas_, {{relu(relu(sum))}, {relu(sum)}}));
+  EXPECT_EQ(general, (Equation{{relu(relu(a))}, {relu(a)}}));
+  // b (a + a) = b a + b a: three different ones.
+  const auto distinct = normalised(
+      table_, formulas_,
+      with_distinct_variables(formulas_, {{mul(b, add(a, a))}, {add(mul(b, a), mul(b, a))}}));
+  EXPECT_EQ(formulas_.variables(distinct.left[0]).size(), 3U);
+  EXPECT_TRUE(formulas_.equal(distinct.left[0], distinct.right[0]));
+}
+
+TEST_F(Equations, NamesAndOrdersDoNotMatter) {
+  const auto one = normalised(
+      table_, formulas_,
+      {{mul(var(2), add(var(0), var(1)))}, {add(mul(var(0), var(2)), mul(var(2), var(1)))}});
+  const auto other = normalised(
+      table_, formulas_,
+      {{add(mul(var(3), var(1)), mul(var(1), var(2)))}, {mul(add(var(2), var(3)), var(1))}});
+  EXPECT_EQ(one, other);
+}
+
+TEST_F(Equations, WithoutAllVariablesOnOneSideThereIsNoRule) {
+  const auto a = var(0);
+  const auto b = var(1);
+  EXPECT_FALSE(is_unbound(formulas_, {{add(a, b)}, {add(b, a)}}));
+  EXPECT_FALSE(is_unbound(formulas_, {{mul(a, b)}, {relu(a)}}));
+  EXPECT_TRUE(is_unbound(formulas_, {{relu(a)}, {relu(b)}}));
+}
+
+}  // namespace
+}  // namespace tandem::generate
