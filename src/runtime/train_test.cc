@@ -439,13 +439,26 @@ TEST(Train, LlamaWrittenOut) {
   expect_reference_losses("dp", model, 2, Optimizer::kAdam);
 }
 
+// Normalised over two samples of few elements, small convolutional networks are chaotic: from 1e-16
+// differences grow a hundredfold in every step, in one process, too. So their first steps count.
 TEST(TrainNightly, EveryNetwork) {
+  const auto machine = machine::load_machine("local:2");
   for (const auto& [name, small] : models::small_models()) {
     SCOPED_TRACE(name);
     const auto model = built_in(name);
+    const auto counted = small.others.contains("bn_group") ? 3 : kSteps;
+    auto reference = reference_losses(model, Optimizer::kSgd);
+    reference.resize(counted);
     for (const std::string strategy : {"dp", "fsdp", "deepspeed:zero=2,micro=2"}) {
       SCOPED_TRACE(strategy);
-      expect_reference_losses(strategy, model);
+      const auto made =
+          strategies::named_strategies(strategy, model, machine::Digits(machine)).front();
+      auto plan = make_plan(model, "local:2", {}, Optimizer::kSgd);
+      const machine::Digits digits(machine, made.schedule.micro_batches);
+      plan.mapped = plan::parallelize(model, digits, made.choices, made.schedule);
+      auto trained = losses(plan, 2);
+      trained.resize(counted);
+      expect_losses(trained, reference);
     }
   }
 }
