@@ -27,6 +27,7 @@ void add_demo(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_explore(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
 void add_machines(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);

@@ -1,0 +1,148 @@
+// tandem export: a plan for those who train elsewhere.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+#include "base/error.h"
+#include "cli/lowered.h"
+#include "frameworks/flags.h"
+#include "frameworks/torch_module.h"
+#include "plan/json.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct ExportFlags {
+  bool json = false;
+  Job job;
+  std::string strategy = "best_baseline";
+  std::string target, output;
+  std::vector<std::string> given;  // of the flags that a plan has itself
+};
+
+// What a target is given, and what --json says of it.
+struct Exported {
+  std::string text;
+  Json json;
+  std::vector<std::string> notes = {};
+};
+
+Json json_of(const frameworks::Mesh& mesh) {
+  Json out = Json::array();
+  for (const auto& dim : mesh.dims()) out.push_back({{"name", dim.name}, {"size", dim.size}});
+  return out;
+}
+
+Exported torch_export(const plan::Plan& plan, const machine::Machine& machine) {
+  const auto module = frameworks::torch_module(plan, machine);
+  Exported out{.text = to_python(module, plan), .json = {}};
+  out.json["mesh"] = json_of(module.mesh);
+  out.json["weights"] = module.weights.size();
+  out.json["layers"] = module.layers.size();
+  if (!module.recomputed.empty()) {
+    out.notes.push_back(
+        fmt::format("{} operators are computed again in the backward pass (RECOMPUTED): the module "
+                    "is to do so itself",
+                    module.recomputed.size()));
+  }
+  if (plan.mapped.schedule.micro_batches > 1) {
+    out.notes.push_back(fmt::format("a step has {} micro-batches: the training loop's are to be",
+                                    plan.mapped.schedule.micro_batches));
+  }
+  return out;
+}
+
+Exported flags_export(const plan::Plan& plan, const machine::Machine& machine,
+                      const std::string& target) {
+  const auto degrees = frameworks::degrees_of(plan, machine, target);
+  const auto flags = target == "megatron"     ? frameworks::megatron_flags(plan, degrees)
+                     : target == "torchtitan" ? frameworks::torchtitan_flags(plan, degrees)
+                                              : frameworks::deepspeed_config(plan, degrees);
+  Exported out{.text = {}, .json = {}, .notes = flags.notes};
+  for (const auto& flag : flags.flags) out.text += flag + "\n";
+  if (!flags.config.is_null()) out.text = flags.config.dump(2) + "\n";
+  out.json["form"] = to_text(degrees.setting);
+  out.json["dp"] = degrees.dp;
+  out.json["tp"] = degrees.tp;
+  out.json["pp"] = degrees.pp;
+  out.json["cp"] = degrees.cp;
+  out.json["ep"] = degrees.ep;
+  out.json["zero"] = degrees.zero;
+  if (!flags.flags.empty()) out.json["flags"] = flags.flags;
+  if (!flags.config.is_null()) out.json["config"] = flags.config;
+  return out;
+}
+
+// Of a file, or of a strategy by name.
+plan::Plan plan_of(const ExportFlags& flags) {
+  const auto& path = flags.job.model_text;
+  if (!path.ends_with(".json") || !plan::is_plan(read_file(path))) {
+    if (flags.job.machine_text.empty()) {
+      throw UserError("plan", path, "is no plan",
+                      "`tandem plan ... -o plan.json` writes one; of a model, --machine and "
+                      "--strategy say how it is spread");
+    }
+    return lower_strategy(flags.job, flags.strategy).plan;
+  }
+  for (const auto& flag : flags.given) {
+    throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+  }
+  return plan::parse_plan(read_file(path), path);
+}
+
+void run(const ExportFlags& flags) {
+  const auto plan = plan_of(flags);
+  const auto machine = machine::load_machine(plan.machine);
+  const auto exported = flags.target == "torch" ? torch_export(plan, machine)
+                                                : flags_export(plan, machine, flags.target);
+  if (!flags.output.empty()) write_file(flags.output, exported.text);
+  if (flags.json) {
+    Json out = echo(plan);
+    out["to"] = flags.target;
+    out.update(exported.json);
+    if (flags.output.empty()) {
+      out["text"] = exported.text;
+    } else {
+      out["output"] = flags.output;
+    }
+    out["notes"] = exported.notes;
+    return print_json(out);
+  }
+  if (flags.output.empty()) std::cout << exported.text;
+  for (const auto& note : exported.notes) std::cerr << "note: " << note << "\n";
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, int& /*exit_code*/) {
+  auto flags = std::make_shared<ExportFlags>();
+  auto* command =
+      add_command(app, "export", "a plan for PyTorch, torchtitan, Megatron or DeepSpeed",
+                  "export plan.json --to torch -o spread.py", flags->json);
+  flags->job.add_flags(*command);
+  command->get_option("model")->description("a plan.json, or a model: NAME or NAME:key=value,...");
+  command->get_option("--machine")->required(false);
+  command
+      ->add_option("--strategy", flags->strategy,
+                   "of a model: dp, megatron:tp=N, ... (docs/strategies.md)")
+      ->capture_default_str();
+  command
+      ->add_option("--to", flags->target,
+                   "torch: a Python module that spreads an nn.Module so; torchtitan, megatron: "
+                   "flags; deepspeed: a configuration file")
+      ->required()
+      ->check(CLI::IsMember({"torch", "torchtitan", "megatron", "deepspeed"}));
+  command->add_option("-o,--output", flags->output, "write to this file, not standard output");
+  command->callback([flags, command] {
+    for (const char* flag : {"--machine", "--batch", "--optimizer", "--dtype", "--master",
+                             "--grad-dtype", "--strategy", "--stale-weights"}) {
+      if (command->count(flag) > 0) flags->given.emplace_back(flag);
+    }
+    run(*flags);
+  });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,41 @@
+// DeepSpeed's configuration file (deepspeed.ai/docs/config-json).
+#include "frameworks/flags.h"
+#include "frameworks/refusal.h"
+
+namespace tandem::frameworks {
+
+Flags deepspeed_config(const plan::Plan& plan, const Degrees& degrees) {
+  const Refusing refuse("deepspeed", degrees);
+  const auto& schedule = plan.mapped.schedule;
+  const std::string by_code = "DeepSpeed's configuration does not say it: the model's code does";
+  refuse.when(degrees.tp > 1, "has tensor parallelism. " + by_code, "`--to megatron`");
+  refuse.when(degrees.pp > 1, "has a pipeline. " + by_code, "`--to megatron`");
+  refuse.when(degrees.cp > 1, "has context parallelism. " + by_code, "`--to megatron`");
+  refuse.when(degrees.ep > 1, "has expert parallelism. " + by_code, "`--to megatron`");
+  refuse.when(degrees.setting.recompute != "none", "recomputes activations. " + by_code,
+              "recompute=none");
+  refuse.when(plan.dtype == DType::kFp64, "DeepSpeed does not train in fp64");
+
+  Flags out;
+  auto& config = out.config;
+  config["train_batch_size"] = plan.batch;
+  config["train_micro_batch_size_per_gpu"] = degrees.samples;
+  config["gradient_accumulation_steps"] = degrees.micro_batches;
+  auto& zero = config["zero_optimization"];
+  zero["stage"] = degrees.zero;
+  zero["overlap_comm"] = true;
+  const auto gradient = schedule.precision.gradient(plan.dtype);
+  if (schedule.bucket > Bytes{}) {
+    zero["reduce_bucket_size"] = static_cast<std::int64_t>(schedule.bucket / size_of(gradient));
+  }
+  if (is_half(plan.dtype)) {
+    config[std::string(name(plan.dtype))]["enabled"] = true;
+    config["data_types"]["grad_accum_dtype"] = name(gradient);
+    if (!schedule.precision.master) {
+      out.notes.emplace_back("DeepSpeed keeps a copy of the weights in fp32, the plan does not");
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::frameworks

@@ -1,0 +1,307 @@
+#include "frameworks/degrees.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "report/digit_text.h"
+#include "strategies/grid.h"
+#include "strategies/recomputation.h"
+#include "strategies/stages.h"
+
+namespace tandem::frameworks {
+
+namespace {
+
+using graph::NodeId;
+using plan::MappedGraph;
+using strategies::Family;
+using strategies::Problem;
+using strategies::Setting;
+
+// What of a plan is not as a setting makes it.
+struct Difference {
+  std::size_t count = 0;  // tensors that lie otherwise
+  std::string tensor;     // the first of them
+  machine::Layout wanted, made;
+  std::string schedule;  // what of the schedule, where all tensors lie alike
+};
+
+class Comparison {
+ public:
+  explicit Comparison(const MappedGraph& plan) : plan_(plan) {
+    for (auto id : plan.pcg.ids()) by_name_.emplace(plan.pcg.node(id).name, id);
+  }
+
+  [[nodiscard]] Difference with(const MappedGraph& made) const {
+    Difference out;
+    for (auto id : made.pcg.ids()) {
+      const auto& node = made.pcg.node(id);
+      const auto at = by_name_.find(node.name);
+      if (is_parallel(node) || at == by_name_.end()) continue;
+      compare(made, id, at->second, out);
+    }
+    if (out.count == 0) out.schedule = schedule_difference(made);
+    return out;
+  }
+
+ private:
+  void compare(const MappedGraph& made, NodeId id, NodeId own, Difference& out) const {
+    const auto differs = [&](NodeId a, NodeId b) {
+      if (plan_.layouts[b.index()] == made.layouts[a.index()]) return false;
+      if (out.count == 0) {
+        out.tensor = plan_.pcg.node(own).name;
+        out.wanted = plan_.layouts[b.index()];
+        out.made = made.layouts[a.index()];
+      }
+      ++out.count;
+      return true;
+    };
+    if (differs(id, own) || made.pcg.node(id).op.role() != ops::Role::kCompute) return;
+    const auto theirs = made.pcg.inputs(id);
+    const auto ours = plan_.pcg.inputs(own);
+    for (std::size_t i = 0; i < std::min(theirs.size(), ours.size()); ++i) {
+      if (differs(theirs[i], ours[i])) return;
+    }
+  }
+
+  // Of nodes, and of weights that are gathered.
+  [[nodiscard]] std::string schedule_difference(const MappedGraph& made) const {
+    const auto& a = plan_.schedule;
+    const auto& b = made.schedule;
+    if (a.order != b.order || a.semantics != b.semantics) return "the order of micro-batches";
+    if (a.reduce_each != b.reduce_each) return "how often gradients are reduced";
+    if (a.whole_gradients != b.whole_gradients) return "whether gradients are kept whole";
+    for (auto id : made.pcg.ids()) {
+      const auto at = by_name_.find(made.pcg.node(id).name);
+      if (at == by_name_.end()) continue;
+      if (plan_.stage[at->second.index()] != made.stage[id.index()]) {
+        return fmt::format("the stage of %{}", made.pcg.node(id).name);
+      }
+      if (plan_.remake[at->second.index()] != made.remake[id.index()]) {
+        return fmt::format("whether the backward pass makes %{} again", made.pcg.node(id).name);
+      }
+    }
+    return "";
+  }
+
+  const MappedGraph& plan_;
+  std::unordered_map<std::string_view, NodeId> by_name_;
+};
+
+bool has_degrees(const Setting& setting) {
+  return setting.family == Family::kDp || setting.family == Family::kFsdp ||
+         setting.family == Family::kMegatron || setting.family == Family::kDeepspeed ||
+         setting.family == Family::kEp;
+}
+
+// The plan's own strategy first: of several that make the same it is the one that was meant. Last
+// if degrees do not say it: another may make the same.
+std::vector<Setting> candidates(const plan::Plan& plan, const Problem& problem) {
+  std::vector<Setting> out;
+  std::vector<Setting> own;
+  try {
+    own = complete(strategies::parse_setting(plan.strategy), problem);
+  } catch (const UserError&) {
+    // It was searched.
+  }
+  if (!own.empty() && has_degrees(own[0])) out = own;
+  const auto& schedule = plan.mapped.schedule;
+  const auto digits =
+      plan.mapped.schedule.micro_batches > 1 ? schedule.digits >> 1U : schedule.digits;
+  const auto pp = problem.digits.group_size(digits);
+  std::vector<Setting> open = {{.family = Family::kDp}, {.family = Family::kFsdp}};
+  for (const std::int64_t zero : {1, 2}) {
+    open.push_back({.family = Family::kDeepspeed, .zero = zero});
+  }
+  for (const std::int64_t cp : {1, 2, 4, 8}) {
+    if (cp > 1 && (!problem.has_sequence() || problem.digits.devices() % (cp * pp) != 0)) continue;
+    for (const bool sp : {false, true}) {
+      for (const std::int64_t zero : {0, 1, 2, 3}) {
+        if (sp && !problem.has_sequence()) continue;
+        open.push_back({.family = Family::kMegatron, .sp = sp, .zero = zero, .pp = pp, .cp = cp});
+        if (zero == 0) open.back().zero.reset();
+      }
+    }
+  }
+  if (problem.has(strategies::LayerKind::kExperts)) open.push_back({.family = Family::kEp});
+  for (auto setting : open) {
+    if (setting.family != Family::kMegatron && pp > 1) continue;
+    if (schedule.micro_batches > 1) setting.micro = schedule.micro_batches;
+    if (pp > 1) {
+      setting.interleave = schedule.stages / pp;
+      if (schedule.order == plan::Order::kGpipe) setting.order = schedule.order;
+    }
+    setting.bucket = schedule.bucket;
+    setting.ring = schedule.ring;
+    try {
+      std::ranges::copy(complete(setting, problem), std::back_inserter(out));
+    } catch (const UserError&) {
+      // The devices cannot be grouped so.
+    }
+  }
+  if (!own.empty() && !has_degrees(own[0])) std::ranges::copy(own, std::back_inserter(out));
+  return out;
+}
+
+MappedGraph mapped(const strategies::Strategy& strategy, const Problem& problem,
+                   const machine::Machine& machine) {
+  const machine::Digits in_time(machine, strategy.schedule.micro_batches);
+  return plan::parallelize(problem.model, in_time, strategy.choices, strategy.schedule);
+}
+
+// The setting, or the nearest one's name and what differs from it.
+struct Found {
+  std::optional<Setting> setting;
+  std::string nearest;
+  Difference difference;
+};
+
+Found find_setting(const plan::Plan& plan, const Problem& problem,
+                   const machine::Machine& machine) {
+  const Comparison comparison(plan.mapped);
+  Found out;
+  const auto is_nearer = [&](const Difference& d) {
+    return out.nearest.empty() || d.count < out.difference.count;
+  };
+  for (const auto& setting : candidates(plan, problem)) {
+    const auto strategy = make_strategy(setting, problem);
+    const auto* made = std::get_if<strategies::Strategy>(&strategy);
+    if (made == nullptr || made->schedule.micro_batches != plan.mapped.schedule.micro_batches ||
+        made->schedule.stages != plan.mapped.schedule.stages) {
+      continue;
+    }
+    const auto difference = comparison.with(mapped(*made, problem, machine));
+    if (is_nearer(difference)) {
+      out.nearest = made->name;
+      out.difference = difference;
+    }
+    if (difference.count > 0) continue;
+    // Where all lies alike, what is recomputed is left to find.
+    for (const auto recompute : strategies::kRecomputations) {
+      auto with = setting;
+      with.recompute = recompute;
+      const auto again = make_strategy(with, problem);
+      const auto* remade = std::get_if<strategies::Strategy>(&again);
+      if (remade == nullptr) continue;
+      out.difference = comparison.with(mapped(*remade, problem, machine));
+      out.nearest = remade->name;
+      if (!out.difference.schedule.empty()) continue;
+      out.setting = with;
+      return out;
+    }
+  }
+  return out;
+}
+
+bool is_transformer_layer(strategies::LayerKind kind) {
+  return kind == strategies::LayerKind::kTransformer || kind == strategies::LayerKind::kExperts;
+}
+
+// By stage; nothing where one begins inside of a layer.
+std::vector<std::int64_t> layers_of_stages(const MappedGraph& mapped) {
+  const auto kinds = strategies::layer_kinds(mapped.pcg);
+  std::map<std::string_view, std::uint16_t> stage;
+  std::vector<std::int64_t> out(static_cast<std::size_t>(mapped.schedule.stages));
+  for (auto id : mapped.pcg.ids()) {
+    const auto& node = mapped.pcg.node(id);
+    const auto number = strategies::layer_number(node.name);
+    if (number.empty() || !is_transformer_layer(kinds[id.index()])) continue;
+    if (node.op.role() != ops::Role::kCompute || is_parallel(node)) continue;
+    const auto [at, is_new] = stage.emplace(number, mapped.stage[id.index()]);
+    if (is_new) ++out[at->second];
+    if (at->second != mapped.stage[id.index()]) return {};
+  }
+  return out;
+}
+
+Degrees with_numbers(Degrees out, const plan::Plan& plan, const Problem& problem) {
+  const auto& setting = out.setting;
+  const auto devices = problem.digits.devices();
+  out.zero = setting.family == Family::kFsdp ? 3 : setting.zero.value_or(0);
+  out.dp = devices;
+  if (setting.family == Family::kMegatron) {
+    for (auto n : setting.tp) out.tp *= n;
+    out.pp = setting.pp;
+    out.cp = setting.cp;
+    out.dp = devices / out.tp / out.pp / out.cp;
+  }
+  out.ep = setting.family == Family::kEp ? setting.ep.value_or(1) : 1;
+  out.micro_batches = plan.mapped.schedule.micro_batches;
+  out.samples = plan.batch / (out.dp * out.micro_batches);
+  out.is_transformer = problem.has(strategies::LayerKind::kTransformer);
+  if (out.pp > 1) out.layers = layers_of_stages(plan.mapped);
+  return out;
+}
+
+}  // namespace
+
+std::string layout_words(const machine::Layout& layout, const machine::Machine& machine,
+                         const machine::Digits& digits) {
+  std::map<std::string, machine::DigitMask> by_role;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    const auto role = layout[i];
+    std::string what = "in one place of";
+    if (role.is_dim()) what = fmt::format("with dimension {} over", role.dim());
+    if (role == machine::DigitRole::kReplica) what = "in copies over";
+    if (role == machine::DigitRole::kPartial) what = "in partial sums over";
+    by_role[what] |= machine::bit(i);
+  }
+  std::vector<std::string> out;
+  for (const auto& [what, mask] : by_role) {
+    out.push_back(fmt::format("{} {}", what, report::levels_text(mask, machine, digits)));
+  }
+  return out.empty() ? "whole" : join(out, ", ");
+}
+
+void check_not_rewritten(const plan::Plan& plan, const std::string& target) {
+  if (plan.derivation.empty()) return;
+  const auto& rule = plan.derivation.front().rule;
+  throw UserError(target, plan.model,
+                  fmt::format("the plan computes another graph than the model's: {} rewrites, the "
+                              "first of them {}",
+                              plan.derivation.size(), rule),
+                  "`tandem plan ... --search layouts` keeps the model's own");
+}
+
+Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
+                   const std::string& target) {
+  check_not_rewritten(plan, target);
+  const auto model = graph::erase_parallelism(plan.mapped.pcg);
+  const machine::Digits digits(machine);
+  const Problem problem(model, digits);
+  const auto found = find_setting(plan, problem, machine);
+  if (found.setting && has_degrees(*found.setting)) {
+    return with_numbers({.setting = *found.setting, .layers = {}}, plan, problem);
+  }
+  const std::string hint = "`--to torch` says where each tensor lies";
+  if (found.setting) {
+    throw UserError(target, to_text(*found.setting),
+                    "spreads some layers otherwise than others, which degrees cannot say", hint);
+  }
+  const auto& d = found.difference;
+  if (found.nearest.empty()) {
+    throw UserError(target, plan.strategy, "no known strategy has these stages and micro-batches",
+                    hint);
+  }
+  if (d.count == 0) {
+    throw UserError(target, found.nearest,
+                    fmt::format("lays out all tensors as the plan does, but not {}", d.schedule),
+                    hint);
+  }
+  const auto in_time = digits_of(plan, machine);
+  throw UserError(
+      target, "%" + d.tensor,
+      fmt::format("no degrees of parallelism lay it out so: {}. The nearest, {}, have {}"
+                  "{}",
+                  layout_words(d.wanted, machine, in_time), found.nearest,
+                  layout_words(d.made, machine, in_time),
+                  d.count == 1 ? "" : fmt::format(", and {} others otherwise", d.count - 1)),
+      hint);
+}
+
+}  // namespace tandem::frameworks

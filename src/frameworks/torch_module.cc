@@ -1,0 +1,221 @@
+#include "frameworks/torch_module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "frameworks/degrees.h"
+#include "frameworks/module_form.h"
+#include "ops/registry.h"
+#include "report/tensor_names.h"
+
+namespace tandem::frameworks {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitRole;
+using machine::Layout;
+
+[[noreturn]] void refuse(const std::string& where, const std::string& message,
+                         const std::string& hint = "") {
+  throw UserError("torch", where, message, hint);
+}
+
+// Who reads a tensor: an operator, as its operand number so and so, in this layout.
+struct Reader {
+  NodeId id;
+  std::size_t operand = 0;
+  Layout layout;
+};
+
+class TorchReading {
+ public:
+  TorchReading(const plan::Plan& plan, const machine::Machine& machine)
+      : plan_(plan),
+        machine_(machine),
+        pcg_(plan.mapped.pcg),
+        digits_(digits_of(plan, machine)),
+        consumers_(pcg_.consumers()) {}
+
+  TorchModule run() {
+    check_not_rewritten(plan_, "torch");
+    check_schedule();
+    check_places();
+    out_.mesh = mesh_of(plan_.mapped, digits_);
+    out_.numbering = numbering_of(out_.mesh, digits_);
+    for (auto id : pcg_.ids()) add(id);
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] const Layout& layout(NodeId id) const { return plan_.mapped.layouts[id.index()]; }
+
+  void check_schedule() const {
+    const auto& schedule = plan_.mapped.schedule;
+    if (schedule.stages > 1) {
+      refuse(
+          plan_.strategy,
+          fmt::format("the plan has {} pipeline stages, and a module is in one place",
+                      schedule.stages),
+          "`--to megatron` and `--to torchtitan` have pipelines; `tandem plan ... --no-pipeline` "
+          "has none");
+    }
+  }
+
+  void check_places() const {
+    for (auto id : tensors_of(pcg_)) {
+      const auto& node = pcg_.node(report::origin_of(pcg_, id));
+      if (is_join(node)) {
+        refuse("%" + node.name, "is made in several places at once, and DTensors are everywhere");
+      }
+      if ((layout(id).idle() & digits_.space()) != 0) {
+        refuse("%" + node.name, fmt::format("lies {}, and a DTensor is on every device of its mesh",
+                                            layout_words(layout(id), machine_, digits_)));
+      }
+    }
+  }
+
+  void add(NodeId id) {
+    const auto& node = pcg_.node(id);
+    const bool remade = plan_.mapped.remake[id.index()];
+    if (is_weight(node)) {
+      add_weight(id);
+    } else if (is_parallel(node)) {
+      out_.gather_again =
+          out_.gather_again || (remade && is_weight(pcg_.node(report::origin_of(pcg_, id))));
+    } else if (node.op.role() == ops::Role::kCompute) {
+      if (remade) out_.recomputed.push_back(node.name);
+      if (out_.mesh.planned.empty()) return;
+      check_operator(id);
+      if (is_layer(node)) add_layer(id);
+    }
+  }
+
+  // Its first reader; the others get what DTensor makes of it.
+  [[nodiscard]] std::optional<Reader> reader_of(NodeId id) const {
+    std::optional<Reader> out;
+    for (auto user : consumers_[id.index()]) {
+      std::optional<Reader> here;
+      if (is_parallel(pcg_.node(user))) {
+        here = reader_of(user);
+      } else {
+        const auto inputs = pcg_.inputs(user);
+        const auto operand = std::ranges::find(inputs, id) - inputs.begin();
+        here = Reader{user, static_cast<std::size_t>(operand), layout(id)};
+      }
+      if (here && (!out || here->id < out->id)) out = here;
+    }
+    return out;
+  }
+
+  // Where `dims` leads the dimensions that the layout cuts.
+  [[nodiscard]] Placements placements(const std::string& name, const Layout& layout,
+                                      const DimMap& dims) const {
+    Placements out;
+    for (const auto& dim : out_.mesh.planned) {
+      std::size_t digit = 0;
+      while (!machine::has(dim.digits, digit)) ++digit;
+      const auto role = layout[digit];
+      if (role == DigitRole::kReplica) {
+        out.emplace_back("Replicate()");
+      } else if (role == DigitRole::kPartial) {
+        out.emplace_back("Partial()");
+      } else if (dims[role.dim()]) {
+        out.push_back(fmt::format("Shard({})", *dims[role.dim()]));
+      } else {
+        refuse("%" + name,
+               fmt::format("is cut inside of heads: {}. A layer of PyTorch has these and their "
+                           "features in one dimension, which is cut into whole heads",
+                           layout_words(layout, machine_, digits_)));
+      }
+    }
+    return out;
+  }
+
+  void add_weight(NodeId id) {
+    const auto& node = pcg_.node(id);
+    const auto reader = reader_of(id);
+    if (!reader) return;
+    const auto form = module_form(pcg_, reader->id, reader->operand);
+    out_.weights.push_back({.name = node.name,
+                            .shape = form.weight,
+                            .stored = placements(node.name, layout(id), form.weight_dims),
+                            .used = placements(node.name, reader->layout, form.weight_dims)});
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      if (machine::has(out_.mesh.shard.digits, i) && !layout(id)[i].is_dim()) {
+        out_.whole.push_back(node.name);
+        break;
+      }
+    }
+  }
+
+  static bool is_layer(const graph::Node& node) {
+    return node.op.is(ops::kLinear) || node.op.is(ops::kContract) || node.op.is(ops::kEmbedding) ||
+           node.op.is(ops::kLayerNorm) || node.op.is(ops::kRmsNorm);
+  }
+
+  // Which operand is a weight; nothing where none is.
+  [[nodiscard]] std::optional<std::size_t> weight_operand(NodeId id) const {
+    const auto inputs = pcg_.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (is_weight(pcg_.node(report::origin_of(pcg_, inputs[i])))) return i;
+    }
+    return std::nullopt;
+  }
+
+  void check_operator(NodeId id) const {
+    const auto& node = pcg_.node(id);
+    if (node.op.is(ops::kEmbeddingBag)) {
+      refuse("%" + node.name, "is an embedding_bag, for which DTensor has no rule",
+             "data parallelism alone has a form: `tandem plan ... --dims data`");
+    }
+    if (node.op.is(ops::kMoeDispatch) || node.op.is(ops::kMoeCombine)) {
+      refuse("%" + node.name,
+             "sends tokens to experts, which modules of PyTorch do each in a way of their own",
+             "data parallelism alone has a form: `tandem plan ... --dims data`");
+    }
+    const bool has_windows =
+        node.op.is(ops::kConv2d) || node.op.is(ops::kMaxPool2d) || node.op.is(ops::kAvgPool2d);
+    for (std::size_t i = 0; has_windows && i < digits_.count(); ++i) {
+      const auto role = layout(pcg_.inputs(id)[0])[i];
+      if (!role.is_dim() || role.dim() < 2) continue;
+      refuse("%" + node.name,
+             fmt::format("reads rows or columns of other devices beside its own: {}. DTensors have "
+                         "no such windows",
+                         layout_words(layout(pcg_.inputs(id)[0]), machine_, digits_)),
+             "`tandem plan ... --dims data,model` cuts neither");
+    }
+  }
+
+  void add_layer(NodeId id) {
+    const auto operand = weight_operand(id);
+    const auto inputs = pcg_.inputs(id);
+    if (!operand || inputs.size() < 2) return;
+    const auto& name = pcg_.node(id).name;
+    const auto form = module_form(pcg_, id, *operand);
+    const auto activation = inputs[*operand == 0 ? 1 : 0];
+    const auto reader = reader_of(id);
+    const auto& wanted = reader ? reader->layout : layout(id);
+    out_.layers.push_back({.name = name,
+                           .weight = pcg_.node(report::origin_of(pcg_, inputs[*operand])).name,
+                           .reads = placements(name, layout(activation), form.input_dims),
+                           .gives = placements(name, wanted, form.output_dims)});
+  }
+
+  const plan::Plan& plan_;
+  const machine::Machine& machine_;
+  const graph::Graph& pcg_;
+  machine::Digits digits_;
+  std::vector<std::vector<NodeId>> consumers_;
+  TorchModule out_;
+};
+
+}  // namespace
+
+TorchModule torch_module(const plan::Plan& plan, const machine::Machine& machine) {
+  return TorchReading(plan, machine).run();
+}
+
+}  // namespace tandem::frameworks

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Trains modules as `tandem export --to torch` spreads them, against the same modules alone.
+
+tests/export/torch_test.py build/tandem [REGEX]   (REGEX selects cases, "Llama megatron:tp=2")
+
+Four processes over gloo; a loss of every step must be that of one process. Skipped (77) where there is no
+PyTorch with FSDP on CPUs: TANDEM_TORCH_PYTHON may name a Python that has one.
+"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+PROCESSES, STEPS, OLDEST = 4, 3, (2, 8)
+STRATEGIES = ["dp", "fsdp", "deepspeed:zero=2", "megatron:tp=4", "megatron:tp=2", "megatron:tp=2,zero=3", "expert"]
+FOR_TRANSFORMERS = ["megatron:tp=4,sp", "megatron:tp=2,sp,zero=1", "megatron:tp=2,cp=2"]
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("plan", path)
+    plan = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plan)
+    return plan
+
+
+def losses(module, optimizer, batches):
+    out = []
+    for batch in batches:
+        loss = module.loss(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        out.append(loss.detach())
+    return out
+
+
+def work(rank, path, name, store):
+    import torch
+    import torch.distributed as dist
+    from modules import MODULES
+
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=PROCESSES)
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    alone = MODULES[name]().double()
+    torch.manual_seed(1)
+    spread = MODULES[name]().double()
+    torch.manual_seed(2)
+    batches = [MODULES[name].batch() for _ in range(STEPS)]
+    batches = [b.double() if b.is_floating_point() else b for b in batches]
+    expected = losses(alone, torch.optim.Adam(alone.parameters(), 1e-2), batches)
+    plan = load(path)
+    mesh = plan.make_mesh()
+    plan.parallelize(spread, mesh, MODULES[name].NAMES)
+    part, parts = plan.data_rank(mesh)
+    actual = losses(spread, torch.optim.Adam(spread.parameters(), 1e-2), [b.chunk(parts)[part] for b in batches])
+    for step, (loss, wanted) in enumerate(zip(actual, expected)):
+        dist.all_reduce(loss)  # the mean of the parts'
+        difference = abs(loss.item() / PROCESSES - wanted.item()) / abs(wanted.item())
+        assert difference < 1e-9, f"step {step}: {loss.item() / PROCESSES}, alone {wanted.item()}"
+    dist.destroy_process_group()
+
+
+def run(tandem, wanted):
+    import torch.multiprocessing as processes
+    from modules import MODULES
+
+    passed, failed = 0, 0
+    for name, module in MODULES.items():
+        for strategy in STRATEGIES + (FOR_TRANSFORMERS if name != "Mlp" else []):
+            case = f"{name} {strategy}"
+            if not re.search(wanted, case):
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                path = f"{folder}/plan.py"
+                subprocess.run([tandem, "export", module.MODEL, "--machine", f"local:{PROCESSES}", "--batch", "8",
+                                "--strategy", strategy, "--to", "torch", "-o", path], check=True)
+                try:
+                    processes.spawn(work, (path, name, f"{folder}/store"), nprocs=PROCESSES)
+                    passed += 1
+                    print(f"{case}: ok", flush=True)
+                except Exception as error:  # of any process
+                    failed += 1
+                    print(f"{case}: FAILED\n{error}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+def main():
+    python = os.environ.get("TANDEM_TORCH_PYTHON")
+    if python and pathlib.Path(python).absolute() != pathlib.Path(sys.executable).absolute():
+        os.execv(python, [python, *sys.argv])
+    try:
+        import torch
+    except ImportError:
+        skip("there is no PyTorch")
+    version = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
+    if version < OLDEST:
+        skip(f"PyTorch is {torch.__version__}, and FSDP on CPUs needs {OLDEST[0]}.{OLDEST[1]}")
+    return run(str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2] if len(sys.argv) > 2 else "")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    sys.exit(main())
