@@ -99,17 +99,16 @@ bool has_degrees(const Setting& setting) {
          setting.family == Family::kEp;
 }
 
-// The plan's own strategy first: of several that make the same it is the one that was meant. Last
-// if degrees do not say it: another may make the same.
+// The plan's own strategy first, if degrees say it: of several that make the same it is the one
+// that was meant.
 std::vector<Setting> candidates(const plan::Plan& plan, const Problem& problem) {
   std::vector<Setting> out;
-  std::vector<Setting> own;
   try {
-    own = complete(strategies::parse_setting(plan.strategy), problem);
+    out = complete(strategies::parse_setting(plan.strategy), problem);
+    if (!out.empty() && !has_degrees(out[0])) out.clear();
   } catch (const UserError&) {
     // It was searched.
   }
-  if (!own.empty() && has_degrees(own[0])) out = own;
   const auto& schedule = plan.mapped.schedule;
   const auto digits =
       plan.mapped.schedule.micro_batches > 1 ? schedule.digits >> 1U : schedule.digits;
@@ -144,7 +143,6 @@ std::vector<Setting> candidates(const plan::Plan& plan, const Problem& problem) 
       // The devices cannot be grouped so.
     }
   }
-  if (!own.empty() && !has_degrees(own[0])) std::ranges::copy(own, std::back_inserter(out));
   return out;
 }
 
@@ -275,14 +273,10 @@ Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
   const machine::Digits digits(machine);
   const Problem problem(model, digits);
   const auto found = find_setting(plan, problem, machine);
-  if (found.setting && has_degrees(*found.setting)) {
+  if (found.setting) {
     return with_numbers({.setting = *found.setting, .layers = {}}, plan, problem);
   }
   const std::string hint = "`--to torch` says where each tensor lies";
-  if (found.setting) {
-    throw UserError(target, to_text(*found.setting),
-                    "spreads some layers otherwise than others, which degrees cannot say", hint);
-  }
   const auto& d = found.difference;
   if (found.nearest.empty()) {
     throw UserError(target, plan.strategy, "no known strategy has these stages and micro-batches",
@@ -294,14 +288,14 @@ Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
                     hint);
   }
   const auto in_time = digits_of(plan, machine);
-  throw UserError(
-      target, "%" + d.tensor,
-      fmt::format("no degrees of parallelism lay it out so: {}. The nearest, {}, have {}"
-                  "{}",
-                  layout_words(d.wanted, machine, in_time), found.nearest,
-                  layout_words(d.made, machine, in_time),
-                  d.count == 1 ? "" : fmt::format(", and {} others otherwise", d.count - 1)),
-      hint);
+  std::string others;
+  if (d.count == 2) others = "; another tensor differs, too";
+  if (d.count > 2) others = fmt::format("; {} other tensors differ, too", d.count - 1);
+  throw UserError(target, "%" + d.tensor,
+                  fmt::format("lies {}, and under {}, the nearest degrees of parallelism, {}{}",
+                              layout_words(d.wanted, machine, in_time), found.nearest,
+                              layout_words(d.made, machine, in_time), others),
+                  hint);
 }
 
 }  // namespace tandem::frameworks

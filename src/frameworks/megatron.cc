@@ -71,6 +71,8 @@ class Megatron {
       }
       return;
     }
+    refuse_.when(std::ranges::find(layers.begin(), layers.end() - 1, 0) != layers.end() - 1,
+                 "a stage before the last has no layer");
     // E: embedding, t: a layer, L: loss.
     std::string layout;
     for (std::size_t s = 0; s < layers.size(); ++s) {

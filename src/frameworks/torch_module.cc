@@ -167,8 +167,9 @@ class TorchReading {
 
   void check_operator(NodeId id) const {
     const auto& node = pcg_.node(id);
-    if (node.op.is(ops::kEmbeddingBag)) {
-      refuse("%" + node.name, "is an embedding_bag, for which DTensor has no rule",
+    if (node.op.is(ops::kEmbeddingBag) || node.op.is(ops::kEmbeddingBags)) {
+      refuse("%" + node.name,
+             fmt::format("is of the operator {}, for which DTensor has no rule", node.op.name()),
              "data parallelism alone has a form: `tandem plan ... --dims data`");
     }
     if (node.op.is(ops::kMoeDispatch) || node.op.is(ops::kMoeCombine)) {
@@ -196,10 +197,11 @@ class TorchReading {
     const auto& name = pcg_.node(id).name;
     const auto form = module_form(pcg_, id, *operand);
     const auto activation = inputs[*operand == 0 ? 1 : 0];
+    const auto weight = report::origin_of(pcg_, inputs[*operand]);
     const auto reader = reader_of(id);
     const auto& wanted = reader ? reader->layout : layout(id);
     out_.layers.push_back({.name = name,
-                           .weight = pcg_.node(report::origin_of(pcg_, inputs[*operand])).name,
+                           .weight = reader_of(weight)->id == id ? pcg_.node(weight).name : "",
                            .reads = placements(name, layout(activation), form.input_dims),
                            .gives = placements(name, wanted, form.output_dims)});
   }

@@ -21,7 +21,7 @@ struct TorchWeight {
 
 struct TorchLayer {
   std::string name;
-  std::string weight;       // whose module it is
+  std::string weight;       // whose module it is; empty: it is the module of another layer's
   Placements reads, gives;  // its input, and its output as its first reader wants it
 };
 

@@ -145,6 +145,7 @@ class Gpt(Transformer):
            for n in (1, 2) for there, here in (("w", "weight"), ("b", "bias"))},
         "final_norm_scale": "norm.weight",
         "final_norm_shift": "norm.bias",
+        "logits": "scores",
     }
 
     def __init__(self):

@@ -14,7 +14,6 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.nn.utils import parametrize
 
 
-
 class Weight(NamedTuple):
     name: str  # the plan's; {i} stands for each of `rounds`
     shape: tuple  # of the parameter
@@ -25,7 +24,7 @@ class Weight(NamedTuple):
 
 class Layer(NamedTuple):
     name: str
-    weight: str  # whose module it is
+    weight: str  # whose module it is; "" where another layer has it, too
     reads: tuple  # how its input lies
     gives: tuple  # how those who read its output want it
     rounds: tuple = ()
@@ -74,7 +73,8 @@ def parallelize(module, mesh=None, names=None, whole_outputs=True):
 
     `names` leads from the plan's weights to the module's parameters: a dictionary,
     {"l{i}.w_ffn1": "layers.{i}.ffn.0.weight"}, or a function from "l3.w_ffn1" to "layers.3.ffn.0.weight".
-    What it leaves out has the same name in both.
+    What it leaves out has the same name in both. It may also lead from a layer to its module: needed where
+    two layers have one weight, else the layer is the module that has the weight.
 
     The module is called as before. Processes that differ along `DATA` take parts of the batch of their own
     (data_rank), all others the same; gradients are those of the mean of the processes' losses. Inside are
@@ -88,8 +88,9 @@ def parallelize(module, mesh=None, names=None, whole_outputs=True):
         gathered = _place_weights(module, planned, parameters)
         for layer in LAYERS:
             for i in layer.rounds or (None,):
-                owner, _ = _owner(module, parameters[_fill(layer.weight, i)])
-                _place_activations(owner, planned, layer)
+                owner = _layer_module(module, layer, i, parameters, names)
+                if owner is not None:
+                    _place_activations(owner, planned, layer)
         # What the plan does not know of is whole everywhere.
         distribute_module(module, planned)
         for owner, leaf, used in gathered:
@@ -119,17 +120,18 @@ def _weights_and_shapes():
             yield _fill(weight.name, i), weight.shape
 
 
-def _parameter_name(weight, names):
+def _name_of(ours, names):
+    """What the module calls a weight or a layer of the plan; the same where `names` does not say."""
     if callable(names):
-        return names(weight)
+        return names(ours)
     names = names or {}
-    if weight in names:
-        return names[weight]
-    for pattern, parameter in names.items():
-        found = re.fullmatch(re.escape(pattern).replace(r"\{i\}", r"(\d+)"), weight)
+    if ours in names:
+        return names[ours]
+    for pattern, theirs in names.items():
+        found = re.fullmatch(re.escape(pattern).replace(r"\{i\}", r"(\d+)"), ours)
         if found and found.groups():
-            return parameter.replace("{i}", found[1])
-    return weight
+            return theirs.replace("{i}", found[1])
+    return ours
 
 
 def _owner(module, parameter):
@@ -138,7 +140,7 @@ def _owner(module, parameter):
 
 
 def _find(module, weight, shape, names):
-    parameter = _parameter_name(weight, names)
+    parameter = _name_of(weight, names)
     try:
         found = module.get_parameter(parameter)
     except AttributeError:
@@ -148,6 +150,15 @@ def _find(module, weight, shape, names):
         raise ValueError(f"{parameter!r} has the shape {tuple(found.shape)}, and the plan's weight {weight!r} "
                          f"{shape}")
     return parameter
+
+
+def _layer_module(module, layer, i, parameters, names):
+    """None where nothing says it: then the layer's tensors lie as PyTorch finds best."""
+    ours = _fill(layer.name, i)
+    theirs = _name_of(ours, names)
+    if theirs and theirs != ours:
+        return module.get_submodule(theirs)
+    return _owner(module, parameters[_fill(layer.weight, i)])[0] if layer.weight else None
 
 
 class _Placed(nn.Module):
