@@ -250,6 +250,7 @@ std::string layout_words(const machine::Layout& layout, const machine::Machine& 
     by_role[what] |= machine::bit(i);
   }
   std::vector<std::string> out;
+  out.reserve(by_role.size());
   for (const auto& [what, mask] : by_role) {
     out.push_back(fmt::format("{} {}", what, report::levels_text(mask, machine, digits)));
   }

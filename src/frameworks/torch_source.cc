@@ -25,6 +25,7 @@ std::string tuple(const std::vector<std::string>& parts) {
 template <class Values>
 std::string numbers(const Values& values) {
   std::vector<std::string> out;
+  out.reserve(static_cast<std::size_t>(std::distance(values.begin(), values.end())));
   for (const auto value : values) out.push_back(fmt::format("{}", value));
   return tuple(out);
 }
