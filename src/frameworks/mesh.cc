@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "machine/node_layout.h"
 #include "strategies/factor_kinds.h"
 
 namespace tandem::frameworks {

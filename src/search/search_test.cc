@@ -8,6 +8,7 @@
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/json.h"
+#include "search/contest.h"
 #include "search/layout_network.h"
 #include "strategies/factor_kinds.h"
 #include "strategies/grid.h"
