@@ -35,7 +35,9 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT tande
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem USE_SOURCE_PERMISSIONS)
 
 set(CPACK_PACKAGE_NAME tandem)
-set(CPACK_PACKAGE_CONTACT "Tandem's authors <tandem@localhost>")
+# Who makes a package says where questions go; the default is an address that nobody can have (RFC 2606).
+set(TANDEM_CONTACT "Tandem's authors <tandem@example.invalid>" CACHE STRING "Maintainer of the Debian packages")
+set(CPACK_PACKAGE_CONTACT "${TANDEM_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "plans and runs distributed training of neural networks")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
