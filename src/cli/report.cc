@@ -33,9 +33,13 @@ struct ReportFlags {
   unsigned threads = 0;
 };
 
+struct Compared {
+  std::vector<report::ComparedStrategy> strategies;
+  std::size_t untried = 0;
+};
+
 // Known strategies on what the plan is for, as many as there is time for; baselines come first.
-std::vector<report::ComparedStrategy> compare_strategies(const Setup& setup, double seconds,
-                                                         unsigned threads) {
+Compared compare_strategies(const Setup& setup, double seconds, unsigned threads) {
   const strategies::Problem problem(setup.graph, setup.digits);
   const search::Case on{.values = {},
                         .problem = &problem,
@@ -63,16 +67,17 @@ std::vector<report::ComparedStrategy> compare_strategies(const Setup& setup, dou
              return Interrupt::requested() || so_far.count() > seconds;
            }});
   const auto front = pareto_front(explored.points, all_points(explored));
-  std::vector<report::ComparedStrategy> out;
-  out.reserve(explored.points.size());
+  Compared out;
+  out.untried = explored.asked - explored.points.size() - explored.refused.size();
+  out.strategies.reserve(explored.points.size());
   for (std::size_t i = 0; i < explored.points.size(); ++i) {
     const auto& point = explored.points[i];
-    out.push_back({.name = point.strategy,
-                   .family = point.strategy.substr(0, point.strategy.find(':')),
-                   .iteration = point.simulation.iteration,
-                   .memory = point.simulation.memory,
-                   .feasible = point.feasible,
-                   .is_front = std::ranges::binary_search(front, i)});
+    out.strategies.push_back({.name = point.strategy,
+                              .family = point.strategy.substr(0, point.strategy.find(':')),
+                              .iteration = point.simulation.iteration,
+                              .memory = point.simulation.memory,
+                              .feasible = point.feasible,
+                              .is_front = std::ranges::binary_search(front, i)});
   }
   return out;
 }
@@ -115,7 +120,9 @@ void run(const ReportFlags& flags) {
   if (setup) {
     input.model = &setup->graph;
     if (flags.compare > 0) {
-      input.strategies = compare_strategies(*setup, flags.compare, threads_of(flags.threads));
+      auto compared = compare_strategies(*setup, flags.compare, threads_of(flags.threads));
+      input.strategies = std::move(compared.strategies);
+      input.untried = compared.untried;
     }
   }
   const auto count = input.strategies.size();
@@ -137,12 +144,15 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
       lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
   const Lowered lowered{std::move(plan), setup.machine, std::move(program),
                         result.best->simulation};
-  const auto view = view_of_plan(lowered);
+  auto view = view_of_plan(lowered);
+  view.may_use = setup.options.memory;
+  auto compared = compare_strategies(setup, kCompareSeconds, setup.options.threads);
   write_page(path, lowered,
              {.view = view,
               .title = plan_title(lowered),
               .headline = {},
-              .strategies = compare_strategies(setup, kCompareSeconds, setup.options.threads),
+              .strategies = std::move(compared.strategies),
+              .untried = compared.untried,
               .found = &result,
               .model = &setup.graph});
 }

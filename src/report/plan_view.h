@@ -2,6 +2,8 @@
 // so that their figures are those of `tandem simulate plan.json`.
 #pragma once
 
+#include <optional>
+
 #include "lower/program.h"
 #include "plan/plan.h"
 #include "search/search.h"
@@ -14,10 +16,11 @@ struct PlanView {
   const machine::Machine& machine;
   const lower::Program& program;
   const sim::Simulation& simulation;
+  std::optional<Bytes> may_use = {};  // of a device's memory; default: all less its reserve
 
   // Of the group of devices with least room left, against what they may use.
   [[nodiscard]] search::Tightest memory() const {
-    return search::tightest(simulation, search::memory_limits(machine, {}));
+    return search::tightest(simulation, search::memory_limits(machine, may_use));
   }
 };
 

@@ -39,7 +39,10 @@ Json strategies_json(const ReportInput& input) {
       baselines.push_back(std::move(row));
     }
   }
-  return {{"points", points}, {"baselines", baselines}, {"why_none", input.no_strategies}};
+  return {{"points", points},
+          {"baselines", baselines},
+          {"why_none", input.no_strategies},
+          {"untried", input.untried}};
 }
 
 Json search_json(const ReportInput& input) {

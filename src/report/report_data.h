@@ -34,6 +34,7 @@ struct ReportInput {
   // What is compared with; nothing where it cannot be known, as `no_strategies` says.
   std::vector<ComparedStrategy> strategies = {};
   std::string no_strategies = {};
+  std::size_t untried = 0;  // strategies for which there was no time
   // How the plan was found, where it was just now; of its graph nothing but the time is shown.
   const search::Result* found = nullptr;
   // What the derivation of the plan starts from; null where it is not known.

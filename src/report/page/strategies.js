@@ -80,6 +80,7 @@ function showStrategies() {
   }
   const front = points.filter((p) => p.front).length;
   byId('strategies-note').textContent = `${plural(points.length, 'known strategy', 'known strategies')} on the same machine, each a dot: further down is faster, further left is smaller. `
+    + (plan.strategies.untried > 0 ? `For ${plan.strategies.untried} more there was no time. ` : '')
     + `The line joins the ${front} that no other beats in both. Rings do not fit. Both axes are logarithmic.`;
   drawFront();
   addEventListener('resize', () => { clearTimeout(drawFront.wait); drawFront.wait = setTimeout(drawFront, 150); });
