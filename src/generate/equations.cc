@@ -106,7 +106,7 @@ std::vector<FormulaId> parts_of(const Formulas& formulas, const std::vector<Form
 
 std::optional<std::vector<FormulaId>> replace_all(Formulas& formulas,
                                                   const std::vector<FormulaId>& roots,
-                                                  const Formulas::Images& images) {
+                                                  std::initializer_list<Formulas::Image> images) {
   std::vector<FormulaId> out;
   for (auto root : roots) {
     const auto image = formulas.replace(root, images);
@@ -233,6 +233,24 @@ Equation with_distinct_variables(Formulas& formulas, Equation equation) {
     }
   }
   return equation;
+}
+
+bool holds_again(Formulas& formulas, const Equation& equation) {
+  constexpr std::uint32_t kTimes = 8;
+  constexpr std::uint32_t kOthers = 64;  // variables have smaller numbers
+  const auto parts = parts_of(formulas, {equation.left[0], equation.right[0]});
+  for (std::uint32_t t = 1; t <= kTimes; ++t) {
+    std::vector<Formulas::Image> others;
+    for (auto p : parts) {
+      const auto f = formulas[p];
+      if (!f.is_variable()) continue;
+      others.emplace_back(p, formulas.variable(f.type, f.operands[0] + kOthers * t));
+    }
+    const auto left = formulas.replace(equation.left[0], others);
+    const auto right = formulas.replace(equation.right[0], others);
+    if (!left || !right || !formulas.equal(*left, *right)) return false;
+  }
+  return true;
 }
 
 bool is_unbound(const Formulas& formulas, const Equation& equation) {

@@ -42,6 +42,10 @@ Equation generalised(Formulas& formulas, Equation equation);
 // output.
 Equation with_distinct_variables(Formulas& formulas, Equation equation);
 
+// Does it hold for many more values of its variables? Of tensors of one element a maximum or a relu
+// says one bit in each draw, so that some equations hold by chance.
+bool holds_again(Formulas& formulas, const Equation& equation);
+
 // Does neither side have all variables of the other? Then it is a rule in no direction.
 bool is_unbound(const Formulas& formulas, const Equation& equation);
 

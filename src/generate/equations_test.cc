@@ -35,6 +35,12 @@ TEST_F(Equations, NamesAndOrdersDoNotMatter) {
   EXPECT_EQ(one, other);
 }
 
+TEST_F(Equations, WhatHoldsByChanceDoesNotHoldAgain) {
+  const auto a = var(0);
+  EXPECT_TRUE(holds_again(formulas_, {{relu(relu(a))}, {relu(a)}}));
+  EXPECT_FALSE(holds_again(formulas_, {{relu(a)}, {a}}));
+}
+
 TEST_F(Equations, WithoutAllVariablesOnOneSideThereIsNoRule) {
   const auto a = var(0);
   const auto b = var(1);

@@ -1,21 +1,49 @@
 #include "generate/formulas.h"
 
 #include <algorithm>
-#include <set>
 
 namespace tandem::generate {
 
-FormulaId Formulas::add(const Formula& formula) {
-  Hash h = hash_combine(hash_combine(1, formula.operation), formula.type);
-  for (auto o : formula.operands) h = hash_combine(h, o);
-  const auto [at, fresh] = numbers_.try_emplace(h, static_cast<FormulaId>(formulas_.size()));
-  if (fresh) {
-    formulas_.push_back(formula);
-    values_.emplace_back();
-    fingerprints_.push_back(0);
-    operators_.push_back(0);
+namespace {
+
+constexpr FormulaId kNone = ~FormulaId{0};
+
+Hash hash_of(const Formula& f) {
+  const auto a = (Hash{f.operation} << 48U) | (Hash{f.type} << 32U) | f.operands[0];
+  const auto b = (Hash{f.operands[1]} << 32U) | f.operands[2];
+  static_assert(kMaxArity == 3);
+  return mix(a ^ mix(b));
+}
+
+}  // namespace
+
+Formulas::Formulas(Programs& programs, std::map<TypeId, std::int64_t> below)
+    : programs_(programs), below_(std::move(below)), places_(1024, kNone) {}
+
+void Formulas::grow() {
+  std::vector<FormulaId> places(2 * places_.size(), kNone);
+  const auto mask = places.size() - 1;
+  for (FormulaId id = 0; id < formulas_.size(); ++id) {
+    auto at = hash_of(formulas_[id]) & mask;
+    while (places[at] != kNone) at = (at + 1) & mask;
+    places[at] = id;
   }
-  return at->second;
+  places_ = std::move(places);
+}
+
+FormulaId Formulas::add(const Formula& formula) {
+  const auto mask = places_.size() - 1;
+  auto at = hash_of(formula) & mask;
+  for (; places_[at] != kNone; at = (at + 1) & mask) {
+    if (formulas_[places_[at]] == formula) return places_[at];
+  }
+  const auto id = static_cast<FormulaId>(formulas_.size());
+  places_[at] = id;
+  formulas_.push_back(formula);
+  fingerprints_.push_back(0);
+  operators_.push_back(0);
+  if (2 * formulas_.size() > places_.size()) grow();
+  return id;
 }
 
 FormulaId Formulas::variable(TypeId type, std::uint32_t number) {
@@ -79,71 +107,85 @@ std::size_t Formulas::counted_operators(std::span<const FormulaId> roots) const 
   return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
-std::optional<FormulaId> Formulas::replace(FormulaId id, Images images) {
-  const auto image_of = [&](FormulaId of) {
-    return std::ranges::find(images, of, &std::pair<FormulaId, FormulaId>::first);
-  };
-  for (auto p : parts(id)) {
-    if (image_of(p) != images.end()) continue;
-    std::array<FormulaId, kMaxArity> inputs{};
-    const auto old = operands(p);
-    bool changed = false;
-    for (std::size_t i = 0; i < old.size(); ++i) {
-      inputs[i] = image_of(old[i])->second;
-      changed = changed || inputs[i] != old[i];
-    }
-    const auto arity = old.size();
-    const auto made =
-        changed ? apply(formulas_[p].operation, std::span(inputs).first(arity)) : std::optional(p);
-    if (!made) return std::nullopt;
-    images.emplace_back(p, *made);
+struct Formulas::Replaced {
+  static constexpr std::size_t kMost = 128;  // graphs have at most Tensor::kMaxLevel operators
+  std::array<Image, kMost> images;
+  std::size_t count = 0;
+  void add(Image image) {
+    CHECK(count < kMost);
+    images[count++] = image;
   }
-  return image_of(id)->second;
+};
+
+// kNone where that is not legal.
+FormulaId Formulas::replace(FormulaId id, Replaced& replaced) {
+  for (std::size_t i = 0; i < replaced.count; ++i) {
+    if (replaced.images[i].first == id) return replaced.images[i].second;
+  }
+  const auto f = formulas_[id];
+  if (f.is_variable()) return id;
+  const auto arity = programs_.operations()[f.operation].arity;
+  std::array<FormulaId, kMaxArity> operands{};
+  bool changed = false;
+  for (std::size_t i = 0; i < arity; ++i) {
+    operands[i] = replace(f.operands[i], replaced);
+    if (operands[i] == kNone) return kNone;
+    changed = changed || operands[i] != f.operands[i];
+  }
+  const auto made =
+      changed ? apply(f.operation, std::span(operands).first(arity)).value_or(kNone) : id;
+  replaced.add({id, made});
+  return made;
+}
+
+std::optional<FormulaId> Formulas::replace(FormulaId id, std::span<const Image> images) {
+  Replaced replaced;
+  for (const auto& image : images) replaced.add(image);
+  const auto made = replace(id, replaced);
+  return made == kNone ? std::nullopt : std::optional(made);
 }
 
 const std::vector<Field>& Formulas::value(FormulaId id) {
-  if (!values_[id].empty()) return values_[id];
-  with_values_.push_back(id);
+  if (const auto known = values_.find(id); known != values_.end()) return known->second;
   const auto f = formulas_[id];
+  std::vector<Field> out;
   if (f.is_variable()) {
     const auto below = below_.find(f.type);
     for (std::size_t draw = 0; draw < kDraws; ++draw) {
       const auto more =
           random_values(programs_.type(f.type), below == below_.end() ? 0 : below->second,
                         hash_combine(hash_combine(5, f.type), f.operands[0]), draw);
-      values_[id].insert(values_[id].end(), more.begin(), more.end());
+      out.insert(out.end(), more.begin(), more.end());
     }
-    return values_[id];
-  }
-  const auto arity = programs_.operations()[f.operation].arity;
-  for (std::size_t i = 0; i < arity; ++i) value(f.operands[i]);
-  std::array<TypeId, kMaxArity> types{};
-  std::array<const Field*, kMaxArity> inputs{};
-  for (std::size_t i = 0; i < arity; ++i) types[i] = formulas_[f.operands[i]].type;
-  const auto* program = programs_.find(f.operation, std::span(types).first(arity));
-  values_[id].resize(program->size() * kDraws);
-  stored_ += values_[id].size();
-  for (std::size_t draw = 0; draw < kDraws; ++draw) {
+  } else {
+    const auto arity = programs_.operations()[f.operation].arity;
+    std::array<TypeId, kMaxArity> types{};
+    std::array<const Field*, kMaxArity> inputs{};
+    std::array<std::size_t, kMaxArity> sizes{};
     for (std::size_t i = 0; i < arity; ++i) {
-      const auto& operand = values_[f.operands[i]];
-      inputs[i] = operand.data() + draw * (operand.size() / kDraws);
+      types[i] = formulas_[f.operands[i]].type;
+      const auto& operand = value(f.operands[i]);
+      inputs[i] = operand.data();
+      sizes[i] = operand.size() / kDraws;
     }
-    program->run(std::span(inputs).first(arity), values_[id].data() + draw * program->size(),
-                 memory_);
+    const auto* program = programs_.find(f.operation, std::span(types).first(arity));
+    out.resize(program->size() * kDraws);
+    for (std::size_t draw = 0; draw < kDraws; ++draw) {
+      program->run(std::span(inputs).first(arity), out.data() + draw * program->size(), memory_);
+      for (std::size_t i = 0; i < arity; ++i) inputs[i] += sizes[i];
+    }
   }
-  return values_[id];
-}
-
-void Formulas::forget_values() {
-  for (auto id : with_values_) values_[id] = {};
-  with_values_.clear();
-  stored_ = 0;
+  stored_ += out.size();
+  return values_.emplace(id, std::move(out)).first->second;
 }
 
 Hash Formulas::fingerprint(FormulaId id) {
-  constexpr std::size_t kMostStored = std::size_t{1} << 24U;  // 128 MiB
+  constexpr std::size_t kMostStored = std::size_t{1} << 22U;  // 32 MiB
   if (fingerprints_[id] != 0) return fingerprints_[id];
-  if (stored_ > kMostStored) forget_values();
+  if (stored_ > kMostStored) {
+    values_.clear();
+    stored_ = 0;
+  }
   Hash h = mix(formulas_[id].type);
   for (const auto& v : value(id)) h = hash_combine(h, v.value());
   fingerprints_[id] = h | 1U;

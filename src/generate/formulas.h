@@ -3,8 +3,10 @@
 // compared as.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,13 +23,13 @@ struct Formula {
   // Of a variable operands[0] is its number among those of the type.
   std::array<FormulaId, kMaxArity> operands = {};
   [[nodiscard]] bool is_variable() const { return operation == kVariable; }
+  bool operator==(const Formula&) const = default;
 };
 
 class Formulas {
  public:
   // `below`: of types of indices, what they are below.
-  Formulas(Programs& programs, std::map<TypeId, std::int64_t> below)
-      : programs_(programs), below_(std::move(below)) {}
+  Formulas(Programs& programs, std::map<TypeId, std::int64_t> below);
 
   FormulaId variable(TypeId type, std::uint32_t number);
   // Nothing where the operation does not take these.
@@ -40,6 +42,7 @@ class Formulas {
     return programs_.type(formulas_[id].type);
   }
   [[nodiscard]] Programs& programs() { return programs_; }
+  [[nodiscard]] const Programs& programs() const { return programs_; }
   [[nodiscard]] const Operation& operation(FormulaId id) const {
     return programs_.operations()[formulas_[id].operation];
   }
@@ -53,28 +56,37 @@ class Formulas {
   [[nodiscard]] std::size_t operators(std::span<const FormulaId> roots) const;
 
   // What stands in the place of what; there are few.
-  using Images = std::vector<std::pair<FormulaId, FormulaId>>;
+  using Image = std::pair<FormulaId, FormulaId>;
   // The formula with `images` in the place of some of its parts. Nothing where that is not legal.
-  std::optional<FormulaId> replace(FormulaId id, Images images);
+  std::optional<FormulaId> replace(FormulaId id, std::span<const Image> images);
+  std::optional<FormulaId> replace(FormulaId id, std::initializer_list<Image> images) {
+    return replace(id, std::span(images.begin(), images.size()));
+  }
+  [[nodiscard]] const std::map<TypeId, std::int64_t>& below() const { return below_; }
 
   // A hash of type and value for random variables.
   Hash fingerprint(FormulaId id);
   bool equal(FormulaId a, FormulaId b) { return fingerprint(a) == fingerprint(b); }
 
  private:
-  void forget_values();
+  // What has been replaced so far, in one call of replace().
+  struct Replaced;
+
   [[nodiscard]] std::size_t counted_operators(std::span<const FormulaId> roots) const;
   const std::vector<Field>& value(FormulaId id);
   FormulaId add(const Formula& formula);
+  void grow();
+  FormulaId replace(FormulaId id, Replaced& replaced);
 
   Programs& programs_;
   std::map<TypeId, std::int64_t> below_;
   std::vector<Formula> formulas_;
-  std::unordered_map<Hash, FormulaId> numbers_;
-  // Of all draws; empty where not computed. They take most of the memory, and what is asked for is
-  // the fingerprint, so that from time to time all are forgotten.
-  std::vector<std::vector<Field>> values_;
-  std::vector<FormulaId> with_values_;
+  // Where a formula is, by its hash; the next free place where another one is there. At most half
+  // of it is taken.
+  std::vector<FormulaId> places_;
+  // Of all draws, of some. They take most of the memory, and what is asked for is the fingerprint,
+  // so that from time to time all are forgotten.
+  std::unordered_map<FormulaId, std::vector<Field>> values_;
   std::size_t stored_ = 0;                       // elements
   std::vector<Hash> fingerprints_;               // 0 where not computed
   mutable std::vector<std::uint8_t> operators_;  // and one more; 0 where not counted

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "generate/equations.h"
 #include "generate/parallel_rules.h"
-#include "generate/rewriting.h"
+#include "generate/pruning.h"
 #include "generate/widen.h"
 #include "rewrite/rule_text.h"
 
@@ -26,8 +26,7 @@ class Generator {
         options_(options),
         table_(set, options.threads),
         indices_(index_types(table_)),
-        formulas_(table_.programs(), indices_),
-        rewriting_(table_, formulas_) {}
+        formulas_(table_.programs(), indices_) {}
 
   Generated run() {
     table_.fill(options_.max_ops, [&](const Progress& p) {
@@ -79,53 +78,31 @@ class Generator {
     std::ranges::stable_sort(equations, {}, key);
   }
 
-  // There are many of the larger ones, and most follow in a few steps.
-  [[nodiscard]] Bounds bounds(const Equation& e) const {
-    constexpr std::size_t kFew = 100;
-    const bool large = formulas_.operators(e.left) > 2 || formulas_.operators(e.right) > 2;
-    return large ? Bounds{.states = kFew} : Bounds{};
-  }
-
   void prune() {
     sort(equations_);
-    std::vector<Equation> kept;
-    for (std::size_t i = 0; i < equations_.size(); ++i) {
-      if (i % 200 == 0) say(fmt::format("derived {} of {}", i, equations_.size()));
-      const auto& equation = equations_[i];
-      if (rewriting_.derives(equation, bounds(equation))) continue;
-      const auto general =
-          normalised(table_, formulas_, with_distinct_variables(formulas_, equation));
-      if (general != equation &&
-          (is_unbound(formulas_, general) || rewriting_.derives(general, bounds(general)))) {
-        continue;
-      }
-      rewriting_.add(general);
-      kept.push_back(general);
-    }
+    Pruning pruning(table_, formulas_, options_.threads);
+    const auto kept = pruning.without_derived(equations_, true, [&](std::size_t done) {
+      say(fmt::format("derived {} of {}", done, equations_.size()));
+    });
     count("without those that follow from smaller ones", kept.size());
-    drop_special(kept);
-    count("without special cases", kept.size());
-    kept_ = std::move(kept);
+    kept_ = without_special(kept);
+    count("without special cases", kept_.size());
   }
 
   // A larger rule may say more than a smaller one, which came first: one with a constant where any
   // tensor may be, or with one tensor twice.
-  void drop_special(std::vector<Equation>& equations) {
-    Rewriting rewriting(table_, formulas_);
-    std::vector<bool> keep(equations.size(), true);
-    for (std::size_t i = 0; i < equations.size(); ++i) {
-      keep[i] = !is_special(equations[i]);
-      if (keep[i]) rewriting.add(equations[i]);
-    }
+  std::vector<Equation> without_special(const std::vector<Equation>& equations) {
+    Pruning pruning(table_, formulas_, options_.threads);
     std::vector<Equation> out;
-    for (std::size_t i = 0; i < equations.size(); ++i) {
-      if (!keep[i]) {
-        keep[i] = !rewriting.derives(equations[i], {});
-        if (keep[i]) rewriting.add(equations[i]);
-      }
-      if (keep[i]) out.push_back(equations[i]);
-    }
-    equations = std::move(out);
+    std::vector<Equation> special;
+    for (const auto& e : equations) (is_special(e) ? special : out).push_back(e);
+    for (const auto& e : out) pruning.give(e);
+    const auto needed = pruning.without_derived(special, false, [&](std::size_t done) {
+      say(fmt::format("special cases {} of {}", done, special.size()));
+    });
+    out.insert(out.end(), needed.begin(), needed.end());
+    sort(out);
+    return out;
   }
 
   [[nodiscard]] bool is_special(const Equation& e) const {
@@ -318,7 +295,6 @@ class Generator {
   TensorTable table_;
   std::map<TypeId, std::int64_t> indices_;
   Formulas formulas_;
-  Rewriting rewriting_;
   std::vector<Equation> equations_;
   std::vector<Equation> kept_;
   Generated out_;

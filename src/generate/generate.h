@@ -1,8 +1,8 @@
 // The generator: an operator set in, rules out. In order: all distinct tensors of small graphs
 // (tensor_table.h); equalities between graphs, generalised and without renamings (equations.h);
-// those that do not follow from smaller ones (rewriting.h); rules of several outputs, where two
-// tensors that were made apart may be made together; conditions and free attributes (widen.h); and
-// the parallel rules (parallel_rules.h).
+// those that do not follow from smaller ones (pruning.h, rewriting.h); rules of several outputs,
+// where two tensors that were made apart may be made together; conditions and free attributes
+// (widen.h); and the parallel rules (parallel_rules.h).
 //
 // Nothing is dropped for what it costs: a rule that makes a graph slower may be a step to a faster
 // one.

@@ -129,9 +129,11 @@ TypeId Programs::type_id(const TensorType& type) {
 }
 
 Programs::Key Programs::key_of(std::size_t operation, std::span<const TypeId> operands) {
-  Key key{};
-  key[0] = static_cast<std::uint16_t>(operation);
-  std::ranges::copy(operands, key.begin() + 1);
+  static_assert(sizeof(Key) == (kMaxArity + 1) * sizeof(TypeId));
+  Key key = operation;
+  for (std::size_t i = 0; i < kMaxArity; ++i) {
+    key = (key << 16U) | (i < operands.size() ? operands[i] : 0U);
+  }
   return key;
 }
 

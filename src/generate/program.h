@@ -3,7 +3,6 @@
 // they need has been made.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -60,6 +59,9 @@ class Programs {
   // Results of more elements than `largest` are not made.
   explicit Programs(std::vector<Operation> operations, std::int64_t largest);
 
+  // Of the same operations, with no types.
+  [[nodiscard]] Programs empty_copy() const { return Programs(operations_, largest_); }
+
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
   TypeId type_id(const TensorType& type);
   [[nodiscard]] const TensorType& type(TypeId id) const { return types_[id]; }
@@ -70,7 +72,7 @@ class Programs {
   [[nodiscard]] const Program* known(std::size_t operation, std::span<const TypeId> operands) const;
 
  private:
-  using Key = std::array<std::uint16_t, kMaxArity + 1>;
+  using Key = std::uint64_t;
   static Key key_of(std::size_t operation, std::span<const TypeId> operands);
   std::unique_ptr<Program> make(std::size_t operation, std::span<const TypeId> operands);
 
@@ -78,7 +80,7 @@ class Programs {
   std::int64_t largest_;
   std::vector<TensorType> types_;
   KernelCache kernels_;
-  std::map<Key, std::unique_ptr<const Program>> programs_;
+  std::unordered_map<Key, std::unique_ptr<const Program>> programs_;
 };
 
 // What holds for one assignment of random values may be chance where a maximum or a relu decides:

@@ -1,12 +1,11 @@
 #include "generate/rewriting.h"
 
 #include <algorithm>
-#include <array>
 
 namespace tandem::generate {
 
 void Rewriting::add(const Equation& equation) {
-  if (equation.left.size() != 1) return;  // several outputs are not rewritten
+  if (equation.left.size() != 1) return;
   add_step(equation.left[0], equation.right[0]);
   add_step(equation.right[0], equation.left[0]);
 }
@@ -17,21 +16,39 @@ void Rewriting::add_step(FormulaId pattern, FormulaId replacement) {
   for (auto v : formulas_.variables(replacement)) {
     if (std::ranges::find(bound, v) == bound.end()) return;
   }
-  steps_[formulas_[pattern].operation].push_back({pattern, replacement});
+  steps_[formulas_[pattern].operation].push_back(
+      {pattern, replacement, roots_of(pattern), number_of_steps_++});
 }
 
-void Rewriting::match_all(std::vector<std::pair<FormulaId, FormulaId>> open,
-                          std::vector<Binding> bound, std::vector<std::vector<Binding>>& out) {
-  while (!open.empty()) {
-    const auto [pattern, formula] = open.back();
-    open.pop_back();
+Rewriting::Roots Rewriting::roots_of(FormulaId id) const {
+  Roots out{.operation = formulas_[id].operation};
+  const auto operands = formulas_.operands(id);
+  for (std::size_t i = 0; i < std::min(operands.size(), out.operands.size()); ++i) {
+    out.operands[i] = formulas_[operands[i]].operation;
+  }
+  return out;
+}
+
+bool Rewriting::may_fit(const Roots& pattern, const Roots& formula) const {
+  const auto fits = [](std::uint16_t p, std::uint16_t f) { return p == kVariable || p == f; };
+  const auto& [p, q] = pattern.operands;
+  const auto& [f, g] = formula.operands;
+  return (fits(p, f) && fits(q, g)) ||
+         (table_.commutes(pattern.operation) && fits(p, g) && fits(q, f));
+}
+
+void Rewriting::match_all(Open open, Match match, std::vector<Match>& out) const {
+  while (open.count > 0) {
+    const auto [pattern, formula] = open.pairs[--open.count];
     const auto& p = formulas_[pattern];
     const auto& f = formulas_[formula];
     if (p.is_variable()) {
-      const auto known = std::ranges::find(bound, pattern, &Binding::variable);
-      if (known == bound.end()) {
-        bound.push_back({pattern, formula});
-      } else if (known->image != formula) {
+      const auto all = match.all();
+      const auto known = std::ranges::find(all, pattern, &Formulas::Image::first);
+      if (known == all.end()) {
+        CHECK(match.count < Match::kMost);
+        match.images[match.count++] = {pattern, formula};
+      } else if (known->second != formula) {
         return;
       }
       continue;
@@ -41,36 +58,51 @@ void Rewriting::match_all(std::vector<std::pair<FormulaId, FormulaId>> open,
     if (arity == 0 && p.type != f.type) return;
     if (table_.commutes(p.operation)) {
       auto other = open;
-      other.emplace_back(p.operands[0], f.operands[1]);
-      other.emplace_back(p.operands[1], f.operands[0]);
-      match_all(std::move(other), bound, out);
+      other.add(p.operands[0], f.operands[1]);
+      other.add(p.operands[1], f.operands[0]);
+      match_all(other, match, out);
     }
-    for (std::size_t i = arity; i-- > 0;) open.emplace_back(p.operands[i], f.operands[i]);
+    for (std::size_t i = arity; i-- > 0;) open.add(p.operands[i], f.operands[i]);
   }
-  out.push_back(std::move(bound));
+  out.push_back(match);
 }
 
-void Rewriting::match(FormulaId pattern, FormulaId formula,
-                      std::vector<std::vector<Binding>>& out) {
-  out.clear();
-  match_all({{pattern, formula}}, {}, out);
+// A step that holds for some sizes may not for those of what its variables stand for. Asked of new
+// variables of these types, once.
+bool Rewriting::holds(const Step& step, const Match& match) {
+  Hash key = 0;
+  for (const auto& [variable, image] : match.all()) {
+    key += mix((Hash{variable} << 32U) | formulas_[image].type);  // in any order
+  }
+  const auto [at, fresh] = holds_.try_emplace(hash_combine(step.number, key), false);
+  if (!fresh) return at->second;
+  Match general = match;
+  for (std::size_t i = 0; i < general.count; ++i) {
+    auto& image = general.images[i].second;
+    image = formulas_.variable(formulas_[image].type, static_cast<std::uint32_t>(i));
+  }
+  const auto pattern = formulas_.replace(step.pattern, general.all());
+  const auto replacement = formulas_.replace(step.replacement, general.all());
+  at->second = pattern && replacement && formulas_.equal(*pattern, *replacement);
+  return at->second;
 }
 
-// Only what has the formula's type and value: a step that holds for some sizes alone may not.
 const std::vector<FormulaId>& Rewriting::rewrites(FormulaId formula) {
   auto& known = known_[formula];
   const auto steps = steps_.find(formulas_[formula].operation);
   if (steps == steps_.end()) return known.images;
-  std::vector<std::vector<Binding>> matches;
+  const auto roots = roots_of(formula);
   for (; known.steps < steps->second.size(); ++known.steps) {
-    const auto step = steps->second[known.steps];
-    match(step.pattern, formula, matches);
-    for (const auto& bound : matches) {
-      Formulas::Images images;
-      images.reserve(bound.size());
-      for (const auto& b : bound) images.emplace_back(b.variable, b.image);
-      const auto image = formulas_.replace(step.replacement, std::move(images));
-      if (!image || *image == formula || !formulas_.equal(*image, formula)) continue;
+    const auto& step = steps->second[known.steps];
+    if (!may_fit(step.roots, roots)) continue;
+    matches_.clear();
+    Open open;
+    open.add(step.pattern, formula);
+    match_all(open, {}, matches_);
+    for (const auto& match : matches_) {
+      if (!holds(step, match)) continue;
+      const auto image = formulas_.replace(step.replacement, match.all());
+      if (!image || *image == formula) continue;
       if (std::ranges::find(known.images, *image) == known.images.end()) {
         known.images.push_back(*image);
       }
@@ -80,57 +112,46 @@ const std::vector<FormulaId>& Rewriting::rewrites(FormulaId formula) {
 }
 
 // Adds what one step makes of `state`. Was one of them reached from the other side?
-bool Rewriting::expand(const State& state, std::size_t limit, bool side, Reached& reached,
-                       std::vector<State>& next) {
-  std::vector<FormulaId> parts;
-  for (auto root : state) {
-    for (auto p : formulas_.parts(root)) {
-      if (!formulas_[p].is_variable() && std::ranges::find(parts, p) == parts.end()) {
-        parts.push_back(p);
-      }
-    }
-  }
-  for (auto part : parts) {
+bool Rewriting::expand(FormulaId state, std::size_t limit, bool side,
+                       std::vector<FormulaId>& next) {
+  for (auto part : formulas_.parts(state)) {
+    if (formulas_[part].is_variable()) continue;
     for (auto image : rewrites(part)) {
-      State made = state;
-      bool legal = true;
-      for (auto& root : made) {
-        const auto changed = formulas_.replace(root, {{part, image}});
-        legal = legal && changed.has_value();
-        if (changed) root = *changed;
-      }
-      if (!legal) continue;
-      // Most were reached before.
-      if (const auto known = reached.find(made); known != reached.end()) {
-        if (known->second != side) return true;
+      const auto made = formulas_.replace(state, {{part, image}});
+      if (!made) continue;
+      reached_.resize(formulas_.size());
+      auto& reached = reached_[*made];
+      if (reached / 2 == search_) {  // most were
+        if ((reached % 2 == 1) != side) return true;
         continue;
       }
-      if (formulas_.operators(made) > limit) continue;
-      reached.emplace(made, side);
-      next.push_back(std::move(made));
+      if (formulas_.operators({&*made, 1}) > limit) continue;
+      reached = 2 * search_ + (side ? 1 : 0);
+      next.push_back(*made);
     }
   }
   return false;
 }
 
 bool Rewriting::derives(const Equation& equation, const Bounds& bounds) {
+  if (equation.left == equation.right) return true;
+  if (equation.left.size() != 1) return false;
   const auto limit =
       std::max(formulas_.operators(equation.left), formulas_.operators(equation.right)) +
       bounds.growth;
-  Reached reached = {{equation.left, false}, {equation.right, true}};
-  if (equation.left == equation.right) return true;
-  std::array<std::vector<State>, 2> frontiers;
-  frontiers[0].push_back(equation.left);
-  frontiers[1].push_back(equation.right);
+  ++search_;
+  reached_.resize(formulas_.size());
+  std::array<std::vector<FormulaId>, 2> frontiers = {equation.left, equation.right};
+  for (std::uint32_t side : {0, 1}) reached_[frontiers[side][0]] = 2 * search_ + side;
   std::size_t looked_at = 0;
   while (!frontiers[0].empty() || !frontiers[1].empty()) {
     // The smaller frontier first.
     const bool side = frontiers[0].empty() ||
                       (!frontiers[1].empty() && frontiers[1].size() < frontiers[0].size());
-    std::vector<State> next;
-    for (const auto& state : frontiers[side ? 1 : 0]) {
+    std::vector<FormulaId> next;
+    for (auto state : frontiers[side ? 1 : 0]) {
       if (++looked_at > bounds.states) return false;
-      if (expand(state, limit, side, reached, next)) return true;
+      if (expand(state, limit, side, next)) return true;
     }
     frontiers[side ? 1 : 0] = std::move(next);
   }

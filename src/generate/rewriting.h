@@ -3,7 +3,9 @@
 // leaves an equation that might follow: it is kept.
 #pragma once
 
+#include <array>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "generate/equations.h"
@@ -19,47 +21,67 @@ class Rewriting {
  public:
   Rewriting(const TensorTable& table, Formulas& formulas) : table_(table), formulas_(formulas) {}
 
+  // Equations of several outputs are not rewritten with, and follow from nothing.
   void add(const Equation& equation);
   bool derives(const Equation& equation, const Bounds& bounds);
 
  private:
-  using State = std::vector<FormulaId>;
-  struct StateHash {
-    std::size_t operator()(const State& state) const {
-      Hash h = 1;
-      for (auto id : state) h = hash_combine(h, id);
-      return h;
+  // What the root of a formula is made by, and its first two operands: most steps fit a formula in
+  // the first only.
+  struct Roots {
+    std::uint16_t operation = kVariable;
+    std::array<std::uint16_t, 2> operands = {kVariable, kVariable};
+  };
+  struct Step {
+    FormulaId pattern = 0;
+    FormulaId replacement = 0;
+    Roots roots;
+    std::uint32_t number = 0;
+  };
+  // By variable of the pattern, what is in its place.
+  struct Match {
+    static constexpr std::size_t kMost = 32;
+    std::array<Formulas::Image, kMost> images;
+    std::size_t count = 0;
+    [[nodiscard]] std::span<const Formulas::Image> all() const {
+      return std::span(images).first(count);
     }
   };
-  // A part of an output of the pattern is matched, all of the outputs are replaced.
-  struct Step {
-    FormulaId pattern;
-    FormulaId replacement;
+  // What is still to be matched.
+  struct Open {
+    static constexpr std::size_t kMost = 64;
+    std::array<std::pair<FormulaId, FormulaId>, kMost> pairs;
+    std::size_t count = 0;
+    void add(FormulaId pattern, FormulaId formula) {
+      CHECK(count < kMost);
+      pairs[count++] = {pattern, formula};
+    }
   };
-  struct Binding {
-    FormulaId variable;
-    FormulaId image;
-  };
-  // By state, which side it was reached from.
-  using Reached = std::unordered_map<State, bool, StateHash>;
 
   void add_step(FormulaId pattern, FormulaId replacement);
-  void match(FormulaId pattern, FormulaId formula, std::vector<std::vector<Binding>>& out);
-  void match_all(std::vector<std::pair<FormulaId, FormulaId>> open, std::vector<Binding> bound,
-                 std::vector<std::vector<Binding>>& out);
+  [[nodiscard]] Roots roots_of(FormulaId id) const;
+  [[nodiscard]] bool may_fit(const Roots& pattern, const Roots& formula) const;
+  void match_all(Open open, Match match, std::vector<Match>& out) const;
+  bool holds(const Step& step, const Match& match);
   const std::vector<FormulaId>& rewrites(FormulaId formula);
-  bool expand(const State& state, std::size_t limit, bool side, Reached& reached,
-              std::vector<State>& next);
+  bool expand(FormulaId state, std::size_t limit, bool side, std::vector<FormulaId>& next);
 
   const TensorTable& table_;
   Formulas& formulas_;
   std::unordered_map<std::uint16_t, std::vector<Step>> steps_;  // by the pattern's operation
+  std::uint32_t number_of_steps_ = 0;
+  // By step and the types of what its variables stand for.
+  std::unordered_map<Hash, bool> holds_;
   // What the steps make of a formula at its root, and how many steps of its operation there were.
   struct Known {
     std::size_t steps = 0;
     std::vector<FormulaId> images;
   };
   std::unordered_map<FormulaId, Known> known_;
+  std::vector<Match> matches_;
+  // By formula, in which search it was reached last and from which side.
+  std::vector<std::uint32_t> reached_;
+  std::uint32_t search_ = 0;
 };
 
 }  // namespace tandem::generate

@@ -1,0 +1,38 @@
+#include "generate/pruning.h"
+
+#include <gtest/gtest.h>
+
+#include "generate/formulas_test_support.h"
+
+namespace tandem::generate {
+namespace {
+
+class PruningTest : public FormulasOfThree {
+ protected:
+  std::vector<Equation> kept(const std::vector<Equation>& equations, unsigned threads) {
+    Pruning pruning(table_, formulas_, threads);
+    pruning.give(
+        {{mul(var(0), add(var(1), var(2)))}, {add(mul(var(0), var(1)), mul(var(0), var(2)))}});
+    return pruning.without_derived(equations, true, [](std::size_t) {});
+  }
+};
+
+TEST_F(PruningTest, KeepsWhatDoesNotFollow) {
+  const auto a = var(0);
+  const auto b = var(1);
+  const auto c = var(2);
+  const Equation relu_twice = {{relu(relu(a))}, {relu(a)}};
+  const std::vector<Equation> equations = {
+      {{mul(add(a, b), c)}, {add(mul(c, a), mul(c, b))}},  // was given
+      relu_twice,
+      {{relu(relu(relu(add(a, b))))}, {relu(add(a, b))}},  // follows from the one before
+      {{relu(a)}, {a}},                                    // false
+      {{add(a, add(b, a))}, {add(add(a, a), b)}},          // says less than with three variables
+  };
+  const Equation three = normalised(table_, formulas_, {{add(a, add(b, c))}, {add(add(a, c), b)}});
+  EXPECT_EQ(kept(equations, 1), (std::vector{relu_twice, three}));
+  EXPECT_EQ(kept(equations, 3), kept(equations, 1));
+}
+
+}  // namespace
+}  // namespace tandem::generate
