@@ -37,17 +37,18 @@ std::optional<verify::Instance> plain_instance(const rewrite::Rule& rule) {
 
 }  // namespace
 
-std::optional<rewrite::Derivation> derivation_of(const rewrite::Rule& rule,
-                                                 const std::vector<rewrite::Rule>& rules,
-                                                 const rewrite::DeriveLimits& limits) {
+std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule,
+                                           const std::vector<rewrite::Rule>& rules,
+                                           const rewrite::DeriveLimits& limits) {
   const auto instance = plain_instance(rule);
   if (!instance) return std::nullopt;
   const auto source = verify::type_side(rule.source, *instance);
   const auto target = verify::type_side(rule.target, *instance);
   if (!source || !target) return std::nullopt;
   try {
-    return rewrite::derive(graph_of(rule, *source), graph_of(rule, *target), rules, limits)
-        .derivation;
+    const auto found =
+        rewrite::derive(graph_of(rule, *source), graph_of(rule, *target), rules, limits);
+    return found.is_found ? std::optional(found.length()) : std::nullopt;
   } catch (const UserError&) {
     return std::nullopt;  // a type that no input has
   }

@@ -10,10 +10,10 @@
 
 namespace tandem::cli {
 
-// The steps from the rule's source to its target; nothing where none was found. `rules` have their
-// reversals among them.
-std::optional<rewrite::Derivation> derivation_of(const rewrite::Rule& rule,
-                                                 const std::vector<rewrite::Rule>& rules,
-                                                 const rewrite::DeriveLimits& limits);
+// In how many steps the rules turn its source into its target; nothing where none were found.
+// `rules` have their reversals among them.
+std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule,
+                                           const std::vector<rewrite::Rule>& rules,
+                                           const rewrite::DeriveLimits& limits);
 
 }  // namespace tandem::cli

@@ -57,31 +57,39 @@ Json replayed(graph::Graph graph, const rewrite::Derivation& derivation,
   return out;
 }
 
+void print(const Json& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::cout << fmt::format("{:>3}  {} at {}\n", i + 1, steps[i]["rule"].get<std::string>(),
+                             steps[i]["at"].get<std::string>());
+  }
+}
+
 int run(const DeriveFlags& flags) {
   const auto from = graph::parse_graph(read_file(flags.from), flags.from);
   const auto to = graph::parse_graph(read_file(flags.to), flags.to);
   const auto rules = rules_for(flags);
   const auto found = rewrite::derive(from, to, rules, flags.limits);
-  Json steps = Json::array();
-  if (found.derivation) steps = replayed(from, *found.derivation, rules);
+  const auto steps = replayed(from, found.steps, rules);
+  const auto back = replayed(to, found.back, rules);
   if (flags.json) {
-    print_json({{"derived", found.derivation.has_value()},
+    print_json({{"derived", found.is_found},
                 {"steps", steps},
+                {"back", back},
                 {"graphs", found.graphs},
                 {"complete", found.is_complete}});
-  } else if (found.derivation) {
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      std::cout << fmt::format("{:>3}  {} at {}\n", i + 1, steps[i]["rule"].get<std::string>(),
-                               steps[i]["at"].get<std::string>());
-    }
-    std::cout << fmt::format("derived in {}, {} looked at\n", counted(std::ssize(steps), "step"),
+  } else if (found.is_found) {
+    print(steps);
+    if (!back.empty()) std::cout << "the same graph as from the other end by\n";
+    print(back);
+    std::cout << fmt::format("derived in {}, {} looked at\n",
+                             counted(static_cast<std::int64_t>(found.length()), "step"),
                              counted(static_cast<std::int64_t>(found.graphs), "graph"));
   } else {
     std::cout << fmt::format("no derivation found, {} looked at{}\n",
                              counted(static_cast<std::int64_t>(found.graphs), "graph"),
                              found.is_complete ? ": there is none by these rules" : "");
   }
-  return found.derivation ? ExitCode::kDone : ExitCode::kCannot;
+  return found.is_found ? ExitCode::kDone : ExitCode::kCannot;
 }
 
 }  // namespace

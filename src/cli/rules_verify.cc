@@ -52,9 +52,7 @@ Judged judge(const rewrite::Rule& rule, const std::vector<rewrite::Rule>& known,
              .counterexample = verdict.counterexample,
              .reason = verdict.reason};
   if (!is_proved(out.proof.status) || known.empty()) return out;
-  const auto found =
-      derivation_of(verify::with_condition(rule, verdict), known, {.graphs = graphs});
-  if (found) out.steps = found->size();
+  out.steps = steps_to_derive(verify::with_condition(rule, verdict), known, {.graphs = graphs});
   return out;
 }
 

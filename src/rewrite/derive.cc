@@ -51,28 +51,109 @@ std::vector<std::int64_t> degrees_of(const std::vector<const graph::Graph*>& gra
   return {out.begin(), out.end()};
 }
 
-struct Visit {
-  Draft draft;
-  std::size_t parent = 0;
-  Match match;
-  std::size_t steps = 0;
-};
+// What can be reached from one of the graphs.
+class End {
+ public:
+  struct Visit {
+    Draft draft;
+    std::size_t parent = 0;
+    Match match;
+    std::size_t steps = 0;
+  };
 
-// Fewest differences first, then fewest steps, then the oldest.
-struct Place {
-  int difference = 0;
-  std::size_t steps = 0;
-  std::size_t visit = 0;
-  auto operator<=>(const Place&) const = default;
-};
-
-Derivation path_to(const std::vector<Visit>& visits, std::size_t last, const RuleSet& rules) {
-  Derivation out;
-  for (auto v = last; v != 0; v = visits[v].parent) {
-    out.push_back(step_of(rules, visits[v].match, visits[visits[v].parent].draft, visits[v].draft));
+  End(const RuleSet& rules, const Draft& start, const Draft& other)
+      : rules_(rules), wanted_(census_of(other)) {
+    add({start, 0, {}, 0});
   }
-  std::ranges::reverse(out);
-  return out;
+
+  [[nodiscard]] const std::vector<Visit>& visits() const { return visits_; }
+  [[nodiscard]] bool has_more() const { return !queue_.empty(); }
+  [[nodiscard]] bool is_cut() const { return is_cut_; }  // some paths were not followed
+  [[nodiscard]] std::optional<std::size_t> find(Hash hash) const {
+    const auto at = seen_.find(hash);
+    return at == seen_.end() ? std::nullopt : std::optional(at->second);
+  }
+
+  // Follows the best graph by one step, in all ways while there is `room`; is one of the results
+  // known at the other end? Then it is the last visit.
+  bool expand(const End& other, std::size_t most_steps, std::size_t room) {
+    const auto place = queue_.top();
+    queue_.pop();
+    if (place.steps == most_steps) {
+      is_cut_ = true;
+      return false;
+    }
+    const auto draft = visits_[place.visit].draft;
+    std::vector<Slot> changed;
+    for (const auto& match : Matches::find(rules_, draft).all()) {
+      auto next = rules_.apply(draft, match, changed);
+      if (!next || seen_.contains(next->hash())) continue;
+      const bool met = other.find(next->hash()).has_value();
+      add({std::move(*next), place.visit, match, place.steps + 1});
+      if (met) return true;
+      is_cut_ = --room == 0;
+      if (is_cut_) return false;
+    }
+    return false;
+  }
+
+  // From the start to a visit.
+  [[nodiscard]] Derivation path_to(std::size_t visit) const {
+    Derivation out;
+    for (auto v = visit; v != 0; v = visits_[v].parent) {
+      const auto& [draft, parent, match, steps] = visits_[v];
+      out.push_back(step_of(rules_, match, visits_[parent].draft, draft));
+    }
+    std::ranges::reverse(out);
+    return out;
+  }
+
+ private:
+  // Fewest differences first, then fewest steps, then the oldest.
+  struct Place {
+    int difference = 0;
+    std::size_t steps = 0;
+    std::size_t visit = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  void add(Visit visit) {
+    seen_.emplace(visit.draft.hash(), visits_.size());
+    queue_.push({difference(census_of(visit.draft), wanted_), visit.steps, visits_.size()});
+    visits_.push_back(std::move(visit));
+  }
+
+  const RuleSet& rules_;
+  Census wanted_;
+  std::vector<Visit> visits_;
+  std::unordered_map<Hash, std::size_t> seen_;
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
+  bool is_cut_ = false;
+};
+
+// A step from one graph to another, if a rule says it.
+std::optional<Step> step_between(const RuleSet& rules, const Draft& before, const Draft& after) {
+  std::vector<Slot> changed;
+  for (const auto& match : Matches::find(rules, before).all()) {
+    const auto next = rules.apply(before, match, changed);
+    if (next && next->hash() == after.hash()) return step_of(rules, match, before, *next);
+  }
+  return std::nullopt;
+}
+
+// Both ways to a graph where they meet; what was found from the other end is turned round as far as
+// it can be.
+void join(const RuleSet& rules, const End& from, std::size_t there, const End& to, std::size_t here,
+          Derived& out) {
+  out.is_found = true;
+  out.steps = from.path_to(there);
+  for (; here != 0; here = to.visits()[here].parent) {
+    const auto& visit = to.visits()[here];
+    const auto step = step_between(rules, visit.draft, to.visits()[visit.parent].draft);
+    if (!step) break;
+    out.steps.push_back(*step);
+  }
+  out.back = to.path_to(here);
 }
 
 }  // namespace
@@ -96,41 +177,26 @@ Derived derive(const graph::Graph& from, const graph::Graph& to, const std::vect
                const DeriveLimits& limits) {
   Dictionary dictionary;
   const RuleSet set(rules, dictionary, {.degrees = degrees_of({&from, &to}), .matches = 100'000});
+  const auto start = Draft::of(from, dictionary);
   const auto target = Draft::of(to, dictionary);
-  const auto wanted = census_of(target);
+  End first(set, start, target);
+  End second(set, target, start);
   Derived out;
-  std::vector<Visit> visits{{Draft::of(from, dictionary), 0, {}, 0}};
-  std::unordered_map<Hash, std::size_t> seen{{visits[0].draft.hash(), 0}};
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue;
-  queue.push({difference(census_of(visits[0].draft), wanted), 0, 0});
-  if (visits[0].draft.hash() == target.hash()) out.derivation.emplace();
-  std::vector<Slot> changed;
-  bool is_cut = false;  // some paths were not followed
-  while (!queue.empty() && !out.derivation) {
-    const auto place = queue.top();
-    queue.pop();
-    if (place.steps == limits.steps) {
-      is_cut = true;
-      continue;
-    }
-    const auto draft = visits[place.visit].draft;
-    for (const auto& match : Matches::find(set, draft).all()) {
-      auto next = set.apply(draft, match, changed);
-      if (!next || !seen.emplace(next->hash(), visits.size()).second) continue;
-      const bool found = next->hash() == target.hash();
-      queue.push({difference(census_of(*next), wanted), place.steps + 1, visits.size()});
-      visits.push_back({std::move(*next), place.visit, match, place.steps + 1});
-      if (found) {
-        out.derivation = path_to(visits, visits.size() - 1, set);
-        break;
-      }
-      is_cut = visits.size() >= limits.graphs;
-      if (is_cut) break;
-    }
-    if (visits.size() >= limits.graphs) break;
+  const auto looked_at = [&] { return first.visits().size() + second.visits().size(); };
+  if (start.hash() == target.hash()) out.is_found = true;
+  while (!out.is_found && looked_at() < limits.graphs && (first.has_more() || second.has_more())) {
+    // The end where less is known.
+    const bool forward =
+        !second.has_more() || (first.has_more() && first.visits().size() <= second.visits().size());
+    auto& end = forward ? first : second;
+    const auto& other = forward ? second : first;
+    if (!end.expand(other, limits.steps, limits.graphs - looked_at())) continue;
+    const auto met = end.visits().back().draft.hash();
+    join(set, first, *first.find(met), second, *second.find(met), out);
   }
-  out.graphs = visits.size();
-  out.is_complete = queue.empty() && !is_cut && !out.derivation;
+  out.graphs = looked_at();
+  out.is_complete = !out.is_found && !first.has_more() && !second.has_more() && !first.is_cut() &&
+                    !second.is_cut();
   return out;
 }
 

@@ -1,6 +1,7 @@
-// Looks for a derivation: how rules turn one graph into another. Best first, by how many nodes are
-// not as in the graph that is wanted, so it goes straight where rules lead straight and tries
-// detours in the order of their length. What it finds is a proof; that it finds nothing is none.
+// Looks for a derivation: how rules turn one graph into another. From both ends, because a proved
+// rule is an equality; each best first, by how many nodes are not as at the other end, so it goes
+// straight where rules lead straight and tries detours in the order of their length. What it finds
+// is a proof; that it finds nothing is none.
 #pragma once
 
 #include <optional>
@@ -17,9 +18,16 @@ struct DeriveLimits {
 };
 
 struct Derived {
-  std::optional<Derivation> derivation;  // empty steps where the graphs are equal
-  std::size_t graphs = 0;                // looked at
-  bool is_complete = false;              // nothing else can be reached: there is no derivation
+  bool is_found = false;
+  // From the first graph on, all the way where each step can be taken in this direction.
+  Derivation steps;
+  // Otherwise from the other graph to where the steps end: of merging two relus into one of a
+  // concatenation only the way back is a rule, that is how a slice of a concatenation ends.
+  Derivation back;
+  std::size_t graphs = 0;    // looked at
+  bool is_complete = false;  // nothing else can be reached: there is no derivation
+
+  [[nodiscard]] std::size_t length() const { return steps.size() + back.size(); }
 };
 
 // Degrees to choose are those that parallelization operators of either graph have.

@@ -35,9 +35,10 @@ TEST(Derive, MegatronsMlp) {
                                            "%wp)\n%z = reduce(%y) degree=4\nreturn %z\n");
   const auto set = rules();
   const auto there = derive(plain, megatron, set);
-  ASSERT_TRUE(there.derivation.has_value());
-  EXPECT_EQ(there.derivation->size(), 4U) << to_text(*there.derivation);
-  EXPECT_EQ(replay(plain, *there.derivation, rules_by_name(set)).identity_hash(),
+  ASSERT_TRUE(there.is_found);
+  EXPECT_TRUE(there.back.empty());
+  EXPECT_EQ(there.steps.size(), 4U) << to_text(there.steps);
+  EXPECT_EQ(replay(plain, there.steps, rules_by_name(set)).identity_hash(),
             megatron.identity_hash());
 }
 
@@ -52,23 +53,50 @@ TEST(Derive, ReversalsReadOffWhatWasChosen) {
                                 "degree=?d)) dim=?i degree=?d) choose ?i, ?d"));
   ASSERT_EQ(set.size(), 2U);
   const auto back = derive(split, whole, set);
-  ASSERT_TRUE(back.derivation.has_value());
-  EXPECT_EQ(back.derivation->at(0).rule, "split-reversed");
-  EXPECT_TRUE(back.derivation->at(0).choices.empty());
+  ASSERT_EQ(back.steps.size(), 1U);
+  EXPECT_EQ(back.steps[0].rule, "split-reversed");
+  EXPECT_TRUE(back.steps[0].choices.empty());
 }
 
 TEST(Derive, SaysWhenThereIsNothing) {
   const auto a = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = relu(%x)\nreturn %y\n");
   const auto b = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = tanh(%x)\nreturn %y\n");
   const auto none = derive(a, b, parse_rule("twice: (relu (relu ?x)) => (relu ?x)"));
-  EXPECT_FALSE(none.derivation.has_value());
+  EXPECT_FALSE(none.is_found);
   EXPECT_TRUE(none.is_complete);
   const auto endless =
       derive(a, b, parse_rule("more: (relu ?x) => (relu (relu ?x))"), {.graphs = 50, .steps = 100});
-  EXPECT_FALSE(endless.derivation.has_value());
+  EXPECT_FALSE(endless.is_found);
   EXPECT_FALSE(endless.is_complete);
   EXPECT_EQ(endless.graphs, 50U);
-  EXPECT_TRUE(derive(a, a, {}).derivation->empty());
+  const auto same = derive(a, a, {});
+  EXPECT_TRUE(same.is_found);
+  EXPECT_EQ(same.length(), 0U);
+}
+
+// Two relus are one of a concatenation. No rule makes the concatenation, for a slice of one does
+// not tell what the other part is; from the other end there are two that take it away.
+TEST(Derive, MeetsInTheMiddle) {
+  const std::string head = "graph g\n%x = input() shape=[8, 6]\n%y = input() shape=[8, 6]\n";
+  const auto two =
+      graph::parse_graph(head + "%r = relu(%x)\n%s = relu(%y)\n%rr = tanh(%r)\nreturn %rr, %s\n");
+  const auto one = graph::parse_graph(
+      head +
+      "%c = concat(%x, %y) axis=0\n%r = relu(%c)\n%a = slice(%r) axis=0 begin=0 size=8\n"
+      "%b = slice(%r) axis=0 begin=8 size=8\n%aa = tanh(%a)\nreturn %aa, %b\n");
+  const auto set = with_reversals(parse_rules(R"(
+relu-of-concat: (relu (concat ?x ?y axis=?a)) => (concat (relu ?x) (relu ?y) axis=?a)
+first: (slice (concat ?x ?y axis=?a) axis=?a begin=0 size=dim(?x, ?a)) => ?x
+second: (slice (concat ?x ?y axis=?a) axis=?a begin=dim(?x, ?a) size=dim(?y, ?a)) => ?y
+)"));
+  const auto found = derive(two, one, set);
+  ASSERT_TRUE(found.is_found);
+  EXPECT_TRUE(found.steps.empty());
+  EXPECT_EQ(found.back.size(), 3U) << to_text(found.back);
+  EXPECT_EQ(replay(one, found.back, rules_by_name(set)).identity_hash(), two.identity_hash());
+  const auto turned = derive(one, two, set);
+  EXPECT_EQ(turned.steps.size(), 3U) << to_text(turned.steps);
+  EXPECT_TRUE(turned.back.empty());
 }
 
 }  // namespace
