@@ -200,6 +200,13 @@ RuleFile read_rules(const std::string& path) {
   return out;
 }
 
+std::vector<rewrite::Rule> rules_or_shipped(const std::vector<std::string>& files) {
+  if (files.empty()) return rewrite::usable_rules();
+  std::vector<rewrite::Rule> out;
+  for (const auto& path : files) std::ranges::move(read_rules(path).rules, std::back_inserter(out));
+  return out;
+}
+
 void print_lacking(const std::vector<rewrite::Imported>& lacking) {
   for (const auto& rule : lacking) std::cerr << fmt::format("{}: {}\n", rule.name, rule.lacking);
 }

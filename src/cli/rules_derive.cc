@@ -24,15 +24,6 @@ struct DeriveFlags {
   rewrite::DeriveLimits limits;
 };
 
-std::vector<rewrite::Rule> rules_for(const DeriveFlags& flags) {
-  if (flags.files.empty()) return rewrite::with_reversals(rewrite::usable_rules());
-  std::vector<rewrite::Rule> out;
-  for (const auto& path : flags.files) {
-    for (auto& rule : read_rules(path).rules) out.push_back(std::move(rule));
-  }
-  return out;
-}
-
 // The names of the nodes that compute what a step's place says, in the graph before it.
 std::string place_text(const graph::Graph& graph, const rewrite::Step& step) {
   const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
@@ -67,7 +58,7 @@ void print(const Json& steps) {
 int run(const DeriveFlags& flags) {
   const auto from = graph::parse_graph(read_file(flags.from), flags.from);
   const auto to = graph::parse_graph(read_file(flags.to), flags.to);
-  const auto rules = rules_for(flags);
+  const auto rules = rewrite::with_reversals(rules_or_shipped(flags.files));
   const auto found = rewrite::derive(from, to, rules, flags.limits);
   const auto steps = replayed(from, found.steps, rules);
   const auto back = replayed(to, found.back, rules);

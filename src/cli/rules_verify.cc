@@ -29,6 +29,7 @@ struct VerifyFlags {
   std::vector<std::string> files;
   std::string proofs;
   bool derive = false;
+  std::vector<std::string> known;  // files, for derive
   std::size_t graphs = 2000;
   unsigned threads = 0;
 };
@@ -86,7 +87,7 @@ Result judge_files(const VerifyFlags& flags) {
   }
   const auto start = Clock::now();
   std::vector<rewrite::Rule> known;
-  if (flags.derive) known = rewrite::with_reversals(rewrite::usable_rules());
+  if (flags.derive) known = rewrite::with_reversals(rules_or_shipped(flags.known));
   Progress progress;
   out.rules.resize(rules.size());
   std::atomic<std::size_t> done = 0;
@@ -190,6 +191,8 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
   command->add_flag("--strict", flags->strict, "exit code 1 where one is not proved");
   command->add_flag("--derive", flags->derive,
                     "do the shipped rules derive those that are proved?");
+  command->add_option("--rules", flags->known,
+                      "for --derive: files of rules; default: those shipped and proved");
   command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
       ->capture_default_str()
       ->check(kPositive);
