@@ -37,8 +37,7 @@ std::optional<verify::Instance> plain_instance(const rewrite::Rule& rule) {
 
 }  // namespace
 
-std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule,
-                                           const std::vector<rewrite::Rule>& rules,
+std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule, rewrite::Deriver& deriver,
                                            const rewrite::DeriveLimits& limits) {
   const auto instance = plain_instance(rule);
   if (!instance) return std::nullopt;
@@ -46,8 +45,7 @@ std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule,
   const auto target = verify::type_side(rule.target, *instance);
   if (!source || !target) return std::nullopt;
   try {
-    const auto found =
-        rewrite::derive(graph_of(rule, *source), graph_of(rule, *target), rules, limits);
+    const auto found = deriver.derive(graph_of(rule, *source), graph_of(rule, *target), limits);
     return found.is_found ? std::optional(found.length()) : std::nullopt;
   } catch (const UserError&) {
     return std::nullopt;  // a type that no input has

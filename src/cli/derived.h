@@ -3,17 +3,14 @@
 #pragma once
 
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "rewrite/derive.h"
 
 namespace tandem::cli {
 
-// In how many steps the rules turn its source into its target; nothing where none were found.
-// `rules` have their reversals among them.
-std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule,
-                                           const std::vector<rewrite::Rule>& rules,
+// In how many steps the deriver's rules, which have their reversals among them, turn its source
+// into its target; nothing where none were found.
+std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule, rewrite::Deriver& deriver,
                                            const rewrite::DeriveLimits& limits);
 
 }  // namespace tandem::cli

@@ -58,8 +58,9 @@ void print(const Json& steps) {
 int run(const DeriveFlags& flags) {
   const auto from = graph::parse_graph(read_file(flags.from), flags.from);
   const auto to = graph::parse_graph(read_file(flags.to), flags.to);
-  const auto rules = rewrite::with_reversals(rules_or_shipped(flags.files));
-  const auto found = rewrite::derive(from, to, rules, flags.limits);
+  rewrite::Deriver deriver(rewrite::with_reversals(rules_or_shipped(flags.files)));
+  const auto found = deriver.derive(from, to, flags.limits);
+  const auto& rules = deriver.rules();
   const auto steps = replayed(from, found.steps, rules);
   const auto back = replayed(to, found.back, rules);
   if (flags.json) {

@@ -43,17 +43,16 @@ struct Judged {
   std::optional<std::size_t> steps = {};  // in which the shipped rules derive it
 };
 
-// Of a proved rule, where `known` has rules: do they derive it?
-Judged judge(const rewrite::Rule& rule, const std::vector<rewrite::Rule>& known,
-             std::size_t graphs) {
+// `deriver`, if any, is asked whether its rules derive a rule that is proved.
+Judged judge(const rewrite::Rule& rule, rewrite::Deriver* deriver, std::size_t graphs) {
   const auto verdict = verify::verify(rule);
   Judged out{.name = rule.name,
              .hash = hash_of(rule),
              .proof = verdict.proof,
              .counterexample = verdict.counterexample,
              .reason = verdict.reason};
-  if (!is_proved(out.proof.status) || known.empty()) return out;
-  out.steps = steps_to_derive(verify::with_condition(rule, verdict), known, {.graphs = graphs});
+  if (!is_proved(out.proof.status) || deriver == nullptr) return out;
+  out.steps = steps_to_derive(verify::with_condition(rule, verdict), *deriver, {.graphs = graphs});
   return out;
 }
 
@@ -91,9 +90,14 @@ Result judge_files(const VerifyFlags& flags) {
   Progress progress;
   out.rules.resize(rules.size());
   std::atomic<std::size_t> done = 0;
-  parallel_for(rules.size(), threads_of(flags.threads), [&](std::size_t i) {
-    out.rules[i] = judge(rules[i], known, flags.graphs);
-    progress.show(fmt::format("{} of {} rules", ++done, rules.size()));
+  std::atomic<std::size_t> next = 0;
+  const auto threads = threads_of(flags.threads);
+  parallel_for(threads, threads, [&](std::size_t) {
+    rewrite::Deriver deriver(known);
+    for (auto i = next++; i < rules.size(); i = next++) {
+      out.rules[i] = judge(rules[i], flags.derive ? &deriver : nullptr, flags.graphs);
+      progress.show(fmt::format("{} of {} rules", ++done, rules.size()));
+    }
   });
   out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return out;

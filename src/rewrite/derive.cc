@@ -124,7 +124,7 @@ class End {
   }
 
   const RuleSet& rules_;
-  Census wanted_;
+  const Census wanted_;
   std::vector<Visit> visits_;
   std::unordered_map<Hash, std::size_t> seen_;
   std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
@@ -173,12 +173,20 @@ std::vector<Rule> with_reversals(const std::vector<Rule>& rules) {
   return out;
 }
 
-Derived derive(const graph::Graph& from, const graph::Graph& to, const std::vector<Rule>& rules,
-               const DeriveLimits& limits) {
-  Dictionary dictionary;
-  const RuleSet set(rules, dictionary, {.degrees = degrees_of({&from, &to}), .matches = 100'000});
-  const auto start = Draft::of(from, dictionary);
-  const auto target = Draft::of(to, dictionary);
+const RuleSet& Deriver::for_degrees(const std::vector<std::int64_t>& degrees) {
+  auto& set = sets_[degrees];
+  if (!set) {
+    const RuleSet::Limits limits{.degrees = degrees, .matches = 100'000};
+    set = std::make_unique<const RuleSet>(rules_, dictionary_, limits);
+  }
+  return *set;
+}
+
+Derived Deriver::derive(const graph::Graph& from, const graph::Graph& to,
+                        const DeriveLimits& limits) {
+  const auto& set = for_degrees(degrees_of({&from, &to}));
+  const auto start = Draft::of(from, dictionary_);
+  const auto target = Draft::of(to, dictionary_);
   End first(set, start, target);
   End second(set, target, start);
   Derived out;

@@ -4,11 +4,13 @@
 // is a proof; that it finds nothing is none.
 #pragma once
 
-#include <optional>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "graph/graph.h"
 #include "rewrite/derivation.h"
+#include "rewrite/dictionary.h"
 
 namespace tandem::rewrite {
 
@@ -30,9 +32,22 @@ struct Derived {
   [[nodiscard]] std::size_t length() const { return steps.size() + back.size(); }
 };
 
-// Degrees to choose are those that parallelization operators of either graph have.
-Derived derive(const graph::Graph& from, const graph::Graph& to, const std::vector<Rule>& rules,
-               const DeriveLimits& limits = {});
+// Looks for derivations by one set of rules. Used by one thread.
+class Deriver {
+ public:
+  explicit Deriver(std::vector<Rule> rules) : rules_(std::move(rules)) {}
+
+  [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
+  // Degrees to choose are those that parallelization operators of either graph have.
+  Derived derive(const graph::Graph& from, const graph::Graph& to, const DeriveLimits& limits = {});
+
+ private:
+  const RuleSet& for_degrees(const std::vector<std::int64_t>& degrees);
+
+  std::vector<Rule> rules_;
+  Dictionary dictionary_;
+  std::map<std::vector<std::int64_t>, std::unique_ptr<const RuleSet>> sets_;
+};
 
 // The rules, and those of their reversals that are rules, named with "-reversed". A proved rule is
 // an equality, so its reversal is as true.

@@ -34,7 +34,7 @@ TEST(Derive, MegatronsMlp) {
                                            "%h = linear(%xr, %vp)\n%r = relu(%h)\n%y = linear(%r, "
                                            "%wp)\n%z = reduce(%y) degree=4\nreturn %z\n");
   const auto set = rules();
-  const auto there = derive(plain, megatron, set);
+  const auto there = Deriver(set).derive(plain, megatron);
   ASSERT_TRUE(there.is_found);
   EXPECT_TRUE(there.back.empty());
   EXPECT_EQ(there.steps.size(), 4U) << to_text(there.steps);
@@ -52,7 +52,7 @@ TEST(Derive, ReversalsReadOffWhatWasChosen) {
       with_reversals(parse_rule("split: (relu ?x) => (combine (relu (partition ?x dim=?i "
                                 "degree=?d)) dim=?i degree=?d) choose ?i, ?d"));
   ASSERT_EQ(set.size(), 2U);
-  const auto back = derive(split, whole, set);
+  const auto back = Deriver(set).derive(split, whole);
   ASSERT_EQ(back.steps.size(), 1U);
   EXPECT_EQ(back.steps[0].rule, "split-reversed");
   EXPECT_TRUE(back.steps[0].choices.empty());
@@ -61,15 +61,15 @@ TEST(Derive, ReversalsReadOffWhatWasChosen) {
 TEST(Derive, SaysWhenThereIsNothing) {
   const auto a = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = relu(%x)\nreturn %y\n");
   const auto b = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = tanh(%x)\nreturn %y\n");
-  const auto none = derive(a, b, parse_rule("twice: (relu (relu ?x)) => (relu ?x)"));
+  const auto none = Deriver(parse_rule("twice: (relu (relu ?x)) => (relu ?x)")).derive(a, b);
   EXPECT_FALSE(none.is_found);
   EXPECT_TRUE(none.is_complete);
-  const auto endless =
-      derive(a, b, parse_rule("more: (relu ?x) => (relu (relu ?x))"), {.graphs = 50, .steps = 100});
+  const auto endless = Deriver(parse_rule("more: (relu ?x) => (relu (relu ?x))"))
+                           .derive(a, b, {.graphs = 50, .steps = 100});
   EXPECT_FALSE(endless.is_found);
   EXPECT_FALSE(endless.is_complete);
   EXPECT_EQ(endless.graphs, 50U);
-  const auto same = derive(a, a, {});
+  const auto same = Deriver({}).derive(a, a);
   EXPECT_TRUE(same.is_found);
   EXPECT_EQ(same.length(), 0U);
 }
@@ -89,12 +89,12 @@ relu-of-concat: (relu (concat ?x ?y axis=?a)) => (concat (relu ?x) (relu ?y) axi
 first: (slice (concat ?x ?y axis=?a) axis=?a begin=0 size=dim(?x, ?a)) => ?x
 second: (slice (concat ?x ?y axis=?a) axis=?a begin=dim(?x, ?a) size=dim(?y, ?a)) => ?y
 )"));
-  const auto found = derive(two, one, set);
+  const auto found = Deriver(set).derive(two, one);
   ASSERT_TRUE(found.is_found);
   EXPECT_TRUE(found.steps.empty());
   EXPECT_EQ(found.back.size(), 3U) << to_text(found.back);
   EXPECT_EQ(replay(one, found.back, rules_by_name(set)).identity_hash(), two.identity_hash());
-  const auto turned = derive(one, two, set);
+  const auto turned = Deriver(set).derive(one, two);
   EXPECT_EQ(turned.steps.size(), 3U) << to_text(turned.steps);
   EXPECT_TRUE(turned.back.empty());
 }
