@@ -1,6 +1,10 @@
 #include "cli/derived.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
+#include "cli/rules.h"
 #include "graph/graph.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
@@ -37,7 +41,32 @@ std::optional<verify::Instance> plain_instance(const rewrite::Rule& rule) {
 
 }  // namespace
 
-std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule, rewrite::Deriver& deriver,
+Derivers::Derivers(const std::vector<std::string>& files) {
+  if (files.empty()) {
+    sets_.emplace_back(rewrite::with_reversals(rewrite::usable_rules()));
+    sets_.emplace_back(rewrite::with_reversals(rewrite::all_rules()));
+    return;
+  }
+  std::vector<rewrite::Rule> rules;
+  for (const auto& path : files) {
+    std::ranges::move(read_rules(path).rules, std::back_inserter(rules));
+  }
+  sets_.emplace_back(rewrite::with_reversals(rules));
+}
+
+Derivers::Found Derivers::derive(const graph::Graph& from, const graph::Graph& to,
+                                 const rewrite::DeriveLimits& limits) {
+  Found out;
+  for (auto& set : sets_) {
+    const auto looked_at = out.derived.graphs;
+    out = {set.derive(from, to, limits), &set.rules()};
+    out.derived.graphs += looked_at;
+    if (out.derived.is_found) break;
+  }
+  return out;
+}
+
+std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule, Derivers& derivers,
                                            const rewrite::DeriveLimits& limits) {
   const auto instance = plain_instance(rule);
   if (!instance) return std::nullopt;
@@ -45,7 +74,8 @@ std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule, rewrite::D
   const auto target = verify::type_side(rule.target, *instance);
   if (!source || !target) return std::nullopt;
   try {
-    const auto found = deriver.derive(graph_of(rule, *source), graph_of(rule, *target), limits);
+    const auto found =
+        derivers.derive(graph_of(rule, *source), graph_of(rule, *target), limits).derived;
     return found.is_found ? std::optional(found.length()) : std::nullopt;
   } catch (const UserError&) {
     return std::nullopt;  // a type that no input has

@@ -31,9 +31,14 @@ Json rule_json(const rewrite::ProvedRule& rule) {
   return out;
 }
 
-void list_rules(bool json) {
-  const auto& rules = rewrite::shipped_rules();
-  if (json) {
+struct ListFlags {
+  bool json = false;
+  bool generated = false;
+};
+
+void list_rules(const ListFlags& flags) {
+  const auto& rules = flags.generated ? rewrite::generated_rules() : rewrite::shipped_rules();
+  if (flags.json) {
     Json out = Json::array();
     for (const auto& rule : rules) out.push_back(rule_json(rule));
     return print_json(out);
@@ -48,8 +53,9 @@ void list_rules(bool json) {
     std::cout << fmt::format("{:<{}}  {:<9}  {}\n", rule.rule.name, widest, name(rule.proof.status),
                              body(rule.rule));
   }
-  std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws one\n",
-                           counted(std::ssize(rules), "rule"), proved);
+  std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws one{}\n",
+                           counted(std::ssize(rules), "rule"), proved,
+                           flags.generated ? "" : ", `tandem rules --generated` lists more");
 }
 
 // --- show ---------------------------------------------------------------------------------------
@@ -200,13 +206,6 @@ RuleFile read_rules(const std::string& path) {
   return out;
 }
 
-std::vector<rewrite::Rule> rules_or_shipped(const std::vector<std::string>& files) {
-  if (files.empty()) return rewrite::usable_rules();
-  std::vector<rewrite::Rule> out;
-  for (const auto& path : files) std::ranges::move(read_rules(path).rules, std::back_inserter(out));
-  return out;
-}
-
 void print_lacking(const std::vector<rewrite::Imported>& lacking) {
   for (const auto& rule : lacking) std::cerr << fmt::format("{}: {}\n", rule.name, rule.lacking);
 }
@@ -232,10 +231,12 @@ void add_rules_export(CLI::App& rules) {
 }
 
 void add_rules(CLI::App& app, int& exit_code) {
-  auto json = std::make_shared<bool>(false);
+  auto flags = std::make_shared<ListFlags>();
   auto* command =
       add_command(app, "rules", "list the shipped rewrite rules; show, convert and verify rules",
-                  "rules show fuse-linear-relu", *json);
+                  "rules show fuse-linear-relu", flags->json);
+  command->add_flag("--generated", flags->generated,
+                    "those that `rules generate --prove` found, instead of those written by hand");
   command->require_subcommand(0, 1);
   add_rules_show(*command);
   add_rules_import(*command);
@@ -243,8 +244,8 @@ void add_rules(CLI::App& app, int& exit_code) {
   add_rules_generate(*command);
   add_rules_verify(*command, exit_code);
   add_rules_derive(*command, exit_code);
-  command->callback([command, json] {
-    if (command->get_subcommands().empty()) list_rules(*json);
+  command->callback([command, flags] {
+    if (command->get_subcommands().empty()) list_rules(*flags);
   });
 }
 

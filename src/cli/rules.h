@@ -26,9 +26,6 @@ struct RuleFile {
 };
 RuleFile read_rules(const std::string& path);
 
-// Those of the files; of none, the shipped ones that are proved.
-std::vector<rewrite::Rule> rules_or_shipped(const std::vector<std::string>& files);
-
 // The rules of a collection that are none here, with the reason: on stderr.
 void print_lacking(const std::vector<rewrite::Imported>& lacking);
 

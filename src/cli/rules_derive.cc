@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/derived.h"
 #include "cli/rules.h"
 #include "graph/hashes.h"
 #include "graph/text.h"
-#include "rewrite/derive.h"
 
 namespace tandem::cli {
 
@@ -58,9 +58,10 @@ void print(const Json& steps) {
 int run(const DeriveFlags& flags) {
   const auto from = graph::parse_graph(read_file(flags.from), flags.from);
   const auto to = graph::parse_graph(read_file(flags.to), flags.to);
-  rewrite::Deriver deriver(rewrite::with_reversals(rules_or_shipped(flags.files)));
-  const auto found = deriver.derive(from, to, flags.limits);
-  const auto& rules = deriver.rules();
+  Derivers derivers(flags.files);
+  const auto answer = derivers.derive(from, to, flags.limits);
+  const auto& found = answer.derived;
+  const auto& rules = *answer.rules;
   const auto steps = replayed(from, found.steps, rules);
   const auto back = replayed(to, found.back, rules);
   if (flags.json) {
@@ -92,7 +93,7 @@ void add_rules_derive(CLI::App& rules, int& exit_code) {
                               "rules derive plain.graph megatron.graph", flags->json);
   command->add_option("from", flags->from, "graph text")->required();
   command->add_option("to", flags->to, "graph text")->required();
-  command->add_option("--rules", flags->files, "files of rules; default: those shipped and proved");
+  command->add_option("--rules", flags->files, "files of rules; default: those shipped");
   command->add_option("--graphs", flags->limits.graphs, "how many to look at")
       ->capture_default_str();
   command->add_option("--steps", flags->limits.steps, "the longest derivation")

@@ -1,15 +1,18 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "base/parallel.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/rules.h"
@@ -41,30 +44,79 @@ std::int64_t peak_bytes() {
   return usage.ru_maxrss * kKilobyte;
 }
 
-// Keeps what is proved, each rule with all the conditions that its proof needs.
+struct Proving {
+  std::optional<rewrite::Rule> rule;  // with all the conditions that its proof needs
+  rewrite::Status status = rewrite::Status::kUnproved;
+  bool is_special = false;  // true for some sizes or attributes alone, and not worth a rule
+};
+
+// "?n != 4", "?stride == ?padding", "dim(?x, 3) % 2 == 1": chance excludes what refuted the rule.
+bool is_special(std::string_view condition) {
+  for (const auto part : split(condition, ' ')) {
+    if (part == "%" || part == "!=") return true;
+  }
+  for (std::size_t at = 0; at != std::string_view::npos; at = condition.find(" and ", at)) {
+    if (at > 0) at += std::string_view(" and ").size();
+    const auto rest = condition.substr(at);
+    if (rest.starts_with("?") && !rest.starts_with("?act == none")) return true;
+  }
+  return false;
+}
+
+Proving prove(const rewrite::Rule& rule) {
+  const auto verdict = verify::verify(rule);
+  Proving out{.rule = {}, .status = verdict.proof.status};
+  if (is_proved(out.status)) out.rule = verify::with_condition(rule, verdict);
+  out.is_special = is_special(verdict.proof.condition);
+  return out;
+}
+
+// Where a rule is not true as it stands, it may be so with the attributes that it was found for.
+Proving prove(const generate::Generated& generated, std::size_t rule) {
+  auto out = prove(generated.rules[rule]);
+  if (out.status == rewrite::Status::kProved) return out;
+  const auto literal = generate::with_literal_attributes(generated, rule);
+  if (!literal) return out;
+  auto other = prove(*literal);
+  const bool is_better = other.status == rewrite::Status::kProved || !out.rule || out.is_special;
+  return is_better ? other : out;
+}
+
+// Keeps what is proved.
 void keep_proved(generate::Generated& generated, unsigned threads, Progress& progress) {
-  auto& rules = generated.rules;
-  std::vector<std::optional<rewrite::Rule>> proved(rules.size());
-  std::array<std::atomic<std::size_t>, 4> counts = {};  // by status
+  std::vector<Proving> proved(generated.rules.size());
   std::atomic<std::size_t> done = 0;
-  parallel_for(rules.size(), threads, [&](std::size_t i) {
-    const auto verdict = verify::verify(rules[i]);
-    const auto status = verdict.proof.status;
-    ++counts[static_cast<std::size_t>(status)];
-    if (is_proved(status)) proved[i] = verify::with_condition(rules[i], verdict);
-    progress.show(fmt::format("judged {} of {}", ++done, rules.size()));
+  parallel_for(proved.size(), threads, [&](std::size_t i) {
+    proved[i] = prove(generated, i);
+    progress.show(fmt::format("judged {} of {}", ++done, proved.size()));
   });
   const auto count = [&](const std::string& what, rewrite::Status status) {
-    generated.left.emplace_back(what, counts[static_cast<std::size_t>(status)]);
+    generated.left.emplace_back(what, std::ranges::count(proved, status, &Proving::status));
   };
   count("refuted, and dropped", rewrite::Status::kRefuted);
   count("unproved, and dropped", rewrite::Status::kUnproved);
   count("that got a condition", rewrite::Status::kProvedIf);
-  rules.clear();
-  for (auto& rule : proved) {
-    if (rule) rules.push_back(std::move(*rule));
+  generated.left.emplace_back("of these true of special cases only, and dropped",
+                              std::ranges::count(proved, true, &Proving::is_special));
+  generated.rules.clear();
+  std::set<std::string> seen;  // without names
+  for (auto& p : proved) {
+    if (!p.rule || p.is_special) continue;
+    const auto text = to_text(*p.rule);
+    if (seen.insert(text.substr(text.find(": "))).second) {
+      generated.rules.push_back(std::move(*p.rule));
+    }
   }
-  generated.left.emplace_back("proved", rules.size());
+  generated.left.emplace_back("different ones", generated.rules.size());
+}
+
+// Names that rules written by hand do not have, so that one may be asked for among all.
+void rename(std::vector<rewrite::Rule>& rules) {
+  std::set<std::string> taken;
+  for (const auto& rule : rewrite::shipped_rules()) taken.insert(rule.rule.name);
+  for (auto& rule : rules) {
+    if (taken.contains(rule.name)) rule.name += "-generated";
+  }
 }
 
 std::string file_text(const GenerateFlags& flags, const generate::Generated& generated) {
@@ -92,6 +144,7 @@ void run(const GenerateFlags& flags) {
                                  .progress = [&](const std::string& s) { progress.show(s); }});
     if (flags.prove) keep_proved(generated, threads_of(flags.threads), progress);
   }
+  rename(generated.rules);
   write_file(flags.output, file_text(flags, generated));
   const auto seconds = seconds_since(begin);
   if (flags.json) {

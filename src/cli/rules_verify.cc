@@ -43,16 +43,16 @@ struct Judged {
   std::optional<std::size_t> steps = {};  // in which the shipped rules derive it
 };
 
-// `deriver`, if any, is asked whether its rules derive a rule that is proved.
-Judged judge(const rewrite::Rule& rule, rewrite::Deriver* deriver, std::size_t graphs) {
+// `derivers`, if any, are asked whether their rules derive a rule that is proved.
+Judged judge(const rewrite::Rule& rule, Derivers* derivers, std::size_t graphs) {
   const auto verdict = verify::verify(rule);
   Judged out{.name = rule.name,
              .hash = hash_of(rule),
              .proof = verdict.proof,
              .counterexample = verdict.counterexample,
              .reason = verdict.reason};
-  if (!is_proved(out.proof.status) || deriver == nullptr) return out;
-  out.steps = steps_to_derive(verify::with_condition(rule, verdict), *deriver, {.graphs = graphs});
+  if (!is_proved(out.proof.status) || derivers == nullptr) return out;
+  out.steps = steps_to_derive(verify::with_condition(rule, verdict), *derivers, {.graphs = graphs});
   return out;
 }
 
@@ -85,17 +85,16 @@ Result judge_files(const VerifyFlags& flags) {
     std::ranges::move(file.lacking, std::back_inserter(out.lacking));
   }
   const auto start = Clock::now();
-  std::vector<rewrite::Rule> known;
-  if (flags.derive) known = rewrite::with_reversals(rules_or_shipped(flags.known));
   Progress progress;
   out.rules.resize(rules.size());
   std::atomic<std::size_t> done = 0;
   std::atomic<std::size_t> next = 0;
   const auto threads = threads_of(flags.threads);
   parallel_for(threads, threads, [&](std::size_t) {
-    rewrite::Deriver deriver(known);
+    std::optional<Derivers> derivers;
+    if (flags.derive) derivers.emplace(flags.known);
     for (auto i = next++; i < rules.size(); i = next++) {
-      out.rules[i] = judge(rules[i], flags.derive ? &deriver : nullptr, flags.graphs);
+      out.rules[i] = judge(rules[i], derivers ? &*derivers : nullptr, flags.graphs);
       progress.show(fmt::format("{} of {} rules", ++done, rules.size()));
     }
   });
@@ -162,7 +161,7 @@ void print(const Result& result) {
 std::string proofs_text(const Result& result) {
   std::string out =
       "# What is known of the shipped rules: name, hash, status, prover, condition.\n"
-      "# Written by `tandem rules verify rules/*.rules --proofs rules/proofs`.\n";
+      "# Written by `tandem rules verify FILE --proofs FILE`.\n";
   for (const auto& rule : result.rules) {
     auto proof = rule.proof;
     if (proof.prover.empty()) proof.prover = "none";
@@ -196,7 +195,7 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
   command->add_flag("--derive", flags->derive,
                     "do the shipped rules derive those that are proved?");
   command->add_option("--rules", flags->known,
-                      "for --derive: files of rules; default: those shipped and proved");
+                      "for --derive: files of rules; default: those shipped");
   command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
       ->capture_default_str()
       ->check(kPositive);

@@ -222,6 +222,7 @@ class Generator {
     for (const auto& e : several) directions.push_back({&e.right, &e.left});
     count("directions", directions.size());
     std::vector<std::optional<MadeRule>> rules(directions.size());
+    std::vector<MadeRule> literal(directions.size());
     std::atomic<std::size_t> done = 0;
     std::atomic<std::size_t> next = 0;
     parallel_for(options_.threads, options_.threads, [&](std::size_t thread) {
@@ -229,6 +230,7 @@ class Generator {
       for (auto i = next++; i < directions.size(); i = next++) {
         auto made = make_rule(formulas_, *directions[i].source, *directions[i].target, indices_);
         if (bind_open_symbols(made)) {
+          literal[i] = made;
           free_attributes(made, kernels);
           if (add_conditions(made, kernels)) rules[i] = std::move(made);
         }
@@ -236,7 +238,7 @@ class Generator {
         if (thread == 0) say(fmt::format("widened {} of {}", done.load(), directions.size()));
       }
     });
-    take(rules);
+    take(rules, literal);
   }
 
   static std::string name_of(const rewrite::Side& side) {
@@ -257,7 +259,7 @@ class Generator {
   }
 
   // Equal ones once; names say what the sides are made of.
-  void take(std::vector<std::optional<MadeRule>>& made) {
+  void take(std::vector<std::optional<MadeRule>>& made, std::vector<MadeRule>& literal) {
     std::set<std::string> seen;
     for (const auto& m : made) {
       if (m && m->rule.conditions.empty()) seen.insert(without_conditions(m->rule));
@@ -266,7 +268,8 @@ class Generator {
     seen.clear();
     std::map<std::string, int> names;
     std::size_t without_condition = 0;
-    for (auto& m : made) {
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      auto& m = made[i];
       if (!m) {
         ++without_condition;
         continue;
@@ -279,6 +282,8 @@ class Generator {
       rule.name = number == 1 ? base : fmt::format("{}-{}", base, number);
       out_.rules.push_back(std::move(rule));
       out_.found.push_back(std::move(m->found));
+      literal[i].rule.name = out_.rules.back().name;
+      out_.literal.push_back(std::move(literal[i]));
     }
     count("dropped for want of a condition", without_condition);
     count("of one device", out_.rules.size());
@@ -301,6 +306,15 @@ class Generator {
 };
 
 }  // namespace
+
+std::optional<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule) {
+  if (rule >= generated.literal.size()) return std::nullopt;
+  auto made = generated.literal[rule];
+  KernelCache kernels;
+  if (!add_conditions(made, kernels)) return std::nullopt;
+  if (to_text(made.rule) == to_text(generated.rules[rule])) return std::nullopt;
+  return made.rule;
+}
 
 Generated generate(const OperatorSet& set, const Options& options) {
   return Generator(set, options).run();

@@ -20,13 +20,14 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"proved", "proved_if", "refuted", "unproved"};
 
-std::vector<ProvedRule> load() {
+std::vector<ProvedRule> load(const std::string& folder, std::span<const EmbeddedFile> rules,
+                             std::span<const EmbeddedFile> proof_files) {
   std::vector<ProofLine> proofs;
-  for (const auto& file : embedded_proofs()) proofs = parse_proofs(file.text, "rules/proofs");
+  for (const auto& file : proof_files) proofs = parse_proofs(file.text, folder + "proofs");
   std::vector<ProvedRule> out;
   std::map<std::string, std::string> places;
-  for (const auto& file : embedded_rules()) {
-    const auto origin = fmt::format("rules/{}.rules", file.name);
+  for (const auto& file : rules) {
+    const auto origin = fmt::format("{}{}.rules", folder, file.name);
     for (auto& rule : with_proofs(parse_rules(file.text, origin), origin, proofs)) {
       const auto [known, fresh] = places.emplace(rule.rule.name, origin);
       if (!fresh) {
@@ -38,6 +39,12 @@ std::vector<ProvedRule> load() {
     }
   }
   return out;
+}
+
+void add_proved(const std::vector<ProvedRule>& rules, std::vector<Rule>& out) {
+  for (const auto& rule : rules) {
+    if (rule.is_proved()) out.push_back(rule.guarded());
+  }
 }
 
 ProofLine parse_proof(std::string_view line, const std::string& where) {
@@ -80,24 +87,35 @@ Rule ProvedRule::guarded() const {
 }
 
 const std::vector<ProvedRule>& shipped_rules() {
-  static const auto rules = load();
+  static const auto rules = load("rules/", embedded_rules(), embedded_proofs());
   return rules;
 }
 
 std::vector<Rule> usable_rules() {
   std::vector<Rule> out;
-  for (const auto& rule : shipped_rules()) {
-    if (rule.is_proved()) out.push_back(rule.guarded());
-  }
+  add_proved(shipped_rules(), out);
+  return out;
+}
+
+const std::vector<ProvedRule>& generated_rules() {
+  static const auto rules =
+      load("rules/generated/", embedded_generated_rules(), embedded_generated_proofs());
+  return rules;
+}
+
+std::vector<Rule> all_rules() {
+  auto out = usable_rules();
+  add_proved(generated_rules(), out);
   return out;
 }
 
 const ProvedRule& find_shipped_rule(std::string_view wanted) {
   std::vector<std::string> names;
-  names.reserve(shipped_rules().size());
-  for (const auto& rule : shipped_rules()) {
-    if (rule.rule.name == wanted) return rule;
-    names.push_back(rule.rule.name);
+  for (const auto* rules : {&shipped_rules(), &generated_rules()}) {
+    const auto found = std::ranges::find(
+        *rules, wanted, [](const ProvedRule& r) -> const auto& { return r.rule.name; });
+    if (found != rules->end()) return *found;
+    for (const auto& rule : *rules) names.push_back(rule.rule.name);
   }
   const auto near = nearest(wanted, names);
   throw UserError("rule", std::string(wanted), "there is no rule of that name",

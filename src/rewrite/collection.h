@@ -1,4 +1,4 @@
-// The shipped rules, each with what is known of its proof.
+// The rules that are part of the program, each with what is known of its proof.
 //
 // A proof is looked up, not made again: rules/proofs has one line for each rule that was judged,
 //
@@ -29,12 +29,18 @@ struct ProvedRule {
   [[nodiscard]] Rule guarded() const;
 };
 
-// All of them, proved or not, in the order of the files. Read once.
+// Those written by hand, proved or not, in the order of the files. Read once.
 const std::vector<ProvedRule>& shipped_rules();
 // Those that are proved, guarded: what is used where nobody asks for others.
 std::vector<Rule> usable_rules();
 
-// Throws UserError("rule") naming the nearest where there is none of that name.
+// Those that the generator found, all of them proved. Read once, when first asked for: they are ten
+// times as many, and most say how a graph grows.
+const std::vector<ProvedRule>& generated_rules();
+// The usable ones and the generated ones.
+std::vector<Rule> all_rules();
+
+// Of either kind. Throws UserError("rule") naming the nearest where there is none of that name.
 const ProvedRule& find_shipped_rule(std::string_view name);
 
 // Lines of a file of proofs. `source` is how messages call it. Throws UserError("rule").

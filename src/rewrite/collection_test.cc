@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error_test_support.h"
 #include "rewrite/rule_text.h"
@@ -66,6 +67,20 @@ TEST(ShippedProofs, AreOfEveryRule) {
     EXPECT_TRUE(shipped.is_proved()) << shipped.rule.name << " of " << shipped.origin;
   }
   EXPECT_EQ(usable_rules().size(), shipped_rules().size());
+}
+
+TEST(ShippedProofs, AreOfEveryGeneratedRule) {
+  EXPECT_GT(generated_rules().size(), 1000U);
+  for (const auto& rule : generated_rules()) {
+    EXPECT_EQ(rule.proof.status, Status::kProved) << rule.rule.name;
+  }
+  EXPECT_EQ(all_rules().size(), usable_rules().size() + generated_rules().size());
+}
+
+// So that one may be asked for among all.
+TEST(ShippedProofs, NamesAreOfOneRule) {
+  std::set<std::string> names;
+  for (const auto& rule : all_rules()) EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
 }
 
 TEST(ShippedProofs, AreFoundByName) {

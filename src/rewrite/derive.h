@@ -36,6 +36,8 @@ struct Derived {
 class Deriver {
  public:
   explicit Deriver(std::vector<Rule> rules) : rules_(std::move(rules)) {}
+  Deriver(const Deriver&) = delete;  // what is prepared refers to the dictionary
+  Deriver& operator=(const Deriver&) = delete;
 
   [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
   // Degrees to choose are those that parallelization operators of either graph have.

@@ -2,6 +2,7 @@
 // refuted with concrete tensors or proved.
 #include <gtest/gtest.h>
 
+#include "rewrite/collection.h"
 #include "rewrite/embedded.h"
 #include "rewrite/rule_text.h"
 #include "verify/mutants.h"
@@ -26,6 +27,20 @@ TEST(ShippedRules, AreProved) {
   }
   EXPECT_GT(count, 100U);
 }
+
+// A sample; all of them at night.
+void judge_generated(std::size_t every) {
+  const auto& rules = rewrite::generated_rules();
+  EXPECT_GT(rules.size(), 1000U);
+  for (std::size_t i = 0; i < rules.size(); i += every) {
+    const auto verdict = verify(rules[i].rule);
+    EXPECT_EQ(verdict.proof.status, Status::kProved)
+        << rules[i].rule.name << ": " << described(verdict);
+  }
+}
+
+TEST(GeneratedRules, AreProved) { judge_generated(37); }
+TEST(GeneratedRules, AreAllProvedNightly) { judge_generated(1); }
 
 // A sample; all of them at night.
 void judge_mutants(std::size_t every) {
