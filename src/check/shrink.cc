@@ -7,6 +7,7 @@
 
 #include "base/disjoint_sets.h"
 #include "base/error.h"
+#include "base/stop.h"
 #include "machine/node_layout.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
@@ -212,6 +213,7 @@ class Shrinker {
   // an attribute says otherwise: its tensors keep theirs.
   std::optional<Small> run() {
     while (true) {
+      stop_point();
       const auto wrong = build();
       if (!wrong) return Small{std::move(out_), digits_};
       if (classes_.reads_windows(*wrong) && window_ < kLargestWindow) {

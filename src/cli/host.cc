@@ -3,7 +3,6 @@
 #include <atomic>
 #include <iostream>
 
-#include "base/check.h"
 #include "cli/progress.h"
 
 namespace tandem::cli {
@@ -14,7 +13,7 @@ std::atomic<Host*> current = nullptr;
 
 }  // namespace
 
-HostedBy::HostedBy(Host& host) {
+HostedBy::HostedBy(Host& host) : stop_([&host] { return host.wants_stop(); }) {
   CHECK(current == nullptr);
   current = &host;
 }

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/stop.h"
+
 namespace tandem::cli {
 
 class Host {
@@ -21,13 +23,16 @@ class Host {
   virtual bool wants_stop() = 0;
 };
 
-// While one exists, commands run for `host`. One at a time.
+// While one exists, commands run for `host`, and end at stop points (base/stop.h). One at a time.
 class HostedBy {
  public:
   explicit HostedBy(Host& host);
   ~HostedBy();
   HostedBy(const HostedBy&) = delete;
   HostedBy& operator=(const HostedBy&) = delete;
+
+ private:
+  StopWhen stop_;
 };
 
 // Null where it is a terminal.

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/stop.h"
 #include "lower/buckets.h"
 #include "lower/rings.h"
 #include "lower/row_sparse.h"
@@ -109,6 +110,7 @@ class Lowering {
   std::uint16_t stage_of(NodeId id) const { return mapped_.stage[id.index()]; }
 
   void forward(NodeId id) {
+    stop_point();
     const auto& node = pcg_.node(id);
     auto& tensor = program_.tensor[id.index()];
     if (node.op.role() == ops::Role::kSource) {
@@ -186,6 +188,7 @@ class Lowering {
   }
 
   void backward(NodeId id) {
+    stop_point();
     const auto g = gradient_[id.index()];
     if (g == Program::kNone || !wants_gradient_[id.index()]) return;
     const auto& node = pcg_.node(id);

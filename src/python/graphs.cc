@@ -16,6 +16,7 @@
 #include "graph/text.h"
 #include "ops/attributes.h"
 #include "python/bindings.h"
+#include "python/call.h"
 #include "python/nodes.h"
 #include "strategies/model_figures.h"
 
@@ -137,14 +138,13 @@ std::map<std::string, py::array_t<double>> evaluate(const Graph& graph,
                                                     std::uint64_t seed) {
   const auto own = given(graph, values);
   graph::Values<double> all;
-  {
-    const py::gil_scoped_release others_go_on;
+  run_call([&] {
     const auto random = graph::feed_values<double>(graph, seed);
     all = graph::run_forward<double>(graph, [&](graph::NodeId id) {
       const auto at = own.find(graph.node(id).name);
       return at != own.end() ? at->second : random(id);
     });
-  }
+  });
   std::map<std::string, py::array_t<double>> out;
   for (auto id : graph.ids()) {
     const auto& name = graph.node(id).name;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "graph/hashes.h"
 #include "graph/text.h"
 #include "rewrite/rule_text.h"
@@ -269,6 +270,7 @@ FindRule rules_by_name(const std::vector<Rule>& rules) {
 graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find) {
   auto out = graph;
   for (std::size_t s = 0; s < derivation.size(); ++s) {
+    stop_point();
     const auto& step = derivation[s];
     const auto where = fmt::format("step {} ({})", s + 1, step.rule);
     const auto check_hash = [&](std::string_view when, Hash expected) {

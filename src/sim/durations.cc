@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/stop.h"
 #include "cost/collectives.h"
 #include "ops/task_grid.h"
 
@@ -38,6 +39,7 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
   for (const auto& task : program_.tasks) {
+    stop_point();
     const auto before = model_flops_;
     add(task);
     flops_of_task_.push_back(model_flops_ - before);

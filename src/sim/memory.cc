@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/stop.h"
 #include "lower/instances.h"
 #include "lower/order.h"
 
@@ -261,6 +262,7 @@ std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, s
   const lower::Instances instances(program);
   std::vector<Memory> out(groups);
   for (const auto device : program.digits.group(0, class_digits(program) | digits)) {
+    stop_point();
     const auto memory = OneDevice(program, instances, device).peak();
     auto& most = out[group_of(device)];
     if (memory.peak > most.peak) most = memory;

@@ -6,6 +6,7 @@
 #include <span>
 #include <tuple>
 
+#include "base/stop.h"
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
 #include "lower/instances.h"
@@ -123,6 +124,7 @@ class Simulator {
         if (!c.takes_part.empty() && !c.takes_part[t]) continue;
         if (!runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches()))
           continue;
+        stop_point();
         if (!schedule(number, t, turn)) return moved;
         moved = true;
       }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/stop.h"
 
 namespace tandem::term {
 
@@ -170,6 +171,7 @@ void Evaluation<T>::fill(std::uint32_t id) {
   table.factors = factors_in(node.free);
   const auto over = factors_in(node.over);
   for_each_point(table.factors, [&] {
+    stop_point();
     T total = node.kind == Kind::kSum ? T{} : Numbers<T>::lowest();
     for_each_point(over, [&] {
       if (is_guarded_out(node)) return;
@@ -189,6 +191,7 @@ Dense<T> Evaluation<T>::forward(const Dims& output) {
   Dense<T> out(box_of(output, ranges_).size);
   std::size_t at = 0;
   const auto root = static_cast<std::uint32_t>(term_.nodes.size() - 1);
+  stop_point();
   for_each_point(factors_of(output), [&] { out.data[at++] = at_point(root); });
   CHECK(at == out.data.size());
   return out;
@@ -247,6 +250,7 @@ void Evaluation<T>::push_reduction(std::uint32_t id) {
   const BoundNode& node = term_.nodes[id];
   const auto over = factors_in(node.over);
   for_each_point(tables_[id].factors, [&] {
+    stop_point();
     const auto at = position(tables_[id]);
     const T adjoint = tables_[id].adjoints[at];
     if (adjoint == T{}) return;

@@ -302,17 +302,53 @@ class Calls(unittest.TestCase):
             thread.join()
         self.assertEqual(len(set(times)), 3)
 
-    def test_control_c_ends_a_call(self):
+    def assert_control_c_ends(self, call):
         # A shell has it ignored in what runs in the background.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
-        timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+        pressed = []
+
+        def press():
+            pressed.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        timer = threading.Timer(1, press)
         timer.start()
-        with self.assertRaises(KeyboardInterrupt):
-            tandem.plan(*self.LONG)
-        timer.join()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                call()
+        finally:
+            ended = time.monotonic()
+            timer.cancel()  # of a call that ended by itself
+            timer.join()
+        self.assertLess(ended - pressed[0], 3)
         # And the next one runs as ever.
         self.assertGreater(tandem.simulate("mlp", "summit:1").time, 0)
+
+    def test_control_c_ends_a_search(self):
+        self.assert_control_c_ends(lambda: tandem.plan(*self.LONG))
+
+    def test_control_c_ends_a_simulation(self):
+        self.assert_control_c_ends(
+            lambda: tandem.simulate(
+                "gpt3_175b", "dgx_a100:96", strategy="megatron:tp=8,pp=96,micro=8192", batch=8192, exact=True
+            )
+        )
+
+    def test_control_c_ends_an_exploration(self):
+        self.assert_control_c_ends(lambda: tandem.explore("nasnet_a", "summit:16"))
+
+    def test_control_c_ends_a_check(self):
+        plan = tandem.plan("inception_v3", "summit:8")
+        self.assert_control_c_ends(lambda: tandem.check(plan))
+
+    def test_control_c_ends_an_evaluation(self):
+        b = tandem.GraphBuilder("large")
+        x = b.input("x", [512, 512])
+        for i in range(8):
+            x = b.linear(x, b.weight(f"w{i}", [512, 512]))
+        graph = b.finish(b.mse(x, b.input("target", [512, 512])))
+        self.assert_control_c_ends(graph.evaluate)
 
     def test_progress_is_told(self):
         lines = []
