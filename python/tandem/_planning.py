@@ -203,11 +203,13 @@ def explore(
     return Exploration(data)
 
 
-def check(plan: Plan | str | os.PathLike[str], *, allow_unproved: bool = False) -> Check:
+def check(
+    plan: Plan | str | os.PathLike[str], *, allow_unproved: bool = False, progress: Progress | None = None
+) -> Check:
     """Does a plan compute what its network does? Its rewritings are replayed and proved, its layouts run in small and
     compared with one device. `allow_unproved` accepts rules without a proof."""
     with PlanFile(plan) as path:
-        return Check(command("check", path, allow_unproved=allow_unproved))
+        return Check(command("check", path, progress=progress, allow_unproved=allow_unproved))
 
 
 def _several(texts: Sequence[str] | str | None) -> list[str]:

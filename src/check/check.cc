@@ -1,6 +1,9 @@
 #include "check/check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 
 #include "check/erasure.h"
 #include "check/parts.h"
@@ -16,6 +19,7 @@ namespace tandem::check {
 namespace {
 
 using machine::Digits;
+using Tell = std::function<void(const std::string&)>;
 
 // Terms in a forward pass: seconds of work.
 constexpr double kMostWork = 1e7;
@@ -36,6 +40,14 @@ std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, co
   return out;
 }
 
+std::string key_of(const Small& small) {
+  std::string out;
+  for (std::size_t i = 0; i < small.digits.count(); ++i) {
+    out += fmt::format("{} ", small.digits[i].size);
+  }
+  return out + text_without_names(small.mapped);
+}
+
 // Runs them up to the first that is wrong.
 bool run_all(const std::vector<Small>& all, Report& report) {
   for (const auto& small : all) {
@@ -54,28 +66,37 @@ bool run_all(const std::vector<Small>& all, Report& report) {
   return true;
 }
 
-void check_values(const plan::MappedGraph& mapped, const Digits& digits, Report& report) {
+void check_values(const plan::MappedGraph& mapped, const Digits& digits, const Tell& tell,
+                  Report& report) {
+  tell("comparing small programs with one device");
   if (const auto all = make_small(mapped, digits, kMostWork)) {
     report.whole = true;
     report.ok = run_all(*all, report);
     return;
   }
-  for (const auto& part : parts_of(mapped, digits)) {
-    const auto all = make_small(part.mapped, digits, kMostWork);
+  // Operators of unequal sizes are often equal once they are small.
+  std::set<std::string> known;
+  const auto parts = parts_of(mapped, digits);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const auto& part = parts[p];
+    tell(fmt::format("comparing operators with one device: {} of {}", p, parts.size()));
+    auto all = make_small(part.mapped, digits, kMostWork);
     if (!all) {
       report.where = part.node;
       report.message = "is too large to be compared with one device";
       return;
     }
+    std::erase_if(*all, [&](const Small& small) { return !known.insert(key_of(small)).second; });
     if (!run_all(*all, report)) return;
   }
   report.ok = true;
 }
 
 // Those without a proof as they stand: one that needs a condition more has none.
-std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules) {
+std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules, const Tell& tell) {
   std::vector<std::string> out;
   for (const auto& rule : rules) {
+    tell(fmt::format("proving {}", rule.name));
     if (verify::verify(rule).proof.status != rewrite::Status::kProved) out.push_back(rule.name);
   }
   return out;
@@ -84,13 +105,15 @@ std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules) {
 }  // namespace
 
 Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Graph& model,
-                  bool allow_unproved) {
+                  bool allow_unproved, const Tell& told) {
+  const Tell tell = told ? told : [](const std::string& /*line*/) {};
   Report report;
   graph::Graph derived;
   try {
     const auto rules = rewrite::parse_rules(join(plan.rules, "\n"), "rules");
+    tell("replaying the derivation");
     derived = rewrite::replay(model, plan.derivation, rewrite::rules_by_name(rules));
-    report.unproved = unproved(rules);
+    report.unproved = unproved(rules, tell);
   } catch (const UserError& error) {
     report.where = error.where;
     report.message = error.message;
@@ -107,7 +130,7 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
     report.message = found->message;
     return report;
   }
-  check_values(plan.mapped, digits, report);
+  check_values(plan.mapped, digits, tell, report);
   return report;
 }
 

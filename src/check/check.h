@@ -3,6 +3,7 @@
 // what one device does.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ struct Report {
 
 // Of a plan that plan/json.h has read, so that it is legal. `model` is what it names, built for its
 // batch and element type. The rules that the plan brings with it are proved anew; one that is not
-// proved makes the plan wrong, unless that is allowed.
+// proved makes the plan wrong, unless that is allowed. `tell` hears how far it is.
 Report check_plan(const plan::Plan& plan, const machine::Digits& digits, const graph::Graph& model,
-                  bool allow_unproved = false);
+                  bool allow_unproved = false,
+                  const std::function<void(const std::string&)>& tell = {});
 
 }  // namespace tandem::check

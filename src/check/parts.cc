@@ -121,20 +121,6 @@ class PartBuilder {
   std::map<NodeId, NodeId> image_;
 };
 
-// All but the names.
-std::string text_without_names(const plan::MappedGraph& part) {
-  std::string out;
-  for (auto id : part.pcg.ids()) {
-    const auto& op = part.pcg.node(id).op;
-    out += fmt::format("{} {} {} {} {}:", op.name(), op.attribute_text(),
-                       to_text(part.layouts[id.index()]), part.stage[id.index()],
-                       part.remake[id.index()] ? 1 : 0);
-    for (auto i : part.pcg.inputs(id)) out += fmt::format(" {}", i.value);
-    out += "\n";
-  }
-  return out;
-}
-
 }  // namespace
 
 std::vector<Part> parts_of(const plan::MappedGraph& mapped, const machine::Digits& digits) {
@@ -145,6 +131,19 @@ std::vector<Part> parts_of(const plan::MappedGraph& mapped, const machine::Digit
     if (node.op.role() != ops::Role::kCompute || is_integer(node.type.dtype)) continue;
     auto part = PartBuilder(mapped, digits).run(id);
     if (known.insert(text_without_names(part)).second) out.push_back({node.name, std::move(part)});
+  }
+  return out;
+}
+
+std::string text_without_names(const plan::MappedGraph& mapped) {
+  std::string out;
+  for (auto id : mapped.pcg.ids()) {
+    const auto& op = mapped.pcg.node(id).op;
+    out += fmt::format("{} {} {} {} {}:", op.name(), op.attribute_text(),
+                       to_text(mapped.layouts[id.index()]), mapped.stage[id.index()],
+                       mapped.remake[id.index()] ? 1 : 0);
+    for (auto i : mapped.pcg.inputs(id)) out += fmt::format(" {}", i.value);
+    out += "\n";
   }
   return out;
 }

@@ -18,4 +18,7 @@ struct Part {
 // Parts that differ only in names are there once. Integer results have no part.
 std::vector<Part> parts_of(const plan::MappedGraph& mapped, const machine::Digits& digits);
 
+// All of a plan's graph but the names.
+std::string text_without_names(const plan::MappedGraph& mapped);
+
 }  // namespace tandem::check

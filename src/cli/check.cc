@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "plan/json.h"
 
 namespace tandem::cli {
@@ -44,7 +45,9 @@ check::Report check_text(const std::string& text, const CheckFlags& flags,
   } catch (const UserError& error) {
     return wrong(plan.model, fmt::format("the model cannot be built: {}", error.what()));
   }
-  return check::check_plan(plan, digits_of(plan, machine), model, flags.allow_unproved);
+  Progress progress;
+  return check::check_plan(plan, digits_of(plan, machine), model, flags.allow_unproved,
+                           [&](const std::string& line) { progress.show(line); });
 }
 
 std::string compared(const check::Report& report) {
@@ -109,6 +112,7 @@ void add_check(CLI::App& app, int& exit_code) {
   command->add_option("plan", flags->path, "a plan.json")->required();
   command->add_flag("--allow-unproved", flags->allow_unproved,
                     "accept a derivation that uses rules without a proof");
+  add_quiet_flag(*command);
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 

@@ -6,6 +6,7 @@
 // fixed random total order of the field, so max(a, max(b, c)) = max(max(a, b), c) still holds.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -129,7 +130,7 @@ struct Numbers<Field> {
     return i >= 0 ? Field(static_cast<std::uint64_t>(i))
                   : Field(Field::kPrime - (0 - static_cast<std::uint64_t>(i)) % Field::kPrime);
   }
-  static Field divide(Field a, Field b) { return a * b.inverse(); }
+  static Field divide(Field a, Field b) { return a * inverse_of(b); }
   // One element is below all others: the maximum of nothing.
   static Field lowest() { return Field(Field::kPrime / 2); }
   static bool greater(Field a, Field b) { return rank(a) > rank(b); }
@@ -153,6 +154,19 @@ struct Numbers<Field> {
     if (x.value() < kSmall) return kMiddle + x.value();
     if (Field::kPrime - x.value() < kSmall) return kMiddle - (Field::kPrime - x.value());
     return mix(x.value());
+  }
+  // An inverse takes 120 products, and most divisors come again and again: the size of what a mean
+  // is over, the root of a variance. The table begins right, since the inverse of 0 is 0.
+  static Field inverse_of(Field x) {
+    constexpr unsigned kBits = 6;
+    struct Known {
+      Field element;
+      Field inverse;
+    };
+    thread_local std::array<Known, 1U << kBits> table = {};
+    auto& known = table[x.value() * 0x9e3779b97f4a7c15ULL >> (64 - kBits)];
+    if (known.element != x) known = {x, x.inverse()};
+    return known.inverse;
   }
   static Field opaque(Hash salt, Function f, Field x) {
     return Field(hash_combine(hash_combine(salt, static_cast<Hash>(f)), x.value()));
