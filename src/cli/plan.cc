@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/emphasis.h"
@@ -13,6 +14,7 @@
 #include "lower/lower.h"
 #include "plan/json.h"
 #include "report/plan_text.h"
+#include "report/schedule_text.h"
 #include "strategies/layer_kinds.h"
 
 namespace tandem::cli {
@@ -36,7 +38,18 @@ const search::Costed* best_baseline(const search::Result& result) {
   return best;
 }
 
+// A search that ended before it came to a plan that may be chosen has found nothing about memory.
+void check_something_was_tried(const search::Result& result) {
+  if (!result.smallest.name.empty()) return;
+  const auto& why = result.stop_reason;
+  if (why == "interrupted")
+    throw UserError("plan", "the search", "was stopped before its first plan");
+  throw UserError("flag", why == "budget" ? "--budget" : "--max-candidates",
+                  "ended the search before it came to a plan that may be chosen", "more of it");
+}
+
 int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::Result& result) {
+  check_something_was_tried(result);
   const auto tightest = search::tightest(result.smallest.simulation, result.limits);
   const auto over = result.smallest.over;
   const auto change = fitting_change(flags.job, setup, result);
@@ -152,15 +165,10 @@ std::string runner_up_text(const search::Costed& best, const search::Costed& nex
 
 // "Rewritten by fuse-linear-relu at 12 places, share-linear at 4."
 std::string rewriting_text(const rewrite::Derivation& derivation) {
-  std::vector<std::pair<std::string, std::int64_t>> places;
-  for (const auto& step : derivation) {
-    if (places.empty() || places.back().first != step.rule) places.emplace_back(step.rule, 0);
-    ++places.back().second;
-  }
   std::vector<std::string> words;
-  words.reserve(places.size());
-  for (const auto& [rule, count] : places) {
-    words.push_back(fmt::format("{} at {}", rule, counted(count, "place")));
+  for (const auto& [rule, times] : report::derivation_rules(derivation)) {
+    words.push_back(
+        fmt::format("{} at {}", rule, counted(static_cast<std::int64_t>(times), "place")));
   }
   return fmt::format("Rewritten by {}.\n\n", join(words, ", "));
 }

@@ -95,7 +95,7 @@ std::string memory_section(const PlanView& view) {
 std::string schedule_section(const PlanView& view) {
   std::string out = "\nHow a step runs:\n";
   for (const auto& sentence : schedule_sentences(view)) out += "  " + sentence + "\n";
-  const auto rules = derivation_rules(view.plan);
+  const auto rules = derivation_rules(view.plan.derivation);
   out += rules.empty()
              ? "  The graph is the model's own: no rewrites.\n"
              : fmt::format("  The graph is the model's, rewritten by {}.\n", rules_text(rules));
@@ -216,7 +216,7 @@ Json explanation_json(const PlanView& view) {
   out.update(details_json(program, view.simulation, view.machine, peak_of(program, memory.needs)));
   out["schedule"] = schedule_json_of(view);
   out["rules"] = Json::array();
-  for (const auto& rule : derivation_rules(view.plan)) {
+  for (const auto& rule : derivation_rules(view.plan.derivation)) {
     out["rules"].push_back({{"name", rule.first}, {"times", rule.second}});
   }
   out["blocks"] = block_words_json(block_words(view));

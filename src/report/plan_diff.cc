@@ -313,8 +313,8 @@ PlanDiff compare_plans(const PlanView& a, const PlanView& b) {
   out.figures = side_by_side(a, b);
   out.schedule = differing(schedule_of(a), schedule_of(b));
   NodeDiff(a, b, same_machine, out).run();
-  out.rules_a = derivation_rules(a.plan);
-  out.rules_b = derivation_rules(b.plan);
+  out.rules_a = derivation_rules(a.plan.derivation);
+  out.rules_b = derivation_rules(b.plan.derivation);
   if (!same_machine) {
     out.notes.emplace_back(
         "The machines differ: levels are those of each plan's own machine, and which devices "

@@ -161,9 +161,10 @@ std::vector<std::string> schedule_sentences(const PlanView& view) {
   return out;
 }
 
-std::vector<std::pair<std::string, std::size_t>> derivation_rules(const plan::Plan& plan) {
+std::vector<std::pair<std::string, std::size_t>> derivation_rules(
+    const rewrite::Derivation& derivation) {
   std::vector<std::pair<std::string, std::size_t>> out;
-  for (const auto& step : plan.derivation) {
+  for (const auto& step : derivation) {
     auto at = std::ranges::find(out, step.rule, &std::pair<std::string, std::size_t>::first);
     if (at == out.end()) at = out.insert(at, {step.rule, 0});
     ++at->second;

@@ -12,9 +12,9 @@ namespace tandem::report {
 
 std::vector<std::string> schedule_sentences(const PlanView& view);
 
-// The rules of the plan's derivation, in the order of their first steps, and how often: nothing
-// where the plan has the model's graph as it is.
-std::vector<std::pair<std::string, std::size_t>> derivation_rules(const plan::Plan& plan);
+// The rules of a derivation, in the order of their first steps, and how often.
+std::vector<std::pair<std::string, std::size_t>> derivation_rules(
+    const rewrite::Derivation& derivation);
 // "fuse-linear-relu x7, merge-matmuls".
 std::string rules_text(const std::vector<std::pair<std::string, std::size_t>>& rules);
 
