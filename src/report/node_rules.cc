@@ -19,31 +19,32 @@ std::unordered_set<std::string> names_of(const graph::Graph& graph) {
 
 }  // namespace
 
-std::unordered_map<std::string, std::string> node_rules(const plan::Plan& plan,
-                                                        const graph::Graph& model) {
+std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
+                                                   const graph::Graph& model) {
   if (plan.derivation.empty()) return {};
-  std::unordered_map<std::string, std::string> made;  // by name in the replay
+  std::unordered_map<std::string, MadeBy> made;  // by name in the replay
   auto derived = model;
   try {
     const auto rules = rewrite::parse_rules(join(plan.rules, "\n"), "rules");
-    for (const auto& step : plan.derivation) {
+    for (std::size_t s = 0; s < plan.derivation.size(); ++s) {
+      const auto& step = plan.derivation[s];
       // A replay keeps the names of the nodes that it keeps.
       const auto before = names_of(derived);
       derived = rewrite::replay(derived, {step}, rewrite::rules_by_name(rules));
       for (const auto& name : names_of(derived)) {
-        if (!before.contains(name)) made[name] = step.rule;
+        if (!before.contains(name)) made[name] = {step.rule, s + 1};
       }
     }
   } catch (const UserError&) {
     return {};  // `tandem check` says what is wrong with it
   }
-  std::unordered_map<Hash, std::string> by_hash;
+  std::unordered_map<Hash, MadeBy> by_hash;
   const auto hashes = graph::node_hashes(derived, graph::HashKind::kIdentity);
   for (auto id : derived.ids()) {
     const auto at = made.find(derived.node(id).name);
     if (at != made.end()) by_hash[hashes[id.index()]] = at->second;
   }
-  std::unordered_map<std::string, std::string> out;
+  std::unordered_map<std::string, MadeBy> out;
   const auto whole = erase_parallelism(plan.mapped.pcg);
   const auto own = graph::node_hashes(whole, graph::HashKind::kIdentity);
   for (auto id : whole.ids()) {

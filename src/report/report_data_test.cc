@@ -153,7 +153,8 @@ return %loss
   plan.rules = {text};
   const auto made = node_rules(plan, model);
   ASSERT_EQ(made.size(), 1U);
-  EXPECT_EQ(made.begin()->second, "fuse-linear-relu");
+  EXPECT_EQ(made.begin()->second.rule, "fuse-linear-relu");
+  EXPECT_EQ(made.begin()->second.step, 1U);
   plan.derivation[0].after += 1;
   EXPECT_TRUE(node_rules(plan, model).empty());
 }

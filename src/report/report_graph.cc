@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "graph/text.h"
 #include "report/blocks.h"
 #include "report/digit_text.h"
@@ -97,18 +98,37 @@ class GraphWriting {
     });
     out["blocks"] = blocks_json_of(blocks);
     out["facts"] = facts(blocks);
-    out["rules"] = Json::object();
-    if (model != nullptr) {
-      const auto rules = node_rules(view_.plan, *model);
-      for (auto id : mapped_.model.ids()) {
-        const auto at = rules.find(mapped_.model.node(id).name);
-        if (at != rules.end()) out["rules"][std::to_string(id.index())] = at->second;
-      }
-    }
+    out["rules"] = rules(model);
+    out["steps"] = view_.plan.derivation.size();
+    out["rule_texts"] = rule_texts();
     return out;
   }
 
  private:
+  // By node: the rule that made it, and the step of the derivation.
+  [[nodiscard]] Json rules(const graph::Graph* model) const {
+    Json out = Json::object();
+    if (model == nullptr) return out;
+    const auto made = node_rules(view_.plan, *model);
+    for (auto id : mapped_.model.ids()) {
+      const auto at = made.find(mapped_.model.node(id).name);
+      if (at == made.end()) continue;
+      out[std::to_string(id.index())] = {at->second.rule, at->second.step};
+    }
+    return out;
+  }
+
+  // What the rules say, by name: the lines of the plan, "name: source => target".
+  [[nodiscard]] Json rule_texts() const {
+    Json out = Json::object();
+    for (const auto& line : view_.plan.rules) {
+      const auto colon = line.find(':');
+      if (colon != std::string::npos)
+        out[line.substr(0, colon)] = std::string(trim(std::string_view(line).substr(colon + 1)));
+    }
+    return out;
+  }
+
   void add_columns(Json& out) const {
     Texts types;
     Texts hows;

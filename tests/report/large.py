@@ -34,7 +34,7 @@ def graph(count):
     out = {"ops": ["linear", "add", "weight"], "types": ["[64/4, 1024] fp32", "[1024, 1024] fp32"],
            "how": ["batch over node 4", ""], "layouts": ["00rr", "rrrr"], "name": [], "op": [], "inputs": [],
            "source": [], "type": [], "how_of": [], "layout": [], "stage": [], "bytes": [], "made_again": [],
-           "moves": [], "blocks": [], "facts": {}, "rules": {}}
+           "moves": [], "blocks": [], "facts": {}, "rules": {}, "steps": 0, "rule_texts": {}}
     for n in range(count):
         weight = n % 4 == 0
         reads = [] if weight else [n - 1] if n < 8 else [n - 1, n - random.choice([2, 3, 5, 6])]

@@ -97,6 +97,37 @@ def check_graph(of):
     of.js("document.getElementById('fold').click()")
 
 
+def check_rules(of):
+    """Of a plan that rewrites: every operator tells which rule made it, and in which step, or that none did."""
+    expect("the graph before can be chosen", of.js("!document.getElementById('before-choice').hidden"))
+    made = of.js("Object.entries(plan.graph.rules)")
+    expect("rules made some nodes", len(made) > 0)
+    for node, (rule, step) in made:
+        of.js(f"selection.set({node}, 'find')")
+        told = of.js("document.querySelector('#details .made-by').innerText")
+        expect(f"node {node} tells its rule", rule in told and f"step {step} of {of.js('plan.graph.steps')}" in told)
+        expect("and what the rule says", "=>" in of.js("document.querySelector('#details .made-by + .doc').innerText"))
+    others = of.js("plan.graph.name.map((_, n) => n).filter(n => !plan.graph.source[n] && !plan.graph.rules[n])")
+    for node in others:
+        of.js(f"selection.set({node}, 'find')")
+        told = of.js("document.getElementById('details').innerText")
+        expect(f"node {node} was made by none", "no rewriting made this node" in told)
+        expect(f"node {node} has its time", "forward" in told)
+    of.js("selection.set(null, 'find')")
+
+
+def check_pipeline(of):
+    stages = of.js("plan.explanation.schedule.stages")
+    expect("there are stages", stages > 1)
+    expect("each has its rows", of.js("new Set(timeline.rows.map(r => r.head.number)).size"), stages)
+    expect("what is sent is drawn", of.js("plan.graph.moves.some(m => m[2] === 'send')"))
+    for stage in range(stages):
+        node = of.js(f"plan.graph.stage.findIndex((s, n) => s === {stage} && !plan.graph.source[n])")
+        of.js(f"selection.set({node}, 'find')")
+        expect(f"a node tells stage {stage}", f"stage {stage + 1} of {stages}" in of.js("document.getElementById('details').innerText"))
+    of.js("selection.set(null, 'find')")
+
+
 def check_find(of, name):
     of.js("document.activeElement.blur()")
     of.key("/")
@@ -188,10 +219,19 @@ def run(tandem, *arguments, folder):
 
 
 def make_pages(tandem, folder):
-    """Pages of a network with layers, found just now, and of a pipeline's plan file."""
+    """Pages of a network with layers, found just now and read; of one that is rewritten; of a pipeline."""
     model = ["gpt2:layers=6,hidden=64,heads=4,ffn=128,vocab=128,seq=32", "--machine", "dgx_a100:2", "--batch", "64"]
     run(tandem, "plan", *model, "-o", "plan.json", "--report", "found.html", folder=folder)
     run(tandem, "report", "plan.json", "-o", "read.html", "--compare", "2", folder=folder)
+    run(tandem, "plan", "bert_large:layers=3", "--machine", "dgx_a100:1", "--dtype", "bf16", "-o", "plan.json",
+        "--report", "rewritten.html", folder=folder)
+    # Where every link is slow, little is sent between the stages of a pipeline.
+    lab = (PAGE.parent.parent.parent / "examples" / "02-own-machine" / "lab.machine").read_text()
+    device, levels = lab.split("\nlevel", 1)
+    slow = re.sub(r"(bandwidth +)[\d.]+ GB/s", r"\g<1>0.1 GB/s", levels)
+    (folder / "slow.machine").write_text(device + "\nlevel" + slow)
+    run(tandem, "plan", "gpt2:layers=8,seq=128,vocab=512", "--machine", "slow.machine:2", "--batch", "32", "-o",
+        "plan.json", "--report", "pipeline.html", folder=folder)
 
 
 def main():
@@ -215,6 +255,12 @@ def main():
                 of.open(folder / f"{page}.html")
                 check_structure(of, has_search)
                 check_clean(of, f"on opening {page}")
+            for page, check in (("rewritten", check_rules), ("pipeline", check_pipeline)):
+                of.open(folder / f"{page}.html")
+                check_structure(of, True)
+                check(of)
+                check_clean(of, f"of {page}")
+            of.open(folder / "read.html")
             check_graph(of)
             check_find(of, "l3.scores")
             check_timeline(of)

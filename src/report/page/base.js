@@ -35,7 +35,7 @@ function percent(part, whole) {
   const value = 100 * part / whole;
   return (value > 0 && value < 0.5 ? '< 1' : value.toFixed(0)) + ' %';
 }
-function plural(n, one, many) { return n + ' ' + (n === 1 ? one : many || one + 's'); }
+function plural(n, one, many) { return n + ' ' + (n === 1 ? one : many || one + (/(s|x|ch|sh)$/.test(one) ? 'es' : 's')); }
 function kindText(kind) { return kind.replace(/_/g, '-'); }
 
 // --- Elements ---------------------------------------------------------------------------------

@@ -32,6 +32,14 @@ function plainDetails(view, node) {
     make('p', {class: 'doc'}, g.facts ? 'The plan says nothing more of it: it is a part of another operator.' : 'As the model has it, before rewriting.')];
 }
 
+// Of a graph that was rewritten: which rule made the node, in which step.
+function madeBy(g, node) {
+  if (!g.rules[node]) return [make('p', {class: 'sub'}, 'As the model has it: no rewriting made this node.')];
+  const [rule, step] = g.rules[node];
+  return [make('p', {class: 'made-by'}, 'Made by the rule ', make('b', null, rule), `, step ${step} of ${g.steps} of the derivation:`),
+    make('p', {class: 'doc'}, make('code', null, g.rule_texts[rule] || ''))];
+}
+
 function details(view, node) {
   const f = view.factsOf(node);
   if (!f) return plainDetails(view, node);
@@ -43,7 +51,7 @@ function details(view, node) {
       f.alike > 1 ? ` · one of ${f.alike} alike` : '')];
   if (f.name !== g.name[node]) out.push(make('p', {class: 'doc'}, `It does what ${f.name} does, whose figures these are.`));
   if (f.doc && !stored) out.push(make('p', {class: 'doc'}, make('code', null, f.doc)));
-  if (g.rules && g.rules[node]) out.push(make('p', null, 'Made by the rule ', make('b', null, g.rules[node]), '.'));
+  if (g.steps && !stored) out.push(...madeBy(g, node));
 
   const passes = [['forward', f.forward], ['again, for the backward pass', f.recompute], ['backward', f.backward], ['update', f.update]];
   const longest = Math.max(1e-15, ...passes.map((p) => p[1] ? p[1].time_s : 0));

@@ -71,7 +71,7 @@ class GraphView {
     node.op = this.opOf(node.id);
     node.type = this.typeOf(node.id);
     node.how = this.textOf('how_of', 'how', node.id) || (g.how ? 'as on one device' : '');
-    node.rule = (g.rules || {})[node.id];
+    node.rule = ((g.rules || {})[node.id] || [])[0];
     for (const s of node.stored) {
       s.name = g.name[s.id];
       s.text = this.typeOf(s.id);

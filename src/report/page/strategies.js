@@ -36,9 +36,12 @@ function drawFront() {
   const x = (v) => place(v, x0, x1, edge.left, width - edge.right);
   const y = (v) => place(v, y0, y1, height - edge.bottom, edge.top);
   const svg = shape('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Time against memory of ${points.length} strategies and the plan`});
+  let labelled = -Infinity;  // a label has room where the last one is far enough to the left
   for (const v of logTicks(x0, x1)) {
-    svg.append(shape('line', {class: 'axis', x1: x(v), x2: x(v), y1: edge.top, y2: height - edge.bottom}),
-      shape('text', {x: x(v), y: height - edge.bottom + 16, 'text-anchor': 'middle'}, bytes(v)));
+    svg.append(shape('line', {class: 'axis', x1: x(v), x2: x(v), y1: edge.top, y2: height - edge.bottom}));
+    if (x(v) - labelled < 52) continue;
+    labelled = x(v);
+    svg.append(shape('text', {x: x(v), y: height - edge.bottom + 16, 'text-anchor': 'middle'}, bytes(v)));
   }
   for (const v of logTicks(y0, y1)) {
     svg.append(shape('line', {class: 'axis', x1: edge.left, x2: width - edge.right, y1: y(v), y2: y(v)}),
@@ -85,8 +88,9 @@ function showStrategies() {
   drawFront();
   addEventListener('resize', () => { clearTimeout(drawFront.wait); drawFront.wait = setTimeout(drawFront, 150); });
   const best = [...points].sort((a, b) => b.feasible - a.feasible || a.iteration_s - b.iteration_s).slice(0, 12);
-  fill('strategy-table', make('h3', null, 'The fastest of them'), table(['', ['a step'], ['of the plan’s'], ['memory'], ''], best.map((p) => [p.name,
-    [seconds(p.iteration_s)], [`${(p.iteration_s / head.iteration_s).toFixed(2)} ×`], [bytes(p.memory_bytes)], p.feasible ? (p.front ? 'on the line' : '') : 'does not fit'])));
+  fill('strategy-table', make('h3', null, 'The fastest of them'), table(['', ['a step'], ['of the plan’s'], ['memory']], best.map((p) => [
+    [p.name, p.feasible ? (p.front ? make('div', {class: 'sub'}, 'on the line') : '') : make('div', {class: 'sub'}, 'does not fit')],
+    [seconds(p.iteration_s)], [`${(p.iteration_s / head.iteration_s).toFixed(2)} ×`], [bytes(p.memory_bytes)]])));
 }
 
 const kStops = {
