@@ -329,12 +329,7 @@ std::optional<graph::Graph> build_whole(const models::Model& model, std::int64_t
 
 Setup resolve(const Job& job) { return *resolve_with(job, published_batch, build_whole); }
 
-Setup resolve_for_training(const Job& job) {
-  auto out = *resolve_with(job, small_batch, build_whole);
-  // The runtime cannot exchange halos.
-  if (job.dims.empty()) out.options.dims.spatial = false;
-  return out;
-}
+Setup resolve_for_training(const Job& job) { return *resolve_with(job, small_batch, build_whole); }
 
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes) {
   const auto build = [&](const models::Model& model, std::int64_t batch,

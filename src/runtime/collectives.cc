@@ -2,7 +2,10 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "runtime/aten.h"
 
@@ -292,11 +295,9 @@ Transfer Collectives::start(const ReshardStep& step, at::Tensor shard, const Sha
       return group.scatter(shard, step.to_dim, fresh());
     case Step::kSend:
     case Step::kShift:
-      break;
     case Step::kHalo:
     case Step::kHaloReduce:
-      throw UserError("plan", "", "the runtime cannot exchange halos yet",
-                      "`tandem plan --dims` without `spatial` makes plans without them");
+      break;
   }
   CHECK(false);
 }
@@ -331,6 +332,90 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
       at += local.count();
     }
     return out;
+  };
+  return transfer;
+}
+
+// --- Halos --------------------------------------------------------------------------------------
+
+namespace {
+
+// What two boxes have in common; nothing where a side of it is empty.
+term::Box common(const term::Box& a, const term::Box& b) {
+  auto out = a;
+  for (std::size_t d = 0; d < a.size.rank(); ++d) {
+    const auto end = std::min(a.offset[d] + a.size[d], b.offset[d] + b.size[d]);
+    out.offset[d] = std::max(a.offset[d], b.offset[d]);
+    out.size[d] = std::max(end - out.offset[d], std::int64_t{0});
+  }
+  return out;
+}
+
+// A part of what is in `box`.
+at::Tensor part_of(at::Tensor t, const term::Box& box, const term::Box& part) {
+  for (std::size_t d = 0; d < part.size.rank(); ++d) {
+    t = t.narrow(static_cast<std::int64_t>(d), part.offset[d] - box.offset[d], part.size[d]);
+  }
+  return t;
+}
+
+// Of all members one after another.
+struct Lengths {
+  std::vector<int> of, before;
+
+  void add(std::int64_t length) {
+    before.push_back(before.empty() ? 0 : before.back() + of.back());
+    of.push_back(static_cast<int>(length));
+  }
+  [[nodiscard]] std::int64_t all() const { return before.back() + of.back(); }
+};
+
+}  // namespace
+
+// What a device keeps for itself is not sent.
+Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& shard,
+                                 const std::vector<Exchanged>& group) {
+  if (!takes_part(step)) return done({});
+  const auto rank = static_cast<std::size_t>(digits_.rank_in_group(device_, step.digits));
+  const auto& own = group[rank];
+  Lengths gives;
+  Lengths takes;
+  std::vector<at::Tensor> given;
+  std::vector<term::Box> taken;
+  for (std::size_t r = 0; r < group.size(); ++r) {
+    const auto to = common(own.has, group[r].gets);
+    gives.add(r == rank ? 0 : to.size.count());
+    if (gives.of.back() > 0) given.push_back(part_of(shard, own.has, to).reshape({-1}));
+    taken.push_back(common(group[r].has, own.gets));
+    takes.add(r == rank ? 0 : taken.back().size.count());
+  }
+  const auto sent = given.empty() ? at::empty({0}, shard.options()) : at::cat(given);
+  const auto received = at::empty({takes.all()}, shard.options());
+  Transfer transfer{.held = {sent, received}, .result = {}};
+  const auto type = to_mpi(shard.scalar_type());
+  const auto kept_lengths = std::make_shared<std::pair<Lengths, Lengths>>(gives, takes);
+  MPI_Ialltoallv(sent.data_ptr(), kept_lengths->first.of.data(), kept_lengths->first.before.data(),
+                 type, received.data_ptr(), kept_lengths->second.of.data(),
+                 kept_lengths->second.before.data(), type, channels_.at(step.digits).comm,
+                 &transfer.request);
+  transfer.result = [=, lengths = kept_lengths, sums = step.kind == Step::kHaloReduce] {
+    const auto format = shard.suggest_memory_format();
+    auto out = at::empty(to_aten(own.gets.size), shard.options(), format);
+    if (sums) out.zero_();
+    for (std::size_t r = 0; r < taken.size(); ++r) {
+      if (taken[r].size.count() == 0) continue;
+      const auto from = r == rank
+                            ? part_of(shard, own.has, taken[r])
+                            : received.narrow(0, lengths->second.before[r], lengths->second.of[r])
+                                  .view(to_aten(taken[r].size));
+      auto to = part_of(out, own.gets, taken[r]);
+      if (sums) {
+        to.add_(from);
+      } else {
+        to.copy_(from);
+      }
+    }
+    return only(out);
   };
   return transfer;
 }

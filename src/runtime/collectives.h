@@ -14,6 +14,7 @@
 #include "machine/reshard.h"
 #include "runtime/shared_memory.h"
 #include "runtime/tensor.h"
+#include "term/evaluate.h"
 
 namespace tandem::runtime {
 
@@ -25,6 +26,11 @@ struct Transfer {
   std::vector<at::Tensor> held;  // until it is done
   // Afterwards; by tensor.
   std::function<std::vector<at::Tensor>()> result;
+};
+
+// Of one device: what it has of a tensor before and after.
+struct Exchanged {
+  term::Box has, gets;
 };
 
 class Collectives {
@@ -54,6 +60,10 @@ class Collectives {
   Transfer start_together(const std::vector<machine::ReshardStep>& steps,
                           const std::vector<at::Tensor>& shards, const std::vector<Shape>& locals,
                           at::ScalarType type);
+  // A halo step, and its gradient's: by rank in the group. Where several devices have an element of
+  // a gradient, it becomes their sum.
+  Transfer start_halo(const machine::ReshardStep& step, const at::Tensor& shard,
+                      const std::vector<Exchanged>& group);
   // An all-reduce of the rows that a sparse tensor, not coalesced, has: the devices' entries one
   // after another, each device having as many.
   Transfer start_rows(const machine::ReshardStep& step, const at::Tensor& rows);

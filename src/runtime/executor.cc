@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lower/order.h"
+#include "lower/shard_boxes.h"
 #include "runtime/aten.h"
 #include "runtime/optimizer.h"
 #include "runtime/source_values.h"
@@ -90,7 +91,7 @@ Executor::Ready Executor::prepare(const Task& task) const {
   if (task.kind != TaskKind::kForward && task.kind != TaskKind::kBackward) return ready;
   const auto& op = program_.pcg.node(task.node).op;
   ready.call.op = op;
-  ready.call.operands = operands(task, 0);
+  place(ready.call, task, 0);
   ready.kernel = &find_kernel(ready.call);
   if (task.kind == TaskKind::kBackward) {
     ready.reads_result = signature_of(program_.pcg, task.node).gradient_from_result.has_value();
@@ -106,18 +107,29 @@ Executor::Ready Executor::prepare(const Task& task) const {
   return ready;
 }
 
-std::vector<Shard> Executor::operands(const Task& task, std::int64_t micro_batch) const {
+// Where the operands and the result of a task lie.
+void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) const {
   const auto slot = program_.digits.slot(device_, micro_batch);
-  std::vector<Shard> out;
-  for (auto input : program_.pcg.inputs(task.node)) {
-    const auto& buffer = program_.buffer(program_.tensor[input.index()]);
-    Shard shard{buffer.sizes, buffer.shard, buffer.shard, buffer.density, buffer.dtype};
-    for (std::size_t d = 0; d < shard.offset.rank(); ++d) {
-      shard.offset[d] = range_of(buffer.layout, program_.digits, slot, d, buffer.sizes[d]).offset;
-    }
-    out.push_back(shard);
+  const auto shard_of = [&](const Buffer& buffer) {
+    const auto box = box_of(buffer, program_.digits, slot);
+    return Shard{buffer.sizes, box.size, box.offset, buffer.density, buffer.dtype};
+  };
+  const auto inputs = program_.pcg.inputs(task.node);
+  call.operands.clear();
+  for (auto input : inputs) {
+    call.operands.push_back(shard_of(program_.buffer(program_.tensor[input.index()])));
   }
-  return out;
+  call.result = shard_of(program_.buffer(program_.tensor[task.node.index()]));
+  // Of what is read in windows, or written over them, those.
+  const auto set_window = [&](std::size_t operand, BufferId id) {
+    if (id == Program::kNone || program_.buffer(id).windows.empty()) return;
+    call.operands[operand] = shard_of(program_.buffer(id));
+  };
+  const auto reads = std::min(task.reads.size(), inputs.size());
+  for (std::size_t i = 0; i < reads; ++i) set_window(i, task.reads[i]);
+  for (std::size_t w = 0; w < task.operands.size(); ++w) {
+    set_window(task.operands[w], task.writes[w]);
+  }
 }
 
 void Executor::take_turns() {
@@ -315,7 +327,7 @@ void Executor::run(Ready& ready, const Turn& turn) {
   const auto& task = *ready.task;
   const bool computes = task.kind == TaskKind::kForward || task.kind == TaskKind::kBackward;
   if (computes && program_.digits.time() != 0) {
-    ready.call.operands = operands(task, turn.micro_batch);
+    place(ready.call, task, turn.micro_batch);
   }
   if (computes) ready.call.kept = kept(ready);
   switch (task.kind) {
@@ -406,9 +418,20 @@ Transfer Executor::start(const Ready& ready, const Turn& turn) {
   const auto read = instances_.of(task.reads[0], turn.micro_batch);
   const bool last = std::ranges::find(turn.last_used, read) != turn.last_used.end();
   at::Tensor shard = last ? std::move(values_[read]) : values_[read];
+  if (is_halo(task.step.kind)) return start_halo(task, std::move(shard));
   // A step over time is the device's own: it is as if it were the turn's member of the group.
   return collectives_.start(task.step, std::move(shard), to.shard, to_aten(to.dtype),
                             turn.micro_batch);
+}
+
+Transfer Executor::start_halo(const Task& task, at::Tensor shard) {
+  const auto& digits = program_.digits;
+  std::vector<Exchanged> group;
+  for (auto member : digits.group(digits.slot(device_, micro_batch_), task.step.digits)) {
+    group.push_back({box_of(program_.buffer(task.reads[0]), digits, member),
+                     box_of(program_.buffer(task.writes[0]), digits, member)});
+  }
+  return collectives_.start_halo(task.step, std::move(shard), group);
 }
 
 Transfer Executor::start_bucket(const Task& task) {

@@ -76,8 +76,7 @@ class Executor {
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
   [[nodiscard]] Ready prepare(const lower::Task& task) const;
   [[nodiscard]] bool kept_for_backward(lower::BufferId id) const;
-  [[nodiscard]] std::vector<Shard> operands(const lower::Task& task,
-                                            std::int64_t micro_batch) const;
+  void place(Call& call, const lower::Task& task, std::int64_t micro_batch) const;
   void take_turns();
   void find_last_uses();
   void find_what_to_keep();
@@ -90,6 +89,7 @@ class Executor {
   void backward(const Ready& ready);
   void move(const Ready& ready, const Turn& turn);
   [[nodiscard]] Transfer start(const Ready& ready, const Turn& turn);
+  [[nodiscard]] Transfer start_halo(const lower::Task& task, at::Tensor shard);
   [[nodiscard]] Transfer start_bucket(const lower::Task& task);
   [[nodiscard]] bool needs(const Turn& turn, const Started& started) const;
   void finish_started(const Turn* turn);

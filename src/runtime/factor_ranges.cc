@@ -10,32 +10,43 @@ const ops::Signature& signature_of(const Call& call) {
   return ops::signature(call.op, sizes);
 }
 
+namespace {
+
 // A dimension is cut along its first carrier in whole multiples of what lies behind it; where
-// that is used up, what is left of one of it is cut along the next.
-std::vector<term::FactorRange> factor_ranges(const Call& call, const ops::Signature& signature) {
-  auto out = whole_ranges(signature.map);
-  for (std::size_t i = 0; i < call.operands.size(); ++i) {
-    const auto& shard = call.operands[i];
-    for (std::size_t d = 0; d < shard.sizes.rank(); ++d) {
-      const auto& dim = signature.map.inputs[i][d];
-      if (shard.local[d] == shard.sizes[d]) continue;
-      auto unit = dim.size;
-      auto offset = shard.offset[d];
-      for (auto f : dim.carriers) {
-        const auto size = signature.map.factors[f].size;
-        unit /= size;
-        out[f] = {std::max<std::int64_t>(shard.local[d] / unit, 1), size, offset / unit};
-        if (shard.local[d] >= unit) break;
-        offset %= unit;
-      }
+// that is used up, what is left of one of it is cut along the next. Of windows the carriers' parts
+// cannot be read off.
+void add_ranges(const term::IndexMap& map, const term::Dims& dims, const Shard& shard,
+                std::vector<term::FactorRange>& out) {
+  for (std::size_t d = 0; d < shard.sizes.rank(); ++d) {
+    const auto& dim = dims[d];
+    if (!dim.exact || shard.local[d] == shard.sizes[d]) continue;
+    auto unit = dim.size;
+    auto offset = shard.offset[d];
+    for (auto f : dim.carriers) {
+      const auto size = map.factors[f].size;
+      unit /= size;
+      out[f] = {std::max<std::int64_t>(shard.local[d] / unit, 1), size, offset / unit};
+      if (shard.local[d] >= unit) break;
+      offset %= unit;
     }
   }
+}
+
+}  // namespace
+
+std::vector<term::FactorRange> factor_ranges(const Call& call, const ops::Signature& signature) {
+  const auto& map = signature.map;
+  auto out = whole_ranges(map);
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    add_ranges(map, map.inputs[i], call.operands[i], out);
+  }
+  add_ranges(map, map.output, call.result, out);
   return out;
 }
 
-Shape result_shape(const Call& call) {
+term::Box result_box(const Call& call) {
   const auto& signature = signature_of(call);
-  return term::box_of(signature.map.output, factor_ranges(call, signature)).size;
+  return term::box_of(signature.map.output, factor_ranges(call, signature));
 }
 
 }  // namespace tandem::runtime

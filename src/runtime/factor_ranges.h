@@ -1,5 +1,5 @@
 // Which part of every factor of an operator one device works on, read from where its operands'
-// shards lie.
+// shards lie, and the result's.
 #pragma once
 
 #include <vector>
@@ -16,6 +16,6 @@ const ops::Signature& signature_of(const Call& call);
 std::vector<term::FactorRange> factor_ranges(const Call& call, const ops::Signature& signature);
 
 // What the call makes on this device.
-Shape result_shape(const Call& call);
+term::Box result_box(const Call& call);
 
 }  // namespace tandem::runtime

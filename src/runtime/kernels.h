@@ -24,7 +24,10 @@ struct Shard {
 
 struct Call {
   ops::Op op;
+  // Of one that is read in windows, the window; what lies in them depends on the result's place.
   std::vector<Shard> operands;
+  // As above; without `sizes` all of what the operands make.
+  Shard result = {};
   // May embedding_bag give its table's gradient as a sparse tensor, not coalesced, of the rows
   // read?
   bool row_sparse = false;

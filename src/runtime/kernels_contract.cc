@@ -110,7 +110,7 @@ at::Tensor contract_forward(const Call& call, std::span<const at::Tensor> in) {
   auto out = einsum(f.lhs, f.rhs, f.out, f.apart(in[0], f.lhs), f.apart(in[1], f.rhs));
   const bool shares = out.is_alias_of(in[0]) || out.is_alias_of(in[1]);
   out = scaled(call, shares ? out.clone() : out);
-  return has_groups(call) ? out.reshape(to_aten(result_shape(call))) : out;
+  return has_groups(call) ? out.reshape(to_aten(result_box(call).size)) : out;
 }
 
 // The gradient of the operand with factors `of`, the other one being `other`. It is the same along

@@ -9,7 +9,7 @@ namespace tandem::runtime {
 namespace {
 
 at::Tensor reshape_forward(const Call& call, std::span<const at::Tensor> in) {
-  return in[0].contiguous().view(to_aten(result_shape(call)));
+  return in[0].contiguous().view(to_aten(result_box(call).size));
 }
 
 Gradients reshape_backward(const Call& call, const BackwardInput& b) {

@@ -67,6 +67,21 @@ std::vector<Case> cases() {
                                        .count_padding = false}),
        {{2, 3, 6, 5}},
        {{"b", 2}}},
+      {"avg_pool2d_windows",
+       op(ops::kAvgPool2d, ops::Pool2d{.kernel = {3, 2}, .stride = {1, 1}, .padding = {1, 0}}),
+       {{2, 2, 6, 5}},
+       {{"y", 3}, {"x", 2}}},
+      {"avg_pool2d_windows_ceil",
+       op(ops::kAvgPool2d,
+          ops::Pool2d{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil = true}),
+       {{1, 2, 6, 6}},
+       {{"y", 2}, {"x", 2}}},
+      {"avg_pool2d_windows_image",
+       op(ops::kAvgPool2d,
+          ops::Pool2d{
+              .kernel = {3, 3}, .stride = {1, 2}, .padding = {1, 1}, .count_padding = false}),
+       {{1, 2, 6, 8}},
+       {{"y", 2}, {"x", 4}}},
       {"batch_moments", op(ops::kBatchMoments), {{6, 4, 2, 3}}, {{"g", 3}, {"c", 2}, {"h", 2}}},
       {"batch_moments_groups",
        op(ops::kBatchMoments, ops::BatchNorm{.group = 2}),
@@ -144,6 +159,18 @@ std::vector<Case> cases() {
       {"conv2d_uneven",
        op(ops::kConv2d, ops::Conv2d{.padding = {1, 0, 0, 2}}),
        {{1, 2, 4, 4}, {2, 2, 3, 3}}},
+      {"conv2d_windows",
+       op(ops::kConv2d, ops::Conv2d{.stride = {2, 1}, .padding = {1, 1}}),
+       {{2, 4, 8, 6}, {6, 4, 3, 3}},
+       {{"y", 2}, {"x", 3}, {"k", 2}}},
+      {"conv2d_windows_groups",
+       op(ops::kConv2d, ops::Conv2d{.padding = {0, 0, 2, 2}, .dilation = {2, 1}, .groups = 2}),
+       {{1, 4, 8, 6}, {4, 2, 2, 3}},
+       {{"y", 4}, {"g", 2}}},
+      {"conv2d_windows_gaps",
+       op(ops::kConv2d, ops::Conv2d{.stride = {3, 2}, .act = ops::Activation::kRelu}),
+       {{2, 2, 12, 4}, {2, 2, 1, 1}, {2}},
+       {{"y", 4}, {"x", 2}}},
       {"cross_entropy", op(ops::kCrossEntropy), {{4, 3, 5}, {4, 3}}, {{"d0", 2}}},
       {"div_stretched", op(ops::kDiv), {{4, 6}, {6}}, {{"d0", 2}}},
       {"dropout", op(ops::kDropout, ops::Dropout{0.25, 7}), {{4, 6, 2}}, {{"d0", 2}, {"d1", 3}}},
@@ -177,6 +204,14 @@ std::vector<Case> cases() {
       {"max_pool2d_ceil",
        op(ops::kMaxPool2d, ops::Pool2d{.kernel = {2, 3}, .stride = {2, 2}, .ceil = true}),
        {{1, 2, 5, 6}}},
+      {"max_pool2d_padded",
+       op(ops::kMaxPool2d,
+          ops::Pool2d{.kernel = {2, 3}, .stride = {2, 2}, .padding = {1, 2, 0, 1}}),
+       {{1, 2, 5, 6}}},
+      {"max_pool2d_windows",
+       op(ops::kMaxPool2d, ops::Pool2d{.kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}}),
+       {{2, 4, 8, 6}},
+       {{"y", 4}, {"x", 2}, {"c", 2}}},
       {"matmul", op(ops::kMatMul), {{4, 6}, {6, 8}}, {{"k", 2}}},
       {"matmul_batch", op(ops::kMatMul), {{2, 3, 4, 5}, {2, 3, 5, 2}}, {{"d1", 3}, {"m", 2}}},
       {"mul", op(ops::kMul), {{4, 6}, {4, 6}}, {{"d0", 2}}},
@@ -306,6 +341,9 @@ class KernelTest : public testing::TestWithParam<Case> {
       ranges.push_back({local, sizes_[f], device[f] * local});
     }
     Call call{.op = GetParam().op, .operands = {}};
+    const auto made = term::box_of(signature_.map.output, ranges);
+    call.result = {
+        .sizes = term::shape_of(signature_.map.output), .local = made.size, .offset = made.offset};
     std::vector<Values> shards;
     std::vector<at::Tensor> tensors;
     for (std::size_t i = 0; i < whole_.size(); ++i) {

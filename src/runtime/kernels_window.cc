@@ -1,9 +1,16 @@
-// Convolution and pooling of images whose rows and columns are whole. Images are channels last in
-// memory, as convolutions are fastest; whatever reads them elsewhere goes by their strides.
+// Convolution and pooling of images, whole or in windows. Images are channels last in memory, as
+// convolutions are fastest; whatever reads them elsewhere goes by their strides.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
 #include "ops/attributes.h"
 #include "ops/registry.h"
+#include "ops/windows.h"
 #include "runtime/activations.h"
 #include "runtime/aten.h"
+#include "runtime/factor_ranges.h"
 #include "runtime/kernels.h"
 
 namespace tandem::runtime {
@@ -13,12 +20,6 @@ namespace {
 constexpr auto kImageFormat = at::MemoryFormat::ChannelsLast;
 
 at::Tensor as_image(const at::Tensor& t) { return t.contiguous(kImageFormat); }
-
-// Of an operand whose value is not read, and whose shape is all that is looked at.
-at::Tensor or_empty(const Call& call, std::size_t i, const at::Tensor& t, const at::Tensor& like) {
-  if (t.defined()) return as_image(t);
-  return at::empty(to_aten(call.operands[i].local), like.options(), kImageFormat);
-}
 
 bool is_whole(const Shard& shard, std::size_t first_dim) {
   for (std::size_t d = first_dim; d < shard.sizes.rank(); ++d) {
@@ -31,7 +32,56 @@ bool is_symmetric(const ops::Sizes& padding) {
   return padding.size() == 2 || (padding[0] == padding[2] && padding[1] == padding[3]);
 }
 
-at::IntArrayRef before(const ops::Sizes& padding) { return {padding.data(), 2}; }
+// --- Frames -------------------------------------------------------------------------------------
+
+// What a device's part of the result reads of the image: where it has the whole image, ATen's
+// padding says that. Else elements are added around what it has, or left out, and nothing is
+// padded.
+struct Frame {
+  std::array<std::int64_t, 2> padding = {0, 0};
+  std::array<std::int64_t, 4> added = {0, 0, 0, 0};  // left, right, top, bottom
+  bool is_atens = false;
+
+  [[nodiscard]] at::Tensor around(const at::Tensor& image, double value) const {
+    if (is_atens) return as_image(image);
+    return as_image(at::constant_pad_nd(as_image(image), added, value));
+  }
+  // A gradient of what is in the frame; what was left out gets zeros.
+  [[nodiscard]] at::Tensor without(const at::Tensor& framed) const {
+    if (is_atens) return framed;
+    auto removed = added;
+    for (auto& n : removed) n = -n;
+    return at::constant_pad_nd(framed, removed);
+  }
+  // Of the image in the frame, where its values are not read.
+  [[nodiscard]] at::Tensor empty(const Call& call, const at::TensorOptions& options) const {
+    auto sizes = to_aten(call.operands[0].local).vec();
+    sizes[2] += added[2] + added[3];
+    sizes[3] += added[0] + added[1];
+    return at::empty(sizes, options, kImageFormat);
+  }
+};
+
+using Windows = std::array<ops::Windows, 2>;  // of rows, of columns
+
+Frame frame_of(const Call& call, const Windows& windows, bool has_atens_padding) {
+  const auto& image = call.operands[0];
+  if (has_atens_padding && is_whole(image, 2)) {
+    return {.padding = {windows[0].before, windows[1].before}, .is_atens = true};
+  }
+  Frame out;
+  const auto result = result_box(call);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& w = windows[i];
+    const auto d = i + 2;
+    const auto first = result.offset[d] * w.stride - w.before;
+    const auto end = first + (result.size[d] - 1) * w.stride + w.dilation * (w.kernel - 1) + 1;
+    const auto at = i == 0 ? 2U : 0U;
+    out.added[at] = image.offset[d] - first;
+    out.added[at + 1] = end - image.offset[d] - image.local[d];
+  }
+  return out;
+}
 
 // --- Convolution --------------------------------------------------------------------------------
 
@@ -40,11 +90,24 @@ std::int64_t groups_here(const Call& call) {
   return call.operands[0].local[1] / call.operands[1].local[1];
 }
 
+Frame conv_frame(const Call& call) {
+  const auto& a = call.op.get<ops::Conv2d>();
+  const auto& kernel = call.operands[1].sizes;
+  return frame_of(call,
+                  ops::windows_of({.image = call.operands[0].sizes,
+                                   .kernel = {kernel[2], kernel[3]},
+                                   .stride = a.stride,
+                                   .padding = a.padding,
+                                   .dilation = a.dilation}),
+                  is_symmetric(a.padding));
+}
+
 at::Tensor conv_sums(const Call& call, std::span<const at::Tensor> in) {
   const auto& a = call.op.get<ops::Conv2d>();
   const auto bias = in.size() == 3 ? in[2] : at::Tensor();
-  return at::conv2d(as_image(in[0]), as_image(in[1]), bias, a.stride, before(a.padding), a.dilation,
-                    groups_here(call));
+  const auto frame = conv_frame(call);
+  return at::conv2d(frame.around(in[0], 0), as_image(in[1]), bias, a.stride, frame.padding,
+                    a.dilation, groups_here(call));
 }
 
 at::Tensor conv_forward(const Call& call, std::span<const at::Tensor> in) {
@@ -72,60 +135,115 @@ Gradients conv_backward(const Call& call, const BackwardInput& b) {
   Gradients out(b.operands.size());
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, {0, 2, 3});
   if (!b.wants(0) && !b.wants(1)) return out;
-  const auto image = or_empty(call, 0, b.operands[0], g);
-  const auto weight = or_empty(call, 1, b.operands[1], g);
-  std::tie(out[0], out[1], std::ignore) = at::convolution_backward(
-      as_image(g), image, weight, {}, a.stride, before(a.padding), a.dilation, false, {0, 0},
-      groups_here(call), {b.wants(0), b.wants(1), false});
+  const auto frame = conv_frame(call);
+  const auto image =
+      b.operands[0].defined() ? frame.around(b.operands[0], 0) : frame.empty(call, g.options());
+  const auto weight = b.operands[1].defined()
+                          ? as_image(b.operands[1])
+                          : at::empty(to_aten(call.operands[1].local), g.options(), kImageFormat);
+  std::tie(out[0], out[1], std::ignore) =
+      at::convolution_backward(as_image(g), image, weight, {}, a.stride, frame.padding, a.dilation,
+                               false, {0, 0}, groups_here(call), {b.wants(0), b.wants(1), false});
+  if (b.wants(0)) out[0] = frame.without(out[0]);
   return out;
 }
 
-bool conv_covers(const Call& call) {
-  return is_symmetric(call.op.get<ops::Conv2d>().padding) && is_whole(call.operands[0], 2) &&
-         is_whole(call.operands[1], 2);
-}
+bool conv_covers(const Call& call) { return is_whole(call.operands[1], 2); }
 
 // --- Pooling ------------------------------------------------------------------------------------
 
-bool pool_covers(const Call& call) {
+Windows pool_windows(const Call& call) {
   const auto& a = call.op.get<ops::Pool2d>();
-  if (!is_symmetric(a.padding) || !is_whole(call.operands[0], 2)) return false;
-  // ATen's limit.
-  return 2 * a.padding[0] <= a.kernel[0] && 2 * a.padding[1] <= a.kernel[1];
+  return ops::windows_of({.image = call.operands[0].sizes,
+                          .kernel = a.kernel,
+                          .stride = a.stride,
+                          .padding = a.padding,
+                          .ceil = a.ceil});
 }
 
-auto max_pool(const Call& call, const at::Tensor& image) {
+Frame pool_frame(const Call& call) {
   const auto& a = call.op.get<ops::Pool2d>();
-  return at::max_pool2d_with_indices(as_image(image), a.kernel, a.stride, before(a.padding), {1, 1},
-                                     a.ceil);
+  const bool atens =
+      is_symmetric(a.padding) && 2 * a.padding[0] <= a.kernel[0] && 2 * a.padding[1] <= a.kernel[1];
+  return frame_of(call, pool_windows(call), atens);
+}
+
+// Of ATen's own padding.
+bool rounds_up(const Call& call, const Frame& frame) {
+  return frame.is_atens && call.op.get<ops::Pool2d>().ceil;
+}
+
+auto max_pool(const Call& call, const Frame& frame, const at::Tensor& image) {
+  const auto& a = call.op.get<ops::Pool2d>();
+  const auto framed = frame.around(image, -std::numeric_limits<double>::infinity());
+  return at::max_pool2d_with_indices(framed, a.kernel, a.stride, frame.padding, {1, 1},
+                                     rounds_up(call, frame));
 }
 
 at::Tensor max_forward(const Call& call, std::span<const at::Tensor> in) {
-  auto [out, places] = max_pool(call, in[0]);
+  auto [out, places] = max_pool(call, pool_frame(call), in[0]);
   call.keep({places});
   return out;
 }
 
 Gradients max_backward(const Call& call, const BackwardInput& b) {
   const auto& a = call.op.get<ops::Pool2d>();
+  const auto frame = pool_frame(call);
   const auto places =
-      call.has_kept() ? call.kept->at(0) : std::get<1>(max_pool(call, b.operands[0]));
-  return {at::max_pool2d_with_indices_backward(as_image(b.gradient), as_image(b.operands[0]),
-                                               a.kernel, a.stride, before(a.padding), {1, 1},
-                                               a.ceil, places)};
+      call.has_kept() ? call.kept->at(0) : std::get<1>(max_pool(call, frame, b.operands[0]));
+  const auto image =
+      frame.is_atens ? as_image(b.operands[0]) : frame.empty(call, b.gradient.options());
+  return {frame.without(at::max_pool2d_with_indices_backward(as_image(b.gradient), image, a.kernel,
+                                                             a.stride, frame.padding, {1, 1},
+                                                             rounds_up(call, frame), places))};
+}
+
+// Along one dimension: of how many elements every window is the average.
+at::Tensor window_counts(const ops::Windows& w, std::int64_t first, std::int64_t count,
+                         bool with_padding, const at::TensorOptions& options) {
+  const auto padding = with_padding ? std::pair(w.before, w.after) : std::pair(0L, 0L);
+  std::vector<double> out;
+  for (auto y = first; y < first + count; ++y) {
+    const auto begin = y * w.stride - w.before;
+    const auto end = std::min(begin + w.kernel, w.image + padding.second);
+    out.push_back(static_cast<double>(end - std::max(begin, -padding.first)));
+  }
+  return at::tensor(out, options);
+}
+
+at::Tensor counts(const Call& call, const at::TensorOptions& options) {
+  const auto windows = pool_windows(call);
+  const auto box = result_box(call);
+  const auto along = [&](std::size_t i) {
+    return window_counts(windows[i], box.offset[i + 2], box.size[i + 2],
+                         call.op.get<ops::Pool2d>().count_padding, options);
+  };
+  return at::mul(along(0).unsqueeze(1), along(1));
 }
 
 at::Tensor average_forward(const Call& call, std::span<const at::Tensor> in) {
   const auto& a = call.op.get<ops::Pool2d>();
-  return at::avg_pool2d(as_image(in[0]), a.kernel, a.stride, before(a.padding), a.ceil,
-                        a.count_padding);
+  const auto frame = pool_frame(call);
+  if (frame.is_atens) {
+    return at::avg_pool2d(as_image(in[0]), a.kernel, a.stride, frame.padding, a.ceil,
+                          a.count_padding);
+  }
+  const auto sums =
+      at::avg_pool2d(frame.around(in[0], 0), a.kernel, a.stride, {0, 0}, false, true, 1);
+  return at::div(sums, counts(call, sums.options()));
 }
 
 Gradients average_backward(const Call& call, const BackwardInput& b) {
   const auto& a = call.op.get<ops::Pool2d>();
-  return {at::avg_pool2d_backward(as_image(b.gradient),
-                                  or_empty(call, 0, b.operands[0], b.gradient), a.kernel, a.stride,
-                                  before(a.padding), a.ceil, a.count_padding, c10::nullopt)};
+  const auto frame = pool_frame(call);
+  const auto like = frame.empty(call, b.gradient.options());
+  if (frame.is_atens) {
+    return {at::avg_pool2d_backward(as_image(b.gradient), like, a.kernel, a.stride, frame.padding,
+                                    a.ceil, a.count_padding, c10::nullopt)};
+  }
+  const auto each = at::div(b.gradient, counts(call, b.gradient.options()));
+  return {frame.without(
+      at::avg_pool2d_backward(as_image(each), like, a.kernel, a.stride, {0, 0}, false, true, 1))};
 }
 
 // A device may have some of the rows and columns.
@@ -143,14 +261,11 @@ Gradients global_backward(const Call& call, const BackwardInput& b) {
   return {each.unsqueeze(-1).unsqueeze(-1).expand(to_aten(call.operands[0].local))};
 }
 
-constexpr auto kAlone = [](const ops::Op&) { return false; };
-
 }  // namespace
 
-const Kernel kAvgPool2dKernel = {"avg_pool2d", average_forward, average_backward, kAlone,
-                                 pool_covers};
+const Kernel kAvgPool2dKernel = {"avg_pool2d", average_forward, average_backward};
 const Kernel kConv2dKernel = {"conv2d", conv_forward, conv_backward, conv_keeps, conv_covers};
 const Kernel kGlobalAvgPoolKernel = {"global_avg_pool", global_forward, global_backward};
-const Kernel kMaxPool2dKernel = {"max_pool2d", max_forward, max_backward, kAlone, pool_covers};
+const Kernel kMaxPool2dKernel = {"max_pool2d", max_forward, max_backward};
 
 }  // namespace tandem::runtime

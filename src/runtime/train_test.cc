@@ -299,6 +299,51 @@ TEST(Train, DlrmRowsOfLargeTables) {
   expect_reference_losses("dp", model, 2, Optimizer::kAdam);
 }
 
+// Windows that overlap, reach beyond the neighbours and leave gaps; a bias; a residual connection.
+Graph images() {
+  GraphBuilder b("images");
+  const auto x = b.input("x", {2, 3, 8, 8}, kType);
+  const auto target = b.input("target", {2, 4}, kType);
+  const auto w1 = b.weight("w1", {4, 3, 5, 3}, kType);
+  const auto b1 = b.weight("b1", {4}, kType);
+  const auto w2 = b.weight("w2", {4, 2, 3, 3}, kType);
+  const auto w3 = b.weight("w3", {4, 4, 1, 1}, kType);
+  const auto conv = [](ops::Conv2d attributes) { return ops::make_op(ops::kConv2d, attributes); };
+  const auto relu = ops::Activation::kRelu;
+  const auto c1 = b.add(conv({.padding = {2, 1}, .act = relu}), {x, w1, b1}, "c1");
+  const auto c2 = b.add(conv({.padding = {1, 1}, .groups = 2}), {c1, w2}, "c2");
+  const auto sum = b.add(ops::kAdd, {c1, c2}, "sum");
+  const ops::Pool2d pool{.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}};
+  const auto p1 = b.add(ops::make_op(ops::kMaxPool2d, pool), {sum}, "p1");
+  const auto p2 = b.add(ops::make_op(ops::kAvgPool2d, pool), {p1}, "p2");
+  const auto c3 = b.add(conv({.stride = {2, 2}}), {p2, w3}, "c3");
+  const auto y = b.add(ops::kGlobalAvgPool, {c3}, "y");
+  return b.finish({b.add(ops::kMse, {y, target}, "loss")});
+}
+
+// `layout` of images along the digits, `cut` by the operators: their factors and an addition's.
+Spread image_spread(const std::string& layout, const std::vector<std::string>& windows,
+                    const std::vector<std::string>& add, const std::vector<std::string>& global) {
+  Spread out{{"x", {layout}}, {"sum", add}, {"y", global}};
+  for (const char* name : {"c1", "c2", "p1", "p2", "c3"}) out[name] = windows;
+  return out;
+}
+
+TEST(Train, ImagesOneProcess) { expect_reference_losses(images(), {}, 1); }
+TEST(Train, ImagesByRows) {
+  expect_reference_losses(images(), image_spread("2", {"y"}, {"d2"}, {"h"}), 2, Optimizer::kAdam);
+}
+TEST(Train, ImagesByRowsAndColumns) {
+  expect_reference_losses(images(), image_spread("23", {"y", "x"}, {"d2", "d3"}, {"h", "w"}), 4);
+}
+TEST(Train, ImagesBySamplesAndColumns) {
+  expect_reference_losses(images(), image_spread("03", {"b", "x"}, {"d0", "d3"}, {"b", "w"}), 4);
+}
+// A row or two each: the kernel of 5 rows reaches beyond the neighbours.
+TEST(Train, ImagesByRowsOnFour) {
+  expect_reference_losses(images(), image_spread("22", {"y", "y"}, {"d2", "d2"}, {"h", "h"}), 4);
+}
+
 // One transformer block with a residual connection.
 Graph attention() {
   GraphBuilder b("attention");
