@@ -286,9 +286,9 @@ void add_completion(CLI::App& app, int& /*exit_code*/) {
     std::string shell;
   };
   auto flags = std::make_shared<Flags>();
-  auto* command =
-      add_command(app, "completion", "print a script with which a shell completes tandem",
-                  "source <(tandem completion bash)", flags->json);
+  auto* command = add_command(
+      app, "completion", "print a script with which a shell completes tandem",
+      "completion bash >~/.local/share/bash-completion/completions/tandem", flags->json);
   command->add_option("shell", flags->shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));

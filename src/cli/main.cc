@@ -19,6 +19,38 @@ namespace {
 using tandem::UserError;
 using tandem::cli::ExitCode;
 
+// "--machin": the flag of the command that it may be; empty where there is none like it.
+std::string nearest_flag(const CLI::App& command, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options({})) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return tandem::nearest(word.substr(0, word.find('=')), names);
+}
+
+// What is wrong with the flags of a command, and what would be right.
+void explain_usage(const CLI::App& command, const std::string& path, const CLI::ParseError& error) {
+  if (path.empty()) {
+    std::cerr
+        << "which command? plan, simulate, explore, check, train, ...: `tandem --help` lists all\n";
+    return;
+  }
+  std::cerr << error.what() << "\n";
+  const std::string what = error.what();
+  const auto flag = what.rfind(" --");
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && flag != std::string::npos) {
+    const auto near = nearest_flag(command, what.substr(flag + 1));
+    if (!near.empty()) std::cerr << fmt::format("Did you mean {}?\n", near);
+  }
+  const auto footer = command.get_footer();
+  const auto example = footer.find("tandem ");
+  std::cerr << (example == std::string::npos
+                    ? fmt::format("`tandem {}--help` says more.\n", path)
+                    : fmt::format("For example: {}\n`tandem {}--help` says more.\n",
+                                  footer.substr(example, footer.find('\n', example) - example),
+                                  path));
+}
+
 // The help that was asked for, or what is wrong with the flags; an unknown command by name.
 int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == 0) return app.exit(error);
@@ -43,7 +75,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, cha
         near.empty() ? "there are: " + tandem::join(names, ", ") : "did you mean '" + near + "'?");
     return ExitCode::kWrongUsage;
   }
-  app.exit(error, std::cerr, std::cerr);
+  explain_usage(*command, path, error);
   return ExitCode::kWrongUsage;
 }
 
