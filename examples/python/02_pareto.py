@@ -32,7 +32,8 @@ front_throughput = found.column("throughput", front)
 # %%
 figure, axes = plt.subplots(figsize=(9, 5.5), layout="constrained")
 axes.scatter(memory[fits], throughput[fits], s=12, color="0.75", label="fits")
-axes.scatter(memory[~fits], throughput[~fits], s=12, color="0.75", marker="x", label="does not fit")
+if not fits.all():
+    axes.scatter(memory[~fits], throughput[~fits], s=12, color="0.75", marker="x", label="does not fit")
 axes.step(front_memory, front_throughput, where="post", color="C0")
 axes.scatter(front_memory, front_throughput, s=30, color="C0", zorder=3, label="Pareto front")
 for point in (front[0], front[-1]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
-from . import _files
+from . import _core, _files
 from ._commands import command
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ class Prediction(Result):
     def __repr__(self) -> str:
         fits = "" if self.feasible else ", does not fit"
         return (
-            f"<{type(self).__name__} {self.strategy}: {self.time:.4g} s, {self.throughput:.4g} samples/s, "
-            f"{self.memory / 1e9:.3g} GB{fits}>"
+            f"<{type(self).__name__} {self.strategy}: {_core.seconds_text(self.time)}, "
+            f"{_core.si_text(self.throughput)} samples/s, {_core.bytes_text(self.memory)}{fits}>"
         )
 
 
@@ -219,10 +219,6 @@ class Point(Prediction):
     def case(self) -> int:
         """Which of the exploration's `cases` it belongs to."""
         return int(self["case"])
-
-    @property
-    def feasible(self) -> bool:
-        return bool(self["feasible"])
 
 
 class Exploration(Result):

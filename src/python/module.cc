@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/text.h"
 #include "python/bindings.h"
 
 // NOLINTNEXTLINE: pybind11's macro
@@ -10,4 +11,7 @@ PYBIND11_MODULE(_core, module) {
   tandem::python::bind_commands(module);
   tandem::python::bind_graphs(module);
   tandem::python::bind_builder(module);
+  module.def("si_text", tandem::si, "As tables have it: 37.4k.");
+  module.def("seconds_text", tandem::seconds_text, "As tables have it: 39.5 ms.");
+  module.def("bytes_text", tandem::bytes_text, "As tables have it: 3.47 GB.");
 }

@@ -1,5 +1,6 @@
 """The Python package, as tests/python/run installs it."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -166,6 +167,9 @@ class Plans(unittest.TestCase):
         self.assertAlmostEqual(plan.speedup, best / plan.time)
         self.assertGreaterEqual(plan.time, plan.lower_bound)
         self.assertEqual(plan.to_dict()["memory_bytes"], plan.memory)
+
+    def test_printed_with_units(self):
+        self.assertRegex(repr(self.plan), r"^<Plan \S+: [\d.]+ (us|ms), [\d.]+k? samples/s, [\d.]+ (MB|GB)>$")
 
     def test_saved_and_loaded(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -382,6 +386,16 @@ try:
     import torch
 except ImportError:
     torch = None
+
+
+class Examples(unittest.TestCase):
+    def test_run(self):
+        for script in sorted((MACHINE_FILES.parent / "examples" / "python").glob("*.py")):
+            if "matplotlib" in script.read_text() and importlib.util.find_spec("matplotlib") is None:
+                continue
+            with self.subTest(script.name), tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
 
 
 @unittest.skipIf(torch is None, "there is no torch")
