@@ -45,9 +45,9 @@ check::Report check_text(const std::string& text, const CheckFlags& flags,
   } catch (const UserError& error) {
     return wrong(plan.model, fmt::format("the model cannot be built: {}", error.what()));
   }
-  Progress progress;
+  BusyProgress progress("checking");
   return check::check_plan(plan, digits_of(plan, machine), model, flags.allow_unproved,
-                           [&](const std::string& line) { progress.show(line); });
+                           [&](const std::string& line) { progress.tell(line); });
 }
 
 std::string compared(const check::Report& report) {

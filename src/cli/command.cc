@@ -397,10 +397,12 @@ search::Costed cost_named_strategy(const Setup& setup, const std::string& name) 
   if (name == search::kTasoFlexflow) return cost_taso_flexflow(setup);
   const auto limits = search::memory_limits(setup.machine, setup.options.memory);
   std::optional<search::Costed> best;
+  BusyProgress progress("simulating " + name);
   for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,
                                               setup.options.semantics, setup.beside)) {
     s.schedule.precision =
         name == "best_baseline" ? setup.options.precision : setup.precision_of(s.setting.family);
+    progress.tell("simulating " + s.name);
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
                                        setup.options.optimizer, limits, setup.phase);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);

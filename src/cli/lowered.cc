@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cli/progress.h"
 #include "lower/lower.h"
 #include "plan/json.h"
 
@@ -18,6 +19,7 @@ Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
                     fmt::format("is {} and the plan is for {}", job.machine_text, plan.machine));
   }
   auto machine = machine::load_machine(plan.machine);
+  const BusyProgress progress("simulating the plan");
   auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
   auto simulation = sim::simulate(program, machine);
   return {std::move(plan), std::move(machine), std::move(program), std::move(simulation)};

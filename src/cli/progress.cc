@@ -52,4 +52,26 @@ void Progress::show(const std::string& what) {
   }
 }
 
+BusyProgress::BusyProgress(std::string what) : what_(std::move(what)) {
+  constexpr unsigned kEvery = 256;  // each of which is a microsecond of work or more
+  if (host() != nullptr) return;
+  stop_.emplace([this] {
+    if (++passed_ % kEvery == 0) show();
+    return false;
+  });
+}
+
+void BusyProgress::tell(const std::string& what) {
+  {
+    const std::scoped_lock lock(mutex_);
+    what_ = what;
+  }
+  show();
+}
+
+void BusyProgress::show() {
+  const std::scoped_lock lock(mutex_);
+  line_.show(what_);
+}
+
 }  // namespace tandem::cli

@@ -4,9 +4,13 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
+
+#include "base/stop.h"
 
 namespace tandem::cli {
 
@@ -30,6 +34,25 @@ class Progress {
   Clock::time_point begin_ = Clock::now();
   Clock::time_point last_ = begin_;
   bool shown_ = false;
+};
+
+// Tells what is being done at the stop points (base/stop.h) that it passes: for what has no better
+// way to say how far it is. At most one at a time.
+class BusyProgress {
+ public:
+  explicit BusyProgress(std::string what);
+
+  // From now on.
+  void tell(const std::string& what);
+
+ private:
+  void show();
+
+  Progress line_;
+  std::mutex mutex_;
+  std::string what_;
+  std::atomic<unsigned> passed_ = 0;
+  std::optional<StopWhen> stop_;  // a host has its own
 };
 
 }  // namespace tandem::cli
