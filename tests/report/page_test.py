@@ -72,6 +72,9 @@ def check_structure(of, has_search):
         expect(f"{canvas} is drawn", ink(of, canvas) > 4)
     expect("baselines", of.js("document.querySelectorAll('#baselines .rule').length") > 1)
     expect("the search is told", of.js("document.querySelectorAll('#found-how dt').length") > 2, has_search)
+    expect("tables have room",
+           of.js("[...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > "
+                 "document.documentElement.clientWidth + 1).map(t => t.closest('section').id)"), [])
     expect("nothing is wider than the screen",
            of.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
 

@@ -89,7 +89,7 @@ function showStrategies() {
   addEventListener('resize', () => { clearTimeout(drawFront.wait); drawFront.wait = setTimeout(drawFront, 150); });
   const best = [...points].sort((a, b) => b.feasible - a.feasible || a.iteration_s - b.iteration_s).slice(0, 12);
   fill('strategy-table', make('h3', null, 'The fastest of them'), table(['', ['a step'], ['of the plan’s'], ['memory']], best.map((p) => [
-    [p.name, p.feasible ? (p.front ? make('div', {class: 'sub'}, 'on the line') : '') : make('div', {class: 'sub'}, 'does not fit')],
+    make('span', null, p.name.replace(/[,:]/g, '$&\u200b'), make('div', {class: 'sub'}, p.feasible ? (p.front ? 'on the line' : '') : 'does not fit')),
     [seconds(p.iteration_s)], [`${(p.iteration_s / head.iteration_s).toFixed(2)} ×`], [bytes(p.memory_bytes)]])));
 }
 
