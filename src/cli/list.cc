@@ -303,8 +303,15 @@ void list_ops(bool json) {
   Json out = Json::array();
   for (const auto* op : ops::all_ops()) out.push_back(op_json(*op));
   if (json) return print_json(out);
+  std::size_t longest_name = 0;
+  std::size_t longest_index = 0;
   for (const auto* op : ops::all_ops()) {
-    std::cout << fmt::format("{:<16} {:<44} {}\n", op->name, op->index, op->doc);
+    longest_name = std::max(longest_name, op->name.size());
+    longest_index = std::max(longest_index, op->index.size());
+  }
+  for (const auto* op : ops::all_ops()) {
+    std::cout << fmt::format("{:<{}}  {:<{}}  {}\n", op->name, longest_name, op->index,
+                             longest_index, op->doc);
   }
   std::cout << fmt::format("{} operators; `tandem ops NAME` shows one with its attributes\n",
                            ops::all_ops().size());
