@@ -34,9 +34,8 @@ class TemporaryFile {
 };
 
 void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
-  if (plan.dtype != DType::kFp32 && plan.dtype != DType::kFp64) {
-    throw UserError("runtime", "train", fmt::format("cannot run {}", name(plan.dtype)),
-                    "--dtype fp32 or fp64");
+  if (plan.dtype == DType::kFp16) {
+    throw UserError("runtime", "train", "cannot run fp16", "--dtype bf16, fp32 or fp64");
   }
   if (plan.mapped.schedule.ring) {
     throw UserError("runtime", "train", "cannot pass blocks round rings yet",

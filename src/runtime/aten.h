@@ -6,6 +6,7 @@
 #pragma push_macro("CHECK")
 #undef CHECK
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 #undef CHECK

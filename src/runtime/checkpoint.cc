@@ -28,11 +28,17 @@ std::span<std::byte> bytes_of(at::Tensor& t) {
 template <class T>
 bool all_finite(const at::Tensor& t) {
   const auto* elements = t.data_ptr<T>();
-  return std::all_of(elements, elements + t.numel(), [](T x) { return std::isfinite(x); });
+  return std::all_of(elements, elements + t.numel(),
+                     [](T x) { return std::isfinite(static_cast<double>(x)); });
+}
+
+bool is_finite(const at::Tensor& t) {
+  if (t.scalar_type() == at::kDouble) return all_finite<double>(t);
+  return t.scalar_type() == at::kBFloat16 ? all_finite<at::BFloat16>(t) : all_finite<float>(t);
 }
 
 void check_finite(const at::Tensor& t, const std::string& name) {
-  if (t.scalar_type() == at::kDouble ? all_finite<double>(t) : all_finite<float>(t)) return;
+  if (is_finite(t)) return;
   throw UserError("runtime", name, "is not finite any more, and no checkpoint is made of it",
                   "a smaller --lr");
 }

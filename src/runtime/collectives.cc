@@ -28,9 +28,28 @@ MPI_Datatype to_mpi(at::ScalarType type) {
       return MPI_INT64_T;
     case at::kByte:
       return MPI_BYTE;
+    case at::kBFloat16:
+      return MPI_UINT16_T;
     default:
       throw UserError("plan", "dtype", fmt::format("{} cannot be sent", at::toString(type)));
   }
+}
+
+// MPI does not know bf16: its sum, rounded after every summand.
+void add_bf16(void* from, void* to, int* length, MPI_Datatype* /*type*/) {
+  const auto* summand = static_cast<const at::BFloat16*>(from);
+  auto* sum = static_cast<at::BFloat16*>(to);
+  for (int i = 0; i < *length; ++i) sum[i] += summand[i];
+}
+
+MPI_Op sum_of(at::ScalarType type) {
+  if (type != at::kBFloat16) return MPI_SUM;
+  static const MPI_Op sum = [] {
+    MPI_Op op = MPI_OP_NULL;
+    MPI_Op_create(add_bf16, 1, &op);
+    return op;
+  }();
+  return sum;
 }
 
 int count(const at::Tensor& t) {
@@ -62,7 +81,8 @@ class Group {
         rank_(rank),
         root_(static_cast<int>(root)),
         size_(size),
-        type_(to_mpi(type)) {}
+        type_(to_mpi(type)),
+        sum_(sum_of(type)) {}
 
   [[nodiscard]] at::Tensor block(const at::Tensor& t, std::size_t dim) const {
     const auto length = t.size(static_cast<std::int64_t>(dim)) / size_;
@@ -87,7 +107,7 @@ class Group {
     if (memory_ != nullptr) {
       transfer.exchange = memory_->start_sum(t, out);
     } else {
-      MPI_Iallreduce(own ? MPI_IN_PLACE : t.data_ptr(), out.data_ptr(), count(t), type_, MPI_SUM,
+      MPI_Iallreduce(own ? MPI_IN_PLACE : t.data_ptr(), out.data_ptr(), count(t), type_, sum_,
                      comm_, &transfer.request);
     }
     return transfer;
@@ -100,7 +120,7 @@ class Group {
     if (memory_ != nullptr) {
       transfer.exchange = memory_->start_sum(in, out);
     } else {
-      MPI_Ireduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, MPI_SUM,
+      MPI_Ireduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, sum_,
                   root_, comm_, &transfer.request);
     }
     return transfer;
@@ -113,7 +133,7 @@ class Group {
     if (memory_ != nullptr) {
       transfer.exchange = memory_->start_sum_of_row(in, out);
     } else {
-      MPI_Ireduce_scatter_block(in.data_ptr(), out.data_ptr(), count(out), type_, MPI_SUM, comm_,
+      MPI_Ireduce_scatter_block(in.data_ptr(), out.data_ptr(), count(out), type_, sum_, comm_,
                                 &transfer.request);
     }
     return transfer;
@@ -216,6 +236,7 @@ class Group {
   int root_;
   std::int64_t size_;
   MPI_Datatype type_;
+  MPI_Op sum_;
 };
 
 }  // namespace

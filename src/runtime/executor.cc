@@ -7,6 +7,7 @@
 #include "lower/order.h"
 #include "lower/shard_boxes.h"
 #include "runtime/aten.h"
+#include "runtime/half.h"
 #include "runtime/optimizer.h"
 #include "runtime/source_values.h"
 
@@ -93,6 +94,7 @@ Executor::Ready Executor::prepare(const Task& task) const {
   ready.call.op = op;
   place(ready.call, task, 0);
   ready.kernel = &find_kernel(ready.call);
+  ready.widens = !takes_half(*ready.kernel);
   if (task.kind == TaskKind::kBackward) {
     ready.reads_result = signature_of(program_.pcg, task.node).gradient_from_result.has_value();
     const auto result = program_.tensor[task.node.index()];
@@ -273,6 +275,11 @@ void Executor::initialise() {
       value(BufferId(b)) = at::zeros(to_aten(buffer.shard), to_aten(buffer.dtype));
     }
   }
+  for (const auto& task : program_.tasks) {
+    if (task.kind != TaskKind::kUpdate || !has_master_of(task) || !holds(task.reads[0])) continue;
+    const auto master = task.reads.back();
+    value(master) = source_values(program_, program_.buffer(master), device_, training_.seed, 0);
+  }
 }
 
 // --- A step -------------------------------------------------------------------------------------
@@ -332,7 +339,7 @@ void Executor::run(Ready& ready, const Turn& turn) {
   if (computes) ready.call.kept = kept(ready);
   switch (task.kind) {
     case TaskKind::kForward:
-      value(task.writes[0]) = ready.kernel->forward(ready.call, values(task.reads));
+      forward(ready);
       return;
     case TaskKind::kSeed:
       value(task.writes[0]) = seed_value(task.writes[0]);
@@ -370,17 +377,33 @@ at::Tensor Executor::seed_value(BufferId id) const {
   return at::full(to_aten(buffer.shard), first ? 1 : 0, to_aten(buffer.dtype));
 }
 
+// What is read is the loss, so that is not rounded.
+void Executor::forward(const Ready& ready) {
+  const auto id = ready.task->writes[0];
+  auto operands = values(ready.task->reads);
+  if (ready.widens) operands = widened(std::move(operands));
+  const auto result = ready.kernel->forward(ready.call, operands);
+  value(id) = id == program_.loss ? result : stored(result, id);
+}
+
 void Executor::backward(const Ready& ready) {
   const auto& task = *ready.task;
   auto operands = values(std::span(task.reads).first(task.reads.size() - 1));
   if (ready.reads_result) operands[0].reset();
-  BackwardInput input{.operands = operands, .result = {}, .gradient = value(task.reads.back())};
-  if (ready.kept_result != Program::kNone) input.result = value(ready.kept_result);
+  at::Tensor result;
+  if (ready.kept_result != Program::kNone) result = value(ready.kept_result);
+  auto gradient = value(task.reads.back());
+  if (ready.widens) {
+    operands = widened(std::move(operands));
+    result = widened(result);
+    gradient = widened(gradient);
+  }
+  BackwardInput input{.operands = operands, .result = result, .gradient = gradient};
   for (auto i : task.operands) input.wanted |= term::InputMask{1} << i;
   const auto gradients = ready.kernel->backward(ready.call, input);
   if (ready.call.kept != nullptr) ready.call.kept->clear();
   for (std::size_t w = 0; w < task.writes.size(); ++w) {
-    value(task.writes[w]) = gradients[task.operands[w]];
+    value(task.writes[w]) = stored(gradients[task.operands[w]], task.writes[w]);
   }
 }
 
@@ -418,6 +441,7 @@ Transfer Executor::start(const Ready& ready, const Turn& turn) {
   const auto read = instances_.of(task.reads[0], turn.micro_batch);
   const bool last = std::ranges::find(turn.last_used, read) != turn.last_used.end();
   at::Tensor shard = last ? std::move(values_[read]) : values_[read];
+  if (shard.defined()) shard = stored(shard, task.writes[0]);
   if (is_halo(task.step.kind)) return start_halo(task, std::move(shard));
   // A step over time is the device's own: it is as if it were the turn's member of the group.
   return collectives_.start(task.step, std::move(shard), to.shard, to_aten(to.dtype),
@@ -442,7 +466,9 @@ Transfer Executor::start_bucket(const Task& task) {
     locals.push_back(program_.buffer(task.writes[i]).shard);
   }
   const auto type = to_aten(program_.buffer(task.writes[0]).dtype);
-  return collectives_.start_together(steps, values(task.reads), locals, type);
+  auto shards = values(task.reads);
+  for (auto& shard : shards) shard = rounded(shard, type);
+  return collectives_.start_together(steps, shards, locals, type);
 }
 
 // Does the turn read or write a result of it?
@@ -469,7 +495,7 @@ void Executor::finish_started(const Turn* turn) {
 
 void Executor::collect(const Task& task) {
   if (micro_batch_ == 0) {
-    value(task.writes[0]) = value(task.reads[0]);
+    value(task.writes[0]) = stored(value(task.reads[0]), task.writes[0]);
   } else {
     add_to(value(task.writes[0]), value(task.reads[0]));
   }
@@ -489,17 +515,39 @@ void Executor::update(const Task& task) {
   std::swap(before, newest);
 }
 
+// What is updated is the master copy where there is one; else of a weight in 16 bits a copy that
+// lasts as long as the update, and of its state.
 void Executor::change(at::Tensor& weight, const Task& task) {
   const auto& gradient = value(task.reads[1]);
+  auto state = values(std::span(task.reads).subspan(2));
+  at::Tensor updated = widened(weight);
+  const bool has_master = has_master_of(task);
+  if (has_master) updated = state.back();
+  auto wide = widened(state);
   switch (program_.optimizer) {
     case plan::Optimizer::kSgd:
-      return sgd(weight, gradient, training_.rate);
+      sgd(updated, gradient, training_.rate);
+      break;
     case plan::Optimizer::kMomentum:
-      return momentum(weight, gradient, value(task.reads[2]), training_.rate);
+      momentum(updated, gradient, wide[0], training_.rate);
+      break;
     case plan::Optimizer::kAdam:
-      return adam(weight, gradient, value(task.reads[2]), value(task.reads[3]), training_.rate,
-                  step_ + 1);
+      adam(updated, gradient, wide[0], wide[1], training_.rate, step_ + 1);
+      break;
   }
+  for (std::size_t s = 0; s < state.size(); ++s) {
+    if (!state[s].is_same(wide[s])) state[s].copy_(wide[s]);
+  }
+  if (!weight.is_same(updated)) weight.copy_(updated);
+}
+
+// Then it is what the task reads last.
+bool Executor::has_master_of(const Task& task) const {
+  return program_.schedule.precision.has_master(program_.buffer(task.reads[0]).dtype);
+}
+
+at::Tensor Executor::stored(const at::Tensor& t, BufferId id) const {
+  return rounded(t, to_aten(program_.buffer(id).dtype));
 }
 
 std::vector<at::Tensor> Executor::values(std::span<const BufferId> ids) const {

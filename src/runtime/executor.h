@@ -59,6 +59,7 @@ class Executor {
     lower::BufferId kept_result = lower::Program::kNone;  // backward: worth reading
     bool reads_result = false;  // backward: there is no operand, only that
     bool starts = false;        // a collective that goes on while others compute
+    bool widens = false;        // what it reads in 16 bits
     bool of_rows = false;       // it sums sparse tensors: find_sums_of_rows
   };
   struct Turn {
@@ -86,6 +87,7 @@ class Executor {
 
   void run(Ready& ready, const Turn& turn);
   [[nodiscard]] std::vector<at::Tensor>* kept(const Ready& ready);
+  void forward(const Ready& ready);
   void backward(const Ready& ready);
   void move(const Ready& ready, const Turn& turn);
   [[nodiscard]] Transfer start(const Ready& ready, const Turn& turn);
@@ -97,6 +99,9 @@ class Executor {
   void accumulate(const lower::Task& task);
   void update(const lower::Task& task);
   void change(at::Tensor& weight, const lower::Task& task);
+  [[nodiscard]] bool has_master_of(const lower::Task& update) const;
+  // As the buffer has it.
+  [[nodiscard]] at::Tensor stored(const at::Tensor& t, lower::BufferId id) const;
   void add_loss();
   [[nodiscard]] at::Tensor seed_value(lower::BufferId id) const;
   [[nodiscard]] std::vector<at::Tensor> values(std::span<const lower::BufferId> ids) const;

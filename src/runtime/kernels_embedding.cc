@@ -10,10 +10,15 @@ namespace tandem::runtime {
 
 namespace {
 
-template <class T>
-[[gnu::optimize("O3")]] void add_row(T* __restrict to, const T* __restrict from,
+template <class Sum, class T>
+[[gnu::optimize("O3")]] void add_row(Sum* __restrict to, const T* __restrict from,
                                      std::int64_t width) {
-  for (std::int64_t d = 0; d < width; ++d) to[d] += from[d];
+  for (std::int64_t d = 0; d < width; ++d) to[d] += static_cast<Sum>(from[d]);
+}
+
+// Rows in bf16 are added up in fp32.
+at::TensorOptions sums_like(const at::Tensor& t) {
+  return t.scalar_type() == at::kBFloat16 ? t.options().dtype(at::kFloat) : t.options();
 }
 
 bool has_tables(const Call& call) { return call.op.is(ops::kEmbeddingBags); }
@@ -50,9 +55,10 @@ at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
   auto sizes = indices.sizes().vec();
   if (!call.op.is(ops::kEmbedding)) sizes.pop_back();
   sizes.push_back(width);
-  auto out = at::zeros(sizes, table.options());
-  AT_DISPATCH_FLOATING_TYPES(table.scalar_type(), "embedding_bag", [&] {
-    auto* to = out.data_ptr<scalar_t>();
+  auto out = at::zeros(sizes, sums_like(table));
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, table.scalar_type(), "embedding_bag", [&] {
+    using Sum = at::opmath_type<scalar_t>;
+    auto* to = out.data_ptr<Sum>();
     const auto* from = table.data_ptr<scalar_t>();
     for_each_row(call, indices, [&](std::int64_t bag, std::int64_t row) {
       add_row(to + bag * width, from + row * width, width);
@@ -82,10 +88,11 @@ at::Tensor sparse_gradient(const Call& call, const at::Tensor& indices, const at
 }
 
 at::Tensor dense_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
-  auto out = at::zeros(to_aten(call.operands[1].local), g.options());
+  auto out = at::zeros(to_aten(call.operands[1].local), sums_like(g));
   const auto width = out.size(-1);
-  AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "embedding_bag_backward", [&] {
-    auto* to = out.data_ptr<scalar_t>();
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g.scalar_type(), "embedding_bag_backward", [&] {
+    using Sum = at::opmath_type<scalar_t>;
+    auto* to = out.data_ptr<Sum>();
     const auto* from = g.data_ptr<scalar_t>();
     for_each_row(call, indices, [&](std::int64_t bag, std::int64_t row) {
       add_row(to + row * width, from + bag * width, width);

@@ -9,16 +9,18 @@ namespace tandem::runtime {
 
 namespace {
 
-template <class T>
-[[gnu::optimize("O3", "no-math-errno")]] void adam_elements(T* __restrict w, const T* __restrict g,
+template <class T, class Gradient>
+[[gnu::optimize("O3", "no-math-errno")]] void adam_elements(T* __restrict w,
+                                                            const Gradient* __restrict gradient,
                                                             T* __restrict m, T* __restrict v,
                                                             std::int64_t count, T rate,
                                                             T correction) {
   constexpr T kBeta1 = T(0.9);
   constexpr T kBeta2 = T(0.999);
   for (std::int64_t i = 0; i < count; ++i) {
-    m[i] = kBeta1 * m[i] + (1 - kBeta1) * g[i];
-    v[i] = kBeta2 * v[i] + (1 - kBeta2) * g[i] * g[i];
+    const auto g = static_cast<T>(gradient[i]);
+    m[i] = kBeta1 * m[i] + (1 - kBeta1) * g;
+    v[i] = kBeta2 * v[i] + (1 - kBeta2) * g * g;
     w[i] -= rate * m[i] / (std::sqrt(v[i]) * correction + T(1e-8));
   }
 }
@@ -35,7 +37,7 @@ void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
   if (gradient.sparse_dim() == 2)
     rows = at::add(at::mul(rows, weight.size(1)), gradient._indices()[1]);
   rows = rows.contiguous();
-  const auto values = gradient._values().contiguous();
+  const auto values = gradient._values().to(weight.scalar_type()).contiguous();
   const auto width = values.size(1);
   AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "sgd", [&] {
     const auto* row = rows.data_ptr<std::int64_t>();
@@ -68,9 +70,14 @@ void adam(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean, at::
   const double first = 1 - std::pow(0.9, static_cast<double>(step));
   const double second = 1 - std::pow(0.999, static_cast<double>(step));
   AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "adam", [&] {
-    adam_elements(weight.data_ptr<scalar_t>(), g.data_ptr<scalar_t>(), mean.data_ptr<scalar_t>(),
-                  square.data_ptr<scalar_t>(), weight.numel(), static_cast<scalar_t>(rate / first),
-                  static_cast<scalar_t>(1 / std::sqrt(second)));
+    const auto update = [&]<class Gradient>(const Gradient* elements) {
+      adam_elements(weight.data_ptr<scalar_t>(), elements, mean.data_ptr<scalar_t>(),
+                    square.data_ptr<scalar_t>(), weight.numel(),
+                    static_cast<scalar_t>(rate / first),
+                    static_cast<scalar_t>(1 / std::sqrt(second)));
+    };
+    if (g.scalar_type() == at::kBFloat16) return update(g.data_ptr<at::BFloat16>());
+    update(g.data_ptr<scalar_t>());
   });
 }
 

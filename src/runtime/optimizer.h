@@ -1,4 +1,5 @@
-// The optimizers, on one device's shard of a weight, in place: one pass over memory.
+// The optimizers, on one device's shard of a weight, in place: one pass over memory. Of weights in
+// fp32 gradients may be in bf16.
 #pragma once
 
 #include "runtime/tensor.h"

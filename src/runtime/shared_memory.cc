@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <type_traits>
 
 #include "runtime/aten.h"
 
@@ -15,18 +16,18 @@ namespace {
 constexpr std::int64_t kChunkBytes = 256 << 10;
 constexpr std::int64_t kSlots = 16;
 
-template <class T>
-[[gnu::optimize("O3")]] void add_elements(T* __restrict to, const T* __restrict from,
+template <class Sum, class T>
+[[gnu::optimize("O3")]] void add_elements(Sum* __restrict to, const T* __restrict from,
                                           std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
 // Adds in the order of the processes, so that the sum does not depend on who makes it. `to` may be
-// one of the summands.
-template <class T>
+// one of the summands. 16-bit numbers are added up in `Sum` and rounded once.
+template <class T, class Sum = T>
 void sum_elements(T* to, std::span<const T* const> summands, std::int64_t count) {
   constexpr std::int64_t kBlock = 2048;
-  std::array<T, kBlock> block;
+  std::array<Sum, kBlock> block;
   for (std::int64_t at = 0; at < count; at += kBlock) {
     const auto n = std::min(kBlock, count - at);
     std::copy_n(summands[0] + at, n, block.data());
@@ -40,9 +41,11 @@ void sum_bytes(at::ScalarType type, char* to, std::span<const char* const> summa
   const auto as = [&]<class T>(T*) {
     std::vector<const T*> typed;
     for (const auto* s : summands) typed.push_back(reinterpret_cast<const T*>(s));
-    sum_elements<T>(reinterpret_cast<T*>(to), typed, count);
+    using Sum = std::conditional_t<std::is_same_v<T, at::BFloat16>, float, T>;
+    sum_elements<T, Sum>(reinterpret_cast<T*>(to), typed, count);
   };
   if (type == at::kDouble) return as(static_cast<double*>(nullptr));
+  if (type == at::kBFloat16) return as(static_cast<at::BFloat16*>(nullptr));
   CHECK(type == at::kFloat, at::toString(type));
   as(static_cast<float*>(nullptr));
 }

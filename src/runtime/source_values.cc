@@ -28,6 +28,7 @@ template <class Read>
 void fill(at::Tensor& out, const Shape& sizes, const Shape& offset, const Read& read) {
   if (out.scalar_type() == at::kDouble) return fill<double>(out, sizes, offset, read);
   if (out.scalar_type() == at::kFloat) return fill<float>(out, sizes, offset, read);
+  if (out.scalar_type() == at::kBFloat16) return fill<at::BFloat16>(out, sizes, offset, read);
   fill<std::int64_t>(out, sizes, offset, read);
 }
 

@@ -28,12 +28,13 @@ inline at::ScalarType to_aten(DType type) {
     case DType::kInt32:
     case DType::kInt64:
       return at::kLong;
-    case DType::kFp16:
     case DType::kBf16:
+      return at::kBFloat16;
+    case DType::kFp16:
       break;
   }
   throw UserError("plan", "dtype", fmt::format("{} cannot be executed", name(type)),
-                  "the runtime computes in fp64 or fp32");
+                  "the runtime trains in fp64, fp32 or bf16");
 }
 
 }  // namespace tandem::runtime

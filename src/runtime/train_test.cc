@@ -1,5 +1,6 @@
 // Plans made by hand, run by tandem_worker under mpirun: any number of processes must have the
 // losses of the sequential interpreter.
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -43,11 +44,16 @@ std::vector<double> losses(const plan::Plan& plan, int processes, const std::str
 // What an input is at a step, where it is not what graph::Feed has.
 using Inputs = std::function<Dense<double>(const graph::Node&, std::uint64_t step)>;
 
+// What is stored of a number.
+using Rounding = double (*)(double);
+
 // The losses of one process without tensors, kernels or plans: the sequential interpreter's
 // gradients and the optimizer element by element.
 // `delayed`: W(t+1) = W(t) - what the gradient at W(t-1) makes of it.
-std::vector<double> reference_losses(const Graph& model, Optimizer optimizer,
-                                     const Inputs& inputs = nullptr, bool delayed = false) {
+// `rounding`: of inputs, and of weights where they are read; what is updated is not rounded.
+std::vector<double> reference_losses(
+    const Graph& model, Optimizer optimizer, const Inputs& inputs = nullptr, bool delayed = false,
+    Rounding rounding = [](double x) { return x; }, double rate = kRate) {
   struct Moments {
     std::vector<double> velocity, mean, square;
   };
@@ -57,11 +63,16 @@ std::vector<double> reference_losses(const Graph& model, Optimizer optimizer,
   std::vector<double> out;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     const auto fed = graph::feed_values<double>(model, kSeed, step);
-    const auto sources = [&](NodeId id) {
+    const auto exact = [&](NodeId id) {
       if (inputs && graph::is_input(model.node(id))) return inputs(model.node(id), step);
       if (!graph::is_weight(model.node(id))) return fed(id);
       const auto& newest = weights.try_emplace(id, fed(id)).first->second;
       return delayed ? before.try_emplace(id, newest).first->second : newest;
+    };
+    const auto sources = [&](NodeId id) {
+      auto values = exact(id);
+      for (auto& x : values.data) x = rounding(x);
+      return values;
     };
     const auto values = graph::run_forward<double>(model, sources);
     const auto gradients = graph::run_backward(model, values, graph::loss_seed<double>(model));
@@ -81,9 +92,9 @@ std::vector<double> reference_losses(const Graph& model, Optimizer optimizer,
         const double m = mean[i] / (1 - std::pow(0.9, t));
         const double v = square[i] / (1 - std::pow(0.999, t));
         const double by_adam = m / (std::sqrt(v) + 1e-8);
-        weight.data[i] -= kRate * (optimizer == Optimizer::kSgd        ? g[i]
-                                   : optimizer == Optimizer::kMomentum ? velocity[i]
-                                                                       : by_adam);
+        weight.data[i] -= rate * (optimizer == Optimizer::kSgd        ? g[i]
+                                  : optimizer == Optimizer::kMomentum ? velocity[i]
+                                                                      : by_adam);
       }
     }
   }
@@ -247,6 +258,70 @@ TEST(Train, MlpFourDevicesRegrouped) {
                            {"y", {"k", "k"}},
                            {"loss", {"c", "d0"}}},
                           4);
+}
+
+// --- 16 bits ------------------------------------------------------------------------------------
+
+// bf16 has the exponents of fp32 and 7 of its 23 bits behind the point; to the nearest, of two as
+// near the even one.
+double to_bf16(double x) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+  const auto rounded = (bits + 0x7fffU + (bits >> 16U & 1U)) & 0xffff0000U;
+  return static_cast<double>(std::bit_cast<float>(rounded));
+}
+
+plan::Plan half_plan(const Spread& spread, Optimizer optimizer, plan::Precision precision) {
+  auto plan = make_plan(mlp(DType::kBf16), "local:2", spread, optimizer, DType::kBf16);
+  plan.mapped.schedule.precision = precision;
+  return plan;
+}
+
+// Of a loss, as a part of the first one.
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  CHECK(a.size() == b.size() && !a.empty());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+  return worst / std::abs(b[0]);
+}
+
+// The reference stores inputs and weights in bf16, too, and nothing else. Activations and gradients
+// that are stored are off by 2^-9 at the most, each its own way: of a loss that is a mean of
+// squares twice that is left, with as much again for what 20 steps add up. Adam divides gradients
+// by their size, so that where they are small a rounding moves a weight as far as a large gradient
+// would.
+double half_tolerance(Optimizer optimizer) {
+  return optimizer == Optimizer::kAdam ? 0x1p-5 : 0x1p-7;
+}
+
+TEST(Train, HalfWithMasterWeights) {
+  const plan::Precision narrow{.master = true, .wide_gradients = false};
+  const plan::Precision wide{.master = true, .wide_gradients = true};
+  for (auto optimizer : {Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kAdam}) {
+    const auto reference = reference_losses(mlp(), optimizer, nullptr, false, to_bf16);
+    for (const auto& spread : {Spread{}, kDataParallel, kMegatron}) {
+      for (const auto& precision : {narrow, wide}) {
+        const auto trained = losses(half_plan(spread, optimizer, precision), 2);
+        const auto difference = largest_difference(trained, reference);
+        EXPECT_LE(difference, half_tolerance(optimizer));
+        fmt::print("largest relative difference of a loss: {:.1e}\n", difference);
+      }
+    }
+  }
+}
+
+// Adam's steps are as large as the rate: less than half of the last bit of most weights here. A
+// master adds them up; of what is rounded at every step nothing is left.
+TEST(Train, HalfNeedsMasterWeights) {
+  constexpr double kSmall = 2e-4;
+  const auto reference = reference_losses(mlp(), Optimizer::kAdam, nullptr, false, to_bf16, kSmall);
+  const auto difference = [&](bool master) {
+    const auto plan = half_plan({}, Optimizer::kAdam, {.master = master, .wide_gradients = false});
+    return largest_difference(losses(plan, 2, fmt::format("--lr {}", kSmall)), reference);
+  };
+  const auto with = difference(true);
+  const auto without = difference(false);
+  fmt::print("from the reference: {:.1e} with a master, {:.1e} without\n", with, without);
+  EXPECT_LT(4 * with, without);
 }
 
 // Two tables, one by rows and one by columns; a dense part beside them.

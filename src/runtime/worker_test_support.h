@@ -125,13 +125,13 @@ inline plan::Plan make_plan(const Graph& model, const std::string& machine, cons
 inline constexpr auto kType = DType::kFp64;
 
 // x -> relu(linear) -> linear + bias -> mse
-inline Graph mlp() {
+inline Graph mlp(DType type = kType) {
   GraphBuilder b("mlp");
-  const auto x = b.input("x", {8, 12}, kType);
-  const auto target = b.input("target", {8, 4}, kType);
-  const auto w1 = b.weight("w1", {16, 12}, kType);
-  const auto b1 = b.weight("b1", {16}, kType);
-  const auto w2 = b.weight("w2", {4, 16}, kType);
+  const auto x = b.input("x", {8, 12}, type);
+  const auto target = b.input("target", {8, 4}, type);
+  const auto w1 = b.weight("w1", {16, 12}, type);
+  const auto b1 = b.weight("b1", {16}, type);
+  const auto w2 = b.weight("w2", {4, 16}, type);
   const auto relu = ops::make_op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
   const auto h = b.add(relu, {x, w1, b1}, "h");
   const auto y = b.add(ops::kLinear, {h, w2}, "y");
