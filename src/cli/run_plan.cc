@@ -37,10 +37,6 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
   if (plan.dtype == DType::kFp16) {
     throw UserError("runtime", "train", "cannot run fp16", "--dtype bf16, fp32 or fp64");
   }
-  if (plan.mapped.schedule.ring) {
-    throw UserError("runtime", "train", "cannot pass blocks round rings yet",
-                    "a strategy without ring");
-  }
   check_starts_here(plan.machine, devices, "plan for local:N");
 }
 

@@ -204,6 +204,26 @@ class Group {
     return transfer;
   }
 
+  // What the next one has.
+  [[nodiscard]] Transfer shift(const at::Tensor& t) const {
+    const auto in = t.contiguous();
+    const auto out = at::empty_like(in);
+    auto transfer = holding(in, out);
+    transfer.memory = nullptr;
+    const auto members = static_cast<std::size_t>(size_);
+    struct Messages {
+      std::vector<int> sent, received, at;
+    };
+    const auto m = std::make_shared<Messages>(
+        Messages{std::vector<int>(members), std::vector<int>(members), std::vector<int>(members)});
+    m->sent[static_cast<std::size_t>((rank_ + size_ - 1) % size_)] = count(in);
+    m->received[static_cast<std::size_t>((rank_ + 1) % size_)] = count(in);
+    MPI_Ialltoallv(in.data_ptr(), m->sent.data(), m->at.data(), type_, out.data_ptr(),
+                   m->received.data(), m->at.data(), type_, comm_, &transfer.request);
+    transfer.result = [out, m] { return only(out); };
+    return transfer;
+  }
+
  private:
   [[nodiscard]] bool is_root() const { return rank_ == root_; }
 
@@ -314,8 +334,9 @@ Transfer Collectives::start(const ReshardStep& step, at::Tensor shard, const Sha
       return group.broadcast(shard, rank == root ? at::Tensor() : fresh());
     case Step::kScatter:
       return group.scatter(shard, step.to_dim, fresh());
-    case Step::kSend:
     case Step::kShift:
+      return group.shift(shard);
+    case Step::kSend:
     case Step::kHalo:
     case Step::kHaloReduce:
       break;

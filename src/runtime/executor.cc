@@ -7,6 +7,7 @@
 #include "lower/order.h"
 #include "lower/shard_boxes.h"
 #include "runtime/aten.h"
+#include "runtime/factor_ranges.h"
 #include "runtime/half.h"
 #include "runtime/optimizer.h"
 #include "runtime/source_values.h"
@@ -42,10 +43,6 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
       collectives_(program.digits, device),
       instances_(program) {
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
-  if (program.schedule.ring) {
-    throw UserError("plan", "ring", "the runtime cannot pass blocks round rings yet",
-                    "a plan made without ring");
-  }
   for (const auto& task : program_.tasks) {
     const bool sends = task.kind == TaskKind::kSend;
     if (sends || (task.kind == TaskKind::kMove && !is_local(task.step.kind))) {
@@ -72,11 +69,24 @@ bool communicates(TaskKind kind) {
   return kind == TaskKind::kMove || kind == TaskKind::kSend || kind == TaskKind::kReceive;
 }
 
-// Sums of gradients. What else a device needs of others it needs at once.
+// Sums of gradients, and blocks that go round while there is work on the one before. What else a
+// device needs of others it needs at once.
 bool starts_only(const Task& task) {
-  return task.kind == TaskKind::kMove && task.backward && !task.remade &&
+  if (task.kind != TaskKind::kMove) return false;
+  if (task.step.kind == machine::Step::kShift) return true;
+  return task.backward && !task.remade &&
          (task.step.kind == machine::Step::kAllReduce ||
           task.step.kind == machine::Step::kReduceScatter);
+}
+
+// A part of what is in `box`.
+at::Tensor part_of(at::Tensor t, const term::Box& box, const Shard& part) {
+  for (std::size_t d = 0; d < part.local.rank(); ++d) {
+    const auto at = static_cast<std::int64_t>(d);
+    if (t.size(at) == part.local[d]) continue;
+    t = t.narrow(at, part.offset[d] - box.offset[d], part.local[d]);
+  }
+  return t;
 }
 
 }  // namespace
@@ -109,11 +119,11 @@ Executor::Ready Executor::prepare(const Task& task) const {
   return ready;
 }
 
-// Where the operands and the result of a task lie.
+// Where the operands and the result of a task lie; of one that works on a block those parts.
 void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) const {
   const auto slot = program_.digits.slot(device_, micro_batch);
   const auto shard_of = [&](const Buffer& buffer) {
-    const auto box = box_of(buffer, program_.digits, slot);
+    const auto box = lower::box_of(buffer, program_.digits, slot);
     return Shard{buffer.sizes, box.size, box.offset, buffer.density, buffer.dtype};
   };
   const auto inputs = program_.pcg.inputs(task.node);
@@ -124,7 +134,8 @@ void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) con
   call.result = shard_of(program_.buffer(program_.tensor[task.node.index()]));
   // Of what is read in windows, or written over them, those.
   const auto set_window = [&](std::size_t operand, BufferId id) {
-    if (id == Program::kNone || program_.buffer(id).windows.empty()) return;
+    if (id == Program::kNone) return;
+    if (program_.buffer(id).windows.empty() && !task.block) return;
     call.operands[operand] = shard_of(program_.buffer(id));
   };
   const auto reads = std::min(task.reads.size(), inputs.size());
@@ -132,6 +143,27 @@ void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) con
   for (std::size_t w = 0; w < task.operands.size(); ++w) {
     set_window(task.operands[w], task.writes[w]);
   }
+  if (task.block) narrow_to_block(call, task, slot);
+}
+
+void Executor::narrow_to_block(Call& call, const Task& task, std::int64_t slot) const {
+  const auto& signature = signature_of(call);
+  auto parts = factor_ranges(call, signature);
+  const auto f = task.block->factor;
+  const auto dim = signature.map.input_dim(task.block->operand, f);
+  const auto range = range_of(program_.buffer(task.block->part), program_.digits, slot,
+                              static_cast<std::size_t>(dim));
+  parts[f].local = range.size;
+  parts[f].offset = range.offset;
+  const auto narrow = [&](Shard& shard, const term::Dims& dims) {
+    const auto box = term::box_of(dims, parts);
+    shard.local = box.size;
+    shard.offset = box.offset;
+  };
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    narrow(call.operands[i], signature.map.inputs[i]);
+  }
+  narrow(call.result, signature.map.output);
 }
 
 void Executor::take_turns() {
@@ -380,19 +412,21 @@ at::Tensor Executor::seed_value(BufferId id) const {
 // What is read is the loss, so that is not rounded.
 void Executor::forward(const Ready& ready) {
   const auto id = ready.task->writes[0];
-  auto operands = values(ready.task->reads);
+  auto operands = operands_of(ready);
   if (ready.widens) operands = widened(std::move(operands));
   const auto result = ready.kernel->forward(ready.call, operands);
+  if (ready.task->block) return add_part(*ready.task, id, ready.call.result, result);
   value(id) = id == program_.loss ? result : stored(result, id);
 }
 
 void Executor::backward(const Ready& ready) {
   const auto& task = *ready.task;
-  auto operands = values(std::span(task.reads).first(task.reads.size() - 1));
+  auto operands = operands_of(ready);
   if (ready.reads_result) operands[0].reset();
   at::Tensor result;
   if (ready.kept_result != Program::kNone) result = value(ready.kept_result);
   auto gradient = value(task.reads.back());
+  if (task.block) gradient = part_of(gradient, box_of(task.reads.back()), ready.call.result);
   if (ready.widens) {
     operands = widened(std::move(operands));
     result = widened(result);
@@ -403,8 +437,40 @@ void Executor::backward(const Ready& ready) {
   const auto gradients = ready.kernel->backward(ready.call, input);
   if (ready.call.kept != nullptr) ready.call.kept->clear();
   for (std::size_t w = 0; w < task.writes.size(); ++w) {
-    value(task.writes[w]) = stored(gradients[task.operands[w]], task.writes[w]);
+    const auto i = task.operands[w];
+    if (task.block) {
+      add_part(task, task.writes[w], ready.call.operands[i], gradients[i]);
+    } else {
+      value(task.writes[w]) = stored(gradients[i], task.writes[w]);
+    }
   }
+}
+
+// What a forward or backward task's kernel is given.
+std::vector<at::Tensor> Executor::operands_of(const Ready& ready) const {
+  const auto& task = *ready.task;
+  const bool forward = task.kind == TaskKind::kForward;
+  auto out = values(std::span(task.reads).first(task.reads.size() - (forward ? 0 : 1)));
+  if (!task.block) return out;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i].defined()) out[i] = part_of(out[i], box_of(task.reads[i]), ready.call.operands[i]);
+  }
+  return out;
+}
+
+// What is made of a block is a part of a tensor, or a summand of it.
+void Executor::add_part(const Task& task, BufferId id, const Shard& part, const at::Tensor& made) {
+  const auto box = box_of(id);
+  auto& into = value(id);
+  if (task.block->first) {
+    into = at::zeros(to_aten(box.size), to_aten(program_.buffer(id).dtype));
+  }
+  part_of(into, box, part).add_(made);
+}
+
+term::Box Executor::box_of(BufferId id) const {
+  return lower::box_of(program_.buffer(id), program_.digits,
+                       program_.digits.slot(device_, micro_batch_));
 }
 
 void Executor::move(const Ready& ready, const Turn& turn) {
@@ -452,8 +518,8 @@ Transfer Executor::start_halo(const Task& task, at::Tensor shard) {
   const auto& digits = program_.digits;
   std::vector<Exchanged> group;
   for (auto member : digits.group(digits.slot(device_, micro_batch_), task.step.digits)) {
-    group.push_back({box_of(program_.buffer(task.reads[0]), digits, member),
-                     box_of(program_.buffer(task.writes[0]), digits, member)});
+    group.push_back({lower::box_of(program_.buffer(task.reads[0]), digits, member),
+                     lower::box_of(program_.buffer(task.writes[0]), digits, member)});
   }
   return collectives_.start_halo(task.step, std::move(shard), group);
 }

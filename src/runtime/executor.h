@@ -78,6 +78,7 @@ class Executor {
   [[nodiscard]] Ready prepare(const lower::Task& task) const;
   [[nodiscard]] bool kept_for_backward(lower::BufferId id) const;
   void place(Call& call, const lower::Task& task, std::int64_t micro_batch) const;
+  void narrow_to_block(Call& call, const lower::Task& task, std::int64_t slot) const;
   void take_turns();
   void find_last_uses();
   void find_what_to_keep();
@@ -89,6 +90,11 @@ class Executor {
   [[nodiscard]] std::vector<at::Tensor>* kept(const Ready& ready);
   void forward(const Ready& ready);
   void backward(const Ready& ready);
+  [[nodiscard]] std::vector<at::Tensor> operands_of(const Ready& ready) const;
+  void add_part(const lower::Task& task, lower::BufferId id, const Shard& part,
+                const at::Tensor& made);
+  // What this device has of a buffer in the micro-batch whose turn it is.
+  [[nodiscard]] term::Box box_of(lower::BufferId id) const;
   void move(const Ready& ready, const Turn& turn);
   [[nodiscard]] Transfer start(const Ready& ready, const Turn& turn);
   [[nodiscard]] Transfer start_halo(const lower::Task& task, at::Tensor shard);

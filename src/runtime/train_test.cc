@@ -445,6 +445,15 @@ Graph attention() {
   return b.finish({b.add(ops::kMse, {sum, target}, "loss")});
 }
 
+// Keys and values go round, and in the backward pass their gradients; with micro-batches, too.
+TEST(Train, AttentionByRings) {
+  const auto model =
+      models::parse_model("gpt2:layers=1,hidden=8,heads=2,ffn=8,vocab=12,seq=8").build(4, kType);
+  expect_reference_losses("megatron:tp=1,cp=2,ring", model, 2, Optimizer::kAdam);
+  expect_reference_losses("megatron:tp=1,cp=4,ring", model, 4);
+  expect_reference_losses("megatron:tp=1,cp=2,dp=1,pp=2,ring,micro=2,recompute=full", model, 4);
+}
+
 TEST(Train, AttentionOneProcess) { expect_reference_losses(attention(), {}, 1, Optimizer::kAdam); }
 TEST(Train, AttentionByHeads) {
   expect_reference_losses(attention(), {{"wq", {"0"}},
