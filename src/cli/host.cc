@@ -3,6 +3,7 @@
 #include <atomic>
 #include <iostream>
 
+#include "base/check.h"
 #include "cli/progress.h"
 
 namespace tandem::cli {

@@ -1,6 +1,7 @@
 // tandem models, machines, ops: what is built in.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
