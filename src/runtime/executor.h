@@ -10,6 +10,7 @@
 #include "lower/program.h"
 #include "runtime/collectives.h"
 #include "runtime/kernels.h"
+#include "term/evaluate.h"
 
 namespace tandem::runtime {
 

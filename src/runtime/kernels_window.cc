@@ -42,13 +42,16 @@ struct Frame {
   std::array<std::int64_t, 4> added = {0, 0, 0, 0};  // left, right, top, bottom
   bool is_atens = false;
 
+  [[nodiscard]] bool changes_nothing() const {
+    return is_atens || std::ranges::all_of(added, [](auto n) { return n == 0; });
+  }
   [[nodiscard]] at::Tensor around(const at::Tensor& image, double value) const {
-    if (is_atens) return as_image(image);
+    if (changes_nothing()) return as_image(image);
     return as_image(at::constant_pad_nd(as_image(image), added, value));
   }
   // A gradient of what is in the frame; what was left out gets zeros.
   [[nodiscard]] at::Tensor without(const at::Tensor& framed) const {
-    if (is_atens) return framed;
+    if (changes_nothing()) return framed;
     auto removed = added;
     for (auto& n : removed) n = -n;
     return at::constant_pad_nd(framed, removed);
