@@ -48,7 +48,7 @@ Json replayed(graph::Graph graph, const rewrite::Derivation& derivation,
   return out;
 }
 
-void print(const Json& steps) {
+void print_derivation(const Json& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::cout << fmt::format("{:>3}  {} at {}\n", i + 1, steps[i]["rule"].get<std::string>(),
                              steps[i]["at"].get<std::string>());
@@ -71,9 +71,9 @@ int run(const DeriveFlags& flags) {
                 {"graphs", found.graphs},
                 {"complete", found.is_complete}});
   } else if (found.is_found) {
-    print(steps);
+    print_derivation(steps);
     if (!back.empty()) std::cout << "the same graph as from the other end by\n";
-    print(back);
+    print_derivation(back);
     std::cout << fmt::format("derived in {}, {} looked at\n",
                              counted(static_cast<std::int64_t>(found.length()), "step"),
                              counted(static_cast<std::int64_t>(found.graphs), "graph"));

@@ -56,7 +56,7 @@ Judged judge(const rewrite::Rule& rule, Derivers* derivers, std::size_t graphs) 
   return out;
 }
 
-struct Result {
+struct Verified {
   std::vector<Judged> rules;
   std::vector<rewrite::Imported> lacking;
   double seconds = 0;
@@ -75,9 +75,9 @@ struct Result {
   }
 };
 
-Result judge_files(const VerifyFlags& flags) {
+Verified judge_files(const VerifyFlags& flags) {
   std::vector<rewrite::Rule> rules;
-  Result out;
+  Verified out;
   out.derive = flags.derive;
   for (const auto& path : flags.files) {
     auto file = read_rules(path);
@@ -102,7 +102,7 @@ Result judge_files(const VerifyFlags& flags) {
   return out;
 }
 
-Json result_json(const Result& result) {
+Json result_json(const Verified& result) {
   Json rules = Json::array();
   for (const auto& rule : result.rules) {
     Json entry = {{"name", rule.name}, {"status", name(rule.proof.status)}};
@@ -128,7 +128,7 @@ Json result_json(const Result& result) {
   return out;
 }
 
-void print(const Result& result) {
+void print(const Verified& result) {
   print_lacking(result.lacking);
   std::size_t widest = 0;
   for (const auto& rule : result.rules) widest = std::max(widest, rule.name.size());
@@ -158,7 +158,7 @@ void print(const Result& result) {
   std::cout << fmt::format(" ({:.2f} s)\n", result.seconds);
 }
 
-std::string proofs_text(const Result& result) {
+std::string proofs_text(const Verified& result) {
   std::string out =
       "# What is known of the shipped rules: name, hash, status, prover, condition.\n"
       "# Written by `tandem rules verify FILE --proofs FILE`.\n";
