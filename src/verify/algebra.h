@@ -101,6 +101,9 @@ Sum negated(Sum sum);
 // A function, or a condition, of what a condition decides: one where it holds and one where not.
 // None where no term of an argument stands under a condition of its own.
 std::optional<Sum> by_cases(const Atom& atom);
+
+// Is it at least 0 wherever it is defined, by what it is made of?
+bool is_never_negative(const Sum& sum);
 // Conditions are 0 or 1: their squares are themselves.
 void drop_repeated_conditions(std::vector<Atom>& atoms);
 

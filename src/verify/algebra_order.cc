@@ -124,6 +124,13 @@ bool is_positive(const Atom& atom) {
   return f == term::Function::kSigmoid || f == term::Function::kExp;
 }
 
+bool is_never_negative(const Atom& atom) {
+  if (atom.kind != Atom::Kind::kFunction) return is_condition(atom);
+  const auto f = static_cast<term::Function>(atom.id);
+  using term::Function;
+  return is_positive(atom) || f == Function::kRelu || f == Function::kAbs || f == Function::kSqrt;
+}
+
 bool is_tanh(const Atom& atom) {
   return atom.kind == Atom::Kind::kFunction &&
          static_cast<term::Function>(atom.id) == term::Function::kTanh;
@@ -172,6 +179,27 @@ void keep_sign(ScalarTerm& term) {
 }
 
 }  // namespace
+
+// Sums of products of what is not negative, squares among them.
+bool is_never_negative(const Sum& sum) {
+  for (const auto& term : sum) {
+    const auto n = fraction_of(term.coefficient);
+    if (!n || n->numerator < 0) return false;
+    std::vector<Key> odd;
+    for (const auto& atom : term.atoms) {
+      if (is_never_negative(atom)) continue;
+      auto key = key_of_atom(atom);
+      const auto at = std::ranges::find(odd, key);
+      if (at == odd.end()) {
+        odd.push_back(std::move(key));
+      } else {
+        odd.erase(at);
+      }
+    }
+    if (!odd.empty()) return false;
+  }
+  return true;
+}
 
 std::optional<Sum> by_cases(const Atom& atom) {
   if (atom.kind == Atom::Kind::kFunction && !is_total(static_cast<term::Function>(atom.id))) {

@@ -155,14 +155,10 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
       const bool whole_value = value == std::floor(value) && std::abs(value) < 0x1p40;
       if (whole_value || value == 0.5) return constant_sum(field_of(value));
     }
+    if (f == term::Function::kRelu && is_never_negative(argument)) return argument;
     if (laws_ == Laws::kOfOrder) {
       return f == term::Function::kRelu ? as_step(argument) : by_cases(atom);
     }
-    const bool again = f == term::Function::kRelu && argument.size() == 1 &&
-                       argument[0].coefficient == Field(1) && is_plain(argument[0].domain) &&
-                       argument[0].atoms.size() == 1 && argument[0].atoms[0].kind == atom.kind &&
-                       argument[0].atoms[0].id == atom.id;
-    if (again) return argument;
     return std::nullopt;
   }
   if (atom.kind == Kind::kInverse) {

@@ -91,11 +91,11 @@ Operands<Field> field_operands(const Instance& instance, Hash seed) {
   return drawn<Field>(instance, seed, [](Hash h) { return Field(h); });
 }
 
-// Small whole numbers other than 0, or numbers in between.
-Operands<double> real_operands(const Instance& instance, Hash seed, bool whole) {
+// Small whole numbers other than 0, or numbers in between. Of four, so many are negative.
+Operands<double> real_operands(const Instance& instance, Hash seed, bool whole, Hash negative) {
   return drawn<double>(instance, seed, [&](Hash h) {
     constexpr Hash kLargest = 5;
-    const auto sign = (h >> 60U) % 4 == 0 ? -1.0 : 1.0;
+    const auto sign = (h >> 60U) % 4 < negative ? -1.0 : 1.0;
     if (whole) return sign * static_cast<double>(1 + h % kLargest);
     return sign * static_cast<double>(h >> 20U) * 0x1p-42;
   });
@@ -240,8 +240,10 @@ std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& ins
                                            const TypedSide& source, const TypedSide& target,
                                            int draws, Hash seed) {
   for (int i = 0; i < draws; ++i) {
-    const auto operands =
-        real_operands(instance, hash_combine(seed, static_cast<Hash>(i)), i < (draws + 1) / 2);
+    // Long sums of numbers that are mostly positive are so, too, and nothing is seen of a relu.
+    const auto negative = 1 + static_cast<Hash>(i) % 3;
+    const auto operands = real_operands(instance, hash_combine(seed, static_cast<Hash>(i)),
+                                        i < (draws + 1) / 2, negative);
     if (auto what = difference(rule, source, target, operands)) {
       return Refutation{instance, std::move(*what)};
     }

@@ -77,6 +77,10 @@ const std::vector<std::string>& true_rules() {
       "d2: (relu (tanh ?x)) => (tanh (relu ?x))",
       "e2: (relu (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x)) => (mul (constant "
       "shape=[?n, ?n] kind=\"eye\" value=1) (relu ?x))",
+      // What is not negative: squares, and products of what is not.
+      "h2: (linear (relu ?x) (relu ?y) act=relu) => (linear (relu ?x) (relu ?y))",
+      "i2: (relu (reduce_sum (mul (mul ?x ?x) (relu ?y)) axes=[0])) => (reduce_sum (mul (mul ?x "
+      "?x) (relu ?y)) axes=[0]) if same_shape(?x, ?y)",
       // Windows of windows, one of them of a kernel that is a constant.
       "f2: (avg_pool2d (relu (conv2d ?x ?w padding=[0, 1])) kernel=[3, 3] padding=[1, 1]) => "
       "(conv2d (relu (conv2d ?x ?w padding=[0, 1])) (avg_pool2d (pad (pad (reshape (constant "
@@ -114,6 +118,8 @@ TEST(NormalForm, FalseRulesHaveDifferentOnes) {
            "i: (relu (tanh ?x)) => (tanh ?x)",
            "j: (relu (scale ?x factor=-1)) => (scale (relu ?x) factor=-1)",
            "k: (mul (relu ?x) (sigmoid ?x)) => (mul (relu ?x) (relu ?x))",
+           "l: (linear (relu ?x) ?y act=relu) => (linear (relu ?x) ?y)",
+           "m: (relu (mul (mul ?x ?x) ?y)) => (mul (mul ?x ?x) ?y) if same_shape(?x, ?y)",
        }) {
     std::string reason;
     EXPECT_EQ(proved(line, &reason).first, 0) << line;

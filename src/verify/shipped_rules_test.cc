@@ -50,7 +50,9 @@ void judge_generated(std::size_t every) {
 TEST(GeneratedRules, AreProved) { judge_generated(37); }
 TEST(GeneratedRules, AreAllProvedNightly) { judge_generated(1); }
 
-void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every) {
+void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every,
+                   double undecided_part = 0) {
+  std::size_t undecided = 0;
   std::size_t count = 0;
   std::size_t judged = 0;
   std::size_t refuted = 0;
@@ -59,14 +61,17 @@ void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every) {
       if (count++ % every != 0) continue;
       ++judged;
       const auto verdict = verify(mutant);
-      EXPECT_NE(verdict.proof.status, Status::kUnproved) << rewrite::to_text(mutant) << "\n"
-                                                         << described(verdict);
+      if (verdict.proof.status == Status::kUnproved) {
+        ++undecided;
+        EXPECT_GT(undecided_part, 0) << rewrite::to_text(mutant) << "\n" << described(verdict);
+      }
       if (verdict.proof.status != Status::kRefuted) continue;
       ++refuted;
       EXPECT_NE(verdict.counterexample.find(": "), std::string::npos) << verdict.counterexample;
     }
   }
   EXPECT_GT(refuted, judged / 4);
+  EXPECT_LE(static_cast<double>(undecided), undecided_part * static_cast<double>(judged));
 }
 
 std::vector<rewrite::Rule> generated() {
@@ -79,7 +84,8 @@ std::vector<rewrite::Rule> generated() {
 TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
 TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
 TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }
-TEST(GeneratedRules, MoreMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 7); }
+// A few are equal by the signs of squares, or where a size can only be 1, which no prover sees.
+TEST(GeneratedRules, MoreMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 7, 0.001); }
 
 }  // namespace
 }  // namespace tandem::verify
