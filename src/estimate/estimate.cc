@@ -189,12 +189,12 @@ class Step {
 
   void fill_in_memory() {
     const auto held = held_by_stage();
-    // Beyond these no more are in flight, except where all are; interleaved the last of them come
-    // in when all sums over micro-batches have begun.
+    // Beyond these no more are in flight, except where all are; the last of them come in when all
+    // sums over micro-batches have begun, and give back what is there for all.
     auto micro_batches = schedule_.micro_batches;
     if (schedule_.order != plan::Order::kGpipe) {
       const bool interleaved = schedule_.order == plan::Order::kInterleaved;
-      micro_batches = std::min(micro_batches, (interleaved ? 3 : 2) * ranks_);
+      micro_batches = std::min(micro_batches, interleaved ? 4 * ranks_ : 2 * ranks_ + 1);
     }
     const auto& turns = turns_.of(schedule_, ranks_, micro_batches);
     for (std::int64_t r = 0; r < ranks_; ++r) {
@@ -330,8 +330,9 @@ Smaller with_less_data(const Setting& setting, const machine::Machine& part, std
 std::size_t Estimator::StageHash::operator()(const Stage& stage) const {
   const auto& s = stage.setting;
   Hash h = static_cast<Hash>(s.family);
-  for (auto n : {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
-                 s.micro.value_or(-1), s.cp, std::int64_t{s.sp}, std::int64_t{stage.in_pieces}}) {
+  for (auto n :
+       {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
+        s.micro.value_or(-1), s.cp, std::int64_t{s.sp}, static_cast<std::int64_t>(stage.cut)}) {
     h = hash_combine(h, static_cast<Hash>(n));
   }
   for (auto n : s.tp) h = hash_combine(h, static_cast<Hash>(n));
@@ -352,8 +353,9 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
   const auto* division = division_into(setting.pp * setting.interleave, *part, batch);
   if (division == nullptr) return std::nullopt;
-  const bool in_pieces = division->classes[0].size() > kSections;
-  const Stage on_part{inner, inner_batch, setting.pp, in_pieces};
+  auto cut = setting.pp * setting.interleave == 1 ? Cut::kOneStage : Cut::kStages;
+  if (division->classes[0].size() > kSections) cut = Cut::kInPieces;
+  const Stage on_part{inner, inner_batch, setting.pp, cut};
   auto on_any = on_part;
   if (is_data_parallel(inner)) {
     if (inner_batch % *inner.dp != 0) return std::nullopt;
@@ -414,8 +416,7 @@ Estimator::Lowered* Estimator::lowered(const Stage& key, const Setting& inner,
     auto* folded = network(smaller.part, smaller.batch);
     std::optional<StageModel> stage;
     if (folded != nullptr) {
-      stage =
-          stage_model(*folded, smaller.part, smaller.setting, training_, programs_, key.in_pieces);
+      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_, key.cut);
     }
     if (stage) {
       const auto time = stage->schedule.micro_batches;

@@ -50,7 +50,7 @@ class Estimator {
     strategies::Setting setting;
     std::int64_t batch = 0;
     std::int64_t part = 0;
-    bool in_pieces = false;  // for stages that end inside layers
+    Cut cut = Cut::kStages;
     bool operator==(const Stage&) const = default;
   };
   struct StageHash {

@@ -32,6 +32,7 @@ struct Moment {
   std::size_t task = 0;
   bool last = false;      // in the last micro-batch only
   bool left_out = false;  // of other pieces of a section of which a run is looked at
+  bool first = false;     // in the first micro-batch only
   [[nodiscard]] std::size_t section() const { return static_cast<std::size_t>(place.section); }
 };
 
@@ -96,6 +97,7 @@ class Walk {
     const auto s = static_cast<std::size_t>(section);
     auto out = held_[s];
     out.forward = changes_[0][s].sum(Which::kAny);
+    out.last_forward = changes_[0][s].sum(Which::kLast);
     out.first = changes_[1][s].sum(Which::kFirst);
     out.backward = changes_[1][s].sum(Which::kAny);
     out.last = changes_[1][s].sum(Which::kLast);
@@ -129,7 +131,10 @@ class Walk {
   }
 
   void note(const Task& task, const Place& place) {
-    Moment now{task.backward ? std::size_t{1} : 0, place, 0, task.when == lower::When::kLast};
+    Moment now{.part = task.backward ? std::size_t{1} : 0,
+               .place = place,
+               .last = task.when == lower::When::kLast,
+               .first = task.when == lower::When::kFirst};
     if (task.kind == TaskKind::kUpdate) {
       now.part = 2;
     } else {
@@ -153,7 +158,7 @@ class Walk {
   void pass_over(const Task& task, const Place& place) {
     for (auto b : task.writes) made_elsewhere_[b.index()] = true;
     if (task.remade) return;
-    const Moment now{task.backward ? std::size_t{1} : 0, place, 0, false, true};
+    const Moment now{.part = task.backward ? std::size_t{1} : 0, .place = place, .left_out = true};
     for_each_use(task, [&](BufferId b) {
       if (b != Program::kNone) last_[b.index()] = now;
     });
@@ -211,6 +216,8 @@ class Walk {
       return;
     }
     const bool for_step = !buffer.each && (several_ || buffer.kind == BufferKind::kInput);
+    // On the way to what is there for the step: gone when anything is that a micro-batch keeps.
+    if (several_ && for_step && first.part == 0 && last.first) return;
     if (for_step && !(first.last && first.part == 1)) {
       if (buffer.kind == BufferKind::kInput) {  // there from the start
         if (is_of_run(place)) held.step[kind] += bytes;
@@ -222,17 +229,17 @@ class Walk {
     } else if (first.part < 2 && !made_elsewhere_[id.index()]) {
       begin_at(first)[kind] += bytes;
     }
-    if (last.part < 2 && !last.left_out && (!for_step || last.last)) end_at(last)[kind] += bytes;
+    if (last.part == 2 || last.left_out) return;
+    if (for_step && buffer.kind != BufferKind::kInput) {
+      task_of(last).last_ends[kind] += bytes;
+    } else if (!for_step) {
+      end_at(last)[kind] += bytes;
+    }
   }
 
-  Parts& begin_at(const Moment& m) {
-    auto& task = changes_[m.part][m.section()].tasks[m.task];
-    return m.last ? task.last_begins : task.begins;
-  }
-  Parts& end_at(const Moment& m) {
-    auto& task = changes_[m.part][m.section()].tasks[m.task];
-    return m.last ? task.last_ends : task.ends;
-  }
+  Changes::Task& task_of(const Moment& m) { return changes_[m.part][m.section()].tasks[m.task]; }
+  Parts& begin_at(const Moment& m) { return m.last ? task_of(m).last_begins : task_of(m).begins; }
+  Parts& end_at(const Moment& m) { return m.last ? task_of(m).last_ends : task_of(m).ends; }
 
   static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
 
@@ -271,7 +278,8 @@ Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
       change->net[kGradient] = behind->gradient;
     }
   }
-  for (auto* change : {&out.forward, &out.first, &out.backward, &out.last}) {
+  out.last_forward.net = out.forward.net;
+  for (auto* change : {&out.forward, &out.last_forward, &out.first, &out.backward, &out.last}) {
     change->most = change->net;
   }
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -279,12 +287,17 @@ Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
     add(out.step, runs[r].step, static_cast<double>(counts[r]));
     add(out.from_then, runs[r].from_then, static_cast<double>(counts[r]));
     add_alike(out.forward, runs[r].forward, counts[r]);
+    add_alike(out.last_forward, runs[r].last_forward, counts[r]);
     const auto back = runs.size() - 1 - r;
     add_alike(out.first, runs[back].first, counts[back]);
     add_alike(out.backward, runs[back].backward, counts[back]);
     add_alike(out.last, runs[back].last, counts[back]);
   }
-  if (behind != nullptr) out.forward.net[kActivation] -= behind->activation;
+  if (behind != nullptr) {
+    for (auto* change : {&out.forward, &out.last_forward}) {
+      change->net[kActivation] -= behind->activation;
+    }
+  }
   if (before != nullptr) out.last.net[kGradient] -= before->gradient;
   // What a micro-batch leaves is used up or sent; the sums over all of them stay.
   if (!several) {
@@ -348,8 +361,8 @@ sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_bat
     const Size any(held.forward);
     const Size first(held.forward, total(held.from_then));
     const Size last(held.last);
-    sizes.push_back(
-        {any, first, any, Size(held.backward), micro_batches == 1 ? last : Size(held.first), last});
+    sizes.push_back({any, first, Size(held.last_forward), Size(held.backward),
+                     micro_batches == 1 ? last : Size(held.first), last});
   }
   for (const auto& turn : turns) {  // every stage is updated once
     if (turn.part != lower::Part::kUpdate) continue;
@@ -393,8 +406,10 @@ sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_bat
       stays += total(held.from_then);
     }
     const auto& first = micro_batches == 1 ? held.last : held.first;
-    const auto& change = *std::array{&held.forward,  &held.forward, &held.forward,
+    const auto& change = *std::array{&held.forward,  &held.forward, &held.last_forward,
                                      &held.backward, &first,        &held.last}[kind];
+    constexpr std::size_t kLastForward = 2;
+    if (kind == kLastForward && t < when) stays += total(change.net) - total(held.forward.net);
     // The sums over micro-batches have begun.
     if (kind == kFirstBackward && t < when) stays += total(change.net) - total(held.backward.net);
     add(live, t < when ? change.net : change.most);

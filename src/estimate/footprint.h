@@ -24,7 +24,8 @@ struct Held {
   Parts step{};       // in all micro-batches, where there are several
   Parts from_then{};  // likewise, since the first of them comes in
   Change forward, backward;
-  Change first, last;  // the first and the last micro-batch's backward pass
+  Change last_forward;  // of the last micro-batch
+  Change first, last;   // the first and the last micro-batch's backward pass
 };
 
 // What goes from one piece to the next, in bytes.

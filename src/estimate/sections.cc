@@ -193,7 +193,7 @@ class Compiler {
         for (std::size_t next = 0; next < Where::kPlaces; ++next) {
           if (follows(next, s, p) && uses.readers.has({p, next})) part.to_neighbour.push_back(slot);
         }
-        if (p == kBackwardPart && uses.readers.has_part(kUpdatePart)) {
+        if (makes_gradients(p) && uses.readers.has_part(kUpdatePart)) {
           part.gradients.push_back(slot);
         }
       }
@@ -218,6 +218,28 @@ class Compiler {
   std::vector<Uses> uses_;  // by buffer
   Sections& out_;
 };
+
+// Cuts the list of tasks, where a section's last ones stand among the next one's first: in one
+// stage they run in that order. What the ends of a network share is added up behind all layers.
+void cut_in_order(const Program& program, std::vector<Place>& of_task) {
+  using lower::Part;
+  const auto is_of = [&](std::size_t t, Part part) {
+    return part_of(program.tasks[t]) == static_cast<std::size_t>(part);
+  };
+  bool behind = false;
+  for (std::size_t t = 0; t < of_task.size(); ++t) {
+    if (!is_of(t, Part::kBackward)) continue;
+    behind = behind || of_task[t].section == Section::kBefore;
+    if (behind && of_task[t].section == Section::kAfter) of_task[t].section = Section::kBefore;
+  }
+  auto forward = Section::kAfter;
+  auto backward = Section::kBefore;
+  for (std::size_t t = of_task.size(); t-- > 0;) {
+    auto& section = of_task[t].section;
+    if (is_of(t, Part::kForward)) section = forward = std::min(forward, section);
+    if (is_of(t, Part::kBackward)) section = backward = std::max(backward, section);
+  }
+}
 
 // With the run's section as if there were no more of it.
 std::vector<Where> only(const Run& run, const Program& program, const std::vector<Place>& place,
@@ -260,7 +282,7 @@ void Sections::sum_up() {
 }
 
 std::vector<Place> places_of_tasks(const Program& program, const std::vector<Place>& of_node,
-                                   bool in_pieces) {
+                                   Cut cut) {
   std::vector<Place> out(program.tasks.size());
   // What is gathered again for an operator stands before its task.
   Place next;
@@ -270,12 +292,13 @@ std::vector<Place> places_of_tasks(const Program& program, const std::vector<Pla
     if (!again) next = of_node[task.node.index()];
     out[t] = next;
     // Between stages what makes a tensor smaller comes before the send.
-    if (in_pieces && task.kind == TaskKind::kMove && !task.remade &&
+    if (cut == Cut::kInPieces && task.kind == TaskKind::kMove && !task.remade &&
         grows(task.step.kind) == task.backward) {
       const auto start = start_of_chain(program.pcg, task.node);
       if (program.pcg.node(start).op.role() == ops::Role::kCompute) out[t] = of_node[start.index()];
     }
   }
+  if (cut == Cut::kOneStage) cut_in_order(program, out);
   return out;
 }
 

@@ -82,7 +82,7 @@ struct Sections {
 
 // By task of a folded network's program, from its nodes' (places_of).
 std::vector<Place> places_of_tasks(const lower::Program& program,
-                                   const std::vector<Place>& place_of_node, bool in_pieces);
+                                   const std::vector<Place>& place_of_node, Cut cut);
 
 // By task, whether it is of the run and needed where a stage has nothing else of its section: what
 // the backward pass makes again for later pieces is not.

@@ -27,13 +27,13 @@ std::uint32_t in_variant(const std::array<std::uint32_t, 3>& by_when, std::size_
   return out;
 }
 
+}  // namespace
+
 bool is_close(double a, double b) {
   constexpr double kRounding = 1e-9;
   constexpr double kNothing = 1e-12;  // seconds
   return std::abs(a - b) <= kNothing + kRounding * std::max(std::abs(a), std::abs(b));
 }
-
-}  // namespace
 
 Passages::Passages(const Sections& sections) {
   CHECK(sections.streams < 32, sections.streams);

@@ -13,6 +13,9 @@ namespace tandem::estimate {
 // When the streams are free, in seconds; the last is the host, that dispatches tasks.
 using Streams = std::vector<double>;
 
+// Equal but for rounding, of times in seconds.
+bool is_close(double a, double b);
+
 // When a micro-batch comes in.
 struct Turn {
   std::size_t part = 0;

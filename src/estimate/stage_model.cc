@@ -103,9 +103,9 @@ Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::Mapped
 
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting, const Training& training,
-                                      Programs& programs, bool in_pieces) {
+                                      Programs& programs, Cut cut) {
   const Pieces* pieces = nullptr;
-  if (in_pieces) {
+  if (cut == Cut::kInPieces) {
     if (!network.pieces()) return std::nullopt;
     pieces = &*network.pieces();
   }
@@ -116,23 +116,24 @@ std::optional<StageModel> stage_model(Network& network, const machine::Machine& 
   const machine::Digits with_time(part, schedule.micro_batches);
   auto& lowered = programs.of(setting, std::move(*mapped), with_time, training.optimizer);
   const auto& program = lowered.program;
-  auto& cut = lowered.cuts[in_pieces ? 1 : 0];
-  if (cut.of_node.empty()) {
-    cut.of_node = places_of(program.pcg, pieces);
-    cut.of_task = places_of_tasks(program, cut.of_node, in_pieces);
+  auto& places = lowered.cuts[static_cast<std::size_t>(cut)];
+  if (places.of_node.empty()) {
+    places.of_node = places_of(program.pcg, pieces);
+    places.of_task = places_of_tasks(program, places.of_node, cut);
   }
-  const auto runs = in_pieces ? all_runs(*pieces) : whole_sections();
-  const bool again = cut.sections && cut.sections->streams == 1 + part.levels.size();
-  auto sections = again ? timed_again(*cut.sections, program, part, programs.operations())
-                        : timed_sections(program, part, cut.of_task, runs, programs.operations());
-  if (!again) cut.sections = sections;
+  const auto runs = pieces != nullptr ? all_runs(*pieces) : whole_sections();
+  const bool again = places.sections && places.sections->streams == 1 + part.levels.size();
+  auto sections = again
+                      ? timed_again(*places.sections, program, part, programs.operations())
+                      : timed_sections(program, part, places.of_task, runs, programs.operations());
+  if (!again) places.sections = sections;
   return StageModel{.layers = network.folded().layers,
                     .batch = network.folded().batch,
                     .schedule = program.schedule,
                     .sections = std::move(sections),
-                    .footprint = footprint_of(program, cut.of_node, cut.of_task, runs),
+                    .footprint = footprint_of(program, places.of_node, places.of_task, runs),
                     .dtype = program.pcg.node(program.pcg.outputs()[0]).type.dtype,
-                    .tied = tied(program, cut.of_node, cut.of_task)};
+                    .tied = tied(program, places.of_node, places.of_task)};
 }
 
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,

@@ -65,12 +65,11 @@ class Programs {
     strategies::Setting setting;
     plan::MappedGraph mapped;
     lower::Program program;
-    // Of whole sections, and of pieces.
-    struct Cut {
+    struct Places {
       std::vector<Place> of_node, of_task;
       std::optional<Sections> sections;  // of the first batch
     };
-    std::array<Cut, 2> cuts;
+    std::array<Places, kCuts> cuts;
   };
 
   // Until the next call.
@@ -103,10 +102,10 @@ struct StageModel {
 };
 
 // `setting` is of one stage (pp=1), in one micro-batch or two: where there are more they are alike.
-// In whole sections, or in all runs of pieces. Nothing where the strategy does not fit.
+// In whole sections, or in all runs of pieces: `cut`. Nothing where the strategy does not fit.
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting, const Training& training,
-                                      Programs& programs, bool in_pieces);
+                                      Programs& programs, Cut cut);
 
 // The same where other devices run data parallel, in groups of the same size for all else: only
 // collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data`

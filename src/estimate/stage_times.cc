@@ -52,19 +52,23 @@ double time_of_step(const Sections& sections, const RunCounts& counts, Passages&
     now = timer.run(Part::kBackward, first, last, now, streams);
   };
   const auto once = [&](std::int64_t m) { run(m == 0, m + 1 == micro_batches); };
-  constexpr std::int64_t kTimed = 4;  // the first, two to see what one adds, the last
-  if (micro_batches <= kTimed) {
-    for (std::int64_t m = 0; m < micro_batches; ++m) once(m);
-  } else {
-    once(0);
-    once(1);
+  // Once a micro-batch adds to every stream what the one before did, the rest is multiplied.
+  const auto last = micro_batches - 1;
+  std::vector<double> step;
+  std::vector<double> next(streams.size());
+  for (std::int64_t m = 0; m < last; ++m) {
     const auto before = streams;
-    once(2);
-    for (std::size_t s = 0; s < streams.size(); ++s) {
-      streams[s] += static_cast<double>(micro_batches - kTimed) * (streams[s] - before[s]);
+    once(m);
+    for (std::size_t s = 0; s < streams.size(); ++s) next[s] = streams[s] - before[s];
+    if (m > 1 && std::ranges::equal(step, next, is_close)) {
+      for (std::size_t s = 0; s < streams.size(); ++s) {
+        streams[s] += static_cast<double>(last - 1 - m) * next[s];
+      }
+      break;
     }
-    once(micro_batches - 1);
+    step = next;
   }
+  once(last);
   timer.update(streams);
   return std::max(now, latest(streams));
 }
