@@ -235,7 +235,9 @@ class Step {
     const auto gradient =
         bytes * (size_of(schedule_.precision.gradient(stage_.dtype)) / size_of(stage_.dtype));
     if (!stage_.tied.moved || stage_.tied.inside) other.step[kActivation] += bytes;
-    first.last.most[kGradient] += gradient;
+    auto end = first.last.net;
+    end[kGradient] += gradient;
+    keep_most(first.last.most, end);
     // Where there are several, what the other makes of it is counted.
     if (!stage_.footprint.several) other.step[kGradient] += gradient;
   }

@@ -20,11 +20,6 @@ void add(Parts& to, const Parts& what, double times = 1) {
 
 double total(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
-// What there is at the fullest moment of two.
-void keep_most(Parts& most, const Parts& now) {
-  if (total(now) > total(most)) most = now;
-}
-
 // A task, by its place in a part of a section.
 struct Moment {
   std::size_t part = 0;  // 0 forward, 1 backward, 2 what comes later
@@ -266,6 +261,10 @@ void add_alike(Change& to, const Change& one, std::int64_t count) {
 }
 
 }  // namespace
+
+void keep_most(Parts& most, const Parts& now) {
+  if (total(now) > total(most)) most = now;
+}
 
 Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
                          const Boundary* behind) const {

@@ -12,6 +12,9 @@ namespace tandem::estimate {
 
 using Parts = std::array<double, 5>;  // bytes by lower::BufferKind
 
+// What there is at the fullest moment of two.
+void keep_most(Parts& most, const Parts& now);
+
 // Within one part of a section or stage: what it has added at its end, and at its fullest.
 struct Change {
   Parts net{};

@@ -37,6 +37,7 @@ struct Rank {
   double reductions = 0;  // and of gradients' reductions
   double host = 0;        // when its host has dispatched all so far
   double exposed = 0;
+  double gathers = 0;    // until then, what its first micro-batches have beside
   bool updates = false;  // has it begun to?
 
   // It has nothing to compute until then, no earlier than it is free, and receives since.
@@ -149,7 +150,8 @@ class Pipeline {
     const auto places = turns_.first_place[rank + 1] - turns_.first_place[rank];
     auto out = busy_in(rank, (places - chunks()) / 2);
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
-      out += stages_[s].first + stages_[s].last + stages_[s].updates;
+      out += s == 0 ? stages_[s].first : stages_[s].first_late;
+      out += stages_[s].last + stages_[s].updates;
     }
     return out;
   }
@@ -200,9 +202,14 @@ class Pipeline {
     const auto& pass = passes_[turn.pass];
     // The host is ahead by a turn at the most where it waits for the device.
     if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
+    if (forward && turn.is_first) share_tied(rank, turn.stage);
     if (pass.from != nullptr) receive(rank, taken_[turn.input].end, pass);
     double time = pass.time;
-    if (forward && turn.is_first) time += stage.first;
+    if (forward && turn.is_first) {
+      // What does not wait for the input has begun with the step.
+      time = std::max(time + stage.first_late, rank.gathers + time + stage.first - rank.free);
+      rank.gathers += stage.first;
+    }
     if (!forward && turn.is_last) time += stage.last;
     const auto& host = host_of(stage, turn);
     const auto dispatched_from = rank.host;
@@ -210,7 +217,6 @@ class Pipeline {
     rank.host += host.dispatch;
     if (!forward && turn.is_last) finish_gradients(rank, turn.stage, dispatched_from);
     taken_[turn.place] = {pass.to == nullptr ? rank.free : send(rank, pass), rank.exposed};
-    if (forward && turn.is_first) share_tied(rank, turn.stage);
   }
 
   static bool takes_host(const StageTimes& stage) {
@@ -235,12 +241,12 @@ class Pipeline {
     }
   }
 
-  // The first stage sends the weight behind its first activation; the other one needs it.
+  // The first stage sends the weight before its first activation.
   void share_tied(Rank& rank, std::size_t stage) {
     if (stage == 0) {
       tied_there_ = rank.sends += tied_.weight;
-    } else if (stage == tied_.stage && tied_there_ > rank.free) {
-      rank.wait_until(tied_there_, tied_there_ - tied_.weight);
+    } else if (stage == tied_.stage) {
+      rank.receives = std::max(rank.receives, tied_there_);
     }
   }
 

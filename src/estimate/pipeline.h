@@ -27,6 +27,7 @@ struct StageTimes {
   double wait = 0;             // of the host for the device, and then so long, before each forward
   double wait_update = 0;      // and before updates
   double first = 0;            // what the first micro-batch's forward pass takes longer
+  double first_late = 0;       // where it comes late: weights are gathered since the step began
   double last = 0;             // what the last one's backward pass takes longer
   double reductions = 0;       // of gradients, that the last backward pass starts
   double after = 0;            // from the end of the last backward pass to the end of the updates

@@ -3,6 +3,7 @@
 // until the next adds to every stream what the last did; the rest follows.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "estimate/sections.h"
@@ -84,6 +85,12 @@ class StageTimer {
 
   // After the backward pass of the last micro-batch.
   void update(Streams& streams);
+
+  // With all streams free and nothing that ran before.
+  void begin_anew(Streams& streams) {
+    std::ranges::fill(streams, 0);
+    beside_ = sim::Beside(sections_.interference);
+  }
 
   [[nodiscard]] Streams idle() const { return Streams(sections_.streams + 1); }
 

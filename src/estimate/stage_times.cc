@@ -22,7 +22,7 @@ void add_host(const Sections& sections, const RunCounts& counts, Passages& passa
   out.wait = sections.micro_batch;
   out.wait_update = sections.step;
   const auto run = [&](Part part, bool first, bool last) {
-    std::ranges::fill(streams, 0);
+    timer.begin_anew(streams);
     const auto waited = part == Part::kForward ? out.wait : 0;
     timer.run(part, first, last, 0, streams);
     const auto end = streams[0];
@@ -92,12 +92,17 @@ StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Pas
   };
   StageTimes out;
   const auto first = run(Part::kForward, true, micro_batches == 1);
+  auto late = streams;
+  StageTimer alone(sections, counts, passages, false);
+  alone.begin_anew(late);
+  alone.run(Part::kForward, true, micro_batches == 1, first, late);
   run(Part::kBackward, false, false);
   out.forward = run(Part::kForward, false, false);
   out.forward_more = more;
   out.backward = run(Part::kBackward, false, false);
   out.backward_more = more;
   out.first = first - out.forward;
+  out.first_late = std::max(first, late[0]) - first - out.forward;
   run(Part::kForward, false, false);
   out.last = run(Part::kBackward, false, true) - out.backward;
   const auto reduced = latest(streams);

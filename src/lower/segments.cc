@@ -1,5 +1,7 @@
 #include "lower/segments.h"
 
+#include <algorithm>
+
 namespace tandem::lower {
 
 namespace {
@@ -7,6 +9,38 @@ namespace {
 Part part_of(const Task& task) {
   if (task.kind == TaskKind::kUpdate) return Part::kUpdate;
   return task.backward ? Part::kBackward : Part::kForward;
+}
+
+bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id) {
+  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
+  return is_weight(pcg.node(id));
+}
+
+// Where in its segment a task stands. Weights that stages share are sent first, as they need not
+// wait for a micro-batch; their gradients, and what needs these, go last, as others wait for those
+// that go with a micro-batch.
+enum class Rank : std::uint8_t { kFirst, kAny, kLast };
+
+std::vector<Rank> ranks_of(const Program& program) {
+  std::vector<Rank> out(program.tasks.size(), Rank::kAny);
+  std::vector<bool> late(program.buffers.size());
+  const auto is_late = [&](BufferId b) { return b != Program::kNone && late[b.index()]; };
+  for (std::size_t t = 0; t < out.size(); ++t) {
+    const auto& task = program.tasks[t];
+    const bool passes_on = task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
+    const bool is_shared = passes_on && comes_from_weight(program.pcg, task.node);
+    if (part_of(task) == Part::kForward && is_shared) {
+      const bool is_there = task.kind == TaskKind::kReceive
+                                ? out[task.peer] == Rank::kFirst
+                                : program.buffer(task.reads[0]).is_persistent();
+      if (is_there) out[t] = Rank::kFirst;
+    }
+    if (part_of(task) != Part::kBackward || task.remade) continue;
+    if (!is_shared && !std::ranges::any_of(task.reads, is_late)) continue;
+    out[t] = Rank::kLast;
+    for (auto b : task.writes) late[b.index()] = true;
+  }
+  return out;
 }
 
 }  // namespace
@@ -20,10 +54,15 @@ void cut_into_segments(Program& program) {
       program.segments.push_back({static_cast<std::uint16_t>(s), part, {}});
     }
   }
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    const auto& task = program.tasks[t];
-    const auto segment = std::size_t{task.stage} * kParts + static_cast<std::size_t>(part_of(task));
-    program.segments[segment].tasks.push_back(static_cast<std::uint32_t>(t));
+  const auto ranks = ranks_of(program);
+  for (const auto rank : {Rank::kFirst, Rank::kAny, Rank::kLast}) {
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      if (ranks[t] != rank) continue;
+      const auto& task = program.tasks[t];
+      const auto segment =
+          std::size_t{task.stage} * kParts + static_cast<std::size_t>(part_of(task));
+      program.segments[segment].tasks.push_back(static_cast<std::uint32_t>(t));
+    }
   }
 }
 

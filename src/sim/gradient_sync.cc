@@ -30,15 +30,22 @@ std::vector<bool> after_backward(const Program& program) {
   const auto syncs = gradient_syncs(program);
   std::vector<bool> late(program.buffers.size());
   std::vector<bool> out(program.tasks.size());
-  for (const auto& segment : program.segments) {
-    if (segment.part != Part::kBackward) continue;
-    for (auto t : segment.tasks) {
-      const auto& task = program.tasks[t];
-      out[t] = syncs[t] || std::ranges::any_of(task.reads, [&](lower::BufferId b) {
-                 return b != Program::kNone && late[b.index()];
-               });
-      if (!out[t]) continue;
-      for (auto b : task.writes) late[b.index()] = true;
+  // What a late task sends to another stage is late there.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& segment : program.segments) {
+      if (segment.part != Part::kBackward) continue;
+      for (auto t : segment.tasks) {
+        const auto& task = program.tasks[t];
+        if (out[t]) continue;
+        out[t] = syncs[t] || (task.kind == TaskKind::kReceive && out[task.peer]) ||
+                 std::ranges::any_of(task.reads, [&](lower::BufferId b) {
+                   return b != Program::kNone && late[b.index()];
+                 });
+        if (!out[t]) continue;
+        changed = true;
+        for (auto b : task.writes) late[b.index()] = true;
+      }
     }
   }
   return out;
