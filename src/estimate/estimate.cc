@@ -345,11 +345,20 @@ Estimator::Estimator(const models::Model& model, const machine::Machine& machine
                      const Training& training)
     : model_(model), machine_(machine), digits_(machine), training_(training) {}
 
+// In a pipeline of few layers their ends and the sums of parts of gradients, which stages overlap
+// with much else, are much of the step; and to lower all of few layers takes little.
+bool Estimator::is_worth_folding(const Setting& setting) const {
+  constexpr std::int64_t kFew = 6;
+  const bool has_layers = model_.settings.has("layers");
+  return has_layers && model_.settings.size("layers") > kFew && setting.zero.value_or(0) < 2;
+}
+
 std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t batch) {
   const auto micro = setting.micro.value_or(1);
   const auto* part = part_for(setting.pp);
   if (setting.stale || part == nullptr || batch % micro != 0) return std::nullopt;
   if (setting.interleave > 1 && micro % setting.pp != 0) return std::nullopt;
+  if (setting.pp > 1 && !is_worth_folding(setting)) return std::nullopt;
 
   const auto inner = of_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
@@ -367,9 +376,12 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   }
   auto* stage = lowered(on_any, inner, *part, inner_batch);
   if (stage == nullptr) return std::nullopt;
-  // Of a weight that two stages of the first rank use the gradient is summed up elsewhere.
+  // Of a weight that two stages of the first rank use the gradient is summed up elsewhere; one that
+  // is stored in parts is gathered and summed up in ways of its own.
   const auto& tied = stage->stage.tied;
   const auto tied_to = division->stages_after[tied.piece];
+  const bool in_parts = setting.zero.value_or(0) > 0;
+  if (setting.pp > 1 && tied.any && in_parts) return std::nullopt;
   if (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0) return std::nullopt;
   auto* timed = timed_on(on_part, *stage, inner, *part);
   if (timed == nullptr) return std::nullopt;

@@ -73,6 +73,7 @@ class Estimator {
         : sections(std::move(s)), passages(sections, l.stage.sections, l.passages) {}
   };
 
+  [[nodiscard]] bool is_worth_folding(const strategies::Setting& setting) const;
   const machine::Machine* part_for(std::int64_t stages);
   // Of the whole network; of a folded one on `part` where stages end inside layers.
   const Division* division_into(std::int64_t stages, const machine::Machine& part,

@@ -13,6 +13,7 @@ using lower::Part;
 // A stage's forward or backward pass, and what it receives and sends, if it does.
 struct Pass {
   double time = 0;
+  double early = 0;  // of that, before it needs what it receives
   double more = 0;
   const Transfer* from = nullptr;
   const Transfer* to = nullptr;
@@ -23,6 +24,7 @@ struct Pass {
 // The times alone: 0 where it does not receive.
 struct PassTimes {
   double time = 0;
+  double early = 0;
   double more = 0;
   double receive = 0;
   double send = 0;
@@ -64,15 +66,16 @@ class Pipeline {
     for (std::size_t s = 0; s < stages.size(); ++s) {
       const auto* before = s > 0 ? &transfers[s - 1] : nullptr;
       const auto* after = s + 1 < stages.size() ? &transfers[s] : nullptr;
-      passes_.push_back({stages[s].forward, stages[s].forward_more, before, after,
+      passes_.push_back({stages[s].forward, 0, stages[s].forward_more, before, after,
                          before != nullptr ? before->time : 0, after != nullptr ? after->time : 0});
-      passes_.push_back({stages[s].backward, stages[s].backward_more, after, before,
-                         after != nullptr ? after->back : 0, before != nullptr ? before->back : 0});
+      passes_.push_back({stages[s].backward, stages[s].backward_early, stages[s].backward_more,
+                         after, before, after != nullptr ? after->back : 0,
+                         before != nullptr ? before->back : 0});
       has_host_ = has_host_ || takes_host(stages[s]);
     }
     for (const auto& pass : passes_) {
       const auto* to = pass.to;
-      times_.push_back({pass.time, pass.more, pass.receive, pass.send, to != nullptr});
+      times_.push_back({pass.time, pass.early, pass.more, pass.receive, pass.send, to != nullptr});
       any_by_device_ = any_by_device_ || (to != nullptr && to->by_device);
     }
   }
@@ -184,7 +187,8 @@ class Pipeline {
       const auto start = std::max(rank.receives, taken[turn.input].end);
       const auto received = start + pass.receive;
       rank.receives = received;
-      if (received > rank.free) rank.wait_until(received, start);
+      const auto needed = received - pass.early;
+      if (needed > rank.free) rank.wait_until(needed, std::min(start, needed));
       const auto free = rank.free += pass.time;
       auto began = free;
       if (pass.sends) {
@@ -256,7 +260,9 @@ class Pipeline {
     rank.host += transfer.dispatch;
     const auto start = std::max({stream, began, rank.host});
     stream = start + pass.receive;
-    if (!transfer.by_device) rank.wait_until(std::max(stream, rank.free), start);
+    if (transfer.by_device) return;
+    const auto needed = std::max(stream - pass.early, rank.free);
+    rank.wait_until(needed, std::min(start, needed));
   }
 
   // Returns when it began.

@@ -21,6 +21,7 @@ struct StageTimes {
   double backward = 0;
   double forward_more = 0;  // then, beside the next turn, until the output is there
   double backward_more = 0;
+  double backward_early = 0;  // of `backward`, what is made again before its input is needed
   HostTimes host_first = {}, host_forward = {}, host_backward = {}, host_last = {};
   HostTimes host_update = {};
   double host_reductions = 0;  // as HostTimes::end, of the last backward pass's reductions

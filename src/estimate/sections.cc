@@ -298,7 +298,7 @@ std::vector<Place> places_of_tasks(const Program& program, const std::vector<Pla
       if (program.pcg.node(start).op.role() == ops::Role::kCompute) out[t] = of_node[start.index()];
     }
   }
-  if (cut == Cut::kOneStage) cut_in_order(program, out);
+  if (cut != Cut::kInPieces) cut_in_order(program, out);
   return out;
 }
 

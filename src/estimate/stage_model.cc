@@ -35,6 +35,15 @@ StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& o
     }
   }
   for (auto b : tied) out.bytes += program.buffers[b].bytes();
+  const auto& pcg = program.pcg;
+  for (auto id : pcg.ids()) {
+    if (is_parallel(pcg.node(id)) || of_node[id.index()].section != Section::kAfter) continue;
+    for (auto input : pcg.inputs(id)) {
+      while (is_parallel(pcg.node(input))) input = pcg.inputs(input)[0];
+      const bool is_first = of_node[input.index()].section == Section::kBefore;
+      out.any = out.any || (is_weight(pcg.node(input)) && is_first);
+    }
+  }
   return out;
 }
 

@@ -103,6 +103,14 @@ StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Pas
   out.backward_more = more;
   out.first = first - out.forward;
   out.first_late = std::max(first, late[0]) - first - out.forward;
+  if (counts.size() == kSections) {
+    alone.begin_anew(late);
+    alone.run(Part::kBackward, false, false, out.backward, late);
+    out.backward_early = std::max(0.0, 2 * out.backward - late[0]);
+  }
+  if (getenv("T"))
+    printf("EARLY %.4f of %.4f late %.4f\n", out.backward_early * 1e3, out.backward * 1e3,
+           late[0] * 1e3);
   run(Part::kForward, false, false);
   out.last = run(Part::kBackward, false, true) - out.backward;
   const auto reduced = latest(streams);
