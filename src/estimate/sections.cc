@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "cost/collectives.h"
 #include "sim/breakdown.h"
@@ -100,6 +101,9 @@ class Compiler {
       if (where_[t].runs && run) add(t, *run);
     }
     for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
+    for (const auto& run : wanted_) {
+      if (run) look_at_first(out_.parts[kBackwardPart][*run]);
+    }
   }
 
  private:
@@ -198,6 +202,16 @@ class Compiler {
         }
       }
     }
+  }
+
+  static void look_at_first(SectionPart& part) {
+    const auto first =
+        std::ranges::find_if(part.tasks, [](const TimedTask& t) { return t.duration > 0; });
+    if (first == part.tasks.end()) return;
+    const auto reads = std::span(part.uses).subspan(first->first_use, first->reads);
+    part.begins_without_input = std::ranges::none_of(reads, [&](std::uint32_t slot) {
+      return std::ranges::find(part.from_neighbour, slot) != part.from_neighbour.end();
+    });
   }
 
   [[nodiscard]] std::uint8_t stream_of(const Task& task) const {

@@ -45,6 +45,7 @@ struct SectionPart {
   std::vector<std::uint32_t> from_neighbour;  // slots that what comes before makes
   std::vector<std::uint32_t> to_neighbour;    // slots that what comes after reads
   std::vector<std::uint32_t> gradients;       // slots that updates read
+  bool begins_without_input = false;          // does the first task need nothing of those?
 };
 
 // Seconds of a run's tasks as if one after the other.

@@ -40,6 +40,38 @@ void add_host(const Sections& sections, const RunCounts& counts, Passages& passa
   out.host_update = {streams.back() - waited, latest(streams) - waited};
 }
 
+// From when the input is there, where that is so late that what needs none has long run.
+double time_from_input(const Sections& sections, const RunCounts& counts, Passages& passages,
+                       Part part, bool first, bool last, double input) {
+  StageTimer timer(sections, counts, passages, false);
+  auto streams = timer.idle();
+  timer.run(part, first, last, input, streams);
+  return std::max(input, streams[0]) - input;
+}
+
+// The first of the runs that the stage has, backwards.
+const SectionPart& first_backward(const Sections& sections, const RunCounts& counts) {
+  auto run = counts.size() - 1;
+  while (run > 0 && counts[run] == 0) --run;
+  return sections.parts[static_cast<std::size_t>(Part::kBackward)][run];
+}
+
+// What is gathered before the first micro-batch is there, and made again before a gradient is. Not
+// of stages that end inside layers, which make again what is theirs in an order of its own.
+void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, Passages& passages,
+                            bool one, StageTimes& out) {
+  if (out.first > 0) {
+    out.first_late = time_from_input(sections, counts, passages, Part::kForward, true, one,
+                                     out.forward + out.first) -
+                     out.forward;
+  }
+  if (counts.size() == kSections && first_backward(sections, counts).begins_without_input) {
+    out.backward_early =
+        std::max(0.0, out.backward - time_from_input(sections, counts, passages, Part::kBackward,
+                                                     false, false, out.backward));
+  }
+}
+
 }  // namespace
 
 double time_of_step(const Sections& sections, const RunCounts& counts, Passages& passages,
@@ -92,25 +124,13 @@ StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Pas
   };
   StageTimes out;
   const auto first = run(Part::kForward, true, micro_batches == 1);
-  auto late = streams;
-  StageTimer alone(sections, counts, passages, false);
-  alone.begin_anew(late);
-  alone.run(Part::kForward, true, micro_batches == 1, first, late);
   run(Part::kBackward, false, false);
   out.forward = run(Part::kForward, false, false);
   out.forward_more = more;
   out.backward = run(Part::kBackward, false, false);
   out.backward_more = more;
   out.first = first - out.forward;
-  out.first_late = std::max(first, late[0]) - first - out.forward;
-  if (counts.size() == kSections) {
-    alone.begin_anew(late);
-    alone.run(Part::kBackward, false, false, out.backward, late);
-    out.backward_early = std::max(0.0, 2 * out.backward - late[0]);
-  }
-  if (getenv("T"))
-    printf("EARLY %.4f of %.4f late %.4f\n", out.backward_early * 1e3, out.backward * 1e3,
-           late[0] * 1e3);
+  add_what_need_not_wait(sections, counts, passages, micro_batches == 1, out);
   run(Part::kForward, false, false);
   out.last = run(Part::kBackward, false, true) - out.backward;
   const auto reduced = latest(streams);
