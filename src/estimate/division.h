@@ -38,13 +38,9 @@ struct Pieces {
 // Nothing where one piece is in two sections.
 std::optional<Pieces> pieces_of(const strategies::Problem& folded);
 
-// What the sections of a network are cut for.
-enum class Cut : std::uint8_t {
-  kOneStage,  // of the whole network
-  kStages,    // that end between layers
-  kInPieces   // stages that end inside layers
-};
-inline constexpr std::size_t kCuts = 3;
+// Whole sections, for stages that end between layers; or pieces of them.
+enum class Cut : std::uint8_t { kWhole, kInPieces };
+inline constexpr std::size_t kCuts = 2;
 
 // The five sections, whole.
 const std::vector<Run>& whole_sections();

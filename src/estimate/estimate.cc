@@ -364,8 +364,8 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
   const auto* division = division_into(setting.pp * setting.interleave, *part, batch);
   if (division == nullptr) return std::nullopt;
-  auto cut = setting.pp * setting.interleave == 1 ? Cut::kOneStage : Cut::kStages;
-  if (division->classes[0].size() > kSections) cut = Cut::kInPieces;
+  const bool in_pieces = division->classes[0].size() > kSections;
+  const auto cut = in_pieces ? Cut::kInPieces : Cut::kWhole;
   const Stage on_part{inner, inner_batch, setting.pp, cut};
   auto on_any = on_part;
   if (is_data_parallel(inner)) {

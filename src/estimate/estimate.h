@@ -50,7 +50,7 @@ class Estimator {
     strategies::Setting setting;
     std::int64_t batch = 0;
     std::int64_t part = 0;
-    Cut cut = Cut::kStages;
+    Cut cut = Cut::kWhole;
     bool operator==(const Stage&) const = default;
   };
   struct StageHash {

@@ -60,7 +60,8 @@ const SectionPart& first_backward(const Sections& sections, const RunCounts& cou
 // of stages that end inside layers, which make again what is theirs in an order of its own.
 void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, Passages& passages,
                             bool one, StageTimes& out) {
-  if (out.first > 0) {
+  constexpr double kRounding = 1e-9;
+  if (out.first > kRounding * out.forward) {
     out.first_late = time_from_input(sections, counts, passages, Part::kForward, true, one,
                                      out.forward + out.first) -
                      out.forward;
