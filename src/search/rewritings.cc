@@ -1,6 +1,7 @@
 #include "search/rewritings.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <unordered_set>
 
@@ -79,6 +80,8 @@ struct Visit {
   std::size_t parent = 0;
   Move move;
   double cost = 0;
+  std::optional<std::vector<Move>> moves = {};  // once it is looked at
+  std::size_t tried = 0;                        // of these
 };
 
 // Cheapest first, then the oldest.
@@ -110,20 +113,8 @@ class BestFirst {
       const auto [cost, visit] = queue_.top();
       queue_.pop();
       if (cost > search_.alpha * best_) continue;
-      const auto& at = visits_[visit].at;
-      for (auto move : search_.folds ? at.moves() : at.single_moves()) {
-        if (is_over()) return;
-        // What does not pay everywhere may pay at every other place: of two layers the one that is
-        // split by columns, say.
-        const auto after = add(visit, move);
-        if (!search_.folds || (after && *after < (1 - kSame) * cost)) continue;
-        for (const auto which : {Move::Which::kEven, Move::Which::kOdd}) {
-          move.which = which;
-          if (is_over()) return;
-          add(visit, move);
-        }
-      }
-      has_tried_single_ = true;
+      if (!visits_[visit].moves) visits_[visit].moves = moves_of(visits_[visit].at);
+      if (!try_moves(visit)) return;
     }
     is_complete_ = true;
   }
@@ -152,8 +143,41 @@ class BestFirst {
   }
 
  private:
+  // False when the search is over. Where one of them pays, what comes of that goes first, and the
+  // rest of them later; but of the first graph all are tried.
+  bool try_moves(std::size_t visit) {
+    const auto cost = visits_[visit].cost;
+    while (visits_[visit].tried < visits_[visit].moves->size()) {
+      if (is_over()) return false;
+      auto move = (*visits_[visit].moves)[visits_[visit].tried++];
+      const auto after = add(visit, move);
+      if (after && *after < (1 - kSame) * cost) {
+        if (visit == 0) continue;
+        queue_.push({cost, visit});
+        return true;
+      }
+      if (!search_.folds) continue;
+      // What does not pay everywhere may pay at every other place: of two layers the one that is
+      // split by columns, say.
+      for (const auto which : {Move::Which::kEven, Move::Which::kOdd}) {
+        move.which = which;
+        if (is_over()) return false;
+        add(visit, move);
+      }
+    }
+    has_tried_single_ = has_tried_single_ || visit == 0;
+    return true;
+  }
+
+  // First by the rules that have paid: what pays at one place often does at another.
+  [[nodiscard]] std::vector<Move> moves_of(const Rewriting& at) const {
+    auto out = search_.folds ? at.moves() : at.single_moves();
+    std::ranges::stable_partition(out, [&](const Move& m) { return paid_.contains(m.rule); });
+    return out;
+  }
+
   bool is_over() {
-    const bool is_stuck = ranked_ >= std::max(kLeastRanked, 2 * best_at_) && has_tried_single_;
+    const bool is_stuck = ranked_ >= std::max(kLeastRanked, best_at_ + best_at_ / 2) && has_tried_single_;
     return ranked_ >= search_.rewritings || is_stuck || contest_.is_over();
   }
 
@@ -164,6 +188,7 @@ class BestFirst {
     ++ranked_;
     contest_.report_progress(ranked_);
     const auto cost = cost_of(*next);
+    if (cost < (1 - kSame) * visits_[from].cost) paid_.insert(move.rule);
     if (cost > search_.alpha * best_) return cost;
     if (cost < (1 - kGain) * best_) best_at_ = ranked_;
     best_ = std::min(best_, cost);
@@ -206,7 +231,7 @@ class BestFirst {
   static constexpr double kSame = 1e-4;
   static constexpr double kGain = 1e-3;
   // Most graphs in reach cost the same as one that was ranked: once every single step was tried, it
-  // ends when half of all have brought nothing.
+  // ends when a third of all have brought nothing.
   static constexpr std::size_t kLeastRanked = 60;
 
   const Graph& first_;
@@ -216,6 +241,7 @@ class BestFirst {
   const Options& search_;
   std::vector<Visit> visits_;
   std::unordered_set<Hash> seen_;
+  std::unordered_set<std::uint32_t> paid_;  // rules
   std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
   double best_ = 0;
   std::size_t best_at_ = 0;  // how many were ranked then

@@ -91,9 +91,19 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp) {
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
+// What frameworks take batch norm's statistics over; 0 where devices do not share the batch evenly.
+std::int64_t device_batch(const Record& record) {
+  const auto batch = record.batch.global.value_or(0);
+  const auto devices = record.system.n_gpus.value_or(1);
+  return devices > 0 && batch % devices == 0 ? batch / devices : 0;
+}
+
 std::variant<std::string, Skipped> model_of(const Record& record) {
   const auto& m = record.model;
-  if (m.type == "resnet") return fmt::format("resnet50:image={}", m.image.value_or(224));
+  if (m.type == "resnet") {
+    return fmt::format("resnet50:image={},bn_group={}", m.image.value_or(224),
+                       device_batch(record));
+  }
   if (m.type == "bert" && m.layers && m.hidden && m.heads && m.ffn && m.vocab && m.seq_len) {
     return fmt::format("bert_large:layers={},hidden={},heads={},ffn={},vocab={},seq={}", *m.layers,
                        *m.hidden, *m.heads, *m.ffn, *m.vocab, *m.seq_len);
