@@ -177,7 +177,8 @@ class BestFirst {
   }
 
   bool is_over() {
-    const bool is_stuck = ranked_ >= std::max(kLeastRanked, best_at_ + best_at_ / 2) && has_tried_single_;
+    const bool is_stuck =
+        ranked_ >= std::max(kLeastRanked, best_at_ + best_at_ / 2) && has_tried_single_;
     return ranked_ >= search_.rewritings || is_stuck || contest_.is_over();
   }
 

@@ -91,7 +91,7 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp) {
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
-// What frameworks take batch norm's statistics over; 0 where devices do not share the batch evenly.
+// What frameworks take batch norm's statistics over; 0 where that is not stated.
 std::int64_t device_batch(const Record& record) {
   const auto batch = record.batch.global.value_or(0);
   const auto devices = record.system.n_gpus.value_or(1);

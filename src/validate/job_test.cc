@@ -45,6 +45,18 @@ TEST(Jobs, PadMegatronsVocabulary) {
   EXPECT_NE(made(r).model.find(",vocab=50257,"), std::string::npos) << made(r).model;
 }
 
+// Statistics of batch norm are over what one device has.
+TEST(Jobs, OfAResNet) {
+  auto r = small_gpt();
+  r.model = {};
+  r.model.type = "resnet";
+  r.batch = {};
+  r.batch.global = 3264;
+  r.system.n_gpus = 64;
+  r.parallel = {};
+  EXPECT_EQ(made(r).model, "resnet50:image=224,bn_group=51");
+}
+
 TEST(Jobs, KnowSoftwareByItsPaper) {
   auto r = small_gpt();
   r.source = "Narayanan et al., SC'21 (arXiv:2104.04473), table 1";
