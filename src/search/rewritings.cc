@@ -172,7 +172,8 @@ class BestFirst {
   // First by the rules that have paid: what pays at one place often does at another.
   [[nodiscard]] std::vector<Move> moves_of(const Rewriting& at) const {
     auto out = search_.folds ? at.moves() : at.single_moves();
-    std::ranges::stable_partition(out, [&](const Move& m) { return paid_.contains(m.rule); });
+    std::stable_partition(out.begin(), out.end(),
+                          [&](const Move& m) { return paid_.contains(m.rule); });
     return out;
   }
 
