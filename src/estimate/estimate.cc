@@ -380,8 +380,9 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   // is stored in parts is gathered and summed up in ways of its own.
   const auto& tied = stage->stage.tied;
   const auto tied_to = division->stages_after[tied.piece];
+  constexpr double kMuch = 0.02;
   const bool in_parts = setting.zero.value_or(0) > 0;
-  if (setting.pp > 1 && tied.any && in_parts) return std::nullopt;
+  if (setting.pp > 1 && in_parts && tied.part > kMuch) return std::nullopt;
   if (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0) return std::nullopt;
   auto* timed = timed_on(on_part, *stage, inner, *part);
   if (timed == nullptr) return std::nullopt;

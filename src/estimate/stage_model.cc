@@ -14,8 +14,34 @@ namespace tandem::estimate {
 
 namespace {
 
+// The first section's weights that the last one reads, of all weights of so many layers.
+double shared_part(const graph::Graph& pcg, const std::vector<Place>& of_node,
+                   std::int64_t layers) {
+  std::set<std::size_t> shared;
+  double all = 0;
+  double read_twice = 0;
+  const auto size_of = [&](graph::NodeId id) {
+    return static_cast<double>(pcg.node(id).type.shape.sizes.count());
+  };
+  for (auto id : pcg.ids()) {
+    const auto section = of_node[id.index()].section;
+    if (is_weight(pcg.node(id))) {
+      const auto times = section == Section::kMiddle ? layers - 2 : 1;
+      all += static_cast<double>(times) * size_of(id);
+    }
+    if (is_parallel(pcg.node(id)) || section != Section::kAfter) continue;
+    for (auto input : pcg.inputs(id)) {
+      while (is_parallel(pcg.node(input))) input = pcg.inputs(input)[0];
+      const bool is_first = of_node[input.index()].section == Section::kBefore;
+      if (!is_weight(pcg.node(input)) || !is_first) continue;
+      if (shared.insert(input.index()).second) read_twice += size_of(input);
+    }
+  }
+  return all == 0 ? 0 : read_twice / all;
+}
+
 StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& of_node,
-                      const std::vector<Place>& place_of_task) {
+                      const std::vector<Place>& place_of_task, std::int64_t layers) {
   StageModel::Tied out;
   std::set<std::size_t> tied;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
@@ -35,15 +61,7 @@ StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& o
     }
   }
   for (auto b : tied) out.bytes += program.buffers[b].bytes();
-  const auto& pcg = program.pcg;
-  for (auto id : pcg.ids()) {
-    if (is_parallel(pcg.node(id)) || of_node[id.index()].section != Section::kAfter) continue;
-    for (auto input : pcg.inputs(id)) {
-      while (is_parallel(pcg.node(input))) input = pcg.inputs(input)[0];
-      const bool is_first = of_node[input.index()].section == Section::kBefore;
-      out.any = out.any || (is_weight(pcg.node(input)) && is_first);
-    }
-  }
+  out.part = shared_part(program.pcg, of_node, layers);
   return out;
 }
 
@@ -142,7 +160,7 @@ std::optional<StageModel> stage_model(Network& network, const machine::Machine& 
                     .sections = std::move(sections),
                     .footprint = footprint_of(program, places.of_node, places.of_task, runs),
                     .dtype = program.pcg.node(program.pcg.outputs()[0]).type.dtype,
-                    .tied = tied(program, places.of_node, places.of_task)};
+                    .tied = tied(program, places.of_node, places.of_task, network.folded().layers)};
 }
 
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,

@@ -98,7 +98,9 @@ struct StageModel {
     std::uint8_t piece = 0;  // of the last section, that does
     bool moved = false;      // does it read a copy, and make a gradient of that?
     bool inside = false;     // does the weight lie in the copy?
-    bool any = false;        // or what is made of the first section's weights, which may be a part
+    // What part of all weights is the first section's that the last one reads, itself or what is
+    // made of it.
+    double part = 0;
   } tied;
 };
 
