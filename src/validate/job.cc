@@ -28,7 +28,7 @@ struct Software {
   bool plain = false;
 };
 
-constexpr std::array<Software, 8> kSoftware = {{
+constexpr std::array<Software, 9> kSoftware = {{
     {"vTrain", "megatron-deepspeed"},
     {"llm-foundry", "llm-foundry", true},
     {"Aleph-Alpha", "aleph-alpha", true, true},
@@ -36,12 +36,17 @@ constexpr std::array<Software, 8> kSoftware = {{
     {"torchtitan", "torchtitan", true},
     {"Megatron", "megatron"},
     {"2104.04473", "megatron"},
+    {"SC21", "megatron"},
     {"2205.05198", "megatron"},
 }};
 
+constexpr Software kDeepspeed = {.word = "", .section = "deepspeed"};
+
 Software software_of(const Record& record) {
   for (const auto& software : kSoftware) {
-    if (contains(record.source, software.word)) return software;
+    if (!contains(record.source, software.word)) continue;
+    // ZeRO-3 is what Megatron's authors held theirs against.
+    return software.section == "megatron" && record.parallel.zero == 3 ? kDeepspeed : software;
   }
   return {};
 }

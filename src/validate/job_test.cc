@@ -61,6 +61,11 @@ TEST(Jobs, KnowSoftwareByItsPaper) {
   auto r = small_gpt();
   r.source = "Narayanan et al., SC'21 (arXiv:2104.04473), table 1";
   EXPECT_EQ(made(r).software, "megatron");
+  r.source = "SC21 Table 2";
+  EXPECT_EQ(made(r).software, "megatron");
+  r.parallel = {};
+  r.parallel.zero = 3;
+  EXPECT_EQ(made(r).software, "deepspeed");
   r.source = "Hagemann et al. (arXiv:2311.05610)";
   EXPECT_EQ(made(r).software, "aleph-alpha");
 }
