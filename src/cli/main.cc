@@ -35,13 +35,17 @@ void explain_usage(const CLI::App& command, const std::string& path, const CLI::
         << "which command? plan, simulate, explore, check, train, ...: `tandem --help` lists all\n";
     return;
   }
-  std::cerr << error.what() << "\n";
-  const std::string what = error.what();
-  const auto flag = what.rfind(" --");
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && flag != std::string::npos) {
-    const auto near = nearest_flag(command, what.substr(flag + 1));
-    if (!near.empty()) std::cerr << fmt::format("Did you mean {}?\n", near);
+  // A flag that is missing may be there, misspelt: flags that are not known are told of first.
+  bool has_unknown = false;
+  for (const auto& word : command.remaining()) {
+    if (!word.starts_with("--")) continue;
+    has_unknown = true;
+    const auto near = nearest_flag(command, word);
+    std::cerr << fmt::format("there is no flag {}{}\n", word,
+                             near.empty() ? "" : " (did you mean " + near + "?)");
   }
+  const bool is_told = has_unknown && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (!is_told) std::cerr << error.what() << "\n";
   const auto footer = command.get_footer();
   const auto example = footer.find("tandem ");
   std::cerr << (example == std::string::npos

@@ -102,7 +102,7 @@ void run(const ValidateFlags& flags) {
 
 void add_validate(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ValidateFlags>();
-  auto* command = add_command(app, "validate", "Hold predictions against published measurements.",
+  auto* command = add_command(app, "validate", "hold predictions against published measurements",
                               "validate tests/validation/published.json", flags->json);
   command->add_option("file", flags->file, "records as JSON (docs/validation-format.md)")
       ->required();
