@@ -188,30 +188,35 @@ class Spreader {
     return taken;
   }
 
-  // Starts to split a layer: along the first factor that all digits divide, or along a shared one
-  // that they use up, each part of which several devices then have; else by columns along the
-  // factor that takes most of them, and in parts along several.
+  // Starts to split a layer. In parts: along the first factor that all digits divide, else along
+  // several. By columns: along the first that any digit divides, and no other, so that several
+  // devices have each part: 12 heads on 8 devices are 4 parts with 2 copies each, where the
+  // features of a head in 8 parts would make partial sums of all attention scores. A shared one
+  // that is used up is never split further, one key head among all query heads not at all.
   DigitMask start(NodeId id, const Job& job, Uses& uses) const {
     if (job.split == 0) return 0;
     const auto candidates = own_factors(id, job.start);
-    const auto& node = problem_.nodes[id.index()];
-    for (auto f : candidates) {
-      if (uses.can_take_all(job.split, f)) return uses.assign_all(job.split, f);
-      const int result = node.signature.map.output_dim(f);
-      if (result < 0 || (shared_[id.index()] >> static_cast<unsigned>(result) & 1U) == 0) continue;
-      const auto heads = node.signature.map.factors[f].size;
-      const bool all = digits_.group_size(Uses(uses).assign_all(job.split, f)) == heads;
-      if (all) return uses.assign_all(job.split, f);
-    }
     if (job.start == Start::kParts) {
+      for (auto f : candidates) {
+        if (uses.can_take_all(job.split, f)) return uses.assign_all(job.split, f);
+      }
       DigitMask taken = 0;
       for (auto f : candidates) taken |= uses.assign_all(job.split & ~taken, f);
       return taken;
     }
-    const auto most = std::ranges::max_element(candidates, {}, [&](FactorId f) {
-      return digits_.group_size(Uses(uses).assign_all(job.split, f));
-    });
-    return most == candidates.end() ? 0 : uses.assign_all(job.split, *most);
+    for (auto f : candidates) {
+      if (const auto taken = uses.assign_all(job.split, f)) return taken;
+      if (is_used_up_whole(id, f)) return 0;
+    }
+    return 0;
+  }
+
+  // Is this the dimension of something shared that there is one of?
+  [[nodiscard]] bool is_used_up_whole(NodeId id, FactorId f) const {
+    const auto& map = problem_.nodes[id.index()].signature.map;
+    const int result = map.output_dim(f);
+    return result >= 0 && (shared_[id.index()] >> static_cast<unsigned>(result) & 1U) != 0 &&
+           map.factors[f].size == 1;
   }
 
   // The factors that a layer may start to be split on, the preferred first.

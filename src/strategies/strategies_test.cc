@@ -210,8 +210,10 @@ TEST(Megatron, WhatTheDigitsDoNotDivideIsComputedRedundantly) {
   const auto model = build("bert_large:layers=1,hidden=8,heads=2,ffn=8,seq=4", 4);
   const auto strategy = named("megatron:tp=4", model, digits);
   EXPECT_EQ(strategy.name, "megatron:tp=4,dp=1");
-  // Two heads are too few for four devices, a head's four columns are not.
-  expect_layouts(layouts(model, digits, strategy), {{"l0.q", "33"}, {"l0.ffn1", "22"}});
+  // Two heads are too few for four devices. A head's four columns would not be, but then scores
+  // were partial sums: each head is on two devices.
+  expect_layouts(layouts(model, digits, strategy),
+                 {{"l0.q", "1r"}, {"l0.scores", "1r"}, {"l0.ffn1", "22"}});
 }
 
 // --- Communication -------------------------------------------------------------------------------
