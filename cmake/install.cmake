@@ -4,8 +4,12 @@ include(GNUInstallDirs)
 
 install(TARGETS tandem DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tandem)
 if(TARGET tandem_worker)  # beside tandem, which looks for it there; left out where it is not built
-  # MPI's own flags say where its libraries are; there is nothing to change when it is installed.
-  set_target_properties(tandem_worker PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "")
+  if(TANDEM_CUDA)  # libtorch stays where it was found
+    set_target_properties(tandem_worker PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  else()
+    # MPI's own flags say where its libraries are; there is nothing to change when it is installed.
+    set_target_properties(tandem_worker PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "")
+  endif()
   install(TARGETS tandem_worker DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT worker OPTIONAL)
 endif()
 

@@ -100,6 +100,12 @@ std::int64_t default_processes() {
   return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
+std::int64_t visible_devices(const std::string& kind) {
+  const auto output = capture(fmt::format("{} --visible {}", quoted(worker_path().string()), kind));
+  if (output.status != 0) fail(output, "");
+  return nlohmann::json::parse(output.text).at("devices").get<std::int64_t>();
+}
+
 // More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint) {
   if (const auto world = launched()) {

@@ -22,6 +22,9 @@ std::optional<Launched> launched();
 // The processes started, or one a core.
 std::int64_t default_processes();
 
+// How many devices of this kind the worker sees here. Throws UserError where it sees none.
+std::int64_t visible_devices(const std::string& kind);
+
 // Throws UserError when this computer has far fewer cores than processes; `what` needs them.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint);
 

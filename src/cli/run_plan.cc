@@ -53,6 +53,7 @@ std::string worker_arguments(const std::string& plan, const Run& run) {
   add("--checkpoint-every", run.every);
   if (!run.checkpoints.empty()) out += " --checkpoint " + quoted(run.checkpoints);
   if (run.resume) out += " --resume yes";
+  if (run.device != "cpu") out += " --device " + run.device;
   if (!run.data.empty()) out += " --data " + quoted(run.data);
   return out;
 }

@@ -19,7 +19,8 @@ struct Run {
   std::string checkpoints = {};              // a folder; empty: none are kept
   std::optional<std::int64_t> every = {};    // steps; otherwise as often as is cheap
   bool resume = false;
-  std::string data = {};  // a file or folder; empty: synthetic
+  std::string data = {};       // a file or folder; empty: synthetic
+  std::string device = "cpu";  // or "cuda"
 };
 
 // One of the others where a launcher has started several processes: the first has the plan. Returns

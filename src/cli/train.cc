@@ -39,10 +39,15 @@ plan::Plan read_plan_for(const TrainFlags& flags) {
   return plan;
 }
 
+// A process a GPU; else one a core, or those that were started.
+std::int64_t default_devices(const std::string& kind) {
+  return kind == "cpu" || launched() ? default_processes() : visible_devices(kind);
+}
+
 plan::Plan choose_plan(const TrainFlags& flags) {
   if (flags.job.model_text.ends_with(".json")) return read_plan_for(flags);
   Job job = flags.job;
-  const auto devices = flags.devices > 0 ? flags.devices : default_processes();
+  const auto devices = flags.devices > 0 ? flags.devices : default_devices(flags.run.device);
   job.machine_text = fmt::format("local:{}", devices);
   const auto setup = resolve_for_training(job);
   if (flags.strategy.empty()) {
@@ -89,13 +94,21 @@ void print(const Json& result) {
     std::cout << fmt::format("{:.4g} ms a step of communication with no compute beside it\n",
                              1e3 * result["exposed_comm_s"].get<double>());
   }
-  std::cout << fmt::format("step time {:.4g} ms (median), predicted {:.4g} ms\n",
-                           1e3 * result["step_s_median"].get<double>(),
-                           1e3 * result["predicted_step_s"].get<double>());
+  std::cout << fmt::format("step time {:.4g} ms (median)",
+                           1e3 * result["step_s_median"].get<double>());
+  // The devices of local:N are processors.
+  const bool predicted = result["device"].get<std::string>() == "cpu" ||
+                         !result["machine"].get<std::string>().starts_with("local");
+  if (predicted) {
+    std::cout << fmt::format(", predicted {:.4g} ms",
+                             1e3 * result["predicted_step_s"].get<double>());
+  }
+  std::cout << "\n";
 }
 
 void train(const TrainFlags& flags, int& exit_code) {
   check_worker_is_built("train");
+  if (flags.run.device != "cpu") visible_devices(flags.run.device);  // or an error, before planning
   if (const auto world = launched(); world && world->rank > 0) {
     exit_code = join_run(flags.run);
     return;
@@ -118,9 +131,15 @@ void add_train(CLI::App& app, int& exit_code) {
   command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
   command->remove_option(command->get_option("--machine"));
   command
-      ->add_option("--devices", flags->devices,
-                   "processes; default: one a core, or those that mpirun or srun has started")
+      ->add_option(
+          "--devices", flags->devices,
+          "processes; default: one a core or GPU, or those that mpirun or srun has started")
       ->check(kPositive);
+  command
+      ->add_option("--device", flags->run.device,
+                   "where processes compute: cpu, or cuda: a GPU each")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   command->add_option("--strategy", flags->strategy,
                       "dp, megatron:tp=N, ... instead of the found plan");
   auto& run = flags->run;

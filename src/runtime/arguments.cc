@@ -10,9 +10,10 @@ const char* const kUsage =
     "usage: mpirun -np DEVICES tandem_worker PLAN.json [--steps K] [--seed S] [--lr X] "
     "[--momentum no] [--timeout SECONDS] [--seconds X] [--progress yes|no] [--notes "
     "yes|no] [--checkpoint DIR] "
-    "[--checkpoint-every STEPS] [--resume yes|no] [--data PATH]\n"
+    "[--checkpoint-every STEPS] [--resume yes|no] [--data PATH] [--device cpu|cuda]\n"
     "       mpirun -np DEVICES tandem_worker --profile full|quick [--timeout SECONDS] [--progress "
-    "yes|no]";
+    "yes|no]\n"
+    "       tandem_worker --visible cuda";
 
 namespace {
 
@@ -55,6 +56,9 @@ void set(Arguments& out, const Given& given) {
     out.notes = given.yes();
   } else if (flag == "--data") {
     out.data = given.value;
+  } else if (flag == "--device") {
+    if (given.value != "cpu" && given.value != "cuda") throw given.bad("say 'cpu' or 'cuda'");
+    out.device = given.value;
   } else if (flag == "--checkpoint") {
     out.checkpoints = given.value;
   } else if (flag == "--checkpoint-every") {

@@ -10,9 +10,10 @@
 namespace tandem::runtime {
 
 struct Arguments {
-  std::string plan;     // the first process reads it
-  std::string profile;  // "full" or "quick": measure, in place of a plan
-  std::string data;     // a file or folder; empty: synthetic
+  std::string plan;            // the first process reads it
+  std::string profile;         // "full" or "quick": measure, in place of a plan
+  std::string data;            // a file or folder; empty: synthetic
+  std::string device = "cpu";  // or "cuda"
   std::int64_t steps = 10;
   std::optional<std::uint64_t> seed;  // default: the checkpoint's, or 0
   std::optional<double> rate;         // default: the checkpoint's, or by optimizer

@@ -223,17 +223,19 @@ void Checkpoints::fill(const Lasting& lasting, const Manifest& manifest, Executo
   const auto& buffer = program_.buffer(lasting.buffer);
   const auto mine = box_of(buffer);
   auto& shard = tensor_of(lasting, executor);
+  auto here = shard.is_cpu() ? shard : at::empty_like(shard, at::device(at::kCPU));
   const auto size = element_bytes(buffer.dtype);
   std::int64_t elements = 0;
   for (const auto& piece : manifest.pieces) {
     if (piece.tensor != lasting.name || !intersection(piece.box, mine)) continue;
     const auto file = File::open(file_of(folder_of(folder_, manifest.step), piece.file));
-    elements += copy_shared(file, piece.at, piece.box, mine, size, bytes_of(shard).data());
+    elements += copy_shared(file, piece.at, piece.box, mine, size, bytes_of(here).data());
   }
   if (elements != mine.shape.count()) {
     throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
                     fmt::format("has not all of {}", lasting.name));
   }
+  if (!shard.is_cpu()) shard.copy_(here);
 }
 
 void Checkpoints::load(const Manifest& manifest, Executor& executor) const {
@@ -252,7 +254,7 @@ std::vector<Piece> Checkpoints::write_pieces(const fs::path& path, Executor& exe
   std::int64_t at = 0;
   for (std::size_t i = 0; i < lasting_.size(); ++i) {
     if (!writes(i)) continue;
-    auto shard = tensor_of(lasting_[i], executor).contiguous();
+    auto shard = tensor_of(lasting_[i], executor).to(at::kCPU).contiguous();
     check_finite(shard, lasting_[i].name);
     const auto bytes = bytes_of(shard);
     file.write(bytes);

@@ -3,11 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 #include <utility>
 
 #include "runtime/aten.h"
+#include "runtime/group_collectives.h"
 
 namespace tandem::runtime {
 
@@ -18,251 +17,11 @@ using machine::DigitRole;
 using machine::ReshardStep;
 using machine::Step;
 
-MPI_Datatype to_mpi(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return MPI_FLOAT;
-    case at::kDouble:
-      return MPI_DOUBLE;
-    case at::kLong:
-      return MPI_INT64_T;
-    case at::kByte:
-      return MPI_BYTE;
-    case at::kBFloat16:
-      return MPI_UINT16_T;
-    default:
-      throw UserError("plan", "dtype", fmt::format("{} cannot be sent", at::toString(type)));
-  }
-}
-
-// MPI does not know bf16: its sum, rounded after every summand.
-void add_bf16(void* from, void* to, int* length, MPI_Datatype* /*type*/) {
-  const auto* summand = static_cast<const at::BFloat16*>(from);
-  auto* sum = static_cast<at::BFloat16*>(to);
-  for (int i = 0; i < *length; ++i) sum[i] += summand[i];
-}
-
-MPI_Op sum_of(at::ScalarType type) {
-  if (type != at::kBFloat16) return MPI_SUM;
-  static const MPI_Op sum = [] {
-    MPI_Op op = MPI_OP_NULL;
-    MPI_Op_create(add_bf16, 1, &op);
-    return op;
-  }();
-  return sum;
-}
-
-int count(const at::Tensor& t) {
-  if (t.numel() > std::numeric_limits<int>::max()) {
-    throw UserError("plan", "", fmt::format("{} elements are too many for one message", t.numel()),
-                    "MPI counts up to 2147483647");
-  }
-  return static_cast<int>(t.numel());
-}
-
-std::vector<at::Tensor> only(at::Tensor t) {
-  std::vector<at::Tensor> out;
-  out.push_back(std::move(t));
-  return out;
-}
-
-Transfer done(const at::Tensor& t) {
-  return {.held = {}, .result = [t] { return only(t); }};
-}
-
-// One group's collectives. Blocks of a tensor along a dimension go to or come from the members in
-// order of their rank. `root` is the member that alone gets or has the whole, where there is one.
-class Group {
- public:
-  Group(MPI_Comm comm, SharedMemory* memory, std::int64_t rank, std::int64_t root,
-        std::int64_t size, at::ScalarType type)
-      : comm_(comm),
-        memory_(memory),
-        rank_(rank),
-        root_(static_cast<int>(root)),
-        size_(size),
-        type_(to_mpi(type)),
-        sum_(sum_of(type)) {}
-
-  [[nodiscard]] at::Tensor block(const at::Tensor& t, std::size_t dim) const {
-    const auto length = t.size(static_cast<std::int64_t>(dim)) / size_;
-    return t.narrow(static_cast<std::int64_t>(dim), rank_ * length, length);
-  }
-
-  // [member, shard...]: the blocks of `t` along `dim`, one after another in memory.
-  [[nodiscard]] at::Tensor blocks(const at::Tensor& t, std::size_t dim) const {
-    const auto d = static_cast<std::int64_t>(dim);
-    auto sizes = t.sizes().vec();
-    sizes[dim] /= size_;
-    sizes.insert(sizes.begin() + d, size_);
-    return t.contiguous().view(sizes).movedim(d, 0).contiguous();
-  }
-
-  // In place where nobody else can see it.
-  [[nodiscard]] Transfer all_reduce(at::Tensor t) const {
-    t = t.contiguous();
-    const bool own = t.use_count() == 1 && t.storage().use_count() == 1;
-    const auto out = own ? t : at::empty_like(t);
-    auto transfer = holding(t, out);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_sum(t, out);
-    } else {
-      MPI_Iallreduce(own ? MPI_IN_PLACE : t.data_ptr(), out.data_ptr(), count(t), type_, sum_,
-                     comm_, &transfer.request);
-    }
-    return transfer;
-  }
-
-  [[nodiscard]] Transfer reduce(const at::Tensor& t) const {
-    const auto in = t.contiguous();
-    const auto out = is_root() ? at::empty_like(in) : at::Tensor();
-    auto transfer = holding(in, out);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_sum(in, out);
-    } else {
-      MPI_Ireduce(in.data_ptr(), is_root() ? out.data_ptr() : nullptr, count(in), type_, sum_,
-                  root_, comm_, &transfer.request);
-    }
-    return transfer;
-  }
-
-  [[nodiscard]] Transfer reduce_scatter(const at::Tensor& t, std::size_t dim) const {
-    const auto in = blocks(t, dim);
-    const auto out = at::empty(in.sizes().slice(1), in.options());
-    auto transfer = holding(in, out);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_sum_of_row(in, out);
-    } else {
-      MPI_Ireduce_scatter_block(in.data_ptr(), out.data_ptr(), count(out), type_, sum_, comm_,
-                                &transfer.request);
-    }
-    return transfer;
-  }
-
-  [[nodiscard]] Transfer all_gather(const at::Tensor& t, std::size_t dim) const {
-    const auto in = t.contiguous();
-    const auto out = all_shards(in);
-    auto transfer = joining(in, out, dim);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_gather(in, out);
-    } else {
-      MPI_Iallgather(in.data_ptr(), count(in), type_, out.data_ptr(), count(in), type_, comm_,
-                     &transfer.request);
-    }
-    return transfer;
-  }
-
-  [[nodiscard]] Transfer gather(const at::Tensor& t, std::size_t dim) const {
-    const auto in = t.contiguous();
-    const auto out = is_root() ? all_shards(in) : at::Tensor();
-    auto transfer = is_root() ? joining(in, out, dim) : holding(in, out);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_gather(in, out);
-    } else {
-      MPI_Igather(in.data_ptr(), count(in), type_, is_root() ? out.data_ptr() : nullptr, count(in),
-                  type_, root_, comm_, &transfer.request);
-    }
-    return transfer;
-  }
-
-  [[nodiscard]] Transfer all_to_all(const at::Tensor& t, std::size_t from_dim,
-                                    std::size_t to_dim) const {
-    const auto in = blocks(t, to_dim);
-    const auto out = at::empty_like(in);
-    auto transfer = joining(in, out, from_dim);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_swap(in, out);
-    } else {
-      const auto each = count(in) / static_cast<int>(size_);
-      MPI_Ialltoall(in.data_ptr(), each, type_, out.data_ptr(), each, type_, comm_,
-                    &transfer.request);
-    }
-    return transfer;
-  }
-
-  [[nodiscard]] Transfer broadcast(const at::Tensor& t, at::Tensor like) const {
-    const auto out = is_root() ? t.contiguous() : std::move(like);
-    auto transfer = holding(out, out);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_broadcast(out, out, root_);
-    } else {
-      MPI_Ibcast(out.data_ptr(), count(out), type_, root_, comm_, &transfer.request);
-    }
-    return transfer;
-  }
-
-  [[nodiscard]] Transfer scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const {
-    const auto in = is_root() ? blocks(t, dim) : at::Tensor();
-    const auto out = std::move(like);
-    auto transfer = holding(in, out);
-    if (memory_ != nullptr) {
-      transfer.exchange = memory_->start_scatter(in, out, root_);
-    } else {
-      MPI_Iscatter(is_root() ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(),
-                   count(out), type_, root_, comm_, &transfer.request);
-    }
-    return transfer;
-  }
-
-  // What the next one has.
-  [[nodiscard]] Transfer shift(const at::Tensor& t) const {
-    const auto in = t.contiguous();
-    const auto out = at::empty_like(in);
-    auto transfer = holding(in, out);
-    transfer.memory = nullptr;
-    const auto members = static_cast<std::size_t>(size_);
-    struct Messages {
-      std::vector<int> sent, received, at;
-    };
-    const auto m = std::make_shared<Messages>(
-        Messages{std::vector<int>(members), std::vector<int>(members), std::vector<int>(members)});
-    m->sent[static_cast<std::size_t>((rank_ + size_ - 1) % size_)] = count(in);
-    m->received[static_cast<std::size_t>((rank_ + 1) % size_)] = count(in);
-    MPI_Ialltoallv(in.data_ptr(), m->sent.data(), m->at.data(), type_, out.data_ptr(),
-                   m->received.data(), m->at.data(), type_, comm_, &transfer.request);
-    transfer.result = [out, m] { return only(out); };
-    return transfer;
-  }
-
- private:
-  [[nodiscard]] bool is_root() const { return rank_ == root_; }
-
-  [[nodiscard]] at::Tensor all_shards(const at::Tensor& one) const {
-    auto sizes = one.sizes().vec();
-    sizes.insert(sizes.begin(), size_);
-    return at::empty(sizes, one.options());
-  }
-
-  [[nodiscard]] Transfer holding(const at::Tensor& in, const at::Tensor& out) const {
-    return {.memory = memory_, .held = {in, out}, .result = [out] { return only(out); }};
-  }
-  // `out` is [member, shard...]: the result is one tensor, blocks joined along `dim`.
-  [[nodiscard]] Transfer joining(const at::Tensor& in, const at::Tensor& out,
-                                 std::size_t dim) const {
-    auto transfer = holding(in, out);
-    transfer.result = [out, dim, size = size_] {
-      const auto d = static_cast<std::int64_t>(dim);
-      auto sizes = out.sizes().vec();
-      sizes.erase(sizes.begin());
-      sizes[dim] *= size;
-      return only(out.movedim(0, d).reshape(sizes));
-    };
-    return transfer;
-  }
-
-  MPI_Comm comm_;
-  SharedMemory* memory_;
-  std::int64_t rank_;
-  int root_;
-  std::int64_t size_;
-  MPI_Datatype type_;
-  MPI_Op sum_;
-};
-
 }  // namespace
 
-Collectives::Collectives(const machine::Digits& digits, std::int64_t device)
-    : digits_(digits), device_(device) {}
+Collectives::Collectives(const machine::Digits& digits, std::int64_t device, at::Device place,
+                         std::unique_ptr<DeviceNetwork> network)
+    : digits_(digits), device_(device), place_(place), network_(std::move(network)) {}
 
 Collectives::~Collectives() {
   for (auto& [mask, channel] : channels_) {
@@ -271,13 +30,24 @@ Collectives::~Collectives() {
   }
 }
 
-void Collectives::prepare(DigitMask mask) {
+void Collectives::prepare(DigitMask mask, bool only_sends) {
   const auto [at, fresh] = channels_.try_emplace(mask);
-  if (!fresh) return;
-  MPI_Comm_split(MPI_COMM_WORLD,
-                 static_cast<int>(digits_.rank_in_group(device_, digits_.all() & ~mask)),
-                 static_cast<int>(digits_.rank_in_group(device_, mask)), &at->second.comm);
-  at->second.memory = SharedMemory::over(at->second.comm);
+  auto& channel = at->second;
+  if (fresh) {
+    MPI_Comm_split(MPI_COMM_WORLD,
+                   static_cast<int>(digits_.rank_in_group(device_, digits_.all() & ~mask)),
+                   static_cast<int>(digits_.rank_in_group(device_, mask)), &channel.comm);
+    if (network_ == nullptr) channel.memory = SharedMemory::over(channel.comm);
+  }
+  if (network_ != nullptr && !only_sends && channel.device == nullptr) {
+    channel.device = network_->over(channel.comm);
+  }
+}
+
+void Collectives::expect(std::int64_t from, std::int64_t to, std::vector<Message> messages) {
+  if (network_ == nullptr) return;
+  network_->connect(static_cast<int>(from), static_cast<int>(to));
+  if (to == device_) incoming_[from].order = std::move(messages);
 }
 
 bool Collectives::takes_part(const ReshardStep& step) const {
@@ -297,14 +67,37 @@ at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Sh
 Transfer Collectives::start(const ReshardStep& step, at::Tensor shard, const Shape& local,
                             at::ScalarType type, std::int64_t micro_batch) {
   if (!takes_part(step)) return done({});
+  if (!is_staged() || is_local(step.kind)) {
+    return start_on(place_, step, std::move(shard), local, type, micro_batch);
+  }
+  if (shard.defined()) shard = shard.to(at::kCPU);
+  return to_place(start_on(at::kCPU, step, std::move(shard), local, type, micro_batch));
+}
+
+// What comes through the computer's memory goes where tensors lie.
+Transfer Collectives::to_place(Transfer transfer) const {
+  transfer.result = [place = place_, result = std::move(transfer.result)] {
+    auto out = result();
+    for (auto& t : out) {
+      if (t.defined()) t = t.to(place);
+    }
+    return out;
+  };
+  return transfer;
+}
+
+Transfer Collectives::start_on(at::Device on, const ReshardStep& step, at::Tensor shard,
+                               const Shape& local, at::ScalarType type, std::int64_t micro_batch) {
   const auto rank = digits_.rank_in_group(digits_.slot(device_, micro_batch), step.digits);
   const auto* channel = is_local(step.kind) ? nullptr : &channels_.at(step.digits);
   const auto root = machine::root_of(step, digits_);
-  const Group group(channel == nullptr ? MPI_COMM_NULL : channel->comm,
-                    channel == nullptr ? nullptr : channel->memory.get(), rank, root,
-                    digits_.group_size(step.digits), type);
-  const auto fresh = [&] { return at::empty(to_aten(local), type); };
-  const auto zeros = [&] { return at::zeros(to_aten(local), type); };
+  const GroupCollectives group(channel == nullptr ? MPI_COMM_NULL : channel->comm,
+                               channel == nullptr ? nullptr : channel->memory.get(),
+                               channel == nullptr ? nullptr : channel->device.get(), rank, root,
+                               digits_.group_size(step.digits), type);
+  const auto options = at::device(on).dtype(type);
+  const auto fresh = [&] { return at::empty(to_aten(local), options); };
+  const auto zeros = [&] { return at::zeros(to_aten(local), options); };
   switch (step.kind) {
     case Step::kSlice:
       return done(group.block(shard, step.to_dim));
@@ -353,8 +146,8 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
   }
   const auto size = digits_.group_size(first.digits);
   const auto& channel = channels_.at(first.digits);
-  const Group group(channel.comm, channel.memory.get(),
-                    digits_.rank_in_group(device_, first.digits), 0, size, type);
+  const GroupCollectives group(channel.comm, channel.memory.get(), channel.device.get(),
+                               digits_.rank_in_group(device_, first.digits), 0, size, type);
   const bool scatters = first.kind == Step::kReduceScatter;
   CHECK(scatters || first.kind == Step::kAllReduce);
   // A row for everyone who gets a part of it: of each tensor the member's block.
@@ -365,6 +158,7 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
   }
   auto row = at::cat(rows, 1);
   rows.clear();
+  if (is_staged()) row = row.to(at::kCPU);
   auto transfer = scatters ? group.reduce_scatter(row, 0) : group.all_reduce(std::move(row));
   transfer.result = [sum = transfer.held.back(), locals] {
     std::vector<at::Tensor> out;
@@ -375,7 +169,7 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
     }
     return out;
   };
-  return transfer;
+  return is_staged() ? to_place(std::move(transfer)) : transfer;
 }
 
 // --- Halos --------------------------------------------------------------------------------------
@@ -401,23 +195,13 @@ at::Tensor part_of(at::Tensor t, const term::Box& box, const term::Box& part) {
   return t;
 }
 
-// Of all members one after another.
-struct Lengths {
-  std::vector<int> of, before;
-
-  void add(std::int64_t length) {
-    before.push_back(before.empty() ? 0 : before.back() + of.back());
-    of.push_back(static_cast<int>(length));
-  }
-  [[nodiscard]] std::int64_t all() const { return before.back() + of.back(); }
-};
-
 }  // namespace
 
 // What a device keeps for itself is not sent.
-Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& shard,
+Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& whole,
                                  const std::vector<Exchanged>& group) {
   if (!takes_part(step)) return done({});
+  const auto shard = is_staged() ? whole.to(at::kCPU) : whole;
   const auto rank = static_cast<std::size_t>(digits_.rank_in_group(device_, step.digits));
   const auto& own = group[rank];
   Lengths gives;
@@ -434,22 +218,15 @@ Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& shar
   const auto sent = given.empty() ? at::empty({0}, shard.options()) : at::cat(given);
   const auto received = at::empty({takes.all()}, shard.options());
   Transfer transfer{.held = {sent, received}, .result = {}};
-  const auto type = to_mpi(shard.scalar_type());
-  const auto kept_lengths = std::make_shared<std::pair<Lengths, Lengths>>(gives, takes);
-  MPI_Ialltoallv(sent.data_ptr(), kept_lengths->first.of.data(), kept_lengths->first.before.data(),
-                 type, received.data_ptr(), kept_lengths->second.of.data(),
-                 kept_lengths->second.before.data(), type, channels_.at(step.digits).comm,
-                 &transfer.request);
-  transfer.result = [=, lengths = kept_lengths, sums = step.kind == Step::kHaloReduce] {
+  transfer.result = [=, sums = step.kind == Step::kHaloReduce] {
     const auto format = shard.suggest_memory_format();
     auto out = at::empty(to_aten(own.gets.size), shard.options(), format);
     if (sums) out.zero_();
     for (std::size_t r = 0; r < taken.size(); ++r) {
       if (taken[r].size.count() == 0) continue;
-      const auto from = r == rank
-                            ? part_of(shard, own.has, taken[r])
-                            : received.narrow(0, lengths->second.before[r], lengths->second.of[r])
-                                  .view(to_aten(taken[r].size));
+      const auto from =
+          r == rank ? part_of(shard, own.has, taken[r])
+                    : received.narrow(0, takes.before[r], takes.of[r]).view(to_aten(taken[r].size));
       auto to = part_of(out, own.gets, taken[r]);
       if (sums) {
         to.add_(from);
@@ -459,7 +236,12 @@ Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& shar
     }
     return only(out);
   };
-  return transfer;
+  const auto& channel = channels_.at(step.digits);
+  GroupCollectives(channel.comm, channel.memory.get(), channel.device.get(),
+                   static_cast<std::int64_t>(rank), 0, static_cast<std::int64_t>(group.size()),
+                   shard.scalar_type())
+      .exchange(transfer, sent, gives, received, takes);
+  return is_staged() ? to_place(std::move(transfer)) : transfer;
 }
 
 // Places and elements travel together, as bytes.
@@ -468,18 +250,20 @@ Transfer Collectives::start_rows(const ReshardStep& step, const at::Tensor& rows
   if (!takes_part(step)) return done({});
   const auto& channel = channels_.at(step.digits);
   const auto size = digits_.group_size(step.digits);
-  const Group group(channel.comm, channel.memory.get(), digits_.rank_in_group(device_, step.digits),
-                    0, size, at::kByte);
+  const GroupCollectives group(channel.comm, channel.memory.get(), channel.device.get(),
+                               digits_.rank_in_group(device_, step.digits), 0, size, at::kByte);
   const auto as_bytes = [](const at::Tensor& t) {
     return t.contiguous().view({-1}).view(at::kByte);
   };
   const auto places = rows._indices();
   const auto elements = rows._values();
-  auto transfer = group.all_gather(at::cat({as_bytes(places), as_bytes(elements)}), 0);
-  transfer.result = [all = transfer.held.back(), size, places, elements, sizes = rows.sizes().vec(),
-                     options = rows.options()] {
+  auto own = at::cat({as_bytes(places), as_bytes(elements)});
+  if (is_staged()) own = own.to(at::kCPU);
+  auto transfer = group.all_gather(own, 0);
+  transfer.result = [gathered = transfer.held.back(), place = place_, size, places, elements,
+                     sizes = rows.sizes().vec(), options = rows.options()] {
     const auto first = static_cast<std::int64_t>(places.nbytes());
-    const auto bytes = all.view({size, -1});
+    const auto bytes = gathered.to(place).view({size, -1});
     const auto all_places = bytes.narrow(1, 0, first).contiguous().view(at::kLong);
     const auto all_elements =
         bytes.narrow(1, first, bytes.size(1) - first).contiguous().view(elements.scalar_type());
@@ -505,6 +289,7 @@ void Collectives::advance() {
 
 // Whoever waits here may be waited for elsewhere: everything on its way goes on.
 void Collectives::wait(Transfer& transfer) {
+  if (transfer.mark) return network_->await(transfer.mark);
   // Then another program, or the process that is waited for, may have the core.
   constexpr int kPatience = 200;
   for (int waited = 0;; ++waited) {
@@ -528,7 +313,22 @@ std::vector<at::Tensor> Collectives::finish(Transfer transfer) {
 
 // --- From one device to another -----------------------------------------------------------------
 
-void Collectives::send(const ReshardStep& step, const at::Tensor& shard, int tag) {
+std::int64_t Collectives::sender_of(const ReshardStep& step) const {
+  return digits_.group(device_, step.digits)[static_cast<std::size_t>(root_of(step, digits_))];
+}
+
+std::int64_t Collectives::receiver_of(const ReshardStep& step) const {
+  return digits_.group(device_, step.digits)[static_cast<std::size_t>(target_of(step, digits_))];
+}
+
+void Collectives::send(const ReshardStep& step, const at::Tensor& given, int tag) {
+  if (network_ != nullptr) {
+    std::erase_if(sent_, [&](const Sent& s) { return network_->is_over(s.mark); });
+    auto& out = sent_.emplace_back(Sent{MPI_REQUEST_NULL, given.contiguous()});
+    out.mark = network_->send(out.tensor, static_cast<int>(receiver_of(step)));
+    return;
+  }
+  const auto shard = is_staged() ? given.to(at::kCPU) : given;
   // What has gone meanwhile need not be kept.
   std::erase_if(sent_, [](Sent& s) {
     int gone = 0;
@@ -543,14 +343,43 @@ void Collectives::send(const ReshardStep& step, const at::Tensor& shard, int tag
 
 at::Tensor Collectives::receive(const ReshardStep& step, const Shape& local, at::ScalarType type,
                                 int tag) {
+  if (network_ != nullptr) return finish(queued_receive(step, tag))[0];
   const auto out = at::empty(to_aten(local), type);
-  auto transfer = done(out);
+  auto transfer = is_staged() ? to_place(done(out)) : done(out);
   MPI_Irecv(out.data_ptr(), count(out), to_mpi(type), static_cast<int>(root_of(step, digits_)), tag,
             channels_.at(step.digits).comm, &transfer.request);
   return finish(std::move(transfer))[0];
 }
 
+Transfer Collectives::queued_receive(const ReshardStep& step, int tag) {
+  const auto from = sender_of(step);
+  auto& incoming = incoming_.at(from);
+  while (!incoming.received.contains(tag)) {
+    CHECK(incoming.next < incoming.order.size(), tag);
+    const auto& message = incoming.order[incoming.next++];
+    const auto out = at::empty(to_aten(message.local), at::device(place_).dtype(message.type));
+    auto transfer = done(out);
+    transfer.held = {out};
+    transfer.mark = network_->receive(out, static_cast<int>(from));
+    incoming.received[message.tag] = std::move(transfer);
+  }
+  return std::move(incoming.received.extract(tag).mapped());
+}
+
+std::optional<double> Collectives::waited() const {
+  return network_ == nullptr ? std::nullopt : std::optional(network_->waited());
+}
+
 void Collectives::finish() {
+  if (network_ != nullptr) {
+    for (auto& [from, incoming] : incoming_) {
+      CHECK(incoming.next == incoming.order.size() && incoming.received.empty(), from);
+      incoming.next = 0;
+    }
+    network_->finish();
+    sent_.clear();
+    return;
+  }
   for (auto& s : sent_) {
     Transfer transfer{.request = s.request, .held = {}, .result = {}};
     wait(transfer);

@@ -1,7 +1,8 @@
 // The steps of machine/reshard.h on this process's shard: rank = device. Every device of a group
 // calls `move` with its shard and gets its shard of the same tensor in the new layout. Inside a
 // computer they go through shared memory, between computers by MPI; none of them blocks: who waits
-// for one helps along all that are on their way.
+// for one helps along all that are on their way. Between GPUs they are queued with a DeviceNetwork;
+// without one, what lies on a GPU goes through the computer's memory.
 #pragma once
 
 #include <mpi.h>
@@ -9,9 +10,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "machine/reshard.h"
+#include "runtime/device_network.h"
 #include "runtime/shared_memory.h"
 #include "runtime/tensor.h"
 #include "term/evaluate.h"
@@ -23,6 +26,7 @@ struct Transfer {
   MPI_Request request = MPI_REQUEST_NULL;
   SharedMemory* memory = nullptr;  // where it goes through that
   std::int64_t exchange = 0;
+  Mark mark = {};                // where it is queued on a device
   std::vector<at::Tensor> held;  // until it is done
   // Afterwards; by tensor.
   std::function<std::vector<at::Tensor>()> result;
@@ -33,17 +37,29 @@ struct Exchanged {
   term::Box has, gets;
 };
 
+// What comes from another device: what it sends by this tag.
+struct Message {
+  int tag = 0;
+  Shape local;
+  at::ScalarType type;
+};
+
 class Collectives {
  public:
-  // `digits` must outlive this; the ranks of MPI_COMM_WORLD are its devices.
-  Collectives(const machine::Digits& digits, std::int64_t device);
+  // `digits` must outlive this; the ranks of MPI_COMM_WORLD are its devices. Tensors lie on
+  // `place`; `network` is null, or connects such.
+  Collectives(const machine::Digits& digits, std::int64_t device, at::Device place = at::kCPU,
+              std::unique_ptr<DeviceNetwork> network = nullptr);
   ~Collectives();
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
 
   // Makes the communicator for groups over `mask`. All processes call it, in the same order, before
-  // the first `move` over these digits.
-  void prepare(machine::DigitMask mask);
+  // the first `move` over these digits. `only_sends`: nothing else is moved over them.
+  void prepare(machine::DigitMask mask, bool only_sends = false);
+  // From one device to another, in a step, so many messages in the order in which they are sent.
+  // Both of them call it, before the first; everywhere in the same order of pairs.
+  void expect(std::int64_t from, std::int64_t to, std::vector<Message> messages);
 
   // `shard` is undefined where step.before leaves nothing on this device; the result is undefined
   // where step.after does. `local` is the shape of a shard afterwards. The result may share memory
@@ -77,24 +93,48 @@ class Collectives {
   at::Tensor receive(const machine::ReshardStep& step, const Shape& local, at::ScalarType type,
                      int tag);
   void finish();
+  // Seconds of the last step for which the device waited; see DeviceNetwork. Null where it is the
+  // process that waits.
+  [[nodiscard]] std::optional<double> waited() const;
 
  private:
+  // Do devices talk through the computer's memory?
+  [[nodiscard]] bool is_staged() const { return !place_.is_cpu() && network_ == nullptr; }
+  [[nodiscard]] Transfer to_place(Transfer transfer) const;
+  Transfer start_on(at::Device on, const machine::ReshardStep& step, at::Tensor shard,
+                    const Shape& local, at::ScalarType type, std::int64_t micro_batch);
+  Transfer queued_receive(const machine::ReshardStep& step, int tag);
+  // The ends of a send step.
+  [[nodiscard]] std::int64_t sender_of(const machine::ReshardStep& step) const;
+  [[nodiscard]] std::int64_t receiver_of(const machine::ReshardStep& step) const;
   // Digits that stay idle: the groups at their place have the tensor, the others nothing to do.
   [[nodiscard]] bool takes_part(const machine::ReshardStep& step) const;
   void wait(Transfer& transfer);
 
   const machine::Digits& digits_;
   std::int64_t device_;
+  at::Device place_;
+  std::unique_ptr<DeviceNetwork> network_;
   struct Channel {
     MPI_Comm comm = MPI_COMM_NULL;
     std::unique_ptr<SharedMemory> memory;
+    std::unique_ptr<DeviceChannel> device;
   };
   std::map<machine::DigitMask, Channel> channels_;
   struct Sent {
     MPI_Request request;
     at::Tensor tensor;  // until it has gone
+    Mark mark = {};
   };
   std::vector<Sent> sent_;
+  // Messages have no tags on a network: they are received in the order in which they are sent,
+  // those before the one that is wanted too.
+  struct Incoming {
+    std::vector<Message> order;
+    std::size_t next = 0;
+    std::map<int, Transfer> received;  // by tag, those not asked for yet
+  };
+  std::map<std::int64_t, Incoming> incoming_;  // by sender
 };
 
 }  // namespace tandem::runtime

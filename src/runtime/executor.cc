@@ -7,6 +7,7 @@
 #include "lower/order.h"
 #include "lower/shard_boxes.h"
 #include "runtime/aten.h"
+#include "runtime/device.h"
 #include "runtime/factor_ranges.h"
 #include "runtime/half.h"
 #include "runtime/optimizer.h"
@@ -36,19 +37,15 @@ void add_to(at::Tensor& sum, const at::Tensor& more) {
 
 }  // namespace
 
-Executor::Executor(const Program& program, std::int64_t device, Training training)
+Executor::Executor(const Program& program, std::int64_t device, Training training, Place place)
     : program_(program),
       device_(device),
-      training_(training),
-      collectives_(program.digits, device),
+      training_(std::move(training)),
+      place_(place.device),
+      collectives_(program.digits, device, place.device, std::move(place.network)),
       instances_(program) {
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
-  for (const auto& task : program_.tasks) {
-    const bool sends = task.kind == TaskKind::kSend;
-    if (sends || (task.kind == TaskKind::kMove && !is_local(task.step.kind))) {
-      collectives_.prepare(task.step.digits);
-    }
-  }
+  prepare_communication();
   take_turns();
   find_last_uses();
   find_what_to_keep();
@@ -79,6 +76,12 @@ bool starts_only(const Task& task) {
           task.step.kind == machine::Step::kReduceScatter);
 }
 
+// Micro-batches tell apart what the task number `send` sends.
+int tag_of(const Program& program, std::size_t send, std::int64_t micro_batch) {
+  return static_cast<int>(
+      (static_cast<std::int64_t>(send) * program.digits.micro_batches() + micro_batch) % (1 << 20));
+}
+
 // A part of what is in `box`.
 at::Tensor part_of(at::Tensor t, const term::Box& box, const Shard& part) {
   for (std::size_t d = 0; d < part.local.rank(); ++d) {
@@ -90,6 +93,50 @@ at::Tensor part_of(at::Tensor t, const term::Box& box, const Shard& part) {
 }
 
 }  // namespace
+
+// All devices do this in the same order.
+void Executor::prepare_communication() {
+  std::set<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (const auto& task : program_.tasks) {
+    if (task.kind == TaskKind::kMove && !is_local(task.step.kind)) {
+      collectives_.prepare(task.step.digits);
+    }
+    if (task.kind != TaskKind::kSend) continue;
+    collectives_.prepare(task.step.digits, true);
+    const auto& digits = program_.digits;
+    for (std::int64_t from = 0; from < digits.devices(); ++from) {
+      if (!machine::holds(program_.buffer(task.reads[0]).layout, digits, from)) continue;
+      const auto target = static_cast<std::size_t>(target_of(task.step, digits));
+      pairs.insert({from, digits.group(from, task.step.digits)[target]});
+    }
+  }
+  for (const auto& [from, to] : pairs) {
+    if (from == device_ || to == device_) {
+      collectives_.expect(from, to, messages_between(from, to));
+    }
+  }
+}
+
+// In the order in which they are sent.
+std::vector<Message> Executor::messages_between(std::int64_t from, std::int64_t to) const {
+  std::vector<Message> out;
+  const auto& schedule = program_.schedule;
+  const auto& digits = program_.digits;
+  const auto rank = digits.rank_in_group(from, schedule.digits);
+  for (const auto& turn : turns_of(schedule, instances_.ranks(), rank, program_.phase)) {
+    for (auto t : program_.segment(turn.stage, turn.part).tasks) {
+      const auto& task = program_.tasks[t];
+      if (task.kind != TaskKind::kSend) continue;
+      const auto& buffer = program_.buffer(task.reads[0]);
+      if (!machine::holds(buffer.layout, digits, from)) continue;
+      const auto target = static_cast<std::size_t>(target_of(task.step, digits));
+      if (digits.group(from, task.step.digits)[target] != to) continue;
+      if (!runs_in(task, turn.micro_batch, schedule.micro_batches)) continue;
+      out.push_back({tag_of(program_, t, turn.micro_batch), buffer.shard, to_aten(buffer.dtype)});
+    }
+  }
+  return out;
+}
 
 bool Executor::runs_here(const Task& task) const {
   if (task.kind == TaskKind::kMove) return holds(task.reads[0]) || holds(task.writes[0]);
@@ -301,16 +348,17 @@ void Executor::initialise() {
     const auto& buffer = program_.buffers[b];
     if (!holds(BufferId(b))) continue;
     if (buffer.kind == BufferKind::kWeight) {
-      value(BufferId(b)) = source_values(program_, buffer, device_, training_.seed, 0);
+      value(BufferId(b)) = source_values(program_, buffer, device_, training_.seed, 0, place_);
       if (is_delayed(BufferId(b))) newest_[b] = value(BufferId(b)).clone();
     } else if (buffer.kind == BufferKind::kState) {
-      value(BufferId(b)) = at::zeros(to_aten(buffer.shard), to_aten(buffer.dtype));
+      value(BufferId(b)) = at::zeros(to_aten(buffer.shard), options(buffer));
     }
   }
   for (const auto& task : program_.tasks) {
     if (task.kind != TaskKind::kUpdate || !has_master_of(task) || !holds(task.reads[0])) continue;
     const auto master = task.reads.back();
-    value(master) = source_values(program_, program_.buffer(master), device_, training_.seed, 0);
+    value(master) =
+        source_values(program_, program_.buffer(master), device_, training_.seed, 0, place_);
   }
 }
 
@@ -327,14 +375,15 @@ void Executor::feed(std::int64_t step) {
     const auto times = buffer.each ? program_.digits.micro_batches() : 1;
     for (micro_batch_ = 0; micro_batch_ < times; ++micro_batch_) {
       const auto slot = program_.digits.slot(device_, micro_batch_);
-      value(BufferId(b)) = source_values(program_, buffer, slot, training_.seed,
-                                         static_cast<std::uint64_t>(step), training_.data.get());
+      value(BufferId(b)) =
+          source_values(program_, buffer, slot, training_.seed, static_cast<std::uint64_t>(step),
+                        place_, training_.data.get());
     }
   }
 }
 
 void Executor::run() {
-  loss_ = 0;
+  losses_.clear();
   exposed_s_ = 0;
   const auto exposed = [this](auto&& work) {
     const double begin = MPI_Wtime();
@@ -360,6 +409,15 @@ void Executor::run() {
     finish_started(nullptr);
     collectives_.finish();
   });
+  wait_for_device();
+}
+
+// What the process has waited for is not what a device has, that only was told what to do.
+void Executor::wait_for_device() {
+  synchronize(place_);
+  if (const auto waited = collectives_.waited()) exposed_s_ = *waited;
+  loss_ = 0;
+  for (const auto& loss : losses_) loss_ += loss.item<double>();
 }
 
 void Executor::run(Ready& ready, const Turn& turn) {
@@ -406,7 +464,7 @@ at::Tensor Executor::seed_value(BufferId id) const {
   const auto& buffer = program_.buffer(id);
   const auto summands = buffer.layout.digits(DigitRole::kPartial);
   const bool first = program_.digits.rank_in_group(device_, summands) == 0;
-  return at::full(to_aten(buffer.shard), first ? 1 : 0, to_aten(buffer.dtype));
+  return at::full(to_aten(buffer.shard), first ? 1 : 0, options(buffer));
 }
 
 // What is read is the loss, so that is not rounded.
@@ -463,7 +521,7 @@ void Executor::add_part(const Task& task, BufferId id, const Shard& part, const 
   const auto box = box_of(id);
   auto& into = value(id);
   if (task.block->first) {
-    into = at::zeros(to_aten(box.size), to_aten(program_.buffer(id).dtype));
+    into = at::zeros(to_aten(box.size), options(program_.buffer(id)));
   }
   part_of(into, box, part).add_(made);
 }
@@ -475,12 +533,7 @@ term::Box Executor::box_of(BufferId id) const {
 
 void Executor::move(const Ready& ready, const Turn& turn) {
   const auto& task = *ready.task;
-  // Micro-batches tell apart what a task sends.
-  const auto tag = [&](std::size_t send) {
-    return static_cast<int>(
-        (static_cast<std::int64_t>(send) * program_.digits.micro_batches() + turn.micro_batch) %
-        (1 << 20));
-  };
+  const auto tag = [&](std::size_t send) { return tag_of(program_, send, turn.micro_batch); };
   if (task.kind == TaskKind::kSend) {
     collectives_.send(task.step, value(task.reads[0]),
                       tag(static_cast<std::size_t>(&task - program_.tasks.data())));
@@ -626,7 +679,7 @@ void Executor::add_loss() {
   const auto copies = program_.buffer(program_.loss).layout.digits(DigitRole::kReplica);
   const auto slot = program_.digits.slot(device_, micro_batch_);
   if (program_.digits.rank_in_group(slot, copies) == 0) {
-    loss_ += value(program_.loss).item<double>();
+    losses_.push_back(value(program_.loss));
   }
 }
 

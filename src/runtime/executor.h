@@ -20,11 +20,17 @@ struct Training {
   std::shared_ptr<const data::Dataset> data = nullptr;  // null: synthetic
 };
 
+// Where tensors lie, and how what lies there gets to other processes (see device.h).
+struct Place {
+  at::Device device = at::kCPU;
+  std::unique_ptr<DeviceNetwork> network = nullptr;
+};
+
 class Executor {
  public:
   // `program` must outlive this. All processes construct theirs together (communicators).
   // Throws UserError when the runtime cannot execute the program.
-  Executor(const lower::Program& program, std::int64_t device, Training training);
+  Executor(const lower::Program& program, std::int64_t device, Training training, Place place = {});
 
   // One training step is feed(n), run(), loss(), with n = 0, 1, ...
   void feed(std::int64_t step);
@@ -32,7 +38,7 @@ class Executor {
   // This device's share of the loss: all devices' shares add up to it.
   [[nodiscard]] double loss() const { return loss_; }
   // Seconds of the last step in which this device computed nothing because of communication: it
-  // waited, or moved data itself.
+  // waited, or, where that is its own work, moved data.
   [[nodiscard]] double exposed_communication() const { return exposed_s_; }
 
   // Does this device have a shard of the buffer? Of weights and optimizer state it may be read, and
@@ -85,7 +91,10 @@ class Executor {
   void find_what_to_keep();
   void find_waits();
   void find_sums_of_rows();
+  void prepare_communication();
+  [[nodiscard]] std::vector<Message> messages_between(std::int64_t from, std::int64_t to) const;
   void initialise();
+  void wait_for_device();
 
   void run(Ready& ready, const Turn& turn);
   [[nodiscard]] std::vector<at::Tensor>* kept(const Ready& ready);
@@ -109,6 +118,9 @@ class Executor {
   [[nodiscard]] bool has_master_of(const lower::Task& update) const;
   // As the buffer has it.
   [[nodiscard]] at::Tensor stored(const at::Tensor& t, lower::BufferId id) const;
+  [[nodiscard]] at::TensorOptions options(const lower::Buffer& buffer) const {
+    return at::device(place_).dtype(to_aten(buffer.dtype));
+  }
   void add_loss();
   [[nodiscard]] at::Tensor seed_value(lower::BufferId id) const;
   [[nodiscard]] std::vector<at::Tensor> values(std::span<const lower::BufferId> ids) const;
@@ -121,6 +133,7 @@ class Executor {
   const lower::Program& program_;
   std::int64_t device_;
   Training training_;
+  at::Device place_;
   Collectives collectives_;
   lower::Instances instances_;
   std::vector<Ready> tasks_;  // those this device takes part in
@@ -132,6 +145,7 @@ class Executor {
   std::vector<std::vector<std::vector<at::Tensor>>> kept_;
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
+  std::vector<at::Tensor> losses_;  // of this step, read when it is over
   double loss_ = 0;
   std::vector<Started> started_;
   double exposed_s_ = 0;

@@ -10,8 +10,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// 1 / (1 - p) where an element stays, else 0.
-at::Tensor factors_of(const Call& call, at::ScalarType type) {
+at::Tensor factors_here(const Call& call, at::ScalarType type) {
   const auto& a = call.op.get<ops::Dropout>();
   const auto& shard = call.operands[0];
   auto out = at::empty(to_aten(shard.local), type);
@@ -36,15 +35,19 @@ at::Tensor factors_of(const Call& call, at::ScalarType type) {
   return out;
 }
 
+// 1 / (1 - p) where an element stays, else 0. Drawn by the processor wherever tensors lie.
+at::Tensor factors_of(const Call& call, const at::Tensor& like) {
+  return factors_here(call, like.scalar_type()).to(like.device());
+}
+
 }  // namespace
 
-const Kernel kDropoutKernel = {
-    "dropout",
-    [](const Call& call, std::span<const at::Tensor> in) {
-      return factors_of(call, in[0].scalar_type()).mul_(in[0]);
-    },
-    [](const Call& call, const BackwardInput& b) -> Gradients {
-      return {factors_of(call, b.gradient.scalar_type()).mul_(b.gradient)};
-    }};
+const Kernel kDropoutKernel = {"dropout",
+                               [](const Call& call, std::span<const at::Tensor> in) {
+                                 return factors_of(call, in[0]).mul_(in[0]);
+                               },
+                               [](const Call& call, const BackwardInput& b) -> Gradients {
+                                 return {factors_of(call, b.gradient).mul_(b.gradient)};
+                               }};
 
 }  // namespace tandem::runtime

@@ -48,7 +48,75 @@ void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
   }
 }
 
+// --- By ATen, wherever tensors lie --------------------------------------------------------------
+
+// Of every index its row, counted through all tables: 0 where it is not here, and then `here` is 0.
+struct Places {
+  at::Tensor row, here;  // [indices]; `here` is undefined where tables are whole
+  std::int64_t length;   // of a bag
+
+  Places(const Call& call, const at::Tensor& indices) : length(bag_size(call, indices)) {
+    const auto& table = call.operands[1];
+    const std::size_t d = has_tables(call) ? 1 : 0;
+    const auto rows = table.local[d];
+    row = indices.reshape({-1, length});
+    if (rows != table.sizes[d]) {
+      row = at::sub(row, table.offset[d]);
+      here = row.ge(0).logical_and_(row.lt(rows));
+      row = at::mul(row, here);
+      here = here.reshape({-1});
+    }
+    if (has_tables(call)) {
+      const auto first = at::arange(0, table.local[0] * rows, rows, row.options());
+      row = at::add(row.view({-1, table.local[0], length}), first.unsqueeze(-1));
+    }
+    row = row.reshape({-1});
+  }
+
+  // Zeros for what is not here: [indices, width].
+  [[nodiscard]] at::Tensor only_here(const at::Tensor& elements) const {
+    return here.defined() ? at::mul(elements, here.unsqueeze(-1)) : elements;
+  }
+  // Of every index its bag's row: [indices, width].
+  [[nodiscard]] at::Tensor of_bags(const at::Tensor& g) const {
+    const auto bags = g.reshape({-1, 1, g.size(-1)});
+    return only_here(bags.expand({-1, length, -1}).reshape({-1, g.size(-1)}));
+  }
+};
+
+at::Tensor aten_bags(const Call& call, std::span<const at::Tensor> in) {
+  const Places places(call, in[0]);
+  const auto width = in[1].size(-1);
+  auto sizes = in[0].sizes().vec();
+  if (!call.op.is(ops::kEmbedding)) sizes.pop_back();
+  sizes.push_back(width);
+  const auto rows = places.only_here(at::index_select(in[1].reshape({-1, width}), 0, places.row));
+  const auto type = c10::typeMetaToScalarType(sums_like(in[1]).dtype());
+  return at::sum(rows.view({-1, places.length, width}), {1}, false, type).view(sizes);
+}
+
+// An entry for every index: of one whose row is not here, zeros.
+at::Tensor aten_bag_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
+  const Places places(call, indices);
+  const auto elements = places.of_bags(g);
+  const auto sizes = to_aten(call.operands[1].local);
+  if (!call.row_sparse) {
+    auto out = at::zeros(sizes, sums_like(g));
+    out.view({-1, g.size(-1)}).index_add_(0, places.row, elements.to(out.scalar_type()));
+    return out;
+  }
+  const auto rows = call.operands[1].local[call.operands[1].local.rank() - 2];
+  const auto at_rows =
+      has_tables(call)
+          ? at::stack({at::floor_divide(places.row, rows), at::remainder(places.row, rows)})
+          : places.row.unsqueeze(0);
+  return at::_sparse_coo_tensor_unsafe(at_rows, elements, sizes, g.options().layout(at::kSparse));
+}
+
+// --- By rows, on the processor ------------------------------------------------------------------
+
 at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
+  if (!in[1].is_cpu()) return aten_bags(call, in);
   const auto indices = in[0].contiguous();
   const auto table = in[1].contiguous();
   const auto width = table.size(-1);
@@ -103,6 +171,9 @@ at::Tensor dense_gradient(const Call& call, const at::Tensor& indices, const at:
 
 Gradients bag_backward(const Call& call, const BackwardInput& b) {
   if (!b.wants(1)) return Gradients(2);
+  if (!b.gradient.is_cpu()) {
+    return {at::Tensor(), aten_bag_gradient(call, b.operands[0], b.gradient)};
+  }
   const auto indices = b.operands[0].contiguous();
   const auto g = b.gradient.contiguous();
   return {at::Tensor(),

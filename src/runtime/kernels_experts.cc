@@ -33,7 +33,19 @@ void gate_row(T* to, const T* x, std::int64_t experts, std::int64_t k) {
   for (std::int64_t e = 0; e < experts; ++e) to[e] /= sum;
 }
 
+// By ATen, wherever it lies: a sort that keeps the order of equals finds the k largest.
+at::Tensor aten_gates(const at::Tensor& x, std::int64_t k) {
+  const auto order = std::get<1>(at::sort(x, /*stable=*/true, -1, /*descending=*/true));
+  const auto largest = at::amax(x, {-1}, true);
+  const auto tiny = x.scalar_type() == at::kDouble ? std::numeric_limits<double>::min()
+                                                   : double{std::numeric_limits<float>::min()};
+  const auto chosen = at::zeros_like(x).scatter_(-1, order.narrow(-1, 0, k), 1);
+  const auto weights = at::sub(x, largest).exp_().clamp_min_(tiny).mul_(chosen);
+  return at::div(weights, at::sum(weights, {-1}, true));
+}
+
 at::Tensor gate_forward(const Call& call, std::span<const at::Tensor> in) {
+  if (!in[0].is_cpu()) return aten_gates(in[0], call.op.get<ops::TopK>().k);
   const auto x = in[0].contiguous();
   const auto experts = x.size(-1);
   auto out = at::empty_like(x);
@@ -80,7 +92,15 @@ void for_each_gate(const at::Tensor& gates, Visit&& visit) {
   }
 }
 
+// By ATen: gates [tokens..., experts] as [experts, tokens..., 1].
+at::Tensor gates_by_expert(const at::Tensor& gates) { return gates.movedim(-1, 0).unsqueeze(-1); }
+
+at::Tensor where_sent(const at::Tensor& gates, const at::Tensor& rows) {
+  return at::where(gates_by_expert(gates).ne(0), rows, at::zeros({}, rows.options()));
+}
+
 at::Tensor dispatch_forward(const Call&, std::span<const at::Tensor> in) {
+  if (!in[0].is_cpu()) return where_sent(in[1], in[0].unsqueeze(0));
   const auto x = in[0].contiguous();
   const auto gates = in[1].contiguous();
   const auto width = x.size(-1);
@@ -108,6 +128,10 @@ Gradients dispatch_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
   if (b.wants(1)) out[1] = at::zeros(to_aten(call.operands[1].local), b.gradient.options());
   if (!b.wants(0)) return out;
+  if (!b.gradient.is_cpu()) {
+    out[0] = at::sum(where_sent(b.operands[1], b.gradient), {0});
+    return out;
+  }
   const auto gates = b.operands[1].contiguous();
   const auto g = b.gradient.contiguous();
   const auto width = g.size(-1);
@@ -126,6 +150,7 @@ Gradients dispatch_backward(const Call& call, const BackwardInput& b) {
 }
 
 at::Tensor combine_forward(const Call&, std::span<const at::Tensor> in) {
+  if (!in[1].is_cpu()) return at::sum(at::mul(in[1], gates_by_expert(in[0])), {0});
   const auto gates = in[0].contiguous();
   const auto y = in[1].contiguous();
   const auto width = y.size(-1);
@@ -141,7 +166,16 @@ at::Tensor combine_forward(const Call&, std::span<const at::Tensor> in) {
   return out;
 }
 
+Gradients aten_combine_backward(const BackwardInput& b) {
+  const auto g = b.gradient.unsqueeze(0);
+  Gradients out(2);
+  if (b.wants(0)) out[0] = at::sum(at::mul(b.operands[1], g), {-1}).movedim(0, -1).contiguous();
+  if (b.wants(1)) out[1] = at::mul(gates_by_expert(b.operands[0]), g);
+  return out;
+}
+
 Gradients combine_backward(const Call& call, const BackwardInput& b) {
+  if (!b.gradient.is_cpu()) return aten_combine_backward(b);
   const auto g = b.gradient.contiguous();
   const auto width = g.size(-1);
   const auto tokens = g.numel() / width;

@@ -1,5 +1,6 @@
-// The kernel of every operator that has none of its own yet: its meaning, element by element. Right
-// for all of them, and thousands of times slower than a kernel.
+// The kernel of every operator that has none of its own yet: its meaning, element by element, on
+// the processor wherever tensors lie. Right for all of them, and thousands of times slower than a
+// kernel.
 #include <algorithm>
 
 #include "ops/signature.h"
@@ -17,15 +18,15 @@ using Values = Dense<double>;
 Values from_aten(const at::Tensor& t, const Shape& shape) {
   // What the backward pass does not keep is not read either.
   if (!t.defined()) return Values(shape);
-  const auto doubles = t.to(at::kDouble).contiguous();
+  const auto doubles = t.to(at::kCPU, at::kDouble).contiguous();
   const auto* data = doubles.data_ptr<double>();
   return {shape, std::vector<double>(data, data + doubles.numel())};
 }
 
-at::Tensor into_aten(const Values& values, at::ScalarType type) {
+at::Tensor into_aten(const Values& values, at::Device device, at::ScalarType type) {
   auto out = at::empty(to_aten(values.shape), at::kDouble);
   std::ranges::copy(values.data, out.data_ptr<double>());
-  return out.to(type);
+  return out.to(device, type);
 }
 
 // One call: the operands as blocks of whole tensors, and the factors' parts that they mean.
@@ -62,7 +63,7 @@ at::ScalarType real_type(std::span<const at::Tensor> tensors) {
 at::Tensor forward(const Call& call, std::span<const at::Tensor> in) {
   const Problem problem(call, in);
   const auto stated = call.op.spec().dtype(call.op.raw());
-  return into_aten(problem.evaluation(call).forward(problem.signature.map.output),
+  return into_aten(problem.evaluation(call).forward(problem.signature.map.output), in[0].device(),
                    stated ? to_aten(*stated) : real_type(in));
 }
 
@@ -74,7 +75,8 @@ Gradients from_result(const Problem& problem, const Call& call, const BackwardIn
   const auto gradient = from_aten(b.gradient, box.size);
   term::Evaluation<double> evaluation(*problem.signature.gradient_from_result, problem.ranges(call),
                                       {{result, box.offset, whole}, {gradient, box.offset, whole}});
-  return {into_aten(evaluation.forward(map.inputs[0]), b.gradient.scalar_type())};
+  return {
+      into_aten(evaluation.forward(map.inputs[0]), b.gradient.device(), b.gradient.scalar_type())};
 }
 
 Gradients backward(const Call& call, const BackwardInput& b) {
@@ -92,7 +94,8 @@ Gradients backward(const Call& call, const BackwardInput& b) {
   evaluation.backward(problem.signature.map.output, from_aten(b.gradient, shape), wanted);
   Gradients out(gradients.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (b.wants(i)) out[i] = into_aten(gradients[i], b.gradient.scalar_type());
+    if (!b.wants(i)) continue;
+    out[i] = into_aten(gradients[i], b.gradient.device(), b.gradient.scalar_type());
   }
   return out;
 }

@@ -46,6 +46,37 @@ template <class T>
   for (std::int64_t i = 0; i < width; ++i) to[i] += g[i] * x[i] * rate;
 }
 
+// --- By ATen, wherever tensors lie --------------------------------------------------------------
+
+// One over the root of the mean square of every row, [rows, 1].
+at::Tensor aten_rates(const Call& call, const at::Tensor& x) {
+  const auto rows = x.reshape({-1, x.size(-1)});
+  return at::mean(at::mul(rows, rows), {1}, true).add_(call.op.get<ops::Norm>().eps).rsqrt_();
+}
+
+at::Tensor aten_rms_norm(const Call& call, const at::Tensor& x, const at::Tensor& scale) {
+  const auto rates = aten_rates(call, x);
+  call.keep({rates});
+  return at::mul(x.reshape({-1, x.size(-1)}), rates).mul_(scale).view(x.sizes());
+}
+
+Gradients aten_rms_norm_gradients(const Call& call, const BackwardInput& b) {
+  const auto x = b.operands[0].reshape({-1, b.operands[0].size(-1)});
+  const auto g = b.gradient.reshape(x.sizes());
+  const auto rates = call.has_kept() ? call.kept->at(0) : aten_rates(call, x);
+  const auto normal = at::mul(x, rates);
+  Gradients out(2);
+  if (b.wants(0)) {
+    const auto scaled = at::mul(g, b.operands[1]);
+    const auto drift = at::mean(at::mul(scaled, normal), {1}, true);
+    out[0] = at::sub(scaled, at::mul(normal, drift)).mul_(rates).view(b.operands[0].sizes());
+  }
+  if (b.wants(1)) out[1] = at::sum(at::mul(g, normal), {0});
+  return out;
+}
+
+// --- By rows, on the processor ------------------------------------------------------------------
+
 // One over the root of the mean square of every row.
 at::Tensor rates_of(const Call& call, const at::Tensor& x) {
   const auto width = x.size(-1);
@@ -64,6 +95,7 @@ at::Tensor rates_of(const Call& call, const at::Tensor& x) {
 }
 
 at::Tensor rms_norm_forward(const Call& call, std::span<const at::Tensor> in) {
+  if (!in[0].is_cpu()) return aten_rms_norm(call, in[0], in[1]);
   const auto x = in[0].contiguous();
   const auto scale = in[1].contiguous();
   const auto rates = rates_of(call, x);
@@ -81,6 +113,7 @@ at::Tensor rms_norm_forward(const Call& call, std::span<const at::Tensor> in) {
 }
 
 Gradients rms_norm_backward(const Call& call, const BackwardInput& b) {
+  if (!b.gradient.is_cpu()) return aten_rms_norm_gradients(call, b);
   const auto x = b.operands[0].contiguous();
   const auto g = b.gradient.contiguous();
   const auto rates = call.has_kept() ? call.kept->at(0) : rates_of(call, x);

@@ -13,7 +13,7 @@ namespace {
 
 // Of every position and pair: [cos or sin, rows, pairs].
 at::Tensor make_turns(double base, std::int64_t first, std::int64_t rows, std::int64_t pairs,
-                      at::ScalarType type) {
+                      const at::TensorOptions& options) {
   auto out = at::empty({2, rows, pairs}, at::kDouble);
   auto* cos = out.data_ptr<double>();
   auto* sin = cos + rows * pairs;
@@ -26,21 +26,29 @@ at::Tensor make_turns(double base, std::int64_t first, std::int64_t rows, std::i
       sin[r * pairs + i] = std::sin(angle);
     }
   }
-  return out.to(type);
+  return out.to(options);
 }
 
 // They are the same in every layer and step, and dear.
-const at::Tensor& turns(const Call& call, at::ScalarType type) {
+const at::Tensor& turns(const Call& call, const at::TensorOptions& options) {
   const auto& a = call.op.get<ops::Rope>();
   const auto& shard = call.operands[0];
   const auto d = shard.local.rank() - 2;
   const auto first = a.first + shard.offset[d];
-  using Key = std::tuple<double, std::int64_t, std::int64_t, std::int64_t, at::ScalarType>;
-  const Key key{a.base, first, shard.local[d], shard.local[d + 1] / 2, type};
+  using Key = std::tuple<double, std::int64_t, std::int64_t, std::int64_t, at::ScalarType,
+                         at::DeviceType, at::DeviceIndex>;
+  const auto device = options.device();
+  const Key key{a.base,
+                first,
+                shard.local[d],
+                shard.local[d + 1] / 2,
+                c10::typeMetaToScalarType(options.dtype()),
+                device.type(),
+                device.index()};
   thread_local std::map<Key, at::Tensor> made;
   auto& out = made[key];
   if (!out.defined()) {
-    out = make_turns(a.base, first, std::get<2>(key), std::get<3>(key), type);
+    out = make_turns(a.base, first, std::get<2>(key), std::get<3>(key), options);
   }
   return out;
 }
@@ -55,9 +63,20 @@ template <class T>
   }
 }
 
+// By ATen, wherever it lies.
+at::Tensor turned_by_halves(const at::Tensor& x, const at::Tensor& table, int sign) {
+  const auto halves = x.split(x.size(-1) / 2, -1);
+  const auto cos = table.select(0, 0);
+  const auto sin = at::mul(table.select(0, 1), sign);
+  return at::cat({at::sub(at::mul(halves[0], cos), at::mul(halves[1], sin)),
+                  at::add(at::mul(halves[1], cos), at::mul(halves[0], sin))},
+                 -1);
+}
+
 at::Tensor turned(const Call& call, const at::Tensor& given, int sign) {
   const auto x = given.contiguous();
-  const auto& table = turns(call, x.scalar_type());
+  const auto& table = turns(call, x.options());
+  if (!x.is_cpu()) return turned_by_halves(x, table, sign);
   const auto rows = table.size(1);
   const auto pairs = table.size(2);
   auto out = at::empty_like(x);

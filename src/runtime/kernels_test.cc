@@ -11,6 +11,7 @@
 #include "ops/registry.h"
 #include "ops/signature.h"
 #include "runtime/aten.h"
+#include "runtime/guarded_device_test_support.h"
 #include "term/evaluate.h"
 
 namespace tandem::runtime {
@@ -275,8 +276,9 @@ at::Tensor to_tensor(const Values& v, bool integer = false) {
 }
 
 // Largest difference, relative to the largest value.
-double difference(const at::Tensor& got, const Values& want) {
-  EXPECT_TRUE(got.defined());
+double difference(const at::Tensor& anywhere, const Values& want) {
+  EXPECT_TRUE(anywhere.defined());
+  const auto got = anywhere.to(at::kCPU);
   EXPECT_EQ(got.sizes(), to_aten(want.shape));
   const auto expected = to_tensor(want);
   const auto scale = std::max(1.0, expected.abs().max().item<double>());
@@ -334,6 +336,15 @@ class KernelTest : public testing::TestWithParam<Case> {
     return out;
   }
 
+  void check_devices() {
+    const c10::InferenceMode no_autograd;
+    const Shape devices{std::span<const std::int64_t>(degrees_)};
+    for_each_index(devices, [&](const Shape& device) {
+      SCOPED_TRACE(testing::Message() << "device " << to_text(device));
+      check_device(device);
+    });
+  }
+
   void check_device(const Shape& device) {
     std::vector<term::FactorRange> ranges;
     for (std::size_t f = 0; f < sizes_.size(); ++f) {
@@ -349,7 +360,7 @@ class KernelTest : public testing::TestWithParam<Case> {
     for (std::size_t i = 0; i < whole_.size(); ++i) {
       call.operands.push_back(place(i, ranges));
       shards.push_back(cut(i, call.operands.back()));
-      tensors.push_back(to_tensor(shards.back(), is_index(i)));
+      tensors.push_back(to_tensor(shards.back(), is_index(i)).to(place_));
     }
     std::vector<term::Operand<double>> inputs;
     for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -387,7 +398,7 @@ class KernelTest : public testing::TestWithParam<Case> {
       }
       const auto got = kernel.backward(call, {.operands = given,
                                               .result = kept_result_,
-                                              .gradient = to_tensor(gradient),
+                                              .gradient = to_tensor(gradient).to(place_),
                                               .wanted = wanted});
       for (std::size_t i = 0; i < shards.size(); ++i) {
         if ((wanted >> i & 1U) == 0) continue;
@@ -410,23 +421,24 @@ class KernelTest : public testing::TestWithParam<Case> {
     if (!kept.empty()) check_all("with what forward kept:");
     call.kept = nullptr;
     call.row_sparse = true;
-    if (GetParam().op.spec().row_sparse_operand) check_all("sparse:");
+    // Only libtorch's own devices have sparse tensors.
+    if (GetParam().op.spec().row_sparse_operand && place_.is_cpu()) check_all("sparse:");
   }
 
   ops::Signature signature_;
   std::vector<std::int64_t> degrees_, sizes_;
   std::vector<Values> whole_;
   at::Tensor kept_result_;
+  at::Device place_ = at::kCPU;
   std::mt19937_64 draw_{7};
 };
 
-TEST_P(KernelTest, MeansWhatItsOperatorSays) {
-  const c10::InferenceMode no_autograd;
-  const Shape devices{std::span<const std::int64_t>(degrees_)};
-  for_each_index(devices, [&](const Shape& device) {
-    SCOPED_TRACE(testing::Message() << "device " << to_text(device));
-    check_device(device);
-  });
+TEST_P(KernelTest, MeansWhatItsOperatorSays) { check_devices(); }
+
+// As on a GPU: whatever goes over elements by hand must not, and nothing may lie elsewhere.
+TEST_P(KernelTest, MeansItWhereTheProcessorCannotRead) {
+  place_ = guarded_device();
+  check_devices();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelTest, testing::ValuesIn(cases()),

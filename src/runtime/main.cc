@@ -26,6 +26,8 @@
 #include "plan/json.h"
 #include "runtime/arguments.h"
 #include "runtime/checkpoint.h"
+#include "runtime/device.h"
+#include "runtime/device_network.h"
 #include "runtime/environment.h"
 #include "runtime/executor.h"
 #include "runtime/profile.h"
@@ -102,8 +104,8 @@ Json median(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-Json report(const plan::Plan& plan, const World& world, std::int64_t first,
-            const Measurements& measured, const MemoryUse& memory,
+Json report(const plan::Plan& plan, const Arguments& arguments, const World& world,
+            std::int64_t first, const Measurements& measured, const MemoryUse& memory,
             const std::vector<std::string>& slow) {
   return {{"step_s_median", median(measured.step_s)},
           {"step_s", measured.step_s},
@@ -117,6 +119,7 @@ Json report(const plan::Plan& plan, const World& world, std::int64_t first,
           {"predicted_arena_bytes", memory.predicted},
           {"without_kernel", slow},
           {"devices", world.size},
+          {"device", arguments.device},
           {"steps", measured.step_s.size()},
           {"dtype", name(plan.dtype)},
           {"optimizer", name(plan.optimizer)},
@@ -184,7 +187,16 @@ int run_plan(const Arguments& arguments, const World& world) {
   if (from) checkpoints->check_data(*from, training.data ? training.data->identity() : "");
   deadline.renew(patience, "getting ready");
   const auto baseline = resident_memory();
-  Executor executor(*program, world.rank, training);
+  Place place;
+  together(world, [&] { place.device = choose_device(arguments.device, world); });
+  place.network = make_network(place.device, world);
+  if (!place.device.is_cpu() && place.network == nullptr) {
+    note(arguments, world,
+         "processes share GPUs, which NCCL cannot do: what they send goes through the computer's "
+         "memory");
+  }
+  const auto device = place.device;
+  Executor executor(*program, world.rank, training, std::move(place));
   if (from) checkpoints->load(*from, executor);
   const auto first = from ? from->step : 0;
   if (arguments.resume) {
@@ -202,17 +214,28 @@ int run_plan(const Arguments& arguments, const World& world) {
                               arguments, world, deadline);
   deadline.renew(patience, "ending");
   const MemoryUse memory{.baseline = of_all(baseline, world),
-                         .arena = of_all(peak_tensor_memory(), world),
+                         .arena = of_all(peak_memory(device), world),
                          .predicted = of_all(sim::memory_of(*program, world.rank).peak, world),
                          .resident = of_all(peak_resident(), world)};
   if (world.rank == 0) {
-    auto out = report(plan, world, first, measured, memory, slow);
+    auto out = report(plan, arguments, world, first, measured, memory, slow);
     if (training.data) {
       out["data"] = {{"path", arguments.data}, {"samples", training.data->samples()}};
     }
     std::cout << out.dump(1) << std::endl;
   }
   return 0;
+}
+
+// How many devices of a kind this computer has, as JSON: who starts processes asks.
+int tell_visible(const std::string& kind) {
+  try {
+    std::cout << Json{{"devices", visible_devices(kind)}} << std::endl;
+    return 0;
+  } catch (const UserError& e) {
+    print_error(e);
+  }
+  return 1;
 }
 
 int start(std::span<char*> argv) {
@@ -244,6 +267,9 @@ int start(std::span<char*> argv) {
 }  // namespace tandem::runtime
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "--visible") {
+    return tandem::runtime::tell_visible(argv[2]);
+  }
   tandem::runtime::tune_environment(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   MPI_Init(&argc, &argv);

@@ -31,6 +31,15 @@ template <class T>
   for (std::int64_t d = 0; d < width; ++d) to[d] -= rate * from[d];
 }
 
+// As ATen has it, wherever tensors lie: in several passes.
+void adam_by_aten(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean,
+                  at::Tensor& square, double rate, double correction) {
+  const auto g = gradient.to(weight.scalar_type());
+  mean.mul_(0.9).add_(g, 1 - 0.9);
+  square.mul_(0.999).addcmul_(g, g, 1 - 0.999);
+  weight.addcdiv_(mean, at::sqrt(square).mul_(correction).add_(1e-8), -rate);
+}
+
 void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
   auto rows = gradient._indices()[0];
   // Rows of several tables are counted through all of them.
@@ -39,6 +48,10 @@ void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
   rows = rows.contiguous();
   const auto values = gradient._values().to(weight.scalar_type()).contiguous();
   const auto width = values.size(1);
+  if (!weight.is_cpu()) {
+    weight.view({-1, width}).index_add_(0, rows, values, -rate);
+    return;
+  }
   AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "sgd", [&] {
     const auto* row = rows.data_ptr<std::int64_t>();
     const auto* value = values.data_ptr<scalar_t>();
@@ -66,9 +79,12 @@ void momentum(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& veloci
 
 void adam(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
           double rate, std::int64_t step) {
-  const auto g = gradient.contiguous();
   const double first = 1 - std::pow(0.9, static_cast<double>(step));
   const double second = 1 - std::pow(0.999, static_cast<double>(step));
+  if (!weight.is_cpu()) {
+    return adam_by_aten(weight, gradient, mean, square, rate / first, 1 / std::sqrt(second));
+  }
+  const auto g = gradient.contiguous();
   AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "adam", [&] {
     const auto update = [&]<class Gradient>(const Gradient* elements) {
       adam_elements(weight.data_ptr<scalar_t>(), elements, mean.data_ptr<scalar_t>(),

@@ -36,11 +36,11 @@ void fill(at::Tensor& out, const Shape& sizes, const Shape& offset, const Read& 
 
 at::Tensor source_values(const lower::Program& program, const lower::Buffer& buffer,
                          std::int64_t device, std::uint64_t seed, std::uint64_t step,
-                         const data::Dataset* data) {
+                         at::Device place, const data::Dataset* data) {
   const auto type = to_aten(buffer.dtype);
   const auto summands = buffer.layout.digits(machine::DigitRole::kPartial);
   if (program.digits.rank_in_group(device, summands) != 0) {
-    return at::zeros(to_aten(buffer.shard), type);
+    return at::zeros(to_aten(buffer.shard), at::device(place).dtype(type));
   }
   const auto& source = program.pcg.node(buffer.node);
   Shape offset = buffer.shard;
@@ -58,7 +58,7 @@ at::Tensor source_values(const lower::Program& program, const lower::Buffer& buf
       for (auto& element : to) element = feed.element(first++);
     });
   }
-  return out;
+  return out.to(place);
 }
 
 }  // namespace tandem::runtime

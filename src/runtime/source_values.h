@@ -9,9 +9,10 @@
 
 namespace tandem::runtime {
 
-// Of a buffer that `device` holds. Of a partial sum the first summand is everything.
+// Of a buffer that `device` holds, in the memory of `place`. Of a partial sum the first summand is
+// everything.
 at::Tensor source_values(const lower::Program& program, const lower::Buffer& buffer,
                          std::int64_t device, std::uint64_t seed, std::uint64_t step,
-                         const data::Dataset* data = nullptr);
+                         at::Device place, const data::Dataset* data = nullptr);
 
 }  // namespace tandem::runtime

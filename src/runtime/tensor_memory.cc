@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 
 #include "runtime/aten.h"
@@ -23,9 +24,18 @@ void count_freed(void* memory) {
   c10::free_cpu(memory);
 }
 
+// Which of the two functions that differ by `const` is the library's depends on its version.
 class CountingAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) const override {
+  c10::DataPtr allocate(std::size_t bytes) const { return get(bytes); }
+  c10::DataPtr allocate(std::size_t bytes) { return get(bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return count_freed; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const {
+    std::memcpy(to, from, bytes);
+  }
+
+ private:
+  static c10::DataPtr get(std::size_t bytes) {
     void* memory = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
     if (memory != nullptr) {
       const auto now = used += static_cast<std::int64_t>(malloc_usable_size(memory));
@@ -35,7 +45,6 @@ class CountingAllocator final : public c10::Allocator {
     }
     return {memory, memory, count_freed, c10::DeviceType::CPU};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return count_freed; }
 };
 
 }  // namespace

@@ -39,6 +39,11 @@ World World::of_mpi() {
   World world;
   MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  MPI_Comm here = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world.rank, MPI_INFO_NULL, &here);
+  MPI_Comm_rank(here, &world.local_rank);
+  MPI_Comm_size(here, &world.local_size);
+  MPI_Comm_free(&here);
   return world;
 }
 

@@ -13,6 +13,8 @@ namespace tandem::runtime {
 struct World {
   int rank = 0;
   int size = 1;
+  int local_rank = 0;  // among the processes of this computer
+  int local_size = 1;
 
   // Those of MPI_COMM_WORLD.
   static World of_mpi();

@@ -10,6 +10,7 @@ namespace {
 
 // The numbers of the rows of a matrix that are not all zeros.
 at::Tensor rows_in_use(const at::Tensor& matrix) {
+  if (!matrix.is_cpu()) return matrix.ne(0).any(1).nonzero().squeeze(1);
   const auto width = matrix.size(1);
   std::vector<std::int64_t> found;
   AT_DISPATCH_FLOATING_TYPES(matrix.scalar_type(), "rows_in_use", [&] {

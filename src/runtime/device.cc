@@ -1,0 +1,69 @@
+#include "runtime/device.h"
+
+#include <mpi.h>
+
+#include "base/error.h"
+#include "runtime/device_network.h"
+#include "runtime/tensor_memory.h"
+#include "runtime/world.h"
+
+#ifdef TANDEM_HAS_CUDA
+#include "runtime/cuda_device.h"
+#include "runtime/cuda_network.h"
+#endif
+
+namespace tandem::runtime {
+
+std::int64_t visible_devices(const std::string& kind) {
+  if (kind == "cpu") return 1;
+  if (kind != "cuda") {
+    throw UserError("flag", "--device", fmt::format("there is no '{}'", kind), "cpu or cuda");
+  }
+#ifdef TANDEM_HAS_CUDA
+  const auto count = count_gpus();
+  if (count > 0) return count;
+  throw UserError("runtime", "--device cuda", "no CUDA device is visible",
+                  "it needs a GPU of NVIDIA's and its driver; CUDA_VISIBLE_DEVICES may hide it");
+#else
+  throw UserError("runtime", "--device cuda", "this program is built without CUDA",
+                  "tools/build_cuda builds one that has it (docs/train.md)");
+#endif
+}
+
+at::Device choose_device(const std::string& kind, const World& world) {
+  const auto count = visible_devices(kind);
+  if (kind == "cpu") return at::kCPU;
+  const auto index = static_cast<at::DeviceIndex>(world.local_rank % count);
+#ifdef TANDEM_HAS_CUDA
+  use_gpu(index);
+#endif
+  return {at::kCUDA, index};
+}
+
+std::unique_ptr<DeviceNetwork> make_network([[maybe_unused]] at::Device device,
+                                            [[maybe_unused]] const World& world) {
+#ifdef TANDEM_HAS_CUDA
+  if (!device.is_cuda()) return nullptr;
+  const bool own = world.local_size <= count_gpus();
+  int all_own = own ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &all_own, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (all_own != 0) return make_cuda_network(device);
+#endif
+  return nullptr;
+}
+
+void synchronize([[maybe_unused]] at::Device device) {
+#ifdef TANDEM_HAS_CUDA
+  if (device.is_cuda()) wait_for_gpu();
+#endif
+}
+
+Bytes peak_memory(at::Device device) {
+#ifdef TANDEM_HAS_CUDA
+  if (device.is_cuda()) return peak_gpu_memory(device.index());
+#endif
+  CHECK(!device.is_cuda());
+  return peak_tensor_memory();
+}
+
+}  // namespace tandem::runtime

@@ -1,0 +1,255 @@
+// Training on devices with memory of their own: on guarded ones (see the test support) here, on
+// GPUs where there are any. Both must have what processes have that compute in the computer's
+// memory.
+#include "runtime/device.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lower/lower.h"
+#include "models/model.h"
+#include "models/small_models_test_support.h"
+#include "runtime/aten.h"
+#include "runtime/executor.h"
+#include "runtime/guarded_device_test_support.h"
+#include "runtime/worker_test_support.h"
+#include "strategies/grid.h"
+
+namespace tandem::runtime {
+namespace {
+
+constexpr std::uint64_t kSteps = 4;
+
+struct Job {
+  std::string name;
+  plan::Plan plan;
+};
+
+plan::Plan by_name(const std::string& strategy, const Graph& model, int devices,
+                   Optimizer optimizer, DType dtype = kType) {
+  const auto machine = fmt::format("local:{}", devices);
+  const auto loaded = machine::load_machine(machine);
+  const auto made = strategies::named_strategies(strategy, model, machine::Digits(loaded)).front();
+  auto plan = make_plan(model, machine, {}, optimizer, dtype);
+  const machine::Digits digits(loaded, made.schedule.micro_batches);
+  plan.mapped = plan::parallelize(model, digits, made.choices, made.schedule);
+  return plan;
+}
+
+Graph small(const std::string& model, DType dtype = kType) {
+  const auto& found = models::small_models().at(model);
+  return models::parse_model(fmt::format("{}:{}", model, found.settings)).build(8, dtype);
+}
+
+Graph layers(DType dtype = kType) {
+  return models::parse_model("mlp:layers=4,hidden=8,inputs=6,outputs=4").build(8, dtype);
+}
+
+// Sums, scatters, gathers, roots, all-to-all, messages, buckets.
+std::vector<Job> jobs(int devices) {
+  std::vector<Job> out;
+  const auto add = [&](const std::string& strategy, const Graph& model, Optimizer optimizer) {
+    out.push_back({strategy, by_name(strategy, model, devices, optimizer)});
+  };
+  const auto by_hand = [&](const std::string& name, const Spread& spread) {
+    out.push_back({name, make_plan(mlp(), "local:2", spread, Optimizer::kSgd)});
+  };
+  if (devices == 2) {
+    add("dp", mlp(), Optimizer::kMomentum);
+    by_hand("megatron", kMegatron);
+    by_hand("all to all", {{"x", {"0"}}, {"h", {"d0"}}, {"y", {"k"}}, {"w2", {"1"}}});
+    by_hand("idle",
+            {{"x", {"0"}}, {"h", {"d0"}}, {"y", {"idle"}}, {"loss", {"idle"}}, {"w2", {"."}}});
+    by_hand("idle then spread", {{"x", {"."}},
+                                 {"w1", {"."}},
+                                 {"b1", {"."}},
+                                 {"h", {"idle"}},
+                                 {"y", {"d0"}},
+                                 {"loss", {"d0"}}});
+    add("dp:bucket=500B,micro=2", mlp(), Optimizer::kSgd);
+    add("megatron:tp=1,pp=2,interleave=2,micro=4", layers(), Optimizer::kAdam);
+    add("expert", small("mixtral_8x7b"), Optimizer::kAdam);
+  } else {
+    add("fsdp:bucket=1GB", mlp(), Optimizer::kAdam);
+    add("megatron:tp=2,pp=2,micro=2,recompute=full", mlp(), Optimizer::kAdam);
+    add("megatron:tp=2,sp", small("llama2_70b"), Optimizer::kAdam);
+  }
+  return out;
+}
+
+// The losses, of which this device has a share; then every weight.
+struct Result {
+  std::vector<double> losses;
+  std::vector<at::Tensor> weights;
+};
+
+Result train_here(const lower::Program& program, int rank, Place place) {
+  Executor executor(program, rank, {.seed = 3, .rate = 0.05}, std::move(place));
+  Result out;
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    executor.feed(static_cast<std::int64_t>(step));
+    executor.run();
+    out.losses.push_back(executor.loss());
+  }
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const lower::BufferId id(b);
+    if (program.buffer(id).kind != lower::BufferKind::kWeight || !executor.holds(id)) continue;
+    out.weights.push_back(executor.lasting(id).to(at::kCPU));
+  }
+  return out;
+}
+
+void expect_same(const Result& got, const Result& want) {
+  constexpr double kRounding = 1e-11;
+  ASSERT_EQ(got.losses.size(), want.losses.size());
+  for (std::size_t i = 0; i < want.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], want.losses[i], kRounding * (1 + std::abs(want.losses[i])));
+  }
+  ASSERT_EQ(got.weights.size(), want.weights.size());
+  for (std::size_t i = 0; i < want.weights.size(); ++i) {
+    EXPECT_LE((got.weights[i] - want.weights[i]).abs().max().item<double>(), kRounding);
+  }
+}
+
+lower::Program lowered(const plan::Plan& plan) {
+  const auto machine = machine::load_machine(plan.machine);
+  return lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
+}
+
+// Networks that have the kernels which go over elements by hand on processors.
+TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
+  const c10::InferenceMode no_autograd;
+  for (const char* name : {"bert_large", "dlrm", "llama2_70b", "mixtral_8x7b", "resnext50"}) {
+    SCOPED_TRACE(name);
+    const auto plan = make_plan(small(name), "local:1", {}, Optimizer::kAdam);
+    const auto program = lowered(plan);
+    const auto expected = train_here(program, 0, {});
+    expect_same(train_here(program, 0, {.device = guarded_device()}), expected);
+  }
+}
+
+// --- Several processes --------------------------------------------------------------------------
+
+// This program again, under mpirun.
+int run_ranks(int processes) {
+  const auto program = fs::read_symlink("/proc/self/exe").string();
+  const auto command = fmt::format(
+      "{}mpirun --allow-run-as-root --oversubscribe --bind-to none --timeout 300 -np {} {} "
+      "--gtest_filter=DeviceRanks.DISABLED_EveryJob --gtest_also_run_disabled_tests",
+      kTuned, processes, program);
+  return std::system(command.c_str());
+}
+
+TEST(DeviceRanks, TwoDevicesTalkThroughANetwork) { EXPECT_EQ(run_ranks(2), 0); }
+TEST(DeviceRanks, FourDevicesTalkThroughANetwork) { EXPECT_EQ(run_ranks(4), 0); }
+
+// In every process of the two above: on processors, on guarded devices that a network connects, and
+// on such that have none.
+TEST(DeviceRanks, DISABLED_EveryJob) {
+  MPI_Init(nullptr, nullptr);
+  const c10::InferenceMode no_autograd;
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (const auto& job : jobs(size)) {
+    SCOPED_TRACE(job.name);
+    const auto program = lowered(job.plan);
+    const auto expected = train_here(program, rank, {});
+    expect_same(
+        train_here(program, rank, {.device = guarded_device(), .network = make_guarded_network()}),
+        expected);
+    expect_same(train_here(program, rank, {.device = guarded_device()}), expected);
+  }
+  MPI_Finalize();
+}
+
+// --- GPUs ---------------------------------------------------------------------------------------
+
+TEST(Device, SaysWhyThereIsNone) {
+  try {
+    const auto count = visible_devices("cuda");
+    GTEST_SKIP() << count << " CUDA devices are visible";
+  } catch (const UserError& e) {
+#ifdef TANDEM_HAS_CUDA
+    EXPECT_EQ(e.message, "no CUDA device is visible");
+#else
+    EXPECT_EQ(e.message, "this program is built without CUDA");
+#endif
+    EXPECT_EQ(e.where, "--device cuda");
+    EXPECT_NE(e.hint, "");
+  }
+}
+
+// Null where there is a GPU; else why not.
+std::optional<std::string> without_gpu() {
+  try {
+    visible_devices("cuda");
+    return std::nullopt;
+  } catch (const UserError& e) {
+    return e.message;
+  }
+}
+
+std::vector<double> worker_losses(const plan::Plan& plan, int processes, const std::string& more) {
+  const Scratch scratch("device_test");
+  std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
+  const auto run = start(scratch, processes,
+                         fmt::format("{} --steps 10 --seed 3 --lr 0.05 --notes no {}",
+                                     scratch.file("plan.json"), more),
+                         kTuned);
+  EXPECT_EQ(run.status, 0) << run.err << run.out;
+  const auto json = nlohmann::json::parse(run.out, nullptr, false);
+  return json.is_object() && json.contains("loss") ? json["loss"].get<std::vector<double>>()
+                                                   : std::vector<double>();
+}
+
+// Relative; sums on a GPU come in another order.
+void expect_processors_losses(const plan::Plan& plan, int processes, double tolerance) {
+  const auto expected = worker_losses(plan, processes, "");
+  const auto got = worker_losses(plan, processes, "--device cuda");
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "step " << i;
+  }
+}
+
+TEST(Cuda, LossesAreTheProcessors) {
+  if (const auto why = without_gpu()) GTEST_SKIP() << *why;
+  for (const int devices : {2, 4}) {
+    for (const auto& job : jobs(devices)) {
+      SCOPED_TRACE(job.name);
+      expect_processors_losses(job.plan, devices, 1e-9);
+    }
+  }
+}
+
+TEST(Cuda, LossesOfNetworksAreTheProcessors) {
+  if (const auto why = without_gpu()) GTEST_SKIP() << *why;
+  for (const char* name : {"bert_large", "dlrm", "llama2_70b", "mixtral_8x7b", "resnext50"}) {
+    SCOPED_TRACE(name);
+    for (const auto optimizer : {Optimizer::kSgd, Optimizer::kAdam}) {
+      expect_processors_losses(by_name("dp", small(name), 2, optimizer), 2, 1e-7);
+    }
+    const auto fp32 = small(name, DType::kFp32);
+    expect_processors_losses(by_name("dp", fp32, 2, Optimizer::kSgd, DType::kFp32), 2, 1e-3);
+  }
+}
+
+TEST(Cuda, CheckpointsGoFromGpusToProcessorsAndBack) {
+  if (const auto why = without_gpu()) GTEST_SKIP() << *why;
+  const auto plan = by_name("fsdp", mlp(), 2, Optimizer::kAdam);
+  const auto whole = worker_losses(plan, 2, "");
+  const Scratch scratch("device_checkpoint");
+  const auto kept = fmt::format("--checkpoint {} ", scratch.file("kept"));
+  worker_losses(plan, 2, kept + "--device cuda --steps 3");
+  worker_losses(plan, 2, kept + "--resume yes --steps 6");
+  const auto last = worker_losses(plan, 2, kept + "--resume yes --device cuda --steps 10");
+  ASSERT_EQ(last.size(), 4U);
+  for (std::size_t i = 0; i < last.size(); ++i) EXPECT_NEAR(last[i], whole[6 + i], 1e-9);
+}
+
+}  // namespace
+}  // namespace tandem::runtime
