@@ -120,7 +120,11 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool /*non_bl
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
-  CHECK(from.sizes() == to.sizes());
+  if (from.sizes() != to.sizes()) {
+    const auto fresh = at::empty(from.sizes(), to.options());
+    to.unsafeGetTensorImpl()->set_storage_keep_dtype(fresh.storage());
+    to.unsafeGetTensorImpl()->set_sizes_and_strides(fresh.sizes(), fresh.strides());
+  }
   return copy_from(from, to, false);
 }
 
