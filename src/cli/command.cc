@@ -186,9 +186,10 @@ void Job::add_search_flags(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--max-rewritings", max_rewritings,
-                  "rank no more than so many; unity: of a piece between two borders")
-      ->check(kPositive)
-      ->capture_default_str();
+                  fmt::format("rank no more than so many, of --search unity of a piece between two "
+                              "borders; default: {} and {}",
+                              search::Options{}.rewritings, unity::Options{}.piece_candidates))
+      ->check(kPositive);
   command
       .add_option("--budget", budget, "search no longer than so many seconds; default: to the end")
       ->check(CLI::Validator(
@@ -227,7 +228,7 @@ void set_search(const Job& job, search::Options& out) {
                 : job.search == "sequential" ? search::Algebra::kSequential
                                              : search::Algebra::kNone;
   out.alpha = job.alpha;
-  out.rewritings = job.max_rewritings;
+  out.rewritings = job.max_rewritings.value_or(out.rewritings);
   out.finder.seed = job.seed;
   for (const auto& shortcut : named(kShortcuts, job.without, "--without", "shortcut")) {
     shortcut.leave_out(out);
@@ -245,12 +246,13 @@ std::optional<unity::Options> unity_options(const Job& job, search::Options& sea
   };
   if (!job.dims.empty()) refuse("--dims", "its rules say what may be partitioned");
   if (job.stale_weights) refuse("--stale-weights", "it has no pipelines");
-  unity::Options out{.least_nodes = job.least_nodes,
-                     .piece_candidates = job.max_rewritings,
-                     .candidates = std::exchange(search.until.candidates, std::nullopt),
-                     .caches = search.shares_tables,
-                     .splits = search.folds,
-                     .programs = search.finder.is_exact()};
+  unity::Options out;
+  out.least_nodes = job.least_nodes;
+  out.piece_candidates = job.max_rewritings.value_or(out.piece_candidates);
+  out.candidates = std::exchange(search.until.candidates, std::nullopt);
+  out.caches = search.shares_tables;
+  out.splits = search.folds;
+  out.programs = search.finder.is_exact();
   return out;
 }
 

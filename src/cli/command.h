@@ -64,7 +64,7 @@ struct Job {
   bool no_pipeline = false;
   std::string search = "joint";
   double alpha = search::Options{}.alpha;
-  std::size_t max_rewritings = search::Options{}.rewritings;
+  std::optional<std::size_t> max_rewritings = {};
   std::size_t least_nodes = unity::Options{}.least_nodes;  // k, of --search unity
   std::uint64_t seed = 0;                                  // of the search
   std::string without = {};  // what makes the search fast and is to be left out; empty: nothing

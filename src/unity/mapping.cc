@@ -22,6 +22,7 @@ std::optional<std::size_t> index_in(const std::vector<std::uint32_t>& inner, std
 
 double MappingSearch::cost(const TaskGraph& graph) {
   graph_ = &graph;
+  if (graph.vertices.empty()) return 0;  // nothing is computed
   if (!options_.programs) {
     Mapping best;
     enumerate(best);
@@ -45,10 +46,10 @@ Mapping MappingSearch::best(const TaskGraph& graph) {
   Mapping out;
   out.seconds = cost(graph);
   if (!options_.programs) {
-    enumerate(out);
+    if (!graph.vertices.empty()) enumerate(out);
     return out;
   }
-  if (out.seconds == kImpossible) return out;
+  if (out.seconds == kImpossible || graph.vertices.empty()) return out;
   out.places.resize(graph.vertices.size());
   places_ = &out.places;
   const auto part = whole();

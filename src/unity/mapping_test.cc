@@ -88,7 +88,7 @@ std::size_t combinations(const TaskGraph& graph, Placements& placements) {
   return out;
 }
 
-TEST(Mapping, IsNoDearerThanAllPlacementsInTurnAndCostsWhatItSays) {
+TEST(UnityMapping, IsNoDearerThanAllPlacementsInTurnAndCostsWhatItSays) {
   Bench bench("summit:2");
   std::size_t compared = 0;
   std::size_t equal = 0;
@@ -115,22 +115,28 @@ TEST(Mapping, IsNoDearerThanAllPlacementsInTurnAndCostsWhatItSays) {
                 1e-9 * mapping.seconds);
     EXPECT_NEAR(mapping.seconds, expected, 1e-9 * expected) << seed;
   }
-  EXPECT_GT(compared, 60U);
-  EXPECT_GT(equal, 40U);
+  EXPECT_GT(compared, 50U);
+  EXPECT_GT(equal, 30U);
 }
 
-TEST(Mapping, WithoutTheProgramItTriesAllInTurn) {
+TEST(UnityMapping, WithoutTheProgramItTriesAllInTurn) {
   Bench bench("summit:1", {.programs = false});
-  std::mt19937_64 random(7);
-  const auto graph = search::SmallGraph(3, 4).build();
-  const auto tasks = bench.tasks(bench.rewritten(graph, 3, random));
-  const auto mapping = bench.substitutions.mapping().best(tasks);
-  EXPECT_DOUBLE_EQ(mapping.seconds, cheapest_in_turn(tasks, bench.placements));
-  EXPECT_DOUBLE_EQ(mapping.seconds, total(tasks, mapping.places, bench.placements));
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto graph = search::SmallGraph(seed, 4).build();
+    const auto tasks = bench.tasks(bench.rewritten(graph, 3, random));
+    const auto mapping = bench.substitutions.mapping().best(tasks);
+    if (mapping.seconds == kImpossible) continue;
+    ++compared;
+    EXPECT_DOUBLE_EQ(mapping.seconds, cheapest_in_turn(tasks, bench.placements)) << seed;
+    EXPECT_DOUBLE_EQ(mapping.seconds, total(tasks, mapping.places, bench.placements)) << seed;
+  }
+  EXPECT_GT(compared, 5U);
 }
 
 // Two products of one tensor, added: each on all devices or on a part of them.
-TEST(Mapping, DividesTheDevicesAmongTwoBranches) {
+TEST(UnityMapping, DividesTheDevicesAmongTwoBranches) {
   Bench bench("summit:1");
   graph::GraphBuilder b("fork");
   const auto x = b.input("x", {96, 4096}, DType::kFp32);

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "ops/attributes.h"
 #include "ops/registry.h"
@@ -19,6 +20,7 @@ using rewrite::PatternId;
 using rewrite::Slot;
 
 constexpr std::size_t kBorderStates = 16;
+constexpr std::size_t kFewStates = 2;
 constexpr std::size_t kNoPosition = static_cast<std::size_t>(-1);
 
 // The model's operators in an order in which those of a branch follow each other, and how many
@@ -130,35 +132,14 @@ class Pieces {
     divide();
   }
 
+  // First with the tensors at borders undivided or spread over all devices along one dimension,
+  // then with every partitioning that is no dearer on the way than alpha times the best so far.
   Solved run() {
-    std::vector<std::vector<Border>> borders = {{{}}};
-    std::vector<std::vector<std::size_t>> before;  // by piece, by border behind it
-    std::vector<double> seconds = {0};
-    for (std::size_t p = 0; p < members_.size(); ++p) {
-      borders.push_back(borders_behind(p));
-      std::vector<double> next(borders.back().size(), kImpossible);
-      before.emplace_back(borders.back().size());
-      for (std::size_t i = 0; i < borders[p].size(); ++i) {
-        if (seconds[i] == kImpossible) continue;
-        for (std::size_t o = 0; o < next.size(); ++o) {
-          const auto own = found(p, borders[p][i], borders[p + 1][o]).seconds;
-          if (seconds[i] + own >= next[o]) continue;
-          next[o] = seconds[i] + own;
-          before[p][o] = i;
-        }
-      }
-      seconds = std::move(next);
-    }
-    Solved out{{}, is_complete_};
-    std::size_t at = 0;  // behind the last piece nothing is chosen
-    for (std::size_t p = members_.size(); p-- > 0;) {
-      const auto in = before[p][at];
-      auto solved = piece(p, borders[p][in], borders[p + 1][at]);
-      solved.steps = found(p, borders[p][in], borders[p + 1][at]).steps;
-      out.pieces.insert(out.pieces.begin(), std::move(solved));
-      at = in;
-    }
-    return out;
+    borders_ = {{std::nullopt}};
+    for (std::size_t p = 0; p < members_.size(); ++p) borders_.push_back(borders_behind(p));
+    const auto few = cheapest(kFewStates, {});
+    cheapest(kBorderStates, few);
+    return chosen();
   }
 
  private:
@@ -199,14 +180,88 @@ class Pieces {
     return out;
   }
 
-  const Found& found(std::size_t p, const Border& in, const Border& out) {
-    const auto solved = piece(p, in, out);
-    const auto [at, fresh] = found_.try_emplace(structure_of(solved.piece));
-    if (fresh) {
-      at->second = shared_.best_of(solved.piece, how_);
-      is_complete_ = is_complete_ && at->second.is_complete;
+  // What is cheapest from the first border to each, as far as it is known, and with which border
+  // before it.
+  struct Ways {
+    std::vector<std::vector<double>> seconds = {{0}};  // by border, by partitioning
+    std::vector<std::vector<std::size_t>> before;      // by piece, by partitioning behind it
+  };
+
+  // Searches pieces between the first `states` partitionings of each border. `known`: ways that are
+  // known already; then what is too dear beside them is left out.
+  Ways cheapest(std::size_t states, const Ways& known) {
+    Ways out;
+    const auto rest = known.before.empty() ? std::vector<double>() : rest_of(known);
+    for (std::size_t p = 0; p < members_.size(); ++p) {
+      const auto ins = std::min(states, borders_[p].size());
+      const auto outs = std::min(states, borders_[p + 1].size());
+      for (std::size_t i = 0; i < ins; ++i) {
+        const auto so_far = out.seconds[p][i];
+        const bool is_dear =
+            !rest.empty() && so_far + rest[p] > how_.alpha * known.seconds.back()[0];
+        for (std::size_t o = 0; o < outs && !is_dear; ++o) search(p, i, o);
+      }
+      add_step(p, out);
     }
-    return at->second;
+    return out;
+  }
+
+  // Of the cheapest way, what is left from each border on.
+  static std::vector<double> rest_of(const Ways& known) {
+    std::vector<double> out(known.before.size() + 1);
+    std::size_t at = 0;
+    for (std::size_t p = known.before.size(); p-- > 0;) {
+      at = known.before[p][at];
+      out[p] = known.seconds.back()[0] - known.seconds[p][at];
+    }
+    return out;
+  }
+
+  // By the pieces that have been searched.
+  void add_step(std::size_t p, Ways& ways) {
+    std::vector<double> next(borders_[p + 1].size(), kImpossible);
+    ways.before.emplace_back(next.size());
+    for (std::size_t i = 0; i < borders_[p].size(); ++i) {
+      for (std::size_t o = 0; o < next.size(); ++o) {
+        const auto* own = found(p, i, o);
+        if (own == nullptr || ways.seconds[p][i] + own->seconds >= next[o]) continue;
+        next[o] = ways.seconds[p][i] + own->seconds;
+        ways.before[p][o] = i;
+      }
+    }
+    ways.seconds.push_back(std::move(next));
+  }
+
+  Solved chosen() {
+    Ways ways;
+    for (std::size_t p = 0; p < members_.size(); ++p) add_step(p, ways);
+    Solved out{{}, is_complete_};
+    std::size_t at = 0;  // behind the last piece nothing is chosen
+    for (std::size_t p = members_.size(); p-- > 0;) {
+      const auto in = ways.before[p][at];
+      auto solved = piece(p, borders_[p][in], borders_[p + 1][at]);
+      if (const auto* known = found(p, in, at)) solved.steps = known->steps;
+      out.pieces.insert(out.pieces.begin(), std::move(solved));
+      at = in;
+    }
+    return out;
+  }
+
+  // Null where it has not been searched.
+  const Found* found(std::size_t p, std::size_t in, std::size_t out) {
+    const auto at = found_.find(structures_[{p, in, out}]);
+    return at == found_.end() ? nullptr : &at->second;
+  }
+
+  void search(std::size_t p, std::size_t in, std::size_t out) {
+    auto& structure = structures_[{p, in, out}];
+    if (structure != 0 || (how_.is_over && how_.is_over())) return;
+    const auto solved = piece(p, borders_[p][in], borders_[p + 1][out]);
+    structure = structure_of(solved.piece);
+    const auto [at, fresh] = found_.try_emplace(structure);
+    if (!fresh) return;
+    at->second = shared_.best_of(solved.piece, how_);
+    is_complete_ = is_complete_ && at->second.is_complete;
   }
 
   SolvedPiece piece(std::size_t p, const Border& in, const Border& out) {
@@ -274,7 +329,9 @@ class Pieces {
   std::vector<bool> gradient_;
   std::set<std::string> names_;
   std::vector<std::vector<NodeId>> members_;  // by piece
-  std::map<Hash, Found> found_;
+  std::vector<std::vector<Border>> borders_;  // before each piece, and behind the last
+  std::map<std::tuple<std::size_t, std::size_t, std::size_t>, Hash> structures_;
+  std::map<Hash, Found> found_;  // by structure
   bool is_complete_ = true;
 };
 

@@ -23,7 +23,8 @@ struct Piece {
 
 struct Substitution {
   double alpha = 1.05;
-  std::size_t candidates = 0;          // costed at most, for a piece
+  std::size_t candidates = 0;  // costed at most, for a piece
+  std::size_t patience = 0;    // ends it when so many, or as many as before, have gained nothing
   std::function<bool()> is_over = {};  // ends it early
   std::function<void()> costed = {};   // told of each candidate
 };
@@ -52,14 +53,19 @@ class Substitutions {
   Placements& placements() { return placements_; }
 
  private:
-  struct Visit;
   class Search;
+
+  // Removes parallelization operators that undo each other; the steps of `rules()` that did it.
+  void simplify(rewrite::Draft& draft, std::vector<rewrite::Match>& steps) const;
 
   rewrite::Dictionary dictionary_;
   rewrite::RuleSet rules_;
+  std::vector<bool> simplifies_;            // by rule
+  std::vector<std::uint32_t> simplifying_;  // rules, in the order of:
+  rewrite::RuleSet simplifiers_;
   Placements& placements_;
+  TaskGraphBuilder tasks_;
   MappingSearch mapping_;
-  std::vector<bool> simplifies_;  // by rule
 };
 
 }  // namespace tandem::unity

@@ -18,6 +18,17 @@ bool is_trained_weight(const ops::Op& op) {
 
 }  // namespace
 
+Hash TaskGraph::hash() const {
+  Hash h = vertices.size();
+  for (const auto& vertex : vertices) {
+    h = hash_combine(h, vertex.kind);
+    for (const auto& edge : vertex.in) {
+      h = hash_combine(h, (Hash{edge.from} << 8U) | edge.operand);
+    }
+  }
+  return h;
+}
+
 TaskGraph TaskGraphBuilder::of_piece(const Draft& draft, const std::optional<BorderInput>& border,
                                      bool has_border_output) {
   graph_ = {};
@@ -68,7 +79,7 @@ std::uint32_t TaskGraphBuilder::add(const Draft& draft, const std::optional<Bord
                   std::ranges::any_of(inputs, [&](Slot input) { return has_gradient_[input]; });
     if (is_border && border_vertex) vertex_[slot] = *border_vertex;
     if (op.role() != ops::Role::kCompute) continue;
-    TaskGraph::Vertex vertex{placements_.kind_of(operator_at(draft, slot)), {}, slot, pieces_};
+    TaskGraph::Vertex vertex{kind_at(draft, slot), {}, slot, pieces_};
     for (std::uint32_t i = 0; i < inputs.size(); ++i) {
       const auto from = vertex_[origin_[inputs[i]]];
       if (from != kNone) vertex.in.push_back({from, i});
@@ -79,22 +90,30 @@ std::uint32_t TaskGraphBuilder::add(const Draft& draft, const std::optional<Bord
   return vertex_[origin_[draft.outputs()[0]]];
 }
 
-Operator TaskGraphBuilder::operator_at(const Draft& draft, Slot slot) {
-  Operator out{.op = dictionary_.op(draft.node(slot).op),
-               .operands = {},
-               .result = dictionary_.type(draft.node(slot).type)};
+KindId TaskGraphBuilder::kind_at(const Draft& draft, Slot slot) {
   const auto inputs = draft.inputs(slot);
+  ops::InputMask differentiated = 0;
+  ops::InputMask trained = 0;
+  Hash key = hash_combine(draft.node(slot).op.value, draft.node(slot).type.value);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    out.operands.push_back(dictionary_.type(draft.node(inputs[i]).type));
     const auto bit = ops::InputMask{1} << i;
     const auto origin = origin_[inputs[i]];
-    const auto& source = dictionary_.op(draft.node(origin).op);
-    if (has_gradient_[inputs[i]]) out.differentiated |= bit;
-    if (!is_trained_weight(source) || is_summed_[origin]) continue;
+    key = hash_combine(key, draft.node(inputs[i]).type.value);
+    if (has_gradient_[inputs[i]]) differentiated |= bit;
+    if (!is_trained_weight(dictionary_.op(draft.node(origin).op)) || is_summed_[origin]) continue;
     is_summed_[origin] = true;
-    out.trained |= bit;
+    trained |= bit;
   }
-  return out;
+  key = hash_combine(hash_combine(key, differentiated), trained);
+  const auto [at, fresh] = kinds_.try_emplace(key);
+  if (!fresh) return at->second;
+  Operator out{.op = dictionary_.op(draft.node(slot).op),
+               .operands = {},
+               .result = dictionary_.type(draft.node(slot).type),
+               .differentiated = differentiated,
+               .trained = trained};
+  for (auto input : inputs) out.operands.push_back(dictionary_.type(draft.node(input).type));
+  return at->second = placements_.kind_of(out);
 }
 
 }  // namespace tandem::unity

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "rewrite/draft.h"
@@ -24,6 +25,10 @@ struct TaskGraph {
     std::uint32_t piece = 0;  // which draft
   };
   std::vector<Vertex> vertices;  // users behind what they use; the last one is the result
+
+  // Equal where the same operators are cut the same way, however many parallelization operators say
+  // so, and in which order.
+  [[nodiscard]] Hash hash() const;
 };
 
 // The border of a piece that is not the first: an input of its graph.
@@ -48,12 +53,13 @@ class TaskGraphBuilder {
  private:
   std::uint32_t add(const rewrite::Draft& draft, const std::optional<BorderInput>& border,
                     std::optional<std::uint32_t> border_vertex);
-  Operator operator_at(const rewrite::Draft& draft, rewrite::Slot slot);
+  KindId kind_at(const rewrite::Draft& draft, rewrite::Slot slot);
 
   static constexpr std::uint32_t kNone = 0xffffffff;  // a source's
 
   const rewrite::Dictionary& dictionary_;
   Placements& placements_;
+  std::unordered_map<Hash, KindId> kinds_;  // by operator, types and what has a gradient
   TaskGraph graph_;
   std::uint32_t pieces_ = 0;
   std::uint32_t last_ = kNone;  // vertex that the last draft gave

@@ -1,6 +1,7 @@
 #include "unity/unity.h"
 
 #include <chrono>
+#include <utility>
 
 #include "search/contest.h"
 #include "search/strategy_search.h"
@@ -27,7 +28,7 @@ class Search {
     const auto start = std::chrono::steady_clock::now();
     search::StrategySearch baselines(contest_, true);
     baselines.cost_baselines();
-    if (!is_over()) enter(solve());
+    enter(solve());
     auto& out = contest_.result();
     out.rewritings = candidates_;
     if (out.stop_reason == "done") out.stop_reason = why_;
@@ -39,6 +40,7 @@ class Search {
   std::vector<SolvedPiece> solve() {
     const Substitution how{.alpha = contest_.options().alpha,
                            .candidates = options_.piece_candidates,
+                           .patience = options_.patience,
                            .is_over = [this] { return is_over(); },
                            .costed = [this] { count(); }};
     if (options_.splits) {
@@ -55,10 +57,31 @@ class Search {
   }
 
   void enter(const std::vector<SolvedPiece>& pieces) {
-    auto made = to_plan(contest_.model(), pieces, substitutions_);
+    const auto made = to_plan(contest_.model(), pieces, substitutions_);
     if (substitutions_.mapping().is_cut() && why_ == "done") why_ = "beam";
     if (!made) return;
-    contest_.enter({{"search:unity", std::move(made->choices), {}, true, made->rewritten}});
+    // Also when the time is over: then it is the best there is by then.
+    auto costed = cost(*made);
+    auto& result = contest_.result();
+    ++result.candidates;
+    if (costed.feasible && (!result.best || search::is_better(costed, *result.best))) {
+      result.runner_up = std::exchange(result.best, std::move(costed));
+      return;
+    }
+    // What was found is shown beside what it falls back on.
+    costed.family = "unity";
+    result.baselines.push_back(std::move(costed));
+  }
+
+  search::Costed cost(const Made& made) {
+    const auto& how = contest_.options();
+    plan::Schedule schedule;
+    schedule.precision = how.precision;
+    const auto& graph = made.rewritten ? made.rewritten->graph : contest_.model();
+    auto out = search::cost_choices(graph, contest_.machine(), kName, made.choices, schedule,
+                                    how.optimizer, contest_.result().limits);
+    out.rewritten = made.rewritten;
+    return out;
   }
 
   void count() {
@@ -70,6 +93,8 @@ class Search {
     if (options_.candidates && candidates_ >= *options_.candidates) why_ = "candidates";
     return why_ == "candidates" || contest_.is_over();
   }
+
+  static constexpr const char* kName = "search:unity";
 
   const Options& options_;
   search::Contest contest_;

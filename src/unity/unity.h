@@ -14,10 +14,11 @@
 namespace tandem::unity {
 
 struct Options {
-  std::size_t least_nodes = 10;           // k: of a piece
-  std::size_t piece_candidates = 400;     // costed at most, for a piece between two borders
-  std::optional<std::size_t> candidates;  // in all
-  bool caches = true;                     // mappings of subgraphs, among candidates
+  std::size_t least_nodes = 10;                // k: of a piece
+  std::size_t piece_candidates = 20000;        // costed at most, for a piece between two borders
+  std::size_t patience = 1000;                 // ends it when so many have gained nothing
+  std::optional<std::size_t> candidates = {};  // in all
+  bool caches = true;                          // mappings of subgraphs, among candidates
   bool splits = true;
   bool programs = true;  // mappings by dynamic programming; else one after another
 };
