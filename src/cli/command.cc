@@ -9,6 +9,7 @@
 #include <iostream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -165,21 +166,30 @@ void Job::add_search_flags(CLI::App& command) {
       .add_option("--search", search,
                   "joint: rules rewrite the network as its layouts gain most; sequential: as one "
                   "device gains most, before it is laid out; layouts: it stays as it is; mcmc: the "
-                  "same, laid out by a random walk as in FlexFlow")
-      ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc"}))
+                  "same, laid out by a random walk as in FlexFlow; unity: Unity's own search, to "
+                  "compare with")
+      ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc", "unity"}))
       ->capture_default_str();
-  command.add_option("--without", without,
-                     "leave out what makes the search fast, some of " + names_of(kShortcuts) +
-                         ": costs shared among rewritings (cache), equal layers rewritten as one "
-                         "(split), the cheapest layouts found exactly (dp)");
+  command.add_option(
+      "--without", without,
+      "leave out what makes the search fast, some of " + names_of(kShortcuts) +
+          ": costs shared among rewritings (cache), equal layers rewritten as one "
+          "(split), the cheapest layouts found exactly (dp); of --search unity what its "
+          "paper calls so");
   command
       .add_option("--alpha", alpha,
                   "rewritings that cost more than this times the best are not taken further")
       ->check(CLI::Range(1.0, 10.0))
       ->capture_default_str();
-  command.add_option("--max-rewritings", max_rewritings, "rank no more than so many")
+  command.add_option("--k", least_nodes, "of --search unity: operators of a piece, at least")
       ->check(kPositive)
       ->capture_default_str();
+  command
+      .add_option("--max-rewritings", max_rewritings,
+                  fmt::format("rank no more than so many, of --search unity of a piece between two "
+                              "borders; default: {} and {}",
+                              search::Options{}.rewritings, unity::Options{}.piece_candidates))
+      ->check(kPositive);
   command
       .add_option("--budget", budget, "search no longer than so many seconds; default: to the end")
       ->check(CLI::Validator(
@@ -190,7 +200,8 @@ void Job::add_search_flags(CLI::App& command) {
           "SECONDS"));
   command
       .add_option("--max-candidates", max_candidates,
-                  "simulate no more than so many; the plan is the same every time")
+                  "simulate no more than so many, of --search unity map no more; the plan is the "
+                  "same every time")
       ->check(kPositive);
   add_threads_flag(command, threads);
   add_quiet_flag(command);
@@ -217,7 +228,7 @@ void set_search(const Job& job, search::Options& out) {
                 : job.search == "sequential" ? search::Algebra::kSequential
                                              : search::Algebra::kNone;
   out.alpha = job.alpha;
-  out.rewritings = job.max_rewritings;
+  out.rewritings = job.max_rewritings.value_or(out.rewritings);
   out.finder.seed = job.seed;
   for (const auto& shortcut : named(kShortcuts, job.without, "--without", "shortcut")) {
     shortcut.leave_out(out);
@@ -225,6 +236,24 @@ void set_search(const Job& job, search::Options& out) {
   if (job.search == "mcmc") out.finder.by = search::Finder::By::kWalk;
   out.until = {job.budget, job.max_candidates, Interrupt::requested};
   out.threads = threads_of(job.threads);
+}
+
+// It has no use for what only other searches can do.
+std::optional<unity::Options> unity_options(const Job& job, search::Options& search) {
+  if (job.search != "unity") return std::nullopt;
+  const auto refuse = [](const char* flag, const std::string& why) {
+    throw UserError("flag", flag, "is not for --search unity: " + why, "another --search");
+  };
+  if (!job.dims.empty()) refuse("--dims", "its rules say what may be partitioned");
+  if (job.stale_weights) refuse("--stale-weights", "it has no pipelines");
+  unity::Options out;
+  out.least_nodes = job.least_nodes;
+  out.piece_candidates = job.max_rewritings.value_or(out.piece_candidates);
+  out.candidates = std::exchange(search.until.candidates, std::nullopt);
+  out.caches = search.shares_tables;
+  out.splits = search.folds;
+  out.programs = search.finder.is_exact();
+  return out;
 }
 
 // Training needs one number to make small.
@@ -306,6 +335,7 @@ std::optional<Setup> resolve_with(const Job& job,
   if (job.no_pipeline) options.dims.pipeline = false;
   set_search(job, options);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
+  const auto unity = unity_options(job, options);
   return Setup{std::move(model),
                std::move(machine),
                std::move(digits),
@@ -313,6 +343,7 @@ std::optional<Setup> resolve_with(const Job& job,
                dtype,
                std::move(graph),
                options,
+               unity,
                job.grad_dtype.empty(),
                phase,
                job.beside,
@@ -369,7 +400,9 @@ search::Options options_with(const Setup& setup, Progress& line) {
 search::Result find_plan(const Setup& setup) {
   const Interrupt interrupt;
   Progress line;
-  return search::search(setup.graph, setup.machine, options_with(setup, line));
+  const auto options = options_with(setup, line);
+  if (setup.unity) return unity::search(setup.graph, setup.machine, options, *setup.unity);
+  return search::search(setup.graph, setup.machine, options);
 }
 
 bool is_setting(const std::string& strategy) {

@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "search/search.h"
 #include "strategies/setting.h"
+#include "unity/unity.h"
 
 namespace tandem::cli {
 
@@ -63,8 +64,9 @@ struct Job {
   bool no_pipeline = false;
   std::string search = "joint";
   double alpha = search::Options{}.alpha;
-  std::size_t max_rewritings = search::Options{}.rewritings;
-  std::uint64_t seed = 0;    // of the search
+  std::optional<std::size_t> max_rewritings = {};
+  std::size_t least_nodes = unity::Options{}.least_nodes;  // k, of --search unity
+  std::uint64_t seed = 0;                                  // of the search
   std::string without = {};  // what makes the search fast and is to be left out; empty: nothing
   std::optional<double> budget = {};  // seconds
   std::optional<std::size_t> max_candidates = {};
@@ -79,7 +81,7 @@ struct Job {
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
   void add_memory_flag(CLI::App& command);
-  // --memory, --dims, --no-pipeline, --search, --without, --alpha, --max-rewritings, --budget,
+  // --memory, --dims, --no-pipeline, --search, --without, --alpha, --k, --max-rewritings, --budget,
   // --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
@@ -107,7 +109,8 @@ struct Setup {
   DType dtype;
   graph::Graph graph;  // as the task has it
   search::Options options;
-  bool usual_gradients = false;  // of the type that a strategy usually has them in
+  std::optional<unity::Options> unity = {};  // of --search unity
+  bool usual_gradients = false;              // of the type that a strategy usually has them in
   lower::Phase phase = lower::Phase::kTraining;
   strategies::Beside beside = {};
   bool is_whole_training = false;  // of the network as it is: nothing frozen, no inference

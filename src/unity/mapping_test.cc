@@ -1,0 +1,172 @@
+// The mapping program against other ways to the same cost: all placements of all operators tried
+// one after another, and both splits written out for a fork and a join.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "search/small_cases_test_support.h"
+#include "unity/substitution.h"
+
+namespace tandem::unity {
+namespace {
+
+struct Bench {
+  explicit Bench(const std::string& name, MappingOptions options = {})
+      : machine(machine::load_machine(name)),
+        digits(machine),
+        costs(machine, digits, plan::Optimizer::kSgd),
+        placements(digits, costs),
+        substitutions(digits, placements, std::move(options)) {}
+
+  TaskGraph tasks(const rewrite::Draft& draft) {
+    return TaskGraphBuilder(substitutions.dictionary(), placements).of_piece(draft, {}, false);
+  }
+
+  // The graph after so many rules at random places.
+  rewrite::Draft rewritten(const graph::Graph& graph, std::size_t steps, std::mt19937_64& random) {
+    auto draft = rewrite::Draft::of(graph, substitutions.dictionary());
+    std::vector<rewrite::Slot> changed;
+    for (std::size_t i = 0; i < steps; ++i) {
+      auto all = rewrite::Matches::find(substitutions.rules(), draft).all();
+      std::erase_if(all, [&](const rewrite::Match& match) {
+        return !is_parallel(substitutions.rules().rules()[match.rule]);
+      });
+      if (all.empty()) break;
+      const auto next = substitutions.rules().apply(draft, all[random() % all.size()], changed);
+      if (next) draft = *next;
+    }
+    return draft;
+  }
+
+  machine::Machine machine;
+  machine::Digits digits;
+  search::CostModel costs;
+  Placements placements;
+  Substitutions substitutions;
+};
+
+// What the operators cost there, each after the other.
+double total(const TaskGraph& graph, const std::vector<Place>& places, Placements& placements) {
+  double out = 0;
+  for (std::size_t v = 0; v < graph.vertices.size(); ++v) {
+    const auto& vertex = graph.vertices[v];
+    out += placements.of(vertex.kind, places[v].region)[places[v].placement].seconds;
+    for (const auto& edge : vertex.in) {
+      const auto& table =
+          placements.between(graph.vertices[edge.from].kind, places[edge.from].region, vertex.kind,
+                             places[v].region, edge.operand);
+      out += table.at(places[edge.from].placement, places[v].placement);
+    }
+  }
+  return out;
+}
+
+double cheapest_in_turn(const TaskGraph& graph, Placements& placements) {
+  std::vector<Place> places(graph.vertices.size());
+  double best = kImpossible;
+  const auto choose = [&](const auto& self, std::size_t v) -> void {
+    if (v == places.size()) {
+      best = std::min(best, total(graph, places, placements));
+      return;
+    }
+    const auto count = placements.of(graph.vertices[v].kind, kWholeMachine).size();
+    for (std::uint32_t p = 0; p < count; ++p) {
+      places[v].placement = p;
+      self(self, v + 1);
+    }
+  };
+  choose(choose, 0);
+  return best;
+}
+
+std::size_t combinations(const TaskGraph& graph, Placements& placements) {
+  std::size_t out = 1;
+  for (const auto& vertex : graph.vertices) {
+    out *= std::max<std::size_t>(placements.of(vertex.kind, kWholeMachine).size(), 1);
+    if (out > 20'000) return out;
+  }
+  return out;
+}
+
+TEST(UnityMapping, IsNoDearerThanAllPlacementsInTurnAndCostsWhatItSays) {
+  Bench bench("summit:2");
+  std::size_t compared = 0;
+  std::size_t equal = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto graph = search::SmallGraph(seed, 2 + seed % 5).build();
+    if (graph.outputs().size() > 1) continue;
+    const auto draft = bench.rewritten(graph, 1 + seed % 6, random);
+    const auto tasks = bench.tasks(draft);
+    if (tasks.vertices.empty() || combinations(tasks, bench.placements) > 20'000) continue;
+    const auto expected = cheapest_in_turn(tasks, bench.placements);
+    const auto mapping = bench.substitutions.mapping().best(tasks);
+    if (expected == kImpossible) {
+      EXPECT_EQ(mapping.seconds, kImpossible);
+      continue;
+    }
+    ++compared;
+    EXPECT_LE(mapping.seconds, expected * (1 + 1e-9)) << seed;
+    bool divides = false;
+    for (const auto& place : mapping.places) divides = divides || place.region != kWholeMachine;
+    if (divides) continue;
+    ++equal;
+    EXPECT_NEAR(mapping.seconds, total(tasks, mapping.places, bench.placements),
+                1e-9 * mapping.seconds);
+    EXPECT_NEAR(mapping.seconds, expected, 1e-9 * expected) << seed;
+  }
+  EXPECT_GT(compared, 50U);
+  EXPECT_GT(equal, 30U);
+}
+
+TEST(UnityMapping, WithoutTheProgramItTriesAllInTurn) {
+  Bench bench("summit:1", {.programs = false});
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto graph = search::SmallGraph(seed, 4).build();
+    const auto tasks = bench.tasks(bench.rewritten(graph, 3, random));
+    const auto mapping = bench.substitutions.mapping().best(tasks);
+    if (mapping.seconds == kImpossible) continue;
+    ++compared;
+    EXPECT_DOUBLE_EQ(mapping.seconds, cheapest_in_turn(tasks, bench.placements)) << seed;
+    EXPECT_DOUBLE_EQ(mapping.seconds, total(tasks, mapping.places, bench.placements)) << seed;
+  }
+  EXPECT_GT(compared, 5U);
+}
+
+// Two products of one tensor, added: each on all devices or on a part of them.
+TEST(UnityMapping, DividesTheDevicesAmongTwoBranches) {
+  Bench bench("summit:1");
+  graph::GraphBuilder b("fork");
+  const auto x = b.input("x", {96, 4096}, DType::kFp32);
+  const auto top = b.add(ops::kLinear, {x, b.weight("w", {4096, 4096}, DType::kFp32)});
+  const auto left = b.add(ops::kLinear, {top, b.weight("u", {4096, 4096}, DType::kFp32)});
+  const auto right = b.add(ops::kLinear, {top, b.weight("v", {4096, 4096}, DType::kFp32)});
+  const auto graph = b.finish({b.add(ops::kAdd, {left, right})});
+  const auto tasks = bench.tasks(rewrite::Draft::of(graph, bench.substitutions.dictionary()));
+  ASSERT_EQ(tasks.vertices.size(), 4U);
+  auto& placements = bench.placements;
+  const auto side = [&](std::uint32_t vertex, RegionId region) {
+    std::vector<Place> places(4);
+    places[vertex].region = region;
+    const auto kind = tasks.vertices[vertex].kind;
+    return placements.of(kind, region)[0].seconds +
+           placements.between(tasks.vertices[0].kind, 0, kind, region, 0).at(0, 0) +
+           placements.between(kind, region, tasks.vertices[3].kind, 0, vertex - 1).at(0, 0);
+  };
+  double expected = side(1, kWholeMachine) + side(2, kWholeMachine);
+  for (const auto& d : placements.regions().divisions(kWholeMachine)) {
+    expected = std::min(expected, std::max(side(1, d.first), side(2, d.second)));
+    expected = std::min(expected, std::max(side(1, d.second), side(2, d.first)));
+  }
+  expected += placements.of(tasks.vertices[0].kind, 0)[0].seconds +
+              placements.of(tasks.vertices[3].kind, 0)[0].seconds;
+  const auto mapping = bench.substitutions.mapping().best(tasks);
+  EXPECT_DOUBLE_EQ(mapping.seconds, expected);
+  // One device each: the same at the same time.
+  EXPECT_NE(mapping.places[1].region, mapping.places[2].region);
+}
+
+}  // namespace
+}  // namespace tandem::unity

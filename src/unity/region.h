@@ -1,0 +1,51 @@
+// Regions: the parts of a machine that one side of a parallel split may have. A region leaves some
+// of the machine's digits free and fixes the others at a place.
+//
+// Unity divides resources by quantity, so many nodes by so many devices of each. A tensor lies on
+// what digits say, so that only a division at a digit can be written down: of two nodes one each,
+// of three GPUs one each and one for nobody. Digits of one level and size are alike: the outermost
+// free one stands for all of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "machine/digits.h"
+
+namespace tandem::unity {
+
+using RegionId = std::uint32_t;
+inline constexpr RegionId kWholeMachine = 0;
+
+struct Region {
+  static constexpr std::int8_t kFree = -1;
+  std::array<std::int8_t, machine::Digits::kMax> place{};  // by digit
+
+  [[nodiscard]] bool is_free(std::size_t digit) const { return place[digit] == kFree; }
+  auto operator<=>(const Region&) const = default;
+};
+
+// Where the two sides of a split run side by side.
+struct Division {
+  RegionId first = 0, second = 0;
+};
+
+class Regions {
+ public:
+  explicit Regions(const machine::Digits& digits);
+
+  [[nodiscard]] const Region& operator[](RegionId id) const { return regions_[id]; }
+  const std::vector<Division>& divisions(RegionId id);
+
+ private:
+  RegionId id_of(const Region& region);
+
+  const machine::Digits& digits_;
+  std::vector<Region> regions_;
+  std::map<Region, RegionId> ids_;
+  std::map<RegionId, std::vector<Division>> divisions_;
+};
+
+}  // namespace tandem::unity

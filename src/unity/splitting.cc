@@ -1,0 +1,379 @@
+#include "unity/splitting.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "ops/attributes.h"
+#include "ops/registry.h"
+
+namespace tandem::unity {
+
+namespace {
+
+using graph::NodeId;
+using rewrite::Draft;
+using rewrite::Match;
+using rewrite::PatternId;
+using rewrite::Slot;
+
+constexpr std::size_t kBorderStates = 16;
+constexpr std::size_t kFewStates = 2;
+constexpr std::size_t kNoPosition = static_cast<std::size_t>(-1);
+
+// The model's operators in an order in which those of a branch follow each other, and how many
+// matches of rules would be torn by a cut behind each.
+class Cuts {
+ public:
+  Cuts(const graph::Graph& model, Substitutions& substitutions)
+      : model_(model), rules_(substitutions.rules()) {
+    auto& dictionary = substitutions.dictionary();
+    draft_ = Draft::of(model, dictionary);
+    position_.assign(draft_.slot_count(), kNoPosition);
+    for (auto slot : draft_.order()) {
+      if (dictionary.op(draft_.node(slot).op).role() != ops::Role::kCompute) continue;
+      position_[slot] = operators_.size();
+      operators_.push_back(slot);
+    }
+  }
+
+  std::vector<NodeId> run(std::size_t least_nodes) {
+    if (model_.outputs().size() == 1) {
+      find_passed();
+      find_torn();
+      divide(0, operators_.size(), least_nodes);
+      std::ranges::sort(chosen_);
+    }
+    std::vector<NodeId> out;
+    for (auto i : chosen_) out.push_back(draft_.node(operators_[i]).named_after);
+    return out;
+  }
+
+ private:
+  // May the model be cut behind each? Where no tensor but its own goes from before to behind.
+  void find_passed() {
+    std::vector<std::size_t> farthest(operators_.size());
+    for (std::size_t i = 0; i < operators_.size(); ++i) {
+      for (auto input : draft_.inputs(operators_[i])) {
+        if (position_[input] != kNoPosition) farthest[position_[input]] = i;
+      }
+    }
+    std::size_t reach = 0;
+    for (std::size_t i = 0; i < operators_.size(); ++i) {
+      const auto& type = model_.node(draft_.node(operators_[i]).named_after).type;
+      passed_.push_back(reach <= i && type.density == 1 && !is_integer(type.dtype));
+      reach = std::max(reach, farthest[i]);
+    }
+  }
+
+  void find_torn() {
+    torn_.assign(operators_.size(), 0);
+    for (const auto& match : rewrite::Matches::find(rules_, draft_).all()) {
+      std::size_t first = operators_.size();
+      std::size_t last = 0;
+      const auto& source = rules_.rules()[match.rule].source;
+      const auto visit = [&](const auto& self, PatternId id, Slot slot) -> void {
+        if (source.nodes[id].is_variable() || position_[slot] == kNoPosition) return;
+        first = std::min(first, position_[slot]);
+        last = std::max(last, position_[slot]);
+        const auto inputs = draft_.inputs(slot);
+        for (std::size_t i = 0; i < source.nodes[id].inputs.size(); ++i) {
+          self(self, source.nodes[id].inputs[i], inputs[i]);
+        }
+      };
+      for (std::size_t o = 0; o < source.outputs.size(); ++o) {
+        visit(visit, source.outputs[o], match.outputs[o]);
+      }
+      for (auto i = first; i < last; ++i) ++torn_[i];
+    }
+  }
+
+  // Where the fewest are torn, nearest to the middle among those; then each side again.
+  void divide(std::size_t from, std::size_t until, std::size_t least) {
+    std::optional<std::size_t> best;
+    const auto off_middle = [&](std::size_t i) {
+      const auto twice = 2 * (i + 1);
+      return twice > from + until ? twice - from - until : from + until - twice;
+    };
+    for (auto i = from + least - 1; i + least < until; ++i) {
+      if (!passed_[i]) continue;
+      const auto rank = [&](std::size_t at) { return std::pair(torn_[at], off_middle(at)); };
+      if (!best || rank(i) < rank(*best)) best = i;
+    }
+    if (!best) return;
+    chosen_.push_back(*best);
+    divide(from, *best + 1, least);
+    divide(*best + 1, until, least);
+  }
+
+  const graph::Graph& model_;
+  const rewrite::RuleSet& rules_;
+  Draft draft_;
+  std::vector<std::size_t> position_;  // by slot, in:
+  std::vector<Slot> operators_;
+  std::vector<bool> passed_;
+  std::vector<std::size_t> torn_;
+  std::vector<std::size_t> chosen_;
+};
+
+// Pieces of the model with given borders, and the cheapest of them together.
+class Pieces {
+ public:
+  Pieces(const graph::Graph& model, const std::vector<NodeId>& cuts, const Substitution& how,
+         Substitutions& substitutions)
+      : model_(model),
+        cuts_(cuts),
+        how_(how),
+        shared_(substitutions),
+        gradient_(graph::needs_gradient(model)) {
+    for (auto id : model.ids()) names_.insert(model.node(id).name);
+    divide();
+  }
+
+  // First with the tensors at borders undivided or spread over all devices along one dimension,
+  // then with every partitioning that is no dearer on the way than alpha times the best so far.
+  Solved run() {
+    borders_ = {{std::nullopt}};
+    for (std::size_t p = 0; p < members_.size(); ++p) borders_.push_back(borders_behind(p));
+    const auto few = cheapest(kFewStates, {});
+    cheapest(kBorderStates, few);
+    return chosen();
+  }
+
+ private:
+  using Border = std::optional<Shape>;  // degrees; none at the model's ends
+
+  // Everything that a cut's operator needs and no earlier one did.
+  void divide() {
+    std::vector<bool> taken(model_.size());
+    auto ends = cuts_;
+    ends.push_back(model_.outputs()[0]);
+    for (auto end : ends) {
+      std::vector<bool> own(model_.size());
+      std::vector<NodeId> stack = {end};
+      while (!stack.empty()) {
+        const auto id = stack.back();
+        stack.pop_back();
+        if (own[id.index()] || taken[id.index()]) continue;
+        own[id.index()] = true;
+        for (auto input : model_.inputs(id)) stack.push_back(input);
+      }
+      members_.emplace_back();
+      for (auto id : model_.ids()) {
+        if (!own[id.index()]) continue;
+        members_.back().push_back(id);
+        // A source that several pieces read is in each of them.
+        taken[id.index()] = model_.node(id).op.role() != ops::Role::kSource;
+      }
+    }
+  }
+
+  std::vector<Border> borders_behind(std::size_t p) {
+    if (p == cuts_.size()) return {std::nullopt};
+    const auto& sizes = model_.node(cuts_[p]).type.shape.sizes;
+    std::vector<Border> out;
+    for (const auto& degrees : border_states(sizes, shared_.placements().digits(), kBorderStates)) {
+      out.emplace_back(degrees);
+    }
+    return out;
+  }
+
+  // What is cheapest from the first border to each, as far as it is known, and with which border
+  // before it.
+  struct Ways {
+    std::vector<std::vector<double>> seconds = {{0}};  // by border, by partitioning
+    std::vector<std::vector<std::size_t>> before;      // by piece, by partitioning behind it
+  };
+
+  // Searches pieces between the first `states` partitionings of each border. `known`: ways that are
+  // known already; then what is too dear beside them is left out.
+  Ways cheapest(std::size_t states, const Ways& known) {
+    Ways out;
+    const auto rest = known.before.empty() ? std::vector<double>() : rest_of(known);
+    for (std::size_t p = 0; p < members_.size(); ++p) {
+      const auto ins = std::min(states, borders_[p].size());
+      const auto outs = std::min(states, borders_[p + 1].size());
+      for (std::size_t i = 0; i < ins; ++i) {
+        const auto so_far = out.seconds[p][i];
+        const bool is_dear =
+            !rest.empty() && so_far + rest[p] > how_.alpha * known.seconds.back()[0];
+        for (std::size_t o = 0; o < outs && !is_dear; ++o) search(p, i, o);
+      }
+      add_step(p, out);
+    }
+    return out;
+  }
+
+  // Of the cheapest way, what is left from each border on.
+  static std::vector<double> rest_of(const Ways& known) {
+    std::vector<double> out(known.before.size() + 1);
+    std::size_t at = 0;
+    for (std::size_t p = known.before.size(); p-- > 0;) {
+      at = known.before[p][at];
+      out[p] = known.seconds.back()[0] - known.seconds[p][at];
+    }
+    return out;
+  }
+
+  // By the pieces that have been searched.
+  void add_step(std::size_t p, Ways& ways) {
+    std::vector<double> next(borders_[p + 1].size(), kImpossible);
+    ways.before.emplace_back(next.size());
+    for (std::size_t i = 0; i < borders_[p].size(); ++i) {
+      for (std::size_t o = 0; o < next.size(); ++o) {
+        const auto* own = found(p, i, o);
+        if (own == nullptr || ways.seconds[p][i] + own->seconds >= next[o]) continue;
+        next[o] = ways.seconds[p][i] + own->seconds;
+        ways.before[p][o] = i;
+      }
+    }
+    ways.seconds.push_back(std::move(next));
+  }
+
+  Solved chosen() {
+    Ways ways;
+    for (std::size_t p = 0; p < members_.size(); ++p) add_step(p, ways);
+    Solved out{{}, is_complete_};
+    std::size_t at = 0;  // behind the last piece nothing is chosen
+    for (std::size_t p = members_.size(); p-- > 0;) {
+      const auto in = ways.before[p][at];
+      auto solved = piece(p, borders_[p][in], borders_[p + 1][at]);
+      if (const auto* known = found(p, in, at)) solved.steps = known->steps;
+      out.pieces.insert(out.pieces.begin(), std::move(solved));
+      at = in;
+    }
+    return out;
+  }
+
+  // Null where it has not been searched.
+  const Found* found(std::size_t p, std::size_t in, std::size_t out) {
+    const auto at = found_.find(structures_[{p, in, out}]);
+    return at == found_.end() ? nullptr : &at->second;
+  }
+
+  void search(std::size_t p, std::size_t in, std::size_t out) {
+    auto& structure = structures_[{p, in, out}];
+    if (structure != 0 || (how_.is_over && how_.is_over())) return;
+    const auto solved = piece(p, borders_[p][in], borders_[p + 1][out]);
+    structure = structure_of(solved.piece);
+    const auto [at, fresh] = found_.try_emplace(structure);
+    if (!fresh) return;
+    at->second = shared_.best_of(solved.piece, how_);
+    is_complete_ = is_complete_ && at->second.is_complete;
+  }
+
+  SolvedPiece piece(std::size_t p, const Border& in, const Border& out) {
+    graph::GraphBuilder builder(model_.name());
+    SolvedPiece made;
+    std::vector<NodeId> image(model_.size());
+    const auto note = [&](NodeId model) {
+      while (made.model_node.size() < builder.size()) made.model_node.push_back(model);
+    };
+    if (in) {
+      const auto id = add_border(builder, cuts_[p - 1], *in);
+      made.piece.border = {id, gradient_[cuts_[p - 1].index()]};
+      image[cuts_[p - 1].index()] = with_all(builder, ops::kCombine, id, *in);
+      note(NodeId(model_.size()));
+    }
+    std::vector<NodeId> inputs;
+    for (auto id : members_[p]) {
+      inputs.clear();
+      for (auto input : model_.inputs(id)) inputs.push_back(image[input.index()]);
+      image[id.index()] = builder.keep(model_, id, inputs);
+      note(id);
+    }
+    auto result = image[(p < cuts_.size() ? cuts_[p] : model_.outputs()[0]).index()];
+    if (out) result = with_all(builder, ops::kPartition, result, *out);
+    note(NodeId(model_.size()));
+    made.piece.has_border_output = out.has_value();
+    made.piece.graph = builder.finish({result});
+    return made;
+  }
+
+  NodeId add_border(graph::GraphBuilder& builder, NodeId cut, const Shape& degrees) {
+    const auto& type = model_.node(cut).type;
+    ParallelShape shape(type.shape.sizes);
+    shape.degrees = degrees;
+    std::string name = "border";
+    while (names_.contains(name)) name += "_";
+    return builder.input(name, shape, type.dtype);
+  }
+
+  static NodeId with_all(graph::GraphBuilder& builder, const ops::OpSpec& spec, NodeId id,
+                         const Shape& degrees) {
+    for (std::size_t d = 0; d < degrees.rank(); ++d) {
+      if (degrees[d] == 1) continue;
+      const ops::DimDegree change{static_cast<std::int64_t>(d), degrees[d]};
+      id = builder.add(ops::make_op(spec, change), {id});
+    }
+    return id;
+  }
+
+  // Pieces of one structure have the same steps.
+  static Hash structure_of(const Piece& piece) {
+    Hash h = piece.has_border_output ? 2 : 1;
+    if (piece.border) h = hash_combine(h, piece.border->has_gradient ? 4 : 3);
+    for (auto id : piece.graph.ids()) {
+      h = hash_combine(h, piece.graph.node(id).op.hash());
+      for (auto input : piece.graph.inputs(id)) h = hash_combine(h, input.value);
+    }
+    return h;
+  }
+
+  const graph::Graph& model_;
+  const std::vector<NodeId>& cuts_;
+  const Substitution& how_;
+  Substitutions& shared_;
+  std::vector<bool> gradient_;
+  std::set<std::string> names_;
+  std::vector<std::vector<NodeId>> members_;  // by piece
+  std::vector<std::vector<Border>> borders_;  // before each piece, and behind the last
+  std::map<std::tuple<std::size_t, std::size_t, std::size_t>, Hash> structures_;
+  std::map<Hash, Found> found_;  // by structure
+  bool is_complete_ = true;
+};
+
+}  // namespace
+
+std::vector<NodeId> cuts_of(const graph::Graph& model, std::size_t least_nodes,
+                            Substitutions& substitutions) {
+  return Cuts(model, substitutions).run(least_nodes);
+}
+
+std::vector<Shape> border_states(const Shape& sizes, const machine::Digits& digits,
+                                 std::size_t most) {
+  std::vector<Shape> out;
+  const auto all = digits.group_size(digits.space());
+  Shape degrees = sizes;
+  for (auto& d : degrees) d = 1;
+  const auto choose = [&](const auto& self, std::size_t d, std::int64_t left) -> void {
+    if (d == sizes.rank()) {
+      out.push_back(degrees);
+      return;
+    }
+    for (std::int64_t n = 1; n <= left; ++n) {
+      if (left % n != 0 || sizes[d] % n != 0) continue;
+      degrees[d] = n;
+      self(self, d + 1, left / n);
+    }
+    degrees[d] = 1;
+  };
+  choose(choose, 0, all);
+  const auto rank = [&](const Shape& s) {
+    const auto cut = std::ranges::count_if(s, [](std::int64_t n) { return n > 1; });
+    return std::tuple(cut > 0, all / s.count(), cut);
+  };
+  std::ranges::stable_sort(out, {}, rank);
+  out.resize(std::min(out.size(), most));
+  return out;
+}
+
+Solved solve_in_pieces(const graph::Graph& model, std::size_t least_nodes, const Substitution& how,
+                       Substitutions& substitutions) {
+  const auto cuts = cuts_of(model, least_nodes, substitutions);
+  return Pieces(model, cuts, how, substitutions).run();
+}
+
+}  // namespace tandem::unity

@@ -1,0 +1,212 @@
+#include "unity/substitution.h"
+
+#include <algorithm>
+#include <memory>
+#include <queue>
+#include <unordered_set>
+
+#include "unity/samples.h"
+
+namespace tandem::unity {
+
+namespace {
+
+using rewrite::Draft;
+using rewrite::Match;
+using rewrite::Matches;
+using rewrite::Rule;
+using rewrite::Slot;
+
+// What costs so little less is the same, added up in another order.
+constexpr double kSame = 1e-9;
+
+std::vector<Rule> simplifications() {
+  auto out = search_rules();
+  std::erase_if(out, [](const Rule& rule) { return !is_simplification(rule); });
+  return out;
+}
+
+}  // namespace
+
+Substitutions::Substitutions(const machine::Digits& digits, Placements& placements,
+                             MappingOptions mapping)
+    : rules_(search_rules(), dictionary_, {.degrees = degrees_on(digits)}),
+      simplifiers_(simplifications(), dictionary_, {}),
+      placements_(placements),
+      tasks_(dictionary_, placements),
+      mapping_(placements, std::move(mapping)) {
+  for (std::uint32_t r = 0; r < rules_.rules().size(); ++r) {
+    simplifies_.push_back(is_simplification(rules_.rules()[r]));
+    if (simplifies_.back()) simplifying_.push_back(r);
+  }
+}
+
+void Substitutions::simplify(Draft& draft, std::vector<Match>& steps) const {
+  std::vector<Slot> changed;
+  while (true) {
+    const auto all = Matches::find(simplifiers_, draft).all();
+    if (all.empty()) return;
+    auto match = *std::ranges::min_element(all);
+    auto next = simplifiers_.apply(draft, match, changed);
+    if (!next) return;
+    draft = std::move(*next);
+    match.rule = simplifying_[match.rule];
+    steps.push_back(match);
+  }
+}
+
+class Substitutions::Search {
+ public:
+  Search(Substitutions& shared, const Piece& piece, const Substitution& options)
+      : shared_(shared), piece_(piece), options_(options) {}
+
+  Found run() {
+    auto draft = Draft::of(piece_.graph, shared_.dictionary_);
+    Visit first;
+    shared_.simplify(draft, first.steps);
+    first.seconds = *cost(draft);
+    first.draft = std::make_unique<const Draft>(std::move(draft));
+    queue_.push({first.seconds, 0});
+    visits_.push_back(std::move(first));
+    for (auto degree : shared_.rules_.limits().degrees) add_cut(degree);
+    bool complete = true;
+    while (!queue_.empty() && complete) {
+      const auto [seconds, at] = queue_.top();
+      queue_.pop();
+      if (seconds > options_.alpha * visits_[best_].seconds) break;
+      complete = expand(at);
+    }
+    return {visits_[best_].seconds, steps_to(best_), candidates_, complete};
+  }
+
+ private:
+  struct Visit {
+    std::size_t parent = 0;
+    std::vector<Match> steps = {};  // from the parent's draft
+    double seconds = 0;
+    std::unique_ptr<const Draft> draft = {};  // once it is taken up
+  };
+  struct Entry {
+    double seconds = 0;
+    std::size_t visit = 0;
+    auto operator<=>(const Entry&) const = default;
+  };
+
+  // Every rule at every place; false where the search is over before.
+  bool expand(std::size_t at) {
+    ++taken_up_;
+    const auto& draft = draft_of(at);
+    auto matches = Matches::find(shared_.rules_, draft).all();
+    std::ranges::sort(matches);
+    for (const auto& match : matches) {
+      if (shared_.simplifies_[match.rule]) continue;
+      if (is_over()) return false;
+      try_match(at, draft, match);
+    }
+    return true;
+  }
+
+  void try_match(std::size_t from, const Draft& before, const Match& match) {
+    auto draft = shared_.rules_.apply(before, match, changed_);
+    if (!draft) return;
+    Visit next{.parent = from, .steps = {match}};
+    shared_.simplify(*draft, next.steps);
+    add(std::move(next), *draft);
+  }
+
+  void add_cut(std::int64_t degree) {
+    if (is_over()) return;
+    Visit next;
+    const auto simplify = [&](Draft& draft, std::vector<Match>& steps) {
+      shared_.simplify(draft, steps);
+    };
+    const auto draft = cut_along_samples(*visits_[0].draft, degree, shared_.rules_,
+                                         shared_.dictionary_, simplify, next.steps);
+    add(std::move(next), draft);
+  }
+
+  void add(Visit next, const Draft& draft) {
+    const auto seconds = cost(draft);
+    if (!seconds || *seconds > options_.alpha * visits_[best_].seconds) return;
+    next.seconds = *seconds;
+    queue_.push({next.seconds, visits_.size()});
+    visits_.push_back(std::move(next));
+    if (*seconds >= (1 - kSame) * visits_[best_].seconds) return;
+    best_ = visits_.size() - 1;
+    best_at_ = candidates_;
+    best_taken_up_ = taken_up_;
+  }
+
+  // Not before all that one step makes of the best has been tried.
+  [[nodiscard]] bool is_idle() const {
+    const auto idle = candidates_ - best_at_;
+    return taken_up_ > best_taken_up_ + 1 && idle >= std::max(options_.patience, best_at_);
+  }
+
+  bool is_over() {
+    return candidates_ >= options_.candidates || is_idle() ||
+           (options_.is_over && options_.is_over());
+  }
+
+  // Made anew when it is its turn: most of what is queued never is.
+  const Draft& draft_of(std::size_t at) {
+    auto& visit = visits_[at];
+    if (!visit.draft) {
+      auto draft = *visits_[visit.parent].draft;
+      for (const auto& step : visit.steps) {
+        auto next = shared_.rules_.apply(draft, step, changed_);
+        CHECK(next.has_value(), shared_.rules_.rules()[step.rule].name);
+        draft = std::move(*next);
+      }
+      visit.draft = std::make_unique<const Draft>(std::move(draft));
+    }
+    return *visit.draft;
+  }
+
+  // Nothing where the same tasks have been costed before.
+  std::optional<double> cost(const Draft& draft) {
+    const auto graph = shared_.tasks_.of_piece(draft, piece_.border, piece_.has_border_output);
+    if (!seen_.insert(graph.hash()).second) return std::nullopt;
+    ++candidates_;
+    if (options_.costed) options_.costed();
+    return shared_.mapping_.cost(graph);
+  }
+
+  [[nodiscard]] std::vector<Match> steps_to(std::size_t visit) const {
+    std::vector<Match> out;
+    for (auto v = visit;; v = visits_[v].parent) {
+      out.insert(out.begin(), visits_[v].steps.begin(), visits_[v].steps.end());
+      if (v == 0) return out;
+    }
+  }
+
+  Substitutions& shared_;
+  const Piece& piece_;
+  const Substitution& options_;
+  std::vector<Visit> visits_;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  std::unordered_set<Hash> seen_;  // of tasks
+  std::size_t best_ = 0;
+  std::size_t best_at_ = 0;  // how many had been costed then
+  std::size_t candidates_ = 0;
+  std::size_t taken_up_ = 0;
+  std::size_t best_taken_up_ = 0;  // how many had been when the best was found
+  std::vector<Slot> changed_;
+};
+
+Found Substitutions::best_of(const Piece& piece, const Substitution& options) {
+  return Search(*this, piece, options).run();
+}
+
+std::vector<Draft> Substitutions::drafts_of(const Piece& piece, const std::vector<Match>& steps) {
+  std::vector<Draft> out = {Draft::of(piece.graph, dictionary_)};
+  std::vector<Slot> changed;
+  for (const auto& step : steps) {
+    auto next = rules_.apply(out.back(), step, changed);
+    CHECK(next.has_value(), rules_.rules()[step.rule].name);
+    out.push_back(std::move(*next));
+  }
+  return out;
+}
+
+}  // namespace tandem::unity

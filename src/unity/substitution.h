@@ -1,0 +1,71 @@
+// Substitution selection: the rewritings of a piece, best first. The cheapest graph that was found
+// is taken up, every rule applied to it at every place, and what costs more than alpha times the
+// best is dropped; until none is left or there have been enough. A graph costs what its best
+// mapping does (mapping.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "rewrite/matches.h"
+#include "unity/mapping.h"
+#include "unity/rules.h"
+
+namespace tandem::unity {
+
+// A part of the model by itself.
+struct Piece {
+  graph::Graph graph;
+  std::optional<BorderInput> border = {};
+  bool has_border_output = false;
+};
+
+struct Substitution {
+  double alpha = 1.05;
+  std::size_t candidates = 0;  // costed at most, for a piece
+  std::size_t patience = 0;    // ends it when so many, or as many as before, have gained nothing
+  std::function<bool()> is_over = {};  // ends it early
+  std::function<void()> costed = {};   // told of each candidate
+};
+
+struct Found {
+  double seconds = kImpossible;
+  std::vector<rewrite::Match> steps;  // from the piece's graph on; simplifications among them
+  std::size_t candidates = 0;
+  bool is_complete = false;  // nothing else was in reach within alpha
+};
+
+// What rules and costs are shared by all pieces of a search.
+class Substitutions {
+ public:
+  Substitutions(const machine::Digits& digits, Placements& placements, MappingOptions mapping);
+
+  Found best_of(const Piece& piece, const Substitution& options);
+
+  // The drafts that the steps go through, the piece's own first.
+  std::vector<rewrite::Draft> drafts_of(const Piece& piece,
+                                        const std::vector<rewrite::Match>& steps);
+
+  [[nodiscard]] const rewrite::RuleSet& rules() const { return rules_; }
+  rewrite::Dictionary& dictionary() { return dictionary_; }
+  MappingSearch& mapping() { return mapping_; }
+  Placements& placements() { return placements_; }
+
+ private:
+  class Search;
+
+  // Removes parallelization operators that undo each other; the steps of `rules()` that did it.
+  void simplify(rewrite::Draft& draft, std::vector<rewrite::Match>& steps) const;
+
+  rewrite::Dictionary dictionary_;
+  rewrite::RuleSet rules_;
+  std::vector<bool> simplifies_;            // by rule
+  std::vector<std::uint32_t> simplifying_;  // rules, in the order of:
+  rewrite::RuleSet simplifiers_;
+  Placements& placements_;
+  TaskGraphBuilder tasks_;
+  MappingSearch mapping_;
+};
+
+}  // namespace tandem::unity

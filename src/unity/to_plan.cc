@@ -1,0 +1,233 @@
+#include "unity/to_plan.h"
+
+#include <algorithm>
+
+#include "rewrite/derivation.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::unity {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitRole;
+using machine::Layout;
+using rewrite::Draft;
+using rewrite::Match;
+using rewrite::Slot;
+
+constexpr Slot kNowhere = 0xffffffff;
+
+// Where the nodes of a piece's draft are in the whole model's, which has no parallelization
+// operators: sources by name, operators by what they do to which operands.
+class Counterparts {
+ public:
+  Counterparts(const Draft& whole, const SolvedPiece& solved, const rewrite::Dictionary& dictionary)
+      : whole_(whole), solved_(solved), dictionary_(dictionary), users_(whole) {
+    for (auto slot : whole.order()) {
+      const auto& node = whole.node(slot);
+      if (node.is_first) by_model_.push_back({node.named_after, slot});
+    }
+    std::ranges::sort(by_model_, {}, &Known::node);
+  }
+
+  // `border`: what the piece's border input is in the whole.
+  std::vector<Slot> of(const Draft& draft, Slot border) const {
+    std::vector<Slot> out(draft.slot_count(), kNowhere);
+    for (auto slot : draft.order()) {
+      const auto& node = draft.node(slot);
+      const auto role = dictionary_.op(node.op).role();
+      if (role == ops::Role::kParallel) {
+        out[slot] = out[draft.inputs(slot)[0]];
+      } else if (role == ops::Role::kSource) {
+        out[slot] = source(node, border);
+      } else {
+        out[slot] = equal_to(draft, slot, out);
+      }
+    }
+    return out;
+  }
+
+ private:
+  struct Known {
+    NodeId node;
+    Slot slot;
+  };
+
+  [[nodiscard]] Slot source(const Draft::Node& node, Slot border) const {
+    const auto& own = solved_.piece.border;
+    if (node.is_first && own && node.named_after == own->input) return border;
+    if (node.is_first) {
+      const auto model = solved_.model_node[node.named_after.index()];
+      const auto at = std::ranges::lower_bound(by_model_, model, {}, &Known::node);
+      return at != by_model_.end() && at->node == model ? at->slot : kNowhere;
+    }
+    // A constant that a rule has made.
+    for (auto slot : whole_.order()) {
+      if (whole_.node(slot).op == node.op) return slot;
+    }
+    return kNowhere;
+  }
+
+  [[nodiscard]] Slot equal_to(const Draft& draft, Slot slot, const std::vector<Slot>& at) const {
+    const auto inputs = draft.inputs(slot);
+    const auto first = at[inputs[0]];
+    if (first == kNowhere) return kNowhere;
+    const auto is_it = [&](Slot other) {
+      const auto others = whole_.inputs(other);
+      if (whole_.node(other).op != draft.node(slot).op || others.size() != inputs.size())
+        return false;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (others[i] != at[inputs[i]]) return false;
+      }
+      return true;
+    };
+    for (auto user : users_.of(first)) {
+      if (is_it(user)) return user;
+    }
+    return kNowhere;
+  }
+
+  const Draft& whole_;
+  const SolvedPiece& solved_;
+  const rewrite::Dictionary& dictionary_;
+  rewrite::Users users_;
+  std::vector<Known> by_model_;
+};
+
+class Conversion {
+ public:
+  Conversion(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
+             Substitutions& substitutions)
+      : model_(model),
+        pieces_(pieces),
+        shared_(substitutions),
+        dictionary_(substitutions.dictionary()),
+        whole_(Draft::of(model, dictionary_)) {}
+
+  std::optional<Made> run() {
+    TaskGraphBuilder builder(dictionary_, shared_.placements());
+    std::vector<Draft> ends;
+    for (const auto& solved : pieces_) {
+      if (!rewrite_as(solved)) return std::nullopt;
+      ends.push_back(shared_.drafts_of(solved.piece, solved.steps).back());
+      builder.append(ends.back(), solved.piece.border);
+    }
+    const auto graph = builder.finish();
+    const auto mapping = shared_.mapping().best(graph);
+    if (mapping.seconds == kImpossible) return std::nullopt;
+    return made(graph, mapping, ends);
+  }
+
+ private:
+  // Takes a piece's algebraic steps on the whole.
+  bool rewrite_as(const SolvedPiece& solved) {
+    const auto drafts = shared_.drafts_of(solved.piece, solved.steps);
+    for (std::size_t i = 0; i < solved.steps.size(); ++i) {
+      const auto& rule = shared_.rules().rules()[solved.steps[i].rule];
+      if (is_parallel(rule)) continue;
+      const auto at = counterparts(solved, drafts[i]);
+      auto match = solved.steps[i];
+      for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
+        match.outputs[o] = at[match.outputs[o]];
+        if (match.outputs[o] == kNowhere) return false;
+      }
+      std::vector<Slot> changed;
+      auto next = shared_.rules().apply(whole_, match, changed);
+      if (!next) return false;
+      derivation_.push_back(step_of(shared_.rules(), match, whole_, *next));
+      const auto text = to_text(rule);
+      if (std::ranges::find(rules_, text) == rules_.end()) rules_.push_back(text);
+      whole_ = std::move(*next);
+    }
+    const auto at = counterparts(solved, drafts.back());
+    border_ = at[drafts.back().outputs()[0]];
+    borders_.push_back(border_);
+    return border_ != kNowhere;
+  }
+
+  [[nodiscard]] std::vector<Slot> counterparts(const SolvedPiece& solved,
+                                               const Draft& draft) const {
+    return Counterparts(whole_, solved, dictionary_).of(draft, border_);
+  }
+
+  std::optional<Made> made(const TaskGraph& graph, const Mapping& mapping,
+                           const std::vector<Draft>& ends) {
+    Made out{.choices = {}, .rewritten = nullptr, .seconds = mapping.seconds};
+    const auto& whole = derivation_.empty() ? model_ : rewritten(out);
+    std::vector<NodeId> node_of(whole_.slot_count());
+    for (std::size_t i = 0; i < whole_.order().size(); ++i) {
+      const auto slot = whole_.order()[i];
+      node_of[slot] = derivation_.empty() ? whole_.node(slot).named_after : NodeId(i);
+    }
+    // A border that a later piece has rewritten is no longer where it was: only what is now.
+    std::vector<std::vector<Slot>> at;
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      border_ = p == 0 ? kNowhere : borders_[p - 1];
+      at.push_back(counterparts(pieces_[p], ends[p]));
+    }
+    const auto digits = shared_.placements().digits().count();
+    out.choices.resize(whole.size());
+    for (auto id : whole.ids())
+      out.choices[id.index()].source = Layout(digits, DigitRole::kReplica);
+    std::vector<bool> is_placed(whole.size());
+    for (std::size_t v = 0; v < graph.vertices.size(); ++v) {
+      const auto& vertex = graph.vertices[v];
+      const auto slot = at[vertex.piece][vertex.slot];
+      if (slot == kNowhere) return std::nullopt;
+      const auto id = node_of[slot];
+      const auto& place = mapping.places[v];
+      out.choices[id.index()].node =
+          shared_.placements().of(vertex.kind, place.region)[place.placement].node;
+      is_placed[id.index()] = true;
+    }
+    for (auto id : whole.ids()) {
+      if (whole.node(id).op.role() != ops::Role::kCompute) continue;
+      if (!is_placed[id.index()]) return std::nullopt;
+      place_sources(whole, id, out.choices);
+    }
+    return out;
+  }
+
+  const graph::Graph& rewritten(Made& out) {
+    auto made = std::make_shared<search::Rewritten>();
+    made->graph = whole_.to_graph(model_, dictionary_);
+    made->derivation = derivation_;
+    made->rules = rules_;
+    out.rewritten = made;
+    return out.rewritten->graph;
+  }
+
+  // As its first user wants it.
+  void place_sources(const graph::Graph& whole, NodeId id, std::vector<plan::Choice>& choices) {
+    const auto inputs = whole.inputs(id);
+    sources_.resize(whole.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto source = inputs[i].index();
+      if (whole.node(inputs[i]).op.role() != ops::Role::kSource || sources_[source]) continue;
+      sources_[source] = true;
+      choices[source].source = input_layout(signature_of(whole, id), choices[id.index()].node,
+                                            shared_.placements().digits().count(), i);
+    }
+  }
+
+  const graph::Graph& model_;
+  const std::vector<SolvedPiece>& pieces_;
+  Substitutions& shared_;
+  rewrite::Dictionary& dictionary_;
+  Draft whole_;
+  Slot border_ = kNowhere;     // what the piece at hand begins with
+  std::vector<Slot> borders_;  // what each piece ends with
+  std::vector<bool> sources_;  // by node: has a layout
+  rewrite::Derivation derivation_;
+  std::vector<std::string> rules_;
+};
+
+}  // namespace
+
+std::optional<Made> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
+                            Substitutions& substitutions) {
+  return Conversion(model, pieces, substitutions).run();
+}
+
+}  // namespace tandem::unity

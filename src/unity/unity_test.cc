@@ -1,0 +1,176 @@
+// The whole search: its plans compute what their models do, splitting finds on chains what the
+// whole graph has, and what ends it is said.
+#include "unity/unity.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "check/check.h"
+#include "models/model.h"
+#include "unity/splitting.h"
+
+namespace tandem::unity {
+namespace {
+
+struct Case {
+  Case(const std::string& name, std::int64_t batch, const std::string& machine_name)
+      : model_name(name),
+        machine_text(machine_name),
+        machine(machine::load_machine(machine_name)),
+        graph(models::parse_model(name).build(batch, DType::kFp32)) {}
+
+  search::Result find(Options options = {}) {
+    options.piece_candidates = std::min<std::size_t>(options.piece_candidates, 3000);
+    return unity::search(graph, machine, how, options);
+  }
+
+  std::string model_name;
+  std::string machine_text;
+  machine::Machine machine;
+  graph::Graph graph;
+  search::Options how;
+};
+
+// What was found: the plan, or beside the baseline that is faster.
+const search::Costed& unity_of(const search::Result& result) {
+  if (result.best && result.best->name == "search:unity") return *result.best;
+  for (const auto& row : result.baselines) {
+    if (row.family == "unity") return row;
+  }
+  ADD_FAILURE() << "no plan of its own";
+  return result.smallest;
+}
+
+check::Report check_plan(const Case& of, const search::Costed& costed) {
+  const auto* rewritten = costed.rewritten.get();
+  plan::Plan plan{.model = of.model_name,
+                  .machine = of.machine_text,
+                  .strategy = costed.name,
+                  .mapped = costed.mapped,
+                  .iteration = {},
+                  .memory = {}};
+  if (rewritten != nullptr) {
+    plan.derivation = rewritten->derivation;
+    plan.rules = rewritten->rules;
+  }
+  return check::check_plan(plan, machine::Digits(of.machine), of.graph);
+}
+
+TEST(Unity, PlansComputeWhatTheirModelsDo) {
+  for (const char* name : {"mlp:layers=3,hidden=768,inputs=384,outputs=96",
+                           "bert_large:layers=1,hidden=96,heads=12,vocab=384,seq=24",
+                           "dlrm:variant=artifact", "candle_uno"}) {
+    Case of(name, 96, "summit:1");
+    const auto result = of.find({.candidates = 4000});
+    ASSERT_TRUE(result.best.has_value()) << name;
+    const auto report = check_plan(of, unity_of(result));
+    EXPECT_TRUE(report.ok) << name << ": " << report.where << ": " << report.message;
+    EXPECT_EQ(report.unproved.size(), 0U) << name;
+    for (const auto& row : result.baselines) {
+      if (row.feasible) {
+        EXPECT_LE(result.best->simulation.iteration, row.simulation.iteration) << name;
+      }
+    }
+  }
+}
+
+// Parallel branches may run side by side on parts of the machine: such plans, too.
+TEST(Unity, IsTheSameEveryTime) {
+  Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
+  const auto first = of.find({.least_nodes = 4});
+  const auto second = of.find({.least_nodes = 4});
+  EXPECT_EQ(first.rewritings, second.rewritings);
+  EXPECT_EQ(unity_of(first).simulation.iteration, unity_of(second).simulation.iteration);
+  EXPECT_EQ(unity_of(first).mapped.layouts, unity_of(second).mapped.layouts);
+}
+
+TEST(Unity, SaysWhatEndsIt) {
+  Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
+  const auto few = of.find({.candidates = 50});
+  EXPECT_EQ(few.stop_reason, "candidates");
+  EXPECT_EQ(few.rewritings, 50U);
+  of.how.until.seconds = 1e-9;
+  EXPECT_EQ(of.find().stop_reason, "budget");
+  of.how.until = {.interrupted = [] { return true; }};
+  EXPECT_EQ(of.find().stop_reason, "interrupted");
+}
+
+TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
+  const auto graph = models::parse_model("resnext50").build(96, DType::kFp32);
+  const auto machine = machine::load_machine("summit:1");
+  const machine::Digits digits(machine);
+  search::CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  Placements placements(digits, costs);
+  Substitutions substitutions(digits, placements, {});
+  const auto cuts = cuts_of(graph, 10, substitutions);
+  EXPECT_GE(cuts.size(), 10U);
+  const auto users = graph.consumers();
+  for (std::size_t c = 0; c < cuts.size(); ++c) {
+    // What is computed from what comes before passes through the cut.
+    std::vector<bool> before(graph.size());
+    std::vector<graph::NodeId> stack = {cuts[c]};
+    std::size_t operators = 0;
+    while (!stack.empty()) {
+      const auto id = stack.back();
+      stack.pop_back();
+      if (before[id.index()]) continue;
+      before[id.index()] = true;
+      operators += graph.node(id).op.role() == ops::Role::kCompute ? 1U : 0U;
+      for (auto input : graph.inputs(id)) stack.push_back(input);
+    }
+    EXPECT_GE(operators, 10 * (c + 1));
+    for (auto id : graph.ids()) {
+      if (!before[id.index()] || id == cuts[c]) continue;
+      for (auto user : users[id.index()]) EXPECT_TRUE(before[user.index()]);
+    }
+  }
+}
+
+TEST(Unity, BordersAreDegreesOfEveryDimension) {
+  const machine::Digits digits(machine::load_machine("summit:1"));
+  const auto states = border_states({12, 4, 9}, digits, 100);
+  std::set<std::vector<std::int64_t>> found;
+  for (const auto& s : states) found.insert({s.begin(), s.end()});
+  std::set<std::vector<std::int64_t>> expected;
+  for (std::int64_t a : {1, 2, 3, 6}) {
+    for (std::int64_t b : {1, 2}) {
+      for (std::int64_t c : {1, 3}) {
+        if (6 % (a * b * c) == 0) expected.insert({a, b, c});
+      }
+    }
+  }
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(found.size(), states.size());
+  EXPECT_EQ(states[0], (Shape{1, 1, 1}));
+  EXPECT_EQ(border_states({12, 4, 9}, digits, 3).size(), 3U);
+}
+
+// What the pieces of a graph cost together, of all rewritings that two devices have.
+double cost_in_pieces(const graph::Graph& graph, std::size_t least_nodes) {
+  const auto machine = machine::load_machine("local:2");
+  const machine::Digits digits(machine);
+  search::CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  Placements placements(digits, costs);
+  Substitutions substitutions(digits, placements, {});
+  const Substitution all{.alpha = 3, .candidates = 50'000, .patience = 50'000};
+  const auto solved = solve_in_pieces(graph, least_nodes, all, substitutions);
+  EXPECT_EQ(solved.pieces.size() > 1, least_nodes < 10);
+  const auto made = to_plan(graph, solved.pieces, substitutions);
+  EXPECT_TRUE(made.has_value());
+  return made ? made->seconds : kImpossible;
+}
+
+TEST(Unity, SplittingFindsWhatTheWholeGraphHas) {
+  for (const auto& [name, batch] :
+       {std::pair("mlp:layers=2,hidden=64,inputs=64,outputs=64", 4096),
+        std::pair("mlp:layers=2,hidden=4096,inputs=64,outputs=64", 64),
+        std::pair("mlp:layers=2,hidden=2048,inputs=2048,outputs=16", 32)}) {
+    const auto graph = models::parse_model(name).build(batch, DType::kFp32);
+    const auto whole = cost_in_pieces(graph, 10);
+    EXPECT_NEAR(cost_in_pieces(graph, 2), whole, 1e-9 * whole) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::unity
