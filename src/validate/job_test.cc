@@ -151,7 +151,9 @@ TEST(Jobs, OfProductsInEightBits) {
   r.options.dtype = "float8";
   EXPECT_EQ(made(r).software, "torchtitan-float8");
   EXPECT_EQ(made(r).dtype, DType::kBf16);
-  r.parallel = {.cp = 2, .fsdp = true};
+  r.parallel = {};
+  r.parallel.cp = 2;
+  r.parallel.fsdp = true;
   EXPECT_EQ(reason(r), "context parallelism that shares causal attention unevenly");
 }
 
@@ -165,7 +167,8 @@ TEST(Jobs, OfPackedSequences) {
 
 TEST(Jobs, GatherWeightsOnceAStep) {
   auto r = small_gpt();
-  r.parallel = {.fsdp = true};
+  r.parallel = {};
+  r.parallel.fsdp = true;
   r.batch.micro_size.reset();
   EXPECT_EQ(made(r).settings.size(), 1U);
   EXPECT_EQ(made(r).settings[0].micro, 1);
