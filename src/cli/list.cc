@@ -82,6 +82,7 @@ void add_details(Json& out, const machine::Device& d) {
   }
   for (const auto& [op, kernels] : d.software.kernels) {
     out["kernels"][op] = {kernels.forward, kernels.backward};
+    if (kernels.unless > 0) out["kernels"][op].push_back(kernels.unless);
   }
 }
 
@@ -188,6 +189,7 @@ void print_details(const machine::Device& d) {
   }
   for (const auto& [op, k] : d.software.kernels) {
     parts.push_back(fmt::format("kernels {} {:.3g} {:.3g}", op, k.forward, k.backward));
+    if (k.unless > 0) parts.back() += fmt::format(" unless {:.3g}", k.unless);
   }
   constexpr std::size_t kWidth = 100;
   std::string line;

@@ -205,6 +205,12 @@ Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
   return is_local(kind) || digits.group_size(group) == 1 ? time : time + machine.device.collective;
 }
 
+Seconds carrying_time(const Machine& machine, const Digits& digits, Step kind,
+                      machine::DigitMask group, Bytes bytes) {
+  return collective_time(machine, digits, kind, group, bytes) -
+         collective_time(machine, digits, kind, group, Bytes{});
+}
+
 Seconds send_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   machine::DigitMask copies, Bytes bytes) {
   const auto outermost = outermost_level(digits, group);

@@ -20,6 +20,10 @@ namespace tandem::cost {
 Seconds collective_time(const machine::Machine& machine, const machine::Digits& digits,
                         machine::Step kind, machine::DigitMask group, Bytes bytes);
 
+// What of that time the bytes take: the rest is shared by all that one such collective carries.
+Seconds carrying_time(const machine::Machine& machine, const machine::Digits& digits,
+                      machine::Step kind, machine::DigitMask group, Bytes bytes);
+
 // Is that time latency + bytes x a constant? Not where a level's utilization is a curve, or where
 // an all-reduce may go along rings or trees.
 bool is_affine(const machine::Machine& machine, const machine::Digits& digits, machine::Step kind,

@@ -224,6 +224,21 @@ TEST(CollectiveTime, AUtilizationMayBeOfOneCollective) {
   }
 }
 
+TEST(CarryingTime, IsWithoutStartAndLatency) {
+  auto m = nested();
+  m.device.collective = Seconds{3e-5};
+  const Digits d(m);
+  for (const auto kind : kCollectives) {
+    const auto carrying = carrying_time(m, d, kind, d.all(), Bytes{8e9});
+    EXPECT_NEAR(carrying.value + seconds(m, kind, d.all(), 0), seconds(m, kind, d.all(), 8e9),
+                1e-9);
+    m.levels[0].latency = m.levels[1].latency = m.device.collective = Seconds{};
+    EXPECT_NEAR(carrying.value, seconds(m, kind, d.all(), 8e9), 1e-9);
+    m = nested();
+    m.device.collective = Seconds{3e-5};
+  }
+}
+
 TEST(OutermostLevel, IsThatOfTheFirstDigit) {
   const Digits digits(nested());
   EXPECT_EQ(outermost_level(digits, kAll), 0U);

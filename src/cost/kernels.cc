@@ -46,10 +46,21 @@ class Analysis {
     return consumers_[id.index()].size() == 1 && !is_output_.contains(id);
   }
 
+  // Of a device, in what `id` makes.
+  [[nodiscard]] std::int64_t matrices(NodeId id) const {
+    const auto& shape = graph_.node(id).type.shape;
+    std::int64_t out = 1;
+    for (std::size_t d = 0; d + 2 < shape.sizes.rank(); ++d)
+      out *= shape.sizes[d] / shape.degrees[d];
+    return out;
+  }
+
   // An operator of several kernels is none's part.
   void count_passes(NodeId id) {
     const auto listed = software_.kernels.find(graph_.node(id).op.name());
     if (listed == software_.kernels.end()) return;
+    const auto unless = static_cast<std::int64_t>(listed->second.unless);
+    if (unless > 0 && matrices(id) % unless == 0) return;
     auto& role = roles_[id.index()];
     role.forward = role.forward_passes = listed->second.forward;
     role.backward = role.backward_passes = listed->second.backward;

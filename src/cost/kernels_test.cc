@@ -159,6 +159,19 @@ TEST(Kernels, OneOperatorMayBeSeveral) {
   EXPECT_EQ(roles.bytes()[1], 128 * (3 * 2 + 3 + 3 * 3));
 }
 
+// Two samples of three heads on a device are six matrices.
+TEST(Kernels, OneKernelMayTakeSomeNumbersOfMatricesOnly) {
+  Software software;
+  for (const double unless : {4, 6, 3, 5}) {
+    software.kernels["softmax"] = {5, 6, unless};
+    const Roles roles("graph g\n%x = input() shape=[2, 3, 8, 8]\n%s = softmax(%x)\nreturn %s\n",
+                      software);
+    const bool several = unless == 4 || unless == 5;
+    EXPECT_EQ(roles.of("s").forward, several ? 5 : 1) << unless;
+    EXPECT_EQ(roles.of("s").backward_passes, several ? 6 : 1) << unless;
+  }
+}
+
 TEST(Kernels, ProductsOfOneTensorAreJoined) {
   Software software;
   software.joined_products = true;

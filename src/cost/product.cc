@@ -27,11 +27,15 @@ Product product_of(const ops::Signature& s, const ops::Contraction& c, const ops
     }
     return n;
   };
-  return {size(c.rows), size(c.columns), size(c.depth), size(c.batch)};
+  const auto columns = size(c.columns);
+  const auto depth = size(c.depth);
+  const auto is_even = [](double n) { return std::fmod(n, kAlignment) == 0; };
+  return {size(c.rows), columns, depth, size(c.batch), is_even(columns) && is_even(depth)};
 }
 
 Seconds product_time(const machine::Device& device, const Product& product, FlopsPerSecond peak) {
-  const double unit_peak = peak.value * device.compute_utilization / device.units;
+  const double unit_peak = peak.value * device.compute_utilization / device.units *
+                           (product.aligned ? 1 : device.unaligned);
   const double depth = product.depth + device.product_setup;
   double best = 0;
   for (const auto& tile : kTiles) {

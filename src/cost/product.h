@@ -13,12 +13,16 @@ struct Product {
   double columns = 1;
   double depth = 1;
   double batch = 1;
+  bool aligned = true;  // every row of its matrices begins at a multiple of kAlignment elements
 
   [[nodiscard]] Flops flops() const { return Flops{2 * batch * rows * columns * depth}; }
   // The gradients of the two operands are products, too.
-  [[nodiscard]] Product gradient_of_lhs() const { return {rows, depth, columns, batch}; }
-  [[nodiscard]] Product gradient_of_rhs() const { return {columns, depth, rows, batch}; }
+  [[nodiscard]] Product gradient_of_lhs() const { return {rows, depth, columns, batch, aligned}; }
+  [[nodiscard]] Product gradient_of_rhs() const { return {columns, depth, rows, batch, aligned}; }
 };
+
+// Of two bytes: tensor cores are fed in words of 16.
+inline constexpr std::int64_t kAlignment = 8;
 
 // What one task of the grid computes.
 Product product_of(const ops::Signature& s, const ops::Contraction& c, const ops::TaskGrid& grid);

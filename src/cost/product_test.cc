@@ -140,6 +140,25 @@ TEST(ProductOf, CountsWhatATaskComputes) {
   expect_product(work.products[0], 16, 128, 256, 1);
 }
 
+// Of a head's table and its result; the number of rows does not matter.
+TEST(ProductOf, KnowsUnalignedRows) {
+  const auto op = ops::make_op(ops::kLinear, ops::Linear{});
+  auto d = device(8);
+  d.unaligned = 0.5;
+  const auto expect = [&](std::int64_t hidden, std::int64_t words, bool aligned) {
+    const std::vector<TensorType> in = {type({33, hidden}), type({words, hidden})};
+    const auto forward = forward_work(op, in, type({33, words})).products[0];
+    const auto backward = backward_work(op, in, type({33, words}), 0b11).products;
+    for (const auto& p : {forward, backward[0], backward[1]}) {
+      EXPECT_EQ(p.aligned, aligned) << hidden << " " << words;
+      EXPECT_NEAR(time(d, p), (aligned ? 1 : 2) * time(device(8), p), 1e-15);
+    }
+  };
+  expect(64, 48, true);
+  expect(64, 49, false);
+  expect(60, 48, false);
+}
+
 TEST(ProductOf, GradientsAreProducts) {
   const std::vector<TensorType> in = {type({32, 64}), type({48, 64})};
   const auto op = ops::make_op(ops::kLinear, ops::Linear{});

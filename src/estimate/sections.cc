@@ -145,7 +145,8 @@ class Compiler {
     part.tasks.push_back(timed);
     if (timed.kind >= 2) {
       out_.collectives.push_back({where.part, run, part.tasks.size() - 1, task.step.kind,
-                                  task.step.digits, moved_bytes(program_, task)});
+                                  task.step.digits, moved_bytes(program_, task),
+                                  durations_.is_joined(t)});
     }
     out_.model_flops[run] += durations_.model_flops(t).value;
   }

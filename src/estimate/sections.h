@@ -61,6 +61,7 @@ struct Collective {
   machine::Step kind{};
   machine::DigitMask digits = 0;
   Bytes bytes;
+  bool joined = false;  // part of that of all gradients
 };
 
 struct Sections {

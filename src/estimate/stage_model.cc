@@ -190,10 +190,12 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
   std::vector<std::pair<const Collective*, double>> known;
   const auto time_of = [&](const Collective& c, machine::DigitMask digits) {
     for (const auto& [other, time] : known) {
-      const bool same = other->kind == c.kind && other->digits == c.digits;
+      const bool same =
+          other->kind == c.kind && other->digits == c.digits && other->joined == c.joined;
       if (same && other->bytes == c.bytes) return time;
     }
-    const auto time = cost::collective_time(part, to, c.kind, digits, c.bytes).value;
+    const auto time = c.joined ? cost::carrying_time(part, to, c.kind, digits, c.bytes).value
+                               : cost::collective_time(part, to, c.kind, digits, c.bytes).value;
     known.emplace_back(&c, time);
     return time;
   };

@@ -23,6 +23,7 @@ const NumberField<Device> kDeviceNumbers[] = {
      true},
     {"wave_softening", kFraction, false, true,
      [](Device& d) -> double& { return d.wave_softening; }},
+    {"unaligned", kFraction, false, false, [](Device& d) -> double& { return d.unaligned; }},
     {"launch", kTime, false, true, [](Device& d) -> double& { return d.launch.value; }, true},
     {"collective", kTime, false, true, [](Device& d) -> double& { return d.collective.value; },
      true},
@@ -54,6 +55,9 @@ const WordField kWords[] = {
      [](Device& d, std::size_t i) { d.software.send_parts = i == 1; }},
     {"overlap", kNoYes, [](const Device& d) { return std::size_t{d.software.overlap}; },
      [](Device& d, std::size_t i) { d.software.overlap = i == 1; }},
+    {"join_gradients", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.joined_gradients}; },
+     [](Device& d, std::size_t i) { d.software.joined_gradients = i == 1; }},
 };
 
 }  // namespace

@@ -100,12 +100,18 @@ void DeviceText::read_peak(const Place& place, Words rest, Device& device) {
   device.peak[type] = FlopsPerSecond{read_number(place, field, rest.subspan(1), kPeak, false)};
 }
 
-// "kernels softmax 4 3": forward, and backward where it differs.
+// "kernels softmax 4 3 unless 8": forward, backward where it differs, and of how many matrices
+// there must be a multiple for it to be one kernel.
 void DeviceText::read_kernels(const Place& place, Words rest, Device& device) {
   const auto& all = ops::all_ops();
   const auto known = [&](std::string_view name) {
     return std::ranges::any_of(all, [&](const auto* op) { return op->name == name; });
   };
+  double unless = 0;
+  if (rest.size() > 3 && rest[rest.size() - 2] == "unless") {
+    unless = read_number(place, "unless", rest.last(1), kNumber, false);
+    rest = rest.first(rest.size() - 2);
+  }
   if (rest.size() < 2 || rest.size() > 3) {
     place.fail(
         fmt::format("{}: expected an operator and how many kernels execute it",
@@ -119,7 +125,7 @@ void DeviceText::read_kernels(const Place& place, Words rest, Device& device) {
   }
   const auto field = fmt::format("kernels {}", rest[0]);
   once(place, field);
-  Software::Kernels out;
+  Software::Kernels out{.unless = unless};
   out.forward = read_number(place, field, rest.subspan(1, 1), kNumber, true);
   out.backward =
       rest.size() == 3 ? read_number(place, field, rest.subspan(2), kNumber, true) : out.forward;

@@ -216,6 +216,7 @@ Hash hash_of(const Machine& machine) {
       h = hash_combine(h, hash_text(op));
       add(kernels.forward);
       add(kernels.backward);
+      add(kernels.unless);
     }
   };
   const auto add_utilization = [&](const Utilization& utilization) {

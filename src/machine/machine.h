@@ -49,13 +49,16 @@ struct Software {
   bool joined_products = false;  // products of one tensor are one product (queries, keys, values)
   bool send_parts = false;       // of what several devices hold, each sends a part, gathered behind
   bool overlap = true;           // do collectives of gradients run beside the backward pass?
-  double fragmentation = 0;      // of memory that comes and goes: how much more an allocator holds
-  double interference = 0;       // how much longer compute takes while a collective runs beside it
+  bool joined_gradients = false;  // they are one collective, of all gradients
+  double fragmentation = 0;       // of memory that comes and goes: how much more an allocator holds
+  double interference = 0;        // how much longer compute takes while a collective runs beside it
   Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {
     double forward = 1;
     double backward = 1;
+    // One kernel does it where the device's matrices are a multiple of so many; 0: nowhere.
+    double unless = 0;
     bool operator==(const Kernels&) const = default;
   };
   std::map<std::string, Kernels, std::less<>> kernels = {};
@@ -70,6 +73,7 @@ struct Device {
   double units = 0;           // that compute tiles of a product each; 0: tiles do not matter
   double product_setup = 0;   // what a tile takes beside its depth, in elements of depth
   double wave_softening = 0;  // how far the units share the tiles of a last wave; 1: evenly
+  double unaligned = 1;       // of their rate: products of matrices whose rows begin anywhere
   Bytes memory;
   Bytes reserve;  // kept for the system and libraries
   BytesPerSecond bandwidth;

@@ -51,6 +51,9 @@ software eager
   overlap no
   kernels softmax 4 3
   kernels rope 2
+  kernels gelu 3 unless 4
+  join_gradients yes
+  unaligned 0.4
   level slot utilization 0.7
   level node utilization all_to_all 0.4
   level node latency 9 us
@@ -78,6 +81,8 @@ TEST(SoftwareText, LeavesTheMachineAsItIsUnlessAskedFor) {
   EXPECT_EQ(m.device.software.dispatch, Seconds{});
   EXPECT_EQ(m.device.software.fusion, Fusion::kNone);
   EXPECT_TRUE(m.device.software.overlap);
+  EXPECT_FALSE(m.device.software.joined_gradients);
+  EXPECT_EQ(m.device.unaligned, 1);
   EXPECT_TRUE(m.levels[0].trees);
   EXPECT_FALSE(m.levels[1].trees);
   EXPECT_EQ(m.levels[1].utilization.at(Bytes{1}), 1);
@@ -105,6 +110,9 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
   EXPECT_FALSE(s.overlap);
   EXPECT_EQ(s.kernels.at("softmax"), (Software::Kernels{4, 3}));
   EXPECT_EQ(s.kernels.at("rope"), (Software::Kernels{2, 2}));
+  EXPECT_EQ(s.kernels.at("gelu"), (Software::Kernels{3, 3, 4}));
+  EXPECT_TRUE(s.joined_gradients);
+  EXPECT_EQ(m.device.unaligned, 0.4);
   EXPECT_EQ(m.levels[1].utilization.at(Bytes{1}), 0.7);
   EXPECT_EQ(m.levels[0].utilization.at(Bytes{1}), 1);
   EXPECT_EQ(m.levels[0].utilization_in(Step::kAllToAll).at(Bytes{1}), 0.4);
@@ -168,29 +176,29 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
        "_ - . +)"},
       {"software eager", "toy.machine:47: software 'eager' stands twice"},
       {"software x\n  compute_utilization 1.2",
-       "toy.machine:48: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
+       "toy.machine:51: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
        "value that is reached in practice, like '0.8')"},
-      {"software x\n  dispatch -3 us", "toy.machine:48: dispatch -3 us: must be 0 or more"},
-      {"software x\n  units 0", "toy.machine:48: units 0: must be greater than 0"},
+      {"software x\n  dispatch -3 us", "toy.machine:51: dispatch -3 us: must be 0 or more"},
+      {"software x\n  units 0", "toy.machine:51: units 0: must be greater than 0"},
       {"software x\n  units 8 GB",
-       "toy.machine:48: units 8 GB: expected a number like '108' (a number without a unit)"},
+       "toy.machine:51: units 8 GB: expected a number like '108' (a number without a unit)"},
       {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:49: software x: 'step' stands twice"},
-      {"software x\n  fuse some", "toy.machine:48: fuse some: expected one of no, bias, yes"},
-      {"software x\n  overlap", "toy.machine:48: overlap: expected one of no, yes"},
+      {"software x\n  fuse some", "toy.machine:51: fuse some: expected one of no, bias, yes"},
+      {"software x\n  overlap", "toy.machine:51: overlap: expected one of no, yes"},
       {"software x\n  kernels softmix 3",
-       "toy.machine:48: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
+       "toy.machine:51: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
        "them)"},
       {"software x\n  kernels softmax",
-       "toy.machine:48: kernels softmax: expected an operator and how many kernels execute it "
+       "toy.machine:51: kernels softmax: expected an operator and how many kernels execute it "
        "(write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass)"},
       {"software x\n  level slt utilization 0.3",
-       "toy.machine:48: software x: level slt utilization 0.3: there is no such level above (did "
+       "toy.machine:51: software x: level slt utilization 0.3: there is no such level above (did "
        "you mean 'slot'?)"},
       {"software x\n  level slot",
-       "toy.machine:48: software x: level slot: expected a level, a field and its value (write it "
+       "toy.machine:51: software x: level slot: expected a level, a field and its value (write it "
        "like 'level gpu utilization 0.7')"},
       {"software x\n  level slot utilization 1.5",
-       "toy.machine:48: utilization 1.5: must not be greater than 1 (the part of the rated value "
+       "toy.machine:51: utilization 1.5: must not be greater than 1 (the part of the rated value "
        "that is reached in practice, like '0.8')"},
       {"software x\n  reserve 50 GB",
        "toy.machine:3: device thing: reserve 50 GB leaves nothing of memory 40 GB"},

@@ -6,6 +6,7 @@
 #include "base/stop.h"
 #include "cost/collectives.h"
 #include "ops/task_grid.h"
+#include "sim/gradient_sync.h"
 
 namespace tandem::sim {
 
@@ -38,6 +39,7 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
       operations_(known != nullptr && !program.schedule.ring ? *known : own_) {
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
+  if (machine.device.software.joined_gradients) joined_ = gradient_syncs(program);
   for (const auto& task : program_.tasks) {
     stop_point();
     const auto before = model_flops_;
@@ -58,7 +60,7 @@ void Durations::add(const Task& task) {
     case TaskKind::kForward:
       return add_work(task, operator_work(task), program_.pcg.node(task.node).type.dtype);
     case TaskKind::kMove:
-      return add_for_all(move_time(task), !is_local(task.step.kind));
+      return add_move(task);
     case TaskKind::kSend:
     case TaskKind::kReceive:
       return add_for_all(move_time(task), true);
@@ -79,6 +81,16 @@ void Durations::add_for_all(Seconds time, bool communicates) {
     duration_.push_back(time);
     dispatch_.push_back(communicates ? device->software.dispatch_collective : Seconds{});
   }
+}
+
+void Durations::add_move(const Task& task) {
+  if (!is_joined(flops_of_task_.size()) || is_halo(task.step.kind)) {
+    return add_for_all(move_time(task), !is_local(task.step.kind));
+  }
+  const auto bytes = moved_bytes(program_, task);
+  add_for_all(
+      cost::carrying_time(machine_, program_.digits, task.step.kind, task.step.digits, bytes),
+      false);
 }
 
 void Durations::add_work(const Task& task, const cost::Work& work, DType dtype) {

@@ -36,12 +36,15 @@ class Durations {
   // Of all devices together, redundant work not counted.
   [[nodiscard]] Flops model_flops() const { return model_flops_; }
   [[nodiscard]] Flops model_flops(std::size_t task) const { return flops_of_task_[task]; }
+  // Is it part of the one collective of all gradients?
+  [[nodiscard]] bool is_joined(std::size_t task) const { return !joined_.empty() && joined_[task]; }
 
  private:
   void add(const lower::Task& task);
   void add_for_all(Seconds time, bool communicates);
   void add_work(const lower::Task& task, const cost::Work& work, DType dtype);
 
+  void add_move(const lower::Task& task);
   [[nodiscard]] Seconds move_time(const lower::Task& task) const;
   [[nodiscard]] Hash key_of(const lower::Task& task) const;
   const cost::Work& operator_work(const lower::Task& task);
@@ -57,6 +60,7 @@ class Durations {
   const machine::Machine& machine_;
   std::vector<const machine::Device*> devices_;        // by group; one where all are equal
   std::vector<cost::KernelRole> roles_;                // by node
+  std::vector<bool> joined_;                           // by task; empty where none is
   std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: whose backward pass
   Operations own_;
   Operations& operations_;

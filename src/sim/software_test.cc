@@ -105,6 +105,19 @@ TEST(Software, GradientsWaitForTheBackwardPassUnlessTheyOverlap) {
 // Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]; beside it run the
 // four backward tasks that are left, 1.5 us each, up to 14. Half of these 6 us delays what follows
 // it, so that the last of three ends at 8 + 30 + 3, and one update is left.
+// Three gradients of 2,500 numbers, 10 us each on two devices, after all else; start and latency
+// are paid by none of them.
+TEST(Software, JoinedGradientsAreOneCollective) {
+  auto m = counting_machine(2);
+  const auto program = layers(3, m, true);
+  m.device.software.overlap = false;
+  const auto apart = micros(program, m);
+  m.device.collective = Seconds{4 * kMicro};
+  EXPECT_NEAR(micros(program, m), apart + 3 * 4, 1e-9);
+  m.device.software.joined_gradients = true;
+  EXPECT_NEAR(micros(program, m), apart, 1e-9);
+}
+
 TEST(Software, ComputeAndCommunicationSlowEachOtherDown) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);

@@ -26,27 +26,47 @@ struct Software {
   // Operator by operator, norms and softmax in fp32, but where the record names a kernel; the loss
   // by each device of a tensor parallel group, gradients in 16 bits.
   bool plain = false;
+  bool keeps_all = false;       // recomputes nothing, whatever the record's compiler presumes
+  bool recomputes = false;      // all, where that is not stated
+  bool pads_to_divide = false;  // a vocabulary only where it is divided
+  bool packs = false;           // computes no positions that are padding
 };
 
-constexpr std::array<Software, 9> kSoftware = {{
-    {"vTrain", "megatron-deepspeed"},
-    {"llm-foundry", "llm-foundry", true},
-    {"Aleph-Alpha", "aleph-alpha", true, true},
-    {"2311.05610", "aleph-alpha", true, true},
-    {"torchtitan", "torchtitan", true},
-    {"Megatron", "megatron"},
-    {"2104.04473", "megatron"},
-    {"SC21", "megatron"},
-    {"2205.05198", "megatron"},
+constexpr std::array<Software, 14> kSoftware = {{
+    {.word = "ground_truth_single",
+     .section = "megatron-deepspeed",
+     .keeps_all = true,
+     .pads_to_divide = true},
+    {.word = "vTrain", .section = "megatron-deepspeed"},
+    {.word = "MT-NLG", .section = "megatron-deepspeed"},
+    {.word = "OPT paper", .section = "", .recomputes = true},
+    {.word = "_mxnet/resnet", .section = "mxnet"},
+    {.word = "_pytorch/bert", .section = "mlperf-bert", .packs = true},
+    {.word = "llm-foundry", .section = "llm-foundry", .plain_loss = true},
+    {.word = "Aleph-Alpha", .section = "aleph-alpha", .plain_loss = true, .plain = true},
+    {.word = "2311.05610", .section = "aleph-alpha", .plain_loss = true, .plain = true},
+    {.word = "torchtitan", .section = "torchtitan", .plain_loss = true},
+    {.word = "Megatron", .section = "megatron", .recomputes = true},
+    {.word = "2104.04473", .section = "megatron", .recomputes = true},
+    {.word = "SC21", .section = "megatron", .recomputes = true},
+    {.word = "2205.05198", .section = "megatron", .recomputes = true},
 }};
 
-constexpr Software kDeepspeed = {.word = "", .section = "deepspeed"};
+constexpr Software kDeepspeed = {.word = "", .section = "deepspeed", .recomputes = true};
+// Products in eight bits, all else as before.
+constexpr Software kFloat8 = {.word = "", .section = "torchtitan-float8", .plain_loss = true};
+
+bool has_float8(const Record& record) {
+  const auto& text = record.options.dtype;
+  return contains(text, "fp8") || contains(text, "float8");
+}
 
 Software software_of(const Record& record) {
   for (const auto& software : kSoftware) {
     if (!contains(record.source, software.word)) continue;
     // ZeRO-3 is what Megatron's authors held theirs against.
-    return software.section == "megatron" && record.parallel.zero == 3 ? kDeepspeed : software;
+    if (software.section == "megatron" && record.parallel.zero == 3) return kDeepspeed;
+    return software.section == "torchtitan" && has_float8(record) ? kFloat8 : software;
   }
   return {};
 }
@@ -66,7 +86,9 @@ std::string attention_of(const Record& record, const Software& software) {
 
 std::variant<DType, Skipped> dtype_of(const Record& record) {
   const auto& text = record.options.dtype;
-  if (contains(text, "fp8") || contains(text, "float8")) {
+  // The rest is in bf16 there.
+  if (software_of(record).section == kFloat8.section) return DType::kBf16;
+  if (has_float8(record)) {
     return Skipped{fmt::format("the element type {} is not modelled", text)};
   }
   if (contains(text, "bf16")) return DType::kBf16;
@@ -82,7 +104,8 @@ std::string recompute_of(const Record& record) {
   const auto& text = record.options.recompute;
   if (recomputes_all(record)) return "full";
   if (text.empty() || text == "none" || text == "false") return "none";
-  if (software_of(record).section == "torchtitan") return "products";
+  if (software_of(record).keeps_all) return "none";
+  if (software_of(record).section.starts_with("torchtitan")) return "products";
   return "selective";  // "selective op", "partial (own backward)"
 }
 
@@ -110,8 +133,11 @@ std::variant<std::string, Skipped> model_of(const Record& record) {
                        device_batch(record));
   }
   if (m.type == "bert" && m.layers && m.hidden && m.heads && m.ffn && m.vocab && m.seq_len) {
-    return fmt::format("bert_large:layers={},hidden={},heads={},ffn={},vocab={},seq={}", *m.layers,
-                       *m.hidden, *m.heads, *m.ffn, *m.vocab, *m.seq_len);
+    // Half of the positions of its data are padding (arXiv:2107.02027).
+    const bool packs = software_of(record).packs;
+    return fmt::format("bert_large:layers={},hidden={},heads={},ffn={},vocab={},seq={}{}",
+                       *m.layers, *m.hidden, *m.heads, *m.ffn, *m.vocab,
+                       packs ? (*m.seq_len + 1) / 2 : *m.seq_len, packs ? ",attention=fused" : "");
   }
   if (!is_decoder(m)) {
     if (m.type.empty()) return not_stated("the type of model");
@@ -127,10 +153,11 @@ std::variant<std::string, Skipped> model_of(const Record& record) {
   const bool drops = m.type == "gpt" && is_megatron;
   constexpr std::int64_t kMostDevices = 1 << 20;
   const auto tp = std::clamp<std::int64_t>(record.parallel.tp.value_or(1), 1, kMostDevices);
+  const bool pads = is_megatron && (tp > 1 || !software.pads_to_divide);
   auto out = fmt::format(
       "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}",
       s.gated ? "llama_65b" : "gpt2", s.layers, s.hidden, s.heads, s.kv_heads, s.ffn,
-      is_megatron ? padded_vocab(s.vocab, tp) : s.vocab, s.seq, attention_of(record, software));
+      pads ? padded_vocab(s.vocab, tp) : s.vocab, s.seq, attention_of(record, software));
   if (drops) out += ",dropout=true";
   if (software.plain_loss) out += ",loss=plain";
   const bool has_norm_kernel = contains(record.options.attention, "RMS");
@@ -167,7 +194,8 @@ std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t dev
 }
 
 // How many micro-batches: as stated; else one sequence at a time in a pipeline, and as many as fit
-// without one, so that every number is returned, the smallest first.
+// without one, so that every number is returned, the smallest first. But for weights that are
+// gathered for each of them: then one.
 std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& record,
                                                                const Degrees& d,
                                                                std::int64_t batch) {
@@ -180,6 +208,8 @@ std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& rec
   if (!size && b.local) size = b.local;
   if (!size && b.micro_batches && local % *b.micro_batches == 0) size = local / *b.micro_batches;
   if (!size && d.pp > 1) size = 1;
+  constexpr std::int64_t kFullySharded = 3;
+  if (!size && d.zero == kFullySharded) size = local;
   if (size) {
     if (local % *size != 0) {
       return Skipped{
@@ -226,8 +256,9 @@ bool is_decoder(const ModelFacts& model) {
 
 bool recomputes_all(const Record& record) {
   const auto& text = record.options.recompute;
-  // Where Megatron's own tables do not say, they did.
-  if (text.empty()) return software_of(record).section == "megatron";
+  const auto software = software_of(record);
+  if (software.keeps_all) return false;
+  if (text.empty()) return software.recomputes;
   return text.starts_with("full");
 }
 
@@ -298,10 +329,14 @@ std::variant<Job, Skipped> job_of(const Record& record) {
   out.batch = std::get<std::int64_t>(batch);
   const auto degrees = degrees_of(record, out.machine.devices());
   if (const auto* skipped = std::get_if<Skipped>(&degrees)) return *skipped;
-  const auto micro = micro_batches(record, std::get<Degrees>(degrees), out.batch);
+  const auto& d = std::get<Degrees>(degrees);
+  if (software_of(record).section == kFloat8.section && d.cp > 1) {
+    return Skipped{"context parallelism that shares causal attention unevenly"};
+  }
+  const auto micro = micro_batches(record, d, out.batch);
   if (const auto* skipped = std::get_if<Skipped>(&micro)) return *skipped;
   for (auto n : std::get<std::vector<std::int64_t>>(micro)) {
-    out.settings.push_back(setting_of(record, std::get<Degrees>(degrees), n));
+    out.settings.push_back(setting_of(record, d, n));
   }
   out.precision = strategies::usual_precision(out.settings.front().family);
   if (software_of(record).plain) out.precision.wide_gradients = false;

@@ -133,6 +133,47 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   EXPECT_FALSE(recomputes_all(r));
 }
 
+TEST(Jobs, OfVTrainsSingleNodes) {
+  auto r = small_gpt();
+  r.source = "VIA-Research/vTrain data/ground_truth_single.csv";
+  r.model.vocab = 50257;
+  EXPECT_FALSE(recomputes_all(r));
+  EXPECT_EQ(made(r).software, "megatron-deepspeed");
+  EXPECT_EQ(made(r).settings.at(0).recompute, "none");
+  EXPECT_NE(made(r).model.find("vocab=50432,"), std::string::npos);
+  r.parallel.tp = 1;
+  EXPECT_NE(made(r).model.find("vocab=50257,"), std::string::npos);
+}
+
+TEST(Jobs, OfProductsInEightBits) {
+  auto r = small_gpt();
+  r.source = "pytorch/torchtitan";
+  r.options.dtype = "float8";
+  EXPECT_EQ(made(r).software, "torchtitan-float8");
+  EXPECT_EQ(made(r).dtype, DType::kBf16);
+  r.parallel = {};
+  r.parallel.cp = 2;
+  r.parallel.fsdp = true;
+  EXPECT_EQ(reason(r), "context parallelism that shares causal attention unevenly");
+}
+
+TEST(Jobs, OfPackedSequences) {
+  auto r = small_gpt();
+  r.source = "mlcommons/training_results_v3.0 NVIDIA/results/dgxa100_ngc23.04_pytorch/bert";
+  r.model.type = "bert";
+  r.model.ffn = 4096;
+  EXPECT_TRUE(made(r).model.ends_with("seq=512,attention=fused"));
+}
+
+TEST(Jobs, GatherWeightsOnceAStep) {
+  auto r = small_gpt();
+  r.parallel = {};
+  r.parallel.fsdp = true;
+  r.batch.micro_size.reset();
+  EXPECT_EQ(made(r).settings.size(), 1U);
+  EXPECT_EQ(made(r).settings[0].micro, 1);
+}
+
 TEST(Jobs, OnMachines) {
   EXPECT_EQ(machine_family("A100-80GB-SXM"), "dgx_a100");
   EXPECT_EQ(machine_family("a100_40gb"), "dgx_a100_40gb");

@@ -9,6 +9,7 @@
 #include "cost/operator_time.h"
 #include "machine/machine.h"
 #include "validate/job.h"
+#include "validate/relative.h"
 
 namespace tandem::validate {
 
@@ -141,6 +142,7 @@ Conversion conversion(const Record& record, std::string_view metric) {
 MetricKind kind_of(std::string_view metric) {
   if (std::ranges::find(kTimes, metric) != kTimes.end()) return MetricKind::kTime;
   if (std::ranges::find(kMemories, metric) != kMemories.end()) return MetricKind::kMemory;
+  if (is_relative(metric)) return MetricKind::kRelativeMemory;
   if (metric == "oom") return MetricKind::kOom;
   if (metric == "points") return MetricKind::kCurve;
   return MetricKind::kOther;

@@ -16,7 +16,7 @@
 
 namespace tandem::validate {
 
-enum class MetricKind : std::uint8_t { kTime, kMemory, kOom, kCurve, kOther };
+enum class MetricKind : std::uint8_t { kTime, kMemory, kRelativeMemory, kOom, kCurve, kOther };
 MetricKind kind_of(std::string_view metric);
 
 // Is `a` the better one to judge a record by, of two numbers of time? Shorter chains of conversion

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "validate/relative.h"
 
 namespace tandem::validate {
 
@@ -252,6 +253,7 @@ std::vector<Record> parse_records(std::string_view text, const std::string& sour
   for (std::size_t i = 0; i < list->size(); ++i) {
     out.push_back(read_record((*list)[i], fmt::format("{}: record {}", source, i + 1)));
   }
+  complete_relative(out);
   return out;
 }
 

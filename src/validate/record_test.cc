@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "validate/relative.h"
 
 namespace tandem::validate {
 namespace {
@@ -77,6 +78,29 @@ TEST(Records, OfTheWrongKindAreUnreadable) {
   EXPECT_EQ(record_with(R"("options":{"dtype":{}})").unreadable,
             "'options.dtype' is an object and must be text");
   EXPECT_EQ(record_with(R"("measured":3)").unreadable, "'measured' is 3 and must be an object");
+}
+
+// A part of another run's memory is told by the record that states that model.
+TEST(Records, ThatNameAModelAreCompleted) {
+  const auto records = parse_records(
+      R"({"records":[
+        {"id":"a-1","group":"g","kind":"memory","source":"P 1","model":{"type":"gpt","name":"M"},
+         "measured":{"activation_gib":1}},
+        {"id":"a-2","group":"g","kind":"memory","source":"P 2",
+         "model":{"type":"gpt","name":"M","layers":4},"parallel":{"tp":8},"measured":{}},
+        {"id":"a-seqsel","group":"g","kind":"memory","source":"P 3",
+         "model":{"type":"gpt","name":"M"},"measured":{"activation_pct_of_tp_baseline":20}},
+        {"id":"a-full","group":"g","kind":"memory","source":"Q 3",
+         "model":{"type":"gpt","name":"M"},"measured":{"activation_pct_of_tp_baseline":20}}]})",
+      "f");
+  EXPECT_FALSE(records[0].model.layers);
+  EXPECT_EQ(records[2].model.layers, 4);
+  EXPECT_EQ(records[2].parallel.tp, 8);
+  EXPECT_TRUE(records[2].parallel.sp);
+  EXPECT_EQ(records[2].options.recompute, "selective");
+  EXPECT_FALSE(baseline_of(records[2]).parallel.sp);
+  EXPECT_EQ(baseline_of(records[2]).options.recompute, "none");
+  EXPECT_FALSE(records[3].model.layers);  // of another source
 }
 
 TEST(Records, ErrorsNameTheRecordAndTheField) {

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "cost/operator_time.h"
 #include "validate/curve.h"
+#include "validate/relative.h"
 
 namespace tandem::validate {
 
@@ -102,6 +103,7 @@ class Judge {
     const auto& p = std::get<Prediction>(predicted);
     if (kind == MetricKind::kTime) return add_time(std::move(r), p);
     if (kind == MetricKind::kMemory) return add_memory(std::move(r), p);
+    if (kind == MetricKind::kRelativeMemory) return add_relative_memory(std::move(r), p);
     r.answer = answer_of(p.memory, p.limit);
     r.filled = p.memory / p.limit;
     r.predicted = p.memory > p.limit ? 1 : 0;
@@ -148,21 +150,32 @@ class Judge {
     finish(std::move(r));
   }
 
+  void add_relative_memory(Row r, const Prediction& p) {
+    const auto baseline = predict(baseline_of(record_));
+    if (const auto* skipped = std::get_if<Skipped>(&baseline)) return skip(std::move(r), *skipped);
+    constexpr double kPercent = 100;
+    const auto& whole = std::get<Prediction>(baseline).activations;
+    if (whole == Bytes{}) return skip(std::move(r), {"the baseline holds no activations"});
+    r.predicted = kPercent * (p.activations / whole);
+    r.error = *r.predicted / *r.measured - 1;
+    out_.judged.memory.push_back({*r.measured, *r.predicted});
+    finish(std::move(r));
+  }
+
   void finish(Row r) {
     out_.judged.predicted = true;
     out_.rows.push_back(std::move(r));
   }
 
   const std::variant<Prediction, Skipped>& prediction() {
-    if (!prediction_) {
-      auto job = job_of(record_);
-      if (auto* skipped = std::get_if<Skipped>(&job)) {
-        prediction_ = std::move(*skipped);
-      } else {
-        prediction_ = predictor_(std::get<Job>(job));
-      }
-    }
+    if (!prediction_) prediction_ = predict(record_);
     return *prediction_;
+  }
+
+  [[nodiscard]] std::variant<Prediction, Skipped> predict(const Record& record) const {
+    auto job = job_of(record);
+    if (auto* skipped = std::get_if<Skipped>(&job)) return std::move(*skipped);
+    return predictor_(std::get<Job>(job));
   }
 
   const Record& record_;
