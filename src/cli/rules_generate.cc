@@ -63,8 +63,8 @@ bool is_special(std::string_view condition) {
   return false;
 }
 
-Proving prove(const rewrite::Rule& rule) {
-  const auto verdict = verify::verify(rule);
+Proving prove(const rewrite::Rule& rule, bool find_conditions = true) {
+  const auto verdict = verify::verify(rule, {.find_conditions = find_conditions});
   Proving out{.rule = {}, .status = verdict.proof.status};
   if (is_proved(out.status)) out.rule = verify::with_condition(rule, verdict);
   out.is_special = is_special(verdict.proof.condition);
@@ -77,9 +77,9 @@ Proving prove(const generate::Generated& generated, std::size_t rule) {
   if (out.status == rewrite::Status::kProved) return out;
   const auto literal = generate::with_literal_attributes(generated, rule);
   if (!literal) return out;
-  auto other = prove(*literal);
-  const bool is_better = other.status == rewrite::Status::kProved || !out.rule || out.is_special;
-  return is_better ? other : out;
+  const bool is_wanting = !out.rule || out.is_special;
+  auto other = prove(*literal, is_wanting);
+  return is_wanting || other.status == rewrite::Status::kProved ? other : out;
 }
 
 // Keeps what is proved.

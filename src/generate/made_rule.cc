@@ -9,8 +9,7 @@
 
 #include "base/disjoint_sets.h"
 #include "base/error.h"
-#include "graph/graph.h"
-#include "ops/registry.h"
+#include "rewrite/type_table.h"
 
 namespace tandem::generate {
 
@@ -116,21 +115,6 @@ class RuleMaker {
   std::map<FormulaId, PatternId> images_;
 };
 
-// A side with values in the place of symbols, one output; nothing where a value is missing.
-std::optional<Side> literal_side(const Side& side, std::size_t output,
-                                 const rewrite::Bindings& bindings) {
-  Side out = side;
-  out.outputs = {side.outputs[output]};
-  for (auto& node : out.nodes) {
-    for (auto& attribute : node.attributes) {
-      const auto value = rewrite::evaluate(attribute, bindings);
-      if (!value) return std::nullopt;
-      attribute = {.literal = *value};
-    }
-  }
-  return out;
-}
-
 struct Binding {
   std::vector<const TensorType*> tensors;
   explicit Binding(const Assignment& assignment) : symbols(assignment.symbols) {
@@ -140,35 +124,31 @@ struct Binding {
   [[nodiscard]] rewrite::Bindings get() const { return {tensors, symbols}; }
 };
 
+using Types = std::vector<rewrite::TypeTable::TypeId>;
+
 // By node, on one device. Nothing where an operator does not take its operands.
-std::optional<std::vector<TensorType>> types_of(const Side& side, const Assignment& assignment) {
+std::optional<Types> types_of(const Side& side, const Assignment& assignment) {
   const Binding binding(assignment);
-  const auto literal = literal_side(side, 0, binding.get());
-  if (!literal) return std::nullopt;
-  std::vector<TensorType> types;
-  try {
-    for (const auto& node : literal->nodes) {
-      if (node.is_variable()) {
-        types.push_back(assignment.tensors[node.variable]);
-        continue;
-      }
-      std::vector<TensorType> inputs;
-      for (auto i : node.inputs) inputs.push_back(types[i]);
-      types.push_back(graph::tried_result_type(operator_of(node), inputs));
+  auto& table = rewrite::TypeTable::of_thread();
+  Types types;
+  Types inputs;
+  for (const auto& node : side.nodes) {
+    if (node.is_variable()) {
+      types.push_back(table.intern(assignment.tensors[node.variable]));
+      continue;
     }
-  } catch (const UserError&) {
-    return std::nullopt;
+    const auto op = table.op(node, binding.get());
+    if (!op) return std::nullopt;
+    inputs.clear();
+    for (auto i : node.inputs) inputs.push_back(types[i]);
+    types.push_back(table.result(*op, inputs));
+    if (types.back() == rewrite::TypeTable::kNone) return std::nullopt;
   }
   return types;
 }
 
 std::vector<Field> value_of(const Side& side, std::size_t output, const Assignment& assignment,
                             KernelCache& kernels) {
-  const Binding binding(assignment);
-  auto literal = *literal_side(side, output, binding.get());
-  // Up to the output: a program's result is its last node.
-  literal.nodes.resize(literal.outputs[0] + 1U);
-  const Program program(literal, assignment.tensors, kernels);
   std::vector<std::vector<Field>> values;
   std::vector<const Field*> pointers;
   values.reserve(assignment.tensors.size());
@@ -177,8 +157,11 @@ std::vector<Field> value_of(const Side& side, std::size_t output, const Assignme
         random_values(assignment.tensors[t], assignment.below[t], hash_combine(11, t), 0));
     pointers.push_back(values.back().data());
   }
+  const auto& result = side.nodes[side.outputs[output]];
+  if (result.is_variable()) return values[result.variable];
+  const Program program(side, side.outputs[output], assignment.tensors, assignment.symbols,
+                        kernels);
   std::vector<Field> out(program.size());
-  if (literal.nodes.back().is_variable()) return values[literal.nodes.back().variable];
   Program::Memory memory;
   program.run(pointers, out.data(), memory);
   return out;
@@ -285,12 +268,15 @@ class SizeClasses {
     const auto types = types_of(side, made_.found);
     if (!types) return {};
     const Binding binding(made_.found);
-    const auto literal = literal_side(side, 0, binding.get());
+    auto& table = rewrite::TypeTable::of_thread();
+    const auto shape = [&](std::size_t node) -> const Shape& {
+      return table.type((*types)[node]).shape.sizes;
+    };
     std::vector<std::vector<std::size_t>> dims;
     for (std::size_t n = 0; n < side.nodes.size(); ++n) {
       const auto& node = side.nodes[n];
       std::vector<std::size_t> own;
-      for (std::size_t d = 0; d < (*types)[n].shape.rank(); ++d) {
+      for (std::size_t d = 0; d < shape(n).rank(); ++d) {
         own.push_back(node.is_variable() ? first_of_tensor_[node.variable] + d : sets_.add());
       }
       dims.push_back(own);
@@ -298,8 +284,8 @@ class SizeClasses {
       tie_to_symbols(node, own);
       if (node.spec->role != ops::Role::kCompute) continue;
       std::vector<Shape> sizes;
-      for (auto i : node.inputs) sizes.push_back((*types)[i].shape.sizes);
-      tie_by_factors(ops::signature(operator_of(literal->nodes[n]), sizes), node, dims);
+      for (auto i : node.inputs) sizes.push_back(shape(i));
+      tie_by_factors(ops::signature(*table.op(node, binding.get()), sizes), node, dims);
     }
     std::vector<std::vector<std::size_t>> out;
     for (auto o : side.outputs) out.push_back(dims[o]);

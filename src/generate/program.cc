@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "graph/graph.h"
 #include "ops/registry.h"
 #include "ops/sources.h"
+#include "rewrite/type_table.h"
 
 namespace tandem::generate {
 
@@ -59,34 +59,42 @@ const Kernel& KernelCache::of(const ops::Signature& signature) {
   return *kernel;
 }
 
-Program::Program(const rewrite::Side& pattern, std::span<const TensorType> operands,
-                 KernelCache& kernels) {
-  std::vector<TensorType> types;
-  for (const auto& node : pattern.nodes) {
+Program::Program(const rewrite::Side& pattern, rewrite::PatternId output,
+                 std::span<const TensorType> operands,
+                 std::span<const std::optional<rewrite::Value>> symbols, KernelCache& kernels) {
+  auto& table = rewrite::TypeTable::of_thread();
+  std::vector<const TensorType*> pointers;
+  pointers.reserve(operands.size());
+  for (const auto& type : operands) pointers.push_back(&type);
+  std::vector<rewrite::TypeTable::TypeId> types;
+  for (const auto& node : std::span(pattern.nodes).first(output + 1U)) {
     Step step;
     if (node.is_variable()) {
       step.operand = node.variable;
-      types.push_back(operands[node.variable]);
+      types.push_back(table.intern(operands[node.variable]));
       steps_.push_back(std::move(step));
       continue;
     }
-    const auto op = operator_of(node);
-    std::vector<TensorType> inputs;
+    const auto op = table.op(node, {pointers, symbols});
+    std::vector<rewrite::TypeTable::TypeId> inputs;
     std::vector<Shape> sizes;
     for (auto i : node.inputs) {
       step.inputs.push_back(i);
       inputs.push_back(types[i]);
-      sizes.push_back(types[i].shape.sizes);
+      sizes.push_back(table.type(types[i]).shape.sizes);
     }
-    types.push_back(graph::result_type(op, inputs));
-    if (op.is(ops::kConstant)) {
-      step.fixed = constant_values(op);
+    types.push_back(op ? table.result(*op, inputs) : rewrite::TypeTable::kNone);
+    if (types.back() == rewrite::TypeTable::kNone) {
+      throw UserError("graph", node.spec->name, "does not take these operands");
+    }
+    if (op->is(ops::kConstant)) {
+      step.fixed = constant_values(*op);
     } else {
-      step.kernel = &kernels.of(ops::signature(op, sizes));
+      step.kernel = &kernels.of(ops::signature(*op, sizes));
     }
     steps_.push_back(std::move(step));
   }
-  type_ = types[pattern.outputs[0]];
+  type_ = table.type(types[output]);
   size_ = static_cast<std::size_t>(type_.shape.sizes.count());
 }
 
@@ -165,7 +173,9 @@ std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const T
   };
   if (!std::ranges::all_of(o.conditions, holds)) return nullptr;
   try {
-    auto out = std::make_unique<Program>(o.pattern, types, kernels_);
+    auto out =
+        std::make_unique<Program>(o.pattern, o.pattern.outputs[0], types,
+                                  std::span<const std::optional<rewrite::Value>>{}, kernels_);
     if (static_cast<std::int64_t>(out->size()) > largest_) return nullptr;
     return out;
   } catch (const UserError&) {  // operands that the operator does not take

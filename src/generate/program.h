@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -24,10 +25,13 @@ class KernelCache {
   std::unordered_map<const ops::Signature*, std::unique_ptr<const Kernel>> kernels_;
 };
 
-// The nodes of an operation's pattern, one after another.
+// The nodes of a pattern up to one of its outputs, one after another.
 class Program {
  public:
-  Program(const rewrite::Side& pattern, std::span<const TensorType> operands, KernelCache& kernels);
+  // Throws UserError where an operator does not take its operands.
+  Program(const rewrite::Side& pattern, rewrite::PatternId output,
+          std::span<const TensorType> operands,
+          std::span<const std::optional<rewrite::Value>> symbols, KernelCache& kernels);
 
   [[nodiscard]] const TensorType& type() const { return type_; }
   [[nodiscard]] TypeId type_id() const { return type_id_; }

@@ -18,7 +18,7 @@ TEST(Program, RunsItsNodesOneAfterAnother) {
       rewrite::parse_rule("t: (add (mul ?x ?y) (constant shape=[2, 3] value=7)) => (add ?x ?y)")[0];
   const auto type = of_shape({2, 3});
   KernelCache kernels;
-  const Program program(rule.source, std::array{type, type}, kernels);
+  const Program program(rule.source, rule.source.outputs[0], std::array{type, type}, {}, kernels);
   EXPECT_EQ(program.type(), type);
   ASSERT_EQ(program.size(), 6U);
   const auto x = random_values(type, 0, 1, 0);

@@ -6,10 +6,12 @@
 
 #include "base/text.h"
 #include "graph/hashes.h"
+#include "graph/tried_type.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
 #include "ops/sources.h"
 #include "ops/task_grid.h"
+#include "term/result_sizes.h"
 
 namespace tandem::graph {
 
@@ -204,7 +206,7 @@ TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
   return type;
 }
 
-TensorType tried_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
+std::optional<TensorType> tried_type(const ops::Op& op, std::span<const TensorType> inputs) {
   const bool plain = std::ranges::all_of(
       inputs, [](const auto& t) { return t.shape.is_undivided() && t.density == 1; });
   if (!plain || op.role() != ops::Role::kCompute || op.spec().type || op.spec().density(op.raw())) {
@@ -213,7 +215,9 @@ TensorType tried_result_type(const ops::Op& op, std::span<const TensorType> inpu
   std::vector<Shape> sizes;
   sizes.reserve(inputs.size());
   for (const auto& t : inputs) sizes.push_back(t.shape.sizes);
-  const TensorType type{ParallelShape(ops::result_sizes(op, sizes)),
+  const auto out = term::result_sizes(op.spec().index_text(op.raw(), sizes), sizes);
+  if (!out) return std::nullopt;
+  const TensorType type{ParallelShape(*out),
                         op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs))};
   check_size(type);
   return type;

@@ -4,6 +4,7 @@
 // to.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
+#include "ops/rank_error.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -23,7 +24,7 @@ std::size_t axis_of(const Concat& a, std::span<const Shape> in) {
   if (in.empty()) throw UserError("graph", "", "concat takes at least one input");
   const auto rank = in[0].rank();
   if (a.axis < 0 || static_cast<std::size_t>(a.axis) >= rank) {
-    throw UserError("graph", "",
+    throw RankError("graph", "",
                     fmt::format("axis {} is not in a tensor of rank {}", a.axis, rank));
   }
   return static_cast<std::size_t>(a.axis);

@@ -9,6 +9,7 @@
 // Each but send adds or removes the minor digit of what it changes.
 #include "base/divisor.h"
 #include "ops/attributes.h"
+#include "ops/rank_error.h"
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -19,7 +20,7 @@ void check_degree(const NoAttributes& /*none*/) {}
 void check_degree(const auto& a) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 30U;
   if (a.degree >= 1 && a.degree <= kLargest) return;
-  throw UserError("graph", "", fmt::format("degree {} is not in 1..2^30", a.degree));
+  throw RankError("graph", "", fmt::format("degree {} is not in 1..2^30", a.degree));
 }
 
 template <class Attributes>
@@ -43,7 +44,7 @@ OpDefinition<Attributes> parallel(const std::string& name, const std::string& do
 
 void check_dim(const DimDegree& a, const ParallelShape& shape) {
   if (a.dim >= 0 && a.dim < static_cast<std::int64_t>(shape.rank())) return;
-  throw UserError("graph", "",
+  throw RankError("graph", "",
                   fmt::format("dim {} is not in a tensor of rank {}", a.dim, shape.rank()));
 }
 

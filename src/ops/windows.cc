@@ -1,6 +1,7 @@
 #include "ops/windows.h"
 
 #include "ops/index_text.h"
+#include "ops/rank_error.h"
 
 namespace tandem::ops {
 
@@ -10,7 +11,8 @@ constexpr std::int64_t kLargest = std::int64_t{1} << 20U;
 
 void check_numbers(std::string_view what, const Sizes& numbers, bool four, std::int64_t least) {
   if (numbers.size() != 2 && !(four && numbers.size() == 4)) {
-    reject(
+    throw RankError(
+        "graph", "",
         fmt::format("{} has {} numbers and needs 2{}", what, numbers.size(), four ? " or 4" : ""),
         four ? "rows, columns or top, left, bottom, right" : "rows, columns");
   }

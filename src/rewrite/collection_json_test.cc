@@ -394,7 +394,8 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
   auto unmapped = rule("r", {relu}, {relu});
   unmapped["mappedOutput"] = TestJson::array();
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"{", "c.json: is not JSON"},
+      {"{", "c.json: is not JSON (line 1, column 2)"},
+      {"{\n \"rule\": [}]\n}", "c.json: is not JSON (line 2, column 11)"},
       {"{}", "c.json: has no list 'rule'"},
       {"[1]", "c.json: has no list 'rule'"},
       {"{\"rule\": 3}", "c.json: has no list 'rule'"},

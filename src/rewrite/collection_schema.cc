@@ -203,6 +203,23 @@ Json side_json(const std::vector<CollectionOperator>& side) {
   return out;
 }
 
+// Where the text is no JSON any more: "line 3, column 14".
+std::string place_of_error(std::string_view text) {
+  try {
+    const auto forget = [](int /*depth*/, Json::parse_event_t /*event*/, Json& /*value*/) {
+      return false;
+    };
+    [[maybe_unused]] const auto nothing = Json::parse(text, forget);
+  } catch (const Json::parse_error& e) {
+    const auto before = text.substr(0, e.byte == 0 ? 0 : e.byte - 1);
+    const auto line = std::ranges::count(before, '\n') + 1;
+    const auto newline = before.rfind('\n');
+    const auto begin = newline == std::string_view::npos ? 0 : newline + 1;
+    return fmt::format("line {}, column {}", line, before.size() - begin + 1);
+  }
+  return "";
+}
+
 }  // namespace
 
 void for_each_rule_in(std::string_view text, const std::string& source,
@@ -232,7 +249,8 @@ void for_each_rule_in(std::string_view text, const std::string& source,
   if (deepest >= kMaxDocumentDepth) throw UserError("rules", source, "is nested too deeply");
   if (json.is_discarded()) {
     throw UserError("rules", source,
-                    count == 0 ? "is not JSON" : fmt::format("is not JSON behind rule {}", count));
+                    count == 0 ? "is not JSON" : fmt::format("is not JSON behind rule {}", count),
+                    place_of_error(text));
   }
   if (!json.is_object() || !found || !json["rule"].is_array()) {
     throw UserError("rules", source, "has no list 'rule'",

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/hash.h"
 #include "verify/algebra.h"
 
 namespace tandem::verify {
@@ -101,18 +102,44 @@ void join_terms(Group& group) {
   } while (group.terms.size() < before && group.terms.size() > 1);
 }
 
+// A hash that is equal where keys without ranges are, and needs no names.
+Hash look_of(const Linear& e) {
+  Hash h = static_cast<Hash>(e.constant);
+  for (const auto& [unused, n] : e.parts) h += mix(static_cast<Hash>(n));
+  return mix(h);
+}
+
+Hash look_of(const ScalarTerm& term) {
+  const auto& domain = term.domain;
+  Hash h = static_cast<Hash>(std::ranges::count(domain.ranges, true, &VarRange::bound));
+  for (const auto& e : domain.guards) h += mix(look_of(e) + 1);
+  for (const auto& e : domain.zeros) h += mix(look_of(e) + 2);
+  for (const auto& atom : term.atoms) {
+    Hash a = hash_combine(static_cast<Hash>(atom.kind), static_cast<Hash>(atom.id));
+    for (const auto& e : atom.at) a = hash_combine(a, look_of(e));
+    h += hash_combine(a, atom.arguments.size());
+  }
+  return h;
+}
+
 }  // namespace
 
 Sum Algebra::joined(Sum terms) {
   if (terms.size() < 2) return terms;
+  std::map<Hash, std::vector<std::size_t>> alike;
+  for (std::size_t i = 0; i < terms.size(); ++i) alike[look_of(terms[i])].push_back(i);
+  Sum out;
   std::map<Key, std::vector<std::size_t>> groups;
   std::vector<std::vector<IndexVar>> orders(terms.size());
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    auto keyed = key_of(terms[i], false);
-    orders[i] = std::move(keyed.order);
-    groups[std::move(keyed.key)].push_back(i);
+  for (const auto& [unused, members] : alike) {
+    if (members.size() == 1) out.push_back(std::move(terms[members[0]]));
+    for (auto i : members) {
+      if (members.size() == 1) continue;
+      auto keyed = key_of(terms[i], false);
+      orders[i] = std::move(keyed.order);
+      groups[std::move(keyed.key)].push_back(i);
+    }
   }
-  Sum out;
   for (auto& [unused, members] : groups) {
     Group group{orders[members[0]], {}};
     for (auto i : members) {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "verify/moves.h"
+#include "verify/node_choices.h"
 #include "verify/symbol_values.h"
 
 namespace tandem::verify {
@@ -239,6 +240,7 @@ class Search {
     enum class Kind : std::uint8_t { kTensor, kSymbol, kNode, kCondition } kind;
     std::size_t which = 0;
     std::vector<std::size_t> symbols = {};  // kNode: those that it is the first to need
+    NodeChoices* choices = nullptr;         // kNode: where it needs no others, and has some
   };
 
   // What the source needs, in its order; every condition as soon as it can be asked.
@@ -278,6 +280,9 @@ class Search {
           symbols[part.variables[0]] = true;
           step.symbols.push_back(part.variables[0]);
         });
+      }
+      if (!step.symbols.empty()) {
+        step.choices = NodeChoices::of_thread(node, step.symbols, values_);
       }
       plan_.push_back(std::move(step));
       ask();
@@ -346,6 +351,7 @@ class Search {
       return;
     }
     ++tried_;
+    farthest_ = std::max(farthest_, step);
     if (step == plan_.size()) {
       if (left == 0 && found_.size() < kMostFound) found_.push_back({current_, {}, deviations_});
       return;
@@ -370,11 +376,25 @@ class Search {
     }
   }
 
-  // With the first value of each symbol, with another one of one symbol, and with those of two that
-  // fit alone.
+  void visit_choices(std::size_t step, int left, std::size_t tensors_left) {
+    const auto& [kind, node, symbols, choices] = plan_[step];
+    inputs_.clear();
+    for (auto i : rule_.source.nodes[node].inputs) inputs_.push_back(types_[i]);
+    for (const auto& choice : choices->fitting(inputs_)) {
+      for (std::size_t s = 0; s < symbols.size(); ++s) {
+        current_.symbols[symbols[s]] = values_[symbols[s]][choice.values[s]];
+      }
+      types_[node] = choice.type;
+      visit(step + 1, left, tensors_left);
+    }
+    for (auto s : symbols) current_.symbols[s].reset();
+  }
+
+  // As NodeChoices, for values that depend on others.
   void visit_node(std::size_t step, int left, std::size_t tensors_left) {
     const auto node = plan_[step].which;
     const auto& symbols = plan_[step].symbols;
+    if (plan_[step].choices != nullptr) return visit_choices(step, left, tensors_left);
     const auto visit_if_typed = [&] {
       if (!type_node(node)) return false;
       visit(step + 1, left, tensors_left);
@@ -464,6 +484,11 @@ class Search {
     for (std::size_t i = 0; i < found_.size(); ++i) order.emplace_back(key(found_[i]), i);
     std::ranges::sort(order);
     Patterns out{.all = {}, .bases = {}, .cut = cut_};
+    if (found_.empty() && farthest_ < plan_.size()) {
+      const auto& last = plan_[farthest_];
+      if (last.kind == Step::Kind::kNode) out.node = static_cast<rewrite::PatternId>(last.which);
+      if (last.kind == Step::Kind::kCondition) out.condition = last.which;
+    }
     for (const auto& [unused, i] : order) {
       if (out.bases.size() < limits_.bases) out.bases.push_back(found_[i].base);
     }
@@ -513,6 +538,7 @@ class Search {
   int deviations_ = 0;
   std::vector<Pattern> found_;
   std::size_t tried_ = 0;
+  std::size_t farthest_ = 0;  // step that was come to
   bool cut_ = false;
 };
 

@@ -40,6 +40,9 @@ struct Patterns {
   // Bases of more patterns than those, without their moves: the sides' types can be compared there.
   std::vector<Instance> bases;
   bool cut = false;  // there were more than the limits allow
+  // Where there are none: the node of the source, or the condition, beyond which nothing came.
+  std::optional<rewrite::PatternId> node = {};
+  std::optional<std::size_t> condition = {};
 };
 
 Patterns find_patterns(const Rule& rule, const PatternLimits& limits = {});

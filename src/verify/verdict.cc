@@ -49,7 +49,7 @@ class Judge {
     verdict_.patterns = patterns_.all.size();
     verdict_.cut = patterns_.cut;
     if (patterns_.all.empty()) {
-      verdict_.reason = "no sizes were found at which the source fits";
+      verdict_.reason = "no sizes were found at which the source fits" + what_does_not_fit();
       return;
     }
     const auto each = std::max<std::size_t>(
@@ -64,6 +64,8 @@ class Judge {
       for (const auto& instance : small.all) {
         if (bad_.size() < std::min(kMostBad, before + kMostBadOfPattern)) judge(instance);
       }
+      // Without conditions to be found, one is as good as many.
+      if (!options_.find_conditions && !bad_.empty()) return refute();
     }
     for (const auto& base : patterns_.bases) {
       if (fit_of(rule_, base) == Fit::kBoth) {
@@ -87,6 +89,17 @@ class Judge {
   std::vector<Instance> bad_;
 
  private:
+  [[nodiscard]] std::string what_does_not_fit() const {
+    if (patterns_.condition) {
+      return ": none of what was tried fulfils " +
+             rewrite::to_text(rule_, rule_.conditions[*patterns_.condition]);
+    }
+    if (!patterns_.node) return "";
+    auto side = rule_.source;
+    side.outputs = {*patterns_.node};
+    return ": none of what was tried fits " + rewrite::to_text(rule_, side);
+  }
+
   void judge(const Instance& instance) {
     ++verdict_.instances;
     if (fit_of(rule_, instance) != Fit::kBoth) {

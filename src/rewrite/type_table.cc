@@ -1,0 +1,180 @@
+#include "rewrite/type_table.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "graph/tried_type.h"
+#include "ops/rank_error.h"
+
+namespace tandem::rewrite {
+
+namespace {
+
+void append(std::vector<std::uint64_t>& key, const TensorType& type) {
+  const auto& s = type.shape;
+  key.push_back(s.rank() | static_cast<std::uint64_t>(type.dtype) << 8U |
+                static_cast<std::uint64_t>(s.monoid) << 16U);
+  for (auto n : s.sizes) key.push_back(static_cast<std::uint64_t>(n));
+  for (auto n : s.degrees) key.push_back(static_cast<std::uint64_t>(n));
+  key.push_back(static_cast<std::uint64_t>(s.replicas));
+  key.push_back(static_cast<std::uint64_t>(s.partial));
+  key.push_back(std::bit_cast<std::uint64_t>(type.density));
+}
+
+}  // namespace
+
+TypeTable& TypeTable::of_thread() {
+  static thread_local TypeTable table;
+  return table;
+}
+
+std::size_t TypeTable::KeyHash::operator()(const Key& key) const {
+  Hash h = key.size();
+  for (auto word : key) h = (h ^ word) * 0x9e3779b97f4a7c15ULL + (h >> 29U);
+  return mix(h);
+}
+
+TypeTable::TypeId TypeTable::intern(const TensorType& type) {
+  key_.clear();
+  append(key_, type);
+  const auto [at, is_new] = ids_.try_emplace(key_, static_cast<TypeId>(types_.size()));
+  const auto id = at->second;
+  if (!is_new) return id;
+  types_.push_back(type);
+  whole_.push_back(id);
+  ranks_.push_back(static_cast<std::uint8_t>(type.shape.rank()));
+  if (type.shape.devices() == 1) return id;
+  auto whole = type;
+  whole.shape = ParallelShape(type.shape.sizes);
+  whole_[id] = intern(whole);
+  return id;
+}
+
+TypeTable::Ranks TypeTable::ranks_of(const ops::Op& op, std::span<const TypeId> inputs) const {
+  std::uint64_t ranks = 1;
+  for (auto i : inputs) ranks = ranks << 4U | ranks_[i];
+  return {op.raw(), ranks};
+}
+
+std::size_t TypeTable::RanksHash::operator()(const Ranks& of) const {
+  return mix(reinterpret_cast<std::uint64_t>(of.op) ^ of.ranks);
+}
+
+TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> inputs) {
+  // Interned operators never move, so the address of the attributes names the operator.
+  if (inputs.size() > Result::kMostInputs) {
+    Key key{reinterpret_cast<std::uint64_t>(op.raw())};
+    key.insert(key.end(), inputs.begin(), inputs.end());
+    if (const auto at = long_results_.find(key); at != long_results_.end()) return at->second;
+    const auto out = made(op, inputs);
+    long_results_.emplace(std::move(key), out);
+    return out;
+  }
+  const auto ranks = ranks_of(op, inputs);
+  if (misfits_.contains(ranks)) return kNone;
+  Result asked;
+  asked.op = op.raw();
+  std::ranges::copy(inputs, asked.inputs.begin());
+  if (const auto& known = place(asked); known.op != nullptr) return known.result;
+  asked.result = made(op, inputs);
+  if (asked.result == kNone && misfits_.contains(ranks)) return kNone;
+  if (++results_used_ * 2 > results_.size()) grow();
+  return (place(asked) = asked).result;
+}
+
+TypeTable::Result& TypeTable::place(const Result& of) {
+  Hash h = reinterpret_cast<std::uint64_t>(of.op);
+  for (auto i : of.inputs) h = mix(h ^ i);
+  for (auto at = h & (results_.size() - 1);; at = (at + 1) & (results_.size() - 1)) {
+    auto& there = results_[at];
+    if (there.op == nullptr || (there.op == of.op && there.inputs == of.inputs)) return there;
+  }
+}
+
+void TypeTable::grow() {
+  std::vector<Result> old(results_.size() * 2);
+  std::swap(old, results_);
+  for (const auto& result : old) {
+    if (result.op != nullptr) place(result) = result;
+  }
+}
+
+TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inputs) {
+  // What does not fit whole does not fit divided: asked once, not for every division.
+  const auto is_whole = [&](TypeId id) { return whole_[id] == id; };
+  if (op.role() == ops::Role::kCompute && !std::ranges::all_of(inputs, is_whole)) {
+    std::vector<TypeId> whole;
+    whole.reserve(inputs.size());
+    for (auto i : inputs) whole.push_back(whole_[i]);
+    if (result(op, whole) == kNone) return kNone;
+  }
+  std::vector<TensorType> types;
+  types.reserve(inputs.size());
+  for (auto i : inputs) types.push_back(types_[i]);
+  try {
+    const auto type = graph::tried_type(op, types);
+    return type ? intern(*type) : kNone;
+  } catch (const ops::RankError&) {
+    if (inputs.size() <= Result::kMostInputs) misfits_.insert(ranks_of(op, inputs));
+    return kNone;
+  } catch (const UserError&) {
+    return kNone;  // the operands do not fit, which is an answer
+  }
+}
+
+namespace {
+
+void append(std::vector<std::uint64_t>& key, const Value& value) {
+  key.push_back(value.index());
+  if (const auto* i = std::get_if<std::int64_t>(&value)) {
+    key.push_back(static_cast<std::uint64_t>(*i));
+  } else if (const auto* d = std::get_if<double>(&value)) {
+    key.push_back(std::bit_cast<std::uint64_t>(*d));
+  } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    key.push_back(list->size());
+    for (auto n : *list) key.push_back(static_cast<std::uint64_t>(n));
+  } else {
+    const auto& text = std::get<std::string>(value);
+    key.push_back(text.size());
+    for (auto c : text) key.push_back(static_cast<unsigned char>(c));
+  }
+}
+
+}  // namespace
+
+std::optional<ops::Op> TypeTable::op(const PatternNode& node, const Bindings& bindings) {
+  key_.clear();
+  key_.push_back(reinterpret_cast<std::uint64_t>(node.spec));
+  values_.clear();
+  for (const auto& attribute : node.attributes) {
+    if (attribute.operation == Operation::kLiteral) {
+      append(key_, attribute.literal);
+      continue;
+    }
+    auto value = evaluate(attribute, bindings);
+    if (!value) return std::nullopt;
+    append(key_, *value);
+    values_.push_back(std::move(*value));
+  }
+  if (const auto at = ops_.find(key_); at != ops_.end()) return at->second;
+  ops::AttributeList list;
+  list.reserve(node.attributes.size());
+  std::size_t computed = 0;
+  for (std::size_t i = 0; i < node.attributes.size(); ++i) {
+    const auto& attribute = node.attributes[i];
+    const bool literal = attribute.operation == Operation::kLiteral;
+    list.emplace_back(node.spec->attributes[i].first,
+                      to_text(literal ? attribute.literal : values_[computed++]));
+  }
+  std::optional<ops::Op> out;
+  try {
+    out = ops::parse_op(*node.spec, list);
+  } catch (const UserError&) {
+    out.reset();
+  }
+  ops_.emplace(key_, out);
+  return out;
+}
+
+}  // namespace tandem::rewrite

@@ -1,0 +1,80 @@
+// Types as numbers, and what operators make of them. Rules are tried at thousands of sizes, most of
+// them again for other rules, and most in vain: the table remembers what it was asked, also what
+// did not fit, so that the second time is a look-up.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ops/op.h"
+#include "rewrite/rule.h"
+#include "tensor/tensor_type.h"
+
+namespace tandem::rewrite {
+
+// One per thread.
+class TypeTable {
+ public:
+  using TypeId = std::uint32_t;
+  static constexpr TypeId kNone = ~TypeId{0};
+
+  static TypeTable& of_thread();
+
+  TypeId intern(const TensorType& type);
+  [[nodiscard]] const TensorType& type(TypeId id) const { return types_[id]; }
+  // kNone where the operands do not fit.
+  TypeId result(const ops::Op& op, std::span<const TypeId> inputs);
+  // The operator of a pattern node; none where an attribute has no value or a wrong one.
+  std::optional<ops::Op> op(const rewrite::PatternNode& node, const rewrite::Bindings& bindings);
+
+ private:
+  struct KeyHash {
+    std::size_t operator()(const std::vector<std::uint64_t>& key) const;
+  };
+  using Key = std::vector<std::uint64_t>;
+
+  // What an operator of up to four operands makes of these; free where there is no operator.
+  struct Result {
+    static constexpr std::size_t kMostInputs = 4;
+    const void* op = nullptr;
+    std::array<TypeId, kMostInputs> inputs{kNone, kNone, kNone, kNone};
+    TypeId result = kNone;
+  };
+
+  // An operator and the ranks of its operands, four bits each.
+  struct Ranks {
+    const void* op;
+    std::uint64_t ranks;
+    bool operator==(const Ranks&) const = default;
+  };
+  struct RanksHash {
+    std::size_t operator()(const Ranks& of) const;
+  };
+
+  [[nodiscard]] Ranks ranks_of(const ops::Op& op, std::span<const TypeId> inputs) const;
+  TypeId made(const ops::Op& op, std::span<const TypeId> inputs);
+  // The place of this one, or a free one.
+  Result& place(const Result& of);
+  void grow();
+
+  std::deque<TensorType> types_;
+  std::vector<TypeId> whole_;  // by type, the same undivided
+  std::unordered_map<Key, TypeId, KeyHash> ids_;
+  std::vector<std::uint8_t> ranks_;               // by type
+  std::unordered_set<Ranks, RanksHash> misfits_;  // that fit at no sizes
+  // Asked millions of times: open addressing in one piece of memory.
+  std::vector<Result> results_ = std::vector<Result>(1024);
+  std::size_t results_used_ = 0;
+  std::unordered_map<Key, TypeId, KeyHash> long_results_;  // of more operands
+  std::unordered_map<Key, std::optional<ops::Op>, KeyHash> ops_;
+  Key key_;  // kept for their storage
+  std::vector<Value> values_;
+};
+
+}  // namespace tandem::rewrite

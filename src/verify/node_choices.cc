@@ -1,0 +1,111 @@
+#include "verify/node_choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "base/hash.h"
+
+namespace tandem::verify {
+
+namespace {
+
+using rewrite::Expression;
+using rewrite::Operation;
+
+// Writes the attributes and all values of their symbols down.
+std::string text_of(const rewrite::PatternNode& node,
+                    const std::vector<std::vector<Value>>& values) {
+  std::string out = node.spec->name;
+  for (const auto& attribute : node.attributes) {
+    if (attribute.operation == Operation::kSymbol) {
+      out += fmt::format(" ?{}", attribute.variables[0]);
+    } else {
+      out += ' ' + rewrite::to_text(attribute.literal);
+    }
+  }
+  for (const auto& of_symbol : values) {
+    out += " |";
+    for (const auto& value : of_symbol) out += ' ' + rewrite::to_text(value);
+  }
+  return out;
+}
+
+}  // namespace
+
+NodeChoices* NodeChoices::of_thread(const rewrite::PatternNode& node,
+                                    const std::vector<std::size_t>& symbols,
+                                    const std::vector<std::vector<Value>>& values) {
+  auto own = node;
+  for (auto& attribute : own.attributes) {
+    if (attribute.operation == Operation::kLiteral) continue;
+    if (attribute.operation != Operation::kSymbol) return nullptr;
+    const auto at = std::ranges::find(symbols, attribute.variables[0]);
+    if (at == symbols.end()) return nullptr;
+    attribute.variables[0] = static_cast<std::uint16_t>(at - symbols.begin());
+  }
+  std::vector<std::vector<Value>> of_own;
+  of_own.reserve(symbols.size());
+  for (auto s : symbols) of_own.push_back(values[s]);
+  static thread_local std::unordered_map<std::string, std::unique_ptr<NodeChoices>> all;
+  auto& choices = all[text_of(own, of_own)];
+  if (choices == nullptr) choices.reset(new NodeChoices(std::move(own), std::move(of_own)));
+  return choices.get();
+}
+
+std::size_t NodeChoices::InputsHash::operator()(const std::vector<TypeId>& inputs) const {
+  Hash h = inputs.size();
+  for (auto i : inputs) h = mix(h ^ i);
+  return h;
+}
+
+const std::optional<ops::Op>& NodeChoices::op(const Numbers& numbers) {
+  const auto [at, is_new] = ops_.try_emplace(numbers);
+  if (is_new) {
+    std::vector<std::optional<Value>> symbols;
+    for (std::size_t s = 0; s < numbers.size(); ++s) symbols.emplace_back(values_[s][numbers[s]]);
+    at->second = TypeTable::of_thread().op(node_, {{}, symbols});
+  }
+  return at->second;
+}
+
+const std::vector<NodeChoices::Choice>& NodeChoices::fitting(std::span<const TypeId> inputs) {
+  auto [known, is_new] = known_.try_emplace({inputs.begin(), inputs.end()});
+  auto& out = known->second;
+  if (!is_new) return out;
+  const auto fits = [&](const Numbers& numbers) {
+    const auto& with_values = op(numbers);
+    const auto type =
+        with_values ? TypeTable::of_thread().result(*with_values, inputs) : TypeTable::kNone;
+    if (type != TypeTable::kNone) out.push_back({numbers, type});
+    return type != TypeTable::kNone;
+  };
+  Numbers numbers(values_.size());
+  fits(numbers);
+  std::vector<Numbers> alone(values_.size());
+  for (std::size_t s = 0; s < values_.size(); ++s) {
+    for (std::size_t v = 1; v < values_[s].size(); ++v) {
+      numbers[s] = static_cast<std::uint8_t>(v);
+      if (fits(numbers)) alone[s].push_back(numbers[s]);
+    }
+    numbers[s] = 0;
+  }
+  // Where the first values do not fit, two others together may.
+  for (std::size_t a = 0; a < values_.size(); ++a) {
+    for (std::size_t b = a + 1; b < values_.size(); ++b) {
+      for (auto x : alone[a]) {
+        for (auto y : alone[b]) {
+          numbers[a] = x;
+          numbers[b] = y;
+          fits(numbers);
+        }
+      }
+      numbers[a] = numbers[b] = 0;
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::verify
