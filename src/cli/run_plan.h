@@ -20,6 +20,7 @@ struct Run {
   std::optional<std::int64_t> every = {};    // steps; otherwise as often as is cheap
   bool resume = false;
   std::string data = {};  // a file or folder; empty: synthetic
+  bool measure = false;   // what every task takes: "task_s", seconds by number
 };
 
 // One of the others where a launcher has started several processes: the first has the plan. Returns

@@ -54,6 +54,10 @@ const WordField kWords[] = {
      [](Device& d, std::size_t i) { d.software.send_parts = i == 1; }},
     {"overlap", kNoYes, [](const Device& d) { return std::size_t{d.software.overlap}; },
      [](Device& d, std::size_t i) { d.software.overlap = i == 1; }},
+    {"store_zeros", kNoYes, [](const Device& d) { return std::size_t{d.software.stores_zeros}; },
+     [](Device& d, std::size_t i) { d.software.stores_zeros = i == 1; }},
+    {"sum_rows", kNoYes, [](const Device& d) { return std::size_t{d.software.sums_rows}; },
+     [](Device& d, std::size_t i) { d.software.sums_rows = i == 1; }},
 };
 
 }  // namespace

@@ -93,9 +93,11 @@ class Group {
   [[nodiscard]] at::Tensor blocks(const at::Tensor& t, std::size_t dim) const {
     const auto d = static_cast<std::int64_t>(dim);
     auto sizes = t.sizes().vec();
+    auto strides = t.strides().vec();
     sizes[dim] /= size_;
+    strides.insert(strides.begin() + d, strides[dim] * sizes[dim]);
     sizes.insert(sizes.begin() + d, size_);
-    return t.contiguous().view(sizes).movedim(d, 0).contiguous();
+    return t.as_strided(sizes, strides).movedim(d, 0).contiguous();
   }
 
   // In place where nobody else can see it.
@@ -126,8 +128,9 @@ class Group {
     return transfer;
   }
 
-  [[nodiscard]] Transfer reduce_scatter(const at::Tensor& t, std::size_t dim) const {
+  [[nodiscard]] Transfer reduce_scatter(at::Tensor t, std::size_t dim) const {
     const auto in = blocks(t, dim);
+    t.reset();  // of which that may be a copy
     const auto out = at::empty(in.sizes().slice(1), in.options());
     auto transfer = holding(in, out);
     if (memory_ != nullptr) {
@@ -321,7 +324,7 @@ Transfer Collectives::start(const ReshardStep& step, at::Tensor shard, const Sha
     case Step::kAllReduce:
       return group.all_reduce(std::move(shard));
     case Step::kReduceScatter:
-      return group.reduce_scatter(shard, step.to_dim);
+      return group.reduce_scatter(std::move(shard), step.to_dim);
     case Step::kAllGather:
       return group.all_gather(shard, step.from_dim);
     case Step::kAllToAll:

@@ -4,35 +4,53 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <fstream>
+#include <mutex>
 
+#include "runtime/arena.h"
 #include "runtime/aten.h"
 
 namespace tandem::runtime {
 
 namespace {
 
-std::atomic<std::int64_t> used{0};
-std::atomic<std::int64_t> most{0};
+// Smaller tensors are malloc's.
+constexpr std::size_t kLarge = 64 << 10;
+
+std::int64_t used = 0;
+std::int64_t most = 0;
+std::mutex lock;  // of these, and the arena
+
+Arena& arena() {
+  static auto* out = new Arena;  // tensors may be freed when the program ends
+  return *out;
+}
 
 void count_freed(void* memory) {
   if (memory == nullptr) return;
-  used -= static_cast<std::int64_t>(malloc_usable_size(memory));
-  c10::free_cpu(memory);
+  const std::scoped_lock alone(lock);
+  std::size_t bytes = 0;
+  if (!arena().free(memory, bytes)) {
+    bytes = malloc_usable_size(memory);
+    c10::free_cpu(memory);
+  }
+  used -= static_cast<std::int64_t>(bytes);
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const override {
-    void* memory = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
-    if (memory != nullptr) {
-      const auto now = used += static_cast<std::int64_t>(malloc_usable_size(memory));
-      auto before = most.load();
-      while (before < now && !most.compare_exchange_weak(before, now)) {
-      }
+    if (bytes == 0) return {nullptr, nullptr, count_freed, c10::DeviceType::CPU};
+    const std::scoped_lock alone(lock);
+    void* memory = bytes < kLarge ? nullptr : arena().allocate(bytes);
+    std::size_t taken = Arena::rounded_up(bytes);
+    if (memory == nullptr) {
+      memory = c10::alloc_cpu(bytes);
+      taken = malloc_usable_size(memory);
     }
+    used += static_cast<std::int64_t>(taken);
+    most = std::max(most, used);
     return {memory, memory, count_freed, c10::DeviceType::CPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return count_freed; }
@@ -45,7 +63,12 @@ void count_tensor_memory() {
   c10::SetCPUAllocator(&allocator, 1);
 }
 
-Bytes peak_tensor_memory() { return Bytes{static_cast<double>(most.load())}; }
+void begin_step_of_tensors() {
+  const std::scoped_lock alone(lock);
+  arena().begin_step();
+}
+
+Bytes peak_tensor_memory() { return Bytes{static_cast<double>(most)}; }
 
 Bytes resident_memory() {
   std::ifstream in("/proc/self/statm");
