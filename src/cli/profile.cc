@@ -1,5 +1,5 @@
 // tandem profile: measures operators and collectives of this computer, and keeps what they come to
-// as the machine `local`.
+// as the machine `local`. With a network it adds that network's operators.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/profile_model.h"
 #include "cli/progress.h"
 #include "cost/fit.h"
 
@@ -26,6 +27,7 @@ struct ProfileFlags {
   bool quick = false;
   std::string output;  // empty: the file that `local` reads
   std::int64_t devices = 0;
+  Job job;  // a network; without one the machine is measured
 };
 
 // A file that appears whole or not at all. Whether it can be written is known before the work is
@@ -158,19 +160,14 @@ void print(const cost::Profile& profile, const Predictions& predictions, const s
   std::cout << fmt::format("\nwritten to {}\n", path);
 }
 
-void run(const ProfileFlags& flags) {
-  const auto devices =
-      flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, default_processes());
-  if (devices < 2) {
-    throw UserError("flag", "--devices", "1 process has no collectives to measure", "at least 2");
-  }
-  check_starts_here("--devices", devices, "so many would only wait for each other");
-  const auto path = output_path(flags);
+// Measures, and writes the file; printed where nothing else is.
+void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
   NewFile file(path);
   check_worker_is_built("profile");
   const auto profile = measure(flags, devices);
   const auto text = cost::machine_text(profile, date_and_processor());
   file.write(text);
+  if (!flags.job.model_text.empty()) return;
   const Predictions predictions(text, path, devices);
   if (flags.json) {
     print_json(json_of(profile, predictions, path));
@@ -179,12 +176,71 @@ void run(const ProfileFlags& flags) {
   }
 }
 
+Json json_of(const std::vector<TrainedPlan>& trained, const ProfileFlags& flags,
+             const std::string& path) {
+  Json plans = Json::array();
+  for (const auto& t : trained) {
+    plans.push_back({{"strategy", t.strategy},
+                     {"step_s", t.measured.value},
+                     {"predicted_s", t.predicted.value},
+                     {"predicted_now_s", t.now.value}});
+  }
+  return {{"model", flags.job.model_text}, {"plans", plans}, {"file", path}};
+}
+
+void print(const std::vector<TrainedPlan>& trained, const std::string& path) {
+  std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6} {:>9} {:>6}\n", "a step under", "measured",
+                           "predicted", "ratio", "now", "ratio");
+  for (const auto& t : trained) {
+    std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6.2f} {:>9} {:>6.2f}\n", t.strategy,
+                             seconds_text(t.measured.value), seconds_text(t.predicted.value),
+                             t.predicted / t.measured, seconds_text(t.now.value),
+                             t.now / t.measured);
+  }
+  std::cout << fmt::format("\nwritten to {}\n", path);
+}
+
+void profile_network(ProfileFlags flags, std::int64_t devices, const std::string& path) {
+  if (!fs::exists(path)) profile_machine(flags, devices, path);
+  // A path is known by a '/'.
+  const auto file = flags.output.empty() ? std::string("local") : fs::absolute(path).string();
+  flags.job.machine_text = fmt::format("{}:{}", file, devices);
+  const auto trained = profile_model(flags.job, path);
+  if (flags.json) {
+    print_json(json_of(trained, flags, path));
+  } else {
+    print(trained, path);
+  }
+}
+
+void run(const ProfileFlags& flags) {
+  const auto devices =
+      flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, default_processes());
+  if (devices < 2) {
+    throw UserError("flag", "--devices", "1 process has no collectives to measure", "at least 2");
+  }
+  check_starts_here("--devices", devices, "so many would only wait for each other");
+  const auto path = output_path(flags);
+  if (flags.job.model_text.empty()) return profile_machine(flags, devices, path);
+  check_worker_is_built("profile");
+  profile_network(flags, devices, path);
+}
+
 }  // namespace
 
 void add_profile(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ProfileFlags>();
   auto* command = add_command(app, "profile", "measure this computer, for the machine `local`",
                               "profile --quick -o my.machine", flags->json);
+  command->add_option("model", flags->job.model_text,
+                      "a network whose operators, as training runs them, are added to the file");
+  command->add_option("--batch", flags->job.batch, "global batch; default: a small one")
+      ->check(kPositive);
+  command->add_option("--optimizer", flags->job.optimizer, "default: the published one")
+      ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
+  command->add_option("--dtype", flags->job.dtype, "element type")
+      ->check(CLI::IsMember({"fp64", "fp32", "bf16"}))
+      ->capture_default_str();
   command->add_option("-o", flags->output,
                       "the machine file to write; default: the one that `local` reads");
   command->add_option("--devices", flags->devices, "processes; default: one a core, at least 2")

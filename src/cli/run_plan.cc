@@ -52,6 +52,7 @@ std::string worker_arguments(const std::string& plan, const Run& run) {
   add("--timeout", run.timeout);
   add("--checkpoint-every", run.every);
   if (!run.checkpoints.empty()) out += " --checkpoint " + quoted(run.checkpoints);
+  if (run.measure) out += " --measure yes";
   if (run.resume) out += " --resume yes";
   if (run.device != "cpu") out += " --device " + run.device;
   if (!run.data.empty()) out += " --data " + quoted(run.data);

@@ -21,6 +21,7 @@ struct Run {
   bool resume = false;
   std::string data = {};       // a file or folder; empty: synthetic
   std::string device = "cpu";  // or "cuda"
+  bool measure = false;        // what every task takes: "task_s", seconds by number
 };
 
 // One of the others where a launcher has started several processes: the first has the plan. Returns

@@ -161,7 +161,9 @@ std::string device_text(const Profile& profile) {
   }
   return out + fmt::format(
                    "  compute_utilization {:.2g}  # [PROFILE] mean of the products\n"
-                   "  launch {:.3g} us            # [PROFILE] a product of single numbers\n",
+                   "  launch {:.3g} us            # [PROFILE] a product of single numbers\n"
+                   "  store_zeros yes           # of tokens that an expert does not get\n"
+                   "  sum_rows yes              # of tables' gradients\n",
                    compute.utilization, compute.launch * 1e6);
 }
 

@@ -119,6 +119,16 @@ Bytes backward_bytes(const Operator& o, ops::InputMask differentiated, const Ker
   return read + written;
 }
 
+// What is measured of it, where the software's kernels are the operators themselves.
+void name_measured(Work& work, const Operator& o, Hash pass, const KernelRole& role) {
+  if (role != KernelRole{}) return;
+  work.kind = machine::hash_of_kind(pass, o.output.dtype, o.op.hash());
+  for (const auto& type : o.inputs) {
+    work.shapes = machine::hash_of_shape(work.shapes, type.shape.shard());
+  }
+  work.shapes = machine::hash_of_shape(work.shapes, o.output.shape.shard());
+}
+
 // Which rates may stand in for a type the device does not list: the nearest wider type first, for
 // such hardware converts; then the nearest narrower one. Integers count as floats of their size.
 std::span<const DType> rates_for(DType type) {
@@ -162,6 +172,14 @@ std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
   return std::min(indices.count() * table[table.rank() - 1], table.count());
 }
 
+Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows) {
+  return machine::MeasuredKind{.pass = "update",
+                               .dtype = weight,
+                               .name = std::string(name(optimizer)),
+                               .attributes = of_rows ? "rows" : ""}
+      .hash();
+}
+
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision, const machine::Software& software) {
   const auto states = static_cast<double>(plan::states(optimizer));
@@ -173,6 +191,8 @@ Work update_work(double elements, DType weight, plan::Optimizer optimizer,
       .bytes = elements * (updated + 2 * states * state + size_of(precision.gradient(weight)))};
   if (software.update_bytes > Bytes{}) out.bytes = elements * software.update_bytes;
   if (software.fusion == machine::Fusion::kElementwise) out.kernels = 0;
+  out.kind = kind_of_update(weight, optimizer, false);
+  out.shapes = machine::hash_of_shape(0, {static_cast<std::int64_t>(elements)});
   return out;
 }
 
@@ -187,6 +207,7 @@ Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const T
   if (const auto& c = o.signature.contraction) {
     out.products[out.product_count++] = o.product(*c, role.joined);
   }
+  name_measured(out, o, machine::hash_of_pass(false, 0), role);
   return out;
 }
 
@@ -198,6 +219,7 @@ Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const 
            .bytes = {},
            .joined = role.joined,
            .kernels = role.backward};
+  name_measured(out, o, machine::hash_of_pass(true, differentiated), role);
   out.pace = op.spec().pace;
   out.backward = true;
   const auto own = o.own_bytes();
@@ -251,12 +273,18 @@ Seconds compute_time(const machine::Device& device, const Work& work, FlopsPerSe
 
 }  // namespace
 
-Seconds task_time(const machine::Device& device, const Work& work, DType dtype) {
+Seconds modelled_time(const machine::Device& device, const Work& work, DType dtype) {
   const auto bandwidth = device.bandwidth * device.memory_utilization;
   const Seconds memory =
       (work.bytes - work.random) / bandwidth + work.random / (bandwidth * device.random_access);
   return std::max(compute_time(device, work, peak_of(device, dtype)), memory) +
          launches(device, work) * device.launch;
+}
+
+Seconds task_time(const machine::Device& device, const Work& work, DType dtype) {
+  const auto modelled = modelled_time(device, work, dtype);
+  if (work.kind == 0 || device.measured.empty()) return modelled;
+  return device.measured.time(work.kind, work.shapes, modelled);
 }
 
 Seconds slowest_task_time(const machine::Machine& machine, const machine::Digits& digits,

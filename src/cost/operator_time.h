@@ -26,6 +26,9 @@ struct Work {
   double kernels = 1;                    // that are launched; for each product, if there are any
   ops::Pace pace = ops::Pace::kDerived;
   bool backward = false;
+  // What it is among measured times (machine/measured.h); 0: it is not looked up there.
+  Hash kind = 0;
+  Hash shapes = 0;
 };
 
 // Of one task of an operator on operands of these parallel types.
@@ -55,6 +58,9 @@ std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision = {}, const machine::Software& software = {});
 
+// Among measured times; of rows of a table, or of all of a weight.
+Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows);
+
 // A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of
 // a narrower one.
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
@@ -63,6 +69,9 @@ FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
 double launches(const machine::Device& device, const Work& work);
 
 // max(flops / (peak x utilization), bytes / (bandwidth x utilization)) + launch for each kernel.
+Seconds modelled_time(const machine::Device& device, const Work& work, DType dtype);
+
+// The same where nothing was measured; else as the device's measured times have it.
 Seconds task_time(const machine::Device& device, const Work& work, DType dtype);
 
 // Of the slowest device that holds a part of a tensor in this layout: where all work on theirs.

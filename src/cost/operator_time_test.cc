@@ -53,6 +53,29 @@ TEST(ForwardWork, CountsShardsOnly) {
   EXPECT_EQ(work.bytes, Bytes{kLinearBytes});
 }
 
+// The shapes are those of one device, whatever is cut.
+TEST(TaskTime, IsTheMeasuredOneWhereThereIsOne) {
+  auto d = device();
+  auto x = type({64, 64});
+  x.shape.degrees[0] = 2;
+  auto y = type({64, 48});
+  y.shape.degrees[0] = 2;
+  auto w = kLinearInputs[1];
+  w.shape.replicas = 2;
+  const auto work = forward_work(linear(), std::vector{x, w}, y);
+  const auto modelled = task_time(d, work, DType::kFp32);
+  d.measured.add({.kind = {"forward", DType::kFp32, "linear", ""},
+                  .shapes = {{32, 64}, {48, 64}, {32, 48}},
+                  .time = Seconds{7e-5},
+                  .modelled = modelled});
+  EXPECT_EQ(task_time(d, work, DType::kFp32), Seconds{7e-5});
+  EXPECT_EQ(modelled_time(d, work, DType::kFp32), modelled);
+  const auto relu = forward_work(linear(ops::Activation::kRelu), kLinearInputs, kLinearOutput);
+  EXPECT_EQ(task_time(d, relu, DType::kFp32), modelled_time(d, relu, DType::kFp32));
+  const auto backward = backward_work(linear(), kLinearInputs, kLinearOutput, 0b11);
+  EXPECT_EQ(task_time(d, backward, DType::kFp32), modelled_time(d, backward, DType::kFp32));
+}
+
 TEST(BackwardWork, LinearHasOneProductPerDifferentiatedOperand) {
   const double product = 2 * kM * kN * kK;
   EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).flops, Flops{2 * product});

@@ -163,7 +163,7 @@ class Walk {
   static void for_each_use(const Task& task, Use&& use) {
     std::ranges::for_each(task.reads, use);
     std::ranges::for_each(task.writes, use);
-    use(task.mask);
+    use(task.kept);
   }
 
   // What would be made again by other pieces was received, and is kept.

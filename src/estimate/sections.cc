@@ -329,10 +329,10 @@ std::vector<bool> tasks_of(const Run& run, const Program& program,
     const auto& [section, piece] = place_of_task[t];
     if (section != run.section || piece < run.from || piece >= run.to) continue;
     const auto& task = program.tasks[t];
-    out[t] = !task.remade || is_wanted(task.mask) || std::ranges::any_of(task.writes, is_wanted);
+    out[t] = !task.remade || is_wanted(task.kept) || std::ranges::any_of(task.writes, is_wanted);
     if (!out[t] || !task.backward) continue;
     std::ranges::for_each(task.reads, want);
-    want(task.mask);
+    want(task.kept);
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include "lower/rings.h"
 #include "lower/row_sparse.h"
 #include "lower/segments.h"
+#include "ops/kept.h"
 #include "ops/signature.h"
 
 namespace tandem::lower {
@@ -38,7 +39,7 @@ class Lowering {
         consumers_(mapped.pcg.consumers()),
         wants_gradient_(graph::needs_gradient(mapped.pcg)),
         remade_(mapped.pcg.size(), Program::kNone),
-        mask_(mapped.pcg.size(), Program::kNone),
+        kept_(mapped.pcg.size(), Program::kNone),
         program_{.pcg = mapped.pcg,
                  .digits = digits,
                  .optimizer = optimizer,
@@ -69,8 +70,8 @@ class Lowering {
       seed(loss);
       for (std::size_t n = pcg_.size(); n-- > 0;) backward(NodeId(n));
       std::ranges::for_each(updates_, [this](const Task& task) { add(task); });
-      keep_row_sparse_gradients(program_);
       if (program_.schedule.bucket > Bytes{}) put_gradients_in_buckets(program_);
+      keep_row_sparse_gradients(program_);
     }
     if (program_.schedule.ring) pass_blocks_round_rings(program_);
     cut_into_segments(program_);
@@ -146,9 +147,7 @@ class Lowering {
       task.reads.push_back(joins ? tensor
                                  : in_windows(tensor, id, i, {stage_of(id), again, again}));
     }
-    if (pcg_.node(id).op.spec().keeps_mask && is_for_backward(id, again)) {
-      task.mask = mask_[id.index()] = add_mask(id);
-    }
+    if (is_for_backward(id, again)) task.kept = kept_[id.index()] = add_kept(id);
     add(std::move(task));
     return out;
   }
@@ -159,10 +158,16 @@ class Lowering {
            again == is_remade(id);
   }
 
-  BufferId add_mask(NodeId id) {
-    const auto mask = add_buffer(BufferKind::kActivation, id, layout_of(id));
-    program_.buffers[mask.index()].is_mask = true;
-    return mask;
+  BufferId add_kept(NodeId id) {
+    const auto& node = pcg_.node(id);
+    const bool is_mask = node.op.spec().keeps_mask;
+    const auto type = ops::kept_for_backward(node.op, node.type.dtype);
+    if (!is_mask && !type) return Program::kNone;
+    const auto kept = add_buffer(BufferKind::kActivation, id, layout_of(id));
+    auto& buffer = program_.buffers[kept.index()];
+    buffer.is_mask = is_mask;
+    if (type) buffer.dtype = *type;
+    return kept;
   }
 
   BufferId move_along_chain(NodeId id, bool again) {
@@ -252,7 +257,7 @@ class Lowering {
   }
 
   void read_what_is_kept(NodeId id, Task& task) {
-    task.mask = mask_[id.index()];
+    task.kept = kept_[id.index()];
     const auto& signature = signature_of(pcg_, id);
     if (signature.gradient_from_result) {
       if (is_remade(id)) remake(id);
@@ -457,7 +462,7 @@ class Lowering {
          .sizes = type.shape.sizes,
          .shard = shape->shard(),
          .dtype = sums_up ? program_.schedule.precision.gradient(type.dtype) : type.dtype,
-         .density = type.density,
+         .density = program_.digits.stores_zeros() ? 1 : type.density,
          .each = has_time() && (differs || each_)});
     return BufferId(program_.buffers.size() - 1);
   }
@@ -592,7 +597,7 @@ class Lowering {
   std::vector<bool> wants_gradient_;
   std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
   std::vector<BufferId> remade_;    // by node: what the backward pass reads, where it is known
-  std::vector<BufferId> mask_;  // by node: what stayed, of the run that the backward pass is for
+  std::vector<BufferId> kept_;      // by node, of the run that the backward pass is for
   std::vector<bool> is_parameter_;  // by node
   // Shards, the stage that reads them, and their windows.
   std::vector<std::tuple<BufferId, std::uint16_t, BufferId>> windowed_;

@@ -107,9 +107,10 @@ struct Task {
   When when = When::kEach;
   bool remade = false;  // runs a second time, for the backward pass
   std::uint16_t stage = 0;
-  // Of an operator that keeps_mask: what it drew. It takes memory; but who draws the same numbers
-  // again need not read it.
-  BufferId mask = kNoBuffer;
+  // What the operator keeps for its backward pass beside operands and result: of one that
+  // keeps_mask what it drew, else see ops/kept.h. It takes memory; but who draws the same numbers
+  // again, or computes the same, need not read it.
+  BufferId kept = kNoBuffer;
   std::vector<BufferId> reads;
   std::vector<BufferId> writes;
   // kBackward: which operand each written gradient belongs to.

@@ -6,27 +6,78 @@
 
 namespace tandem::lower {
 
-void keep_row_sparse_gradients(Program& program) {
-  if (program.optimizer != plan::Optimizer::kSgd) return;
-  std::vector<bool> only_updated(program.buffers.size(), true);
+namespace {
+
+// By buffer, the one task that reads it; null where there are several, or none.
+std::vector<const Task*> only_readers(const Program& program) {
+  std::vector<const Task*> out(program.buffers.size());
+  std::vector<bool> read(program.buffers.size());
   for (const auto& task : program.tasks) {
-    if (task.kind == TaskKind::kUpdate) continue;
     for (auto b : task.reads) {
-      if (b != Program::kNone) only_updated[b.index()] = false;
+      if (b == Program::kNone) continue;
+      out[b.index()] = read[b.index()] ? nullptr : &task;
+      read[b.index()] = true;
     }
   }
+  return out;
+}
+
+bool is_update(const Task* task) { return task != nullptr && task->kind == TaskKind::kUpdate; }
+
+class Rows {
+ public:
+  explicit Rows(Program& program) : program_(program), reader_(only_readers(program)) {}
+
+  // Of the gradient of a table that this task makes of what it reads.
+  void keep(const Task& task, BufferId gradient) {
+    auto& buffer = program_.buffers[gradient.index()];
+    const auto elements =
+        cost::row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
+    const auto* reader = reader_[gradient.index()];
+    if (is_update(reader)) {
+      buffer.sparse_elements = elements;
+    } else if (reader != nullptr && may_send_rows(*reader)) {
+      const auto of_all = elements * program_.digits.group_size(reader->step.digits);
+      if (2 * of_all > buffer.shard.count()) return;
+      buffer.sparse_elements = elements;
+      program_.buffers[reader->writes[0].index()].sparse_elements = of_all;
+    }
+  }
+
+ private:
+  // A sum of whole gradients, and nothing but that, for the update.
+  [[nodiscard]] bool may_send_rows(const Task& task) const {
+    if (!program_.digits.sums_rows() || task.kind != TaskKind::kMove) return false;
+    if (task.reads.size() != 1 || task.step.kind != machine::Step::kAllReduce) return false;
+    const auto& from = program_.buffer(task.reads[0]);
+    const auto& to = program_.buffer(task.writes[0]);
+    return from.shard == from.sizes && !from.reserved && !to.reserved &&
+           is_update(reader_[task.writes[0].index()]);
+  }
+
+  Program& program_;
+  std::vector<const Task*> reader_;
+};
+
+}  // namespace
+
+void keep_row_sparse_gradients(Program& program) {
+  if (program.optimizer != plan::Optimizer::kSgd) return;
+  for (auto& buffer : program.buffers) buffer.sparse_elements.reset();
+  Rows rows(program);
   for (const auto& task : program.tasks) {
     if (task.kind != TaskKind::kBackward) continue;
     const auto sparse = program.pcg.node(task.node).op.spec().row_sparse_operand;
     if (!sparse) continue;
     const auto at = std::ranges::find(task.operands, *sparse);
     if (at == task.operands.end()) continue;
-    const auto gradient = task.writes[static_cast<std::size_t>(at - task.operands.begin())];
-    if (!only_updated[gradient.index()]) continue;
-    auto& buffer = program.buffers[gradient.index()];
-    buffer.sparse_elements =
-        cost::row_sparse_elements(program.buffer(task.reads[0]).shard, buffer.shard);
+    rows.keep(task, task.writes[static_cast<std::size_t>(at - task.operands.begin())]);
   }
+}
+
+bool sums_rows(const Program& program, const Task& task) {
+  return task.kind == TaskKind::kMove && task.step.kind == machine::Step::kAllReduce &&
+         program.buffer(task.writes[0]).sparse_elements.has_value();
 }
 
 }  // namespace tandem::lower

@@ -58,6 +58,10 @@ const WordField kWords[] = {
     {"join_gradients", kNoYes,
      [](const Device& d) { return std::size_t{d.software.joined_gradients}; },
      [](Device& d, std::size_t i) { d.software.joined_gradients = i == 1; }},
+    {"store_zeros", kNoYes, [](const Device& d) { return std::size_t{d.software.stores_zeros}; },
+     [](Device& d, std::size_t i) { d.software.stores_zeros = i == 1; }},
+    {"sum_rows", kNoYes, [](const Device& d) { return std::size_t{d.software.sums_rows}; },
+     [](Device& d, std::size_t i) { d.software.sums_rows = i == 1; }},
 };
 
 }  // namespace

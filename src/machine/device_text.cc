@@ -23,6 +23,7 @@ std::vector<std::string> field_names() {
   for (const auto& field : device_numbers()) out.emplace_back(field.name);
   for (const auto& field : device_words()) out.emplace_back(field.name);
   out.emplace_back("kernels");
+  out.emplace_back("measured");
   out.emplace_back("peak");
   return out;
 }
@@ -53,6 +54,7 @@ void check_reserve(const Place& place, const std::string& owner, const Device& d
 void DeviceText::read(const Place& place, std::string_view name, Words rest, Device& device) {
   if (name == "peak") return read_peak(place, rest, device);
   if (name == "kernels") return read_kernels(place, rest, device);
+  if (name == "measured") return device.measured.add(parse_measured(place, rest));
   for (const auto& field : device_words()) {
     if (field.name != name) continue;
     once(place, name);

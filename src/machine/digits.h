@@ -62,6 +62,9 @@ class Digits {
     return rank / group_size(inner) % digits_[digit].size;
   }
   [[nodiscard]] bool has_equal_devices() const { return groups_.empty(); }
+  // What the devices' software does (machine.h).
+  [[nodiscard]] bool stores_zeros() const { return stores_zeros_; }
+  [[nodiscard]] bool sums_rows() const { return sums_rows_; }
   // Operations a second that a device reaches at most; 1 where all are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // The slots that share all of `slot`'s other digits, by their rank in the group.
@@ -76,6 +79,8 @@ class Digits {
     std::map<DType, double> speed;
   };
   std::vector<Group> groups_;  // empty where all devices are equal
+  bool stores_zeros_ = false;
+  bool sums_rows_ = false;
 };
 
 // The outermost digits that tell in which group a device is: devices alike in these are of one

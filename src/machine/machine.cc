@@ -218,6 +218,7 @@ Hash hash_of(const Machine& machine) {
       add(kernels.backward);
       add(kernels.unless);
     }
+    if (!d.measured.empty()) h = hash_combine(h, d.measured.hash());
   };
   const auto add_utilization = [&](const Utilization& utilization) {
     add(utilization.at(Bytes{}));

@@ -22,6 +22,7 @@
 
 #include "base/hash.h"
 #include "base/units.h"
+#include "machine/measured.h"
 #include "machine/step.h"
 #include "machine/topology.h"
 #include "machine/utilization.h"
@@ -52,6 +53,8 @@ struct Software {
   bool joined_gradients = false;  // they are one collective, of all gradients
   double fragmentation = 0;       // of memory that comes and goes: how much more an allocator holds
   double interference = 0;        // how much longer compute takes while a collective runs beside it
+  bool stores_zeros = false;      // of tokens that an expert does not get, too
+  bool sums_rows = false;         // of tables' gradients: devices send each other the rows they read
   Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {
@@ -81,6 +84,7 @@ struct Device {
   double random_access = 1;       // of that, for rows anywhere in a table
   Seconds launch;                 // per kernel
   Seconds collective;             // to start a collective
+  MeasuredTimes measured;
   Software software;
 };
 

@@ -157,8 +157,8 @@ class NodeReading {
     const auto launch = launches(*device_, work) * device_->launch;
     return {.flops = work.flops,
             .bytes = work.bytes,
-            .compute = task_time(fast_memory, work, dtype) - launch,
-            .memory = task_time(fast_compute, work, dtype) - launch,
+            .compute = modelled_time(fast_memory, work, dtype) - launch,
+            .memory = modelled_time(fast_compute, work, dtype) - launch,
             .launch = launch};
   }
 
@@ -169,7 +169,7 @@ class NodeReading {
           {buffer_name(program_, b), program_.buffer(b).bytes(), source_.made_again[b.index()]});
     };
     for (std::size_t r = 0; r + 1 < task.reads.size(); ++r) keep(task.reads[r]);
-    keep(task.mask);
+    keep(task.kept);
   }
 
   // Does the backward pass of another node read the result?

@@ -10,7 +10,8 @@ const char* const kUsage =
     "usage: mpirun -np DEVICES tandem_worker PLAN.json [--steps K] [--seed S] [--lr X] "
     "[--momentum no] [--timeout SECONDS] [--seconds X] [--progress yes|no] [--notes "
     "yes|no] [--checkpoint DIR] "
-    "[--checkpoint-every STEPS] [--resume yes|no] [--data PATH] [--device cpu|cuda]\n"
+    "[--checkpoint-every STEPS] [--resume yes|no] [--data PATH] [--measure yes|no] "
+    "[--device cpu|cuda]\n"
     "       mpirun -np DEVICES tandem_worker --profile full|quick [--timeout SECONDS] [--progress "
     "yes|no]\n"
     "       tandem_worker --visible cuda";
@@ -65,6 +66,8 @@ void set(Arguments& out, const Given& given) {
     out.every = given.integer(1);
   } else if (flag == "--resume") {
     out.resume = given.yes();
+  } else if (flag == "--measure") {
+    out.measure = given.yes();
   } else if (flag == "--profile") {
     if (given.value != "full" && given.value != "quick") throw given.bad("say 'full' or 'quick'");
     out.profile = given.value;

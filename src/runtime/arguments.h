@@ -25,6 +25,7 @@ struct Arguments {
   std::string checkpoints;            // a folder; empty: none are kept
   std::optional<std::int64_t> every;  // steps; default: as often as takes a tenth of the time
   bool resume = false;
+  bool measure = false;  // of every task, how long it takes
 };
 
 struct UsageError {

@@ -114,7 +114,7 @@ Transfer Collectives::start_on(at::Device on, const ReshardStep& step, at::Tenso
     case Step::kAllReduce:
       return group.all_reduce(std::move(shard));
     case Step::kReduceScatter:
-      return group.reduce_scatter(shard, step.to_dim);
+      return group.reduce_scatter(std::move(shard), step.to_dim);
     case Step::kAllGather:
       return group.all_gather(shard, step.from_dim);
     case Step::kAllToAll:

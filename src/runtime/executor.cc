@@ -1,10 +1,12 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <ctime>
 #include <ranges>
 #include <set>
 
 #include "lower/order.h"
+#include "lower/row_sparse.h"
 #include "lower/shard_boxes.h"
 #include "runtime/aten.h"
 #include "runtime/device.h"
@@ -24,6 +26,13 @@ using lower::TaskKind;
 using machine::DigitRole;
 
 namespace {
+
+// What other programs take of a core is none of a task's.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 void add_to(at::Tensor& sum, const at::Tensor& more) {
   // Gradients may share memory with others (add's do).
@@ -50,7 +59,6 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
   find_last_uses();
   find_what_to_keep();
   find_waits();
-  find_sums_of_rows();
   initialise();
 }
 
@@ -145,7 +153,8 @@ bool Executor::runs_here(const Task& task) const {
 }
 
 Executor::Ready Executor::prepare(const Task& task) const {
-  Ready ready{.task = &task, .starts = starts_only(task)};
+  Ready ready{
+      .task = &task, .starts = starts_only(task), .of_rows = lower::sums_rows(program_, task)};
   if (task.kind != TaskKind::kForward && task.kind != TaskKind::kBackward) return ready;
   const auto& op = program_.pcg.node(task.node).op;
   ready.call.op = op;
@@ -282,64 +291,31 @@ void Executor::find_waits() {
   }
 }
 
-// A table's gradient that is all-reduced and then only used by plain SGD need not be: devices
-// exchange the rows that they have read, where those are few.
-void Executor::find_sums_of_rows() {
-  if (program_.optimizer != plan::Optimizer::kSgd) return;
-  const auto only_reader = [&](BufferId id) {
-    Ready* found = nullptr;
-    for (auto& ready : tasks_) {
-      if (std::ranges::find(ready.task->reads, id) == ready.task->reads.end()) continue;
-      if (found != nullptr) return static_cast<Ready*>(nullptr);
-      found = &ready;
-    }
-    return found;
-  };
-  for (auto& ready : tasks_) {
-    if (ready.task->kind != TaskKind::kBackward) continue;
-    const auto operand = ready.call.op.spec().row_sparse_operand;
-    const auto at =
-        operand ? std::ranges::find(ready.task->operands, *operand) : ready.task->operands.end();
-    if (at == ready.task->operands.end()) continue;
-    const auto which = static_cast<std::size_t>(at - ready.task->operands.begin());
-    auto* sum = only_reader(ready.task->writes[which]);
-    if (sum == nullptr || sum->task->reads.size() != 1 ||
-        sum->task->step.kind != machine::Step::kAllReduce) {
-      continue;
-    }
-    const auto* update = only_reader(sum->task->writes[0]);
-    if (update == nullptr || update->task->kind != TaskKind::kUpdate) continue;
-    const auto& table = ready.call.operands[*operand];
-    const auto read = static_cast<double>(ready.call.operands[0].local.count());
-    const auto of_all =
-        read * static_cast<double>(program_.digits.group_size(sum->task->step.digits));
-    const auto width = table.local[table.local.rank() - 1];
-    const auto rows = static_cast<double>(table.local.count() / width);
-    if (table.local != table.sizes || 2 * of_all > rows) continue;
-    ready.call.row_sparse = true;
-    sum->of_rows = true;
-  }
-}
-
-// Not of a node that runs twice: its first run is to leave nothing in memory.
+// Of a node that runs twice its first run leaves nothing in memory.
 void Executor::find_what_to_keep() {
-  std::vector<int> forward(program_.pcg.size());
   std::vector<int> backward(program_.pcg.size());
+  std::vector<bool> again(program_.pcg.size());
   for (const auto& ready : tasks_) {
-    const auto kind = ready.task->kind;
-    if (kind == TaskKind::kForward) ++forward[ready.task->node.index()];
-    if (kind == TaskKind::kBackward) ++backward[ready.task->node.index()];
+    const auto& task = *ready.task;
+    if (task.kind == TaskKind::kBackward) ++backward[task.node.index()];
+    if (task.kind == TaskKind::kForward && task.remade) again[task.node.index()] = true;
   }
-  kept_.resize(forward.size());
-  for (std::size_t node = 0; node < kept_.size(); ++node) {
-    if (forward[node] != 1 || backward[node] != 1) continue;
-    kept_[node].resize(static_cast<std::size_t>(program_.digits.micro_batches()));
+  for (auto& ready : tasks_) {
+    const auto& task = *ready.task;
+    const bool forward = task.kind == TaskKind::kForward;
+    if (!forward && task.kind != TaskKind::kBackward) continue;
+    ready.keeps = backward[task.node.index()] == 1 && !task.block &&
+                  (!forward || task.remade == again[task.node.index()]);
+  }
+  kept_.resize(program_.pcg.size());
+  for (auto& of_node : kept_) {
+    of_node.resize(static_cast<std::size_t>(program_.digits.micro_batches()));
   }
 }
 
 std::vector<at::Tensor>* Executor::kept(const Ready& ready) {
-  auto& of_node = kept_[ready.task->node.index()];
-  return of_node.empty() ? nullptr : &of_node[static_cast<std::size_t>(micro_batch_)];
+  if (!ready.keeps) return nullptr;
+  return &kept_[ready.task->node.index()][static_cast<std::size_t>(micro_batch_)];
 }
 
 void Executor::initialise() {
@@ -397,7 +373,9 @@ void Executor::run() {
     if (communicates(ready.task->kind)) {
       exposed([&] { move(ready, turn); });
     } else {
+      const double begin = task_s_.empty() ? 0 : processor_seconds();
       run(ready, turn);
+      if (!task_s_.empty()) task_s_[turn.ready].push_back(processor_seconds() - begin);
       if (!started_.empty()) exposed([&] { collectives_.advance(); });
     }
     if (std::ranges::find(ready.task->writes, program_.loss) != ready.task->writes.end()) {
@@ -418,6 +396,18 @@ void Executor::wait_for_device() {
   if (const auto waited = collectives_.waited()) exposed_s_ = *waited;
   loss_ = 0;
   for (const auto& loss : losses_) loss_ += loss.item<double>();
+}
+
+std::vector<double> Executor::task_seconds() const {
+  std::vector<double> out(program_.tasks.size());
+  for (std::size_t t = 0; t < task_s_.size(); ++t) {
+    auto runs = task_s_[t];
+    if (runs.empty()) continue;
+    const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+    std::nth_element(runs.begin(), middle, runs.end());
+    out[static_cast<std::size_t>(tasks_[t].task - program_.tasks.data())] = *middle;
+  }
+  return out;
 }
 
 void Executor::run(Ready& ready, const Turn& turn) {
@@ -548,8 +538,12 @@ void Executor::move(const Ready& ready, const Turn& turn) {
   Started started{.transfer = task.reads.size() > 1 ? start_bucket(task) : start(ready, turn),
                   .instances = {}};
   for (auto id : task.writes) started.instances.push_back(instances_.of(id, turn.micro_batch));
+  const bool scatters = task.step.kind == machine::Step::kReduceScatter;
+  const bool in_a_host = started.transfer.memory != nullptr;
   started_.push_back(std::move(started));
-  if (!ready.starts) finish_started(&turn);
+  // A gradient that is reduce-scattered is in memory until that ends. Inside a computer nothing is
+  // won by letting it go on: the processors move it.
+  if (!ready.starts || (scatters && in_a_host)) finish_started(&turn);
 }
 
 Transfer Executor::start(const Ready& ready, const Turn& turn) {

@@ -41,6 +41,11 @@ class Executor {
   // waited, or, where that is its own work, moved data.
   [[nodiscard]] double exposed_communication() const { return exposed_s_; }
 
+  // From now on: how long every task takes of this process's time. Afterwards in seconds by task of
+  // the program, the median of its runs; 0 for what does not run here, or is a collective.
+  void measure_tasks() { task_s_.resize(tasks_.size()); }
+  [[nodiscard]] std::vector<double> task_seconds() const;
+
   // Does this device have a shard of the buffer? Of weights and optimizer state it may be read, and
   // overwritten in place, between steps.
   [[nodiscard]] bool holds(lower::BufferId id) const;
@@ -67,7 +72,8 @@ class Executor {
     bool reads_result = false;  // backward: there is no operand, only that
     bool starts = false;        // a collective that goes on while others compute
     bool widens = false;        // what it reads in 16 bits
-    bool of_rows = false;       // it sums sparse tensors: find_sums_of_rows
+    bool of_rows = false;       // it sums sparse tensors
+    bool keeps = false;         // or takes what its node's forward task has kept
   };
   struct Turn {
     std::size_t ready = 0;
@@ -90,7 +96,6 @@ class Executor {
   void find_last_uses();
   void find_what_to_keep();
   void find_waits();
-  void find_sums_of_rows();
   void prepare_communication();
   [[nodiscard]] std::vector<Message> messages_between(std::int64_t from, std::int64_t to) const;
   void initialise();
@@ -141,7 +146,6 @@ class Executor {
   std::vector<at::Tensor> values_;  // by instance
   std::vector<at::Tensor> newest_;  // by buffer, of weights whose updates are delayed
   // What kernels keep between a node's forward and its one backward task, by node and micro-batch.
-  // Empty: nothing is.
   std::vector<std::vector<std::vector<at::Tensor>>> kept_;
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
@@ -149,6 +153,7 @@ class Executor {
   double loss_ = 0;
   std::vector<Started> started_;
   double exposed_s_ = 0;
+  std::vector<std::vector<double>> task_s_;  // of its runs; empty: nobody asks
 };
 
 }  // namespace tandem::runtime

@@ -84,9 +84,11 @@ at::Tensor GroupCollectives::block(const at::Tensor& t, std::size_t dim) const {
 at::Tensor GroupCollectives::blocks(const at::Tensor& t, std::size_t dim) const {
   const auto d = static_cast<std::int64_t>(dim);
   auto sizes = t.sizes().vec();
+  auto strides = t.strides().vec();
   sizes[dim] /= size_;
+  strides.insert(strides.begin() + d, strides[dim] * sizes[dim]);
   sizes.insert(sizes.begin() + d, size_);
-  return t.contiguous().view(sizes).movedim(d, 0).contiguous();
+  return t.as_strided(sizes, strides).movedim(d, 0).contiguous();
 }
 
 Transfer GroupCollectives::all_reduce(at::Tensor t) const {
@@ -120,8 +122,9 @@ Transfer GroupCollectives::reduce(const at::Tensor& t) const {
   return transfer;
 }
 
-Transfer GroupCollectives::reduce_scatter(const at::Tensor& t, std::size_t dim) const {
+Transfer GroupCollectives::reduce_scatter(at::Tensor t, std::size_t dim) const {
   const auto in = blocks(t, dim);
+  t.reset();  // of which that may be a copy
   const auto out = at::empty(in.sizes().slice(1), in.options());
   auto transfer = holding(in, out);
   if (device_ != nullptr) {

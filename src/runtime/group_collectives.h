@@ -35,7 +35,7 @@ class GroupCollectives {
   // In place where nobody else can see it.
   [[nodiscard]] Transfer all_reduce(at::Tensor t) const;
   [[nodiscard]] Transfer reduce(const at::Tensor& t) const;
-  [[nodiscard]] Transfer reduce_scatter(const at::Tensor& t, std::size_t dim) const;
+  [[nodiscard]] Transfer reduce_scatter(at::Tensor t, std::size_t dim) const;
   [[nodiscard]] Transfer all_gather(const at::Tensor& t, std::size_t dim) const;
   [[nodiscard]] Transfer gather(const at::Tensor& t, std::size_t dim) const;
   [[nodiscard]] Transfer all_to_all(const at::Tensor& t, std::size_t from_dim,

@@ -66,7 +66,10 @@ std::string read_plan(const std::string& path, const World& world) {
 }
 
 lower::Program load(const plan::Plan& plan, const World& world) {
-  const auto machine = machine::load_machine(plan.machine);
+  auto machine = machine::load_machine(plan.machine);
+  // Whatever the machine file says of its software, this is it.
+  machine.device.software.stores_zeros = true;
+  machine.device.software.sums_rows = true;
   if (machine.devices() != world.size) {
     throw UserError("plan", "mpirun",
                     fmt::format("the plan is for {} devices ({}) and {} processes run",
@@ -95,6 +98,14 @@ std::vector<std::int64_t> of_all(Bytes own, const World& world) {
 struct MemoryUse {
   std::vector<std::int64_t> baseline, arena, predicted, resident;
 };
+
+// By task, of the process where it takes longest; on the first one.
+std::vector<double> slowest(const std::vector<double>& own) {
+  std::vector<double> out(own.size());
+  MPI_Reduce(own.data(), out.data(), static_cast<int>(own.size()), MPI_DOUBLE, MPI_MAX, 0,
+             MPI_COMM_WORLD);
+  return out;
+}
 
 // Nothing of nothing.
 Json median(std::vector<double> values) {
@@ -217,8 +228,10 @@ int run_plan(const Arguments& arguments, const World& world) {
                          .arena = of_all(peak_memory(device), world),
                          .predicted = of_all(sim::memory_of(*program, world.rank).peak, world),
                          .resident = of_all(peak_resident(), world)};
+  const auto tasks = arguments.measure ? slowest(executor.task_seconds()) : std::vector<double>();
   if (world.rank == 0) {
     auto out = report(plan, arguments, world, first, measured, memory, slow);
+    if (arguments.measure) out["task_s"] = tasks;
     if (training.data) {
       out["data"] = {{"path", arguments.data}, {"samples", training.data->samples()}};
     }

@@ -4,24 +4,39 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 
+#include "runtime/arena.h"
 #include "runtime/aten.h"
 
 namespace tandem::runtime {
 
 namespace {
 
-std::atomic<std::int64_t> used{0};
-std::atomic<std::int64_t> most{0};
+// Smaller tensors are malloc's.
+constexpr std::size_t kLarge = 64 << 10;
+
+std::int64_t used = 0;
+std::int64_t most = 0;
+std::mutex lock;  // of these, and the arena
+
+Arena& arena() {
+  static auto* out = new Arena;  // tensors may be freed when the program ends
+  return *out;
+}
 
 void count_freed(void* memory) {
   if (memory == nullptr) return;
-  used -= static_cast<std::int64_t>(malloc_usable_size(memory));
-  c10::free_cpu(memory);
+  const std::scoped_lock alone(lock);
+  std::size_t bytes = 0;
+  if (!arena().free(memory, bytes)) {
+    bytes = malloc_usable_size(memory);
+    c10::free_cpu(memory);
+  }
+  used -= static_cast<std::int64_t>(bytes);
 }
 
 // Which of the two functions that differ by `const` is the library's depends on its version.
@@ -36,13 +51,16 @@ class CountingAllocator final : public c10::Allocator {
 
  private:
   static c10::DataPtr get(std::size_t bytes) {
-    void* memory = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
-    if (memory != nullptr) {
-      const auto now = used += static_cast<std::int64_t>(malloc_usable_size(memory));
-      auto before = most.load();
-      while (before < now && !most.compare_exchange_weak(before, now)) {
-      }
+    if (bytes == 0) return {nullptr, nullptr, count_freed, c10::DeviceType::CPU};
+    const std::scoped_lock alone(lock);
+    void* memory = bytes < kLarge ? nullptr : arena().allocate(bytes);
+    std::size_t taken = Arena::rounded_up(bytes);
+    if (memory == nullptr) {
+      memory = c10::alloc_cpu(bytes);
+      taken = malloc_usable_size(memory);
     }
+    used += static_cast<std::int64_t>(taken);
+    most = std::max(most, used);
     return {memory, memory, count_freed, c10::DeviceType::CPU};
   }
 };
@@ -54,7 +72,12 @@ void count_tensor_memory() {
   c10::SetCPUAllocator(&allocator, 1);
 }
 
-Bytes peak_tensor_memory() { return Bytes{static_cast<double>(most.load())}; }
+void begin_step_of_tensors() {
+  const std::scoped_lock alone(lock);
+  arena().begin_step();
+}
+
+Bytes peak_tensor_memory() { return Bytes{static_cast<double>(most)}; }
 
 Bytes resident_memory() {
   std::ifstream in("/proc/self/statm");

@@ -8,6 +8,9 @@ namespace tandem::runtime {
 // From now on. Before the first tensor, and once.
 void count_tensor_memory();
 
+// What is allocated until the next one is a step's (runtime/arena.h).
+void begin_step_of_tensors();
+
 // The most there was at once.
 Bytes peak_tensor_memory();
 

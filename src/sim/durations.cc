@@ -5,6 +5,7 @@
 
 #include "base/stop.h"
 #include "cost/collectives.h"
+#include "lower/row_sparse.h"
 #include "ops/task_grid.h"
 #include "sim/gradient_sync.h"
 
@@ -49,6 +50,21 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
   const bool takes_any = std::ranges::any_of(
       devices_, [](const machine::Device* device) { return takes_host_time(*device); });
   if (!takes_any) dispatch_.clear();
+}
+
+cost::Work Durations::work(const Task& task) {
+  switch (task.kind) {
+    case TaskKind::kForward:
+    case TaskKind::kBackward:
+      return operator_work(task);
+    case TaskKind::kAccumulate:
+    case TaskKind::kCollect:
+      return streaming_work(task);
+    case TaskKind::kUpdate:
+      return update_work(task);
+    default:
+      return {};
+  }
 }
 
 // One for the devices of each group.
@@ -184,10 +200,12 @@ Seconds Durations::move_time(const Task& task) const {
     const auto copies = step.before.digits(machine::DigitRole::kReplica);
     return cost::send_time(machine_, program_.digits, step.digits, copies, bytes);
   }
-  return is_halo(step.kind)
-             ? cost::halo_time(machine_, program_.digits, step.digits, bytes,
-                               halo_of(program_, task).messages)
-             : cost::collective_time(machine_, program_.digits, step.kind, step.digits, bytes);
+  return is_halo(step.kind) ? cost::halo_time(machine_, program_.digits, step.digits, bytes,
+                                              halo_of(program_, task).messages)
+                            : cost::collective_time(
+                                  machine_, program_.digits,
+                                  sums_rows(program_, task) ? machine::Step::kAllGather : step.kind,
+                                  step.digits, bytes);
 }
 
 // Is the gradient that it adds part of another's sum already, of products that are one?
@@ -206,6 +224,9 @@ cost::Work Durations::streaming_work(const Task& task) const {
   }
   for (auto b : task.reads) work.bytes += program_.buffer(b).bytes();
   for (auto b : task.writes) work.bytes += program_.buffer(b).bytes();
+  const auto& sum = program_.buffer(task.writes[0]);
+  work.kind = machine::MeasuredKind{"sum", sum.dtype, "add", ""}.hash();
+  work.shapes = machine::hash_of_shape(0, {sum.shard.count()});
   return work;
 }
 
@@ -213,9 +234,13 @@ cost::Work Durations::update_work(const Task& task) const {
   const auto& weight = program_.buffer(task.reads[0]);
   const auto& gradient = program_.buffer(task.reads[1]);
   const auto elements = [](const lower::Buffer& b) { return b.bytes() / size_of(b.dtype); };
-  return cost::update_work(std::min(elements(weight), elements(gradient)), weight.dtype,
-                           program_.optimizer, program_.schedule.precision,
-                           machine_.device.software);
+  auto out =
+      cost::update_work(std::min(elements(weight), elements(gradient)), weight.dtype,
+                        program_.optimizer, program_.schedule.precision, machine_.device.software);
+  if (gradient.sparse_elements) {
+    out.kind = cost::kind_of_update(weight.dtype, program_.optimizer, true);
+  }
+  return out;
 }
 
 }  // namespace tandem::sim

@@ -33,6 +33,8 @@ class Durations {
   [[nodiscard]] Seconds dispatch(std::size_t task, std::size_t group) const {
     return dispatch_.empty() ? Seconds{} : dispatch_[task * devices_.size() + group];
   }
+  // What a device does; nothing of moves and the like.
+  [[nodiscard]] cost::Work work(const lower::Task& task);
   // Of all devices together, redundant work not counted.
   [[nodiscard]] Flops model_flops() const { return model_flops_; }
   [[nodiscard]] Flops model_flops(std::size_t task) const { return flops_of_task_[task]; }

@@ -161,7 +161,7 @@ class OneDevice {
     };
     std::ranges::for_each(task.reads, use);
     std::ranges::for_each(task.writes, use);
-    use(task.mask);
+    use(task.kept);
   }
 
   // visit(buffer, bytes, begin, end): all that is not there always, and the rows that buckets lie

@@ -58,7 +58,7 @@ void expect_same(const Program& a, const Program& b) {
     EXPECT_EQ(x.kind, y.kind);
     EXPECT_EQ(x.node, y.node);
     EXPECT_EQ(x.when, y.when);
-    EXPECT_EQ(x.mask, y.mask);
+    EXPECT_EQ(x.kept, y.kept);
     EXPECT_EQ(x.reads, y.reads);
     EXPECT_EQ(x.writes, y.writes);
     EXPECT_EQ(x.operands, y.operands);

@@ -1,0 +1,205 @@
+#include "cli/profile_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "base/error.h"
+#include "base/lines.h"
+#include "base/text.h"
+#include "cli/progress.h"
+#include "cli/run_plan.h"
+#include "lower/lower.h"
+#include "sim/durations.h"
+#include "sim/simulate.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using lower::Program;
+using lower::Task;
+using lower::TaskKind;
+using machine::MeasuredKind;
+using machine::MeasuredTime;
+
+constexpr std::int64_t kProfiledSteps = 12;
+constexpr double kProfiledSeconds = 3;
+constexpr int kMostPlans = 3;
+
+// Of operators and results as one device has them.
+MeasuredTime of_operator(const Program& program, const Task& task) {
+  const auto& node = program.pcg.node(task.node);
+  std::uint64_t operands = 0;
+  for (auto i : task.operands) operands |= std::uint64_t{1} << i;
+  const bool backward = task.kind == TaskKind::kBackward;
+  MeasuredTime out{.kind = {.pass = backward ? fmt::format("backward:{}", operands) : "forward",
+                            .dtype = node.type.dtype,
+                            .name = node.op.name(),
+                            .attributes = node.op.attribute_text()},
+                   .shapes = {},
+                   .time = {},
+                   .modelled = {}};
+  for (const auto& type : program.pcg.input_types(task.node)) {
+    out.shapes.push_back(type.shape.shard());
+  }
+  out.shapes.push_back(node.type.shape.shard());
+  return out;
+}
+
+MeasuredTime described(const Program& program, const Task& task) {
+  const auto whole = [](const lower::Buffer& b) {
+    return Shape{static_cast<std::int64_t>(b.bytes() / size_of(b.dtype))};
+  };
+  if (task.kind == TaskKind::kUpdate) {
+    const auto& weight = program.buffer(task.reads[0]);
+    const auto& gradient = program.buffer(task.reads[1]);
+    const auto elements = std::min(whole(weight)[0], whole(gradient)[0]);
+    return {.kind = {"update", weight.dtype, std::string(name(program.optimizer)),
+                     gradient.sparse_elements ? "rows" : ""},
+            .shapes = {Shape{elements}},
+            .time = {},
+            .modelled = {}};
+  }
+  if (task.kind == TaskKind::kAccumulate || task.kind == TaskKind::kCollect) {
+    const auto& sum = program.buffer(task.writes[0]);
+    return {.kind = {"sum", sum.dtype, "add", ""},
+            .shapes = {Shape{sum.shard.count()}},
+            .time = {},
+            .modelled = {}};
+  }
+  return of_operator(program, task);
+}
+
+// A plan's tasks, as the cost model knows them.
+class Tasks {
+ public:
+  Tasks(const plan::Plan& plan, const machine::Machine& machine)
+      : machine_(machine),
+        program_(lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer)),
+        durations_(program_, machine) {}
+
+  [[nodiscard]] const Program& program() const { return program_; }
+
+  // visit(number, work): of those whose times may be looked up.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const auto work = durations_.work(program_.tasks[t]);
+      if (work.kind != 0) visit(t, work);
+    }
+  }
+
+  bool all_known() {
+    bool known = true;
+    for_each([&](std::size_t, const cost::Work& work) {
+      known = known && machine_.device.measured.has(work.kind, work.shapes);
+    });
+    return known;
+  }
+
+  [[nodiscard]] Seconds modelled(const cost::Work& work, const MeasuredTime& m) const {
+    return cost::modelled_time(machine_.device, work, m.kind.dtype);
+  }
+
+ private:
+  const machine::Machine& machine_;
+  Program program_;
+  sim::Durations durations_;
+};
+
+// By what they are: the mean of tasks that are the same.
+class Lines {
+ public:
+  void add(Tasks& tasks, const std::vector<double>& seconds) {
+    tasks.for_each([&](std::size_t t, const cost::Work& work) {
+      if (t >= seconds.size() || seconds[t] <= 0) return;
+      auto m = described(tasks.program(), tasks.program().tasks[t]);
+      if (m.kind.hash() != work.kind || m.shapes_hash() != work.shapes) return;
+      m.modelled = tasks.modelled(work, m);
+      auto& [measured, count] = of_.try_emplace({work.kind, work.shapes}, m, 0).first->second;
+      measured.time = (count * measured.time + Seconds{seconds[t]}) / (count + 1);
+      ++count;
+    });
+  }
+
+  // The text with these lines at the end of its device, in place of older ones of the same tasks.
+  [[nodiscard]] std::string put_into(const std::string& text, const std::string& path) const {
+    std::string out;
+    bool done = false;
+    std::size_t number = 0;
+    for (std::string_view rest = text; !rest.empty();) {
+      const auto line = take_line(rest);
+      ++number;
+      const auto words = tandem::words(line.substr(0, line.find('#')));
+      if (!words.empty() && words[0] == "measured" && is_here(words, {path, number})) continue;
+      if (!done && !words.empty() && words[0] == "level") {
+        out += lines();
+        done = true;
+      }
+      out += std::string(line) + "\n";
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] bool is_here(std::span<const std::string_view> words,
+                             const machine::Place& place) const {
+    const auto old = machine::parse_measured(place, words.subspan(1));
+    return of_.contains({old.kind.hash(), old.shapes_hash()});
+  }
+
+  [[nodiscard]] std::string lines() const {
+    std::vector<std::string> all;
+    for (const auto& [key, of] : of_) {
+      all.push_back(fmt::format("  measured {}\n", to_text(of.first)));
+    }
+    std::ranges::sort(all, {},
+                      [](const std::string& line) { return line.substr(line.find("us ")); });
+    std::string out;
+    for (const auto& line : all) out += line;
+    return out;
+  }
+
+  std::map<std::pair<Hash, Hash>, std::pair<MeasuredTime, double>> of_;
+};
+
+TrainedPlan train_under(const Setup& setup, const search::Costed& costed, const std::string& path) {
+  const auto plan = make_plan(setup, costed);
+  if (!is_quiet()) std::cerr << fmt::format("training under {}\n", plan.strategy) << std::flush;
+  const auto result =
+      cli::run_plan(plan, {.steps = kProfiledSteps, .seconds = kProfiledSeconds, .measure = true});
+  Tasks tasks(plan, setup.machine);
+  Lines lines;
+  lines.add(tasks, result["task_s"].get<std::vector<double>>());
+  write_file(path, lines.put_into(read_file(path), path));
+  const auto machine = machine::load_machine(plan.machine);
+  return {.strategy = plan.strategy,
+          .predicted = plan.iteration,
+          .now = sim::simulate(tasks.program(), machine).iteration,
+          .measured = Seconds{result["step_s_median"].get<double>()}};
+}
+
+}  // namespace
+
+std::vector<TrainedPlan> profile_model(const Job& job, const std::string& path) {
+  std::vector<TrainedPlan> out;
+  const auto setup = resolve_for_training(job);
+  const auto dp = cost_named_strategy(setup, "dp");
+  if (dp.feasible) out.push_back(train_under(setup, dp, path));
+  for (int i = 0; i < kMostPlans; ++i) {
+    const auto now = resolve_for_training(job);
+    const auto found = find_plan(now);
+    if (!found.best) {
+      throw UserError("plan", now.model.text, fmt::format("no plan fits {}", now.machine.name),
+                      "a smaller batch");
+    }
+    if (Tasks(make_plan(now, *found.best), now.machine).all_known()) break;
+    out.push_back(train_under(now, *found.best, path));
+  }
+  return out;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,83 @@
+// What training takes of memory against what the plan says: tensors within a tenth of the
+// prediction, the process within 15 % of tensors and of what it had before.
+#include <algorithm>
+
+#include "runtime/train_test_support.h"
+
+namespace tandem::runtime {
+namespace {
+
+struct SizedNetwork {
+  std::string model;
+  std::int64_t batch;
+};
+
+// Small, but large enough that tensors are most of a process.
+const std::map<std::string, SizedNetwork>& measured_networks() {
+  static const std::map<std::string, SizedNetwork> kNetworks = {
+      {"mlp", {"mlp:layers=6,hidden=1024,inputs=1024,outputs=1024", 64}},
+      {"resnext50", {"resnext50:image=112,bn_group=8", 16}},
+      {"inception_v3", {"inception_v3:image=139,bn_group=4", 8}},
+      {"bert_large", {"bert_large:layers=4,hidden=256,heads=8,ffn=1024,seq=128,vocab=1000", 16}},
+      {"dlrm",
+       {"dlrm:tables=8,rows=20000,dim=64,dense=64,bag=1,bottom=512-512-64,top=1024-1024-1", 256}},
+      {"xdl", {"xdl:tables=4,rows=20000,dim=64", 256}},
+      {"candle_uno", {"candle_uno:towers=3,layers=6,hidden=512,top_layers=2", 64}},
+      {"llama",
+       {"llama2_7b:layers=4,hidden=256,heads=8,kv_heads=8,ffn=688,vocab=1000,seq=128", 16}},
+      {"mixtral",
+       {"mixtral_8x7b:layers=2,hidden=128,heads=8,kv_heads=2,ffn=448,vocab=1000,seq=128,experts=8,"
+        "active_experts=2",
+        16}},
+      {"resnet50", {"resnet50:image=112,bn_group=8", 16}}};
+  return kNetworks;
+}
+
+void expect_memory(const std::string& network, const std::string& strategy,
+                   Optimizer optimizer = Optimizer::kSgd, double most = 1.1) {
+  SCOPED_TRACE(network + " " + strategy);
+  const auto& [text, batch] = measured_networks().at(network);
+  const auto model = models::parse_model(text).build(batch, DType::kFp32);
+  constexpr std::uint64_t kFew = 3;
+  const auto run = trained(plan_by_name(strategy, model, 2, optimizer, DType::kFp32), 2, kFew);
+  ASSERT_TRUE(run.is_object());
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const auto of = [&](const char* what) { return run[what][rank].get<double>(); };
+    const double arena = of("arena_bytes") / of("predicted_arena_bytes");
+    const double resident = of("peak_rss_bytes") / (of("arena_bytes") + of("baseline_rss_bytes"));
+    fmt::print("{} {} rank {}: tensors {:.1f} MB, {:.2f} of the prediction; all {:.2f}\n", network,
+               strategy, rank, of("arena_bytes") / 1e6, arena, resident);
+    // Of a stage of a megabyte a tensor or two of the loss is a tenth.
+    const double small = 256e3 / of("predicted_arena_bytes");
+    EXPECT_GE(arena, 0.9 - small);
+    EXPECT_LE(arena, most + small);
+    EXPECT_LE(resident, 1.15);
+  }
+}
+
+TEST(Memory, IsWhatThePlanSays) {
+  expect_memory("mlp", "fsdp", Optimizer::kAdam);
+  expect_memory("llama", "dp");
+  expect_memory("mixtral", "megatron:tp=2");
+}
+
+// Kernels of convolutions copy a weight that was gathered: the aim of 1.1 is missed there.
+double most_of(const std::string& network, const std::string& strategy) {
+  const bool copies = network == "resnet50" || network == "inception_v3";
+  return copies && strategy == "fsdp" ? 1.15 : 1.1;
+}
+
+TEST(MemoryNightly, IsWhatThePlanSays) {
+  for (const auto& [name, network] : measured_networks()) {
+    for (const std::string strategy :
+         {"dp", "fsdp", "megatron:tp=2", "megatron:tp=1,pp=2,micro=4"}) {
+      // Normalised in groups of samples that four micro-batches would cut.
+      const bool cuts = name == "resnet50" || name == "resnext50" || name == "inception_v3";
+      if (cuts && strategy.find("pp=2") != std::string::npos) continue;
+      expect_memory(name, strategy, Optimizer::kSgd, most_of(name, strategy));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::runtime

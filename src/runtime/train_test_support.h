@@ -1,0 +1,158 @@
+// For tests of training: what a plan's processes report, and the losses of a reference that knows
+// neither tensors nor kernels nor plans.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "graph/sequential.h"
+#include "models/model.h"
+#include "models/small_models_test_support.h"
+#include "runtime/worker_test_support.h"
+#include "strategies/grid.h"
+
+namespace tandem::runtime {
+
+inline constexpr std::uint64_t kSteps = 20;
+inline constexpr std::uint64_t kSeed = 3;
+inline constexpr double kRate = 0.05;
+
+// The JSON document of a run without notes; nothing where it failed.
+inline nlohmann::json trained(const plan::Plan& plan, int processes, std::uint64_t steps,
+                              const std::string& more = "") {
+  const Scratch scratch;
+  std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
+  const auto run = start(scratch, processes,
+                         fmt::format("{} --steps {} --seed {} --lr {} {}",
+                                     scratch.file("plan.json"), steps, kSeed, kRate, more),
+                         kTuned);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  auto json = nlohmann::json::parse(run.out, nullptr, false);
+  if (!json.is_object()) {
+    ADD_FAILURE() << "not JSON: " << run.out;
+    return {};
+  }
+  EXPECT_EQ(json["devices"], processes);
+  EXPECT_EQ(json["step_s"].size(), steps);
+  EXPECT_EQ(json["peak_rss_bytes"].size(), static_cast<std::size_t>(processes));
+  return json;
+}
+
+inline std::vector<double> losses(const plan::Plan& plan, int processes,
+                                  const std::string& more = "", std::uint64_t steps = kSteps) {
+  const auto json = trained(plan, processes, steps, more);
+  return json.is_object() ? json["loss"].get<std::vector<double>>() : std::vector<double>();
+}
+
+// What an input is at a step, where it is not what graph::Feed has.
+using Inputs = std::function<Dense<double>(const graph::Node&, std::uint64_t step)>;
+
+// What is stored of a number.
+using Rounding = double (*)(double);
+
+// The losses of one process without tensors, kernels or plans: the sequential interpreter's
+// gradients and the optimizer element by element.
+// `delayed`: W(t+1) = W(t) - what the gradient at W(t-1) makes of it.
+// `rounding`: of inputs, and of weights where they are read; what is updated is not rounded.
+inline std::vector<double> reference_losses(
+    const Graph& model, Optimizer optimizer, const Inputs& inputs = nullptr, bool delayed = false,
+    Rounding rounding = [](double x) { return x; }, double rate = kRate,
+    std::uint64_t steps = kSteps) {
+  struct Moments {
+    std::vector<double> velocity, mean, square;
+  };
+  std::map<graph::NodeId, Dense<double>> weights;
+  std::map<graph::NodeId, Dense<double>> before;
+  std::map<graph::NodeId, Moments> moments;
+  std::vector<double> out;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const auto fed = graph::feed_values<double>(model, kSeed, step);
+    const auto exact = [&](graph::NodeId id) {
+      if (inputs && graph::is_input(model.node(id))) return inputs(model.node(id), step);
+      if (!graph::is_weight(model.node(id))) return fed(id);
+      const auto& newest = weights.try_emplace(id, fed(id)).first->second;
+      return delayed ? before.try_emplace(id, newest).first->second : newest;
+    };
+    const auto sources = [&](graph::NodeId id) {
+      auto values = exact(id);
+      for (auto& x : values.data) x = rounding(x);
+      return values;
+    };
+    const auto values = graph::run_forward<double>(model, sources);
+    const auto gradients = graph::run_backward(model, values, graph::loss_seed<double>(model));
+    out.push_back(values[model.outputs()[0].index()].data[0]);
+    before = weights;
+    for (auto& [id, weight] : weights) {
+      const auto& g = gradients[id.index()].data;
+      auto& [velocity, mean, square] = moments[id];
+      velocity.resize(g.size());
+      mean.resize(g.size());
+      square.resize(g.size());
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        velocity[i] = 0.9 * velocity[i] + g[i];
+        mean[i] = 0.9 * mean[i] + 0.1 * g[i];
+        square[i] = 0.999 * square[i] + 0.001 * g[i] * g[i];
+        const double t = static_cast<double>(step + 1);
+        const double m = mean[i] / (1 - std::pow(0.9, t));
+        const double v = square[i] / (1 - std::pow(0.999, t));
+        const double by_adam = m / (std::sqrt(v) + 1e-8);
+        weight.data[i] -= rate * (optimizer == Optimizer::kSgd        ? g[i]
+                                  : optimizer == Optimizer::kMomentum ? velocity[i]
+                                                                      : by_adam);
+      }
+    }
+  }
+  return out;
+}
+
+inline void expect_losses(const std::vector<double>& together,
+                          const std::vector<double>& reference) {
+  ASSERT_EQ(together.size(), reference.size());
+  EXPECT_GT(std::abs(reference[0] - reference.back()), 1e-3);
+  double worst = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    worst = std::max(worst, std::abs(together[i] - reference[i]) / std::abs(reference[i]));
+  }
+  EXPECT_LE(worst, 1e-9);
+  fmt::print("largest relative difference of a loss: {:.1e}\n", worst);
+}
+
+inline void expect_losses_of_plan(const Graph& model, const plan::Plan& plan, int processes) {
+  expect_losses(losses(plan, processes), reference_losses(model, plan.optimizer));
+}
+
+inline void expect_reference_losses(const Graph& model, const Spread& spread, int processes = 2,
+                                    Optimizer optimizer = Optimizer::kSgd) {
+  const auto machine = fmt::format("local:{}", processes);
+  expect_losses_of_plan(model, make_plan(model, machine, spread, optimizer), processes);
+}
+
+// A strategy by its name: the first of its settings.
+inline plan::Plan plan_by_name(const std::string& strategy, const Graph& model, int processes,
+                               Optimizer optimizer, DType dtype = DType::kFp64) {
+  const auto machine = fmt::format("local:{}", processes);
+  const auto loaded = machine::load_machine(machine);
+  const auto made = strategies::named_strategies(strategy, model, machine::Digits(loaded)).front();
+  auto plan = make_plan(model, machine, {}, optimizer, dtype);
+  const machine::Digits digits(loaded, made.schedule.micro_batches);
+  plan.mapped = plan::parallelize(model, digits, made.choices, made.schedule);
+  return plan;
+}
+
+// With micro-batches, pipelines, recomputation: a strategy by its name.
+inline void expect_reference_losses(const std::string& strategy, const Graph& model,
+                                    int processes = 2, Optimizer optimizer = Optimizer::kSgd) {
+  expect_losses_of_plan(model, plan_by_name(strategy, model, processes, optimizer), processes);
+}
+
+// Small copies of built-in networks. None of their operators runs by its meaning: a note would say
+// so, and there is none.
+inline Graph built_in(const std::string& model, DType type = DType::kFp64) {
+  const auto& small = models::small_models().at(model);
+  const std::string groups = small.others.contains("bn_group") ? ",bn_group=2" : "";
+  return models::parse_model(fmt::format("{}:{}{}", model, small.settings, groups)).build(8, type);
+}
+
+}  // namespace tandem::runtime
