@@ -172,9 +172,9 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   };
   const Case cases[] = {
       {"software",
-       "toy.machine:47: software '': expected a name (one word of letters, digits and "
+       "toy.machine:50: software '': expected a name (one word of letters, digits and "
        "_ - . +)"},
-      {"software eager", "toy.machine:47: software 'eager' stands twice"},
+      {"software eager", "toy.machine:50: software 'eager' stands twice"},
       {"software x\n  compute_utilization 1.2",
        "toy.machine:51: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
        "value that is reached in practice, like '0.8')"},
@@ -182,7 +182,7 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
       {"software x\n  units 0", "toy.machine:51: units 0: must be greater than 0"},
       {"software x\n  units 8 GB",
        "toy.machine:51: units 8 GB: expected a number like '108' (a number without a unit)"},
-      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:49: software x: 'step' stands twice"},
+      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:52: software x: 'step' stands twice"},
       {"software x\n  fuse some", "toy.machine:51: fuse some: expected one of no, bias, yes"},
       {"software x\n  overlap", "toy.machine:51: overlap: expected one of no, yes"},
       {"software x\n  kernels softmix 3",
@@ -210,7 +210,7 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
   EXPECT_EQ(
       error_of(kToy + "  interference 2\n"),
-      "toy.machine:47: interference 2: must not be greater than 1 (the part of the rated value "
+      "toy.machine:50: interference 2: must not be greater than 1 (the part of the rated value "
       "that is reached in practice, like '0.8')");
 }
 
