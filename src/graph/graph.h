@@ -108,9 +108,6 @@ class GraphBuilder {
 
 // The type of an operator's result. Throws UserError without a place.
 TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs);
-// The same, without what a graph would ask of the operator next: for types that are mostly tried
-// in vain.
-TensorType tried_result_type(const ops::Op& op, std::span<const TensorType> inputs);
 
 // Of a compute node, on its operands' global sizes.
 const ops::Signature& signature_of(const Graph& graph, NodeId id);

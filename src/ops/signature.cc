@@ -183,9 +183,4 @@ const Signature& signature(const Op& op, std::span<const Shape> inputs) {
   return *table.try_emplace(std::move(key), std::move(made)).first->second;
 }
 
-Shape result_sizes(const Op& op, std::span<const Shape> inputs) {
-  CHECK(op.role() == Role::kCompute, op.name());
-  return term::shape_of(term::resolve_index(op.spec().index_text(op.raw(), inputs), inputs).output);
-}
-
 }  // namespace tandem::ops

@@ -54,8 +54,4 @@ struct Signature {
 // Interned: made once for an operator and operand sizes, and kept. Thread-safe.
 const Signature& signature(const Op& op, std::span<const Shape> inputs);
 
-// The sizes of the result alone, which the index text says: quicker than a signature that nobody
-// asked for yet. Throws as `signature`.
-Shape result_sizes(const Op& op, std::span<const Shape> inputs);
-
 }  // namespace tandem::ops
