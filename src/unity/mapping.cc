@@ -305,7 +305,8 @@ void MappingSearch::place_segment(const Part& part, std::size_t row, std::size_t
 void MappingSearch::place_branches(const Part& part, std::size_t row, std::size_t col) {
   const auto sides = split(part);
   if (!sides) return place_branch(part, row, col);
-  auto [one, rest] = *sides;
+  auto one = sides->first;
+  auto rest = sides->second;
   const auto wanted = branches(part)->at(row, col);
   const auto place = [&](RegionId first, RegionId second) {
     one.region = first;
