@@ -77,7 +77,7 @@ void MadMaxFiles::add_flags(CLI::App& command) {
     }
     for (const char* other :
          {"model", "--machine", "--batch", "--optimizer", "--dtype", "--strategy", "--tasks",
-          "--task", "--freeze", "--recompute", "--schedule", "--trace"}) {
+          "--task", "--freeze", "--recompute", "--schedule", "--trace", "--output"}) {
       flag->excludes(command.get_option(other));
     }
   }

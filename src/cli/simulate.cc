@@ -12,6 +12,7 @@
 #include "cli/lowered.h"
 #include "cli/madmax.h"
 #include "cli/progress.h"
+#include "plan/json.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
 #include "report/trace.h"
@@ -29,6 +30,7 @@ struct SimulateFlags {
   bool exact = false;
   bool tasks = false;
   std::string trace;               // a file; empty: none
+  std::string output;              // the same
   std::vector<std::string> given;  // of those that some input or task has no use for
 };
 
@@ -54,7 +56,8 @@ void check_task(const SimulateFlags& flags) {
 // Where nothing was asked for that needs the tasks.
 std::optional<Estimated> estimate_job(const SimulateFlags& flags) {
   const bool is_plan = flags.job.model_text.ends_with(".json");
-  if (flags.exact || flags.tasks || !flags.trace.empty() || is_plan) return std::nullopt;
+  if (flags.exact || flags.tasks || is_plan) return std::nullopt;
+  if (!flags.trace.empty() || !flags.output.empty()) return std::nullopt;
   if (flags.job.machine_text.empty()) return std::nullopt;
   return estimate_strategy(flags.job, flags.strategy);
 }
@@ -115,6 +118,15 @@ Json to_json(const Lowered& s) {
   return out;
 }
 
+// The strategy as a plan, which other commands read.
+void write_plan(const SimulateFlags& flags, const Lowered& s) {
+  for (const auto* flag : {"--task", "--freeze"}) {
+    if (std::ranges::find(flags.given, flag) == flags.given.end()) continue;
+    throw UserError("flag", flag, "cannot be given with -o: a plan is of training a whole model");
+  }
+  write_file(flags.output, plan::to_json(s.plan));
+}
+
 void write_trace(const SimulateFlags& flags, const Lowered& s) {
   const auto trace =
       report::chrome_trace(s.program, s.machine, s.simulation,
@@ -136,6 +148,7 @@ void run(const SimulateFlags& flags) {
     return print(*estimated);
   }
   const auto s = lower_job(flags);
+  if (!flags.output.empty()) write_plan(flags, s);
   if (!flags.trace.empty()) write_trace(flags, s);
   if (flags.tasks) {
     std::cout << lower::to_text(s.program);
@@ -173,6 +186,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   command->add_flag("--exact", flags->exact, "simulate every task of a network that is large, too");
   command->add_option("--trace", flags->trace,
                       "write the timeline to this file, for ui.perfetto.dev");
+  command->add_option("-o,--output", flags->output, "write the strategy's plan to this file");
   add_quiet_flag(*command);
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
       ->excludes("--json");

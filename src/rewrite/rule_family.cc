@@ -16,6 +16,7 @@ namespace tandem::rewrite {
 namespace {
 
 constexpr std::int64_t kMostOperands = 64;
+constexpr std::int64_t kLargestNumber = 1'000'000;
 
 [[noreturn]] void fail(const std::string& message) {
   throw UserError("rule", "", message,
@@ -44,6 +45,77 @@ std::string joined(const std::vector<std::string>& parts, std::string_view how) 
   return out;
 }
 
+// Numbers, names of numbers, and + * / of them, as in "(k+1)*n/4"; a quotient is rounded down.
+class Number {
+ public:
+  using Names = std::map<std::string, std::int64_t, std::less<>>;
+
+  static std::int64_t of(std::string_view text, const Names& names) {
+    Number at(text, names);
+    const auto out = at.sum();
+    if (!at.rest_.empty()) fail(fmt::format("'{}' is no number", text));
+    return out;
+  }
+
+ private:
+  Number(std::string_view text, const Names& names)
+      : all_(text), rest_(trim(text)), names_(names) {}
+
+  std::int64_t sum() {
+    auto out = product();
+    while (takes('+')) out = within(out + product());
+    return out;
+  }
+
+  std::int64_t product() {
+    auto out = atom();
+    while (true) {
+      if (takes('*')) {
+        out = within(out * atom());
+      } else if (takes('/')) {
+        const auto by = atom();
+        if (by == 0) fail(fmt::format("'{}' divides by 0", all_));
+        out /= by;
+      } else {
+        return out;
+      }
+    }
+  }
+
+  std::int64_t atom() {
+    if (takes('(')) {
+      if (++depth_ > kDeepest) fail(fmt::format("'{}' is nested too deeply", all_));
+      const auto out = sum();
+      if (!takes(')')) fail(fmt::format("a '(' of '{}' is not closed", all_));
+      --depth_;
+      return out;
+    }
+    const auto word = rest_.substr(0, std::min(rest_.find_first_of("+*/() "), rest_.size()));
+    rest_ = trim(rest_.substr(word.size()));
+    if (const auto literal = parse_int(word)) return within(*literal);
+    const auto at = names_.find(word);
+    if (at == names_.end()) fail(fmt::format("nothing counts '{}'", word));
+    return at->second;
+  }
+
+  bool takes(char c) {
+    if (!rest_.starts_with(c)) return false;
+    rest_ = trim(rest_.substr(1));
+    return true;
+  }
+
+  std::int64_t within(std::int64_t n) const {
+    if (n < 0 || n > kLargestNumber) fail(fmt::format("'{}' is out of range", all_));
+    return n;
+  }
+
+  static constexpr int kDeepest = 16;
+  std::string_view all_;
+  std::string_view rest_;
+  const Names& names_;
+  int depth_ = 0;
+};
+
 // One member of a family.
 class Member {
  public:
@@ -69,30 +141,48 @@ class Member {
   std::string replacement(std::string_view text) {
     const auto colon = text.find(':');
     if (colon == std::string_view::npos) return std::to_string(number(text));
-    const auto head = text.substr(0, colon);
-    const auto less = std::min(head.find('<'), head.size());
-    const auto before = words(head.substr(0, less));
-    if (less == head.size() || before.empty() || before.size() > 2) {
-      fail(fmt::format("'{}' is no 'i<n' nor 'add i<n'", head));
-    }
-    const std::string index(before.back());
-    if (numbers_.contains(index)) fail(fmt::format("'{}' is counted twice", index));
-    const auto end = number(trim(head.substr(less + 1)));
+    const auto range = count_of(text.substr(0, colon));
+    if (numbers_.contains(range.index)) fail(fmt::format("'{}' is counted twice", range.index));
     std::vector<std::string> parts;
-    for (std::int64_t i = 0; i < end; ++i) {
-      numbers_[index] = i;
+    for (auto i = range.from; i < range.to; ++i) {
+      numbers_[range.index] = i;
       parts.push_back(expand(trim(text.substr(colon + 1))));
     }
-    numbers_.erase(index);
-    auto out = joined(parts, before.size() == 2 ? before.front() : "");
+    numbers_.erase(range.index);
+    auto out = joined(parts, range.how);
     count(out.size());
     return out;
   }
 
-  [[nodiscard]] std::int64_t number(std::string_view name) const {
-    const auto at = numbers_.find(name);
-    if (at == numbers_.end()) fail(fmt::format("nothing counts '{}'", name));
-    return at->second;
+  // "add i<n", "i<n" or "n/2<=i<n".
+  struct Count {
+    std::string how, index;
+    std::int64_t from = 0, to = 0;
+  };
+  [[nodiscard]] Count count_of(std::string_view head) const {
+    const auto not_one = [&] { fail(fmt::format("'{}' is no 'i<n' nor 'add i<n'", head)); };
+    Count out;
+    auto rest = trim(head);
+    const auto first = rest.substr(0, std::min(rest.find(' '), rest.size()));
+    if (first == "+" || (first.size() < rest.size() && first.find('<') == std::string_view::npos)) {
+      out.how = first;
+      rest = trim(rest.substr(first.size()));
+    }
+    const auto from = rest.find("<=");
+    if (from != std::string_view::npos) {
+      out.from = number(rest.substr(0, from));
+      rest = trim(rest.substr(from + 2));
+    }
+    const auto less = rest.find('<');
+    if (less == std::string_view::npos) not_one();
+    out.index = trim(rest.substr(0, less));
+    if (words(out.index).size() != 1) not_one();
+    out.to = number(rest.substr(less + 1));
+    return out;
+  }
+
+  [[nodiscard]] std::int64_t number(std::string_view text) const {
+    return Number::of(text, numbers_);
   }
 
   // What is read and what is written: braces within braces multiply either.
@@ -101,7 +191,7 @@ class Member {
     left_ -= characters;
   }
 
-  std::map<std::string, std::int64_t, std::less<>> numbers_;
+  Number::Names numbers_;
   std::size_t left_ = std::size_t{1} << 20U;
 };
 

@@ -6,7 +6,9 @@
 //
 // `{i<n: T}` is T once for every i from 0 to n - 1, one after the other; with an operator's name
 // before it, that operator of the first two, then of that and the next; with `+`, the sum, 0
-// where there is none; with `and`, all of the conditions. `{n}` and `{i}` are the numbers.
+// where there is none; with `and`, all of the conditions. `{n/2<=i<n: T}` begins elsewhere; a bound
+// is made of numbers by + * / and parentheses, a quotient rounded down. `{n}` and `{i}` are the
+// numbers.
 #pragma once
 
 #include <string>

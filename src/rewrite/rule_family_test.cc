@@ -22,6 +22,17 @@ TEST(RuleFamily, OneRuleForEveryNumberOfOperands) {
       "and rank(?x1) == 2 and rank(?x2) == 2");
 }
 
+TEST(RuleFamily, CountsFromWhereItIsTold) {
+  const auto texts = family_of(
+      "r-{n}: (relu {add k<2: (concat {k*n/2<=i<(k+1)*n/2: ?x{i}} axis={+ k*n/2<=i<n: {i}})}) => "
+      "?x0 "
+      "for n in 5..5");
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_EQ(
+      texts[0],
+      "r-5: (relu (add (concat ?x0 ?x1 axis=0+1+2+3+4) (concat ?x2 ?x3 ?x4 axis=2+3+4))) => ?x0");
+}
+
 TEST(RuleFamily, OtherTextStandsForItself) {
   EXPECT_EQ(family_of("a: (relu ?x) => ?x"), std::vector<std::string>{"a: (relu ?x) => ?x"});
 }
@@ -50,6 +61,10 @@ TEST(RuleFamily, SaysWhatIsWrong) {
       {"a: {i<n: {j<n: {k<n: {l<n: ?x}}}} => ?x for n in 64..64", "too long"},
       {"a: {i<n: {j<n: {k<n: {l<n: {m<n:}}}}} => ?x for n in 64..64", "too long"},
       {"a: (relu {i<n: ?x{i}}) => ?x0", "there is a '{' and no 'for'"},
+      {"a: {i<n/0: ?x} => ?x for n in 2..3", "divides by 0"},
+      {"a: {i<(n: ?x} => ?x for n in 2..3", "is not closed"},
+      {"a: {i<n 2: ?x} => ?x for n in 2..3", "is no number"},
+      {"a: {i<n*n*n*n: ?x} => ?x for n in 64..64", "is out of range"},
   };
   for (const auto& wrong : cases) {
     const auto said = error_of([&] { family_of(wrong.first); });

@@ -173,6 +173,20 @@ bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dim
   return is_of_allowed_kind(node, f, dims);
 }
 
+std::vector<Dims> with_narrower(const Dims& dims,
+                                const std::vector<strategies::AnalyzedNode>& nodes) {
+  auto narrower = dims;
+  narrower.sequence = false;
+  const bool differs = std::ranges::any_of(nodes, [&](const auto& node) {
+    for (ops::FactorId f = 0; f < node.signature.map.factors.size(); ++f) {
+      if (is_allowed(node, f, dims) && !is_allowed(node, f, narrower)) return true;
+    }
+    return false;
+  });
+  if (!differs) return {dims};
+  return {narrower, dims};
+}
+
 std::vector<NodeLayout> node_layouts(const strategies::AnalyzedNode& node, const Digits& digits,
                                      const Dims& dims, const Freedom& freedom) {
   if (is_small(digits)) return AllLayouts(node, digits, dims, freedom).run();

@@ -26,6 +26,12 @@ struct Dims {
   bool pipeline = true;
 };
 
+// `dims`, and before it the same without the sequence where nodes have one: an operator keeps so
+// many states, and along one dimension more there are more to choose from. What is found with the
+// fewer is to be had with the more.
+std::vector<Dims> with_narrower(const Dims& dims,
+                                const std::vector<strategies::AnalyzedNode>& nodes);
+
 // May `f` be partitioned under `dims`?
 bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dims& dims);
 

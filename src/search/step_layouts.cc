@@ -66,21 +66,28 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
                                                             static_cast<double>(setting.interleave),
                   .kept = static_cast<double>(std::min(micro, setting.pp))};
   const auto& seed = std::get<Choices>(as_it_is);
-  const LayoutNetwork network(part, problem.digits, costs, options.dims, options.states_per_node,
-                              {seed}, pass);
   const bool in_parts = stores_in_parts(problem, seed);
   std::vector<Choices> seen = {seed};
   std::vector<Candidate> out;
-  for (const double async : {0.5, 1.0}) {
-    auto solution = network.solve({.async = async});
-    products += solution.products;
-    if (in_parts) store_in_parts(problem, problem.digits.all() & ~ranks, solution.choices);
-    if (std::ranges::find(seen, solution.choices) != seen.end()) continue;
-    seen.push_back(solution.choices);
-    auto step = make_step(setting, problem, std::move(solution.choices));
+  const auto enter = [&](Choices choices) {
+    if (std::ranges::find(seen, choices) != seen.end()) return;
+    seen.push_back(choices);
+    if (in_parts) store_in_parts(problem, problem.digits.all() & ~ranks, choices);
+    auto step = make_step(setting, problem, std::move(choices));
     auto* made = std::get_if<strategies::Step>(&step);
-    if (made == nullptr) continue;
+    if (made == nullptr) return;
     out.push_back({"search:" + to_text(setting), std::move(made->choices), made->schedule});
+  };
+  std::vector<Choices> seeds = {seed};
+  for (const auto& dims : with_narrower(options.dims, problem.nodes)) {
+    const LayoutNetwork network(part, problem.digits, costs, dims, options.states_per_node, seeds,
+                                pass);
+    for (const double async : {0.5, 1.0}) {
+      auto solution = network.solve({.async = async});
+      products += solution.products;
+      enter(solution.choices);
+      seeds.push_back(std::move(solution.choices));
+    }
   }
   return out;
 }

@@ -79,5 +79,32 @@ TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
   }
 }
 
+// An operator keeps so many states: with one dimension more they are others, but what was found
+// with fewer competes still.
+TEST(StepLayouts, WhatFewerDimensionsGiveIsAmongThoseOfMore) {
+  const auto model = models::parse_model("bert_large:layers=4");
+  const std::int64_t batch = 96;
+  const auto graph = model.build(batch, DType::kFp32);
+  const auto machine = machine::load_machine("summit:4,software=serial");
+  const machine::Digits digits(machine);
+  const strategies::Problem problem(graph, digits);
+  CostModel costs(machine, digits, plan::Optimizer::kAdam);
+  const auto setting =
+      complete(strategies::parse_setting("megatron:tp=1,dp=12,pp=2,micro=4"), problem)[0];
+  const auto laid_out = [&](bool along_the_sequence) {
+    Options options;
+    options.network = {&model, batch, DType::kFp32};
+    options.dims.sequence = along_the_sequence;
+    std::size_t products = 0;
+    return lay_out_step(setting, problem, costs, options, products);
+  };
+  const auto more = laid_out(true);
+  for (const auto& candidate : laid_out(false)) {
+    const bool is_there = std::ranges::any_of(
+        more, [&](const auto& other) { return other.choices == candidate.choices; });
+    EXPECT_TRUE(is_there) << candidate.name;
+  }
+}
+
 }  // namespace
 }  // namespace tandem::search
