@@ -88,10 +88,21 @@ struct Operator {
   }
 };
 
+// What makes each element of few others reads no more than it makes: a slice, its part alone.
+Bytes read_bytes(const Operator& o, std::size_t i) {
+  const auto& map = o.signature.map;
+  const auto bytes = o.inputs[i].shard_bytes();
+  for (ops::FactorId f = 0; f < map.factors.size(); ++f) {
+    if (map.output_dim(f) < 0) return bytes;
+  }
+  const auto elements = o.output.shard_bytes() / size_of(o.output.dtype);
+  return std::min(bytes, elements * size_of(o.inputs[i].dtype));
+}
+
 Bytes forward_bytes(const Operator& o, const KernelRole& role) {
   Bytes out = role.hidden ? Bytes{} : o.output.shard_bytes();
   for (std::size_t i = 0; i < o.inputs.size(); ++i) {
-    if (!has(role.inside, i)) out += o.inputs[i].shard_bytes();
+    if (!has(role.inside, i)) out += read_bytes(o, i);
   }
   return out;
 }

@@ -76,6 +76,14 @@ TEST(TaskTime, IsTheMeasuredOneWhereThereIsOne) {
   EXPECT_EQ(task_time(d, backward, DType::kFp32), modelled_time(d, backward, DType::kFp32));
 }
 
+TEST(ForwardWork, AShiftReadsWhatItMakes) {
+  const std::vector<TensorType> in = {type({32, 64})};
+  const auto slice = ops::make_op(ops::kSlice, ops::Slice{.axis = 1, .begin = 8, .size = 4});
+  EXPECT_EQ(forward_work(slice, in, type({32, 4})).bytes, Bytes{2 * 4 * 32 * 4});
+  const auto pad = ops::make_op(ops::kPad, ops::Pad{.axis = 1, .before = 8, .after = 8});
+  EXPECT_EQ(forward_work(pad, in, type({32, 80})).bytes, Bytes{4 * (32 * 64 + 32 * 80)});
+}
+
 TEST(BackwardWork, LinearHasOneProductPerDifferentiatedOperand) {
   const double product = 2 * kM * kN * kK;
   EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).flops, Flops{2 * product});

@@ -365,6 +365,9 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   const auto* division = division_into(setting.pp * setting.interleave, *part, batch);
   if (division == nullptr) return std::nullopt;
   const bool in_pieces = division->classes[0].size() > kSections;
+  // Where stages end inside layers, what starts late and what a host delays mix.
+  const bool waits_for_hosts = machine_.device.software.dispatch > Seconds{};
+  if (in_pieces && waits_for_hosts) return std::nullopt;
   const auto cut = in_pieces ? Cut::kInPieces : Cut::kWhole;
   const Stage on_part{inner, inner_batch, setting.pp, cut};
   auto on_any = on_part;

@@ -22,7 +22,7 @@ struct Case {
 // another one.
 enum class Compared : std::uint8_t { kAll, kTimeAndMemory };
 
-void compare(const Case& c, Compared compared = Compared::kAll, double time = 0.01) {
+void compare(const Case& c, Compared compared = Compared::kAll) {
   SCOPED_TRACE(c.model + " " + c.machine + " " + c.strategy);
   const auto model = models::parse_model(c.model);
   const auto machine = machine::load_machine(c.machine);
@@ -46,7 +46,7 @@ void compare(const Case& c, Compared compared = Compared::kAll, double time = 0.
   const auto near = [](double expected, double actual, double part) {
     EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
   };
-  near(whole.iteration.value, fast.iteration.value, time);
+  near(whole.iteration.value, fast.iteration.value, 0.01);
   near(whole.memory.value, fast.memory.value, 0.01);
   const auto unused = whole.group_memory[0].unused;
   near(unused.value, fast.group_memory[0].unused.value, 0.02);
@@ -97,24 +97,30 @@ TEST(Estimate, HasWhatSoftwareDoes) {
 
 // Hosts that devices wait for, in the middle of a turn or all along.
 TEST(Estimate, HasHostsOfPipelines) {
-  const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
-  const std::string llama = "llama3_8b:hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
   for (const auto& model : {gpt, llama}) {
-    for (const char* layers : {",layers=8", ",layers=11"}) {
-      for (const char* software : {"megatron-deepspeed", "aleph-alpha"}) {
-        for (const char* strategy :
-             {"megatron:tp=2,pp=4,dp=2,micro=8", "megatron:tp=2,pp=4,dp=2,micro=32",
-              "megatron:tp=1,pp=4,dp=4,micro=16", "megatron:tp=1,pp=4,interleave=2,dp=4,micro=8",
-              "megatron:tp=2,pp=8,dp=1,micro=32,recompute=full",
-              "megatron:tp=1,pp=16,dp=1,micro=32"}) {
-          // Where stages end inside layers, what starts late and what the host delays mix.
-          const bool uneven = std::string(layers) == ",layers=11";
-          compare({model + layers, std::string("dgx_a100:2,software=") + software, 128, strategy},
-                  Compared::kTimeAndMemory, uneven ? 0.025 : 0.01);
-        }
+    for (const char* software : {"megatron-deepspeed", "aleph-alpha"}) {
+      for (const char* strategy :
+           {"megatron:tp=2,pp=4,dp=2,micro=8", "megatron:tp=2,pp=4,dp=2,micro=32",
+            "megatron:tp=1,pp=4,dp=4,micro=16", "megatron:tp=1,pp=4,interleave=2,dp=4,micro=8",
+            "megatron:tp=2,pp=8,dp=1,micro=32,recompute=full"}) {
+        compare({model, std::string("dgx_a100:2,software=") + software, 128, strategy},
+                Compared::kTimeAndMemory);
       }
     }
   }
+}
+
+// Where their stages end inside layers nothing is estimated: it would be 1 to 2.5 % off.
+TEST(Estimate, LeavesHostsOfUnevenStagesToTheSimulation) {
+  const auto model =
+      models::parse_model("gpt2:layers=11,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
+  const auto machine = machine::load_machine("dgx_a100:2,software=megatron-deepspeed");
+  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+  EXPECT_FALSE(
+      estimator.estimate(strategies::parse_setting("megatron:tp=2,pp=4,dp=2,micro=8"), 128));
+  EXPECT_TRUE(estimator.estimate(strategies::parse_setting("megatron:tp=2,dp=8,micro=8"), 128));
 }
 
 // Layers that stages do not divide: stages end inside of some, and the loss may be by itself.

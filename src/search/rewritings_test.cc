@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "rewrite/collection.h"
 #include "rewrite/rule_text.h"
+#include "search/earlier.h"
 #include "search/moves.h"
 #include "search/taso_flexflow.h"
 
@@ -173,11 +174,44 @@ level gpu 2
   ASSERT_TRUE(joint.best && joint.best->rewritten);
   const auto& rules = joint.best->rewritten->rules;
   EXPECT_TRUE(std::ranges::any_of(
-      rules, [](const std::string& rule) { return rule.starts_with("linear-of-concat-5:"); }));
+      rules, [](const std::string& rule) { return rule.starts_with("linear-of-concat-5"); }));
   for (const auto& baseline : joint.baselines) {
     EXPECT_LT(joint.best->simulation.iteration, 0.8 * baseline.simulation.iteration);
   }
   expect_checks(searched, *joint.best);
+}
+
+// A layer that waits for the rows of all tables becomes several, each of some of them, which are
+// computed while the rest is still on its way (Figure 16b): even those that were fused with what
+// comes after them.
+TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
+  Searched searched("dlrm", 6144, "summit:1,software=serial");
+  const auto as_it_is = searched.with(Algebra::kNone);
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
+  EXPECT_LT(joint.best->simulation.iteration, 0.95 * as_it_is.best->simulation.iteration);
+  const auto& rules = joint.best->rewritten->rules;
+  const auto has = [&](const std::string& name) {
+    return std::ranges::any_of(rules, [&](const auto& rule) { return rule.starts_with(name); });
+  };
+  EXPECT_TRUE(has("linear-of-concat-27-in-"));
+  EXPECT_TRUE(has("fuse-linear-relu:"));
+  expect_checks(searched, *joint.best);
+}
+
+TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {
+  EXPECT_TRUE(begun_earlier(mlp(4), nullptr).empty());
+  const auto dlrm = models::parse_model("dlrm:tables=7,rows=1000").build(8, DType::kFp32);
+  const auto rules = algebraic_rules();
+  const auto made = begun_earlier(dlrm, nullptr);
+  ASSERT_EQ(made.size(), 2U);  // all features apart, and in four parts
+  for (const auto& one : made) {
+    ASSERT_EQ(one->derivation.size(), 1U);
+    EXPECT_EQ(replay(dlrm, one->derivation, rewrite::rules_by_name(rules)).identity_hash(),
+              one->graph.identity_hash());
+  }
+  EXPECT_EQ(count(made[0]->graph, "concat"), 0U);
+  EXPECT_EQ(count(made[1]->graph, "concat"), 4U);
 }
 
 TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {

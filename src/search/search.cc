@@ -5,6 +5,7 @@
 #include <set>
 
 #include "search/contest.h"
+#include "search/earlier.h"
 #include "search/layout_search.h"
 #include "search/rewritings.h"
 #include "search/strategy_search.h"
@@ -17,6 +18,7 @@ class Search {
   static constexpr std::size_t kRewritten = 4;  // strategies that a rewritten model is tried under
   static constexpr std::size_t kLargeRewritten = 1;
   static constexpr std::size_t kRankedUnder = 6;  // strategies whose layouts a ranking knows
+  static constexpr double kWaits = 0.02;          // of a step
 
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const Options& options)
@@ -38,7 +40,9 @@ class Search {
     // Ranked where memory costs what the model's layouts had to pay for it.
     if (options_.algebra == Algebra::kJoint) rewrite(settings);
     if (has_layouts) {
-      for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings);
+      const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
+      for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
+      if (options_.algebra == Algebra::kJoint) begin_earlier(strategies.best(true));
     }
     layouts_.keep_bound_if_true();
     auto& out = contest_.result();
@@ -88,14 +92,27 @@ class Search {
     }
   }
 
+  // Where devices wait for what is on its way: products of parts of it, as far as that pays.
+  void begin_earlier(const std::vector<strategies::Setting>& settings) {
+    while (!contest_.is_large() && !contest_.is_over()) {
+      const auto& best = contest_.result().best;
+      if (!best || best->simulation.exposed_comm < kWaits * best->simulation.iteration) return;
+      const auto from = best->rewritten;
+      for (const auto& made : begun_earlier(contest_.model(), from)) {
+        search_rewritten(made, settings, 1);
+      }
+      if (contest_.result().best->rewritten == from) return;
+    }
+  }
+
   // Under the strategies that were best for the model, and in layouts of its own.
   void search_rewritten(const std::shared_ptr<const Rewritten>& rewritten,
-                        const std::vector<strategies::Setting>& settings) {
+                        const std::vector<strategies::Setting>& settings, std::size_t most) {
     if (contest_.is_over()) return;
     const strategies::Problem problem(rewritten->graph, contest_.digits());
     std::vector<Candidate> candidates;
     for (const auto& setting : settings) {
-      if (candidates.size() == (contest_.is_large() ? kLargeRewritten : kRewritten)) break;
+      if (candidates.size() == most) break;
       auto made = make_strategy(setting, problem);
       auto* strategy = std::get_if<strategies::Strategy>(&made);
       if (strategy == nullptr || !contest_.is_within_dims(problem, strategy->choices)) continue;

@@ -83,10 +83,11 @@ std::vector<Estimated> try_shardings(const strategies::Problem& problem, std::si
   return Descent(problem, attempt).run(whole);
 }
 
-void enter_shardings(Contest& contest, const strategies::Problem& problem,
-                     const std::function<bool(const std::vector<plan::Choice>&)>& may_win) {
+std::vector<Estimated> enter_shardings(
+    Contest& contest, const strategies::Problem& problem,
+    const std::function<bool(const std::vector<plan::Choice>&)>& may_win) {
   std::vector<Candidate> seen;
-  try_shardings(problem, kSimulatedWhole, [&](const std::vector<Setting>& settings) {
+  return try_shardings(problem, kSimulatedWhole, [&](const std::vector<Setting>& settings) {
     std::vector<Candidate> candidates;
     std::vector<Estimated> out;
     for (const auto& setting : settings) {

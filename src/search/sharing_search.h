@@ -19,8 +19,9 @@ std::vector<Estimated> try_shardings(const strategies::Problem& problem, std::si
                                      const Try& attempt);
 
 // For a network that cannot be estimated: they enter the contest, those that come to the same
-// choices once, and those that `may_win` leaves out not at all.
-void enter_shardings(Contest& contest, const strategies::Problem& problem,
-                     const std::function<bool(const std::vector<plan::Choice>&)>& may_win);
+// choices once, and those that `may_win` leaves out not at all. What they came to.
+std::vector<Estimated> enter_shardings(
+    Contest& contest, const strategies::Problem& problem,
+    const std::function<bool(const std::vector<plan::Choice>&)>& may_win);
 
 }  // namespace tandem::search

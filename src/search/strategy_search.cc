@@ -48,8 +48,9 @@ bool StrategySearch::Tried::is_better(const Tried& a, const Tried& b) {
   return a.feasible ? a.iteration < b.iteration : a.over < b.over;
 }
 
-std::vector<Setting> StrategySearch::best() const {
+std::vector<Setting> StrategySearch::best(bool with_shardings) const {
   auto sorted = tried_;
+  if (with_shardings) sorted.insert(sorted.end(), sharded_.begin(), sharded_.end());
   std::ranges::stable_sort(sorted, Tried::is_better);
   std::vector<Setting> out;
   out.reserve(sorted.size());
@@ -137,7 +138,13 @@ void StrategySearch::cost_grid() {
   const auto estimated = estimate_grid(settings);
   if (estimated.empty()) {
     if (contest_.is_large()) return;
-    enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
+    const auto entered =
+        enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
+    for (const auto& e : entered) {
+      if (!e.point) continue;
+      sharded_.push_back(
+          {e.setting, e.point->simulation.iteration, e.point->over, e.point->feasible});
+    }
     return;
   }
   std::vector<Strategy> strategies;

@@ -20,8 +20,9 @@ class StrategySearch {
   void cost_baselines();
   void cost_grid();
 
-  // What was simulated, and what would have been but for its estimate, the best first.
-  std::vector<strategies::Setting> best() const;
+  // What was simulated, and what would have been but for its estimate, the best first; and with the
+  // shardings of a network that cannot be estimated, of which many differ in little.
+  [[nodiscard]] std::vector<strategies::Setting> best(bool with_shardings = false) const;
   // The choices of the best few of every family: all of them would leave a layout search no room
   // for states of its own.
   [[nodiscard]] const std::vector<std::vector<plan::Choice>>& seeds() const { return seeds_; }
@@ -80,6 +81,7 @@ class StrategySearch {
   bool may_win_;
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
   std::vector<Tried> tried_;
+  std::vector<Tried> sharded_;
   std::vector<std::vector<plan::Choice>> seeds_;
 };
 
