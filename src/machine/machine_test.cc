@@ -269,7 +269,8 @@ TEST(BuiltinMachines, EveryNumberHasItsSource) {
       const auto digit = line.find_first_of("0123456789");
       const bool field = !line.empty() && !line.starts_with('#') && !line.starts_with("machine") &&
                          !line.starts_with("usage") && !line.starts_with("doc") &&
-                         !line.starts_with("device") && !line.starts_with("level");
+                         !line.starts_with("device") && !line.starts_with("level") &&
+                         !line.starts_with("software");
       if (field && digit != std::string_view::npos) {
         EXPECT_NE(line.find('#'), std::string_view::npos) << file.name << ": " << line;
       }
