@@ -54,8 +54,8 @@ struct Software {
   double fragmentation = 0;       // of memory that comes and goes: how much more an allocator holds
   double interference = 0;        // how much longer compute takes while a collective runs beside it
   bool stores_zeros = false;      // of tokens that an expert does not get, too
-  bool sums_rows = false;         // of tables' gradients: devices send each other the rows they read
-  Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
+  bool sums_rows = false;  // of tables' gradients: devices send each other the rows they read
+  Bytes update_bytes;      // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {
     double forward = 1;
