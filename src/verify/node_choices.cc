@@ -12,7 +12,6 @@ namespace tandem::verify {
 
 namespace {
 
-using rewrite::Expression;
 using rewrite::Operation;
 
 // Writes the attributes and all values of their symbols down.
