@@ -14,6 +14,7 @@
 #include "runtime/aten.h"
 #include "runtime/executor.h"
 #include "runtime/guarded_device_test_support.h"
+#include "runtime/train_test_support.h"
 #include "runtime/worker_test_support.h"
 #include "strategies/grid.h"
 
@@ -26,17 +27,6 @@ struct Job {
   std::string name;
   plan::Plan plan;
 };
-
-plan::Plan by_name(const std::string& strategy, const Graph& model, int devices,
-                   Optimizer optimizer, DType dtype = kType) {
-  const auto machine = fmt::format("local:{}", devices);
-  const auto loaded = machine::load_machine(machine);
-  const auto made = strategies::named_strategies(strategy, model, machine::Digits(loaded)).front();
-  auto plan = make_plan(model, machine, {}, optimizer, dtype);
-  const machine::Digits digits(loaded, made.schedule.micro_batches);
-  plan.mapped = plan::parallelize(model, digits, made.choices, made.schedule);
-  return plan;
-}
 
 Graph small(const std::string& model, DType dtype = kType) {
   const auto& found = models::small_models().at(model);
@@ -51,7 +41,7 @@ Graph layers(DType dtype = kType) {
 std::vector<Job> jobs(int devices) {
   std::vector<Job> out;
   const auto add = [&](const std::string& strategy, const Graph& model, Optimizer optimizer) {
-    out.push_back({strategy, by_name(strategy, model, devices, optimizer)});
+    out.push_back({strategy, plan_by_name(strategy, model, devices, optimizer)});
   };
   const auto by_hand = [&](const std::string& name, const Spread& spread) {
     out.push_back({name, make_plan(mlp(), "local:2", spread, Optimizer::kSgd)});
@@ -232,16 +222,16 @@ TEST(Cuda, LossesOfNetworksAreTheProcessors) {
   for (const char* name : {"bert_large", "dlrm", "llama2_70b", "mixtral_8x7b", "resnext50"}) {
     SCOPED_TRACE(name);
     for (const auto optimizer : {Optimizer::kSgd, Optimizer::kAdam}) {
-      expect_processors_losses(by_name("dp", small(name), 2, optimizer), 2, 1e-7);
+      expect_processors_losses(plan_by_name("dp", small(name), 2, optimizer), 2, 1e-7);
     }
     const auto fp32 = small(name, DType::kFp32);
-    expect_processors_losses(by_name("dp", fp32, 2, Optimizer::kSgd, DType::kFp32), 2, 1e-3);
+    expect_processors_losses(plan_by_name("dp", fp32, 2, Optimizer::kSgd, DType::kFp32), 2, 1e-3);
   }
 }
 
 TEST(Cuda, CheckpointsGoFromGpusToProcessorsAndBack) {
   if (const auto why = without_gpu()) GTEST_SKIP() << *why;
-  const auto plan = by_name("fsdp", mlp(), 2, Optimizer::kAdam);
+  const auto plan = plan_by_name("fsdp", mlp(), 2, Optimizer::kAdam);
   const auto whole = worker_losses(plan, 2, "");
   const Scratch scratch("device_checkpoint");
   const auto kept = fmt::format("--checkpoint {} ", scratch.file("kept"));
