@@ -7,6 +7,8 @@
 #endif
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include "base/error.h"
@@ -127,14 +129,25 @@ void keep_freed_memory() {
 #endif
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  keep_freed_memory();
+int checked_run(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "tandem: internal error: " << error.what() << "\n";
     return ExitCode::kCannot;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_freed_memory();
+  const auto code = checked_run(argc, argv);
+#ifndef TANDEM_SANITIZE
+  // What is kept for the next time is given back with the process; piece by piece it takes seconds.
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+#endif
+  return code;
 }

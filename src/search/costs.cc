@@ -50,7 +50,7 @@ Cost CostModel::halo(const TensorType& tensor, const ops::Signature& s, std::siz
 }
 
 Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
-                       const Shape* looked_up) {
+                       const Shape* looked_up, bool of_product) {
   const auto elements = static_cast<double>(sizes.count());
   const double shard = elements * transitions_.shard_fraction(layout);
   double gradient = shard;
@@ -59,17 +59,26 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
     const auto table = parallel_shape(layout, sizes, digits_)->shard();
     gradient = static_cast<double>(cost::row_sparse_elements(*looked_up, table));
   }
+  const bool in_product = of_product && updates_in_product(dtype, layout);
   const auto states = plan::states(optimizer_) + (precision_.has_master(dtype) ? 1 : 0);
   const Bytes of_gradient = size_of(precision_.gradient(dtype));
   Cost out;
-  const auto update =
-      cost::update_work(std::min(shard, gradient), dtype, optimizer_, precision_, software());
+  const auto update = in_product ? cost::update_in_product_work(shard, dtype)
+                                 : cost::update_work(std::min(shard, gradient), dtype, optimizer_,
+                                                     precision_, software());
   out.update = cost::slowest_task_time(machine_, digits_, layout, update, dtype);
   out.async = time(dual(layout), layout, elements * of_gradient.value);
   out.memory = shard * size_of(dtype) +
                shard * static_cast<double>(states) * size_of(precision_.state(dtype)) +
-               gradient * of_gradient;
+               (in_product ? 0 : gradient) * of_gradient;
   return out;
+}
+
+// As lower/product_updates.h has it.
+bool CostModel::updates_in_product(DType dtype, const Layout& layout) const {
+  return digits_.updates_in_products() && optimizer_ == plan::Optimizer::kSgd &&
+         (dtype == DType::kFp32 || dtype == DType::kFp64) && precision_.gradient(dtype) == dtype &&
+         !precision_.has_master(dtype) && layout.digits(DigitRole::kReplica) == 0;
 }
 
 Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& layout) const {

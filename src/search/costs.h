@@ -77,8 +77,9 @@ class CostModel {
 
   // A weight stored in this layout: memory, gradient synchronisation, update.
   // `looked_up`: the shard of indices into a table whose gradient is row-sparse, else null.
+  // `of_product`: of one user alone, once a step, that makes its gradient by a product.
   Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout,
-              const Shape* looked_up = nullptr);
+              const Shape* looked_up = nullptr, bool of_product = false);
 
   // One that is not trained: memory alone.
   [[nodiscard]] Cost frozen_weight(const Shape& sizes, DType dtype,
@@ -121,6 +122,8 @@ class CostModel {
   [[nodiscard]] DType gradient_of_weight(DType weight) const { return precision_.gradient(weight); }
 
  private:
+  [[nodiscard]] bool updates_in_product(DType dtype, const machine::Layout& layout) const;
+
   // An operator's operands and result as one device has them.
   struct Parts {
     std::vector<TensorType> inputs;

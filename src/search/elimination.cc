@@ -13,8 +13,6 @@ namespace tandem::search {
 
 namespace {
 
-using ProductPtr = std::shared_ptr<const Product>;
-
 TablePtr transposed(const Table& t) {
   auto out = std::make_shared<Table>();
   out->id = hash_combine(hash_text("transposed"), t.id);
@@ -33,41 +31,6 @@ TablePtr sum(const Table& a, const Table& b) {
   out->id = hash_combine(a.id, b.id);
   for (std::size_t i = 0; i < a.cost.size(); ++i) out->cost[i] += b.cost[i];
   return out;
-}
-
-// cost[c] = min(cost[c], base + row[c]), best[c] = where it came from. Most of a search's time goes
-// here, so it must become vector instructions: no branch, not inlined (which loses __restrict), and
-// CMakeLists.txt tells the compiler that this file's numbers are finite.
-[[gnu::noinline]] void relax(float base, const float* __restrict row, std::uint32_t from,
-                             std::size_t count, float* __restrict cost,
-                             std::uint32_t* __restrict best) {
-  for (std::size_t c = 0; c < count; ++c) {
-    const float old = cost[c];
-    const std::uint32_t old_best = best[c];
-    const float candidate = base + row[c];
-    const bool better = candidate < old;
-    cost[c] = better ? candidate : old;
-    best[c] = better ? from : old_best;
-  }
-}
-
-// left[a][v] + unary[v] + right[v][c], minimised over v. A leaf has a right side of one column.
-ProductPtr product(Hash id, const Table& left, const Table& unary, const Table& right) {
-  auto table = std::make_shared<Table>();
-  table->id = id;
-  table->rows = left.rows;
-  table->cols = right.cols;
-  table->cost.assign(left.rows * right.cols, kImpossible);
-  std::vector<std::uint32_t> best(table->cost.size());
-  for (std::size_t a = 0; a < left.rows; ++a) {
-    for (std::size_t v = 0; v < left.cols; ++v) {
-      const float base = left.at(a, v) + unary.at(v);
-      if (base >= kImpossible) continue;
-      relax(base, right.cost.data() + v * right.cols, static_cast<std::uint32_t>(v), right.cols,
-            table->cost.data() + a * right.cols, best.data() + a * right.cols);
-    }
-  }
-  return std::make_shared<Product>(Product{std::move(table), std::move(best)});
 }
 
 // The entries of the states kept of those of a variable. `inner` entries in a row belong to one of
@@ -92,81 +55,6 @@ TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
 struct Wide {
   std::vector<std::size_t> variables;
   TablePtr table;
-};
-
-// One of the tables that an elimination adds up: where its entry is for given states.
-struct Addend {
-  const float* cost = nullptr;
-  std::size_t own_stride = 0;        // of the eliminated variable
-  std::vector<std::size_t> strides;  // of the result's variables; 0 where it lacks one
-};
-
-// min over v of the sum of `addends`, for all states of the result's variables.
-class WideProduct {
- public:
-  WideProduct(const Table& unary, const std::vector<Addend>& addends,
-              const std::vector<std::size_t>& sizes)
-      : unary_(unary), sizes_(sizes), base_(unary.rows), row_(sizes.back()) {
-    for (const auto& a : addends) (a.strides.back() == 0 ? constant_ : along_).push_back(a);
-  }
-
-  ProductPtr run(Hash id) {
-    auto table = std::make_shared<Table>();
-    table->id = id;
-    table->cols = sizes_.back();
-    table->rows = 1;
-    for (std::size_t i = 0; i + 1 < sizes_.size(); ++i) table->rows *= sizes_[i];
-    table->cost.assign(table->rows * table->cols, kImpossible);
-    std::vector<std::uint32_t> best(table->cost.size());
-    std::vector<std::size_t> states(sizes_.size());
-    for (std::size_t r = 0; r < table->rows; ++r) {
-      minimize_row(table->cost.data() + r * table->cols, best.data() + r * table->cols);
-      for (auto i = sizes_.size() - 1; i-- > 0 && !advance(i, states);) continue;
-    }
-    return std::make_shared<Product>(Product{std::move(table), std::move(best)});
-  }
-
- private:
-  // To the variable's next state; false where it was at its last and is at its first again.
-  bool advance(std::size_t i, std::vector<std::size_t>& states) {
-    const bool is_over = ++states[i] == sizes_[i];
-    for (auto* addends : {&constant_, &along_}) {
-      for (auto& a : *addends) {
-        a.cost += a.strides[i];
-        if (is_over) a.cost -= a.strides[i] * sizes_[i];
-      }
-    }
-    if (is_over) states[i] = 0;
-    return !is_over;
-  }
-
-  // All states of the last variable at once.
-  void minimize_row(float* cost, std::uint32_t* best) {
-    base_ = unary_.cost;
-    for (const auto& a : constant_) {
-      for (std::size_t v = 0; v < base_.size(); ++v) base_[v] += a.cost[v * a.own_stride];
-    }
-    for (std::size_t v = 0; v < base_.size(); ++v) {
-      if (base_[v] >= kImpossible) continue;
-      const float* row = along_[0].cost + v * along_[0].own_stride;
-      if (along_.size() > 1) {
-        std::copy_n(row, row_.size(), row_.data());
-        for (std::size_t i = 1; i < along_.size(); ++i) {
-          const float* more = along_[i].cost + v * along_[i].own_stride;
-          for (std::size_t c = 0; c < row_.size(); ++c) row_[c] += more[c];
-        }
-        row = row_.data();
-      }
-      relax(base_[v], row, static_cast<std::uint32_t>(v), row_.size(), cost, best);
-    }
-  }
-
-  const Table& unary_;
-  const std::vector<std::size_t>& sizes_;
-  std::vector<Addend> constant_;  // over a row; each points at the row's entries
-  std::vector<Addend> along_;
-  std::vector<float> base_;
-  std::vector<float> row_;
 };
 
 class Eliminator {
@@ -244,7 +132,7 @@ class Eliminator {
   ProductPtr shared_product(const TablePtr& left, const TablePtr& unary, const TablePtr& right) {
     const Hash id = hash_combine(hash_combine(left->id, unary->id), right->id);
     auto& slot = made_.products[id];
-    if (!slot) slot = counted(product(id, *left, *unary, *right));
+    if (!slot) slot = counted(min_plus(id, *left, *unary, *right));
     return slot;
   }
 
@@ -380,7 +268,7 @@ class Eliminator {
       return static_cast<std::size_t>(std::ranges::find(neighbours, n) - neighbours.begin());
     };
     const auto add = [&](const TablePtr& table, const std::vector<std::size_t>& variables) {
-      Addend a{table->cost.data(), 0, std::vector<std::size_t>(neighbours.size())};
+      Addend a{table.get(), 0, std::vector<std::size_t>(neighbours.size())};
       std::size_t stride = 1;
       id = hash_combine(id, table->id);
       for (auto i = variables.size(); i-- > 0;) {
@@ -404,7 +292,7 @@ class Eliminator {
       add(turned.back(), variables);
     }
     auto& slot = made_.products[id];
-    if (!slot) slot = counted(WideProduct(*unary_[v], addends, sizes).run(id));
+    if (!slot) slot = counted(min_plus(id, *unary_[v], addends, sizes));
     return slot;
   }
 

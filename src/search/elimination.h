@@ -10,26 +10,13 @@
 // blocks costs about as much as one, and chains of equal blocks go by squaring.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
+#include "search/min_plus.h"
 
 namespace tandem::search {
-
-struct Table {
-  Hash id = 0;  // equal ids mean equal contents
-  std::size_t rows = 0;
-  std::size_t cols = 1;
-  std::vector<float> cost;  // row-major; kImpossible where the states exclude each other
-
-  [[nodiscard]] float at(std::size_t r, std::size_t c = 0) const { return cost[r * cols + c]; }
-};
-using TablePtr = std::shared_ptr<const Table>;
-
-inline constexpr float kImpossible = 1e30F;
 
 struct Network {
   struct Edge {
@@ -50,18 +37,11 @@ struct Effort {
   double table_beyond = 1U << 19U;  // once the total is spent
 };
 
-// The best state of an eliminated variable for all states of its neighbours, the last of which
-// count the table's columns and the others its rows.
-struct Product {
-  TablePtr table;
-  std::vector<std::uint32_t> best;
-};
-
 // Tables that were made of others, by id: networks with equal tables may share one.
 struct MadeTables {
   std::unordered_map<Hash, TablePtr> sums;
   std::unordered_map<Hash, TablePtr> transposed;
-  std::unordered_map<Hash, std::shared_ptr<const Product>> products;
+  std::unordered_map<Hash, ProductPtr> products;
   std::size_t entries = 0;
 };
 

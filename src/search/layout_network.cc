@@ -165,12 +165,14 @@ bool LayoutNetwork::has_unequal_devices() {
   });
 }
 
-Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up) {
+Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
+                                bool of_product) {
   const auto& type = model_.node(id).type;
   if (!is_trained(model_.node(id))) {
     return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
   }
-  auto cost = costs_.weight(type.shape.sizes, type.dtype, layout, looked_up);
+  auto cost = costs_.weight(type.shape.sizes, type.dtype, layout, looked_up,
+                            of_product && pass_.times == 1 && pass_.stages == 0);
   if (pass_.stages != 0 && !is_absorbed(id)) {
     cost += costs_.sent_between_stages(type, layout, pass_.stages);
   }
@@ -213,7 +215,8 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
                                  term::shape_of(s.map.inputs[0]), digits_)
                       ->shard();
     }
-    cost += weight_cost(inputs[i], read, looked_up ? &*looked_up : nullptr);
+    cost += weight_cost(inputs[i], read, looked_up ? &*looked_up : nullptr,
+                        node.op.spec().product_operand == i);
   }
   return cost;
 }

@@ -105,7 +105,7 @@ class LayoutNetwork {
   void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
                 bool blocks);
   Cost weight_cost(graph::NodeId id, const machine::Layout& layout,
-                   const Shape* looked_up = nullptr);
+                   const Shape* looked_up = nullptr, bool of_product = false);
   // What the layout of an operator says of weights that others read, too.
   Cost shared_weights_cost(graph::NodeId id, const machine::NodeLayout& layout);
   Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout);

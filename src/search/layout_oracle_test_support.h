@@ -235,7 +235,8 @@ class LayoutOracle {
         const auto indices = input_layout(s, layout, digits_.count(), 0);
         looked_up = parallel_shape(indices, types[0].shape.sizes, digits_)->shard();
       }
-      out += weight_cost(inputs[i], wanted, looked_up ? &*looked_up : nullptr);
+      out += weight_cost(inputs[i], wanted, looked_up ? &*looked_up : nullptr,
+                         node.op.spec().product_operand == i);
     }
     return out;
   }
@@ -272,12 +273,13 @@ class LayoutOracle {
     return out;
   }
 
-  Cost weight_cost(NodeId id, const Layout& layout, const Shape* looked_up) {
+  Cost weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
+                   bool of_product = false) {
     const auto& type = model_.node(id).type;
     if (!is_trained(model_.node(id))) {
       return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
     }
-    return costs_.weight(type.shape.sizes, type.dtype, layout, looked_up);
+    return costs_.weight(type.shape.sizes, type.dtype, layout, looked_up, of_product);
   }
 
   // What users share of a source lies somewhere; what they share of an operator is brought there.

@@ -173,8 +173,11 @@ level gpu 2
   const auto joint = searched.with(Algebra::kJoint);
   ASSERT_TRUE(joint.best && joint.best->rewritten);
   const auto& rules = joint.best->rewritten->rules;
-  EXPECT_TRUE(std::ranges::any_of(
-      rules, [](const std::string& rule) { return rule.starts_with("linear-of-concat-5"); }));
+  const auto has = [&](const std::string& name) {
+    return std::ranges::any_of(rules, [&](const auto& rule) { return rule.starts_with(name); });
+  };
+  EXPECT_TRUE(has("linear-of-concat-5-in-two:"));
+  EXPECT_TRUE(has("linear-of-concat-2:"));
   for (const auto& baseline : joint.baselines) {
     EXPECT_LT(joint.best->simulation.iteration, 0.8 * baseline.simulation.iteration);
   }
@@ -197,6 +200,26 @@ TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
   EXPECT_TRUE(has("linear-of-concat-27-in-"));
   EXPECT_TRUE(has("fuse-linear-relu:"));
   expect_checks(searched, *joint.best);
+}
+
+// A bag is looked up and summed in one kernel, of which nothing that looks up rows alone is
+// cheaper. Where software takes several kernels for it, bags are opened (Figure 16c).
+TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
+  for (const bool are_several : {false, true}) {
+    SCOPED_TRACE(are_several);
+    Searched searched("xdl:tables=4,rows=10000,dim=16,bag=2,top=64-64-2", 96, "summit:1");
+    if (are_several) {
+      searched.machine.device.software.kernels["embedding_bag"] = {.forward = 6, .backward = 6};
+    }
+    const auto as_it_is = searched.with(Algebra::kNone);
+    const auto joint = searched.with(Algebra::kJoint);
+    ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
+    const auto& opened = joint.best->rewritten->graph;
+    EXPECT_EQ(count(opened, "embedding"), are_several ? 4U : 0U);
+    EXPECT_EQ(count(opened, "embedding_bag"), are_several ? 0U : 4U);
+    EXPECT_LT(joint.best->simulation.iteration, as_it_is.best->simulation.iteration);
+    expect_checks(searched, *joint.best);
+  }
 }
 
 TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {
