@@ -1,7 +1,9 @@
 #include "generate/equations.h"
 
 #include <algorithm>
-#include <unordered_set>
+
+#include "base/hash_set.h"
+#include "base/parallel.h"
 
 namespace tandem::generate {
 
@@ -82,14 +84,43 @@ class NamelessHash {
 
 }  // namespace
 
-std::vector<Equality> without_renamings(const TensorTable& table) {
-  NamelessHash hash(table);
-  std::unordered_set<Hash> seen;
+std::vector<Equality> without_renamings(const TensorTable& table, unsigned threads) {
+  const auto& all = table.equalities();
+  std::vector<Hash> hashes(all.size());
+  const std::size_t pieces = threads;
+  parallel_for(pieces, threads, [&](std::size_t piece) {
+    NamelessHash hash(table);
+    const auto end = all.size() * (piece + 1) / pieces;
+    for (auto i = all.size() * piece / pieces; i < end; ++i) hashes[i] = hash.of(all[i]);
+  });
+  HashSet seen;
   std::vector<Equality> out;
-  for (const auto& equality : table.equalities()) {
-    if (seen.insert(hash.of(equality)).second) out.push_back(equality);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (seen.insert(hashes[i])) out.push_back(all[i]);
   }
   return out;
+}
+
+Hash nameless_hash(const Formulas& formulas, const Equation& equation) {
+  std::vector<FormulaId> variables;  // by first use
+  const auto add = [&](const auto& self, FormulaId id) -> Hash {
+    const auto& f = formulas[id];
+    if (f.is_variable()) {
+      const auto at = std::ranges::find(variables, id);
+      const auto number = static_cast<Hash>(at - variables.begin());
+      if (at == variables.end()) variables.push_back(id);
+      return mix((number << 32U) | f.type);
+    }
+    Hash h = hash_combine(f.operation, f.type);
+    for (auto o : formulas.operands(id)) h = mix(h ^ self(self, o));
+    return h;
+  };
+  Hash h = 0;
+  for (const auto* side : {&equation.left, &equation.right}) {
+    h = hash_combine(h, side->size());
+    for (auto root : *side) h = mix(h ^ add(add, root));
+  }
+  return h;
 }
 
 namespace {

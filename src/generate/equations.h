@@ -33,7 +33,10 @@ class FormulaReader {
 std::map<TypeId, std::int64_t> index_types(TensorTable& table);
 
 // Those of the table that differ in more than the names of variables.
-std::vector<Equality> without_renamings(const TensorTable& table);
+std::vector<Equality> without_renamings(const TensorTable& table, unsigned threads);
+
+// The same for equations that differ in the names of variables alone.
+Hash nameless_hash(const Formulas& formulas, const Equation& equation);
 
 // Parts that both sides have become variables, as long as the equation still holds.
 Equation generalised(Formulas& formulas, Equation equation);

@@ -6,8 +6,6 @@ namespace tandem::generate {
 
 namespace {
 
-constexpr FormulaId kNone = ~FormulaId{0};
-
 Hash hash_of(const Formula& f) {
   const auto a = (Hash{f.operation} << 48U) | (Hash{f.type} << 32U) | f.operands[0];
   const auto b = (Hash{f.operands[1]} << 32U) | f.operands[2];
@@ -18,31 +16,16 @@ Hash hash_of(const Formula& f) {
 }  // namespace
 
 Formulas::Formulas(Programs& programs, std::map<TypeId, std::int64_t> below)
-    : programs_(programs), below_(std::move(below)), places_(1024, kNone) {}
-
-void Formulas::grow() {
-  std::vector<FormulaId> places(2 * places_.size(), kNone);
-  const auto mask = places.size() - 1;
-  for (FormulaId id = 0; id < formulas_.size(); ++id) {
-    auto at = hash_of(formulas_[id]) & mask;
-    while (places[at] != kNone) at = (at + 1) & mask;
-    places[at] = id;
-  }
-  places_ = std::move(places);
-}
+    : programs_(programs), below_(std::move(below)) {}
 
 FormulaId Formulas::add(const Formula& formula) {
-  const auto mask = places_.size() - 1;
-  auto at = hash_of(formula) & mask;
-  for (; places_[at] != kNone; at = (at + 1) & mask) {
-    if (formulas_[places_[at]] == formula) return places_[at];
-  }
-  const auto id = static_cast<FormulaId>(formulas_.size());
-  places_[at] = id;
+  const auto next = static_cast<FormulaId>(formulas_.size());
+  const auto id = ids_.find_or_add(hash_of(formula), next,
+                                   [&](FormulaId known) { return formulas_[known] == formula; });
+  if (id != next) return id;
   formulas_.push_back(formula);
   fingerprints_.push_back(0);
   operators_.push_back(0);
-  if (2 * formulas_.size() > places_.size()) grow();
   return id;
 }
 
@@ -72,12 +55,7 @@ std::span<const FormulaId> Formulas::operands(FormulaId id) const {
 
 std::vector<FormulaId> Formulas::parts(FormulaId id) const {
   std::vector<FormulaId> out;
-  const auto visit = [&](const auto& self, FormulaId at) -> void {
-    if (std::ranges::find(out, at) != out.end()) return;
-    for (auto o : operands(at)) self(self, o);
-    out.push_back(at);
-  };
-  visit(visit, id);
+  for_each_part(id, [&](FormulaId part) { out.push_back(part); });
   return out;
 }
 
@@ -95,24 +73,28 @@ std::size_t Formulas::operators(std::span<const FormulaId> roots) const {
 }
 
 std::size_t Formulas::counted_operators(std::span<const FormulaId> roots) const {
-  std::vector<std::pair<std::size_t, std::array<FormulaId, kMaxArity>>> all;
+  using Application = std::pair<std::size_t, std::array<FormulaId, kMaxArity>>;
+  std::array<Application, kMostParts> all;
+  std::size_t count = 0;
   for (auto root : roots) {
-    for (auto p : parts(root)) {
+    for_each_part(root, [&](FormulaId p) {
       const auto& f = formulas_[p];
-      if (operands(p).empty()) continue;
-      all.emplace_back(programs_.operations()[f.operation].line, f.operands);
-    }
+      if (operands(p).empty()) return;
+      const Application application(programs_.operations()[f.operation].line, f.operands);
+      const auto known = std::span(all).first(count);
+      if (std::ranges::find(known, application) != known.end()) return;
+      CHECK(count < kMostParts);
+      all[count++] = application;
+    });
   }
-  std::ranges::sort(all);
-  return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
+  return count;
 }
 
 struct Formulas::Replaced {
-  static constexpr std::size_t kMost = 128;  // graphs have at most Tensor::kMaxLevel operators
-  std::array<Image, kMost> images;
+  std::array<Image, kMostParts> images;
   std::size_t count = 0;
   void add(Image image) {
-    CHECK(count < kMost);
+    CHECK(count < kMostParts);
     images[count++] = image;
   }
 };

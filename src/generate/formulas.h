@@ -3,6 +3,7 @@
 // compared as.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbers_by_hash.h"
 #include "generate/tensor_table.h"
 
 namespace tandem::generate {
@@ -49,6 +51,21 @@ class Formulas {
 
   // It and everything in it, each once, operands first.
   [[nodiscard]] std::vector<FormulaId> parts(FormulaId id) const;
+  // visit(part) for each of those.
+  template <class Visit>
+  void for_each_part(FormulaId id, Visit&& visit) const {
+    std::array<FormulaId, kMostParts> seen;
+    std::size_t count = 0;
+    const auto walk = [&](const auto& self, FormulaId at) -> void {
+      const auto known = std::span(seen).first(count);
+      if (std::ranges::find(known, at) != known.end()) return;
+      for (auto o : operands(at)) self(self, o);
+      CHECK(count < kMostParts);
+      seen[count++] = at;
+      visit(at);
+    };
+    walk(walk, id);
+  }
   // Variables in it, in the order of first use.
   [[nodiscard]] std::vector<FormulaId> variables(FormulaId id) const;
   // How many different operators; the outputs of one line on the same operands are one, constants
@@ -69,21 +86,21 @@ class Formulas {
   bool equal(FormulaId a, FormulaId b) { return fingerprint(a) == fingerprint(b); }
 
  private:
+  static constexpr FormulaId kNone = ~FormulaId{0};
+  // Of a formula: graphs have at most Tensor::kMaxLevel operators.
+  static constexpr std::size_t kMostParts = 128;
   // What has been replaced so far, in one call of replace().
   struct Replaced;
 
   [[nodiscard]] std::size_t counted_operators(std::span<const FormulaId> roots) const;
   const std::vector<Field>& value(FormulaId id);
   FormulaId add(const Formula& formula);
-  void grow();
   FormulaId replace(FormulaId id, Replaced& replaced);
 
   Programs& programs_;
   std::map<TypeId, std::int64_t> below_;
   std::vector<Formula> formulas_;
-  // Where a formula is, by its hash; the next free place where another one is there. At most half
-  // of it is taken.
-  std::vector<FormulaId> places_;
+  NumbersByHash ids_;
   // Of all draws, of some. They take most of the memory, and what is asked for is the fingerprint,
   // so that from time to time all are forgotten.
   std::unordered_map<FormulaId, std::vector<Field>> values_;

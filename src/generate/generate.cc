@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/hash_set.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "generate/equations.h"
@@ -53,14 +54,17 @@ class Generator {
   void count(const std::string& what, std::size_t left) { out_.left.emplace_back(what, left); }
 
   void read_equations() {
-    const auto equalities = without_renamings(table_);
+    const auto equalities = without_renamings(table_, options_.threads);
     count("without renamings", equalities.size());
     FormulaReader reader(table_, formulas_);
     std::set<std::pair<std::vector<FormulaId>, std::vector<FormulaId>>> seen;
+    HashSet normalised_already;  // what it is normalised to depends on no name
     for (std::size_t i = 0; i < equalities.size(); ++i) {
       if (i % 1000 == 0) say(fmt::format("generalised {} of {}", i, equalities.size()));
       const Equation found{{reader.read(equalities[i].left)}, {reader.read(equalities[i].right)}};
-      const auto equation = normalised(table_, formulas_, generalised(formulas_, found));
+      const auto general = generalised(formulas_, found);
+      if (!normalised_already.insert(nameless_hash(formulas_, general))) continue;
+      const auto equation = normalised(table_, formulas_, general);
       if (is_unbound(formulas_, equation)) continue;
       if (seen.insert({equation.left, equation.right}).second) equations_.push_back(equation);
     }

@@ -130,12 +130,14 @@ class KernelCompiler {
         out.from = Column::From::kInput;
         out.source = static_cast<std::uint32_t>(node.input);
         for_each_point([&](const auto* point) { out.places.push_back(place(node, point)); });
+        out.in_order = ascends(out.places);
         return out;
       case Kind::kSum:
       case Kind::kMax:
         out.from = Column::From::kTable;
         out.source = table_number_.at(id);
         for_each_point([&](const auto* point) { out.places.push_back(table_place(id, point)); });
+        out.in_order = ascends(out.places);
         return out;
       case Kind::kKeep:
         CHECK(false, "a random operator has no kernel");
@@ -173,6 +175,14 @@ class KernelCompiler {
     std::int64_t flat = 0;
     for (auto f : table_factors_.at(id)) flat = flat * map_.factors[f].size + point[f];
     return static_cast<std::int32_t>(flat);
+  }
+
+  // Is it 0, 1, 2, ...?
+  static bool ascends(const std::vector<std::int32_t>& places) {
+    for (std::size_t p = 0; p < places.size(); ++p) {
+      if (places[p] != static_cast<std::int32_t>(p)) return false;
+    }
+    return true;
   }
 
   // The sum of a product of two reads needs no lists of values.
@@ -233,22 +243,22 @@ Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_
 
 namespace {
 
-void read(const Field* from, const std::vector<std::int32_t>& places, std::vector<Field>& out) {
+void read(const Field* from, const std::vector<std::int32_t>& places, Field* out) {
   for (std::size_t p = 0; p < places.size(); ++p) {
     out[p] = places[p] < 0 ? Field() : from[places[p]];
   }
 }
 
 template <class F>
-void each(std::vector<Field>& out, F&& value) {
-  for (std::size_t p = 0; p < out.size(); ++p) out[p] = value(p);
+void each(std::size_t points, Field* out, F&& value) {
+  for (std::size_t p = 0; p < points; ++p) out[p] = value(p);
 }
 
 // Neighbours often have one divisor.
-void divide(const std::vector<Field>& a, const std::vector<Field>& b, std::vector<Field>& out) {
+void divide(const Field* a, const Field* b, std::size_t points, Field* out) {
   Field divisor;
   Field inverse;
-  each(out, [&](std::size_t p) {
+  each(points, out, [&](std::size_t p) {
     if (!(b[p] == divisor)) {
       divisor = b[p];
       inverse = divisor.inverse();
@@ -259,52 +269,54 @@ void divide(const std::vector<Field>& a, const std::vector<Field>& b, std::vecto
 
 }  // namespace
 
-void Kernel::fill(const Column& column, std::span<const Field* const> inputs, std::size_t points,
-                  Scratch& scratch, std::vector<Field>& out) {
+const Field* Kernel::fill(const Column& column, std::span<const Field* const> inputs,
+                          std::size_t points, const Scratch& scratch, Field* out) {
   using From = Column::From;
-  if (column.from == From::kFixed) {
-    out = column.fixed;
-    return;
+  if (column.from == From::kFixed) return column.fixed.data();
+  if (column.from == From::kInput || column.from == From::kTable) {
+    const auto* from =
+        column.from == From::kInput ? inputs[column.source] : scratch.tables[column.source].data();
+    if (column.in_order) return from;
+    read(from, column.places, out);
+    return out;
   }
-  out.resize(points);
-  if (column.from == From::kInput) return read(inputs[column.source], column.places, out);
-  if (column.from == From::kTable) {
-    return read(scratch.tables[column.source].data(), column.places, out);
-  }
-  const auto& a = scratch.columns[column.a];
-  const auto& b = scratch.columns[column.b];
+  const auto* a = scratch.values[column.a];
+  const auto* b = scratch.values[column.b];
   const auto truth = [](bool value) { return Field(value ? 1 : 0); };
   switch (column.kind) {
     case Kind::kAdd:
-      return each(out, [&](std::size_t p) { return a[p] + b[p]; });
+      each(points, out, [&](std::size_t p) { return a[p] + b[p]; });
+      break;
     case Kind::kMul:
-      return each(out, [&](std::size_t p) { return a[p] * b[p]; });
+      each(points, out, [&](std::size_t p) { return a[p] * b[p]; });
+      break;
     case Kind::kDiv:
-      return divide(a, b, out);
+      divide(a, b, points, out);
+      break;
     case Kind::kEqual:
-      return each(out, [&](std::size_t p) { return truth(a[p] == b[p]); });
+      each(points, out, [&](std::size_t p) { return truth(a[p] == b[p]); });
+      break;
     case Kind::kLess:
-      return each(out, [&](std::size_t p) { return truth(Numbers::greater(b[p], a[p])); });
+      each(points, out, [&](std::size_t p) { return truth(Numbers::greater(b[p], a[p])); });
+      break;
     case Kind::kFunction:
-      return each(out, [&](std::size_t p) { return Numbers::apply(column.function, a[p]); });
+      each(points, out, [&](std::size_t p) { return Numbers::apply(column.function, a[p]); });
+      break;
     default:
       CHECK(false);
   }
+  return out;
 }
 
 void Kernel::finish(const Stage& stage, const Scratch& scratch, Field* out) {
-  const auto& values = scratch.columns[stage.value];
+  const auto* values = scratch.values[stage.value];
   const auto results = stage.points / stage.width;
   for (std::size_t r = 0; r < results; ++r) {
     const auto begin = r * stage.width;
-    if (stage.end == End::kCopy) {
-      out[r] = values[begin];
-      continue;
-    }
     Field total = stage.end == End::kSum ? Field() : Numbers::lowest();
     for (auto p = begin; p < begin + stage.width; ++p) {
-      const bool counts = stage.guard < 0 ||
-                          !(scratch.columns[static_cast<std::size_t>(stage.guard)][p] == Field());
+      const bool counts =
+          stage.guard < 0 || !(scratch.values[static_cast<std::size_t>(stage.guard)][p] == Field());
       if (!counts) continue;
       if (stage.end == End::kSum) {
         total += values[p];
@@ -331,11 +343,25 @@ void Kernel::run(std::span<const Field* const> inputs, Field* out, Scratch& scra
       for (std::size_t r = 0; r < stage.ends.size(); ++r) to[r] = dot(stage, a, b, r);
       continue;
     }
-    if (scratch.columns.size() < stage.columns.size()) scratch.columns.resize(stage.columns.size());
-    for (std::size_t c = 0; c < stage.columns.size(); ++c) {
-      fill(stage.columns[c], inputs, stage.points, scratch, scratch.columns[c]);
+    if (scratch.columns.size() < stage.columns.size()) {
+      scratch.columns.resize(stage.columns.size());
+      scratch.values.resize(stage.columns.size());
     }
-    finish(stage, scratch, to);
+    const bool copies = stage.end == End::kCopy;
+    for (std::size_t c = 0; c < stage.columns.size(); ++c) {
+      auto* room = to;
+      if (!copies || c != stage.value) {
+        auto& own = scratch.columns[c];
+        if (own.size() < stage.points) own.resize(stage.points);
+        room = own.data();
+      }
+      scratch.values[c] = fill(stage.columns[c], inputs, stage.points, scratch, room);
+    }
+    if (!copies) {
+      finish(stage, scratch, to);
+    } else if (const auto* values = scratch.values[stage.value]; values != to) {
+      std::copy_n(values, stage.points, to);
+    }
   }
 }
 

@@ -20,6 +20,7 @@ using term::Field;
 // What a run needs beside its result; one for each thread.
 struct Scratch {
   std::vector<std::vector<Field>> columns;
+  std::vector<const Field*> values;  // by column: those, or where they are read from
   std::vector<std::vector<Field>> tables;
 };
 
@@ -40,6 +41,7 @@ class Kernel {
     From from = From::kNode;
     std::uint32_t source = 0;          // which input or table
     std::vector<std::int32_t> places;  // in it, by point; negative: beyond the edge
+    bool in_order = false;             // the first, the second, ...: read where they are
     std::vector<Field> fixed;
     term::Kind kind = term::Kind::kAdd;
     term::Function function = term::Function::kRelu;
@@ -62,8 +64,9 @@ class Kernel {
   };
 
   static Field dot(const Stage& stage, const Field* a, const Field* b, std::size_t result);
-  static void fill(const Column& column, std::span<const Field* const> inputs, std::size_t points,
-                   Scratch& scratch, std::vector<Field>& out);
+  // At all points; in `out`, unless they are somewhere already.
+  static const Field* fill(const Column& column, std::span<const Field* const> inputs,
+                           std::size_t points, const Scratch& scratch, Field* out);
   static void finish(const Stage& stage, const Scratch& scratch, Field* out);
 
   std::vector<Stage> stages_;  // each makes a table; the last one the result

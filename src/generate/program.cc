@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "ops/registry.h"
 #include "ops/sources.h"
 #include "rewrite/type_table.h"
@@ -145,18 +146,36 @@ Programs::Key Programs::key_of(std::size_t operation, std::span<const TypeId> op
   return key;
 }
 
+std::size_t Programs::at(Key key) const {
+  const auto mask = places_.size() - 1;
+  auto at = mix(key) & mask;
+  while (places_[at].is_taken && places_[at].key != key) at = (at + 1) & mask;
+  return at;
+}
+
+void Programs::grow() {
+  std::vector<Place> old(places_.size() * 2);
+  std::swap(old, places_);
+  for (const auto& place : old) {
+    if (place.is_taken) places_[at(place.key)] = place;
+  }
+}
+
 const Program* Programs::known(std::size_t operation, std::span<const TypeId> operands) const {
-  const auto at = programs_.find(key_of(operation, operands));
-  return at == programs_.end() ? nullptr : at->second.get();
+  return places_[at(key_of(operation, operands))].program;
 }
 
 const Program* Programs::find(std::size_t operation, std::span<const TypeId> operands) {
-  const auto [at, fresh] = programs_.try_emplace(key_of(operation, operands));
-  if (!fresh) return at->second.get();
+  const auto key = key_of(operation, operands);
+  const auto& place = places_[at(key)];
+  if (place.is_taken) return place.program;
   auto made = make(operation, operands);
   if (made != nullptr) made->type_id_ = type_id(made->type());
-  at->second = std::move(made);
-  return at->second.get();
+  const auto* program = made.get();
+  if (made != nullptr) programs_.push_back(std::move(made));
+  if (++places_taken_ * 2 > places_.size()) grow();
+  places_[at(key)] = {key, true, program};
+  return program;
 }
 
 std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const TypeId> operands) {

@@ -84,7 +84,17 @@ class Programs {
   std::int64_t largest_;
   std::vector<TensorType> types_;
   KernelCache kernels_;
-  std::unordered_map<Key, std::unique_ptr<const Program>> programs_;
+  // Asked for each formula that is made: open addressing in one piece of memory.
+  struct Place {
+    Key key = 0;
+    bool is_taken = false;
+    const Program* program = nullptr;
+  };
+  [[nodiscard]] std::size_t at(Key key) const;  // its place, or a free one
+  void grow();
+  std::vector<Place> places_ = std::vector<Place>(256);
+  std::size_t places_taken_ = 0;
+  std::vector<std::unique_ptr<const Program>> programs_;
 };
 
 // What holds for one assignment of random values may be chance where a maximum or a relu decides:

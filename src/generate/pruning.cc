@@ -1,7 +1,10 @@
 #include "generate/pruning.h"
 
 #include <algorithm>
-#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
 
 #include "base/parallel.h"
 
@@ -43,10 +46,15 @@ class Pruning::Worker {
  public:
   explicit Worker(const Pruning& all) : all_(all) {}
 
-  // `generalise` as in without_derived().
-  bool follows(const Equation& equation, bool generalise) {
+  // Its copy of an equation, with which it is ready to be asked whether that follows from all that
+  // is given now.
+  Equation prepared(const Equation& equation) {
     prepare();
-    const auto own = copy(all_.formulas_, equation, session_->formulas);
+    return copy(all_.formulas_, equation, session_->formulas);
+  }
+
+  // `own` is what prepared() gave; `generalise` as in without_derived().
+  bool follows(const Equation& own, bool generalise) {
     if (derives(own)) return true;
     if (!generalise) return false;
     const auto general = with_distinct_variables(session_->formulas, own);
@@ -94,6 +102,125 @@ class Pruning::Worker {
   std::unique_ptr<Session> session_;
 };
 
+// Asks of all equations in order, by several threads. Formulas that are shared, and what is given,
+// are read and changed under the lock alone.
+class Pruning::Asking {
+ public:
+  Asking(const Pruning& all, const std::vector<Equation>& equations, bool generalise)
+      : all_(all), equations_(equations), generalise_(generalise), answers_(equations.size()) {}
+
+  // Which of the batch from `begin` to `end` follow from what is given now? Asked by worker 0 and
+  // those that help().
+  void ask(std::size_t begin, std::size_t end) {
+    std::unique_lock lock(mutex_);
+    begin_ = begin;
+    end_ = end;
+    changed_.notify_all();
+    while (!failure_) {
+      if (const auto i = open_one(begin_, end_)) {
+        answer(*i, 0, lock);
+      } else if (is_answered()) {
+        begin_ = end_;  // what is kept of it opens none of it again
+        return;
+      } else {
+        changed_.wait(lock);
+      }
+    }
+    std::rethrow_exception(failure_);
+  }
+
+  [[nodiscard]] bool follows(std::size_t i) const { return answers_[i].follows; }
+
+  // From what is given now.
+  bool follows_now(const Equation& equation) {
+    auto& worker = *all_.workers_[0];
+    std::unique_lock lock(mutex_);
+    const auto own = worker.prepared(equation);
+    lock.unlock();
+    return worker.follows(own, generalise_);
+  }
+
+  // What changes formulas or what is given, while no worker reads them.
+  template <class Change>
+  void change(Change&& change) {
+    const std::scoped_lock lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+
+  void help(std::size_t worker) {
+    std::unique_lock lock(mutex_);
+    try {
+      while (!done_) {
+        auto i = open_one(begin_, end_);
+        if (!i) i = open_one(end_, std::min(equations_.size(), end_ + kAhead));
+        if (i) {
+          answer(*i, worker, lock);
+        } else {
+          changed_.wait(lock);
+        }
+      }
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      failure_ = std::current_exception();
+      changed_.notify_all();
+    }
+  }
+
+  void finish() {
+    const std::scoped_lock lock(mutex_);
+    done_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  static constexpr std::size_t kAhead = 96;
+  static constexpr std::size_t kNever = ~std::size_t{0};
+  struct Answer {
+    std::size_t given = kNever;  // how many were when it was asked
+    bool follows = false;
+    bool is_asked = false;  // by some thread, now
+  };
+
+  [[nodiscard]] bool is_open(const Answer& a) const {
+    return !a.is_asked && a.given != all_.given_.size();
+  }
+  [[nodiscard]] std::optional<std::size_t> open_one(std::size_t begin, std::size_t end) const {
+    for (auto i = begin; i < end; ++i) {
+      if (is_open(answers_[i])) return i;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] bool is_answered() const {
+    return std::all_of(answers_.begin() + static_cast<std::ptrdiff_t>(begin_),
+                       answers_.begin() + static_cast<std::ptrdiff_t>(end_),
+                       [&](const Answer& a) { return a.given == all_.given_.size(); });
+  }
+
+  void answer(std::size_t i, std::size_t worker, std::unique_lock<std::mutex>& lock) {
+    auto& a = answers_[i];
+    a.is_asked = true;
+    const auto given = all_.given_.size();
+    const auto own = all_.workers_[worker]->prepared(equations_[i]);
+    lock.unlock();
+    const bool follows = all_.workers_[worker]->follows(own, generalise_);
+    lock.lock();
+    a = {.given = given, .follows = follows};
+    changed_.notify_all();
+  }
+
+  const Pruning& all_;
+  const std::vector<Equation>& equations_;
+  bool generalise_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Answer> answers_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool done_ = false;
+  std::exception_ptr failure_;  // of a worker that helped
+};
+
 Pruning::Pruning(const TensorTable& table, Formulas& formulas, unsigned threads)
     : table_(table), formulas_(formulas) {
   for (unsigned t = 0; t < std::max(1U, threads); ++t) {
@@ -110,34 +237,40 @@ std::vector<Equation> Pruning::without_derived(const std::vector<Equation>& equa
                                                const std::function<void(std::size_t)>& progress) {
   constexpr std::size_t kBatch = 32;  // of which one is kept on average
   std::vector<Equation> kept;
-  for (std::size_t begin = 0; begin < equations.size(); begin += kBatch) {
-    progress(begin);
-    const auto batch =
-        std::span(equations).subspan(begin, std::min(kBatch, equations.size() - begin));
-    std::array<bool, kBatch> follows{};
-    std::atomic<std::size_t> next = 0;
-    parallel_for(workers_.size(), static_cast<unsigned>(workers_.size()), [&](std::size_t w) {
-      for (auto i = next++; i < batch.size(); i = next++) {
-        follows[i] = workers_[w]->follows(batch[i], generalise);
-      }
-    });
+  Asking asking(*this, equations, generalise);
+  const auto keep_underived = [&](std::size_t begin, std::size_t end) {
     const auto given = given_.size();
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (follows[i]) continue;
-      if (given_.size() > given && workers_[0]->follows(batch[i], generalise)) continue;
-      auto equation = batch[i];
-      if (generalise) {
-        const auto general = with_distinct_variables(formulas_, equation);
-        if (holds_again(formulas_, general)) {
-          equation = normalised(table_, formulas_, general);
-        } else if (!holds_again(formulas_, equation)) {
-          continue;
+    for (auto i = begin; i < end; ++i) {
+      if (asking.follows(i)) continue;
+      if (given_.size() > given && asking.follows_now(equations[i])) continue;
+      asking.change([&] {
+        auto equation = equations[i];
+        if (generalise) {
+          const auto general = with_distinct_variables(formulas_, equation);
+          if (holds_again(formulas_, general)) {
+            equation = normalised(table_, formulas_, general);
+          } else if (!holds_again(formulas_, equation)) {
+            return;
+          }
         }
-      }
-      kept.push_back(equation);
-      give(equation);
+        kept.push_back(equation);
+        give(equation);
+      });
     }
-  }
+  };
+  parallel_for(workers_.size(), static_cast<unsigned>(workers_.size()), [&](std::size_t w) {
+    if (w > 0) return asking.help(w);
+    struct Finish {
+      Asking& asking;
+      ~Finish() { asking.finish(); }
+    } finish{asking};
+    for (std::size_t begin = 0; begin < equations.size(); begin += kBatch) {
+      progress(begin);
+      const auto end = std::min(begin + kBatch, equations.size());
+      asking.ask(begin, end);
+      keep_underived(begin, end);
+    }
+  });
   return kept;
 }
 

@@ -1,6 +1,10 @@
 // Which equations do not follow from others? Asked in batches, of several threads: whatever follows
 // from the equations before the batch is dropped, the rest is asked again in order. Each thread has
 // formulas of its own, and begins anew when there are many of them.
+//
+// A thread that would wait for the end of a batch asks of later ones meanwhile. Such an answer
+// counts if nothing was kept until its batch begins, which is so for most, so that what comes out
+// does not depend on it.
 #pragma once
 
 #include <functional>
@@ -28,6 +32,7 @@ class Pruning {
 
  private:
   class Worker;
+  class Asking;
 
   const TensorTable& table_;
   Formulas& formulas_;

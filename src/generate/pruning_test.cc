@@ -34,5 +34,32 @@ TEST_F(PruningTest, KeepsWhatDoesNotFollow) {
   EXPECT_EQ(kept(equations, 3), kept(equations, 1));
 }
 
+// Several batches, in which here and there one is kept: answers that came ahead of it are dropped.
+TEST_F(PruningTest, ThreadsChangeNothing) {
+  std::vector<FormulaId> made = {var(0), var(1), var(2)};
+  for (const std::size_t below : {3, 16}) {
+    for (std::size_t i = 0; i < below; ++i) {
+      made.push_back(relu(made[i]));
+      for (std::size_t j = 0; j < below; ++j) {
+        made.push_back(add(made[j], made[i]));
+        made.push_back(mul(made[i], made[j]));
+      }
+    }
+  }
+  std::vector<Equation> equations;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (made[i] != made[j] && formulas_.equal(made[i], made[j])) {
+        equations.push_back({{made[i]}, {made[j]}});
+      }
+    }
+  }
+  ASSERT_GT(equations.size(), 100U);
+  const auto one = kept(equations, 1);
+  EXPECT_GT(one.size(), 2U);
+  EXPECT_LT(one.size(), equations.size() / 2);
+  for (const unsigned threads : {2, 3, 4}) EXPECT_EQ(kept(equations, threads), one);
+}
+
 }  // namespace
 }  // namespace tandem::generate

@@ -74,8 +74,8 @@ bool Rewriting::holds(const Step& step, const Match& match) {
   for (const auto& [variable, image] : match.all()) {
     key += mix((Hash{variable} << 32U) | formulas_[image].type);  // in any order
   }
-  const auto [at, fresh] = holds_.try_emplace(hash_combine(step.number, key), false);
-  if (!fresh) return at->second;
+  const auto question = hash_combine(step.number, key);
+  if (!asked_.insert(question)) return hold_.contains(question);
   Match general = match;
   for (std::size_t i = 0; i < general.count; ++i) {
     auto& image = general.images[i].second;
@@ -83,17 +83,25 @@ bool Rewriting::holds(const Step& step, const Match& match) {
   }
   const auto pattern = formulas_.replace(step.pattern, general.all());
   const auto replacement = formulas_.replace(step.replacement, general.all());
-  at->second = pattern && replacement && formulas_.equal(*pattern, *replacement);
-  return at->second;
+  const bool holds = pattern && replacement && formulas_.equal(*pattern, *replacement);
+  if (holds) hold_.insert(question);
+  return holds;
 }
 
 const std::vector<FormulaId>& Rewriting::rewrites(FormulaId formula) {
-  auto& known = known_[formula];
-  const auto steps = steps_.find(formulas_[formula].operation);
-  if (steps == steps_.end()) return known.images;
+  static const std::vector<FormulaId> kNothing;
+  const auto& steps = steps_[formulas_[formula].operation];
+  if (steps.empty()) return kNothing;
+  if (known_at_.size() <= formula) known_at_.resize(formulas_.size());
+  auto& at = known_at_[formula];
+  if (at == 0) {
+    known_.emplace_back();
+    at = static_cast<std::uint32_t>(known_.size());
+  }
+  auto& known = known_[at - 1];
   const auto roots = roots_of(formula);
-  for (; known.steps < steps->second.size(); ++known.steps) {
-    const auto& step = steps->second[known.steps];
+  for (; known.steps < steps.size(); ++known.steps) {
+    const auto& step = steps[known.steps];
     if (!may_fit(step.roots, roots)) continue;
     matches_.clear();
     Open open;
@@ -114,8 +122,11 @@ const std::vector<FormulaId>& Rewriting::rewrites(FormulaId formula) {
 // Adds what one step makes of `state`. Was one of them reached from the other side?
 bool Rewriting::expand(FormulaId state, std::size_t limit, bool side,
                        std::vector<FormulaId>& next) {
-  for (auto part : formulas_.parts(state)) {
-    if (formulas_[part].is_variable()) continue;
+  parts_.clear();
+  formulas_.for_each_part(state, [&](FormulaId part) {
+    if (!formulas_[part].is_variable()) parts_.push_back(part);
+  });
+  for (auto part : parts_) {
     for (auto image : rewrites(part)) {
       const auto made = formulas_.replace(state, {{part, image}});
       if (!made) continue;

@@ -4,10 +4,11 @@
 #pragma once
 
 #include <array>
-#include <unordered_map>
+#include <deque>
 #include <utility>
 #include <vector>
 
+#include "base/hash_set.h"
 #include "generate/equations.h"
 
 namespace tandem::generate {
@@ -19,7 +20,8 @@ struct Bounds {
 
 class Rewriting {
  public:
-  Rewriting(const TensorTable& table, Formulas& formulas) : table_(table), formulas_(formulas) {}
+  Rewriting(const TensorTable& table, Formulas& formulas)
+      : table_(table), formulas_(formulas), steps_(formulas.programs().operations().size()) {}
 
   // Equations of several outputs are not rewritten with, and follow from nothing.
   void add(const Equation& equation);
@@ -68,17 +70,21 @@ class Rewriting {
 
   const TensorTable& table_;
   Formulas& formulas_;
-  std::unordered_map<std::uint16_t, std::vector<Step>> steps_;  // by the pattern's operation
+  std::vector<std::vector<Step>> steps_;  // by the pattern's operation
   std::uint32_t number_of_steps_ = 0;
-  // By step and the types of what its variables stand for.
-  std::unordered_map<Hash, bool> holds_;
+  // By step and the types of what its variables stand for: those asked, and of these those that
+  // hold.
+  HashSet asked_;
+  HashSet hold_;
   // What the steps make of a formula at its root, and how many steps of its operation there were.
   struct Known {
     std::size_t steps = 0;
     std::vector<FormulaId> images;
   };
-  std::unordered_map<FormulaId, Known> known_;
-  std::vector<Match> matches_;
+  std::deque<Known> known_;
+  std::vector<std::uint32_t> known_at_;  // by formula, where in it and one more; 0: nowhere yet
+  std::vector<Match> matches_;           // kept for their storage, as are parts_
+  std::vector<FormulaId> parts_;         // of the state that is expanded
   // By formula, in which search it was reached last and from which side.
   std::vector<std::uint32_t> reached_;
   std::uint32_t search_ = 0;

@@ -309,22 +309,31 @@ void keep_repeated(std::vector<Hash>& sorted) {
   sorted.resize(kept);
 }
 
+// The range of hashes that a hash is in, of `ranges` that are equally long and ascend.
+std::size_t range_of(Hash hash, unsigned ranges) {
+  return static_cast<std::size_t>((static_cast<unsigned __int128>(hash) * ranges) >> 64U);
+}
+
 }  // namespace
 
 // Where the first draw is not the only one of its kind, all draws decide.
 void TensorTable::refine(std::vector<Piece>& pieces, bool all,
                          std::vector<Program::Memory>& memories) {
-  std::vector<Hash> hashes;
-  if (!all) {
+  std::vector<HashSet> repeated(threads_);  // by range
+  parallel_for(all ? 0 : threads_, threads_, [&](std::size_t range) {
+    std::vector<Hash> hashes;
     for (const auto& piece : pieces) {
-      for (const auto& found : piece.found) hashes.push_back(found.hash);
+      for (const auto& found : piece.found) {
+        if (range_of(found.hash, threads_) == range) hashes.push_back(found.hash);
+      }
     }
     std::ranges::sort(hashes);
     keep_repeated(hashes);
-  }
-  const std::unordered_set<Hash> repeated(hashes.begin(), hashes.end());
-  hashes = {};
-  const auto is_alone = [&](Hash h) { return !repeated.contains(h) && !first_draws_.contains(h); };
+    for (auto h : hashes) repeated[range].insert(h);
+  });
+  const auto is_alone = [&](Hash h) {
+    return !repeated[range_of(h, threads_)].contains(h) && !first_draws_.contains(h);
+  };
   std::atomic<std::size_t> next = 0;
   parallel_for(threads_, threads_, [&](std::size_t thread) {
     for (auto i = next++; i < pieces.size(); i = next++) {
@@ -359,7 +368,7 @@ void TensorTable::keep(const std::vector<Piece>& pieces, std::size_t level) {
 
 // Of the highest level: sorted by hash, each against a tensor of the table or the first of its
 // kind.
-void TensorTable::compare(std::vector<Piece>& pieces) {
+void TensorTable::compare(const std::vector<Piece>& pieces) {
   struct Place {
     Hash hash;
     std::uint32_t piece, at;
@@ -367,29 +376,42 @@ void TensorTable::compare(std::vector<Piece>& pieces) {
       return std::tie(hash, piece, at) < std::tie(o.hash, o.piece, o.at);
     }
   };
-  std::vector<Place> places;
-  for (std::uint32_t p = 0; p < pieces.size(); ++p) {
-    for (std::uint32_t i = 0; i < pieces[p].found.size(); ++i) {
-      const auto& found = pieces[p].found[i];
-      if (found.hash == found.first_draw) {
-        ++distinct_;
-      } else {
-        places.push_back({found.hash, p, i});
-      }
-    }
-  }
-  std::ranges::sort(places, std::less<>());
+  struct Compared {
+    std::vector<Equality> equalities;
+    std::size_t distinct = 0;
+  };
+  std::vector<Compared> compared(threads_);  // by range
   const auto application = [&](const Place& place) {
     return pieces[place.piece].found[place.at].application;
   };
-  for (std::size_t i = 0; i < places.size();) {
-    const auto known = by_hash_.find(places[i].hash);
-    const bool first_is_new = known == by_hash_.end();
-    const auto right = first_is_new ? application(places[i]) : tensors_[known->second].made_by;
-    if (first_is_new) ++distinct_;
-    for (std::size_t j = i; i < places.size() && places[i].hash == places[j].hash; ++i) {
-      if (i != j || !first_is_new) equalities_.push_back({application(places[i]), right});
+  parallel_for(threads_, threads_, [&](std::size_t range) {
+    std::vector<Place> places;
+    auto& out = compared[range];
+    for (std::uint32_t p = 0; p < pieces.size(); ++p) {
+      for (std::uint32_t i = 0; i < pieces[p].found.size(); ++i) {
+        const auto& found = pieces[p].found[i];
+        if (range_of(found.hash, threads_) != range) continue;
+        if (found.hash == found.first_draw) {
+          ++out.distinct;
+        } else {
+          places.push_back({found.hash, p, i});
+        }
+      }
     }
+    std::ranges::sort(places, std::less<>());
+    for (std::size_t i = 0; i < places.size();) {
+      const auto known = by_hash_.find(places[i].hash);
+      const bool first_is_new = known == by_hash_.end();
+      const auto right = first_is_new ? application(places[i]) : tensors_[known->second].made_by;
+      if (first_is_new) ++out.distinct;
+      for (std::size_t j = i; i < places.size() && places[i].hash == places[j].hash; ++i) {
+        if (i != j || !first_is_new) out.equalities.push_back({application(places[i]), right});
+      }
+    }
+  });
+  for (const auto& c : compared) {
+    distinct_ += c.distinct;
+    equalities_.insert(equalities_.end(), c.equalities.begin(), c.equalities.end());
   }
 }
 

@@ -15,9 +15,9 @@
 #include <functional>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "base/hash_set.h"
 #include "generate/program.h"
 
 namespace tandem::generate {
@@ -106,7 +106,7 @@ class TensorTable {
              Piece& piece, Program::Memory& memory) const;
   void refine(std::vector<Piece>& pieces, bool all, std::vector<Program::Memory>& memories);
   void keep(const std::vector<Piece>& pieces, std::size_t level);
-  void compare(std::vector<Piece>& pieces);
+  void compare(const std::vector<Piece>& pieces);
   TensorId add_tensor(const Application& application, TypeId type, std::size_t level);
   std::uint32_t application_number(const Application& application);
   [[nodiscard]] std::size_t union_size(TensorId a, TensorId b) const;
@@ -123,7 +123,7 @@ class TensorTable {
   std::vector<Tensor> tensors_;
   std::vector<Field> values_;
   std::unordered_map<Hash, TensorId> by_hash_;  // of all draws
-  std::unordered_set<Hash> first_draws_;
+  HashSet first_draws_;
   std::unordered_map<Hash, std::uint32_t> application_numbers_;
   // By type and level, the tensors.
   std::vector<std::array<std::vector<TensorId>, Tensor::kMaxLevel + 1>> of_type_;

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "ops/registry.h"
+#include "rewrite/collection_conditions.h"
 #include "rewrite/collection_operators.h"
 #include "rewrite/collection_rule.h"
 #include "rewrite/pattern_sizes.h"

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "ops/registry.h"
+#include "rewrite/collection_conditions.h"
 #include "rewrite/collection_operators.h"
 #include "rewrite/collection_rule.h"
 #include "rewrite/pattern_sizes.h"
@@ -25,13 +25,6 @@ bool keeps_sizes(const std::string& type) {
 }
 bool is_elementwise(const std::string& type) { return type.starts_with("OP_EW_"); }
 bool is_outside(const std::string& type) { return type == "OP_INPUT" || type == "OP_WEIGHT"; }
-
-// What no line needs to mention.
-bool says_nothing(const std::string& parameter) {
-  constexpr std::array kIgnored = {"PM_OP_TYPE", "PM_NUM_INPUTS", "PM_NUM_OUTPUTS", "PM_OUTSHUFFLE",
-                                   "PM_NUMDIM"};
-  return std::ranges::find(kIgnored, parameter) != kIgnored.end();
-}
 
 std::uint16_t number_of(std::vector<std::string>& names, const std::string& name) {
   const auto at = std::ranges::find(names, name) - names.begin();
@@ -552,19 +545,6 @@ class SideImport {
   std::map<CollectionTensor, PatternId> values_;
 };
 
-// Degrees that the source does not have are free.
-void add_choices(Rule& rule) {
-  std::vector<bool> bound(rule.symbols.size());
-  for (const auto& node : rule.source.nodes) {
-    for (const auto& attribute : node.attributes) {
-      for_each_binder(attribute, [&](std::uint16_t symbol) { bound[symbol] = true; });
-    }
-  }
-  for (std::size_t s = 0; s < bound.size(); ++s) {
-    if (!bound[s] && rule.symbols[s] == "d") rule.choices.push_back(static_cast<std::uint16_t>(s));
-  }
-}
-
 void import_once(const CollectionRule& in, Context& context) {
   SideImport source(context, in.source, context.rule.source);
   SideImport target(context, in.target, context.rule.target);
@@ -580,53 +560,6 @@ void import_once(const CollectionRule& in, Context& context) {
     const PatternSizes of_target(context.rule.target, context.ranks, target.known());
     if (of_source.is_consistent() && of_target.is_consistent()) continue;
     throw Lacking("its operators need tensors of different numbers of dimensions");
-  }
-}
-
-}  // namespace
-
-std::vector<std::uint16_t> shape_classes(const Rule& rule) {
-  std::vector<std::uint16_t> out(rule.tensors.size());
-  std::iota(out.begin(), out.end(), std::uint16_t{0});
-  for (const auto& condition : rule.conditions) {
-    if (condition.operation != Operation::kSameShape) continue;
-    const auto [first, second] =
-        std::minmax(out[condition.variables[0]], out[condition.variables[1]]);
-    std::ranges::replace(out, std::uint16_t{second}, std::uint16_t{first});
-  }
-  return out;
-}
-
-void merge_same_shapes(Rule& rule) {
-  const auto classes = shape_classes(rule);
-  std::erase_if(rule.conditions, [](const Expression& condition) {
-    return condition.operation == Operation::kSameShape;
-  });
-  for (std::size_t v = 0; v < classes.size(); ++v) {
-    if (classes[v] == v) continue;
-    rule.conditions.push_back({.operation = Operation::kSameShape,
-                               .variables = {classes[v], static_cast<std::uint16_t>(v)}});
-  }
-}
-
-namespace {
-
-// The source's own operators fix the ranks of some variables; those that only a number of
-// dimensions told are said.
-void add_rank_conditions(Rule& rule, const Ranks& ranks) {
-  Ranks structural(rule.tensors.size());
-  const PatternSizes::Known nothing{.of_one_rank = false};
-  const PatternSizes sizes(rule.source, structural, nothing);
-  const auto classes = shape_classes(rule);
-  for (std::size_t v = 0; v < ranks.size(); ++v) {
-    if (!ranks[v] || structural[v] || classes[v] != v) continue;
-    Expression condition{
-        .operation = Operation::kEqual,
-        .operands = {{.operation = Operation::kRank, .variables = {static_cast<std::uint16_t>(v)}},
-                     literal(static_cast<std::int64_t>(*ranks[v]))}};
-    if (std::ranges::find(rule.conditions, condition) == rule.conditions.end()) {
-      rule.conditions.push_back(std::move(condition));
-    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "ops/registry.h"
+#include "rewrite/collection_conditions.h"
 #include "rewrite/collection_rule.h"
 #include "rewrite/rule_text.h"
 

@@ -192,4 +192,10 @@ const char* why_lacking(const std::string& type) {
   return at == kReasons.end() ? nullptr : at->why;
 }
 
+bool says_nothing(const std::string& parameter) {
+  constexpr std::array kIgnored = {"PM_OP_TYPE", "PM_NUM_INPUTS", "PM_NUM_OUTPUTS", "PM_OUTSHUFFLE",
+                                   "PM_NUMDIM"};
+  return std::ranges::find(kIgnored, parameter) != kIgnored.end();
+}
+
 }  // namespace tandem::rewrite

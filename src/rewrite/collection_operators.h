@@ -32,4 +32,7 @@ std::string parameter_of(const std::string& symbol);
 // Why a type has no line; nullptr where it is none of theirs.
 const char* why_lacking(const std::string& type);
 
+// Is it a parameter that no line needs to mention?
+bool says_nothing(const std::string& parameter);
+
 }  // namespace tandem::rewrite

@@ -28,12 +28,6 @@ Rule to_rule(const CollectionRule& rule, Dimensions dimensions, const std::strin
 // Throws Lacking. What comes back from to_rule may have other conditions: the caller compares.
 CollectionRule to_collection_rule(const Rule& rule, Dimensions dimensions);
 
-// same_shape is an equivalence: for every variable, the first of those that the conditions make
-// equal to it.
-std::vector<std::uint16_t> shape_classes(const Rule& rule);
-// Says each class once, by its first variable.
-void merge_same_shapes(Rule& rule);
-
 inline constexpr const char* kActivations[] = {"none", "sigmoid", "relu", "tanh"};  // PM_ACTI
 
 }  // namespace tandem::rewrite

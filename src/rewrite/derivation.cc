@@ -248,6 +248,42 @@ class Replay {
   std::unordered_set<std::string> taken_;
 };
 
+constexpr std::string_view kReversed = "-reversed";
+
+// A rule from its target to its source, whose symbols the target may lack: a step chooses those. So
+// what a cancellation takes away can be put anywhere.
+Rule turned(Rule rule) {
+  std::swap(rule.source, rule.target);
+  rule.choices.clear();
+  std::vector<bool> read(rule.symbols.size());
+  std::vector<bool> bound(rule.tensors.size());
+  for (const auto& node : rule.source.nodes) {
+    if (node.is_variable()) bound[node.variable] = true;
+    for (const auto& attribute : node.attributes) {
+      if (attribute.operation == Operation::kSymbol) read[attribute.variables[0]] = true;
+    }
+  }
+  for (std::size_t s = 0; s < read.size(); ++s) {
+    if (!read[s]) rule.choices.push_back(static_cast<std::uint16_t>(s));
+  }
+  for (const auto& node : rule.target.nodes) {
+    if (!node.is_variable() || bound[node.variable]) continue;
+    throw UserError("derivation", rule.name, "cannot be turned round: its target lacks a tensor");
+  }
+  return rule;
+}
+
+// The rule that the step applies.
+Rule rule_of(const Step& step, const std::string& where, const FindRule& find) {
+  if (const auto* rule = find(step.rule)) return *rule;
+  const std::string_view name = step.rule;
+  if (name.ends_with(kReversed)) {
+    const auto* rule = find(std::string(name.substr(0, name.size() - kReversed.size())));
+    if (rule != nullptr) return turned(*rule);
+  }
+  throw UserError("derivation", where, "there is no such rule");
+}
+
 }  // namespace
 
 Step step_of(const RuleSet& rules, const Match& match, const Draft& before, const Draft& after) {
@@ -279,11 +315,10 @@ graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, con
                       fmt::format("the graph {} it has hash {:016x} and not {:016x}", when,
                                   out.identity_hash(), expected));
     };
-    const auto* rule = find(step.rule);
-    if (rule == nullptr) throw UserError("derivation", where, "there is no such rule");
+    const auto rule = rule_of(step, where, find);
     check_hash("before", step.before);
     try {
-      out = Replay(out, *rule, step).run();
+      out = Replay(out, rule, step).run();
     } catch (const UserError& e) {
       throw UserError("derivation", where, e.where.empty() ? e.message : e.where + ": " + e.message,
                       e.hint);

@@ -143,8 +143,8 @@ std::optional<Step> step_between(const RuleSet& rules, const Draft& before, cons
 
 // Both ways to a graph where they meet; what was found from the other end is turned round as far as
 // it can be.
-void join(const RuleSet& rules, const End& from, std::size_t there, const End& to, std::size_t here,
-          Derived& out) {
+void join_ends(const RuleSet& rules, const End& from, std::size_t there, const End& to,
+               std::size_t here, Derived& out) {
   out.is_found = true;
   out.steps = from.path_to(there);
   for (; here != 0; here = to.visits()[here].parent) {
@@ -200,7 +200,7 @@ Derived Deriver::derive(const graph::Graph& from, const graph::Graph& to,
     const auto& other = forward ? second : first;
     if (!end.expand(other, limits.steps, limits.graphs - looked_at())) continue;
     const auto met = end.visits().back().draft.hash();
-    join(set, first, *first.find(met), second, *second.find(met), out);
+    join_ends(set, first, *first.find(met), second, *second.find(met), out);
   }
   out.graphs = looked_at();
   out.is_complete = !out.is_found && !first.has_more() && !second.has_more() && !first.is_cut() &&

@@ -11,15 +11,16 @@ namespace tandem::rewrite {
 
 namespace {
 
-void append(std::vector<std::uint64_t>& key, const TensorType& type) {
+Hash hash_of(const TensorType& type) {
   const auto& s = type.shape;
-  key.push_back(s.rank() | static_cast<std::uint64_t>(type.dtype) << 8U |
-                static_cast<std::uint64_t>(s.monoid) << 16U);
-  for (auto n : s.sizes) key.push_back(static_cast<std::uint64_t>(n));
-  for (auto n : s.degrees) key.push_back(static_cast<std::uint64_t>(n));
-  key.push_back(static_cast<std::uint64_t>(s.replicas));
-  key.push_back(static_cast<std::uint64_t>(s.partial));
-  key.push_back(std::bit_cast<std::uint64_t>(type.density));
+  Hash h = s.rank() | static_cast<Hash>(type.dtype) << 8U | static_cast<Hash>(s.monoid) << 16U;
+  const auto add = [&](Hash word) { h = (h ^ word) * 0x9e3779b97f4a7c15ULL + (h >> 29U); };
+  for (auto n : s.sizes) add(static_cast<Hash>(n));
+  for (auto n : s.degrees) add(static_cast<Hash>(n));
+  add(static_cast<Hash>(s.replicas));
+  add(static_cast<Hash>(s.partial));
+  add(std::bit_cast<Hash>(type.density));
+  return mix(h);
 }
 
 }  // namespace
@@ -36,11 +37,10 @@ std::size_t TypeTable::KeyHash::operator()(const Key& key) const {
 }
 
 TypeTable::TypeId TypeTable::intern(const TensorType& type) {
-  key_.clear();
-  append(key_, type);
-  const auto [at, is_new] = ids_.try_emplace(key_, static_cast<TypeId>(types_.size()));
-  const auto id = at->second;
-  if (!is_new) return id;
+  const auto next = static_cast<TypeId>(types_.size());
+  const auto id =
+      ids_.find_or_add(hash_of(type), next, [&](TypeId known) { return types_[known] == type; });
+  if (id != next) return id;
   types_.push_back(type);
   whole_.push_back(id);
   ranks_.push_back(static_cast<std::uint8_t>(type.shape.rank()));

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/numbers_by_hash.h"
 #include "ops/op.h"
 #include "rewrite/rule.h"
 #include "tensor/tensor_type.h"
@@ -65,7 +66,7 @@ class TypeTable {
 
   std::deque<TensorType> types_;
   std::vector<TypeId> whole_;  // by type, the same undivided
-  std::unordered_map<Key, TypeId, KeyHash> ids_;
+  NumbersByHash ids_;
   std::vector<std::uint8_t> ranks_;               // by type
   std::unordered_set<Ranks, RanksHash> misfits_;  // that fit at no sizes
   // Asked millions of times: open addressing in one piece of memory.

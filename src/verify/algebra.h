@@ -25,6 +25,9 @@ class Algebra {
  public:
   explicit Algebra(Laws laws = Laws::kOfFields) : laws_(laws) {}
 
+  // From now on.
+  void use(Laws laws) { laws_ = laws; }
+
   // A new index in [0, extent).
   IndexVar fresh(std::int64_t extent);
   [[nodiscard]] std::int64_t extent(IndexVar v) const { return extents_[v]; }
@@ -101,6 +104,10 @@ Sum negated(Sum sum);
 // A function, or a condition, of what a condition decides: one where it holds and one where not.
 // None where no term of an argument stands under a condition of its own.
 std::optional<Sum> by_cases(const Atom& atom);
+
+// A maximum of what is 0 but at one index, and negative nowhere, as its sum: max_i [i = j]
+// abs(x[j]) is abs(x[j]). None where it is no such maximum.
+std::optional<Sum> as_only_choice(const Atom& maximum);
 
 // Is it at least 0 wherever it is defined, by what it is made of?
 bool is_never_negative(const Sum& sum);

@@ -223,6 +223,28 @@ std::optional<Sum> by_cases(const Atom& atom) {
   return std::nullopt;
 }
 
+std::optional<Sum> as_only_choice(const Atom& maximum) {
+  const auto& over = maximum.domain;
+  const bool plain = over.guards.empty() && over.zeros.empty() && over.ranges.size() == 1 &&
+                     over.ranges[0].bound && maximum.arguments.size() == 1 &&
+                     maximum.arguments[0].size() == 1;
+  if (!plain || !is_never_negative(maximum.arguments[0])) return std::nullopt;
+  auto term = maximum.arguments[0][0];
+  const auto& index = over.ranges[0];
+  const bool is_one = std::ranges::any_of(term.domain.zeros, [&](const Linear& e) {
+    return e.coefficient(index.var) != 0 && is_free(e, term.domain);
+  });
+  if (!is_one) return std::nullopt;
+  if (auto* known = term.domain.find(index.var)) {
+    known->bound = true;
+    known->range = {std::max(known->range.begin, index.range.begin),
+                    std::min(known->range.end, index.range.end)};
+  } else {
+    term.domain.ranges.push_back(index);
+  }
+  return Sum{std::move(term)};
+}
+
 void drop_repeated_conditions(std::vector<Atom>& atoms) {
   std::vector<Key> seen;
   std::erase_if(atoms, [&](const Atom& atom) {

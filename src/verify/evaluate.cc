@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -69,31 +70,33 @@ Hash draw(Hash seed, std::size_t variable, std::size_t element) {
   return hash_combine(hash_combine(seed, variable), element);
 }
 
-// Indices are below the smallest size of any tensor as often as beyond it.
-std::int64_t drawn_index(Hash h) { return static_cast<std::int64_t>(h % 4); }
+// Sizes are small: of indices below this one as many are below the smallest of them as beyond.
+constexpr Hash kIndices = 4;
 
 template <class T, class Draw>
-Operands<T> drawn(const Instance& instance, Hash seed, Draw&& real) {
+Operands<T> drawn(const Instance& instance, Hash seed, Hash indices, Draw&& real) {
   Operands<T> out;
   for (std::size_t v = 0; v < instance.tensors.size(); ++v) {
     const auto& type = instance.tensors[v];
     auto& values = out.emplace_back(type.shape.sizes);
     for (std::size_t e = 0; e < values.data.size(); ++e) {
       const auto h = draw(seed, v, e);
-      values.data[e] =
-          is_integer(type.dtype) ? term::Numbers<T>::from_index(drawn_index(h)) : real(h);
+      values.data[e] = is_integer(type.dtype)
+                           ? term::Numbers<T>::from_index(static_cast<std::int64_t>(h % indices))
+                           : real(h);
     }
   }
   return out;
 }
 
 Operands<Field> field_operands(const Instance& instance, Hash seed) {
-  return drawn<Field>(instance, seed, [](Hash h) { return Field(h); });
+  return drawn<Field>(instance, seed, kIndices, [](Hash h) { return Field(h); });
 }
 
 // Small whole numbers other than 0, or numbers in between. Of four, so many are negative.
-Operands<double> real_operands(const Instance& instance, Hash seed, bool whole, Hash negative) {
-  return drawn<double>(instance, seed, [&](Hash h) {
+Operands<double> real_operands(const Instance& instance, Hash seed, Hash indices, bool whole,
+                               Hash negative) {
+  return drawn<double>(instance, seed, indices, [&](Hash h) {
     constexpr Hash kLargest = 5;
     const auto sign = (h >> 60U) % 4 < negative ? -1.0 : 1.0;
     if (whole) return sign * static_cast<double>(1 + h % kLargest);
@@ -238,11 +241,11 @@ namespace {
 // Of two sides that fit.
 std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance,
                                            const TypedSide& source, const TypedSide& target,
-                                           int draws, Hash seed) {
+                                           int draws, Hash seed, Hash indices) {
   for (int i = 0; i < draws; ++i) {
     // Long sums of numbers that are mostly positive are so, too, and nothing is seen of a relu.
     const auto negative = 1 + static_cast<Hash>(i) % 3;
-    const auto operands = real_operands(instance, hash_combine(seed, static_cast<Hash>(i)),
+    const auto operands = real_operands(instance, hash_combine(seed, static_cast<Hash>(i)), indices,
                                         i < (draws + 1) / 2, negative);
     if (auto what = difference(rule, source, target, operands)) {
       return Refutation{instance, std::move(*what)};
@@ -258,7 +261,18 @@ std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& ins
   const auto source = type_side(rule.source, instance);
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
-  return refuted_in_reals(rule, instance, *source, *target, draws, seed);
+  return refuted_in_reals(rule, instance, *source, *target, draws, seed, kIndices);
+}
+
+std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,
+                                                int draws, Hash seed) {
+  const bool has_indices = std::ranges::any_of(
+      instance.tensors, [](const TensorType& type) { return is_integer(type.dtype); });
+  if (!has_indices) return std::nullopt;
+  const auto source = type_side(rule.source, instance);
+  const auto target = type_side(rule.target, instance);
+  CHECK(source && target, rule.name);
+  return refuted_in_reals(rule, instance, *source, *target, draws, seed, 2 * kIndices);
 }
 
 Comparison compare(const Rule& rule, const Instance& instance, int real_draws, Hash seed,
@@ -268,7 +282,7 @@ Comparison compare(const Rule& rule, const Instance& instance, int real_draws, H
   CHECK(source && target, rule.name);
   const auto operands = field_operands(instance, hash_combine(seed, 0));
   if (evaluate(*source, operands) == evaluate(*target, operands)) return Comparison::kEqual;
-  auto found = refuted_in_reals(rule, instance, *source, *target, real_draws, seed);
+  auto found = refuted_in_reals(rule, instance, *source, *target, real_draws, seed, kIndices);
   if (!found) return Comparison::kDifferentInField;
   if (refutation != nullptr) *refutation = std::move(*found);
   return Comparison::kDifferent;

@@ -58,6 +58,10 @@ Comparison compare(const Rule& rule, const Instance& instance, int real_draws, H
 // the field may be equal there by chance.
 std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
                                            Hash seed);
+// The same with indices of which half are beyond the tables of usual sizes, where those above are
+// within tables of four rows. Nothing where there are no indices.
+std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,
+                                                int draws, Hash seed);
 
 // Are the values that shards of both sides hold those that the sides mean?
 bool shards_agree(const Rule& rule, const Instance& instance, Hash seed);

@@ -84,6 +84,17 @@ class Judge {
     }
   }
 
+  // Of what is not proved: an index beyond a table may show the difference, and that is a value,
+  // which no condition excludes.
+  void refute_beyond_tables() {
+    for (std::size_t i = 0; i < std::min(kRealTrials, good_.size()); ++i) {
+      refutation_ = refuted_beyond_tables(rule_, good_[i], kFewRealDraws, options_.seed);
+      if (!refutation_) continue;
+      verdict_.reason.clear();
+      return refute();
+    }
+  }
+
   Verdict verdict_;
   std::vector<Instance> good_;
   std::vector<Instance> bad_;
@@ -235,8 +246,10 @@ std::string conditions_text(const Rule& rule, std::size_t from) {
 Verdict verify(const Rule& rule, const VerifyOptions& options) {
   Judge first(rule, options);
   first.run();
+  const bool undecided = first.verdict_.proof.status == Status::kUnproved;
+  if (undecided) first.refute_beyond_tables();
   auto out = first.verdict_;
-  if (out.proof.status != Status::kRefuted || !options.find_conditions) return out;
+  if (undecided || out.proof.status != Status::kRefuted || !options.find_conditions) return out;
   // Counterexamples that a condition lets through are added to those that it must exclude.
   auto good = first.good_;
   auto bad = first.bad_;

@@ -39,6 +39,33 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
       {"n: (conv2d ?x (concat ?y (pad (pad ?z axis=2 before=1 after=1) axis=3 before=1 after=1)) "
        "padding=[1, 1]) => (concat (conv2d ?x ?y padding=[1, 1]) (conv2d ?x ?z) axis=1)",
        Status::kProved},
+      // Only laws of Z3 have this one, of which none had been about an attribute that says nothing.
+      {"o: (max_pool2d (relu ?x) kernel=?k stride=?s padding=?p) => (relu (max_pool2d ?x kernel=?k "
+       "stride=?s padding=?p count_padding=false))",
+       Status::kProved},
+      // Where all but one are 0, the largest is their sum, unless that one is negative.
+      {"p: (sigmoid (reduce_sum (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x) axes=[0])) "
+       "=> (reduce_max (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) (sigmoid ?x)) axes=[0]) "
+       "if rank(?x) == 1",
+       Status::kProved},
+      {"q: (tanh (reduce_sum (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x) axes=[0])) "
+       "=> (reduce_max (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) (tanh ?x)) axes=[0]) "
+       "if rank(?x) == 1",
+       Status::kProvedIf},
+      // A relu of products of equal relus, of rows that are all the same.
+      {"r: (matmul (matmul (constant shape=[?m, ?n] value=1) ?x) (linear (constant shape=[?k, ?k] "
+       "kind=\"eye\" value=1) (matmul (constant shape=[?m, ?n] value=1) ?x) act=relu)) => (linear "
+       "(relu (matmul (constant shape=[?m, ?n] value=1) ?x)) (relu (matmul (constant "
+       "shape=[?m, ?n] value=1) ?x)) act=relu)",
+       Status::kProved},
+      // Where all tables have four rows, an index beyond them refutes.
+      {"s: (matmul (embedding ?x (constant shape=[?m, ?n] value=1)) (matmul (constant shape=[?m, "
+       "?n] "
+       "value=1) (embedding ?y (constant shape=[?m, ?n] value=1)))) => (linear (embedding ?x "
+       "(constant shape=[?m, ?m] value=1)) (linear (embedding ?y (constant shape=[?m, ?m] "
+       "value=1)) "
+       "(constant shape=[?m, ?m] value=1)) act=relu) if rank(?y) == 1",
+       Status::kRefuted},
   };
   for (const auto& [line, expected] : cases) {
     const auto verdict = verify(rule_of(line));

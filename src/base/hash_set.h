@@ -1,0 +1,53 @@
+// A set of hashes in one piece of memory: a look-up that finds nothing, of which there are
+// millions, reads one place of it. Hashes are evenly spread, so their low bits are the place.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+
+namespace tandem {
+
+class HashSet {
+ public:
+  // Was it new?
+  bool insert(Hash hash) {
+    if (hash == kFree) return !std::exchange(has_free_, true);
+    auto& place = places_[at(hash)];
+    if (place == hash) return false;
+    place = hash;
+    if (++used_ * 2 > places_.size()) grow();
+    return true;
+  }
+
+  [[nodiscard]] bool contains(Hash hash) const {
+    return hash == kFree ? has_free_ : places_[at(hash)] == hash;
+  }
+
+ private:
+  static constexpr Hash kFree = 0;
+
+  // Its place, or a free one.
+  [[nodiscard]] std::size_t at(Hash hash) const {
+    const auto mask = places_.size() - 1;
+    auto at = hash & mask;
+    while (places_[at] != hash && places_[at] != kFree) at = (at + 1) & mask;
+    return at;
+  }
+
+  void grow() {
+    std::vector<Hash> old(places_.size() * 2, kFree);
+    std::swap(old, places_);
+    for (auto hash : old) {
+      if (hash != kFree) places_[at(hash)] = hash;
+    }
+  }
+
+  std::vector<Hash> places_ = std::vector<Hash>(64, kFree);
+  std::size_t used_ = 0;
+  bool has_free_ = false;
+};
+
+}  // namespace tandem
