@@ -10,6 +10,7 @@
 #include "check/shrink.h"
 #include "check/step.h"
 #include "lower/lower.h"
+#include "plan/micro_batches.h"
 #include "rewrite/derivation.h"
 #include "rewrite/rule_text.h"
 #include "verify/verdict.h"
@@ -92,6 +93,29 @@ void check_values(const plan::MappedGraph& mapped, const Digits& digits, const T
   report.ok = true;
 }
 
+// Where a plan's derivation has other micro-batches than its graph.
+std::optional<Difference> pipeline_difference(const graph::Graph& derived,
+                                              const plan::MappedGraph& mapped) {
+  const auto stated = plan::micro_batched(derived);
+  const auto used = plan::micro_batched(mapped);
+  const auto text = [](const plan::MicroBatched& all, const std::string& name) {
+    const auto at = all.find(name);
+    if (at == all.end()) return std::string("passes no pipeline node");
+    return fmt::format("is cut into {} micro-batches along dimension {}", at->second.count,
+                       at->second.dim);
+  };
+  for (const auto& all : {used, stated}) {
+    for (const auto& [name, cut] : all) {
+      const auto plan = text(used, name);
+      const auto derivation = text(stated, name);
+      if (plan == derivation) continue;
+      return Difference{name,
+                        fmt::format("{} in the plan and {} in its derivation", plan, derivation)};
+    }
+  }
+  return std::nullopt;
+}
+
 // Those without a proof as they stand: one that needs a condition more has none.
 std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules, const Tell& tell) {
   std::vector<std::string> out;
@@ -112,20 +136,25 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
   try {
     const auto rules = rewrite::parse_rules(join(plan.rules, "\n"), "rules");
     tell("replaying the derivation");
-    derived = rewrite::replay(model, plan.derivation, rewrite::rules_by_name(rules));
+    auto steps = plan.derivation;
+    if (const auto& more = plan.pipeline_steps)
+      steps.insert(steps.end(), more->begin(), more->end());
+    derived = rewrite::replay(model, steps, rewrite::rules_by_name(rules));
+    report.steps = steps.size();
     report.unproved = unproved(rules, tell);
   } catch (const UserError& error) {
     report.where = error.where;
     report.message = error.message;
     return report;
   }
-  report.steps = plan.derivation.size();
   if (!report.unproved.empty() && !allow_unproved) {
     report.where = report.unproved[0];
     report.message = "the rule is not proved";
     return report;
   }
-  if (const auto found = difference(derived, erase_parallelism(plan.mapped.pcg))) {
+  auto found = difference(erase_parallelism(derived), erase_parallelism(plan.mapped.pcg));
+  if (!found && plan.pipeline_steps) found = pipeline_difference(derived, plan.mapped);
+  if (found) {
     report.where = found->where;
     report.message = found->message;
     return report;

@@ -11,6 +11,7 @@
 #include "graph/text.h"
 #include "lower/lower.h"
 #include "models/model.h"
+#include "plan/micro_batches.h"
 #include "plan/random_choices_test_support.h"
 #include "rewrite/derivation.h"
 #include "rewrite/matches.h"
@@ -121,6 +122,32 @@ TEST(Check, RandomPipelinesAreOk) {
     expect_parts_agree(mapped, digits);
     if (HasFailure()) return;
   }
+}
+
+TEST(Check, MicroBatchesAreThoseOfTheDerivation) {
+  const auto digits = digits_of({2, 2}, 4);
+  const plan::Schedule schedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
+  const auto model = plan::random_model(16, 0);
+  plan::Chooser chooser(model, digits, 0, schedule);
+  auto plan = plan_of(parallelize(model, digits, chooser.run(), schedule));
+  auto cut = plan::micro_batched(plan.mapped);
+  plan.rules = {plan::pipeline_rule()};
+  plan.pipeline_steps = plan::pipeline_steps(model, cut);
+  const auto right = check_plan(plan, digits, model);
+  EXPECT_TRUE(right.ok) << right.message;
+  EXPECT_EQ(right.steps, cut.size());
+  const auto name = cut.begin()->first;
+  cut.begin()->second.count = 2;
+  plan.pipeline_steps = plan::pipeline_steps(model, cut);
+  const auto other = check_plan(plan, digits, model);
+  EXPECT_FALSE(other.ok);
+  EXPECT_EQ(other.where, name);
+  EXPECT_EQ(other.message,
+            "is cut into 4 micro-batches along dimension 0 in the plan and is cut into 2 "
+            "micro-batches along dimension 0 in its derivation");
+  cut.erase(cut.begin());
+  plan.pipeline_steps = plan::pipeline_steps(model, cut);
+  EXPECT_EQ(check_plan(plan, digits, model).where, name);
 }
 
 // Steps that overlap, each with the weights of the one before.

@@ -36,11 +36,12 @@ void print_words(const View& view) {
                            name(plan.optimizer), plan.strategy);
   const auto& schedule = program.schedule;
   if (schedule.stages > 1 || schedule.micro_batches > 1) {
-    std::cout << fmt::format("{}, {}, {}{}\n", counted(schedule.stages, "stage"),
-                             fmt::format("{} micro-batch{}", schedule.micro_batches,
-                                         schedule.micro_batches == 1 ? "" : "es"),
-                             name(schedule.order),
-                             schedule.is_delayed() ? ", updates one step late" : "");
+    std::cout << fmt::format(
+        "{}, {}, {}{}\n", counted(schedule.stages, "stage"),
+        fmt::format("{} micro-batch{}", schedule.micro_batches,
+                    schedule.micro_batches == 1 ? "" : "es"),
+        name(schedule.order),
+        schedule.is_delayed() ? ", updates one step late (PipeDream-2BW)" : "");
   }
   std::cout << "\n" << report::mapped_text(view.mapped, view.blocks, machine, program);
   std::cout << "\nWhat communicates, per device and step:\n"

@@ -1,6 +1,9 @@
 #include "graph/virtual_devices.h"
 
+#include <optional>
+
 #include "ops/attributes.h"
+#include "ops/micro_batches.h"
 #include "ops/registry.h"
 #include "term/evaluate.h"
 
@@ -182,13 +185,29 @@ Sharded<T> own_replicas(const Sharded<T>& gradient, std::size_t i, std::int64_t 
   return out;
 }
 
+struct Cut {
+  std::size_t dim = 0;
+  std::int64_t degree = 1;
+  bool is_made = true;  // or undone
+};
+
+// What a partition or combine does, over devices or over time.
+std::optional<Cut> cut_of(const ops::Op& op) {
+  const bool pipelines = op.is(ops::kPipeline);
+  if (pipelines || op.is(ops::kBatch)) {
+    const auto& a = op.get<ops::MicroBatches>();
+    return Cut{static_cast<std::size_t>(a.dim), a.count, pipelines};
+  }
+  if (!op.is(ops::kPartition) && !op.is(ops::kCombine)) return std::nullopt;
+  const auto& a = op.get<ops::DimDegree>();
+  return Cut{static_cast<std::size_t>(a.dim), a.degree, op.is(ops::kPartition)};
+}
+
 template <class T>
 Sharded<T> apply(const ops::Op& op, const Sharded<T>& in) {
   if (op.is(ops::kSend)) return in;
-  if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
-    const auto& a = op.get<ops::DimDegree>();
-    const auto dim = static_cast<std::size_t>(a.dim);
-    return op.is(ops::kPartition) ? partition(in, dim, a.degree) : combine(in, dim, a.degree);
+  if (const auto cut = cut_of(op)) {
+    return cut->is_made ? partition(in, cut->dim, cut->degree) : combine(in, cut->dim, cut->degree);
   }
   const auto degree = op.get<ops::Degree>().degree;
   if (op.is(ops::kReplicate)) return replicate(in, degree);
@@ -198,11 +217,9 @@ Sharded<T> apply(const ops::Op& op, const Sharded<T>& in) {
 template <class T>
 Sharded<T> apply_backward(const ops::Op& op, const Sharded<T>& gradient) {
   if (op.is(ops::kSend)) return gradient;
-  if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
-    const auto& a = op.get<ops::DimDegree>();
-    const auto dim = static_cast<std::size_t>(a.dim);
-    return op.is(ops::kPartition) ? combine(gradient, dim, a.degree)
-                                  : partition(gradient, dim, a.degree);
+  if (const auto cut = cut_of(op)) {
+    return cut->is_made ? combine(gradient, cut->dim, cut->degree)
+                        : partition(gradient, cut->dim, cut->degree);
   }
   const auto degree = op.get<ops::Degree>().degree;
   if (op.is(ops::kReplicate)) return reduce(gradient, degree);

@@ -13,6 +13,7 @@
 #include "graph/random_graph_test_support.h"
 #include "graph/text.h"
 #include "ops/examples_test_support.h"
+#include "ops/micro_batches.h"
 #include "ops/task_grid.h"
 #include "term/random_values_test_support.h"
 
@@ -360,6 +361,9 @@ TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
         const ops::DimDegree a{dim, degree};
         if (type.shard()[d] % degree == 0) all.push_back(ops::make_op(ops::kPartition, a));
         if (type.degrees[d] % degree == 0) all.push_back(ops::make_op(ops::kCombine, a));
+        const ops::MicroBatches cut{dim, degree};
+        if (type.shard()[d] % degree == 0) all.push_back(ops::make_op(ops::kPipeline, cut));
+        if (type.degrees[d] % degree == 0) all.push_back(ops::make_op(ops::kBatch, cut));
       }
       for (const auto& op : all) {
         GraphBuilder builder("g");

@@ -5,10 +5,12 @@
 //   replicate(d)       [n]     -> [n]*d     reduce(d)        [n]+d   -> [n]   (adds the summands)
 //                                           unreplicate(d)   [n]*d   -> [n]   (keeps replica 0)
 //   send()             [n]     -> [n]       the same shards on other devices; its own pair
+//   pipeline(dim, n)   [m]     -> [m/n]     batch(dim, n)    [m/n]   -> [m]   the same over time
 //
 // Each but send adds or removes the minor digit of what it changes.
 #include "base/divisor.h"
 #include "ops/attributes.h"
+#include "ops/micro_batches.h"
 #include "ops/rank_error.h"
 #include "ops/registry.h"
 
@@ -17,11 +19,13 @@ namespace tandem::ops {
 namespace {
 
 void check_degree(const NoAttributes& /*none*/) {}
-void check_degree(const auto& a) {
+void check_degree(std::string_view what, std::int64_t degree) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 30U;
-  if (a.degree >= 1 && a.degree <= kLargest) return;
-  throw RankError("graph", "", fmt::format("degree {} is not in 1..2^30", a.degree));
+  if (degree >= 1 && degree <= kLargest) return;
+  throw RankError("graph", "", fmt::format("{} {} is not in 1..2^30", what, degree));
 }
+void check_degree(const MicroBatches& a) { check_degree("count", a.count); }
+void check_degree(const auto& a) { check_degree("degree", a.degree); }
 
 template <class Attributes>
 OpDefinition<Attributes> parallel(const std::string& name, const std::string& doc,
@@ -97,10 +101,22 @@ ParallelShape unreplicate(const Degree& a, ParallelShape shape) {
   return shape;
 }
 
+ParallelShape pipeline(const MicroBatches& a, ParallelShape shape) {
+  return partition({a.dim, a.count}, shape);
+}
+
+ParallelShape batch(const MicroBatches& a, ParallelShape shape) {
+  return combine({a.dim, a.count}, shape);
+}
+
 ParallelShape send(const NoAttributes& /*none*/, ParallelShape shape) { return shape; }
 
 }  // namespace
 
+const OpSpec kBatch = define_op(
+    parallel<MicroBatches>("batch", "puts `count` micro-batches along `dim` together", batch));
+const OpSpec kPipeline = define_op(parallel<MicroBatches>(
+    "pipeline", "passes on `count` parts along `dim`, one after another: micro-batches", pipeline));
 const OpSpec kPartition = define_op(
     parallel<DimDegree>("partition", "cuts every shard into `degree` along `dim`", partition));
 const OpSpec kCombine = define_op(

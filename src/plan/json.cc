@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/text.h"
 #include "graph/text.h"
 #include "machine/machine.h"
+#include "plan/micro_batches.h"
 
 namespace tandem::plan {
 
@@ -15,7 +17,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
+// Its graphs have no pipeline nodes.
+constexpr int kVersionBefore = 2;
 constexpr int kLargestVersion = 1'000'000;
 
 std::string hex(Hash h) { return fmt::format("{:016x}", h); }
@@ -194,7 +198,8 @@ Json parse_object(std::string_view text, const std::string& source) {
 
 // All but the mapped graph and the prediction.
 Plan read_origin(const Reader& reader, const Json& json) {
-  if (const int version = reader.get<int>("tandem_plan"); version != kVersion) {
+  if (const int version = reader.get<int>("tandem_plan");
+      version != kVersion && version != kVersionBefore) {
     reader.fail("tandem_plan", fmt::format("is {} and this program reads {}", version, kVersion));
   }
   Plan plan;
@@ -213,6 +218,7 @@ Plan read_origin(const Reader& reader, const Json& json) {
 
 // A plan of the model as it is needs neither.
 void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
+  if (reader.get<int>("tandem_plan") == kVersion) plan.pipeline_steps.emplace();
   if (!json.contains("derivation")) return;
   for (const auto& step : reader.get<std::vector<std::string>>("derivation")) {
     try {
@@ -221,6 +227,14 @@ void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
       reader.fail("derivation", e.message);
     }
   }
+  const auto first = std::ranges::find_if(plan.derivation, is_pipeline_step);
+  if (first != plan.derivation.end() && !plan.pipeline_steps) {
+    reader.fail("derivation", "has pipeline nodes, which version 2 lacks");
+  }
+  if (plan.pipeline_steps) {
+    plan.pipeline_steps->assign(first, plan.derivation.end());
+    plan.derivation.erase(first, plan.derivation.end());
+  }
   if (json.contains("rules")) plan.rules = reader.get<std::vector<std::string>>("rules");
 }
 
@@ -228,18 +242,26 @@ void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
 
 std::string to_json(const Plan& plan) {
   Json layouts = Json::object();
-  const auto& pcg = plan.mapped.pcg;
+  const auto written = with_pipeline_nodes(plan.mapped);
+  const auto& pcg = written.pcg;
+  const auto erased = erase_parallelism(pcg);
   Json stages = Json::object();
   Json remake = Json::array();
   for (auto id : pcg.ids()) {
     const auto& name = pcg.node(id).name;
-    layouts[name] = to_text(plan.mapped.layouts[id.index()]);
-    if (const auto stage = plan.mapped.stage[id.index()]; stage != 0) stages[name] = stage;
-    if (plan.mapped.remake[id.index()]) remake.push_back(name);
+    layouts[name] = to_text(written.layouts[id.index()]);
+    if (const auto stage = written.stage[id.index()]; stage != 0) stages[name] = stage;
+    if (written.remake[id.index()]) remake.push_back(name);
   }
   const auto digits = plan.mapped.layouts.empty() ? 0 : plan.mapped.layouts[0].count();
   Json derivation = Json::array();
   for (const auto& step : plan.derivation) derivation.push_back(to_text(step));
+  const auto cut = micro_batched(plan.mapped);
+  for (const auto& step : pipeline_steps(erased, cut)) derivation.push_back(to_text(step));
+  auto rules = plan.rules;
+  if (!cut.empty() && std::ranges::find(rules, pipeline_rule()) == rules.end()) {
+    rules.push_back(pipeline_rule());
+  }
   const Json out = {
       {"tandem_plan", kVersion},
       {"model", plan.model},
@@ -254,9 +276,9 @@ std::string to_json(const Plan& plan) {
       {"stages", stages},
       {"remake", remake},
       {"derivation", derivation},
-      {"rules", plan.rules},
+      {"rules", rules},
       {"hashes",
-       {{"graph", hex(erase_parallelism(pcg).identity_hash())},
+       {{"graph", hex(erased.identity_hash())},
         {"machine", hex(hash_of(machine::load_machine(plan.machine)))}}},
       {"predicted",
        {{"iteration_s", plan.iteration.value},
@@ -282,6 +304,13 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
   plan.mapped.schedule = read_schedule(reader);
   read_stages_and_remade(reader, plan.mapped);
+  if (reader.get<int>("tandem_plan") == kVersion) {
+    try {
+      plan.mapped = without_pipeline_nodes(plan.mapped);
+    } catch (const UserError& e) {
+      throw UserError(e.kind, source + ": " + e.where, e.message, e.hint);
+    }
+  }
   read_derivation(reader, json, plan);
   const auto hashes = reader.get<std::unordered_map<std::string, std::string>>("hashes");
   const auto hash = hashes.find("graph");

@@ -1,6 +1,6 @@
-// The plan file: one JSON document, version 1.
+// The plan file: one JSON document, version 3; version 2 is read as well.
 //
-//   {"tandem_plan": 1, "model", "machine", "strategy", "batch", "optimizer", "dtype",
+//   {"tandem_plan": 3, "model", "machine", "strategy", "batch", "optimizer", "dtype",
 //    "graph": the PCG's text, "layouts": {node: "000r."}, "derivation": [],
 //    "hashes": {"graph", "machine"}, "predicted": {"iteration_s", "memory_bytes"}}
 #pragma once

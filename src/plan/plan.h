@@ -89,6 +89,9 @@ struct Plan {
   // Turns the model's graph into the one that `mapped` makes parallel, by the rules beside it.
   rewrite::Derivation derivation = {};
   std::vector<std::string> rules = {};  // as text, those that the derivation uses
+  // The steps after it in a plan's file, which put pipeline nodes where micro-batches begin
+  // (plan/micro_batches.h); nothing where the plan is of no file that had them.
+  std::optional<rewrite::Derivation> pipeline_steps = {};
 
   // Predicted by the simulator.
   Seconds iteration;

@@ -109,12 +109,13 @@ inline graph::Graph random_tables(std::int64_t n, std::mt19937_64& random) {
 }
 
 // Convolutions and pooling of images; `n` divides most of their sides.
-inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random) {
+inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random,
+                                 DType type = DType::kFp32) {
   graph::GraphBuilder b("image");
   const auto pick = [&](const std::vector<std::int64_t>& from) {
     return from[random() % from.size()];
   };
-  auto h = b.input("x", {2, 2, n * pick({2, 3, 4}), n * pick({2, 3})}, DType::kFp32);
+  auto h = b.input("x", {2, 2, n * pick({2, 3, 4}), n * pick({2, 3})}, type);
   const auto shape = [&] { return b.node(h).type.shape; };
   const auto layers = 1 + random() % 3;
   for (std::uint64_t l = 0; l < layers; ++l) {
@@ -135,7 +136,7 @@ inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random) {
         h = b.add(ops::make_op(random() % 2 == 0 ? ops::kMaxPool2d : ops::kAvgPool2d, pool), {h});
       } else {
         const ops::Conv2d conv{.stride = stride, .padding = padding, .dilation = dilation};
-        const auto w = b.weight(fmt::format("w{}", l), {2, 2, kernel[0], kernel[1]}, DType::kFp32);
+        const auto w = b.weight(fmt::format("w{}", l), {2, 2, kernel[0], kernel[1]}, type);
         h = b.add(ops::make_op(ops::kConv2d, conv), {h, w});
       }
       break;
@@ -143,9 +144,9 @@ inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random) {
     if (random() % 2 == 0) h = b.add(ops::kRelu, {h});
   }
   const auto size = shape().sizes;
-  const auto shift = b.weight("shift", {size[1], size[2], size[3]}, DType::kFp32);
+  const auto shift = b.weight("shift", {size[1], size[2], size[3]}, type);
   h = b.add(ops::kAdd, {h, shift});
-  return b.finish({b.add(ops::kMse, {h, b.input("target", shape(), DType::kFp32)}, "loss")});
+  return b.finish({b.add(ops::kMse, {h, b.input("target", shape(), type)}, "loss")});
 }
 
 // One of the first three.

@@ -150,7 +150,7 @@ std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std:
 }
 
 std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
-                                      Choices choices) {
+                                      Choices choices, const std::vector<double>& load) {
   Step out{std::move(choices), {}};
   mark_remade(setting, problem, out.choices);
   auto& schedule = out.schedule;
@@ -167,7 +167,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   if (schedule.stages > 1) {
     const auto ranks = rank_digits(problem.digits, setting.pp);
     CHECK(ranks.has_value(), setting.pp);
-    const auto stage = stages_of(problem, schedule.stages, *ranks);
+    const auto stage = stages_of(problem, schedule.stages, *ranks, load);
     if (!stage) {
       return Refusal{fmt::format("{} can be cut into {} stages at most", problem.model.name(),
                                  cuts(problem).size()),

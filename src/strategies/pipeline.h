@@ -23,7 +23,8 @@ struct Step {
   Choices choices;  // with a digit for the micro-batches first, where there are several
   plan::Schedule schedule;
 };
+// `load`: of each node, what stages are to have equally much of; empty: operations.
 std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
-                                      Choices choices);
+                                      Choices choices, const std::vector<double>& load = {});
 
 }  // namespace tandem::strategies

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace tandem::strategies {
 
@@ -20,6 +21,12 @@ std::vector<double> operations_until(const Problem& problem) {
     if (computes(problem, n)) now += problem.nodes[n].signature.flops.value;
     out.push_back(now);
   }
+  return out;
+}
+
+std::vector<double> sums_of(const std::vector<double>& load) {
+  std::vector<double> out(load.size());
+  std::partial_sum(load.begin(), load.end(), out.begin());
   return out;
 }
 
@@ -167,14 +174,15 @@ std::vector<double> speeds_of_stages(const Problem& problem, std::int64_t stages
 }  // namespace
 
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
-                                                    machine::DigitMask ranks) {
+                                                    machine::DigitMask ranks,
+                                                    const std::vector<double>& load) {
   const auto places = cuts(problem);
   if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
-  const auto until = operations_until(problem);
+  const auto until = load.empty() ? operations_until(problem) : sums_of(load);
   const auto speeds = speeds_of_stages(problem, stages, ranks,
                                        problem.model.node(graph::NodeId(places[0])).type.dtype);
   const bool are_equal = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
-  auto found = are_equal ? even_ends(problem, places, until, stages) : std::nullopt;
+  auto found = are_equal && load.empty() ? even_ends(problem, places, until, stages) : std::nullopt;
   if (!found) {
     std::vector<double> until_cuts;
     until_cuts.reserve(places.size());

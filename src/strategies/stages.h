@@ -32,10 +32,11 @@ std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
                                        const std::vector<double>& speeds);
 
 // By node; operators in `stages` runs that end at cuts. On equal devices as many layers each, where
-// equal layers divide so; else the run that takes longest as short as can be, by operations. Stages
-// are on the pipeline's `ranks` in turn. A source is where its first reader is. Nothing where there
-// are fewer cuts.
+// equal layers divide so; else the run that takes longest as short as can be, by operations, or by
+// what is said of each node. Stages are on the pipeline's `ranks` in turn. A source is where its
+// first reader is. Nothing where there are fewer cuts.
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
-                                                    machine::DigitMask ranks);
+                                                    machine::DigitMask ranks,
+                                                    const std::vector<double>& load = {});
 
 }  // namespace tandem::strategies

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "models/model.h"
 #include "search/small_cases_test_support.h"
 #include "unity/substitution.h"
 
@@ -16,7 +17,7 @@ struct Bench {
         digits(machine),
         costs(machine, digits, plan::Optimizer::kSgd),
         placements(digits, costs),
-        substitutions(digits, placements, std::move(options)) {}
+        substitutions(placements, std::move(options)) {}
 
   TaskGraph tasks(const rewrite::Draft& draft) {
     return TaskGraphBuilder(substitutions.dictionary(), placements).of_piece(draft, {}, false);
@@ -166,6 +167,82 @@ TEST(UnityMapping, DividesTheDevicesAmongTwoBranches) {
   EXPECT_DOUBLE_EQ(mapping.seconds, expected);
   // One device each: the same at the same time.
   EXPECT_NE(mapping.places[1].region, mapping.places[2].region);
+}
+
+// Of four nodes with two sockets of three devices: two nodes each, a socket each, a device each.
+TEST(UnityMapping, DividesResourcesByQuantityNotBySubset) {
+  const machine::Digits digits(machine::load_machine("summit:4"));
+  Regions regions(digits);
+  const auto free_in = [&](RegionId id) {
+    std::int64_t out = 1;
+    for (std::size_t i = 0; i < digits.count(); ++i) {
+      if (regions[id].is_free(i)) out *= digits[i].size;
+    }
+    return out;
+  };
+  std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
+  for (const auto& d : regions.divisions(kWholeMachine)) {
+    sizes.emplace_back(free_in(d.first), free_in(d.second));
+  }
+  const std::vector<std::pair<std::int64_t, std::int64_t>> expected = {{12, 12}, {12, 12}, {8, 8}};
+  EXPECT_EQ(sizes, expected);
+  const auto halved = regions.divisions(regions.divisions(kWholeMachine)[0].first);
+  ASSERT_EQ(halved.size(), 3U);
+  EXPECT_EQ(free_in(halved[0].first), 6);
+}
+
+TEST(UnityMapping, StagesOfAPipelineHaveNoneOfItsRanksToDivide) {
+  const machine::Digits digits(machine::load_machine("summit:4"));
+  const machine::DigitMask nodes = machine::bit(0) | machine::bit(1);
+  Regions regions(digits, nodes);
+  EXPECT_EQ(regions.divisions(kWholeMachine).size(), 2U);
+  EXPECT_EQ(degrees_on(digits, digits.space() & ~nodes), (std::vector<std::int64_t>{2, 3, 6}));
+}
+
+// No parallelization operator stands between the two: the edge costs by where its ends are.
+TEST(UnityMapping, PaysForATensorBetweenDifferentPlacements) {
+  Bench bench("summit:2");
+  auto& placements = bench.placements;
+  ParallelShape halves(Shape{1024, 1024});
+  halves.degrees[0] = 2;
+  const auto kind = placements.kind_of_tensor({halves, DType::kFp32});
+  const auto& all = placements.of(kind, kWholeMachine);
+  ASSERT_EQ(all.size(), 2U);  // over the nodes, over the sockets of one
+  const auto& table = placements.between(kind, kWholeMachine, kind, kWholeMachine, 0);
+  EXPECT_EQ(table.at(0, 0), 0);
+  EXPECT_EQ(table.at(1, 1), 0);
+  EXPECT_GT(table.at(0, 1), 0);
+  EXPECT_GT(table.at(1, 0), 0);
+  const auto side = placements.regions().divisions(kWholeMachine)[0];
+  const auto apart = placements.between(kind, side.first, kind, side.second, 0);
+  EXPECT_GT(apart.at(0, 0), 0);
+}
+
+TEST(UnityMapping, KeepsCostsOfSubgraphsForOtherCandidates) {
+  Bench kept("summit:1");
+  Bench forgotten("summit:1", {.caches = false});
+  const auto graph =
+      models::parse_model("mlp:layers=8,hidden=96,inputs=96,outputs=96").build(96, DType::kFp32);
+  const auto tables_of = [&](Bench& bench, std::vector<double>& costs) {
+    std::mt19937_64 random(1);
+    std::vector<std::size_t> out;
+    for (std::size_t steps : {0U, 0U, 1U}) {
+      const auto before = bench.substitutions.mapping().tables();
+      costs.push_back(
+          bench.substitutions.mapping().cost(bench.tasks(bench.rewritten(graph, steps, random))));
+      out.push_back(bench.substitutions.mapping().tables() - before);
+    }
+    return out;
+  };
+  std::vector<double> costs;
+  std::vector<double> others;
+  const auto made = tables_of(kept, costs);
+  const auto made_anew = tables_of(forgotten, others);
+  EXPECT_EQ(costs, others);
+  EXPECT_EQ(made[1], 0U);
+  EXPECT_EQ(made_anew[1], made_anew[0]);
+  EXPECT_GT(made[2], 0U);
+  EXPECT_LT(made[2], made_anew[2]);
 }
 
 }  // namespace

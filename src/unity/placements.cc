@@ -241,6 +241,7 @@ double Placements::seconds_of(const Kind& kind, const NodeLayout& layout) {
   const auto& s = *kind.signature;
   const auto& op = kind.op;
   auto cost = costs_.compute(op.op, s, kind.whole, kind.whole_result, layout, op.differentiated);
+  search::Cost weights;
   for (std::size_t i = 0; i < kind.whole.size(); ++i) {
     const auto read = input_layout(s, layout, digits_.count(), i);
     const auto has = [&](ops::InputMask mask) { return ((mask >> i) & 1U) != 0; };
@@ -252,10 +253,14 @@ double Placements::seconds_of(const Kind& kind, const NodeLayout& layout) {
                                  kind.whole[0].shape.sizes, digits_)
                       ->shard();
     }
-    cost += costs_.weight(kind.whole[i].shape.sizes, kind.whole[i].dtype, read,
-                          looked_up ? &*looked_up : nullptr);
+    weights += costs_.weight(kind.whole[i].shape.sizes, kind.whole[i].dtype, read,
+                             looked_up ? &*looked_up : nullptr,
+                             op.op.spec().product_operand == i && pass_.times == 1);
   }
-  return (cost.compute + cost.update + cost.blocking + cost.async).value;
+  const auto total = [](const search::Cost& c) {
+    return (c.compute + c.update + c.blocking + c.async).value;
+  };
+  return total(cost) + total(weights) / static_cast<double>(pass_.times);
 }
 
 double Placements::transfer(const TensorType& tensor, CostModel::LayoutId from,

@@ -47,10 +47,16 @@ struct CostTable {
   [[nodiscard]] double at(std::size_t r, std::size_t c) const { return seconds[r * cols + c]; }
 };
 
+// What a graph is of a step: all of it, or a micro-batch of a pipeline.
+struct Pass {
+  machine::DigitMask ranks = 0;  // digits whose places are stages: an operator is on one of them
+  std::int64_t times = 1;        // a step; weights are summed and updated once
+};
+
 class Placements {
  public:
-  Placements(const machine::Digits& digits, search::CostModel& costs)
-      : digits_(digits), costs_(costs), regions_(digits) {}
+  Placements(const machine::Digits& digits, search::CostModel& costs, const Pass& pass = {})
+      : digits_(digits), costs_(costs), pass_(pass), regions_(digits, pass.ranks) {}
 
   KindId kind_of(const Operator& op);
   // Of the tensor's type alone.
@@ -64,6 +70,8 @@ class Placements {
 
   Regions& regions() { return regions_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
+  // Digits that operators are spread over.
+  [[nodiscard]] machine::DigitMask free() const { return digits_.space() & ~pass_.ranks; }
 
  private:
   struct Kind {
@@ -85,6 +93,7 @@ class Placements {
 
   const machine::Digits& digits_;
   search::CostModel& costs_;
+  Pass pass_;
   Regions regions_;
   std::vector<Kind> kinds_;
   std::unordered_map<Hash, std::vector<KindId>> by_hash_;

@@ -4,9 +4,12 @@
 
 namespace tandem::unity {
 
-Regions::Regions(const machine::Digits& digits) : digits_(digits) {
+Regions::Regions(const machine::Digits& digits, machine::DigitMask taken) : digits_(digits) {
   Region whole;
   whole.place.fill(Region::kFree);
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (machine::has(taken, i)) whole.place[i] = 0;
+  }
   id_of(whole);
 }
 

@@ -17,7 +17,7 @@
 namespace tandem::unity {
 
 using RegionId = std::uint32_t;
-inline constexpr RegionId kWholeMachine = 0;
+inline constexpr RegionId kWholeMachine = 0;  // of a pipeline: all devices of a stage
 
 struct Region {
   static constexpr std::int8_t kFree = -1;
@@ -34,7 +34,8 @@ struct Division {
 
 class Regions {
  public:
-  explicit Regions(const machine::Digits& digits);
+  // `taken`: digits that no region has, fixed at their first place.
+  explicit Regions(const machine::Digits& digits, machine::DigitMask taken = 0);
 
   [[nodiscard]] const Region& operator[](RegionId id) const { return regions_[id]; }
   const std::vector<Division>& divisions(RegionId id);

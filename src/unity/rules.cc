@@ -86,9 +86,10 @@ std::vector<Rule> search_rules() {
   return out;
 }
 
-std::vector<std::int64_t> degrees_on(const machine::Digits& digits) {
+std::vector<std::int64_t> degrees_on(const machine::Digits& digits, machine::DigitMask free) {
   std::set<std::int64_t> found = {1};
   for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (!machine::has(free, i)) continue;
     for (auto known : std::set(found)) found.insert(known * digits[i].size);
   }
   found.erase(1);

@@ -21,7 +21,7 @@ bool is_parallel(const rewrite::Rule& rule);
 // simplifies a graph after each rewrite.
 bool is_simplification(const rewrite::Rule& rule);
 
-// Numbers of devices that digits multiply to, without 1, ascending.
-std::vector<std::int64_t> degrees_on(const machine::Digits& digits);
+// Numbers of devices that these digits multiply to, without 1, ascending.
+std::vector<std::int64_t> degrees_on(const machine::Digits& digits, machine::DigitMask free);
 
 }  // namespace tandem::unity

@@ -53,15 +53,17 @@ class Cutter {
 
 }  // namespace
 
-Draft cut_along_samples(Draft draft, std::int64_t degree, const rewrite::RuleSet& rules,
-                        const rewrite::Dictionary& dictionary, const Simplify& simplify,
-                        std::vector<Match>& steps) {
+void cut_along_samples(Draft draft, std::int64_t degree, bool backward,
+                       const rewrite::RuleSet& rules, const rewrite::Dictionary& dictionary,
+                       const Simplify& simplify, const Cut& cut) {
   Cutter cutter(degree, rules, dictionary);
   std::vector<Slot> operators;
   for (auto slot : draft.order()) {
     const auto role = dictionary.op(draft.node(slot).op).role();
     if (role == ops::Role::kCompute) operators.push_back(slot);
   }
+  if (backward) std::ranges::reverse(operators);
+  std::vector<Match> steps;
   for (auto slot : operators) {
     Draft after;
     const auto match = cutter.find(draft, slot, after);
@@ -69,8 +71,8 @@ Draft cut_along_samples(Draft draft, std::int64_t degree, const rewrite::RuleSet
     draft = std::move(after);
     steps.push_back(*match);
     simplify(draft, steps);
+    cut(draft, steps);
   }
-  return draft;
 }
 
 }  // namespace tandem::unity

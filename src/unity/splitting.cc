@@ -174,7 +174,9 @@ class Pieces {
     if (p == cuts_.size()) return {std::nullopt};
     const auto& sizes = model_.node(cuts_[p]).type.shape.sizes;
     std::vector<Border> out;
-    for (const auto& degrees : border_states(sizes, shared_.placements().digits(), kBorderStates)) {
+    const auto& placements = shared_.placements();
+    const auto devices = placements.digits().group_size(placements.free());
+    for (const auto& degrees : border_states(sizes, devices, kBorderStates)) {
       out.emplace_back(degrees);
     }
     return out;
@@ -342,10 +344,8 @@ std::vector<NodeId> cuts_of(const graph::Graph& model, std::size_t least_nodes,
   return Cuts(model, substitutions).run(least_nodes);
 }
 
-std::vector<Shape> border_states(const Shape& sizes, const machine::Digits& digits,
-                                 std::size_t most) {
+std::vector<Shape> border_states(const Shape& sizes, std::int64_t devices, std::size_t most) {
   std::vector<Shape> out;
-  const auto all = digits.group_size(digits.space());
   Shape degrees = sizes;
   for (auto& d : degrees) d = 1;
   const auto choose = [&](const auto& self, std::size_t d, std::int64_t left) -> void {
@@ -360,10 +360,10 @@ std::vector<Shape> border_states(const Shape& sizes, const machine::Digits& digi
     }
     degrees[d] = 1;
   };
-  choose(choose, 0, all);
+  choose(choose, 0, devices);
   const auto rank = [&](const Shape& s) {
     const auto cut = std::ranges::count_if(s, [](std::int64_t n) { return n > 1; });
-    return std::tuple(cut > 0, all / s.count(), cut);
+    return std::tuple(cut > 0, devices / s.count(), cut);
   };
   std::ranges::stable_sort(out, {}, rank);
   out.resize(std::min(out.size(), most));

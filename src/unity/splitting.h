@@ -28,8 +28,7 @@ std::vector<graph::NodeId> cuts_of(const graph::Graph& model, std::size_t least_
 
 // Degrees for each dimension that the sizes allow: the undivided tensor, then by how many devices
 // they leave idle and how many dimensions they cut; `most` at most.
-std::vector<Shape> border_states(const Shape& sizes, const machine::Digits& digits,
-                                 std::size_t most);
+std::vector<Shape> border_states(const Shape& sizes, std::int64_t devices, std::size_t most);
 
 Solved solve_in_pieces(const graph::Graph& model, std::size_t least_nodes, const Substitution& how,
                        Substitutions& substitutions);

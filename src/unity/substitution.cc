@@ -20,6 +20,9 @@ using rewrite::Slot;
 // What costs so little less is the same, added up in another order.
 constexpr double kSame = 1e-9;
 
+// Taken up without a gain before a search is given up.
+constexpr std::size_t kGraphs = 10;
+
 std::vector<Rule> simplifications() {
   auto out = search_rules();
   std::erase_if(out, [](const Rule& rule) { return !is_simplification(rule); });
@@ -28,9 +31,9 @@ std::vector<Rule> simplifications() {
 
 }  // namespace
 
-Substitutions::Substitutions(const machine::Digits& digits, Placements& placements,
-                             MappingOptions mapping)
-    : rules_(search_rules(), dictionary_, {.degrees = degrees_on(digits)}),
+Substitutions::Substitutions(Placements& placements, MappingOptions mapping)
+    : rules_(search_rules(), dictionary_,
+             {.degrees = degrees_on(placements.digits(), placements.free())}),
       simplifiers_(simplifications(), dictionary_, {}),
       placements_(placements),
       tasks_(dictionary_, placements),
@@ -57,8 +60,8 @@ void Substitutions::simplify(Draft& draft, std::vector<Match>& steps) const {
 
 class Substitutions::Search {
  public:
-  Search(Substitutions& shared, const Piece& piece, const Substitution& options)
-      : shared_(shared), piece_(piece), options_(options) {}
+  Search(Substitutions& shared, const Piece& piece, const Substitution& options, bool with_cuts)
+      : shared_(shared), piece_(piece), options_(options), with_cuts_(with_cuts) {}
 
   Found run() {
     auto draft = Draft::of(piece_.graph, shared_.dictionary_);
@@ -68,7 +71,7 @@ class Substitutions::Search {
     first.draft = std::make_unique<const Draft>(std::move(draft));
     queue_.push({first.seconds, 0});
     visits_.push_back(std::move(first));
-    for (auto degree : shared_.rules_.limits().degrees) add_cut(degree);
+    if (with_cuts_) add_cuts();
     bool complete = true;
     while (!queue_.empty() && complete) {
       const auto [seconds, at] = queue_.top();
@@ -114,15 +117,20 @@ class Substitutions::Search {
     add(std::move(next), *draft);
   }
 
-  void add_cut(std::int64_t degree) {
-    if (is_over()) return;
-    Visit next;
+  void add_cuts() {
     const auto simplify = [&](Draft& draft, std::vector<Match>& steps) {
       shared_.simplify(draft, steps);
     };
-    const auto draft = cut_along_samples(*visits_[0].draft, degree, shared_.rules_,
-                                         shared_.dictionary_, simplify, next.steps);
-    add(std::move(next), draft);
+    const auto cut = [&](const Draft& draft, const std::vector<Match>& steps) {
+      if (!is_over()) add({.parent = 0, .steps = steps}, draft);
+    };
+    for (auto degree : shared_.rules_.limits().degrees) {
+      for (const bool backward : {false, true}) {
+        if (is_over()) return;
+        cut_along_samples(*visits_[0].draft, degree, backward, shared_.rules_, shared_.dictionary_,
+                          simplify, cut);
+      }
+    }
   }
 
   void add(Visit next, const Draft& draft) {
@@ -137,10 +145,11 @@ class Substitutions::Search {
     best_taken_up_ = taken_up_;
   }
 
-  // Not before all that one step makes of the best has been tried.
+  // A graph that is taken up has as many candidates as it has places for rules: so that a whole
+  // model is given up no sooner than a piece of it, graphs count, too.
   [[nodiscard]] bool is_idle() const {
     const auto idle = candidates_ - best_at_;
-    return taken_up_ > best_taken_up_ + 1 && idle >= std::max(options_.patience, best_at_);
+    return taken_up_ > best_taken_up_ + kGraphs && idle >= std::max(options_.patience, best_at_);
   }
 
   bool is_over() {
@@ -183,6 +192,7 @@ class Substitutions::Search {
   Substitutions& shared_;
   const Piece& piece_;
   const Substitution& options_;
+  bool with_cuts_;  // along samples, to begin with
   std::vector<Visit> visits_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   std::unordered_set<Hash> seen_;  // of tasks
@@ -194,8 +204,18 @@ class Substitutions::Search {
   std::vector<Slot> changed_;
 };
 
+// Beside a good graph to begin with, alpha drops what leads from the piece itself to a better one.
 Found Substitutions::best_of(const Piece& piece, const Substitution& options) {
-  return Search(*this, piece, options).run();
+  auto half = options;
+  half.candidates = (options.candidates + 1) / 2;
+  auto out = Search(*this, piece, half, true).run();
+  half.candidates = options.candidates - out.candidates;
+  if (half.candidates == 0 || (options.is_over && options.is_over())) return out;
+  auto other = Search(*this, piece, half, false).run();
+  if (other.seconds < (1 - kSame) * out.seconds) std::swap(out, other);
+  out.candidates += other.candidates;
+  out.is_complete = out.is_complete && other.is_complete;
+  return out;
 }
 
 std::vector<Draft> Substitutions::drafts_of(const Piece& piece, const std::vector<Match>& steps) {

@@ -39,7 +39,7 @@ struct Found {
 // What rules and costs are shared by all pieces of a search.
 class Substitutions {
  public:
-  Substitutions(const machine::Digits& digits, Placements& placements, MappingOptions mapping);
+  Substitutions(Placements& placements, MappingOptions mapping);
 
   Found best_of(const Piece& piece, const Substitution& options);
 

@@ -153,7 +153,7 @@ class Conversion {
 
   std::optional<Made> made(const TaskGraph& graph, const Mapping& mapping,
                            const std::vector<Draft>& ends) {
-    Made out{.choices = {}, .rewritten = nullptr, .seconds = mapping.seconds};
+    Made out{.choices = {}, .rewritten = nullptr, .node_seconds = {}, .seconds = mapping.seconds};
     const auto& whole = derivation_.empty() ? model_ : rewritten(out);
     std::vector<NodeId> node_of(whole_.slot_count());
     for (std::size_t i = 0; i < whole_.order().size(); ++i) {
@@ -168,6 +168,7 @@ class Conversion {
     }
     const auto digits = shared_.placements().digits().count();
     out.choices.resize(whole.size());
+    out.node_seconds.resize(whole.size());
     for (auto id : whole.ids())
       out.choices[id.index()].source = Layout(digits, DigitRole::kReplica);
     std::vector<bool> is_placed(whole.size());
@@ -179,12 +180,28 @@ class Conversion {
       const auto& place = mapping.places[v];
       out.choices[id.index()].node =
           shared_.placements().of(vertex.kind, place.region)[place.placement].node;
+      out.node_seconds[id.index()] = seconds_of(graph, mapping, v);
       is_placed[id.index()] = true;
     }
     for (auto id : whole.ids()) {
       if (whole.node(id).op.role() != ops::Role::kCompute) continue;
       if (!is_placed[id.index()]) return std::nullopt;
       place_sources(whole, id, out.choices);
+    }
+    return out;
+  }
+
+  double seconds_of(const TaskGraph& graph, const Mapping& mapping, std::size_t v) {
+    auto& placements = shared_.placements();
+    const auto& vertex = graph.vertices[v];
+    const auto& place = mapping.places[v];
+    auto out = placements.of(vertex.kind, place.region)[place.placement].seconds;
+    for (const auto& edge : vertex.in) {
+      const auto& from = mapping.places[edge.from];
+      out += placements
+                 .between(graph.vertices[edge.from].kind, from.region, vertex.kind, place.region,
+                          edge.operand)
+                 .at(from.placement, place.placement);
     }
     return out;
   }

@@ -26,9 +26,11 @@ struct SolvedPiece {
 struct Made {
   std::vector<plan::Choice> choices;                   // of the nodes of:
   std::shared_ptr<const search::Rewritten> rewritten;  // null: the model as it is
-  double seconds = kImpossible;  // of the whole, mapped together: what met at borders has fused
+  std::vector<double> node_seconds;  // by node: its own, and of what is brought to it
+  double seconds = kImpossible;      // of the whole, mapped together: what met at borders has fused
 };
 
+// The pieces may be of the model with another batch.
 // Nothing where no mapping has the graph, or a step finds no place in the whole model.
 std::optional<Made> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
                             Substitutions& substitutions);

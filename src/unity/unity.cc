@@ -1,10 +1,14 @@
 #include "unity/unity.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "search/contest.h"
 #include "search/strategy_search.h"
+#include "strategies/pipeline.h"
+#include "unity/pipelines.h"
 #include "unity/splitting.h"
 #include "unity/to_plan.h"
 
@@ -16,72 +20,118 @@ class Search {
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const search::Options& search,
          const Options& options)
-      : options_(options),
-        contest_(model, machine, search),
-        placements_(contest_.digits(), contest_.costs()),
-        substitutions_(contest_.digits(), placements_,
-                       {.caches = options.caches, .programs = options.programs, .is_over = [this] {
-                          return is_over();
-                        }}) {}
+      : options_(options), contest_(model, machine, search) {}
 
   search::Result run() {
-    const auto start = std::chrono::steady_clock::now();
     search::StrategySearch baselines(contest_, true);
     baselines.cost_baselines();
-    enter(solve());
+    const auto ways = this->ways();
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      share_what_is_left(ways.size() - w);
+      follow(ways[w]);
+    }
+    enter_found();
     auto& out = contest_.result();
     out.rewritings = candidates_;
     if (out.stop_reason == "done") out.stop_reason = why_;
-    out.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    out.search_s = std::chrono::duration<double>(Clock::now() - begin_).count();
     return std::move(out);
   }
 
  private:
-  std::vector<SolvedPiece> solve() {
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] std::vector<Way> ways() const {
+    const bool delayed = contest_.options().semantics == plan::Semantics::kDelayed1;
+    std::vector<Way> out;
+    if (!delayed) out.emplace_back();
+    if (options_.pipelines) std::ranges::copy(pipelines(contest_), std::back_inserter(out));
+    return out;
+  }
+
+  // Each of so many that are still to come gets as much of what may be spent.
+  void share_what_is_left(std::size_t ways) {
+    const auto& seconds = contest_.options().until.seconds;
+    if (seconds) {
+      const auto left = std::chrono::duration<double>(*seconds) - (Clock::now() - begin_);
+      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(left / ways);
+    }
+    if (options_.candidates) most_ = candidates_ + (*options_.candidates - candidates_) / ways;
+  }
+
+  void follow(const Way& way) {
+    const auto& model = contest_.model();
+    std::optional<graph::Graph> part;  // a micro-batch
+    if (way.micro_batches > 1) {
+      const auto& network = *contest_.options().network;
+      part = network.model->build(network.batch / way.micro_batches, network.dtype);
+      if (part->size() != model.size()) return;
+    }
+    const auto ranks = *strategies::rank_digits(contest_.digits(), way.stages);
+    Placements placements(contest_.digits(), contest_.costs(), {ranks, way.micro_batches});
+    Substitutions substitutions(placements, {.caches = options_.caches,
+                                             .programs = options_.programs,
+                                             .is_over = [this] { return is_over(); }});
+    const auto pieces = solve(part ? *part : model, substitutions);
+    const auto made = to_plan(model, pieces, substitutions);
+    if (substitutions.mapping().is_cut() && why_ == "done") why_ = "beam";
+    // Also when the time is over: then it is the best there is by then.
+    if (made) cost(way, *made);
+  }
+
+  std::vector<SolvedPiece> solve(const graph::Graph& model, Substitutions& substitutions) {
     const Substitution how{.alpha = contest_.options().alpha,
                            .candidates = options_.piece_candidates,
                            .patience = options_.patience,
                            .is_over = [this] { return is_over(); },
                            .costed = [this] { count(); }};
     if (options_.splits) {
-      auto split = solve_in_pieces(contest_.model(), options_.least_nodes, how, substitutions_);
+      auto split = solve_in_pieces(model, options_.least_nodes, how, substitutions);
       if (!split.is_complete && why_ == "done") why_ = "rewritings";
       return std::move(split.pieces);
     }
-    SolvedPiece whole{{contest_.model()}, {}, {}};
-    for (auto id : contest_.model().ids()) whole.model_node.push_back(id);
-    const auto found = substitutions_.best_of(whole.piece, how);
+    SolvedPiece whole{{model}, {}, {}};
+    for (auto id : model.ids()) whole.model_node.push_back(id);
+    const auto found = substitutions.best_of(whole.piece, how);
     if (!found.is_complete && why_ == "done") why_ = "rewritings";
     whole.steps = found.steps;
     return {std::move(whole)};
   }
 
-  void enter(const std::vector<SolvedPiece>& pieces) {
-    const auto made = to_plan(contest_.model(), pieces, substitutions_);
-    if (substitutions_.mapping().is_cut() && why_ == "done") why_ = "beam";
-    if (!made) return;
-    // Also when the time is over: then it is the best there is by then.
-    auto costed = cost(*made);
+  void cost(const Way& way, const Made& made) {
+    if (way.stages > 1) {
+      for (const auto& candidate : candidates_of(way, made, contest_)) cost(candidate);
+      return;
+    }
+    plan::Schedule schedule;
+    schedule.precision = contest_.options().precision;
+    cost({.name = kName,
+          .choices = made.choices,
+          .schedule = schedule,
+          .may_win = true,
+          .rewritten = made.rewritten});
+  }
+
+  void cost(const search::Candidate& candidate) {
+    const auto& graph = candidate.rewritten ? candidate.rewritten->graph : contest_.model();
+    auto costed = search::cost_choices(graph, contest_.machine(), candidate.name, candidate.choices,
+                                       candidate.schedule, contest_.options().optimizer,
+                                       contest_.result().limits);
+    costed.rewritten = candidate.rewritten;
+    ++contest_.result().candidates;
+    if (!found_ || search::is_better(costed, *found_)) found_ = std::move(costed);
+  }
+
+  void enter_found() {
+    if (!found_) return;
     auto& result = contest_.result();
-    ++result.candidates;
-    if (costed.feasible && (!result.best || search::is_better(costed, *result.best))) {
-      result.runner_up = std::exchange(result.best, std::move(costed));
+    if (found_->feasible && (!result.best || search::is_better(*found_, *result.best))) {
+      result.runner_up = std::exchange(result.best, std::move(found_));
       return;
     }
     // What was found is shown beside what it falls back on.
-    costed.family = "unity";
-    result.baselines.push_back(std::move(costed));
-  }
-
-  search::Costed cost(const Made& made) {
-    const auto& how = contest_.options();
-    plan::Schedule schedule;
-    schedule.precision = how.precision;
-    const auto& graph = made.rewritten ? made.rewritten->graph : contest_.model();
-    auto out = search::cost_choices(graph, contest_.machine(), kName, made.choices, schedule,
-                                    how.optimizer, contest_.result().limits);
-    out.rewritten = made.rewritten;
-    return out;
+    found_->family = "unity";
+    result.baselines.push_back(*std::move(found_));
   }
 
   void count() {
@@ -90,17 +140,22 @@ class Search {
   }
 
   bool is_over() {
-    if (options_.candidates && candidates_ >= *options_.candidates) why_ = "candidates";
-    return why_ == "candidates" || contest_.is_over();
+    const bool are_enough = most_ && candidates_ >= *most_;
+    const bool is_late = deadline_ && Clock::now() > *deadline_;
+    if (are_enough) why_ = "candidates";
+    if (is_late) why_ = "budget";
+    return are_enough || is_late || contest_.is_over();
   }
 
   static constexpr const char* kName = "search:unity";
 
   const Options& options_;
   search::Contest contest_;
-  Placements placements_;
-  Substitutions substitutions_;
+  Clock::time_point begin_ = Clock::now();
+  std::optional<Clock::time_point> deadline_;  // of the way at hand
+  std::optional<std::size_t> most_;            // candidates until it has been followed
   std::size_t candidates_ = 0;
+  std::optional<search::Costed> found_;  // the best of what is not a baseline
   std::string why_ = "done";
 };
 

@@ -5,6 +5,10 @@
 //   each candidate is mapped, which is its cost        mapping.h
 //   the result becomes a plan                          to_plan.h
 //
+// A pipeline is of all operators or of none, its stages one behind the other. What it gives in the
+// steady state is what is asked for where updates may be delayed (PipeDream-2BW); else the time of
+// a step that fills and drains it.
+//
 // The default search (search/search.h) finds the same kind of plans another way, and much faster.
 // This one is there to be compared with: on the same rules, with the same costs.
 #pragma once
@@ -20,7 +24,8 @@ struct Options {
   std::optional<std::size_t> candidates = {};  // in all
   bool caches = true;                          // mappings of subgraphs, among candidates
   bool splits = true;
-  bool programs = true;  // mappings by dynamic programming; else one after another
+  bool pipelines = false;  // of all operators, beside none
+  bool programs = true;    // mappings by dynamic programming; else one after another
 };
 
 // Baselines are costed and the plan falls back on the best of them. Of `search` it takes the

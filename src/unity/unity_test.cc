@@ -8,6 +8,8 @@
 
 #include "check/check.h"
 #include "models/model.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
 #include "unity/splitting.h"
 
 namespace tandem::unity {
@@ -18,7 +20,10 @@ struct Case {
       : model_name(name),
         machine_text(machine_name),
         machine(machine::load_machine(machine_name)),
-        graph(models::parse_model(name).build(batch, DType::kFp32)) {}
+        model(models::parse_model(name)),
+        graph(model.build(batch, DType::kFp32)) {
+    how.network = {&model, batch, DType::kFp32};
+  }
 
   search::Result find(Options options = {}) {
     options.piece_candidates = std::min<std::size_t>(options.piece_candidates, 3000);
@@ -28,13 +33,14 @@ struct Case {
   std::string model_name;
   std::string machine_text;
   machine::Machine machine;
+  models::Model model;
   graph::Graph graph;
   search::Options how;
 };
 
 // What was found: the plan, or beside the baseline that is faster.
 const search::Costed& unity_of(const search::Result& result) {
-  if (result.best && result.best->name == "search:unity") return *result.best;
+  if (result.best && result.best->name.starts_with("search:unity")) return *result.best;
   for (const auto& row : result.baselines) {
     if (row.family == "unity") return row;
   }
@@ -54,7 +60,7 @@ check::Report check_plan(const Case& of, const search::Costed& costed) {
     plan.derivation = rewritten->derivation;
     plan.rules = rewritten->rules;
   }
-  return check::check_plan(plan, machine::Digits(of.machine), of.graph);
+  return check::check_plan(plan, plan::digits_of(plan, of.machine), of.graph);
 }
 
 TEST(Unity, PlansComputeWhatTheirModelsDo) {
@@ -72,6 +78,34 @@ TEST(Unity, PlansComputeWhatTheirModelsDo) {
         EXPECT_LE(result.best->simulation.iteration, row.simulation.iteration) << name;
       }
     }
+  }
+}
+
+TEST(Unity, PipelinesAreOfAllOperatorsOneStageBehindTheOther) {
+  for (const bool delayed : {false, true}) {
+    Case of("bert_large:layers=4,hidden=96,heads=12,vocab=384,seq=24", 96, "summit:1");
+    if (delayed) of.how.semantics = plan::Semantics::kDelayed1;
+    const auto result = of.find({.candidates = 2000, .pipelines = true});
+    ASSERT_TRUE(result.best.has_value());
+    const auto& found = unity_of(result);
+    const auto report = check_plan(of, found);
+    EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
+    const auto& mapped = found.mapped;
+    EXPECT_EQ(mapped.schedule.is_delayed(), delayed);
+    EXPECT_TRUE(!delayed || mapped.schedule.stages > 1) << found.name;
+    std::set<std::uint16_t> stages;
+    for (auto id : mapped.pcg.ids()) {
+      if (mapped.pcg.node(id).op.role() != ops::Role::kCompute) continue;
+      const auto stage = mapped.stage.empty() ? std::uint16_t{0} : mapped.stage[id.index()];
+      stages.insert(stage);
+      for (auto input : mapped.pcg.inputs(id)) {
+        if (mapped.pcg.node(input).op.role() == ops::Role::kSource || mapped.stage.empty())
+          continue;
+        EXPECT_LE(mapped.stage[input.index()], stage);
+        EXPECT_LE(stage, mapped.stage[input.index()] + 1);
+      }
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(stages.size()), mapped.schedule.stages);
   }
 }
 
@@ -102,7 +136,7 @@ TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
   const machine::Digits digits(machine);
   search::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   Placements placements(digits, costs);
-  Substitutions substitutions(digits, placements, {});
+  Substitutions substitutions(placements, {});
   const auto cuts = cuts_of(graph, 10, substitutions);
   EXPECT_GE(cuts.size(), 10U);
   const auto users = graph.consumers();
@@ -128,8 +162,7 @@ TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
 }
 
 TEST(Unity, BordersAreDegreesOfEveryDimension) {
-  const machine::Digits digits(machine::load_machine("summit:1"));
-  const auto states = border_states({12, 4, 9}, digits, 100);
+  const auto states = border_states({12, 4, 9}, 6, 100);
   std::set<std::vector<std::int64_t>> found;
   for (const auto& s : states) found.insert({s.begin(), s.end()});
   std::set<std::vector<std::int64_t>> expected;
@@ -143,16 +176,21 @@ TEST(Unity, BordersAreDegreesOfEveryDimension) {
   EXPECT_EQ(found, expected);
   EXPECT_EQ(found.size(), states.size());
   EXPECT_EQ(states[0], (Shape{1, 1, 1}));
-  EXPECT_EQ(border_states({12, 4, 9}, digits, 3).size(), 3U);
+  EXPECT_EQ(border_states({12, 4, 9}, 6, 3).size(), 3U);
 }
+
+struct OnTwoDevices {
+  machine::Machine machine = machine::load_machine("local:2");
+  machine::Digits digits{machine};
+  search::CostModel costs{machine, digits, plan::Optimizer::kSgd};
+  Placements placements{digits, costs};
+  Substitutions substitutions{placements, {}};
+};
 
 // What the pieces of a graph cost together, of all rewritings that two devices have.
 double cost_in_pieces(const graph::Graph& graph, std::size_t least_nodes) {
-  const auto machine = machine::load_machine("local:2");
-  const machine::Digits digits(machine);
-  search::CostModel costs(machine, digits, plan::Optimizer::kSgd);
-  Placements placements(digits, costs);
-  Substitutions substitutions(digits, placements, {});
+  OnTwoDevices here;
+  auto& substitutions = here.substitutions;
   const Substitution all{.alpha = 3, .candidates = 50'000, .patience = 50'000};
   const auto solved = solve_in_pieces(graph, least_nodes, all, substitutions);
   EXPECT_EQ(solved.pieces.size() > 1, least_nodes < 10);
@@ -170,6 +208,82 @@ TEST(Unity, SplittingFindsWhatTheWholeGraphHas) {
     const auto whole = cost_in_pieces(graph, 10);
     EXPECT_NEAR(cost_in_pieces(graph, 2), whole, 1e-9 * whole) << name;
   }
+}
+
+double cost_of_piece(const SolvedPiece& solved, Substitutions& substitutions) {
+  TaskGraphBuilder builder(substitutions.dictionary(), substitutions.placements());
+  const auto draft = substitutions.drafts_of(solved.piece, solved.steps).back();
+  const auto tasks = builder.of_piece(draft, solved.piece.border, solved.piece.has_border_output);
+  return substitutions.mapping().cost(tasks);
+}
+
+// The second of two products is summed over devices behind a border, and the next layer's first
+// wants copies of the sum: one all-reduce once the pieces are joined.
+TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
+  const auto graph = models::parse_model("mlp:layers=4,hidden=4096,inputs=4096,outputs=4096")
+                         .build(64, DType::kFp32);
+  OnTwoDevices here;
+  auto& substitutions = here.substitutions;
+  const Substitution how{.alpha = 1.5, .candidates = 20'000, .patience = 2'000};
+  const auto solved = solve_in_pieces(graph, 4, how, substitutions);
+  ASSERT_GT(solved.pieces.size(), 1U);
+  double apart = 0;
+  for (const auto& piece : solved.pieces) {
+    apart += cost_of_piece(piece, substitutions);
+    // A border is a degree for each dimension: no copies, no partial sums.
+    const auto draft = substitutions.drafts_of(piece.piece, piece.steps).back();
+    const auto type_of = [&](rewrite::Slot slot) {
+      return substitutions.dictionary().type(draft.node(slot).type).shape;
+    };
+    if (piece.piece.has_border_output) {
+      EXPECT_EQ(type_of(draft.outputs()[0]).replicas, 1);
+      EXPECT_EQ(type_of(draft.outputs()[0]).partial, 1);
+    }
+    if (piece.piece.border) {
+      const auto& border = piece.piece.graph.node(piece.piece.border->input).type.shape;
+      EXPECT_EQ(border.replicas, 1);
+      EXPECT_EQ(border.partial, 1);
+    }
+  }
+  const auto made = to_plan(graph, solved.pieces, substitutions);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_LT(made->seconds, apart);
+}
+
+// Each device has some rows of an image, and a row of its neighbours'.
+TEST(Unity, CutsImagesAlongTheirRowsByARule) {
+  graph::GraphBuilder b("image");
+  const auto x = b.input("x", {2, 4, 8, 8}, DType::kFp32);
+  const auto w = b.weight("w", {4, 4, 3, 3}, DType::kFp32);
+  const auto y = b.add(ops::make_op(ops::kConv2d, ops::Conv2d{.padding = {1, 1}}), {x, w});
+  const auto graph = b.finish({b.add(ops::kMse, {y, b.input("t", {2, 4, 8, 8}, DType::kFp32)})});
+  OnTwoDevices here;
+  auto& substitutions = here.substitutions;
+  SolvedPiece whole{{graph}, {}, {}};
+  for (auto id : graph.ids()) whole.model_node.push_back(id);
+  const auto draft = rewrite::Draft::of(graph, substitutions.dictionary());
+  const auto& rules = substitutions.rules();
+  for (const auto& match : rewrite::Matches::find(rules, draft).all()) {
+    if (rules.rules()[match.rule].name == "parallelize-conv2d-over-rows") whole.steps = {match};
+  }
+  ASSERT_EQ(whole.steps.size(), 1U);
+  const auto made = to_plan(graph, {whole}, substitutions);
+  ASSERT_TRUE(made.has_value());
+  const auto mapped = plan::parallelize(graph, here.digits, made->choices);
+  bool has_rows = false;
+  for (auto id : mapped.pcg.ids()) {
+    const auto& node = mapped.pcg.node(id);
+    has_rows = has_rows || (node.op.is(ops::kConv2d) && node.type.shape.degrees[2] == 2);
+  }
+  EXPECT_TRUE(has_rows);
+  const plan::Plan plan{.model = "image",
+                        .machine = "local:2",
+                        .strategy = "",
+                        .mapped = mapped,
+                        .iteration = {},
+                        .memory = {}};
+  const auto report = check::check_plan(plan, here.digits, graph);
+  EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
 }
 
 }  // namespace

@@ -1,0 +1,262 @@
+#include "plan/micro_batches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "graph/hashes.h"
+#include "ops/sources.h"
+#include "rewrite/collection.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::plan {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitRole;
+using ops::MicroBatches;
+
+constexpr std::string_view kRule = "batch-of-pipeline";
+constexpr std::string_view kStep = "batch-of-pipeline-reversed";
+
+[[noreturn]] void refuse(const graph::Node& node, const std::string& message) {
+  throw UserError("plan", fmt::format("%{}", node.name), message);
+}
+
+std::optional<MicroBatches> cut_of(const MappedGraph& mapped, NodeId id) {
+  if (mapped.schedule.micro_batches == 1) return std::nullopt;
+  if (mapped.pcg.node(id).op.role() != ops::Role::kSource) return std::nullopt;
+  const auto role = mapped.layouts[id.index()][0];
+  if (!role.is_dim()) return std::nullopt;
+  return MicroBatches{static_cast<std::int64_t>(role.dim()), mapped.schedule.micro_batches};
+}
+
+// Nodes that are written anew one after another, with what is known of them beside the graph.
+class Rewriter {
+ public:
+  explicit Rewriter(const MappedGraph& from)
+      : from_(from), builder_(from.pcg.name()), image_(from.pcg.size()) {}
+
+  NodeId add(const ops::Op& op, std::span<const NodeId> inputs, const std::string& name,
+             NodeId like, const machine::Layout& layout) {
+    note(like, layout);
+    return builder_.add(op, inputs, name);
+  }
+
+  void keep(NodeId id) {
+    std::vector<NodeId> inputs;
+    for (auto i : from_.pcg.inputs(id)) inputs.push_back(image_[i.index()]);
+    note(id, from_.layouts[id.index()]);
+    image_[id.index()] = builder_.keep(from_.pcg, id, inputs);
+  }
+
+  NodeId& image(NodeId id) { return image_[id.index()]; }
+
+  MappedGraph finish() {
+    std::vector<NodeId> outputs;
+    for (auto o : from_.pcg.outputs()) outputs.push_back(image_[o.index()]);
+    out_.pcg = builder_.finish(std::move(outputs));
+    out_.schedule = from_.schedule;
+    return std::move(out_);
+  }
+
+ private:
+  void note(NodeId like, const machine::Layout& layout) {
+    out_.layouts.push_back(layout);
+    out_.stage.push_back(from_.stage[like.index()]);
+    out_.remake.push_back(from_.remake[like.index()]);
+  }
+
+  const MappedGraph& from_;
+  graph::GraphBuilder builder_;
+  std::vector<NodeId> image_;
+  MappedGraph out_;
+};
+
+ParallelShape without(ParallelShape shape, const MicroBatches& cut) {
+  shape.degrees[static_cast<std::size_t>(cut.dim)] /= cut.count;
+  return shape;
+}
+
+std::string unused_name(std::string name, const graph::Graph& graph) {
+  const auto taken = [&] {
+    return std::ranges::any_of(graph.ids(), [&](NodeId id) { return graph.node(id).name == name; });
+  };
+  while (taken()) name += ".pipeline";
+  return name;
+}
+
+// The source that a pipeline node cuts, where both are as the schedule and the layouts say.
+NodeId checked_source(const MappedGraph& written, NodeId id) {
+  const auto& node = written.pcg.node(id);
+  const auto source = written.pcg.inputs(id)[0];
+  const auto& cut = node.op.get<MicroBatches>();
+  if (written.pcg.node(source).op.role() != ops::Role::kSource) {
+    refuse(node, "is a pipeline node behind an operator, and cuts only what a step reads");
+  }
+  if (cut.count != written.schedule.micro_batches) {
+    refuse(node, fmt::format("makes {} micro-batches and the schedule has {}", cut.count,
+                             written.schedule.micro_batches));
+  }
+  auto expected = written.layouts[source.index()];
+  if (expected.count() == 0 || expected[0] != DigitRole::kIdle) {
+    refuse(written.pcg.node(source),
+           fmt::format("has layout '{}' and is not yet cut into micro-batches", to_text(expected)));
+  }
+  expected.set(0, DigitRole::dim(static_cast<std::size_t>(cut.dim)));
+  if (written.layouts[id.index()] != expected) {
+    refuse(node, fmt::format("has layout '{}' and makes '{}'", to_text(written.layouts[id.index()]),
+                             to_text(expected)));
+  }
+  if (written.stage[id.index()] != written.stage[source.index()]) {
+    refuse(node, "is not in the stage of what it cuts");
+  }
+  return source;
+}
+
+// batch(pipeline(x)) in place of all that computes `place`.
+graph::Graph with_pair(const graph::Graph& graph, Hash place, const MicroBatches& cut) {
+  const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+  graph::GraphBuilder builder(graph.name());
+  std::vector<NodeId> image(graph.size());
+  std::optional<NodeId> pair;
+  for (auto id : graph.ids()) {
+    std::vector<NodeId> inputs;
+    for (auto i : graph.inputs(id)) inputs.push_back(image[i.index()]);
+    auto& made = image[id.index()];
+    if (hashes[id.index()] != place) {
+      made = builder.keep(graph, id, inputs);
+      continue;
+    }
+    if (!pair) {
+      made = builder.keep(graph, id, inputs);
+      const auto name = unused_name(graph.node(id).name + ".pipeline", graph);
+      const auto parts = builder.add(ops::make_op(ops::kPipeline, cut), {made}, name);
+      pair = builder.add(ops::make_op(ops::kBatch, cut), {parts},
+                         unused_name(graph.node(id).name + ".batch", graph));
+    }
+    made = *pair;
+  }
+  std::vector<NodeId> outputs;
+  for (auto o : graph.outputs()) outputs.push_back(image[o.index()]);
+  return builder.finish(std::move(outputs));
+}
+
+}  // namespace
+
+MicroBatched micro_batched(const MappedGraph& mapped) {
+  MicroBatched out;
+  for (auto id : mapped.pcg.ids()) {
+    if (const auto cut = cut_of(mapped, id)) out.emplace(mapped.pcg.node(id).name, *cut);
+  }
+  return out;
+}
+
+MicroBatched micro_batched(const graph::Graph& graph) {
+  MicroBatched out;
+  for (auto id : graph.ids()) {
+    const auto& op = graph.node(id).op;
+    if (!op.is(ops::kPipeline)) continue;
+    const auto& source = graph.node(graph.inputs(id)[0]);
+    if (source.op.role() == ops::Role::kSource) out.emplace(source.name, op.get<MicroBatches>());
+  }
+  return out;
+}
+
+MappedGraph with_pipeline_nodes(const MappedGraph& mapped) {
+  Rewriter out(mapped);
+  for (auto id : mapped.pcg.ids()) {
+    const auto cut = cut_of(mapped, id);
+    if (!cut) {
+      out.keep(id);
+      continue;
+    }
+    const auto& node = mapped.pcg.node(id);
+    auto layout = mapped.layouts[id.index()];
+    layout.set(0, DigitRole::kIdle);
+    const auto source = out.add(ops::with_shape(node.op, without(node.type.shape, *cut)), {},
+                                node.name, id, layout);
+    out.image(id) =
+        out.add(ops::make_op(ops::kPipeline, *cut), std::span(&source, 1),
+                unused_name(node.name + ".pipeline", mapped.pcg), id, mapped.layouts[id.index()]);
+  }
+  return out.finish();
+}
+
+MappedGraph without_pipeline_nodes(const MappedGraph& written) {
+  const auto& pcg = written.pcg;
+  std::vector<std::optional<NodeId>> cut_by(pcg.size());
+  for (auto id : pcg.ids()) {
+    if (pcg.node(id).op.is(ops::kBatch))
+      refuse(pcg.node(id), "is a batch node: layouts say as much");
+    if (!pcg.node(id).op.is(ops::kPipeline)) continue;
+    auto& by = cut_by[checked_source(written, id).index()];
+    if (by) refuse(pcg.node(id), fmt::format("cuts what %{} cuts", pcg.node(*by).name));
+    by = id;
+  }
+  Rewriter out(written);
+  for (auto id : pcg.ids()) {
+    const auto& node = pcg.node(id);
+    for (auto i : pcg.inputs(id)) {
+      if (cut_by[i.index()] && *cut_by[i.index()] != id) {
+        refuse(node,
+               fmt::format("reads %{} before it is cut into micro-batches", pcg.node(i).name));
+      }
+    }
+    if (node.op.is(ops::kPipeline)) {
+      out.image(id) = out.image(pcg.inputs(id)[0]);
+    } else if (const auto by = cut_by[id.index()]) {
+      out.image(id) = out.add(ops::with_shape(node.op, pcg.node(*by).type.shape), {}, node.name, id,
+                              written.layouts[by->index()]);
+    } else if (cut_of(written, id)) {
+      refuse(node, "is read a micro-batch at a time and passes no pipeline node");
+    } else {
+      out.keep(id);
+    }
+  }
+  for (auto o : pcg.outputs()) {
+    if (cut_by[o.index()]) refuse(pcg.node(o), "is returned before it is cut into micro-batches");
+  }
+  return out.finish();
+}
+
+rewrite::Derivation pipeline_steps(const graph::Graph& model, const MicroBatched& cut) {
+  rewrite::Derivation out;
+  std::set<Hash> done;
+  auto now = model;
+  for (const auto& [name, how] : cut) {
+    const auto hashes = graph::node_hashes(now, graph::HashKind::kIdentity);
+    const auto ids = now.ids();
+    const auto at = std::ranges::find_if(
+        ids, [&, &name = name](NodeId id) { return now.node(id).name == name; });
+    CHECK(at != ids.end(), name);
+    const auto place = hashes[(*at).index()];
+    if (!done.insert(place).second) continue;
+    auto next = with_pair(now, place, how);
+    out.push_back({std::string(kStep),
+                   {place},
+                   {how.dim, how.count},
+                   now.identity_hash(),
+                   next.identity_hash()});
+    now = std::move(next);
+  }
+  return out;
+}
+
+bool is_pipeline_step(const rewrite::Step& step) { return step.rule == kStep; }
+
+const std::string& pipeline_rule() {
+  static const std::string text = [] {
+    const auto& rules = rewrite::shipped_rules();
+    const auto at =
+        std::ranges::find_if(rules, [](const auto& known) { return known.rule.name == kRule; });
+    CHECK(at != rules.end());
+    return rewrite::to_text(at->rule);
+  }();
+  return text;
+}
+
+}  // namespace tandem::plan

@@ -1,0 +1,108 @@
+// Micro-batches as operators: a plan's file has them, and what does not agree is refused.
+#include "plan/micro_batches.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "graph/text.h"
+#include "ops/registry.h"
+#include "plan/random_choices_test_support.h"
+#include "rewrite/derivation.h"
+#include "rewrite/rule_text.h"
+
+namespace tandem::plan {
+namespace {
+
+const Schedule kSchedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
+
+MappedGraph pipelined(const graph::Graph& model, std::uint64_t seed) {
+  const auto digits = digits_of({2, 2}, 4);
+  return parallelize(model, digits, Chooser(model, digits, seed, kSchedule).run(), kSchedule);
+}
+
+TEST(MicroBatches, OfRandomPlansComeBackAsTheyWere) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    if (seed % 3 == 1) continue;  // attention's batch is too small for four micro-batches
+    const auto mapped = pipelined(random_model(16, seed), seed);
+    const auto written = with_pipeline_nodes(mapped);
+    SCOPED_TRACE(graph::to_text(written.pcg));
+    const auto cut = micro_batched(mapped);
+    EXPECT_FALSE(cut.empty());
+    EXPECT_EQ(written.pcg.size(), mapped.pcg.size() + cut.size());
+    EXPECT_EQ(erase_parallelism(written.pcg).identity_hash(),
+              erase_parallelism(mapped.pcg).identity_hash());
+    const auto back = without_pipeline_nodes(written);
+    EXPECT_EQ(graph::to_text(back.pcg), graph::to_text(mapped.pcg));
+    EXPECT_EQ(back.layouts, mapped.layouts);
+    EXPECT_EQ(back.stage, mapped.stage);
+    EXPECT_EQ(back.remake, mapped.remake);
+  }
+}
+
+TEST(MicroBatches, AreDerivedByTheShippedRule) {
+  const auto model = random_model(16, 0);
+  const auto cut = micro_batched(pipelined(model, 0));
+  const auto steps = pipeline_steps(model, cut);
+  ASSERT_EQ(steps.size(), cut.size());
+  const auto rules = rewrite::parse_rules(pipeline_rule(), "rules");
+  const auto derived = rewrite::replay(model, steps, rewrite::rules_by_name(rules));
+  EXPECT_EQ(derived.identity_hash(), steps.back().after);
+  EXPECT_EQ(micro_batched(derived).size(), cut.size());
+  for (const auto& [name, how] : micro_batched(derived)) EXPECT_EQ(how, cut.at(name)) << name;
+  EXPECT_EQ(erase_parallelism(derived).identity_hash(), model.identity_hash());
+  for (const auto& step : steps) EXPECT_TRUE(is_pipeline_step(step));
+}
+
+// The graph text with `from` made `to`, and a schedule of so many micro-batches: what is said of
+// it.
+std::string complaint(const std::string& from, const std::string& to, std::int64_t count = 2) {
+  std::string text =
+      "graph m\n%x = input() shape=[8, 4]\n%x.pipeline = pipeline(%x) count=2\n"
+      "%w = weight() shape=[4, 4]*2\n%y = linear(%x.pipeline, %w)\n%t = input() shape=[8, 4]\n"
+      "%t.pipeline = pipeline(%t) count=2\n%l = mse(%y, %t.pipeline)\nreturn %l\n";
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  MappedGraph written;
+  written.pcg = graph::parse_graph(text);
+  written.schedule.micro_batches = count;
+  for (auto id : written.pcg.ids()) {
+    const auto& node = written.pcg.node(id);
+    const auto* whole = node.type.shape.is_undivided() ? "." : "0";
+    const auto* layout = is_weight(node) ? "r" : node.op.is(ops::kMse) ? "p" : whole;
+    written.layouts.push_back(*machine::parse_layout(layout));
+  }
+  written.stage.resize(written.pcg.size());
+  written.remake.resize(written.pcg.size());
+  try {
+    without_pipeline_nodes(written);
+    return "";
+  } catch (const UserError& error) {
+    return error.where + ": " + error.message;
+  }
+}
+
+TEST(MicroBatches, ThatDoNotAgreeAreRefused) {
+  EXPECT_EQ(complaint("mse", "mse"), "");
+  EXPECT_EQ(complaint("mse", "mse", 4),
+            "%x.pipeline: makes 2 micro-batches and the schedule has 4");
+  EXPECT_EQ(complaint("%x = input() shape=[8, 4]\n%x.pipeline = pipeline(%x) count=2\n",
+                      "%x.pipeline = input() shape=[8/2, 4]\n"),
+            "%x.pipeline: is read a micro-batch at a time and passes no pipeline node");
+  EXPECT_EQ(complaint("pipeline(%x) count=2", "pipeline(%x) count=2\n%u = mse(%x, %x)"),
+            "%u: reads %x before it is cut into micro-batches");
+  EXPECT_EQ(
+      complaint("pipeline(%x) count=2", "pipeline(%x) count=2\n%v = batch(%x.pipeline) count=2"),
+      "%v: is a batch node: layouts say as much");
+}
+
+TEST(MicroBatches, AreCountedInTypes) {
+  const auto graph = graph::parse_graph(
+      "graph m\n%x = input() shape=[8, 4]\n%p = pipeline(%x) count=4\n%b = batch(%p) count=4\n"
+      "return %b\n");
+  EXPECT_EQ(to_text(graph.node(graph::NodeId(1)).type.shape), "[8/4, 4]");
+  EXPECT_EQ(to_text(graph.node(graph::NodeId(2)).type.shape), "[8, 4]");
+}
+
+}  // namespace
+}  // namespace tandem::plan

@@ -1,0 +1,75 @@
+#include "unity/pipelines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "base/divisor.h"
+#include "strategies/pipeline.h"
+#include "strategies/stages.h"
+
+namespace tandem::unity {
+
+namespace {
+
+// Enough of them that a pipeline is full most of the time.
+constexpr std::int64_t kPerStage = 4;
+
+// Numbers of micro-batches by stage: fewer are larger and faster each, more fill and drain sooner.
+constexpr std::int64_t kTried[] = {1, 2, kPerStage, 8, 16};
+
+strategies::Setting setting_of(std::int64_t stages, std::int64_t micro_batches, bool delayed) {
+  strategies::Setting out;
+  out.pp = stages;
+  out.micro = micro_batches;
+  out.stale = delayed;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Way> pipelines(const search::Contest& contest) {
+  const auto& options = contest.options();
+  if (!options.network) return {};
+  const auto& digits = contest.digits();
+  const strategies::Problem problem(contest.model(), digits);
+  const auto most = static_cast<std::int64_t>(strategies::cuts(problem).size());
+  std::vector<Way> out;
+  for (auto stages : degrees_on(digits, digits.space())) {
+    if (stages > most || !strategies::rank_digits(digits, stages)) continue;
+    const auto micro = nearest_divisor(options.network->batch, kPerStage * stages);
+    if (micro >= stages) out.push_back({stages, micro});
+  }
+  return out;
+}
+
+std::vector<search::Candidate> candidates_of(const Way& way, const Made& made,
+                                             const search::Contest& contest) {
+  const auto& how = contest.options();
+  const bool delayed = how.semantics == plan::Semantics::kDelayed1;
+  const auto& graph = made.rewritten ? made.rewritten->graph : contest.model();
+  const strategies::Problem problem(graph, contest.digits());
+  std::vector<std::int64_t> numbers = {way.micro_batches};
+  for (auto each : kTried) {
+    const auto n = each * way.stages;
+    if (how.network->batch % n == 0 && n != way.micro_batches) numbers.push_back(n);
+  }
+  std::vector<search::Candidate> out;
+  for (auto micro : numbers) {
+    auto made_step =
+        make_step(setting_of(way.stages, micro, delayed), problem, made.choices, made.node_seconds);
+    auto* step = std::get_if<strategies::Step>(&made_step);
+    if (step == nullptr) continue;
+    step->schedule.precision = how.precision;
+    out.push_back({.name = fmt::format("search:unity:pp={},micro={}{}", way.stages, micro,
+                                       delayed ? ",stale" : ""),
+                   .choices = std::move(step->choices),
+                   .schedule = step->schedule,
+                   .may_win = true,
+                   .rewritten = made.rewritten});
+  }
+  return out;
+}
+
+}  // namespace tandem::unity
