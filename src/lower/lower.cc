@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
-#include <tuple>
 
 #include "base/stop.h"
 #include "lower/buckets.h"
+#include "lower/product_updates.h"
+#include "lower/program_builder.h"
 #include "lower/rings.h"
 #include "lower/row_sparse.h"
 #include "lower/segments.h"
@@ -23,37 +23,24 @@ using graph::NodeId;
 using machine::DigitRole;
 using machine::Layout;
 
-// Where a task that is being made belongs.
-struct Place {
-  std::uint16_t stage = 0;
-  bool backward = false;
-  bool remade = false;
-};
-
-class Lowering {
+class Lowering : ProgramBuilder {
  public:
   Lowering(const plan::MappedGraph& mapped, const machine::Digits& digits,
            plan::Optimizer optimizer, Phase phase)
-      : mapped_(mapped),
-        pcg_(mapped.pcg),
+      : ProgramBuilder(mapped, {.pcg = mapped.pcg,
+                                .digits = digits,
+                                .optimizer = optimizer,
+                                .schedule = mapped.schedule,
+                                .phase = phase,
+                                .buffers = {},
+                                .tasks = {},
+                                .segments = {},
+                                .tensor = std::vector<BufferId>(mapped.pcg.size(), Program::kNone),
+                                .loss = {}}),
         consumers_(mapped.pcg.consumers()),
         wants_gradient_(graph::needs_gradient(mapped.pcg)),
         remade_(mapped.pcg.size(), Program::kNone),
-        kept_(mapped.pcg.size(), Program::kNone),
-        program_{.pcg = mapped.pcg,
-                 .digits = digits,
-                 .optimizer = optimizer,
-                 .schedule = mapped.schedule,
-                 .phase = phase,
-                 .buffers = {},
-                 .tasks = {},
-                 .segments = {},
-                 .tensor = std::vector<BufferId>(mapped.pcg.size(), Program::kNone),
-                 .loss = {}} {
-    program_.buffers.reserve(4 * pcg_.size());  // about as many
-    program_.tasks.reserve(3 * pcg_.size());
-    find_parameters();
-  }
+        kept_(mapped.pcg.size(), Program::kNone) {}
 
   Program run() {
     const NodeId loss = pcg_.outputs()[0];
@@ -72,6 +59,7 @@ class Lowering {
       std::ranges::for_each(updates_, [this](const Task& task) { add(task); });
       if (program_.schedule.bucket > Bytes{}) put_gradients_in_buckets(program_);
       keep_row_sparse_gradients(program_);
+      update_in_products(program_);
     }
     if (program_.schedule.ring) pass_blocks_round_rings(program_);
     cut_into_segments(program_);
@@ -79,18 +67,6 @@ class Lowering {
   }
 
  private:
-  // What depends on weights alone.
-  void find_parameters() {
-    is_parameter_.resize(pcg_.size());
-    for (auto id : pcg_.ids()) {
-      const auto inputs = pcg_.inputs(id);
-      is_parameter_[id.index()] = is_weight(pcg_.node(id)) ||
-                                  (!inputs.empty() && std::ranges::all_of(inputs, [&](NodeId i) {
-                                    return is_parameter_[i.index()];
-                                  }));
-    }
-  }
-
   // --- Forward ---------------------------------------------------------------------------------
 
   // Inside a chain of parallelization operators only the last has a tensor.
@@ -106,9 +82,6 @@ class Lowering {
     while (is_inside_chain(at)) at = pcg_.inputs(at)[0];
     return at;
   }
-
-  const Layout& layout_of(NodeId id) const { return mapped_.layouts[id.index()]; }
-  std::uint16_t stage_of(NodeId id) const { return mapped_.stage[id.index()]; }
 
   void forward(NodeId id) {
     stop_point();
@@ -147,7 +120,7 @@ class Lowering {
       task.reads.push_back(joins ? tensor
                                  : in_windows(tensor, id, i, {stage_of(id), again, again}));
     }
-    if (is_for_backward(id, again)) task.kept = kept_[id.index()] = add_kept(id);
+    if (is_for_backward(id, again)) task.kept = kept_[id.index()] = kept_of(id, out);
     add(std::move(task));
     return out;
   }
@@ -158,8 +131,9 @@ class Lowering {
            again == is_remade(id);
   }
 
-  BufferId add_kept(NodeId id) {
+  BufferId kept_of(NodeId id, BufferId result) {
     const auto& node = pcg_.node(id);
+    if (ops::keeps_result(node.op)) return result;
     const bool is_mask = node.op.spec().keeps_mask;
     const auto type = ops::kept_for_backward(node.op, node.type.dtype);
     if (!is_mask && !type) return Program::kNone;
@@ -384,227 +358,12 @@ class Lowering {
     for (auto m : missing) remade_[m.index()] = make(m, true);
   }
 
-  // --- Windows ---------------------------------------------------------------------------------
-
-  std::vector<machine::Window> windows_of(NodeId id, std::size_t operand) const {
-    return machine::windows_of(signature_of(pcg_, id), operand, layout_of(pcg_.inputs(id)[operand]),
-                               program_.digits);
-  }
-
-  // An operand as the operator reads it. What reads the same windows, the backward pass included,
-  // shares them.
-  BufferId in_windows(BufferId shards, NodeId user, std::size_t operand, Place place) {
-    const auto windows = windows_of(user, operand);
-    if (windows.empty()) return shards;
-    for (const auto& [from, stage, made] : windowed_) {
-      if (from == shards && stage == place.stage && program_.buffer(made).windows == windows) {
-        return made;
-      }
-    }
-    const auto made = exchange(shards, windows, machine::Step::kHalo, place);
-    windowed_.emplace_back(shards, place.stage, made);
-    return made;
-  }
-
-  // A gradient that an operator has written over what it reads.
-  BufferId in_shards(BufferId gradient, Place place) {
-    if (program_.buffer(gradient).windows.empty()) return gradient;
-    return exchange(gradient, {}, machine::Step::kHaloReduce, place);
-  }
-
-  // The same tensor in other windows, or in shards where there are none.
-  BufferId exchange(BufferId from, const std::vector<machine::Window>& windows, machine::Step kind,
-                    Place place) {
-    const auto origin = program_.buffer(from);
-    const auto to = add_buffer(
-        origin.kind == BufferKind::kGradient ? BufferKind::kGradient : BufferKind::kActivation,
-        origin.node, origin.layout);
-    program_.buffers[to.index()].each = origin.each;
-    read_in_windows(to, windows);
-    const auto halo = machine::halo_of(windows.empty() ? origin.windows : windows, origin.layout,
-                                       origin.sizes, program_.digits);
-    if ((halo.digits & program_.digits.time()) != 0) {
-      throw UserError("plan", fmt::format("%{}", pcg_.node(origin.node).name),
-                      "micro-batches cannot exchange halos");
-    }
-    add({.kind = TaskKind::kMove,
-         .node = origin.node,
-         .step =
-             {.kind = kind, .digits = halo.digits, .before = origin.layout, .after = origin.layout},
-         .backward = place.backward,
-         .remade = place.remade,
-         .stage = place.stage,
-         .reads = {from},
-         .writes = {to}});
-    return to;
-  }
-
-  void read_in_windows(BufferId id, const std::vector<machine::Window>& windows) {
-    auto& buffer = program_.buffers[id.index()];
-    buffer.windows = windows;
-    if (windows.empty()) return;
-    buffer.shard = largest_block(windows, buffer.layout, buffer.sizes, program_.digits);
-  }
-
-  // --- Both ------------------------------------------------------------------------------------
-
-  BufferId add_buffer(BufferKind kind, NodeId node, const Layout& layout) {
-    const auto& type = pcg_.node(node).type;
-    const auto shape = parallel_shape(layout, type.shape.sizes, program_.digits);
-    CHECK(shape.has_value(), pcg_.node(node).name, to_text(layout));
-    const bool differs = has_time() && layout[0] != DigitRole::kReplica;
-    const bool sums_up =
-        kind == BufferKind::kGradient && is_parameter_[node.index()] && !is_summand(layout);
-    program_.buffers.push_back(
-        {.kind = kind,
-         .node = node,
-         .layout = layout,
-         .sizes = type.shape.sizes,
-         .shard = shape->shard(),
-         .dtype = sums_up ? program_.schedule.precision.gradient(type.dtype) : type.dtype,
-         .density = program_.digits.stores_zeros() ? 1 : type.density,
-         .each = has_time() && (differs || each_)});
-    return BufferId(program_.buffers.size() - 1);
-  }
-
-  bool has_time() const { return program_.digits.time() != 0; }
-  bool is_summand(const Layout& layout) const {
-    return has_time() && layout[0] == DigitRole::kPartial;
-  }
-  bool is_summand(BufferId id) const { return is_summand(program_.buffer(id).layout); }
-
-  // A task over what is the same in all micro-batches runs in the first of them, or the last if
-  // it needs what all of them have made.
-  void add(Task task) {
-    const auto each = [&](BufferId id) { return program_.buffer(id).each; };
-    const bool runs_each =
-        task.kind == TaskKind::kCollect || std::ranges::any_of(task.writes, each);
-    if (has_time() && !runs_each) {
-      const bool first = !task.backward || task.kind == TaskKind::kSeed;
-      task.when = first ? When::kFirst : When::kLast;
-    }
-    if (task.kind == TaskKind::kReceive) program_.tasks[task.peer].when = task.when;
-    program_.tasks.push_back(std::move(task));
-  }
-
-  // The sum over all micro-batches.
-  BufferId collect(BufferId summand, Place place) {
-    const auto origin = program_.buffer(summand);
-    auto layout = origin.layout;
-    layout.set(0, DigitRole::kReplica);
-    const auto sum = add_buffer(origin.kind, origin.node, layout);
-    add({.kind = TaskKind::kCollect,
-         .node = origin.node,
-         .backward = place.backward,
-         .stage = place.stage,
-         .reads = {summand},
-         .writes = {sum}});
-    return sum;
-  }
-
-  // From the devices of place.stage to those of `to_stage`.
-  BufferId move(BufferId from, const Layout& to, NodeId node, Place place, std::uint16_t to_stage) {
-    const Layout before = program_.buffer(from).layout;
-    if (!has_time() || before[0] == to[0]) return reshard_to(from, to, node, place, to_stage);
-    auto same_time = to;
-    same_time.set(0, before[0]);
-    from = reshard_to(from, same_time, node, place, to_stage);
-    place.stage = to_stage;
-    const bool is_gradient = place.backward && !place.remade;
-    if (is_gradient && before[0] == DigitRole::kPartial && to[0] == DigitRole::kReplica) {
-      return collect(from, place);
-    }
-    const auto step = reshard(same_time, to);
-    if (step.size() != 1 || !is_local(step[0].kind)) {
-      throw UserError("plan", fmt::format("%{}", pcg_.node(node).name),
-                      fmt::format("needs all micro-batches at once: '{}' becomes '{}'",
-                                  to_text(before), to_text(to)),
-                      "only gradients may put micro-batches together");
-    }
-    return take(from, step[0], node, place);
-  }
-
-  BufferId reshard_to(BufferId from, const Layout& to, NodeId node, Place place,
-                      std::uint16_t to_stage) {
-    for (const auto& step : reshard(Layout(program_.buffer(from).layout), to)) {
-      if (step.kind == machine::Step::kSend) {
-        from = send(from, step, node, place, to_stage);
-        place.stage = to_stage;
-      } else {
-        from = take(from, step, node, place);
-      }
-    }
-    return from;
-  }
-
-  BufferId take(BufferId from, const machine::ReshardStep& step, NodeId node, Place place) {
-    const auto next = moved(from, step, place);
-    add(moving(TaskKind::kMove, step, node, place, {from}, {next}));
-    return next;
-  }
-
-  BufferId send(BufferId from, const machine::ReshardStep& step, NodeId node, Place place,
-                std::uint16_t to_stage) {
-    const auto next = moved(from, step, place);
-    add(moving(TaskKind::kSend, step, node, place, {from}, {}));
-    place.stage = to_stage;
-    auto receive = moving(TaskKind::kReceive, step, node, place, {}, {next});
-    receive.peer = program_.tasks.size() - 1;
-    add(std::move(receive));
-    return next;
-  }
-
-  static Task moving(TaskKind kind, const machine::ReshardStep& step, NodeId node, Place place,
-                     std::vector<BufferId> reads, std::vector<BufferId> writes) {
-    return {.kind = kind,
-            .node = node,
-            .step = step,
-            .backward = place.backward,
-            .remade = place.remade,
-            .stage = place.stage,
-            .reads = std::move(reads),
-            .writes = std::move(writes)};
-  }
-
-  BufferId moved(BufferId from, const machine::ReshardStep& step, Place place) {
-    const auto kind =
-        place.backward && !place.remade ? BufferKind::kGradient : BufferKind::kActivation;
-    const auto to = add_buffer(kind, NodeId(program_.buffer(from).node), step.after);
-    const auto& origin = program_.buffer(from);
-    auto& made = program_.buffers[to.index()];
-    const bool in_place = kind == BufferKind::kGradient && step.kind != machine::Step::kSend;
-    if (in_place && (origin.reserved || origin.shared > Bytes{})) {
-      made.shared = made.bytes();
-    } else if (origin.kind == BufferKind::kWeight && step.kind == machine::Step::kAllGather &&
-               is_gathered_once(place) && !lies_inside_.contains(from)) {
-      lies_inside_.insert(from);
-      made.shared = origin.bytes();
-      made.reserved = true;
-    }
-    return to;
-  }
-
-  // What is gathered for a whole step is gathered around the device's own shard, and has its place
-  // as a weight has that is stored whole.
-  bool is_gathered_once(Place place) const {
-    return program_.phase == Phase::kTraining && !program_.schedule.is_delayed() && !each_ &&
-           !place.remade;
-  }
-
-  const plan::MappedGraph& mapped_;
-  const graph::Graph& pcg_;
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<bool> wants_gradient_;
   std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
   std::vector<BufferId> remade_;    // by node: what the backward pass reads, where it is known
   std::vector<BufferId> kept_;      // by node, of the run that the backward pass is for
-  std::vector<bool> is_parameter_;  // by node
-  // Shards, the stage that reads them, and their windows.
-  std::vector<std::tuple<BufferId, std::uint16_t, BufferId>> windowed_;
-  std::set<BufferId> lies_inside_;  // weights that lie in what is gathered around them
-  bool each_ = false;               // buffers made now are there for one micro-batch
   std::vector<Task> updates_;
-  Program program_;
 };
 
 }  // namespace

@@ -78,6 +78,19 @@ std::string block_text(const Buffer& part) {
 
 }  // namespace
 
+std::vector<const Task*> only_readers(const Program& program) {
+  std::vector<const Task*> out(program.buffers.size());
+  std::vector<bool> read(program.buffers.size());
+  for (const auto& task : program.tasks) {
+    for (auto b : task.reads) {
+      if (b == Program::kNone) continue;
+      out[b.index()] = read[b.index()] ? nullptr : &task;
+      read[b.index()] = true;
+    }
+  }
+  return out;
+}
+
 std::vector<BufferId> cached(const Program& program) {
   std::vector<BufferId> out;
   if (program.phase != Phase::kInference) return out;

@@ -52,7 +52,10 @@ struct Buffer {
   bool each = false;
   bool is_mask = false;   // of what stayed, not numbers: a byte for every element
   bool reserved = false;  // has its place from the first task of the step to the last
-  Bytes shared = {};      // what of it lies in another buffer that is there all the while
+  // A gradient that is never there: what is multiplied for it is subtracted from its weight at
+  // once.
+  bool in_product = false;
+  Bytes shared = {};  // what of it lies in another buffer that is there all the while
   // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.
   std::optional<std::int64_t> sparse_elements = {};
   // By dimension, where devices hold not their shards but windows of the tensor.
@@ -66,6 +69,7 @@ struct Buffer {
     return kind == BufferKind::kWeight || kind == BufferKind::kState;
   }
   [[nodiscard]] Bytes bytes() const {
+    if (in_product) return {};
     return density * static_cast<double>(sparse_elements.value_or(shard.count())) *
            (is_mask ? Bytes{1} : size_of(dtype));
   }
@@ -108,8 +112,8 @@ struct Task {
   bool remade = false;  // runs a second time, for the backward pass
   std::uint16_t stage = 0;
   // What the operator keeps for its backward pass beside operands and result: of one that
-  // keeps_mask what it drew, else see ops/kept.h. It takes memory; but who draws the same numbers
-  // again, or computes the same, need not read it.
+  // keeps_mask what it drew, else see ops/kept.h; it may be the result. It takes memory; but who
+  // draws the same numbers again, or computes the same, need not read it.
   BufferId kept = kNoBuffer;
   std::vector<BufferId> reads;
   std::vector<BufferId> writes;
@@ -164,6 +168,9 @@ struct Program {
 
   static constexpr BufferId kNone = kNoBuffer;
 };
+
+// By buffer, the one task that reads it; null where there are several, or none.
+std::vector<const Task*> only_readers(const Program& program);
 
 // Of inference: keys and values that later tokens are made from, the outputs but the first.
 std::vector<BufferId> cached(const Program& program);

@@ -8,20 +8,6 @@ namespace tandem::lower {
 
 namespace {
 
-// By buffer, the one task that reads it; null where there are several, or none.
-std::vector<const Task*> only_readers(const Program& program) {
-  std::vector<const Task*> out(program.buffers.size());
-  std::vector<bool> read(program.buffers.size());
-  for (const auto& task : program.tasks) {
-    for (auto b : task.reads) {
-      if (b == Program::kNone) continue;
-      out[b.index()] = read[b.index()] ? nullptr : &task;
-      read[b.index()] = true;
-    }
-  }
-  return out;
-}
-
 bool is_update(const Task* task) { return task != nullptr && task->kind == TaskKind::kUpdate; }
 
 class Rows {

@@ -10,13 +10,22 @@ namespace {
 // x * something that grows with x: two arguments may have the same result.
 bool hides_argument(Activation act) { return act == Activation::kGelu || act == Activation::kSilu; }
 
+Activation activation_of(const Op& op) {
+  if (op.is(kLinear)) return op.get<Linear>().act;
+  return op.is(kConv2d) ? op.get<Conv2d>().act : Activation::kNone;
+}
+
 }  // namespace
 
 std::optional<DType> kept_for_backward(const Op& op, DType result) {
-  if (op.is(kLinear) && hides_argument(op.get<Linear>().act)) return result;
-  if (op.is(kConv2d) && hides_argument(op.get<Conv2d>().act)) return result;
+  if (hides_argument(activation_of(op))) return result;
   if (op.is(kMaxPool2d)) return DType::kInt64;
   return std::nullopt;
+}
+
+bool keeps_result(const Op& op) {
+  const auto act = activation_of(op);
+  return act != Activation::kNone && !hides_argument(act);
 }
 
 }  // namespace tandem::ops

@@ -14,4 +14,7 @@ namespace tandem::ops {
 // that counts. (A norm's statistics are a number or two for a row.)
 std::optional<DType> kept_for_backward(const Op& op, DType result);
 
+// Is it the result, from which the gradient of an activation inside the operator is made?
+bool keeps_result(const Op& op);
+
 }  // namespace tandem::ops

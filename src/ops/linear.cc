@@ -12,6 +12,7 @@ const OpSpec kLinear = define_op<Linear>({
     .index = "... k, n k -> ... n",
     .kernel = "linear",
     .onnx = {"Gemm"},
+    .product_operand = 1,
     .index_text = [](const Linear&, std::span<const Shape> in) -> std::string {
       check_inputs(in, 2, 3);
       return in.size() == 3 ? "... k, n k, n -> ... n" : "... k, n k -> ... n";

@@ -52,6 +52,8 @@ struct OpSpec {
   term::InputMask index_inputs = 0;  // operands that hold integer indices; they have no gradient
   // A table whose gradient is zero but in the rows that the first operand names.
   std::optional<std::size_t> row_sparse_operand = {};
+  // A matrix whose gradient is one product, so that it may be subtracted while it is multiplied.
+  std::optional<std::size_t> product_operand = {};
   Pace pace = Pace::kDerived;
   // What the backward pass computes, relative to the forward pass, beyond the gradients: a kernel
   // that keeps no intermediate result makes it again.
@@ -152,6 +154,7 @@ struct OpDefinition {
   Role role = Role::kCompute;
   term::InputMask index_inputs = 0;
   std::optional<std::size_t> row_sparse_operand = {};
+  std::optional<std::size_t> product_operand = {};
   Pace pace = Pace::kDerived;
   double backward_again = 0;
   bool keeps_mask = false;
@@ -200,6 +203,7 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   spec.role = d.role;
   spec.index_inputs = d.index_inputs;
   spec.row_sparse_operand = d.row_sparse_operand;
+  spec.product_operand = d.product_operand;
   spec.pace = d.pace;
   spec.backward_again = d.backward_again;
   spec.keeps_mask = d.keeps_mask;

@@ -91,16 +91,18 @@ Result train_here(const lower::Program& program, int rank, Place place) {
   return out;
 }
 
-void expect_same(const Result& got, const Result& want) {
+// Where a gradient is nothing but rounding (a bias of keys has none), Adam divides 1e-17 by its
+// 1e-8.
+void expect_same(const Result& got, const Result& want, Optimizer optimizer) {
   constexpr double kRounding = 1e-11;
-  constexpr double kOfSmallGradients = 1e-8;  // Adam divides by their size
+  const double of_weights = optimizer == Optimizer::kAdam ? 1e-9 : kRounding;
   ASSERT_EQ(got.losses.size(), want.losses.size());
   for (std::size_t i = 0; i < want.losses.size(); ++i) {
     EXPECT_NEAR(got.losses[i], want.losses[i], kRounding * (1 + std::abs(want.losses[i])));
   }
   ASSERT_EQ(got.weights.size(), want.weights.size());
   for (std::size_t i = 0; i < want.weights.size(); ++i) {
-    EXPECT_LE((got.weights[i] - want.weights[i]).abs().max().item<double>(), kOfSmallGradients);
+    EXPECT_LE((got.weights[i] - want.weights[i]).abs().max().item<double>(), of_weights);
   }
 }
 
@@ -117,7 +119,7 @@ TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
     const auto plan = make_plan(small(name), "local:1", {}, Optimizer::kAdam);
     const auto program = lowered(plan);
     const auto expected = train_here(program, 0, {});
-    expect_same(train_here(program, 0, {.device = guarded_device()}), expected);
+    expect_same(train_here(program, 0, {.device = guarded_device()}), expected, plan.optimizer);
   }
 }
 
@@ -151,8 +153,9 @@ TEST(DeviceRanks, DISABLED_EveryJob) {
     const auto expected = train_here(program, rank, {});
     expect_same(
         train_here(program, rank, {.device = guarded_device(), .network = make_guarded_network()}),
-        expected);
-    expect_same(train_here(program, rank, {.device = guarded_device()}), expected);
+        expected, job.plan.optimizer);
+    expect_same(train_here(program, rank, {.device = guarded_device()}), expected,
+                job.plan.optimizer);
   }
   MPI_Finalize();
 }

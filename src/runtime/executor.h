@@ -73,7 +73,9 @@ class Executor {
     bool starts = false;        // a collective that goes on while others compute
     bool widens = false;        // what it reads in 16 bits
     bool of_rows = false;       // it sums sparse tensors
-    bool keeps = false;         // or takes what its node's forward task has kept
+    // Backward: the weight that it subtracts a product from (lower/product_updates.h).
+    lower::BufferId updates = lower::Program::kNone;
+    bool keeps = false;  // or takes what its node's forward task has kept
   };
   struct Turn {
     std::size_t ready = 0;
@@ -97,6 +99,7 @@ class Executor {
   void find_what_to_keep();
   void find_waits();
   void prepare_communication();
+  [[nodiscard]] int tag_of(std::size_t send, std::int64_t micro_batch) const;
   [[nodiscard]] std::vector<Message> messages_between(std::int64_t from, std::int64_t to) const;
   void initialise();
   void wait_for_device();

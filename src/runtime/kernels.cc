@@ -75,7 +75,14 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
   }
   Gradients out(b.operands.size());
   if (b.wants(0)) out[0] = at::mm(g, b.operands[1]).view(to_aten(call.operands[0].local));
-  if (b.wants(1)) out[1] = at::mm(g.t(), as_matrix(b.operands[0]));
+  if (b.wants(1)) {
+    const auto x = as_matrix(b.operands[0]);
+    if (b.weight.defined()) {
+      b.weight.addmm_(g.t(), x, 1, -b.rate);
+    } else {
+      out[1] = at::mm(g.t(), x);
+    }
+  }
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, 0);
   return out;
 }

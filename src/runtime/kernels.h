@@ -46,6 +46,10 @@ struct BackwardInput {
   at::Tensor result;                     // undefined unless it was kept; see Kernel::uses_result
   at::Tensor gradient;                   // of the result
   term::InputMask wanted = 0;
+  // Of the operator's product_operand, where its gradient is not given but, times the rate,
+  // subtracted from it.
+  at::Tensor weight = {};
+  double rate = 0;
 
   [[nodiscard]] bool wants(std::size_t i) const { return ((wanted >> i) & 1U) != 0; }
 };

@@ -19,7 +19,14 @@ namespace {
 
 constexpr auto kImageFormat = at::MemoryFormat::ChannelsLast;
 
-at::Tensor as_image(const at::Tensor& t) { return t.contiguous(kImageFormat); }
+// ATen tells formats by strides, and those of sizes of one may be any: they are what they would be
+// in a fresh image, or its kernels disagree with each other.
+at::Tensor as_image(const at::Tensor& t) {
+  const auto out = t.contiguous(kImageFormat);
+  const auto strides = c10::get_channels_last_strides_2d(out.sizes());
+  return out.strides() == at::IntArrayRef(strides) ? out
+                                                   : at::as_strided(out, out.sizes(), strides);
+}
 
 bool is_whole(const Shard& shard, std::size_t first_dim) {
   for (std::size_t d = first_dim; d < shard.sizes.rank(); ++d) {
@@ -34,9 +41,9 @@ bool is_symmetric(const ops::Sizes& padding) {
 
 // --- Frames -------------------------------------------------------------------------------------
 
-// What a device's part of the result reads of the image: where it has the whole image, ATen's
-// padding says that. Else elements are added around what it has, or left out, and nothing is
-// padded.
+// What a device's part of the result reads of the image: where both are whole, ATen's padding says
+// that. Else elements are added around what it has, or left out, and nothing is padded. (A part of
+// the result may need the whole image.)
 struct Frame {
   std::array<std::int64_t, 2> padding = {0, 0};
   std::array<std::int64_t, 4> added = {0, 0, 0, 0};  // left, right, top, bottom
@@ -69,7 +76,7 @@ using Windows = std::array<ops::Windows, 2>;  // of rows, of columns
 
 Frame frame_of(const Call& call, const Windows& windows, bool has_atens_padding) {
   const auto& image = call.operands[0];
-  if (has_atens_padding && is_whole(image, 2)) {
+  if (has_atens_padding && is_whole(image, 2) && is_whole(call.result, 2)) {
     return {.padding = {windows[0].before, windows[1].before}, .is_atens = true};
   }
   Frame out;

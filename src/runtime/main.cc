@@ -70,6 +70,7 @@ lower::Program load(const plan::Plan& plan, const World& world) {
   // Whatever the machine file says of its software, this is it.
   machine.device.software.stores_zeros = true;
   machine.device.software.sums_rows = true;
+  machine.device.software.updates_in_products = true;
   if (machine.devices() != world.size) {
     throw UserError("plan", "mpirun",
                     fmt::format("the plan is for {} devices ({}) and {} processes run",

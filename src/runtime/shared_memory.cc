@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <type_traits>
 
@@ -104,6 +105,8 @@ std::unique_ptr<SharedMemory> SharedMemory::over(MPI_Comm comm) {
 
 SharedMemory::~SharedMemory() {
   if (memory_.empty()) return;  // not all processes have it
+  // Freeing waits for all processes. Where an error ends this one, the others may never come.
+  if (std::uncaught_exceptions() > 0) return;
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 

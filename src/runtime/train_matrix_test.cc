@@ -2,6 +2,8 @@
 // float64 the losses of the sequential interpreter, in fp32 those of one process, as near as that
 // comes to itself when it adds up in another order.
 #include "base/error.h"
+#include "graph/text.h"
+#include "plan/random_choices_test_support.h"
 #include "runtime/train_test_support.h"
 #include "search/search.h"
 
@@ -125,6 +127,42 @@ TEST(TrainNightly, FoundPlansOfOneDimension) {
   expect_found_plan("xdl", &search::Dims::model);
 }
 
+// --- Random plans -------------------------------------------------------------------------------
+
+// Of an image whose rows and columns are cut, too, so that devices exchange halos.
+void expect_random_image(int processes, std::uint64_t seed) {
+  constexpr std::uint64_t kFew = 3;
+  const auto machine = fmt::format("local:{}", processes);
+  const machine::Digits digits(machine::load_machine(machine));
+  std::mt19937_64 random(seed);
+  const auto model = plan::random_image(processes, random, kType);
+  SCOPED_TRACE(fmt::format("{} processes, seed {}\n{}", processes, seed, graph::to_text(model)));
+  auto plan = make_plan(model, machine, {}, Optimizer::kSgd);
+  plan.mapped = plan::parallelize(model, digits, plan::random_choices(model, digits, seed));
+  // Operators may be cut as only their meanings can be computed; a note says so.
+  const auto ours = losses(plan, processes, "--notes no", kFew);
+  const auto reference = reference_losses(
+      model, Optimizer::kSgd, nullptr, false, [](double x) { return x; }, kRate, kFew);
+  ASSERT_EQ(ours.size(), reference.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_NEAR(ours[i], reference[i], 1e-9 * std::abs(reference[i])) << "step " << i;
+  }
+}
+
+void expect_random_images(int processes, std::uint64_t seeds) {
+  for (std::uint64_t seed = 0; seed < seeds && !testing::Test::HasFailure(); ++seed) {
+    expect_random_image(processes, seed);
+  }
+}
+
+TEST(TrainMatrix, RandomImages) { expect_random_images(2, 6); }
+// Weights whose parts have a single channel.
+TEST(TrainMatrix, RandomImageOfSingleChannels) { expect_random_image(4, 5); }
+TEST(TrainNightly, RandomImages) {
+  expect_random_images(2, 60);
+  expect_random_images(4, 30);
+}
+
 // --- fp32 ---------------------------------------------------------------------------------------
 
 // A folder with an array for each input: samples in the order of `order`.
@@ -136,21 +174,17 @@ void write_samples(const Scratch& folder, const Graph& model,
     const auto values = graph::feed_values<double>(model, kSeed, 0)(id);
     const auto& sizes = node.type.shape.sizes;
     const auto width = static_cast<std::size_t>(sizes.count() / sizes[0]);
-    const bool whole = node.type.dtype == DType::kInt64 || node.type.dtype == DType::kInt32;
-    std::string dims;
-    for (auto n : sizes) dims += fmt::format("{}, ", n);
-    auto header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
-                              whole ? "<i8" : "<f8", dims);
-    header.resize(117, ' ');
-    std::ofstream out(folder.file(node.name + ".npy"), std::ios::binary);
-    out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n';
+    std::vector<double> ordered;
     for (const auto sample : order) {
-      for (std::size_t i = 0; i < width; ++i) {
-        const auto x = values.data[sample * width + i];
-        const auto n = static_cast<std::int64_t>(x);
-        out.write(whole ? reinterpret_cast<const char*>(&n) : reinterpret_cast<const char*>(&x),
-                  sizeof(x));
-      }
+      const auto row = values.data.begin() + static_cast<std::ptrdiff_t>(sample * width);
+      ordered.insert(ordered.end(), row, row + static_cast<std::ptrdiff_t>(width));
+    }
+    const bool whole = node.type.dtype == DType::kInt64 || node.type.dtype == DType::kInt32;
+    if (whole) {
+      write_array(folder, node.name, sizes,
+                  std::vector<std::int64_t>(ordered.begin(), ordered.end()));
+    } else {
+      write_array(folder, node.name, sizes, ordered);
     }
   }
 }

@@ -22,14 +22,7 @@ TEST(Train, DataOfAFile) {
     for (std::int64_t i = 0; i < kSamples * size; ++i) {
       array.push_back(std::sin(static_cast<double>(7 * i + size)));
     }
-    auto header = fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': ({}, {}), }}",
-                              kSamples, size);
-    header.resize(117, ' ');
-    header += '\n';
-    std::ofstream out(scratch.file(fmt::format("{}.npy", name)), std::ios::binary);
-    out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header;
-    out.write(reinterpret_cast<const char*>(array.data()),
-              static_cast<std::streamsize>(array.size() * sizeof(double)));
+    write_array(scratch, name, {kSamples, size}, array);
   }
   const auto model = mlp();
   const data::Dataset order(scratch.file(""), model, kSeed);
@@ -483,6 +476,28 @@ TEST(Worker, ATimeOutEndsARunThatHangs) {
                 R"("message":"did not end in 1 s: a process hangs, or is lost","where":"step 0")"),
             std::string::npos)
       << run.out;
+}
+
+// The one that has the sample with a word too many. The other waits for what it never sends.
+TEST(Worker, AnErrorOfOneProcessEndsAll) {
+  GraphBuilder b("words");
+  const auto words = b.input("x", {8, 2}, DType::kInt64, 10);
+  const auto table = b.weight("table", {10, 4}, kType);
+  const auto h = b.add(ops::kEmbeddingBag, {words, table}, "h");
+  const auto y = b.add(ops::kLinear, {h, b.weight("w", {4, 4}, kType)}, "y");
+  const auto model = b.finish({b.add(ops::kMse, {y, b.input("target", {8, 4}, kType)}, "loss")});
+  const Scratch scratch;
+  std::vector<std::int64_t> ids(16);
+  ids[0] = 99;
+  write_array(scratch, "x", {8, 2}, ids);
+  write_array(scratch, "target", {8, 4}, std::vector<double>(32));
+  std::ofstream(scratch.file("plan.json"))
+      << plan::to_json(make_plan(model, "local:2", kDataParallel, Optimizer::kSgd));
+  const auto run = start(
+      scratch, 2,
+      fmt::format("{} --steps 5 --data {}", scratch.file("plan.json"), scratch.file("")), kTuned);
+  EXPECT_EQ(run.status, 1);  // a time-out is 110
+  EXPECT_NE(run.out.find("has 99 for %x, which is from 0 to 9"), std::string::npos) << run.out;
 }
 
 TEST(Worker, BadFlagsPrintTheUsage) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "graph/graph.h"
@@ -89,6 +90,23 @@ class Scratch {
  private:
   fs::path path_;
 };
+
+// An array in `folder` as NumPy saves it, for --data.
+template <class T>
+void write_array(const Scratch& folder, const std::string& name, const Shape& sizes,
+                 const std::vector<T>& values) {
+  CHECK(static_cast<std::int64_t>(values.size()) == sizes.count(), name);
+  std::string dims;
+  for (auto n : sizes) dims += fmt::format("{}, ", n);
+  auto header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+                            std::is_integral_v<T> ? "<i8" : "<f8", dims);
+  static_assert(sizeof(T) == 8);
+  header.resize(117, ' ');
+  std::ofstream out(folder.file(name + ".npy"), std::ios::binary);
+  out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n';
+  out.write(reinterpret_cast<const char*>(values.data()),
+            static_cast<std::streamsize>(values.size() * sizeof(T)));
+}
 
 // The environment is set here as the worker would set it, which spares it a second start.
 inline constexpr const char* kTuned =

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Compares losses of `tandem train` with PyTorch's, on the same weights and data.
 
-tests/pytorch/training.py TANDEM [--steps N]   (TANDEM: the program, with tandem_worker beside it)
+tests/pytorch/training.py TANDEM [--steps N] [--networks perceptron,...]
+(TANDEM: the program, with tandem_worker beside it)
 
-A perceptron, 50 steps of plain gradient descent and of Adam. In float64 with autograd: within 1e-9. In bf16
-with master weights in fp32: PyTorch keeps weights and activations in bf16, too, and computes with them as it
-does on a CPU; the master copy is updated and rounded. Both sides round what they store to 8 binary digits,
-at different places (an operator of ours rounds once): each is off by 2^-9 at the most, a mean of squares by
-twice that, and as much again is left for what the steps add up. So losses are compared within 2^-7 of the first.
+50 steps of plain gradient descent and of Adam. In float64, the networks of networks.py with autograd: within
+1e-9. A perceptron in bf16 with master weights in fp32, too: PyTorch keeps weights and activations in bf16, and
+computes with them as it does on a CPU; the master copy is updated and rounded. Both sides round what they store
+to 8 binary digits, at different places (an operator of ours rounds once): each is off by 2^-9 at the most, a mean
+of squares by twice that, and as much again is left for what the steps add up. So losses are compared within 2^-7
+of the first.
 """
 
 import argparse
@@ -20,86 +22,104 @@ import tempfile
 import numpy
 import torch
 
-BATCH, INPUTS, HIDDEN, OUTPUTS = 16, 48, 64, 32
-MODEL = f"mlp:layers=2,hidden={HIDDEN},inputs={INPUTS},outputs={OUTPUTS}"
-RATES = {"sgd": 0.05, "adam": 0.002}
-LIMITS = {("fp64", "sgd"): 1e-9, ("fp64", "adam"): 1e-9, ("bf16", "sgd"): 2**-7, ("bf16", "adam"): 2**-7}
+from networks import BATCH, NETWORKS, PERCEPTRON
+
+LIMITS = {"fp64": 1e-9, "bf16": 2**-7}
 ELEMENTS = {"fp64": numpy.float64, "fp32": numpy.float32}
 
 
-def train(tandem, folder, dtype, optimizer, devices, steps, rate, more=()):
-    """What `tandem train --json` says. One batch is all of the data, in an order of its own each time."""
-    command = [tandem, "train", MODEL, "--batch", BATCH, "--dtype", dtype, "--optimizer", optimizer, "--lr", rate,
-               "--devices", devices, "--steps", steps, "--data", folder, "--json", "--quiet", *more]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
+class Case:
+    """A network with its data, in a folder."""
 
+    def __init__(self, tandem, folder, name, network, dtype, optimizer):
+        self.tandem, self.folder, self.network, self.dtype, self.optimizer = tandem, folder, network, dtype, optimizer
+        self.name = f"{name} {dtype} {optimizer}"
+        self.rate = network.rates[optimizer]
+        self.data = folder / "data"
+        self.data.mkdir()
+        self.inputs = network.inputs()
+        for of, tensor in self.inputs.items():
+            numpy.save(self.data / f"{of}.npy", tensor.numpy())
+        self.model = [network.model, "--batch", BATCH]
+        if network.is_text:
+            (folder / "graph").write_text(network.model)
+            self.model = [folder / "graph"]
+        self.model += ["--dtype", dtype]
 
-def first_weights(tandem, folder, dtype, optimizer):
-    """Of a checkpoint after a step that changes nothing: in fp64 the weights, in bf16 their masters."""
-    kept = folder / f"kept-{dtype}-{optimizer}"
-    train(tandem, folder, dtype, optimizer, 1, 1, 0, ["--checkpoint", kept])
-    manifest = json.loads((kept / "step-1" / "manifest").read_text().split("\n", 1)[1])
-    types = {t["name"]: t["dtype"] for t in manifest["tensors"]}
-    state = {"sgd": 0, "adam": 2}[optimizer]
-    out = []
-    for name in ("w1", "w2"):
-        wanted = name if dtype == "fp64" else f"{name} state {state}"
-        piece = next(p for p in manifest["pieces"] if p["tensor"] == wanted)
-        whole = (kept / "step-1" / f"rank-{piece['file']}").read_bytes()
-        elements = numpy.frombuffer(whole[piece["at"]:piece["at"] + piece["bytes"]], ELEMENTS[types[wanted]])
-        out.append(torch.tensor(elements.copy()).reshape(piece["shape"]))
-    return out
+    def train(self, devices, steps, rate, more=()):
+        """What `tandem train --json` says. One batch is all of the data, in an order of its own each time."""
+        command = [self.tandem, "train", *self.model, "--optimizer", self.optimizer, "--lr", rate, "--devices",
+                   devices, "--steps", steps, "--data", self.data, "--json", "--quiet", *more]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+        return json.loads(done.stdout)
 
+    def first_weights(self):
+        """Of a checkpoint after a step that changes nothing: in fp64 the weights, in bf16 their masters."""
+        kept = self.folder / "kept"
+        self.train(1, 1, 0, ["--checkpoint", kept])
+        manifest = json.loads((kept / "step-1" / "manifest").read_text().split("\n", 1)[1])
+        types = {t["name"]: t["dtype"] for t in manifest["tensors"]}
+        master = {"sgd": 0, "adam": 2}[self.optimizer]
+        out = {}
+        for name in types:
+            if " state " in name:
+                continue
+            wanted = name if self.dtype == "fp64" else f"{name} state {master}"
+            piece = next(p for p in manifest["pieces"] if p["tensor"] == wanted)
+            whole = (kept / "step-1" / f"rank-{piece['file']}").read_bytes()
+            elements = numpy.frombuffer(whole[piece["at"]:piece["at"] + piece["bytes"]], ELEMENTS[types[wanted]])
+            out[name] = torch.tensor(elements.copy()).reshape(piece["shape"])
+        return out
 
-def torch_losses(weights, x, target, half, optimizer, steps, rate):
-    stored = torch.bfloat16 if half else torch.float64
-    x, target = x.to(stored), target.to(stored)
-    masters = [w.clone() for w in weights]
-    make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer]
-    update = make(masters, lr=rate)
-    out = []
-    for _ in range(steps):
-        w1, w2 = (m.detach().to(stored).requires_grad_() for m in masters)
-        y = torch.relu(x @ w1.t()) @ w2.t()
-        exact = y.float() if half else y
-        loss = ((exact - target.to(exact.dtype)) ** 2).mean()
-        loss.backward()
-        for master, w in zip(masters, (w1, w2)):
-            master.grad = w.grad.to(master.dtype)
-        update.step()
-        out.append(float(loss))
-    return out
+    def torch_losses(self, masters, steps):
+        stored = {"fp64": torch.float64, "bf16": torch.bfloat16}[self.dtype]
+        inputs = {name: x.to(stored) if x.is_floating_point() else x for name, x in self.inputs.items()}
+        make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[self.optimizer]
+        update = make(masters.values(), lr=self.rate)
+        out = []
+        for _ in range(steps):
+            weights = {name: m.detach().to(stored).requires_grad_() for name, m in masters.items()}
+            loss = self.network.loss(weights, inputs)
+            loss.backward()
+            for name, master in masters.items():
+                master.grad = weights[name].grad.to(master.dtype)
+            update.step()
+            out.append(float(loss))
+        return out
+
+    def compare(self, steps):
+        """Is all as it should be?"""
+        theirs = self.torch_losses(self.first_weights(), steps)
+        right = True
+        for devices in (1, 2):
+            ours = self.train(devices, steps, self.rate)["loss"]
+            worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) / theirs[0]
+            good = worst <= LIMITS[self.dtype] and theirs[-1] < 0.98 * theirs[0]
+            right = right and good
+            print(f"{self.name:21} {devices} devices  worst {worst:.1e} of the first loss, "
+                  f"{theirs[0]:.4f} to {theirs[-1]:.4f}{'' if good else '  WRONG'}")
+        return right
 
 
 def main():
+    networks = {"perceptron": PERCEPTRON, **NETWORKS}
     parser = argparse.ArgumentParser()
     parser.add_argument("tandem")
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--networks", type=lambda text: text.split(","), default=list(networks))
     arguments = parser.parse_args()
-    torch.manual_seed(1)
     torch.set_num_threads(1)
-    x = torch.randn(BATCH, INPUTS, dtype=torch.float64)
-    target = torch.randn(BATCH, OUTPUTS, dtype=torch.float64)
-    failed = False
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        numpy.save(folder / "x.npy", x.numpy())
-        numpy.save(folder / "target.npy", target.numpy())
-        for (dtype, optimizer), limit in LIMITS.items():
-            rate = RATES[optimizer]
-            weights = first_weights(arguments.tandem, folder, dtype, optimizer)
-            theirs = torch_losses(weights, x, target, dtype == "bf16", optimizer, arguments.steps, rate)
-            for devices in (1, 2):
-                ours = train(arguments.tandem, folder, dtype, optimizer, devices, arguments.steps, rate)["loss"]
-                worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) / theirs[0]
-                wrong = not worst <= limit or theirs[-1] > 0.9 * theirs[0]
-                failed = failed or wrong
-                print(f"{dtype} {optimizer:5} {devices} devices  worst {worst:.1e} of the first loss, "
-                      f"{theirs[0]:.4f} to {theirs[-1]:.4f}{'  WRONG' if wrong else ''}")
-    return 1 if failed else 0
+    right = True
+    for name in arguments.networks:
+        for dtype in ("fp64", "bf16") if name == "perceptron" else ("fp64",):
+            for optimizer in ("sgd", "adam"):
+                torch.manual_seed(1)
+                with tempfile.TemporaryDirectory() as folder:
+                    case = Case(arguments.tandem, pathlib.Path(folder), name, networks[name], dtype, optimizer)
+                    right = case.compare(arguments.steps) and right
+    return 0 if right else 1
 
 
 if __name__ == "__main__":

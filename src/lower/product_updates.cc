@@ -1,0 +1,58 @@
+#include "lower/product_updates.h"
+
+#include <algorithm>
+
+namespace tandem::lower {
+
+namespace {
+
+// By buffer, the number of the last task that reads it, updates apart.
+std::vector<std::size_t> last_reads(const Program& program) {
+  std::vector<std::size_t> out(program.buffers.size());
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto& task = program.tasks[t];
+    if (task.kind == TaskKind::kUpdate) continue;
+    for (auto b : task.reads) {
+      if (b != Program::kNone) out[b.index()] = t;
+    }
+  }
+  return out;
+}
+
+// The weight itself, of the gradient's type and with nothing beside it.
+bool is_plain(const Program& program, const Task& update, const Buffer& gradient) {
+  const auto& weight = program.buffer(update.reads[0]);
+  const bool exact = weight.dtype == DType::kFp32 || weight.dtype == DType::kFp64;
+  return update.reads.size() == 2 && exact && gradient.dtype == weight.dtype &&
+         gradient.shard == weight.shard && !gradient.reserved && gradient.windows.empty();
+}
+
+}  // namespace
+
+void update_in_products(Program& program) {
+  const auto& schedule = program.schedule;
+  const bool one_pass = schedule.micro_batches == 1 && schedule.stages == 1 && !schedule.ring &&
+                        !schedule.is_delayed();
+  if (!program.digits.updates_in_products() || program.optimizer != plan::Optimizer::kSgd ||
+      !one_pass) {
+    return;
+  }
+  const auto readers = only_readers(program);
+  const auto last = last_reads(program);
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto& task = program.tasks[t];
+    if (task.kind != TaskKind::kBackward) continue;
+    const auto operand = program.pcg.node(task.node).op.spec().product_operand;
+    if (!operand) continue;
+    const auto at = std::ranges::find(task.operands, *operand);
+    if (at == task.operands.end()) continue;
+    const auto id = task.writes[static_cast<std::size_t>(at - task.operands.begin())];
+    const auto* update = readers[id.index()];
+    if (update == nullptr || update->kind != TaskKind::kUpdate) continue;
+    auto& gradient = program.buffers[id.index()];
+    gradient.in_product =
+        is_plain(program, *update, gradient) && last[update->reads[0].index()] <= t;
+  }
+}
+
+}  // namespace tandem::lower
