@@ -163,7 +163,8 @@ std::string device_text(const Profile& profile) {
                    "  compute_utilization {:.2g}  # [PROFILE] mean of the products\n"
                    "  launch {:.3g} us            # [PROFILE] a product of single numbers\n"
                    "  store_zeros yes           # of tokens that an expert does not get\n"
-                   "  sum_rows yes              # of tables' gradients\n",
+                   "  sum_rows yes              # of tables' gradients\n"
+                   "  update_in_products yes    # of weights of linear layers, plain SGD\n",
                    compute.utilization, compute.launch * 1e6);
 }
 

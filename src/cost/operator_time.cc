@@ -207,6 +207,10 @@ Work update_work(double elements, DType weight, plan::Optimizer optimizer,
   return out;
 }
 
+Work update_in_product_work(double elements, DType weight) {
+  return {.flops = {}, .bytes = elements * size_of(weight), .kernels = 0};
+}
+
 Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const KernelRole& role) {
   const Operator o(op, inputs, output);

@@ -58,6 +58,9 @@ std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision = {}, const machine::Software& software = {});
 
+// What subtracting a weight's gradient adds to the product that makes it: the weight is read.
+Work update_in_product_work(double elements, DType weight);
+
 // Among measured times; of rows of a table, or of all of a weight.
 Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows);
 

@@ -357,6 +357,10 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   const auto micro = setting.micro.value_or(1);
   const auto* part = part_for(setting.pp);
   if (setting.stale || part == nullptr || batch % micro != 0) return std::nullopt;
+  // A bucket holds gradients of several layers: which, differs from layer to layer.
+  if (setting.bucket > Bytes{}) return std::nullopt;
+  // Those of the levels, of compute and of the host.
+  if (machine_.levels.size() + 2 > Streams::kMost) return std::nullopt;
   if (setting.interleave > 1 && micro % setting.pp != 0) return std::nullopt;
   if (setting.pp > 1 && !is_worth_folding(setting)) return std::nullopt;
 

@@ -93,6 +93,7 @@ class Compiler {
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
       if (where[t].runs) note_uses(program_.tasks[t], where[t]);
     }
+    for (auto& part : flows_) part.resize(out.runs());
   }
 
   void run() {
@@ -102,7 +103,12 @@ class Compiler {
     }
     for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
     for (const auto& run : wanted_) {
-      if (run) look_at_first(out_.parts[kBackwardPart][*run]);
+      if (!run) continue;
+      look_at_first(out_.parts[kBackwardPart][*run].tasks, flows_[kBackwardPart][*run]);
+      for (std::size_t p = 0; p < kParts; ++p) {
+        auto flow = std::make_shared<const Dataflow>(std::move(flows_[p][*run]));
+        out_.parts[p][*run].flow = std::move(flow);
+      }
     }
   }
 
@@ -126,20 +132,21 @@ class Compiler {
     const auto& task = program_.tasks[t];
     const auto& where = where_[t];
     auto& part = out_.parts[where.part][run];
+    auto& flow = flows_[where.part][run];
     TimedTask timed{.duration = durations_.of(t, 0).value,
                     .dispatch = durations_.dispatch(t, 0).value,
                     .kind = static_cast<std::uint8_t>(kind_of(program_, task)),
                     .stream = stream_of(task),
                     .when = task.when,
                     .task = static_cast<std::uint32_t>(t),
-                    .first_use = static_cast<std::uint32_t>(part.uses.size())};
+                    .first_use = static_cast<std::uint32_t>(flow.uses.size())};
     for (auto b : task.reads) {
       if (b == Program::kNone || !is_made_in(b, where.part)) continue;
-      part.uses.push_back(slot(b, where, part));
+      flow.uses.push_back(slot(b, where, flow));
       ++timed.reads;
     }
     for (auto b : task.writes) {
-      part.uses.push_back(slot(b, where, part));
+      flow.uses.push_back(slot(b, where, flow));
       ++timed.writes;
     }
     part.tasks.push_back(timed);
@@ -160,11 +167,11 @@ class Compiler {
            (writers.has_part(kBackwardPart) || writers.has_part(kSynchronize));
   }
 
-  std::uint32_t slot(BufferId b, const Where& where, SectionPart& part) {
+  std::uint32_t slot(BufferId b, const Where& where, Dataflow& flow) {
     auto& slot = uses_[b.index()].slots[where.number()];
     if (slot == kNoSlot) {
-      slot = part.slots++;
-      if (comes_from_neighbour(b, where)) part.from_neighbour.push_back(slot);
+      slot = flow.slots++;
+      if (comes_from_neighbour(b, where)) flow.from_neighbour.push_back(slot);
     }
     return slot;
   }
@@ -194,24 +201,24 @@ class Compiler {
         const Where here{p, s};
         const auto slot = uses.slots[here.number()];
         if (slot == kNoSlot || !uses.writers.has(here)) continue;
-        auto& part = out_.parts[p][*run_of(s)];
+        auto& flow = flows_[p][*run_of(s)];
         for (std::size_t next = 0; next < Where::kPlaces; ++next) {
-          if (follows(next, s, p) && uses.readers.has({p, next})) part.to_neighbour.push_back(slot);
+          if (follows(next, s, p) && uses.readers.has({p, next})) flow.to_neighbour.push_back(slot);
         }
         if (makes_gradients(p) && uses.readers.has_part(kUpdatePart)) {
-          part.gradients.push_back(slot);
+          flow.gradients.push_back(slot);
         }
       }
     }
   }
 
-  static void look_at_first(SectionPart& part) {
+  static void look_at_first(const std::vector<TimedTask>& tasks, Dataflow& flow) {
     const auto first =
-        std::ranges::find_if(part.tasks, [](const TimedTask& t) { return t.duration > 0; });
-    if (first == part.tasks.end()) return;
-    const auto reads = std::span(part.uses).subspan(first->first_use, first->reads);
-    part.begins_without_input = std::ranges::none_of(reads, [&](std::uint32_t slot) {
-      return std::ranges::find(part.from_neighbour, slot) != part.from_neighbour.end();
+        std::ranges::find_if(tasks, [](const TimedTask& t) { return t.duration > 0; });
+    if (first == tasks.end()) return;
+    const auto reads = std::span(flow.uses).subspan(first->first_use, first->reads);
+    flow.begins_without_input = std::ranges::none_of(reads, [&](std::uint32_t slot) {
+      return std::ranges::find(flow.from_neighbour, slot) != flow.from_neighbour.end();
     });
   }
 
@@ -230,7 +237,8 @@ class Compiler {
   const sim::Durations& durations_;
   const std::vector<Where>& where_;  // by task
   const Wanted& wanted_;
-  std::vector<Uses> uses_;  // by buffer
+  std::vector<Uses> uses_;                           // by buffer
+  std::array<std::vector<Dataflow>, kParts> flows_;  // by run
   Sections& out_;
 };
 
@@ -346,7 +354,9 @@ Sections timed_sections(const Program& program, const machine::Machine& machine,
   out.micro_batch = software.micro_batch.value;
   out.step = software.step.value;
   out.interference = software.interference;
-  for (auto& part : out.parts) part.resize(runs.size());
+  // A run that nothing is compiled for has no tasks and waits for nothing.
+  const auto nothing = std::make_shared<const Dataflow>();
+  for (auto& part : out.parts) part.assign(runs.size(), {.tasks = {}, .flow = nothing});
   out.model_flops.resize(runs.size());
   out.sums.resize(runs.size());
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -37,15 +38,20 @@ struct TimedTask {
 };
 static_assert(sizeof(TimedTask) == 32);
 
-// One part of one run.
-struct SectionPart {
-  std::vector<TimedTask> tasks;
+// What the tasks of one part of one run wait for, by slots.
+struct Dataflow {
   std::vector<std::uint32_t> uses;            // slots
   std::uint32_t slots = 0;                    // how many
   std::vector<std::uint32_t> from_neighbour;  // slots that what comes before makes
   std::vector<std::uint32_t> to_neighbour;    // slots that what comes after reads
   std::vector<std::uint32_t> gradients;       // slots that updates read
   bool begins_without_input = false;          // does the first task need nothing of those?
+};
+
+// One part of one run. Copies that are timed anew share the dataflow.
+struct SectionPart {
+  std::vector<TimedTask> tasks;
+  std::shared_ptr<const Dataflow> flow;
 };
 
 // Seconds of a run's tasks as if one after the other.

@@ -164,34 +164,37 @@ double StageTimer::run_alike(std::size_t section, const Turn& turn, double input
   auto& reduced = reduced_[section];
   const auto before_all = turn.part == kSynchronize ? reduced : std::vector<double>();
   if (reduces) reduced.clear();
-  step_.clear();
+  // What the layer before has added to every stream, and to its input.
+  Streams step;
+  double step_of_input = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    before_ = streams;
-    before_.push_back(input);
+    const auto before = streams;
+    const auto before_input = input;
     input = pass(section, turn, input, streams);
     if (reduces) {
       const auto earlier = turn.part == kSynchronize ? before_all[static_cast<std::size_t>(i)] : 0;
       reduced.push_back(std::max(gradients_, earlier));
     }
     if (count <= 3 || sections_.interference > 0) continue;
-    // What the layer has added to every stream, and to its input.
-    next_.resize(before_.size());
-    for (std::size_t s = 0; s < streams.size(); ++s) next_[s] = streams[s] - before_[s];
-    next_.back() = input - before_.back();
-    if (i + 1 < count && std::ranges::equal(step_, next_, is_close)) {
-      go_on(section, turn, count - i - 1, streams);
-      return input + static_cast<double>(count - i - 1) * next_.back();
+    auto added = streams;
+    for (std::size_t s = 0; s < streams.size(); ++s) added[s] -= before[s];
+    const auto of_input = input - before_input;
+    if (i > 0 && i + 1 < count && is_close(step_of_input, of_input) &&
+        std::ranges::equal(step, added, is_close)) {
+      go_on(section, turn, count - i - 1, added, streams);
+      return input + static_cast<double>(count - i - 1) * of_input;
     }
-    std::swap(step_, next_);
+    step = added;
+    step_of_input = of_input;
   }
   return input;
 }
 
 // As many layers more, each of which adds to every stream what the last one has.
 void StageTimer::go_on(std::size_t section, const Turn& turn, std::int64_t layers,
-                       Streams& streams) {
+                       const Streams& added, Streams& streams) {
   for (std::size_t s = 0; s < streams.size(); ++s) {
-    streams[s] += static_cast<double>(layers) * next_[s];
+    streams[s] += static_cast<double>(layers) * added[s];
   }
   if (!turn.last || turn.part == static_cast<std::size_t>(Part::kForward)) return;
   auto& reduced = reduced_[section];
@@ -204,7 +207,7 @@ double StageTimer::pass(std::size_t section, const Turn& turn, double input, Str
   if (with_host_ || sections_.interference > 0) return run_section(part, turn, input, streams);
   if (const auto* known = passages_.find(section, turn, input, streams)) {
     passages_.pass(section, turn, *known, input, streams);
-    gradients_ = part.gradients.empty() ? 0 : input + known->gradients;
+    gradients_ = part.flow->gradients.empty() ? 0 : input + known->gradients;
     return input + known->output;
   }
   const auto before = streams;
@@ -215,12 +218,13 @@ double StageTimer::pass(std::size_t section, const Turn& turn, double input, Str
 
 double StageTimer::run_section(const SectionPart& part, const Turn& turn, double input,
                                Streams& streams) {
-  ready_.assign(part.slots, 0);
-  for (auto s : part.from_neighbour) ready_[s] = input;
+  const auto& flow = *part.flow;
+  ready_.assign(flow.slots, 0);
+  for (auto s : flow.from_neighbour) ready_[s] = input;
   auto& host = streams.back();
   for (const auto& task : part.tasks) {
     if (!runs(task.when, turn.first, turn.last)) continue;
-    const auto* use = part.uses.data() + task.first_use;
+    const auto* use = flow.uses.data() + task.first_use;
     double start = 0;
     for (std::uint16_t r = 0; r < task.reads; ++r) start = std::max(start, ready_[*use++]);
     if (with_host_) host += task.dispatch;
@@ -242,9 +246,9 @@ double StageTimer::run_section(const SectionPart& part, const Turn& turn, double
     }
   }
   gradients_ = 0;
-  for (auto s : part.gradients) gradients_ = std::max(gradients_, ready_[s]);
-  double output = part.to_neighbour.empty() ? input : 0;
-  for (auto s : part.to_neighbour) output = std::max(output, ready_[s]);
+  for (auto s : flow.gradients) gradients_ = std::max(gradients_, ready_[s]);
+  double output = flow.to_neighbour.empty() ? input : 0;
+  for (auto s : flow.to_neighbour) output = std::max(output, ready_[s]);
   return output;
 }
 

@@ -4,15 +4,38 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
+#include "base/check.h"
 #include "estimate/sections.h"
 #include "sim/beside.h"
 
 namespace tandem::estimate {
 
 // When the streams are free, in seconds; the last is the host, that dispatches tasks.
-using Streams = std::vector<double>;
+class Streams {
+ public:
+  // Machines have few levels; those with more are left to the simulation.
+  static constexpr std::size_t kMost = 8;
+
+  Streams() = default;
+  explicit Streams(std::size_t count) : count_(count) { CHECK(count <= kMost, count); }
+
+  [[nodiscard]] std::size_t size() const { return count_; }
+  [[nodiscard]] double& operator[](std::size_t stream) { return times_[stream]; }
+  [[nodiscard]] double operator[](std::size_t stream) const { return times_[stream]; }
+  [[nodiscard]] double& back() { return times_[count_ - 1]; }
+  [[nodiscard]] double back() const { return times_[count_ - 1]; }
+  [[nodiscard]] auto begin() { return times_.begin(); }
+  [[nodiscard]] auto end() { return times_.begin() + static_cast<std::ptrdiff_t>(count_); }
+  [[nodiscard]] auto begin() const { return times_.begin(); }
+  [[nodiscard]] auto end() const { return times_.begin() + static_cast<std::ptrdiff_t>(count_); }
+
+ private:
+  std::array<double, kMost> times_{};
+  std::size_t count_ = 0;
+};
 
 // Equal but for rounding, of times in seconds.
 bool is_close(double a, double b);
@@ -96,7 +119,8 @@ class StageTimer {
 
  private:
   double run_alike(std::size_t section, const Turn& turn, double input, Streams& streams);
-  void go_on(std::size_t section, const Turn& turn, std::int64_t layers, Streams& streams);
+  void go_on(std::size_t section, const Turn& turn, std::int64_t layers, const Streams& added,
+             Streams& streams);
   double pass(std::size_t section, const Turn& turn, double input, Streams& streams);
   double run_section(const SectionPart& part, const Turn& turn, double input, Streams& streams);
   void occupy(std::uint16_t stream, double start, double end, Streams& streams);
@@ -108,7 +132,6 @@ class StageTimer {
   bool with_host_;
   sim::Beside beside_;
   std::vector<double> ready_;                 // by slot, of the section that runs
-  std::vector<double> before_, step_, next_;  // streams and output, of layers in a row
   double gradients_ = 0;                      // when those of the last section run are
   std::vector<std::vector<double>> reduced_;  // the same, by run and layer
 };

@@ -62,6 +62,9 @@ const WordField kWords[] = {
      [](Device& d, std::size_t i) { d.software.stores_zeros = i == 1; }},
     {"sum_rows", kNoYes, [](const Device& d) { return std::size_t{d.software.sums_rows}; },
      [](Device& d, std::size_t i) { d.software.sums_rows = i == 1; }},
+    {"update_in_products", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.updates_in_products}; },
+     [](Device& d, std::size_t i) { d.software.updates_in_products = i == 1; }},
 };
 
 }  // namespace

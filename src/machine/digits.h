@@ -65,6 +65,7 @@ class Digits {
   // What the devices' software does (machine.h).
   [[nodiscard]] bool stores_zeros() const { return stores_zeros_; }
   [[nodiscard]] bool sums_rows() const { return sums_rows_; }
+  [[nodiscard]] bool updates_in_products() const { return updates_in_products_; }
   // Operations a second that a device reaches at most; 1 where all are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // The slots that share all of `slot`'s other digits, by their rank in the group.
@@ -81,6 +82,7 @@ class Digits {
   std::vector<Group> groups_;  // empty where all devices are equal
   bool stores_zeros_ = false;
   bool sums_rows_ = false;
+  bool updates_in_products_ = false;
 };
 
 // The outermost digits that tell in which group a device is: devices alike in these are of one

@@ -55,7 +55,9 @@ struct Software {
   double interference = 0;        // how much longer compute takes while a collective runs beside it
   bool stores_zeros = false;      // of tokens that an expert does not get, too
   bool sums_rows = false;  // of tables' gradients: devices send each other the rows they read
-  Bytes update_bytes;      // read and written per parameter; 0: what the optimizer needs at least
+  // Does plain SGD subtract a weight's gradient while it is multiplied, so that it is never there?
+  bool updates_in_products = false;
+  Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {
     double forward = 1;

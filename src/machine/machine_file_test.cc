@@ -79,7 +79,8 @@ TEST(TopologyText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   const Case cases[] = {
       {"topology mesh",
        "toy.machine:13: topology mesh: there is no such topology (expected one of: switch, "
-       "'fat_tree 16 2:1' (leaves of 16 units, uplinks of a half), ring, 'torus 4x4', links)"},
+       "'fat_tree 16 2:1' (leaves of 16 units, uplinks of a half), ring, 'torus 4x4', links, "
+       "'links packed')"},
       {"topology ring\ntopology ring", "toy.machine:14: 'topology' stands twice"},
       {"topology torus 3x3",
        "toy.machine:13: topology torus 3x3: has 9 units, and level 'node' 8 "
@@ -302,10 +303,20 @@ TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
   const auto m = load_machine("dgx_v100:1");
   const std::array<std::int64_t, 3> digits = {2, 2, 2};
   const auto& network = *m.levels[1].network;
-  // The first ring of double links, in both directions: 100 GB/s of the 25 of a single link.
-  EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b111).load, 0.25);
+  // Three rings, each in both directions: 150 GB/s, six times a single link.
+  EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b111).load, 1.0 / 6);
+  // Of four neighbours each has four links or more to the others.
+  EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b110).load, 1.0 / 4);
   // Neighbours in it have a double link.
   EXPECT_DOUBLE_EQ(network.passage(Pattern::kChain, digits, 0b100).load, 0.5);
+  // Two GPUs with a single link; one that a double link joins to the other four.
+  const auto part = [&](const std::vector<std::int32_t>& units) {
+    const std::array<std::int64_t, 1> all = {static_cast<std::int64_t>(units.size())};
+    return network.part(units)->passage(Pattern::kRing, all, 1).load;
+  };
+  EXPECT_DOUBLE_EQ(part({0, 3}), 1);
+  EXPECT_DOUBLE_EQ(part({0, 1, 2, 3, 4, 5, 7}), 1.0 / 4);
+  EXPECT_DOUBLE_EQ(part({0, 1, 2, 3, 7}), 0.5);
 }
 
 // `local` as measured on this computer, where somebody has left the figures.

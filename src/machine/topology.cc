@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "machine/packed_rings.h"
 
 namespace tandem::machine {
 
@@ -145,8 +146,11 @@ struct Arc {
 class Linked : public Network {
  public:
   Linked(std::int64_t units, std::int64_t switches, std::vector<Link> links,
-         const std::vector<Route>& routes)
-      : arcs_(static_cast<std::size_t>(units + switches)), links_(std::move(links)) {
+         const std::vector<Route>& routes, bool packed)
+      : units_(units),
+        packed_(packed),
+        arcs_(static_cast<std::size_t>(units + switches)),
+        links_(std::move(links)) {
     for (std::uint32_t i = 0; i < links_.size(); ++i) {
       const auto& link = links_[i];
       arcs_[static_cast<std::size_t>(link.a)].push_back({link.b, i, true});
@@ -180,11 +184,29 @@ class Linked : public Network {
     for (std::size_t i = 0; i < links_.size(); ++i) {
       load = std::max(load, loads[i].fullest(links_[i].half_duplex) / links_[i].capacity);
     }
+    if (packed_ && pattern == Pattern::kRing) load = std::min(load, load_of_packed(groups, load));
     return {load, latency};
   }
 
+  [[nodiscard]] std::shared_ptr<const Network> part(
+      std::span<const std::int32_t> units) const override {
+    if (!routes_.empty() || static_cast<std::int64_t>(arcs_.size()) != units_) return nullptr;
+    const auto number = [&](std::int32_t unit) {
+      return static_cast<std::int32_t>(std::ranges::find(units, unit) - units.begin());
+    };
+    const auto count = static_cast<std::int64_t>(units.size());
+    std::vector<Link> kept;
+    for (auto link : links_) {
+      link.a = number(link.a);
+      link.b = number(link.b);
+      if (link.a < count && link.b < count) kept.push_back(link);
+    }
+    if (unreached(count, 0, kept)) return nullptr;
+    return linked(count, 0, std::move(kept), {}, packed_);
+  }
+
   [[nodiscard]] Hash hash() const override {
-    Hash h = hash_combine(2, arcs_.size());
+    Hash h = hash_combine(packed_ ? 3 : 2, arcs_.size());
     for (const auto& l : links_) {
       for (const double v : {static_cast<double>(l.a), static_cast<double>(l.b), l.capacity,
                              l.latency.value, l.half_duplex ? 1.0 : 0.0}) {
@@ -199,6 +221,16 @@ class Linked : public Network {
   }
 
  private:
+  // The groups' own links are all different. Where one has no ring of such, `otherwise`.
+  [[nodiscard]] double load_of_packed(const UnitGroups& groups, double otherwise) const {
+    double out = 0;
+    for (const auto& group : groups) {
+      if (group.size() == 1) continue;
+      out = std::max(out, packed_rings_load(group, links_).value_or(otherwise));
+    }
+    return out;
+  }
+
   [[nodiscard]] Arc arc(std::int32_t from, std::int32_t to) const {
     for (const auto& a : arcs_[static_cast<std::size_t>(from)]) {
       if (a.to == to) return a;
@@ -280,6 +312,8 @@ class Linked : public Network {
     return out;
   }
 
+  std::int64_t units_;
+  bool packed_;
   std::vector<std::vector<Arc>> arcs_;  // by the point they leave
   std::vector<Link> links_;
   std::vector<Ways> ways_;  // by unit
@@ -347,8 +381,8 @@ std::shared_ptr<const Network> torus(std::span<const std::int64_t> extents, Seco
 
 std::shared_ptr<const Network> linked(std::int64_t units, std::int64_t switches,
                                       std::vector<Network::Link> links,
-                                      const std::vector<Network::Route>& routes) {
-  return std::make_shared<Linked>(units, switches, std::move(links), routes);
+                                      const std::vector<Network::Route>& routes, bool packed) {
+  return std::make_shared<Linked>(units, switches, std::move(links), routes, packed);
 }
 
 std::optional<std::int64_t> unreached(std::int64_t units, std::int64_t switches,

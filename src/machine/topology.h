@@ -63,6 +63,14 @@ class Network {
                                 std::uint32_t mask) const;
   [[nodiscard]] virtual Passage passage(Pattern pattern, const UnitGroups& groups) const = 0;
 
+  // These units and the links between them; nothing where they are not joined without the others,
+  // or where routes are given.
+  [[nodiscard]] virtual std::shared_ptr<const Network> part(
+      std::span<const std::int32_t> units) const {
+    (void)units;
+    return nullptr;
+  }
+
   // Are all units alike, so that only the size of a group matters?
   [[nodiscard]] virtual bool is_symmetric() const { return false; }
   // Of every number.
@@ -91,10 +99,12 @@ std::shared_ptr<const Network> torus(std::span<const std::int64_t> extents, Seco
 
 // Any links. A route holds for its first and last point in that order; other pairs take the routes
 // with the fewest links. Every unit must be reachable (unreached() says whether) and every step of
-// a route a link.
+// a route a link. Packed: what goes round in a ring is shared by rings over different links
+// (packed_rings.h).
 std::shared_ptr<const Network> linked(std::int64_t units, std::int64_t switches,
                                       std::vector<Network::Link> links,
-                                      const std::vector<Network::Route>& routes);
+                                      const std::vector<Network::Route>& routes,
+                                      bool packed = false);
 
 // A unit that no link leads to from unit 0.
 std::optional<std::int64_t> unreached(std::int64_t units, std::int64_t switches,

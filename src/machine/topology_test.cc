@@ -172,6 +172,41 @@ TEST(Linked, TheThinLinkBetweenTwoIslandsDecides) {
   EXPECT_NEAR(load(*network, Pattern::kRing, digits, 0b111), 1 / 0.1, 1e-9);
 }
 
+TEST(Linked, RingsArePackedWhereTheMachineSaysSo) {
+  // All of n units joined with all: (n-1)/2 rings over different links, each in both directions.
+  for (const std::int32_t n : {3, 4, 5, 6, 7, 8}) {
+    std::vector<Network::Link> links;
+    for (std::int32_t a = 0; a < n; ++a) {
+      for (std::int32_t b = a + 1; b < n; ++b) links.push_back({a, b, 1, kHop});
+    }
+    const double rings = std::floor((n - 1) / 2.0);
+    EXPECT_DOUBLE_EQ(load(*linked(n, 0, links, {}), Pattern::kRing, n), 0.5) << n;
+    EXPECT_DOUBLE_EQ(load(*linked(n, 0, links, {}, true), Pattern::kRing, n), 0.5 / rings) << n;
+    EXPECT_DOUBLE_EQ(load(*linked(n, 0, links, {}, true), Pattern::kChain, n), 1) << n;
+  }
+  // A square and one that hangs on a corner has no ring; links at half duplex are not packed.
+  std::vector<Network::Link> links = {
+      {0, 1, 2, kHop}, {1, 2, 2, kHop}, {2, 3, 2, kHop}, {3, 0, 2, kHop}, {3, 4, 1, kHop}};
+  EXPECT_DOUBLE_EQ(load(*linked(5, 0, links, {}, true), Pattern::kRing, 5),
+                   load(*linked(5, 0, links, {}), Pattern::kRing, 5));
+  links.pop_back();
+  EXPECT_DOUBLE_EQ(load(*linked(4, 0, links, {}, true), Pattern::kRing, 4), 0.25);
+  EXPECT_NE(linked(4, 0, links, {}, true)->hash(), linked(4, 0, links, {})->hash());
+  for (auto& link : links) link.half_duplex = true;
+  EXPECT_DOUBLE_EQ(load(*linked(4, 0, links, {}, true), Pattern::kRing, 4), 0.5);
+}
+
+TEST(Linked, APartHasTheLinksBetweenItsUnits) {
+  const std::vector<Network::Link> square = {
+      {0, 1, 1, kHop}, {1, 2, 3, kHop}, {2, 3, 1, kHop}, {3, 0, 1, kHop}};
+  const auto network = linked(4, 0, square, {});
+  const std::vector<std::int32_t> pair = {1, 2};
+  EXPECT_EQ(network->part(pair)->hash(), linked(2, 0, {{0, 1, 3, kHop}}, {})->hash());
+  EXPECT_EQ(network->part(std::vector<std::int32_t>{0, 2}), nullptr);
+  EXPECT_EQ(linked(8, 2, islands(), {})->part(pair), nullptr);
+  EXPECT_EQ(linked(4, 0, square, {{0, 1, 2}})->part(pair), nullptr);
+}
+
 TEST(Linked, AGivenRouteIsTaken) {
   // A square; 0 to 2 by default half over 1 and half over 3.
   const std::vector<Network::Link> square = {

@@ -13,7 +13,8 @@ namespace tandem::machine {
 namespace {
 
 constexpr std::string_view kKinds =
-    "switch, 'fat_tree 16 2:1' (leaves of 16 units, uplinks of a half), ring, 'torus 4x4', links";
+    "switch, 'fat_tree 16 2:1' (leaves of 16 units, uplinks of a half), ring, 'torus 4x4', links, "
+    "'links packed'";
 
 std::optional<std::int64_t> positive(std::string_view text) {
   const auto value = parse_int(text);
@@ -100,8 +101,9 @@ void TopologyText::read_topology(const Place& place, Words rest) {
   } else if (is("torus", 2) && !parse_extents(rest[1]).empty()) {
     kind_ = Kind::kTorus;
     extents_ = parse_extents(rest[1]);
-  } else if (is("links", 1)) {
+  } else if (is("links", 1) || (is("links", 2) && rest[1] == "packed")) {
     kind_ = Kind::kLinks;
+    packed_ = rest.size() == 2;
   } else {
     place.fail(fmt::format("{}: there is no such topology", shown("topology", rest)),
                fmt::format("expected one of: {}", kKinds));
@@ -239,7 +241,7 @@ std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place
     all.push_back(path);
     if (!routes.contains({ends.second, ends.first})) all.emplace_back(path.rbegin(), path.rend());
   }
-  return linked(level.count, points.switches(), std::move(links), all);
+  return linked(level.count, points.switches(), std::move(links), all, packed_);
 }
 
 }  // namespace tandem::machine

@@ -53,6 +53,7 @@ class TopologyText {
   std::int64_t leaf_ = 0;
   double oversubscription_ = 1;
   std::vector<std::int64_t> extents_;
+  bool packed_ = false;  // of links
   std::vector<Link> links_;
   std::vector<Route> routes_;
 };

@@ -24,6 +24,12 @@ constexpr std::array<std::pair<std::string_view, Step>, 8> kWords = {{
     {"all_to_all", Step::kAllToAll},
 }};
 
+// The section of what measured the curve.
+std::string section_of(const Record& record) {
+  constexpr std::string_view kNcclTests = "nccl-tests";
+  return record.source.find(kNcclTests) == std::string::npos ? "" : std::string(kNcclTests);
+}
+
 std::optional<Step> collective_of(const Record& record) {
   for (const auto& [word, step] : kWords) {
     if (record.group.find(word) != std::string::npos) return step;
@@ -38,7 +44,7 @@ std::variant<std::vector<Seconds>, Skipped> curve_times(const Record& record,
   if (record.kind != "collective") return Skipped{"a curve that is not predicted"};
   const auto step = collective_of(record);
   if (!step) return not_stated("which collective");
-  const auto machine = machine_of(record.system);
+  const auto machine = machine_of(record.system, section_of(record));
   if (const auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
   const auto& m = std::get<machine::Machine>(machine);
   const machine::Digits digits(m);

@@ -84,18 +84,20 @@ std::vector<Sample> samples_of(std::vector<Candidate> all, const FitOptions& opt
   return out;
 }
 
-// Fits the numbers that any of the samples' machines has.
+// Fits the numbers that any of the samples' machines has, and of which all have the same.
 class StackFitter {
  public:
   StackFitter(const std::vector<Sample>& samples, const FitOptions& options)
       : samples_(samples), options_(options) {
     for (const auto* p : options.parameters) {
+      std::optional<double> common;
+      bool differs = false;
       for (const auto& sample : samples) {
         const auto value = value_of(*p, sample.machine);
-        if (!value) continue;
-        start_.push_back({p, std::clamp(*value, p->low, p->high)});
-        break;
+        differs = differs || (value && common.value_or(*value) != *value);
+        if (!common) common = value;
       }
+      if (common && !differs) start_.push_back({p, std::clamp(*common, p->low, p->high)});
     }
   }
 
@@ -176,7 +178,7 @@ StackFit fit_stack(const Stack& stack, std::vector<Candidate> all, const FitOpti
 }  // namespace
 
 Stack stack_of(const Job& job) {
-  return {job.machine.name.substr(0, job.machine.name.find(':')), job.software};
+  return {job.machine.name.substr(0, job.machine.name.find(':')), job.stack};
 }
 
 Machine with_numbers(Machine machine, const FittedNumbers& numbers) {

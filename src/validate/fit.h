@@ -15,7 +15,8 @@
 
 namespace tandem::validate {
 
-// Machine and software: "dgx_a100", "megatron". What one set of numbers is for.
+// Machine and software: "dgx_a100", "megatron". What one set of numbers is for. Sections that
+// differ in one kernel are one stack: what they differ in is not fitted.
 struct Stack {
   std::string family;
   std::string software;

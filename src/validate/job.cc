@@ -30,6 +30,7 @@ struct Software {
   bool recomputes = false;      // all, where that is not stated
   bool pads_to_divide = false;  // a vocabulary only where it is divided
   bool packs = false;           // computes no positions that are padding
+  std::string_view stack = {};  // whose section but for one kernel it is; empty: its own
 };
 
 constexpr std::array<Software, 14> kSoftware = {{
@@ -56,6 +57,13 @@ constexpr Software kDeepspeed = {.word = "", .section = "deepspeed", .recomputes
 // Products in eight bits, all else as before.
 constexpr Software kFloat8 = {.word = "", .section = "torchtitan-float8", .plain_loss = true};
 
+// Aleph Alpha's code with the attention kernel of 2022.
+constexpr Software kFlash1 = {.word = "",
+                              .section = "aleph-alpha-flash1",
+                              .plain_loss = true,
+                              .plain = true,
+                              .stack = "aleph-alpha"};
+
 bool has_float8(const Record& record) {
   const auto& text = record.options.dtype;
   return contains(text, "fp8") || contains(text, "float8");
@@ -66,6 +74,9 @@ Software software_of(const Record& record) {
     if (!contains(record.source, software.word)) continue;
     // ZeRO-3 is what Megatron's authors held theirs against.
     if (software.section == "megatron" && record.parallel.zero == 3) return kDeepspeed;
+    if (software.section == "aleph-alpha" && contains(record.options.attention, "attentionv1")) {
+      return kFlash1;
+    }
     return software.section == "torchtitan" && has_float8(record) ? kFloat8 : software;
   }
   return {};
@@ -312,7 +323,9 @@ std::variant<std::int64_t, Skipped> global_batch(const Record& record) {
 std::variant<Job, Skipped> job_of(const Record& record) {
   if (!record.unreadable.empty()) return Skipped{record.unreadable};
   Job out;
-  out.software = software_of(record).section;
+  const auto software = software_of(record);
+  out.software = software.section;
+  out.stack = software.stack.empty() ? software.section : software.stack;
   auto model = model_of(record);
   if (auto* skipped = std::get_if<Skipped>(&model)) return *skipped;
   out.model = std::get<std::string>(std::move(model));

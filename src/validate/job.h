@@ -21,6 +21,7 @@ struct Job {
   std::string size;   // "gpt 24 x 2304": networks alike but for context and kernels
   machine::Machine machine;
   std::string software;  // "megatron-deepspeed"; empty where the source is of none we know
+  std::string stack;  // the same, but for sections that differ in one kernel: those are one stack
   std::int64_t batch = 1;
   DType dtype = DType::kFp16;
   plan::Precision precision = {};

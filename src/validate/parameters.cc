@@ -40,6 +40,7 @@ constexpr Parameter kParameters[] = {
     {"level gpu utilization", 0.2, 1},
     {"level gpu latency", 0.5e-6, 100e-6, "us", kMicro},
     {"level node utilization", 0.1, 1},
+    {"level node utilization send", 0.1, 1},
     {"level node latency", 1e-6, 500e-6, "us", kMicro},
 };
 
@@ -60,6 +61,7 @@ Level* level_of(const Parameter& p, Machine& machine) {
 }
 
 bool is_latency(const Parameter& p) { return p.name.ends_with("latency"); }
+bool is_of_sends(const Parameter& p) { return p.name.ends_with("send"); }
 
 }  // namespace
 
@@ -90,8 +92,10 @@ std::optional<double> value_of(const Parameter& p, const Machine& machine) {
   const auto* level = level_of(p, copy);
   if (level == nullptr) return std::nullopt;
   if (is_latency(p)) return level->latency.value;
-  if (!level->utilization.is_constant()) return std::nullopt;
-  return level->utilization.at(Bytes{});
+  const auto& utilization =
+      is_of_sends(p) ? level->utilization_in(machine::Step::kSend) : level->utilization;
+  if (!utilization.is_constant()) return std::nullopt;
+  return utilization.at(Bytes{});
 }
 
 void set_value(const Parameter& p, double value, Machine& machine) {
@@ -105,6 +109,8 @@ void set_value(const Parameter& p, double value, Machine& machine) {
   if (level == nullptr) return;
   if (is_latency(p)) {
     level->latency = Seconds{value};
+  } else if (is_of_sends(p)) {
+    level->utilization_of_step[machine::Step::kSend] = value;
   } else {
     level->utilization = value;
   }

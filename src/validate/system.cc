@@ -18,6 +18,8 @@ using machine::Machine;
 struct GpuFamily {
   std::array<std::string_view, 2> words;
   std::string_view machine;  // empty: there is none
+  // Where links join the GPUs: the unit of each, in the order in which the driver numbers them.
+  std::array<std::int32_t, 8> units = {};
 };
 constexpr std::array<GpuFamily, 9> kGpuFamilies = {{
     {{"pcie", ""}, ""},
@@ -28,19 +30,46 @@ constexpr std::array<GpuFamily, 9> kGpuFamilies = {{
     {{"b200", ""}, "dgx_b200"},
     {{"v100", "dgx2"}, "dgx2_v100"},
     {{"v100", "16gb"}, ""},
-    {{"v100", ""}, "dgx_v100"},
+    {{"v100", ""}, "dgx_v100", {0, 3, 2, 1, 7, 4, 5, 6}},
 }};
 
 constexpr std::size_t kNodeLevel = 0;
 constexpr std::size_t kGpuLevel = 1;
 constexpr double kGiga = 1e9;
 
-// Fewer GPUs than a node has: as if the node had no more.
-std::optional<Skipped> set_counts(Machine& machine, std::int64_t nodes, std::int64_t per_node) {
+const GpuFamily* find_family(std::string_view gpu) {
+  std::string name(gpu);
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const auto& family : kGpuFamilies) {
+    const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
+    if (!std::ranges::all_of(family.words, has)) continue;
+    return family.machine.empty() ? nullptr : &family;
+  }
+  return nullptr;
+}
+
+// These units of a level whose units are joined by links, and no others.
+std::shared_ptr<const machine::Network> part_of(const machine::Level& level,
+                                                const GpuFamily& family, std::int64_t count) {
+  if (count > static_cast<std::int64_t>(family.units.size())) return nullptr;
+  std::vector<std::int32_t> units(family.units.begin(), family.units.begin() + count);
+  std::ranges::sort(units);
+  if (std::ranges::adjacent_find(units) != units.end()) return nullptr;
+  return level.network->part(units);
+}
+
+// Fewer GPUs than a node has: as if the node had no more. Of those that links join they are the
+// first ones.
+std::optional<Skipped> set_counts(Machine& machine, const GpuFamily& family, std::int64_t nodes,
+                                  std::int64_t per_node) {
   auto& gpus = machine.levels[kGpuLevel];
   if (gpus.network != nullptr && gpus.count != per_node) {
-    return Skipped{fmt::format("{} of the {} GPUs that links join in a node of {}", per_node,
-                               gpus.count, machine.name)};
+    gpus.network = part_of(gpus, family, per_node);
+    if (gpus.network == nullptr) {
+      return Skipped{fmt::format("{} of the {} GPUs that links join in a node of {}", per_node,
+                                 gpus.count, machine.name)};
+    }
   }
   machine.levels[kNodeLevel].count = nodes;
   gpus.count = per_node;
@@ -71,37 +100,30 @@ std::string section_for(const std::string& family, const std::string& software) 
 Skipped not_stated(const std::string& what) { return {what + " is not stated", true}; }
 
 std::optional<std::string> machine_family(std::string_view gpu) {
-  std::string name(gpu);
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const auto& family : kGpuFamilies) {
-    const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
-    if (!std::ranges::all_of(family.words, has)) continue;
-    if (family.machine.empty()) return std::nullopt;
-    return std::string(family.machine);
-  }
-  return std::nullopt;
+  const auto* family = find_family(gpu);
+  return family == nullptr ? std::nullopt : std::optional<std::string>(family->machine);
 }
 
 std::variant<Machine, Skipped> machine_of(const SystemFacts& system, const std::string& software) {
   if (system.gpu.empty()) return not_stated("the GPU");
-  const auto family = machine_family(system.gpu);
-  if (!family) return Skipped{fmt::format("no built-in machine has the GPU '{}'", system.gpu)};
+  const auto* family = find_family(system.gpu);
+  if (family == nullptr)
+    return Skipped{fmt::format("no built-in machine has the GPU '{}'", system.gpu)};
   if (!system.n_gpus) return not_stated("the number of GPUs");
   const auto devices = *system.n_gpus;
   if (devices > machine::kMaxDevices) {
     return Skipped{fmt::format("{} GPUs are more than {}", devices, machine::kMaxDevices)};
   }
-  auto machine =
-      machine::load_machine(fmt::format("{}:1{}", *family, section_for(*family, software)));
+  const std::string name(family->machine);
+  auto machine = machine::load_machine(fmt::format("{}:1{}", name, section_for(name, software)));
   const auto per_node =
       std::min(devices, system.gpus_per_node.value_or(machine.levels[kGpuLevel].count));
   if (devices % per_node != 0) {
     return Skipped{fmt::format("{} GPUs are no whole nodes of {}", devices, per_node)};
   }
-  if (auto skipped = set_counts(machine, devices / per_node, per_node)) return *skipped;
+  if (auto skipped = set_counts(machine, *family, devices / per_node, per_node)) return *skipped;
   set_bandwidths(machine, system);
-  machine.name = fmt::format("{}:{}", *family, devices / per_node);
+  machine.name = fmt::format("{}:{}", name, devices / per_node);
   return machine;
 }
 

@@ -218,5 +218,25 @@ TEST(Fits, FindTheMachineThatWasMeasured) {
   EXPECT_NE(section_text(stack, found).find("\n  compute_utilization 0.45 "), std::string::npos);
 }
 
+// Both attention kernels of the layout sweep: one set of numbers but for attention itself.
+TEST(Fits, LeaveWhatSectionsOfOneStackDifferIn) {
+  std::vector<Record> records;
+  for (const char* kernel : {"flash_attention2", "flash_attentionv1.0.8"}) {
+    auto r = small_gpt();
+    r.source = "Aleph-Alpha";
+    r.options.attention = kernel;
+    r.measured = {number("iter_s", 1)};
+    records.push_back(std::move(r));
+  }
+  const auto fits =
+      fit(records, {.parameters = parameters_named("compute_utilization,attention_utilization"),
+                    .progress = {}});
+  ASSERT_EQ(fits.size(), 1U);
+  EXPECT_EQ(fits.begin()->first.software, "aleph-alpha");
+  EXPECT_EQ(fits.begin()->second.n, 2U);
+  ASSERT_EQ(fits.begin()->second.numbers.size(), 1U);
+  EXPECT_EQ(fits.begin()->second.numbers[0].parameter->name, "compute_utilization");
+}
+
 }  // namespace
 }  // namespace tandem::validate
