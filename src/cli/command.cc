@@ -160,8 +160,12 @@ void Job::add_memory_flag(CLI::App& command) {
 void Job::add_search_flags(CLI::App& command) {
   add_memory_flag(command);
   command.add_option("--dims", dims, "what may be partitioned: some of " + names_of(kDims));
-  command.add_flag("--no-pipeline{true},--pipeline{false}", no_pipeline,
-                   "leave pipelines out; default: they compete");
+  auto* none = command.add_flag("--no-pipeline", no_pipeline, "leave pipelines out");
+  command
+      .add_flag("--pipeline", pipelines,
+                "of --search unity: pipelines of the whole graph compete, too; with others they "
+                "do in any case")
+      ->excludes(none);
   command
       .add_option("--search", search,
                   "joint: rules rewrite the network as its layouts gain most; sequential: as one "
@@ -245,11 +249,11 @@ std::optional<unity::Options> unity_options(const Job& job, search::Options& sea
     throw UserError("flag", flag, "is not for --search unity: " + why, "another --search");
   };
   if (!job.dims.empty()) refuse("--dims", "its rules say what may be partitioned");
-  if (job.stale_weights) refuse("--stale-weights", "it has no pipelines");
   unity::Options out;
   out.least_nodes = job.least_nodes;
   out.piece_candidates = job.max_rewritings.value_or(out.piece_candidates);
   out.candidates = std::exchange(search.until.candidates, std::nullopt);
+  out.pipelines = job.pipelines || job.stale_weights;
   out.caches = search.shares_tables;
   out.splits = search.folds;
   out.programs = search.finder.is_exact();

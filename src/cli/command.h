@@ -62,6 +62,7 @@ struct Job {
   std::string memory;      // empty: the device's, less its reserve
   std::string dims;        // empty: all
   bool no_pipeline = false;
+  bool pipelines = false;  // of --search unity
   std::string search = "joint";
   double alpha = search::Options{}.alpha;
   std::optional<std::size_t> max_rewritings = {};

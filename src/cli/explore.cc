@@ -248,7 +248,16 @@ void print_tables(const Explored& explored, const ExploreFlags& flags) {
                            result.refused.size());
 }
 
+// Before anything is computed.
+void check_plot(const std::string& file) {
+  const auto ending = std::filesystem::path(file).extension().string();
+  if (ending.empty() || ending == ".svg") return;
+  throw UserError("flag", "--plot", fmt::format("{}: there are no plots as {}", file, ending),
+                  "plots are SVG: write it like 'front.svg'");
+}
+
 void run(const ExploreFlags& flags) {
+  check_plot(flags.svg);
   const auto explored = explore_all(flags);
   if (explored.result.points.empty() && explored.is_complete()) {
     const auto& refused = explored.result.refused;

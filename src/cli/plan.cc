@@ -128,10 +128,11 @@ std::string row_text(const ComparedRow& of, std::size_t width, const Setup& setu
 
 void print_comparison(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
-  std::cout << fmt::format("{} on {} ({}), batch {}, {}, {}{}\n\n", setup.model.text,
-                           setup.machine.name, counted(setup.machine.devices(), "device"),
-                           setup.batch, name(setup.dtype), name(setup.options.optimizer),
-                           best.mapped.schedule.is_delayed() ? ", updates one step late" : "");
+  std::cout << fmt::format(
+      "{} on {} ({}), batch {}, {}, {}{}\n\n", setup.model.text, setup.machine.name,
+      counted(setup.machine.devices(), "device"), setup.batch, name(setup.dtype),
+      name(setup.options.optimizer),
+      best.mapped.schedule.is_delayed() ? ", updates one step late (PipeDream-2BW)" : "");
   std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
   for (const auto& b : result.baselines) rows.push_back({b.name, &b});
   std::size_t width = 28;
