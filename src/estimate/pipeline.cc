@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <optional>
+#include <span>
 
 namespace tandem::estimate {
 
@@ -30,6 +32,7 @@ struct PassTimes {
   double send = 0;
   bool sends = false;
 };
+static_assert(sizeof(PassTimes) == kPassBytes);
 
 struct Rank {
   double free = 0;        // when it can compute
@@ -42,15 +45,27 @@ struct Rank {
   double gathers = 0;    // until then, what its first micro-batches have beside
   bool updates = false;  // has it begun to?
 
-  // It has nothing to compute until then, no earlier than it is free, and receives since.
+  // It has nothing to compute until then, no earlier than it is free, and receives since, at the
+  // latest from then on.
   void wait_until(double then, double received_from) {
     const double sent = std::min(then, sends);
     const double sending = std::max(0.0, sent - std::max(free, sends_from));
     const double from = std::max(std::max(free, received_from), sent);
-    exposed += sending + std::max(0.0, then - from);
+    exposed += sending + (then - from);
     free = then;
   }
 };
+static_assert(sizeof(Rank) == kRankBytes);
+
+// What lies so many bytes behind the first.
+template <class T>
+T& behind(T* first, std::uint32_t bytes) {
+  return *reinterpret_cast<T*>(reinterpret_cast<std::byte*>(first) + bytes);
+}
+template <class T>
+const T& behind(const T* first, std::uint32_t bytes) {
+  return *reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(first) + bytes);
+}
 
 class Pipeline {
  public:
@@ -82,7 +97,7 @@ class Pipeline {
 
   PipelineTime run() {
     if (has_host_ || any_by_device_) {
-      for (const auto& turn : turns_.turns) take_any(turn);
+      for (std::size_t t = 0; t < turns_.turns.size(); ++t) take_any(t);
     } else {
       take_all();
     }
@@ -162,29 +177,42 @@ class Pipeline {
     return static_cast<std::uint32_t>(stages_.size() / ranks_.size());
   }
 
-  void take_any(const OrderedTurn& turn) {
-    auto& rank = ranks_[turn.rank];
+  void take_any(std::size_t t) {
+    const auto& turn = turns_.turns[t];
+    const auto& offsets = turns_.offsets[t];
+    auto& rank = behind(ranks_.data(), offsets.rank);
     if (turn.part == Part::kUpdate) {
       update(rank, turn);
     } else {
-      take(rank, turn);
+      take(rank, turn, offsets);
+    }
+  }
+
+  void take_all() {
+    std::size_t next = 0;
+    bool alike = true;
+    for (const auto count : turns_.stretches) {
+      const auto end = next + count;
+      if (alike) {
+        take_alike(std::span(turns_.offsets).subspan(next, count));
+      } else {
+        for (auto t = next; t < end; ++t) take_any(t);
+      }
+      next = end;
+      alike = !alike;
     }
   }
 
   // What `take` comes to for most turns, and where most time goes: no host, nothing that is done
   // once. One that receives nothing does so in no time: it has long received all before.
-  void take_all() {
+  void take_alike(std::span<const TurnOffsets> turns) {
     const auto* times = times_.data();
     auto* ranks = ranks_.data();
     auto* taken = taken_.data();
-    for (const auto& turn : turns_.turns) {
-      if (!turn.is_alike) {
-        take_any(turn);
-        continue;
-      }
-      auto& rank = ranks[turn.rank];
-      const auto& pass = times[turn.pass];
-      const auto start = std::max(rank.receives, taken[turn.input].end);
+    for (const auto& turn : turns) {
+      auto& rank = behind(ranks, turn.rank);
+      const auto& pass = behind(times, turn.pass);
+      const auto start = std::max(rank.receives, behind(taken, turn.input).end);
       const auto received = start + pass.receive;
       rank.receives = received;
       const auto needed = received - pass.early;
@@ -196,18 +224,18 @@ class Pipeline {
         rank.sends = began + pass.send;
         rank.sends_from = began;
       }
-      taken[turn.place] = {began, rank.exposed};
+      behind(taken, turn.taken) = {began, rank.exposed};
     }
   }
 
-  void take(Rank& rank, const OrderedTurn& turn) {
+  void take(Rank& rank, const OrderedTurn& turn, const TurnOffsets& offsets) {
     const bool forward = turn.part == Part::kForward;
     const auto& stage = stages_[turn.stage];
-    const auto& pass = passes_[turn.pass];
+    const auto& pass = passes_[offsets.pass / kPassBytes];
     // The host is ahead by a turn at the most where it waits for the device.
     if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
     if (forward && turn.is_first) share_tied(rank, turn.stage);
-    if (pass.from != nullptr) receive(rank, taken_[turn.input].end, pass);
+    if (pass.from != nullptr) receive(rank, behind(taken_.data(), offsets.input).end, pass);
     double time = pass.time;
     if (forward && turn.is_first) {
       // What does not wait for the input has begun with the step.
@@ -215,12 +243,16 @@ class Pipeline {
       rank.gathers += stage.first;
     }
     if (!forward && turn.is_last) time += stage.last;
-    const auto& host = host_of(stage, turn);
     const auto dispatched_from = rank.host;
-    rank.free = std::max(rank.free + time, dispatched_from + host.end);
-    rank.host += host.dispatch;
+    rank.free = std::max(rank.free + time, dispatched_from);
+    if (has_host_) {
+      const auto& host = host_of(stage, turn);
+      rank.free = std::max(rank.free, dispatched_from + host.end);
+      rank.host += host.dispatch;
+    }
     if (!forward && turn.is_last) finish_gradients(rank, turn.stage, dispatched_from);
-    taken_[turn.place] = {pass.to == nullptr ? rank.free : send(rank, pass), rank.exposed};
+    behind(taken_.data(), offsets.taken) = {pass.to == nullptr ? rank.free : send(rank, pass),
+                                            rank.exposed};
   }
 
   static bool takes_host(const StageTimes& stage) {
