@@ -1,6 +1,7 @@
 #include "estimate/stage.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -160,13 +161,26 @@ double StageTimer::run(Part part, bool first, bool last, double input, Streams& 
 
 void StageTimer::update(Streams& streams) {
   wait(sections_.step, streams);
+  for (std::size_t section = sections_.runs(); section-- > 0;) update_alike(section, streams);
+}
+
+void StageTimer::update_alike(std::size_t section, Streams& streams) {
   constexpr Turn kUpdate{.part = static_cast<std::size_t>(Part::kUpdate)};
-  for (std::size_t section = sections_.runs(); section-- > 0;) {
-    for (auto ready : reduced_[section]) {
-      // A gradient that is there before any stream is free might as well come then.
-      pass(section, kUpdate, std::max(ready, passages_.first_free(section, kUpdate, streams)),
-           streams);
-    }
+  const auto& reduced = reduced_[section];
+  for (std::size_t l = 0; l < reduced.size(); ++l) {
+    const auto before = passages_.first_free(section, kUpdate, streams);
+    // A gradient that is there before any stream is free might as well come then.
+    pass(section, kUpdate, std::max(reduced[l], before), streams);
+    // Where all are there before the streams are, and one stream is used, the rest is multiplied.
+    const auto left = reduced.size() - l - 1;
+    const bool all_there =
+        left > 1 && before > 0 && reduced.back() <= before && std::ranges::is_sorted(reduced);
+    if (!all_there || with_host_ || sections_.interference > 0) continue;
+    const auto used = passages_.streams(section, kUpdate);
+    if (std::popcount(used) != 1) continue;
+    const auto stream = static_cast<std::size_t>(std::countr_zero(used));
+    streams[stream] += static_cast<double>(left) * (streams[stream] - before);
+    return;
   }
 }
 

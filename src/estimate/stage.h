@@ -75,6 +75,10 @@ class Passages {
   void pass(std::size_t section, const Turn& turn, const Passage& passage, double input,
             Streams& streams) const;
 
+  // The streams that tasks of the section use, a bit each.
+  [[nodiscard]] std::uint32_t streams(std::size_t section, const Turn& turn) const {
+    return seen(section, turn).streams;
+  }
   // When the first of the streams that the section uses is free.
   [[nodiscard]] double first_free(std::size_t section, const Turn& turn,
                                   const Streams& streams) const;
@@ -137,6 +141,7 @@ class StageTimer {
   double run_section(const SectionPart& part, const Turn& turn, double input, Streams& streams);
   void occupy(std::uint16_t stream, double start, double end, Streams& streams);
   void wait(double time, Streams& streams) const;
+  void update_alike(std::size_t section, Streams& streams);
 
   const Sections& sections_;
   RunCounts counts_;

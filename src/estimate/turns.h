@@ -30,9 +30,9 @@ struct OrderedTurn {
   bool is_first : 1 = false;  // micro-batch
   bool is_last : 1 = false;
 
-  // Neither of them, and no update.
+  // Not the first forward, not the last back, and no update: those that do nothing once a step.
   [[nodiscard]] bool is_alike() const {
-    return part != lower::Part::kUpdate && !is_first && !is_last;
+    return part == lower::Part::kForward ? !is_first : part == lower::Part::kBackward && !is_last;
   }
 };
 
