@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
-#include "estimate/stage_times.h"
 #include "machine/part.h"
 #include "strategies/grid.h"
 #include "strategies/pipeline.h"
@@ -19,17 +18,33 @@ namespace {
 using machine::DigitMask;
 using strategies::Setting;
 
+// The digits in which two ranks of so many differ.
+DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::int64_t to,
+                         std::int64_t ranks) {
+  const auto of_ranks = strategies::rank_digits(digits, ranks).value();
+  DigitMask out = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (!machine::has(of_ranks, i)) continue;
+    const bool differ =
+        digits.coordinate_of_rank(from, of_ranks, i) != digits.coordinate_of_rank(to, of_ranks, i);
+    if (differ) out |= machine::bit(i);
+  }
+  return out;
+}
+
 // The stages of one strategy, put together.
 class Step {
  public:
-  Step(const machine::Machine& machine, const machine::Digits& digits, const StageModel& stage,
-       const Sections& sections, Passages& passages, const Setting& setting,
+  Step(const machine::Machine& machine, const machine::Digits& digits,
+       const std::vector<DigitMask>& to_next_rank, const StageModel& stage,
+       const Sections& sections, Passages& passages, Beginnings& beginnings, const Setting& setting,
        const Division& division, std::int64_t batch, const Training& training, TurnTables& turns)
       : machine_(machine),
         digits_(digits),
         stage_(stage),
         sections_(sections),
         passages_(passages),
+        beginnings_(beginnings),
         division_(division),
         turns_(turns),
         schedule_(stage.schedule),
@@ -39,10 +54,10 @@ class Step {
     schedule_.stages = setting.pp * setting.interleave;
     if (setting.interleave > 1) schedule_.order = plan::Order::kInterleaved;
     if (ranks_ == 1) return;
-    const auto digits_of_ranks = strategies::rank_digits(digits, ranks_).value();
-    connect(digits_of_ranks, setting);
+    connect(to_next_rank, setting);
     const std::int64_t from = division.stages_after[stage.tied.piece] % ranks_;
-    tie(digits_between(from, 0, digits_of_ranks), training);
+    tie(from + 1 == ranks_ ? to_next_rank.back() : digits_between(digits, from, 0, ranks_),
+        training);
   }
 
   Estimate run() {
@@ -70,23 +85,29 @@ class Step {
     return stage_.footprint.behind(division_.ends[stage]);
   }
 
-  // Stages with those behind them. Ranks repeat, and most stages send the same.
-  void connect(DigitMask ranks, const Setting& setting) {
+  // Stages with those behind them. Most send the same in one of a few ways.
+  void connect(const std::vector<DigitMask>& to_next_rank, const Setting& setting) {
+    struct Known {
+      const Boundary* sent;
+      DigitMask across;
+      Transfer transfer;
+    };
+    std::vector<Known> known;
     transfers_.reserve(stages() - 1);
-    const auto every = static_cast<std::size_t>(ranks_);
     std::optional<DigitMask> copies;
     for (std::size_t s = 0; s + 1 < stages(); ++s) {
       const auto& sent = boundary(s);
-      if (s >= every && &boundary(s - every) == &sent) {
-        transfers_.push_back(transfers_[s - every]);
-        continue;
+      const auto across = to_next_rank[s % to_next_rank.size()];
+      auto at = std::ranges::find_if(
+          known, [&](const Known& k) { return k.sent == &sent && k.across == across; });
+      if (at == known.end()) {
+        if (!copies && (sent.copied || sent.gradient_copied)) {
+          copies = strategies::tensor_digits(setting, digits_);
+        }
+        known.push_back({&sent, across, transfer(across, sent, copies.value_or(0))});
+        at = known.end() - 1;
       }
-      const auto rank = static_cast<std::int64_t>(s) % ranks_;
-      const auto across = digits_between(rank, (rank + 1) % ranks_, ranks);
-      if (!copies && (sent.copied || sent.gradient_copied)) {
-        copies = strategies::tensor_digits(setting, digits_);
-      }
-      transfers_.push_back(transfer(across, sent, copies.value_or(0)));
+      transfers_.push_back(at->transfer);
     }
   }
 
@@ -96,19 +117,6 @@ class Step {
     double collect = 0;     // adding up its gradient over micro-batches where it is not stored
     double accumulate = 0;  // adding up both uses' gradients, which stages do once
   };
-
-  // The digits in which two ranks differ.
-  [[nodiscard]] DigitMask digits_between(std::int64_t from, std::int64_t to,
-                                         DigitMask ranks) const {
-    DigitMask out = 0;
-    for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (((ranks >> i) & 1U) == 0) continue;
-      const bool differ =
-          digits_.coordinate_of_rank(from, ranks, i) != digits_.coordinate_of_rank(to, ranks, i);
-      out |= DigitMask{differ} << i;
-    }
-    return out;
-  }
 
   [[nodiscard]] double time_to_send(DigitMask across, DigitMask copies, Bytes bytes) const {
     if (bytes == Bytes{} || across == 0) return 0;
@@ -141,7 +149,8 @@ class Step {
     std::vector<StageTimes> classes;
     classes.reserve(division_.classes.size());
     for (const auto& counts : division_.classes) {
-      classes.push_back(times_of_stage(sections_, counts, passages_, schedule_.micro_batches));
+      classes.push_back(
+          times_of_stage(sections_, counts, passages_, schedule_.micro_batches, beginnings_));
     }
     std::vector<StageTimes> out;
     out.reserve(stages());
@@ -156,7 +165,7 @@ class Step {
     for (std::size_t r = 1; r < busy.size(); ++r) {
       if (busy[r] + exposed[r] > busy[busiest] + exposed[busiest]) busiest = r;
     }
-    for (std::size_t s = busiest; s < stages(); s += busy.size()) add_serialized(s);
+    add_serialized(busiest);
     for (std::size_t k = 0; k < kKinds; ++k) {
       if (computes(k)) out_.compute += out_.serialized[k];
     }
@@ -167,13 +176,26 @@ class Step {
     out_.bubble = std::max(0.0, out_.iteration - out_.compute - out_.exposed);
   }
 
-  void add_serialized(std::size_t s) {
-    const auto micro_batches = static_cast<double>(schedule_.micro_batches);
-    const auto sums = serialized(sections_, counts_of(s));
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      out_.serialized[k] += sums.each[k] * micro_batches + sums.once[k];
+  // Of a rank's stages, of which many are of one class.
+  void add_serialized(std::size_t rank) {
+    std::vector<double> stages_of_class(division_.classes.size());
+    for (auto s = rank; s < stages(); s += static_cast<std::size_t>(ranks_)) {
+      ++stages_of_class[division_.class_of_stage[s]];
+      add_sends(s);
     }
+    const auto micro_batches = static_cast<double>(schedule_.micro_batches);
+    for (std::size_t c = 0; c < stages_of_class.size(); ++c) {
+      if (stages_of_class[c] == 0) continue;
+      const auto sums = serialized(sections_, division_.classes[c]);
+      for (std::size_t k = 0; k < kKinds; ++k) {
+        out_.serialized[k] += stages_of_class[c] * (sums.each[k] * micro_batches + sums.once[k]);
+      }
+    }
+  }
+
+  void add_sends(std::size_t s) {
     if (ranks_ == 1) return;
+    const auto micro_batches = static_cast<double>(schedule_.micro_batches);
     const bool is_first = s == 0;
     const bool is_tied = s == tied_.sends.stage;
     // An activation and its gradient each.
@@ -196,12 +218,9 @@ class Step {
       const bool interleaved = schedule_.order == plan::Order::kInterleaved;
       micro_batches = std::min(micro_batches, interleaved ? 4 * ranks_ : 2 * ranks_ + 1);
     }
-    const auto& turns = turns_.of(schedule_, ranks_, micro_batches);
-    for (std::int64_t r = 0; r < ranks_; ++r) {
-      if (is_like_an_earlier(r, held)) continue;
-      const auto memory = peak_over(turns[static_cast<std::size_t>(r)], micro_batches, held);
-      if (memory.peak > out_.memory.peak) out_.memory = memory;
-    }
+    const auto& turns = turns_.repeats(schedule_, ranks_, micro_batches);
+    const Peaks peaks(held, micro_batches);
+    out_.memory = peaks.fullest(turns, ranks_that_differ(held));
     out_.memory = sim::with_unused(out_.memory, machine_.device);
   }
 
@@ -249,7 +268,7 @@ class Step {
   }
 
   // Of ranks that hold the same the earliest has most in flight.
-  [[nodiscard]] bool is_like_an_earlier(std::int64_t rank, const HeldByStage& held) const {
+  [[nodiscard]] std::vector<std::size_t> ranks_that_differ(const HeldByStage& held) const {
     const auto every = static_cast<std::size_t>(ranks_);
     const auto are_like = [&](std::size_t a, std::size_t b) {
       for (; b < stages(); a += every, b += every) {
@@ -257,11 +276,12 @@ class Step {
       }
       return true;
     };
-    const auto r = static_cast<std::size_t>(rank);
-    for (std::size_t earlier = 0; earlier < r; ++earlier) {
-      if (are_like(earlier, r)) return true;
+    std::vector<std::size_t> out;
+    for (std::size_t r = 0; r < every; ++r) {
+      const bool known = std::ranges::any_of(out, [&](std::size_t o) { return are_like(o, r); });
+      if (!known) out.push_back(r);
     }
-    return false;
+    return out;
   }
 
   void fill_in_flops() {
@@ -281,6 +301,7 @@ class Step {
   const StageModel& stage_;
   const Sections& sections_;
   Passages& passages_;
+  Beginnings& beginnings_;
   const Division& division_;
   TurnTables& turns_;
   plan::Schedule schedule_;
@@ -393,9 +414,19 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   if (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0) return std::nullopt;
   auto* timed = timed_on(on_part, *stage, inner, *part);
   if (timed == nullptr) return std::nullopt;
-  return Step(machine_, digits_, stage->stage, timed->sections, timed->passages, setting, *division,
-              batch, training_, turns_)
+  return Step(machine_, digits_, to_next_rank(setting.pp), stage->stage, timed->sections,
+              timed->passages, stage->beginnings, setting, *division, batch, training_, turns_)
       .run();
+}
+
+const std::vector<DigitMask>& Estimator::to_next_rank(std::int64_t ranks) {
+  const auto [at, is_new] = to_next_rank_.try_emplace(ranks);
+  if (is_new) {
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      at->second.push_back(digits_between(digits_, r, (r + 1) % ranks, ranks));
+    }
+  }
+  return at->second;
 }
 
 const machine::Machine* Estimator::part_for(std::int64_t stages) {

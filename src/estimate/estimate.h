@@ -16,6 +16,7 @@
 #include "estimate/pipeline.h"
 #include "estimate/stage.h"
 #include "estimate/stage_model.h"
+#include "estimate/stage_times.h"
 #include "sim/simulate.h"
 
 namespace tandem::estimate {
@@ -62,6 +63,7 @@ class Estimator {
     machine::DigitMask data = 0;
     StageModel stage;
     Passages passages;
+    Beginnings beginnings;
     Lowered(machine::Digits d, machine::DigitMask on, StageModel s)
         : digits(std::move(d)), data(on), stage(std::move(s)), passages(stage.sections) {}
   };
@@ -75,6 +77,9 @@ class Estimator {
 
   [[nodiscard]] bool is_worth_folding(const strategies::Setting& setting) const;
   const machine::Machine* part_for(std::int64_t stages);
+  // By rank of a pipeline of so many, the digits in which it differs from the next; the last one's
+  // next is the first.
+  const std::vector<machine::DigitMask>& to_next_rank(std::int64_t ranks);
   // Of the whole network; of a folded one on `part` where stages end inside layers.
   const Division* division_into(std::int64_t stages, const machine::Machine& part,
                                 std::int64_t batch);
@@ -88,8 +93,9 @@ class Estimator {
   const machine::Machine& machine_;
   machine::Digits digits_;
   Training training_;
-  std::map<std::int64_t, std::optional<machine::Machine>> parts_;  // by number of stages
-  std::map<std::int64_t, std::optional<Folded>> folded_;           // by batch
+  std::map<std::int64_t, std::optional<machine::Machine>> parts_;         // by number of stages
+  std::map<std::int64_t, std::vector<machine::DigitMask>> to_next_rank_;  // by number of ranks
+  std::map<std::int64_t, std::optional<Folded>> folded_;                  // by batch
   std::map<std::pair<std::int64_t, std::int64_t>, std::optional<Division>>
       divisions_;                                                                   // and stages
   std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network> networks_;  // and levels

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "estimate/sections.h"
+
 namespace tandem::estimate {
 
 namespace {
@@ -13,12 +15,6 @@ using lower::BufferKind;
 using lower::Program;
 using lower::Task;
 using lower::TaskKind;
-
-void add(Parts& to, const Parts& what, double times = 1) {
-  for (std::size_t k = 0; k < to.size(); ++k) to[k] += times * what[k];
-}
-
-double total(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
 // A task, by its place in a part of a section.
 struct Moment {
@@ -39,26 +35,60 @@ int number(const Place& place) {
 enum class Which : std::uint8_t { kFirst, kAny, kLast };  // micro-batch
 
 // By task of a part of a section: what begins with it, and what ends after it.
-struct Changes {
-  struct Task {
-    Parts begins{}, ends{};
-    Parts first_begins{};              // in the first micro-batch beside
-    Parts last_begins{}, last_ends{};  // and in the last one
-  };
-  std::vector<Task> tasks;
+class Changes {
+ public:
+  // When: with every micro-batch, in the first one beside, in the last one.
+  enum class Event : std::uint8_t { kBegins, kEnds, kFirstBegins, kLastBegins, kLastEnds };
+
+  void add_task() { first_.push_back(kNone); }
+  [[nodiscard]] std::size_t tasks() const { return first_.size(); }
+  void add(std::size_t task, Event event, std::size_t kind, double bytes) {
+    if (bytes == 0) return;
+    entries_.push_back({event, static_cast<std::uint8_t>(kind), first_[task], bytes});
+    first_[task] = static_cast<std::uint32_t>(entries_.size() - 1);
+  }
 
   [[nodiscard]] Change sum(Which which) const {
     Change out;
-    for (const auto& task : tasks) {
-      add(out.net, task.begins);
-      if (which == Which::kFirst) add(out.net, task.first_begins);
-      if (which == Which::kLast) add(out.net, task.last_begins);
-      keep_most(out.most, out.net);
-      add(out.net, task.ends, -1);
-      if (which == Which::kLast) add(out.net, task.last_ends, -1);
+    double most = 0;
+    const auto take = [&](std::uint32_t entry, bool ends) {
+      for (; entry != kNone; entry = entries_[entry].next) {
+        const auto& e = entries_[entry];
+        if (is_end(e.event) == ends && is_in(e.event, which)) {
+          out.net[e.kind] += ends ? -e.bytes : e.bytes;
+        }
+      }
+    };
+    for (const auto first : first_) {
+      if (first == kNone) continue;
+      take(first, false);
+      const auto now = total(out.net);
+      if (now > most) {
+        most = now;
+        out.most = out.net;
+      }
+      take(first, true);
     }
     return out;
   }
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  struct Entry {
+    Event event;
+    std::uint8_t kind;   // lower::BufferKind
+    std::uint32_t next;  // of the same task
+    double bytes;
+  };
+  static bool is_end(Event e) { return e == Event::kEnds || e == Event::kLastEnds; }
+  static bool is_in(Event e, Which which) {
+    if (e == Event::kFirstBegins) return which == Which::kFirst;
+    const bool in_any = e == Event::kBegins || e == Event::kEnds;
+    return in_any || which == Which::kLast;
+  }
+
+  std::vector<std::uint32_t> first_;  // by task, of entries_
+  std::vector<Entry> entries_;
 };
 
 // Through all tasks; or, where only a run of pieces is looked at, without the rest of its section.
@@ -133,12 +163,12 @@ class Walk {
     if (task.kind == TaskKind::kUpdate) {
       now.part = 2;
     } else {
-      auto& tasks = changes_[now.part][now.section()].tasks;
-      now.task = tasks.size();
+      auto& changes = changes_[now.part][now.section()];
+      now.task = changes.tasks();
       const auto row = bucket_bytes(program_, task).value;
-      tasks.emplace_back();
-      begin_at(now)[kGradient] += row;
-      end_at(now)[kGradient] += row;
+      changes.add_task();
+      begin(now, kGradient, row);
+      end(now, kGradient, row);
     }
     const auto use = [&](BufferId b) {
       if (b == Program::kNone) return;
@@ -219,22 +249,28 @@ class Walk {
       } else if (first.part == 0) {
         held_[first.section()].from_then[kind] += bytes;
       } else if (first.part == 1) {
-        changes_[1][first.section()].tasks[first.task].first_begins[kind] += bytes;
+        add(first, Changes::Event::kFirstBegins, kind, bytes);
       }
     } else if (first.part < 2 && !made_elsewhere_[id.index()]) {
-      begin_at(first)[kind] += bytes;
+      begin(first, kind, bytes);
     }
     if (last.part == 2 || last.left_out) return;
     if (for_step && buffer.kind != BufferKind::kInput) {
-      task_of(last).last_ends[kind] += bytes;
+      add(last, Changes::Event::kLastEnds, kind, bytes);
     } else if (!for_step) {
-      end_at(last)[kind] += bytes;
+      end(last, kind, bytes);
     }
   }
 
-  Changes::Task& task_of(const Moment& m) { return changes_[m.part][m.section()].tasks[m.task]; }
-  Parts& begin_at(const Moment& m) { return m.last ? task_of(m).last_begins : task_of(m).begins; }
-  Parts& end_at(const Moment& m) { return m.last ? task_of(m).last_ends : task_of(m).ends; }
+  void add(const Moment& m, Changes::Event event, std::size_t kind, double bytes) {
+    changes_[m.part][m.section()].add(m.task, event, kind, bytes);
+  }
+  void begin(const Moment& m, std::size_t kind, double bytes) {
+    add(m, m.last ? Changes::Event::kLastBegins : Changes::Event::kBegins, kind, bytes);
+  }
+  void end(const Moment& m, std::size_t kind, double bytes) {
+    add(m, m.last ? Changes::Event::kLastEnds : Changes::Event::kEnds, kind, bytes);
+  }
 
   static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
 
@@ -250,17 +286,20 @@ class Walk {
 
 // `counts` sections alike, one after the other. The fullest is the first or the last.
 void add_alike(Change& to, const Change& one, std::int64_t count) {
-  if (count == 0) return;
-  for (const auto i : {std::int64_t{0}, count - 1}) {
-    auto now = to.net;
-    add(now, one.net, static_cast<double>(i));
-    add(now, one.most);
-    keep_most(to.most, now);
-  }
+  const auto before = total(one.net) > 0 ? static_cast<double>(count - 1) : 0;
+  auto most = to.net;
+  for (std::size_t k = 0; k < most.size(); ++k) most[k] += before * one.net[k] + one.most[k];
+  keep_most(to.most, most);
   add(to.net, one.net, static_cast<double>(count));
 }
 
 }  // namespace
+
+void add(Parts& to, const Parts& what, double times) {
+  for (std::size_t k = 0; k < to.size(); ++k) to[k] += times * what[k];
+}
+
+double total(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
 void keep_most(Parts& most, const Parts& now) {
   if (total(now) > total(most)) most = now;
@@ -282,15 +321,19 @@ Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
     change->most = change->net;
   }
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    add(out.persistent, runs[r].persistent, static_cast<double>(counts[r]));
-    add(out.step, runs[r].step, static_cast<double>(counts[r]));
-    add(out.from_then, runs[r].from_then, static_cast<double>(counts[r]));
-    add_alike(out.forward, runs[r].forward, counts[r]);
-    add_alike(out.last_forward, runs[r].last_forward, counts[r]);
-    const auto back = runs.size() - 1 - r;
-    add_alike(out.first, runs[back].first, counts[back]);
-    add_alike(out.backward, runs[back].backward, counts[back]);
-    add_alike(out.last, runs[back].last, counts[back]);
+    if (counts[r] == 0) continue;
+    const auto& run = runs[r];
+    add(out.persistent, run.persistent, static_cast<double>(counts[r]));
+    add(out.step, run.step, static_cast<double>(counts[r]));
+    add(out.from_then, run.from_then, static_cast<double>(counts[r]));
+    add_alike(out.forward, run.forward, counts[r]);
+    add_alike(out.last_forward, run.last_forward, counts[r]);
+  }
+  for (auto r = runs.size(); r-- > 0;) {
+    if (counts[r] == 0) continue;
+    add_alike(out.first, runs[r].first, counts[r]);
+    add_alike(out.backward, runs[r].backward, counts[r]);
+    add_alike(out.last, runs[r].last, counts[r]);
   }
   if (behind != nullptr) {
     for (auto* change : {&out.forward, &out.last_forward}) {
@@ -336,86 +379,6 @@ Footprint footprint_of(const Program& program, const std::vector<Place>& place_o
       out.boundaries[s][p] = all.behind(here, next);
     }
   }
-  return out;
-}
-
-sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,
-                      const HeldByStage& stages) {
-  sim::Memory out;
-  Parts live{};
-  // By class of stages and kind of turn: forward and backward, of any micro-batch, the first, the
-  // last.
-  constexpr std::size_t kFirstForward = 1;
-  constexpr std::size_t kFirstBackward = 4;
-  struct Size {
-    double net = 0, most = 0, kept = 0;
-    explicit Size(const Change& c, double before = 0)
-        : net(total(c.net) + before),
-          most(total(c.most) + before),
-          kept(c.net[static_cast<std::size_t>(BufferKind::kActivation)]) {}
-  };
-  std::vector<std::array<Size, 6>> sizes;
-  sizes.reserve(stages.classes.size());
-  for (const auto& held : stages.classes) {
-    const Size any(held.forward);
-    const Size first(held.forward, total(held.from_then));
-    const Size last(held.last);
-    sizes.push_back({any, first, Size(held.last_forward), Size(held.backward),
-                     micro_batches == 1 ? last : Size(held.first), last});
-  }
-  for (const auto& turn : turns) {  // every stage is updated once
-    if (turn.part != lower::Part::kUpdate) continue;
-    const auto& held = stages.of(turn.stage);
-    add(live, held.persistent);
-    add(live, held.step);
-    out.persistent += Bytes{total(held.persistent)};
-  }
-  auto stays = total(live);
-  const auto kind_of = [last = micro_batches - 1](const lower::Turn& turn) -> std::size_t {
-    const std::size_t of_part = turn.part == lower::Part::kForward ? 0 : 3;
-    const bool is_first = turn.micro_batch == 0;
-    return of_part + (is_first ? 1U : 0U) + (turn.micro_batch == last && !is_first ? 2U : 0U);
-  };
-  // The fullest turn, then what there is in it.
-  double now = 0;
-  double kept = 0;
-  double fullest = 0;
-  double most_kept = 0;
-  auto when = turns.size();
-  for (std::size_t t = 0; t < turns.size(); ++t) {
-    const auto& turn = turns[t];
-    if (turn.part == lower::Part::kUpdate) continue;
-    const auto& size = sizes[stages.class_of_stage[turn.stage]][kind_of(turn)];
-    if (now + size.most > fullest) {
-      fullest = now + size.most;
-      when = t;
-    }
-    now += size.net;
-    kept += size.kept;
-    most_kept = std::max(most_kept, kept);
-  }
-  out.kept = Bytes{most_kept};
-  for (std::size_t t = 0; t <= when && t < turns.size(); ++t) {
-    const auto& turn = turns[t];
-    if (turn.part == lower::Part::kUpdate) continue;
-    const auto& held = stages.of(turn.stage);
-    const auto kind = kind_of(turn);
-    if (kind == kFirstForward) {
-      add(live, held.from_then);
-      stays += total(held.from_then);
-    }
-    const auto& first = micro_batches == 1 ? held.last : held.first;
-    const auto& change = *std::array{&held.forward,  &held.forward, &held.last_forward,
-                                     &held.backward, &first,        &held.last}[kind];
-    constexpr std::size_t kLastForward = 2;
-    if (kind == kLastForward && t < when) stays += total(change.net) - total(held.forward.net);
-    // The sums over micro-batches have begun.
-    if (kind == kFirstBackward && t < when) stays += total(change.net) - total(held.backward.net);
-    add(live, t < when ? change.net : change.most);
-  }
-  for (std::size_t k = 0; k < live.size(); ++k) out.parts[k] = Bytes{live[k]};
-  out.peak = Bytes{total(live)};
-  out.passing = out.peak - Bytes{stays};
   return out;
 }
 

@@ -2,15 +2,15 @@
 // the whole step, and how what is there for one micro-batch comes and goes.
 #pragma once
 
-#include <span>
-
-#include "estimate/stage.h"
-#include "lower/order.h"
-#include "sim/memory.h"
+#include "estimate/division.h"
+#include "lower/program.h"
 
 namespace tandem::estimate {
 
 using Parts = std::array<double, 5>;  // bytes by lower::BufferKind
+
+void add(Parts& to, const Parts& what, double times = 1);
+double total(const Parts& parts);
 
 // What there is at the fullest moment of two.
 void keep_most(Parts& most, const Parts& now);
@@ -54,17 +54,5 @@ struct Footprint {
 
 Footprint footprint_of(const lower::Program& program, const std::vector<Place>& place_of_node,
                        const std::vector<Place>& place_of_task, const std::vector<Run>& runs);
-
-// Of the stages of a pipeline, of which many hold the same.
-struct HeldByStage {
-  std::vector<Held> classes;
-  std::vector<std::uint16_t> class_of_stage;
-
-  [[nodiscard]] const Held& of(std::size_t stage) const { return classes[class_of_stage[stage]]; }
-};
-
-// The peak on a rank of a pipeline that takes these turns.
-sim::Memory peak_over(std::span<const lower::Turn> turns, std::int64_t micro_batches,
-                      const HeldByStage& stages);
 
 }  // namespace tandem::estimate

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <optional>
+#include <span>
 
 namespace tandem::estimate {
 
@@ -10,25 +12,21 @@ namespace {
 
 using lower::Part;
 
-// A stage's forward or backward pass, and what it receives and sends, if it does.
-struct Pass {
-  double time = 0;
-  double early = 0;  // of that, before it needs what it receives
-  double more = 0;
-  const Transfer* from = nullptr;
-  const Transfer* to = nullptr;
-  double receive = 0;
-  double send = 0;
-};
-
-// The times alone: 0 where it does not receive.
+// A stage's forward or backward pass. 0 where it does not receive or send.
 struct PassTimes {
   double time = 0;
-  double early = 0;
+  double early = 0;  // of that, before it needs what it receives
   double more = 0;
   double receive = 0;
   double send = 0;
   bool sends = false;
+};
+static_assert(sizeof(PassTimes) == kPassBytes);
+
+// What it receives and sends, if it does.
+struct Ends {
+  const Transfer* from = nullptr;
+  const Transfer* to = nullptr;
 };
 
 struct Rank {
@@ -42,15 +40,27 @@ struct Rank {
   double gathers = 0;    // until then, what its first micro-batches have beside
   bool updates = false;  // has it begun to?
 
-  // It has nothing to compute until then, no earlier than it is free, and receives since.
+  // It has nothing to compute until then, no earlier than it is free, and receives since, at the
+  // latest from then on.
   void wait_until(double then, double received_from) {
     const double sent = std::min(then, sends);
     const double sending = std::max(0.0, sent - std::max(free, sends_from));
     const double from = std::max(std::max(free, received_from), sent);
-    exposed += sending + std::max(0.0, then - from);
+    exposed += sending + (then - from);
     free = then;
   }
 };
+static_assert(sizeof(Rank) == kRankBytes);
+
+// What lies so many bytes behind the first.
+template <class T>
+T& behind(T* first, std::uint32_t bytes) {
+  return *reinterpret_cast<T*>(reinterpret_cast<std::byte*>(first) + bytes);
+}
+template <class T>
+const T& behind(const T* first, std::uint32_t bytes) {
+  return *reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(first) + bytes);
+}
 
 class Pipeline {
  public:
@@ -61,28 +71,34 @@ class Pipeline {
     const std::size_t places = turns.first_place.back() + 1;  // one for turns that receive nothing
     if (taken_.size() < places) taken_.resize(places);
     taken_[places - 1] = {};
-    passes_.reserve(2 * stages.size());
-    times_.reserve(2 * stages.size());
-    for (std::size_t s = 0; s < stages.size(); ++s) {
+    const auto stages_count = stages.size();
+    ends_.resize(2 * stages_count);
+    times_.resize(2 * stages_count);
+    for (std::size_t s = 0; s < stages_count; ++s) {
       const auto* before = s > 0 ? &transfers[s - 1] : nullptr;
-      const auto* after = s + 1 < stages.size() ? &transfers[s] : nullptr;
-      passes_.push_back({stages[s].forward, 0, stages[s].forward_more, before, after,
-                         before != nullptr ? before->time : 0, after != nullptr ? after->time : 0});
-      passes_.push_back({stages[s].backward, stages[s].backward_early, stages[s].backward_more,
-                         after, before, after != nullptr ? after->back : 0,
-                         before != nullptr ? before->back : 0});
-      has_host_ = has_host_ || takes_host(stages[s]);
-    }
-    for (const auto& pass : passes_) {
-      const auto* to = pass.to;
-      times_.push_back({pass.time, pass.early, pass.more, pass.receive, pass.send, to != nullptr});
-      any_by_device_ = any_by_device_ || (to != nullptr && to->by_device);
+      const auto* after = s + 1 < stages_count ? &transfers[s] : nullptr;
+      const auto& stage = stages[s];
+      ends_[2 * s] = {before, after};
+      ends_[2 * s + 1] = {after, before};
+      times_[2 * s] = {.time = stage.forward,
+                       .more = stage.forward_more,
+                       .receive = before != nullptr ? before->time : 0,
+                       .send = after != nullptr ? after->time : 0,
+                       .sends = after != nullptr};
+      times_[2 * s + 1] = {.time = stage.backward,
+                           .early = stage.backward_early,
+                           .more = stage.backward_more,
+                           .receive = after != nullptr ? after->back : 0,
+                           .send = before != nullptr ? before->back : 0,
+                           .sends = before != nullptr};
+      has_host_ = has_host_ || takes_host(stage);
+      any_by_device_ = any_by_device_ || (before != nullptr && before->by_device);
     }
   }
 
   PipelineTime run() {
     if (has_host_ || any_by_device_) {
-      for (const auto& turn : turns_.turns) take_any(turn);
+      for (std::size_t t = 0; t < turns_.turns.size(); ++t) take_any(t);
     } else {
       take_all();
     }
@@ -96,20 +112,24 @@ class Pipeline {
   }
 
   // What a round of so many turns forward, and as many back, adds to the time and to what every
-  // rank exposes, where all turns of the last full one were later by the same time than those of
-  // the one before: then so are those of any further one, for a turn waits for none that is more
-  // than a round away. Nothing otherwise.
+  // rank exposes, where the last turns were all later by the same time than those a round before:
+  // then so is any further one. As a turn waits for none that is further away than the next rank's
+  // turn before it, two for every rank are enough. Nothing otherwise.
   [[nodiscard]] std::optional<PipelineTime> round(std::uint32_t turns) const {
     PipelineTime out;
+    const auto alternating = last_alternating();
+    const auto all_ranks = 2 * static_cast<std::uint32_t>(ranks_.size());
+    const auto compared = std::min(2 * turns, all_ranks);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const auto count = turns_.first_place[r + 1] - turns_.first_place[r];
       // Turns that alternate on the first rank, which is the first that has no more to begin.
-      const auto alternating = last_alternating();
-      if (alternating < 4 * turns || turns_.warm_up[r] + alternating > count) return std::nullopt;
+      if (alternating < 2 * turns + compared || turns_.warm_up[r] + alternating > count) {
+        return std::nullopt;
+      }
       const auto end = turns_.first_place[r] + turns_.warm_up[r] + alternating;
       if (r == 0) out.end = since_round(end - 1, turns);
       constexpr double kRounding = 1e-9;
-      for (auto place = end - 2 * turns; place < end; ++place) {
+      for (auto place = end - compared; place < end; ++place) {
         const bool same = std::abs(since_round(place, turns) - out.end) <= kRounding * out.end;
         if (!same) return std::nullopt;
       }
@@ -143,7 +163,7 @@ class Pipeline {
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
       out += stages_[s].host_forward.dispatch + stages_[s].host_backward.dispatch + stages_[s].wait;
       // A transfer each way, at both ends.
-      for (const auto* transfer : {passes_[2 * s].from, passes_[2 * s].to}) {
+      for (const auto* transfer : {ends_[2 * s].from, ends_[2 * s].to}) {
         if (transfer != nullptr) out += 2 * transfer->dispatch;
       }
     }
@@ -162,29 +182,42 @@ class Pipeline {
     return static_cast<std::uint32_t>(stages_.size() / ranks_.size());
   }
 
-  void take_any(const OrderedTurn& turn) {
-    auto& rank = ranks_[turn.rank];
+  void take_any(std::size_t t) {
+    const auto& turn = turns_.turns[t];
+    const auto& offsets = turns_.offsets[t];
+    auto& rank = behind(ranks_.data(), offsets.rank);
     if (turn.part == Part::kUpdate) {
       update(rank, turn);
     } else {
-      take(rank, turn);
+      take(rank, turn, offsets);
+    }
+  }
+
+  void take_all() {
+    std::size_t next = 0;
+    bool alike = true;
+    for (const auto count : turns_.stretches) {
+      const auto end = next + count;
+      if (alike) {
+        take_alike(std::span(turns_.offsets).subspan(next, count));
+      } else {
+        for (auto t = next; t < end; ++t) take_any(t);
+      }
+      next = end;
+      alike = !alike;
     }
   }
 
   // What `take` comes to for most turns, and where most time goes: no host, nothing that is done
   // once. One that receives nothing does so in no time: it has long received all before.
-  void take_all() {
+  void take_alike(std::span<const TurnOffsets> turns) {
     const auto* times = times_.data();
     auto* ranks = ranks_.data();
     auto* taken = taken_.data();
-    for (const auto& turn : turns_.turns) {
-      if (!turn.is_alike) {
-        take_any(turn);
-        continue;
-      }
-      auto& rank = ranks[turn.rank];
-      const auto& pass = times[turn.pass];
-      const auto start = std::max(rank.receives, taken[turn.input].end);
+    for (const auto& turn : turns) {
+      auto& rank = behind(ranks, turn.rank);
+      const auto& pass = behind(times, turn.pass);
+      const auto start = std::max(rank.receives, behind(taken, turn.input).end);
       const auto received = start + pass.receive;
       rank.receives = received;
       const auto needed = received - pass.early;
@@ -196,18 +229,21 @@ class Pipeline {
         rank.sends = began + pass.send;
         rank.sends_from = began;
       }
-      taken[turn.place] = {began, rank.exposed};
+      behind(taken, turn.taken) = {began, rank.exposed};
     }
   }
 
-  void take(Rank& rank, const OrderedTurn& turn) {
+  void take(Rank& rank, const OrderedTurn& turn, const TurnOffsets& offsets) {
     const bool forward = turn.part == Part::kForward;
     const auto& stage = stages_[turn.stage];
-    const auto& pass = passes_[turn.pass];
+    const auto& pass = behind(times_.data(), offsets.pass);
+    const auto& ends = ends_[offsets.pass / kPassBytes];
     // The host is ahead by a turn at the most where it waits for the device.
     if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
     if (forward && turn.is_first) share_tied(rank, turn.stage);
-    if (pass.from != nullptr) receive(rank, taken_[turn.input].end, pass);
+    if (ends.from != nullptr) {
+      receive(rank, behind(taken_.data(), offsets.input).end, pass, *ends.from);
+    }
     double time = pass.time;
     if (forward && turn.is_first) {
       // What does not wait for the input has begun with the step.
@@ -215,12 +251,16 @@ class Pipeline {
       rank.gathers += stage.first;
     }
     if (!forward && turn.is_last) time += stage.last;
-    const auto& host = host_of(stage, turn);
     const auto dispatched_from = rank.host;
-    rank.free = std::max(rank.free + time, dispatched_from + host.end);
-    rank.host += host.dispatch;
+    rank.free = std::max(rank.free + time, dispatched_from);
+    if (has_host_) {
+      const auto& host = host_of(stage, turn);
+      rank.free = std::max(rank.free, dispatched_from + host.end);
+      rank.host += host.dispatch;
+    }
     if (!forward && turn.is_last) finish_gradients(rank, turn.stage, dispatched_from);
-    taken_[turn.place] = {pass.to == nullptr ? rank.free : send(rank, pass), rank.exposed};
+    behind(taken_.data(), offsets.taken) = {
+        ends.to == nullptr ? rank.free : send(rank, pass, *ends.to), rank.exposed};
   }
 
   static bool takes_host(const StageTimes& stage) {
@@ -254,8 +294,7 @@ class Pipeline {
     }
   }
 
-  static void receive(Rank& rank, double began, const Pass& pass) {
-    const auto& transfer = *pass.from;
+  static void receive(Rank& rank, double began, const PassTimes& pass, const Transfer& transfer) {
     auto& stream = transfer.by_device ? rank.free : rank.receives;
     rank.host += transfer.dispatch;
     const auto start = std::max({stream, began, rank.host});
@@ -266,8 +305,7 @@ class Pipeline {
   }
 
   // Returns when it began.
-  static double send(Rank& rank, const Pass& pass) {
-    const auto& transfer = *pass.to;
+  static double send(Rank& rank, const PassTimes& pass, const Transfer& transfer) {
     auto& stream = transfer.by_device ? rank.free : rank.sends;
     rank.host += transfer.dispatch;
     const auto began = std::max({stream, rank.free + pass.more, pass.more < 0 ? 0 : rank.host});
@@ -288,8 +326,8 @@ class Pipeline {
   const OrderedTurns& turns_;
   const std::vector<StageTimes>& stages_;
   Tied tied_;
-  std::vector<Pass> passes_;      // by OrderedTurn::pass
-  std::vector<PassTimes> times_;  // likewise
+  std::vector<PassTimes> times_;  // by pass: a stage's forward, then its backward
+  std::vector<Ends> ends_;        // likewise
   bool has_host_ = false;
   bool any_by_device_ = false;
   double tied_from_ = 0;                   // when the other stage has its gradient
@@ -316,10 +354,10 @@ PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
   const auto all = schedule.micro_batches;
   const bool one_each = schedule.order == plan::Order::k1F1B && chunks == 1;
   const bool alternates = one_each || schedule.order == plan::Order::kInterleaved;
-  // A round, in micro-batches; and as many of them as fill and drain the pipeline with two rounds
-  // between.
+  // A round, in micro-batches; and as many of them as fill and drain the pipeline with more than
+  // one round between.
   const auto round = one_each ? 1 : ranks;
-  const auto least = one_each ? 2 * ranks + 2 : 4 * ranks;
+  const auto least = one_each ? 2 * ranks + 2 : 3 * ranks;
   for (auto some = least; alternates && some < all; some *= 2) {
     Pipeline pipeline(turns.ordered(schedule, ranks, some), stages, transfers, tied, turns.taken());
     auto out = pipeline.run();

@@ -106,6 +106,7 @@ class Compiler {
       if (!run) continue;
       look_at_first(out_.parts[kBackwardPart][*run].tasks, flows_[kBackwardPart][*run]);
       for (std::size_t p = 0; p < kParts; ++p) {
+        mark_what_waits(flows_[p][*run], out_.parts[p][*run].tasks);
         auto flow = std::make_shared<const Dataflow>(std::move(flows_[p][*run]));
         out_.parts[p][*run].flow = std::move(flow);
       }
@@ -209,6 +210,17 @@ class Compiler {
           flow.gradients.push_back(slot);
         }
       }
+    }
+  }
+
+  static void mark_what_waits(const Dataflow& flow, std::vector<TimedTask>& tasks) {
+    std::vector<bool> after_input(flow.slots);
+    for (auto slot : flow.from_neighbour) after_input[slot] = true;
+    for (auto& task : tasks) {
+      const auto uses = std::span(flow.uses).subspan(task.first_use);
+      for (auto slot : uses.first(task.reads)) task.waits = task.waits || after_input[slot];
+      if (!task.waits || task.when != lower::When::kEach) continue;
+      for (auto slot : uses.subspan(task.reads, task.writes)) after_input[slot] = true;
     }
   }
 

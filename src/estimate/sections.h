@@ -31,6 +31,7 @@ struct TimedTask {
   std::uint8_t kind = 0;
   std::uint8_t stream = 0;
   lower::When when = lower::When::kEach;
+  bool waits = false;           // does it read what is made of the section's input?
   std::uint32_t task = 0;       // of the program
   std::uint32_t first_use = 0;  // of `uses`: reads, then writes
   std::uint16_t reads = 0;

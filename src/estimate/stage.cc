@@ -1,6 +1,7 @@
 #include "estimate/stage.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -39,23 +40,14 @@ Passages::Passages(const Sections& sections) {
   CHECK(sections.streams < 32, sections.streams);
   for (std::size_t p = 0; p < kParts; ++p) {
     seen_[p].resize(sections.runs());
-    for (std::size_t s = 0; s < sections.runs(); ++s) {
-      std::array<std::uint32_t, 3> streams{};
-      for (const auto& task : sections.parts[p][s].tasks) {
-        if (task.duration > 0) streams[static_cast<std::size_t>(task.when)] |= 1U << task.stream;
-      }
-      for (std::size_t v = 0; v < kVariants; ++v) seen_[p][s][v].streams = in_variant(streams, v);
-    }
-  }
-  // What is reduced later begins no earlier than the compute stream is free.
-  for (auto& section : seen_[kSynchronize]) {
-    for (auto& seen : section) seen.streams |= 1U;
+    for (std::size_t s = 0; s < sections.runs(); ++s) look_at(sections, p, s);
   }
 }
 
-Passages::Passages(const Sections& sections, const Sections& others, Passages& of_others)
-    : Passages(sections) {
+Passages::Passages(const Sections& sections, const Sections& others, Passages& of_others) {
+  begin_as_others_ = true;
   for (std::size_t p = 0; p < kParts; ++p) {
+    seen_[p].resize(sections.runs());
     for (std::size_t s = 0; s < sections.runs(); ++s) {
       std::array<std::uint32_t, 3> differs{};
       const auto& tasks = sections.parts[p][s].tasks;
@@ -64,10 +56,31 @@ Passages::Passages(const Sections& sections, const Sections& others, Passages& o
         if (tasks[t].duration == other.duration && tasks[t].stream == other.stream) continue;
         differs[static_cast<std::size_t>(tasks[t].when)] = 1;
       }
+      if (differs != std::array<std::uint32_t, 3>{}) look_at(sections, p, s);
       for (std::size_t v = 0; v < kVariants; ++v) {
-        if (in_variant(differs, v) == 0) seen_[p][s][v].elsewhere = &of_others.seen_[p][s][v];
+        const bool differs_in = in_variant(differs, v) != 0;
+        if (!differs_in) seen_[p][s][v].elsewhere = &of_others.seen_[p][s][v];
+        const bool is_last = (v & 1U) != 0;
+        if (differs_in && !is_last) begin_as_others_ = false;
       }
     }
+  }
+}
+
+void Passages::look_at(const Sections& sections, std::size_t part, std::size_t section) {
+  std::array<std::uint32_t, 3> streams{};
+  std::array<std::uint32_t, 3> early{};
+  for (const auto& task : sections.parts[part][section].tasks) {
+    if (task.duration <= 0) continue;
+    streams[static_cast<std::size_t>(task.when)] |= 1U << task.stream;
+    if (!task.waits) early[static_cast<std::size_t>(task.when)] |= 1U << task.stream;
+  }
+  // What is reduced later begins no earlier than the compute stream is free.
+  const std::uint32_t computes = part == kSynchronize ? 1 : 0;
+  for (std::size_t v = 0; v < kVariants; ++v) {
+    auto& seen = seen_[part][section][v];
+    seen.streams = in_variant(streams, v) | computes;
+    seen.early = in_variant(early, v) | computes;
   }
 }
 
@@ -77,7 +90,8 @@ const Passages::Passage* Passages::find(std::size_t section, const Turn& turn, d
   for (const auto& passage : known.passages) {
     bool same = true;
     for (std::size_t s = 0; same && s < streams.size(); ++s) {
-      if ((known.streams >> s & 1U) != 0) same = is_close(passage.before[s], streams[s] - input);
+      if ((known.streams >> s & 1U) == 0) continue;
+      same = is_close(passage.before[s], lag(known, s, streams[s] - input));
     }
     if (same) return &passage;
   }
@@ -95,8 +109,9 @@ void Passages::add(std::size_t section, const Turn& turn, double input, const St
     for (auto& time : out) time -= input;
     return out;
   };
-  known.passages.push_back(
-      {from_input(before), from_input(after), output - input, gradients - input});
+  auto lags = from_input(before);
+  for (std::size_t s = 0; s < lags.size(); ++s) lags[s] = lag(known, s, lags[s]);
+  known.passages.push_back({lags, from_input(after), output - input, gradients - input});
 }
 
 void Passages::pass(std::size_t section, const Turn& turn, const Passage& passage, double input,
@@ -146,13 +161,26 @@ double StageTimer::run(Part part, bool first, bool last, double input, Streams& 
 
 void StageTimer::update(Streams& streams) {
   wait(sections_.step, streams);
+  for (std::size_t section = sections_.runs(); section-- > 0;) update_alike(section, streams);
+}
+
+void StageTimer::update_alike(std::size_t section, Streams& streams) {
   constexpr Turn kUpdate{.part = static_cast<std::size_t>(Part::kUpdate)};
-  for (std::size_t section = sections_.runs(); section-- > 0;) {
-    for (auto ready : reduced_[section]) {
-      // A gradient that is there before any stream is free might as well come then.
-      pass(section, kUpdate, std::max(ready, passages_.first_free(section, kUpdate, streams)),
-           streams);
-    }
+  const auto& reduced = reduced_[section];
+  for (std::size_t l = 0; l < reduced.size(); ++l) {
+    const auto before = passages_.first_free(section, kUpdate, streams);
+    // A gradient that is there before any stream is free might as well come then.
+    pass(section, kUpdate, std::max(reduced[l], before), streams);
+    // Where all are there before the streams are, and one stream is used, the rest is multiplied.
+    const auto left = reduced.size() - l - 1;
+    const bool all_there =
+        left > 1 && before > 0 && reduced.back() <= before && std::ranges::is_sorted(reduced);
+    if (!all_there || with_host_ || sections_.interference > 0) continue;
+    const auto used = passages_.streams(section, kUpdate);
+    if (std::popcount(used) != 1) continue;
+    const auto stream = static_cast<std::size_t>(std::countr_zero(used));
+    streams[stream] += static_cast<double>(left) * (streams[stream] - before);
+    return;
   }
 }
 

@@ -62,6 +62,9 @@ class Passages {
   // Those of `others` go into `of_others` where these sections run the same tasks.
   Passages(const Sections& sections, const Sections& others, Passages& of_others);
 
+  // Do others run the same tasks in all micro-batches but the last?
+  [[nodiscard]] bool begin_as_others() const { return begin_as_others_; }
+
   // Of a section with its streams as they are; nothing where that has not been seen.
   [[nodiscard]] const Passage* find(std::size_t section, const Turn& turn, double input,
                                     const Streams& streams) const;
@@ -72,6 +75,10 @@ class Passages {
   void pass(std::size_t section, const Turn& turn, const Passage& passage, double input,
             Streams& streams) const;
 
+  // The streams that tasks of the section use, a bit each.
+  [[nodiscard]] std::uint32_t streams(std::size_t section, const Turn& turn) const {
+    return seen(section, turn).streams;
+  }
   // When the first of the streams that the section uses is free.
   [[nodiscard]] double first_free(std::size_t section, const Turn& turn,
                                   const Streams& streams) const;
@@ -80,6 +87,7 @@ class Passages {
   // By part and run, and by whether the micro-batch is the first, and the last.
   struct Seen {
     std::uint32_t streams = 0;  // that tasks use, a bit each
+    std::uint32_t early = 0;    // of these, where one may begin before the input is there
     std::vector<Passage> passages;
     Seen* elsewhere = nullptr;
   };
@@ -93,7 +101,15 @@ class Passages {
     return own.elsewhere != nullptr ? *own.elsewhere : own;
   }
 
+  // Which streams tasks of a section use.
+  void look_at(const Sections& sections, std::size_t part, std::size_t section);
+  // How long before or after the section's input a stream is free, as far as that matters.
+  [[nodiscard]] static double lag(const Seen& seen, std::size_t stream, double free) {
+    return (seen.early >> stream & 1U) != 0 ? free : std::max(free, 0.0);
+  }
+
   std::array<std::vector<Variants>, kParts> seen_;
+  bool begin_as_others_ = false;
 };
 
 class StageTimer {
@@ -125,6 +141,7 @@ class StageTimer {
   double run_section(const SectionPart& part, const Turn& turn, double input, Streams& streams);
   void occupy(std::uint16_t stream, double start, double end, Streams& streams);
   void wait(double time, Streams& streams) const;
+  void update_alike(std::size_t section, Streams& streams);
 
   const Sections& sections_;
   RunCounts counts_;

@@ -7,6 +7,7 @@
 
 #include "estimate/division.h"
 #include "estimate/footprint.h"
+#include "estimate/sections.h"
 #include "lower/program.h"
 #include "machine/machine.h"
 #include "models/model.h"

@@ -1,6 +1,7 @@
 #include "estimate/stage_times.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tandem::estimate {
 
@@ -73,6 +74,44 @@ void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, P
   }
 }
 
+// A stage's turns one after the other.
+struct StageTurns {
+  StageTimer& timer;
+  Streams& streams;
+  double& now;
+  double more = 0;  // beside the next turn, until the output is there
+
+  // Returns what it takes.
+  double run(Part part, bool first, bool last) {
+    const auto before = now;
+    const auto output = timer.run(part, first, last, now, streams);
+    now = std::max(before, streams[0]);
+    more = output - now;
+    // The next turn to be timed need not be the next one there.
+    if (more > 0) {
+      for (auto& stream : streams) stream = std::min(stream, now);
+    }
+    return now - before;
+  }
+};
+
+Beginnings::Beginning beginning(const Sections& sections, const RunCounts& counts,
+                                Passages& passages, bool one, StageTimer& timer) {
+  Beginnings::Beginning begun{.counts = counts, .times = {}, .streams = timer.idle()};
+  StageTurns turns{timer, begun.streams, begun.now};
+  auto& out = begun.times;
+  const auto first = turns.run(Part::kForward, true, one);
+  turns.run(Part::kBackward, false, false);
+  out.forward = turns.run(Part::kForward, false, false);
+  out.forward_more = turns.more;
+  out.backward = turns.run(Part::kBackward, false, false);
+  out.backward_more = turns.more;
+  out.first = first - out.forward;
+  add_what_need_not_wait(sections, counts, passages, one, out);
+  turns.run(Part::kForward, false, false);
+  return begun;
+}
+
 }  // namespace
 
 double time_of_step(const Sections& sections, const RunCounts& counts, Passages& passages,
@@ -106,34 +145,32 @@ double time_of_step(const Sections& sections, const RunCounts& counts, Passages&
   return std::max(now, latest(streams));
 }
 
+const Beginnings::Beginning* Beginnings::find(const RunCounts& counts) const {
+  const auto at = std::ranges::find(known_, counts, &Beginning::counts);
+  return at == known_.end() ? nullptr : &*at;
+}
+
+const Beginnings::Beginning& Beginnings::add(Beginning beginning) {
+  return known_.emplace_back(std::move(beginning));
+}
+
 StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Passages& passages,
-                          std::int64_t micro_batches) {
+                          std::int64_t micro_batches, Beginnings& known) {
+  const bool one = micro_batches == 1;
+  // What has run together slows down what comes after.
+  const bool is_shared = passages.begin_as_others() && !one && sections.interference == 0;
   StageTimer timer(sections, counts, passages, false);
-  auto streams = timer.idle();
-  double now = 0;
-  double more = 0;
-  const auto run = [&](Part part, bool first, bool last) {
-    const auto before = now;
-    const auto output = timer.run(part, first, last, now, streams);
-    now = std::max(before, streams[0]);
-    more = output - now;
-    // The next turn to be timed need not be the next one there.
-    if (more > 0) {
-      for (auto& stream : streams) stream = std::min(stream, now);
-    }
-    return now - before;
-  };
-  StageTimes out;
-  const auto first = run(Part::kForward, true, micro_batches == 1);
-  run(Part::kBackward, false, false);
-  out.forward = run(Part::kForward, false, false);
-  out.forward_more = more;
-  out.backward = run(Part::kBackward, false, false);
-  out.backward_more = more;
-  out.first = first - out.forward;
-  add_what_need_not_wait(sections, counts, passages, micro_batches == 1, out);
-  run(Part::kForward, false, false);
-  out.last = run(Part::kBackward, false, true) - out.backward;
+  const auto* found = is_shared ? known.find(counts) : nullptr;
+  std::optional<Beginnings::Beginning> own;
+  if (found == nullptr) {
+    own = beginning(sections, counts, passages, one, timer);
+    found = is_shared ? &known.add(*own) : &*own;
+  }
+  auto out = found->times;
+  auto streams = found->streams;
+  double now = found->now;
+  StageTurns turns{timer, streams, now};
+  out.last = turns.run(Part::kBackward, false, true) - out.backward;
   const auto reduced = latest(streams);
   timer.update(streams);
   out.after = latest(streams) - now;

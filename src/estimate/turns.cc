@@ -30,6 +30,7 @@ class Ordering {
     }
     out_.first_place.push_back(places);
     out_.turns.reserve(places);
+    out_.offsets.reserve(places);
   }
 
   // A turn of every rank after the other, so that turns next to each other do not wait for each
@@ -40,6 +41,7 @@ class Ordering {
       for (std::size_t r = 0; r < turns_.size(); ++r) moved = advance(r) || moved;
     }
     CHECK(out_.turns.size() == out_.first_place.back(), "a rank waits for ever");
+    count_stretches();
     return std::move(out_);
   }
 
@@ -53,30 +55,35 @@ class Ordering {
   bool advance(std::size_t rank) {
     if (next_[rank] == turns_[rank].size()) return false;
     const auto& next = turns_[rank][next_[rank]];
-    auto turn = ordered(rank, next_[rank]);
+    auto input = out_.first_place.back();
     if (receives(next)) {
-      turn.input = taken(next, source(next));
-      if (turn.input == kNoPlace) return false;
+      input = taken(next, source(next));
+      if (input == kNoPlace) return false;
     }
-    if (turn.part != Part::kUpdate) taken(next, turn.stage) = turn.place;
-    out_.turns.push_back(turn);
+    const auto place = out_.first_place[rank] + static_cast<std::uint32_t>(next_[rank]);
+    if (next.part != Part::kUpdate) taken(next, next.stage) = place;
+    const auto pass = 2U * next.stage + static_cast<std::uint32_t>(next.part);
+    out_.offsets.push_back({place * kTakenBytes, input * kTakenBytes,
+                            static_cast<std::uint32_t>(rank) * kRankBytes, pass * kPassBytes});
+    out_.turns.push_back(
+        {.stage = next.stage,
+         .part = next.part,
+         .is_first = next.micro_batch == 0,
+         .is_last = static_cast<std::size_t>(next.micro_batch) + 1 == micro_batches_});
     ++next_[rank];
     return true;
   }
 
-  [[nodiscard]] OrderedTurn ordered(std::size_t rank, std::size_t next) const {
-    const auto& turn = turns_[rank][next];
-    OrderedTurn out{
-        .place = out_.first_place[rank] + static_cast<std::uint32_t>(next),
-        .input = out_.first_place.back(),
-        .rank = static_cast<std::uint16_t>(rank),
-        .stage = turn.stage,
-        .pass = static_cast<std::uint16_t>(turn.stage * 2U + static_cast<std::uint16_t>(turn.part)),
-        .part = turn.part,
-        .is_first = turn.micro_batch == 0,
-        .is_last = static_cast<std::size_t>(turn.micro_batch) + 1 == micro_batches_};
-    out.is_alike = turn.part != Part::kUpdate && !out.is_first && !out.is_last;
-    return out;
+  void count_stretches() {
+    bool alike = true;
+    out_.stretches.push_back(0);
+    for (const auto& turn : out_.turns) {
+      if (turn.is_alike() != alike) {
+        alike = !alike;
+        out_.stretches.push_back(0);
+      }
+      ++out_.stretches.back();
+    }
   }
 
   [[nodiscard]] bool receives(const Turn& turn) const {
@@ -111,6 +118,19 @@ const TurnTables::Table& TurnTables::of(const plan::Schedule& schedule, std::int
     with_these.micro_batches = micro_batches;
     for (std::int64_t r = 0; r < ranks; ++r) {
       at->second.push_back(lower::turns_of(with_these, ranks, r));
+    }
+  }
+  return at->second;
+}
+
+const std::vector<std::vector<Repeat>>& TurnTables::repeats(const plan::Schedule& schedule,
+                                                            std::int64_t ranks,
+                                                            std::int64_t micro_batches) {
+  const auto [at, is_new] =
+      repeats_.try_emplace({schedule.order, schedule.stages, ranks, micro_batches});
+  if (is_new) {
+    for (const auto& turns : of(schedule, ranks, micro_batches)) {
+      at->second.push_back(repeats_of(turns, micro_batches));
     }
   }
   return at->second;

@@ -21,17 +21,21 @@ class Flow {
         all_(per_step_ * steps) {}
 
   void forward_only(std::vector<Turn>& out) const {
-    for (std::int64_t k = 0; k < all_; ++k) out.push_back(forward(k));
+    Place place;
+    for (std::int64_t k = 0; k < all_; ++k) add_forward(place, out);
   }
 
   void training(std::vector<Turn>& out) const {
     const auto first = warm_up();
-    for (std::int64_t k = 0; k < first; ++k) out.push_back(forward(k));
+    out.reserve(out.size() + static_cast<std::size_t>(2 * all_ + all_ / per_step_ * chunks_));
+    Place forward;
+    Place backward;
+    for (std::int64_t k = 0; k < first; ++k) add_forward(forward, out);
     for (std::int64_t k = first; k < all_; ++k) {
-      out.push_back(forward(k));
-      add_backward(k - first, out);
+      add_forward(forward, out);
+      add_backward(backward, out);
     }
-    for (std::int64_t k = all_ - first; k < all_; ++k) add_backward(k, out);
+    for (std::int64_t k = all_ - first; k < all_; ++k) add_backward(backward, out);
   }
 
  private:
@@ -50,27 +54,45 @@ class Flow {
     CHECK(false);
   }
 
-  // The k-th forward turn: `group` micro-batches of the rank's first stage, the same ones of its
-  // second, and so on.
-  [[nodiscard]] Turn forward(std::int64_t k) const {
-    const auto in_step = k % per_step_;
+  // Which forward turn of the rank is next: `group` micro-batches of its first stage, the same ones
+  // of its second, and so on. Backward turns are the same with the stages in reverse.
+  struct Place {
+    std::int64_t step = 0;
+    std::int64_t before = 0;    // micro-batches of the step's earlier groups
+    std::int64_t chunk = 0;     // which of the rank's stages
+    std::int64_t in_group = 0;  // which micro-batch of the group
+  };
+
+  // Is it now at a step's first turn?
+  bool advance(Place& place) const {
     const auto group = s_.order == plan::Order::kInterleaved ? ranks_ : s_.micro_batches;
-    const auto chunk = in_step / group % chunks_;
-    return {static_cast<std::uint16_t>(chunk * ranks_ + rank_), Part::kForward,
-            in_step / (group * chunks_) * group + in_step % group, first_step_ + k / per_step_};
+    if (++place.in_group < group) return false;
+    place.in_group = 0;
+    if (++place.chunk < chunks_) return false;
+    place.chunk = 0;
+    place.before += group;
+    if (place.before < s_.micro_batches) return false;
+    place.before = 0;
+    ++place.step;
+    return true;
   }
 
-  // The same with the stages in reverse. A step's last is followed by its updates.
-  void add_backward(std::int64_t k, std::vector<Turn>& out) const {
-    auto turn = forward(k);
-    const auto chunk = chunks_ - 1 - turn.stage / ranks_;
-    turn.stage = static_cast<std::uint16_t>(chunk * ranks_ + rank_);
-    turn.part = Part::kBackward;
-    out.push_back(turn);
-    if ((k + 1) % per_step_ != 0) return;
+  void add_forward(Place& place, std::vector<Turn>& out) const {
+    out.push_back({static_cast<std::uint16_t>(place.chunk * ranks_ + rank_), Part::kForward,
+                   place.before + place.in_group, first_step_ + place.step});
+    advance(place);
+  }
+
+  // A step's last is followed by its updates.
+  void add_backward(Place& place, std::vector<Turn>& out) const {
+    const auto step = first_step_ + place.step;
+    const auto chunk = chunks_ - 1 - place.chunk;
+    out.push_back({static_cast<std::uint16_t>(chunk * ranks_ + rank_), Part::kBackward,
+                   place.before + place.in_group, step});
+    if (!advance(place)) return;
     for (std::int64_t c = 0; c < chunks_; ++c) {
       out.push_back({static_cast<std::uint16_t>(c * ranks_ + rank_), Part::kUpdate,
-                     s_.micro_batches - 1, turn.step});
+                     s_.micro_batches - 1, step});
     }
   }
 

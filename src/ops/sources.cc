@@ -72,6 +72,7 @@ const OpSpec kWeight =
 
 Op with_shape(const Op& source, const ParallelShape& shape) {
   const auto changed = [&](auto attributes) {
+    if (attributes.shape == shape) return source;
     attributes.shape = shape;
     return make_op(source.spec(), std::move(attributes));
   };

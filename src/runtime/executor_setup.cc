@@ -121,7 +121,11 @@ Executor::Ready Executor::prepare(const Task& task) const {
   ready.call.op = op;
   place(ready.call, task, 0);
   ready.kernel = &find_kernel(ready.call);
-  ready.widens = !takes_half(*ready.kernel);
+  // What is wanted in more bits than operands have is made of wide ones.
+  const bool all_half = std::ranges::all_of(
+      task.writes, [&](BufferId id) { return program_.buffer(id).dtype == DType::kBf16; });
+  ready.widens =
+      !takes_half(*ready.kernel) && !(all_half && multiplies_half(*ready.kernel, place_));
   if (task.kind == TaskKind::kBackward) {
     ready.reads_result = signature_of(program_.pcg, task.node).gradient_from_result.has_value();
     const auto result = program_.tensor[task.node.index()];

@@ -14,10 +14,29 @@ constexpr auto kTakeHalf = std::to_array<std::string_view>(
     {"add", "concat", "embedding", "embedding_bag", "embedding_bags", "identity", "neg", "relu",
      "reshape", "slice", "split", "transpose"});
 
+constexpr auto kProducts =
+    std::to_array<std::string_view>({"attention", "contract", "conv2d", "linear", "matmul"});
+
+// ATen's products of bf16 are oneDNN's, which are slower than those of fp32 on processors without
+// instructions for them.
+bool has_half_products(at::Device device) {
+  if (!device.is_cpu()) return true;
+#if defined(__x86_64__)
+  static const bool has = at::hasMKLDNN() && __builtin_cpu_supports("avx512bf16") > 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 bool takes_half(const Kernel& kernel) {
   return std::ranges::find(kTakeHalf, kernel.name) != kTakeHalf.end();
+}
+
+bool multiplies_half(const Kernel& kernel, at::Device device) {
+  return std::ranges::find(kProducts, kernel.name) != kProducts.end() && has_half_products(device);
 }
 
 at::Tensor widened(const at::Tensor& t) {

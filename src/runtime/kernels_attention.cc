@@ -1,5 +1,7 @@
-// attention, a head of keys and values at a time: the scores of one such head are all that is ever
-// in memory, and the backward pass makes them again.
+// attention, some heads of keys and values at a time: the scores of those are all that is ever in
+// memory, and the backward pass makes them again. A processor takes one head, whose scores stay in
+// its caches; a GPU, which is told what to do one product at a time, many.
+#include <algorithm>
 #include <limits>
 
 #include "ops/attributes.h"
@@ -10,10 +12,18 @@ namespace tandem::runtime {
 
 namespace {
 
-// Some heads of queries, and the head of keys and values that they share, number `i` of all.
-class SharedHead {
+constexpr std::int64_t kScoresAtOnce = std::int64_t{1} << 26U;  // on a GPU
+
+// Heads of keys and values from all samples, each with the rows of the queries that share it.
+class SharedHeads {
  public:
-  SharedHead(const Call& call, std::span<const at::Tensor> in)
+  // Some of them.
+  struct Range {
+    std::int64_t first, count;
+    [[nodiscard]] at::Tensor of(const at::Tensor& t) const { return t.narrow(0, first, count); }
+  };
+
+  SharedHeads(const Call& call, std::span<const at::Tensor> in)
       : scale_(call.op.get<ops::Attention>().scale),
         heads_(in[1].size(0) * in[1].size(1)),
         seen_(in[1].size(2)),
@@ -26,7 +36,13 @@ class SharedHead {
     hidden_ = at::ones({rows, seen_}, q_.options().dtype(at::kBool)).triu(first + 1);
   }
 
-  [[nodiscard]] std::int64_t heads() const { return heads_; }
+  // work(range): until all have been in one.
+  template <class Work>
+  void for_each_range(Work&& work) const {
+    const auto scores = std::max<std::int64_t>(1, q_.size(1) * seen_);
+    const auto most = q_.is_cpu() ? 1 : std::max<std::int64_t>(1, kScoresAtOnce / scores);
+    for (std::int64_t i = 0; i < heads_; i += most) work(Range{i, std::min(most, heads_ - i)});
+  }
 
   // [b, heads of queries, s, d] as [heads, rows of all queries of one, d], and [b, heads, t, d] as
   // [heads, t, d].
@@ -37,12 +53,12 @@ class SharedHead {
     return t.contiguous().view({-1, t.size(2), t.size(3)});
   }
 
-  [[nodiscard]] at::Tensor q(std::int64_t i) const { return q_.select(0, i); }
-  [[nodiscard]] at::Tensor k(std::int64_t i) const { return k_.select(0, i); }
+  [[nodiscard]] at::Tensor q(Range range) const { return range.of(q_); }
+  [[nodiscard]] at::Tensor k(Range range) const { return range.of(k_); }
   [[nodiscard]] double scale() const { return scale_; }
 
-  [[nodiscard]] at::Tensor probabilities(std::int64_t i) const {
-    auto scores = at::mm(q(i), k(i).t()).mul_(scale_);
+  [[nodiscard]] at::Tensor probabilities(Range range) const {
+    auto scores = at::bmm(q(range), k(range).transpose(1, 2)).mul_(scale_);
     if (hidden_.defined()) {
       scores.view({-1, hidden_.size(0), seen_})
           .masked_fill_(hidden_, -std::numeric_limits<double>::infinity());
@@ -58,47 +74,46 @@ class SharedHead {
 };
 
 at::Tensor attention_forward(const Call& call, std::span<const at::Tensor> in) {
-  const SharedHead head(call, in);
-  const auto v = SharedHead::matrices_of(in[2]);
+  const SharedHeads heads(call, in);
+  const auto v = SharedHeads::matrices_of(in[2]);
   auto sizes = in[0].sizes().vec();
   sizes.back() = in[2].size(3);
   auto out = at::empty(sizes, in[0].options());
-  const auto rows = head.rows_of(out);
-  for (std::int64_t i = 0; i < head.heads(); ++i) {
-    auto result = rows.select(0, i);
-    at::mm_out(result, head.probabilities(i), v.select(0, i));
-  }
+  const auto rows = heads.rows_of(out);
+  heads.for_each_range([&](auto range) {
+    auto result = range.of(rows);
+    at::bmm_out(result, heads.probabilities(range), range.of(v));
+  });
   return out;
 }
 
 Gradients attention_backward(const Call& call, const BackwardInput& b) {
-  const SharedHead head(call, b.operands);
-  const auto g = head.rows_of(b.gradient);
+  const SharedHeads heads(call, b.operands);
+  const auto g = heads.rows_of(b.gradient);
   const bool scores_too = b.wants(0) || b.wants(1);
   Gradients out(3);
   std::vector<at::Tensor> parts(3);
   for (std::size_t i = 0; i < 3; ++i) {
     if (!b.wants(i)) continue;
     out[i] = at::empty(to_aten(call.operands[i].local), b.gradient.options());
-    parts[i] = i == 0 ? head.rows_of(out[i]) : SharedHead::matrices_of(out[i]);
+    parts[i] = i == 0 ? heads.rows_of(out[i]) : SharedHeads::matrices_of(out[i]);
   }
-  const auto v = scores_too ? SharedHead::matrices_of(b.operands[2]) : at::Tensor();
-  const auto store = [&](std::size_t operand, std::int64_t i, const at::Tensor& lhs,
-                         const at::Tensor& rhs) {
-    auto part = parts[operand].select(0, i);
-    at::mm_out(part, lhs, rhs);
-  };
-  for (std::int64_t i = 0; i < head.heads(); ++i) {
-    const auto p = head.probabilities(i);
-    const auto gradient = g.select(0, i);
-    if (b.wants(2)) store(2, i, p.t(), gradient);
-    if (!scores_too) continue;
-    const auto of_p = at::mm(gradient, v.select(0, i).t());
+  const auto v = scores_too ? SharedHeads::matrices_of(b.operands[2]) : at::Tensor();
+  heads.for_each_range([&](auto range) {
+    const auto store = [&](std::size_t operand, const at::Tensor& lhs, const at::Tensor& rhs) {
+      auto part = range.of(parts[operand]);
+      at::bmm_out(part, lhs, rhs);
+    };
+    const auto p = heads.probabilities(range);
+    const auto gradient = range.of(g);
+    if (b.wants(2)) store(2, p.transpose(1, 2), gradient);
+    if (!scores_too) return;
+    const auto of_p = at::bmm(gradient, range.of(v).transpose(1, 2));
     const auto of_scores =
-        at::_softmax_backward_data(of_p, p, -1, p.scalar_type()).mul_(head.scale());
-    if (b.wants(0)) store(0, i, of_scores, head.k(i));
-    if (b.wants(1)) store(1, i, of_scores.t(), head.q(i));
-  }
+        at::_softmax_backward_data(of_p, p, -1, p.scalar_type()).mul_(heads.scale());
+    if (b.wants(0)) store(0, of_scores, heads.k(range));
+    if (b.wants(1)) store(1, of_scores.transpose(1, 2), heads.q(range));
+  });
   return out;
 }
 

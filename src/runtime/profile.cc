@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "ops/registry.h"
 #include "runtime/aten.h"
 #include "runtime/collectives.h"
+#include "runtime/half.h"
 #include "runtime/kernels.h"
 
 namespace tandem::runtime {
@@ -24,6 +26,7 @@ using machine::DigitRole;
 using machine::Layout;
 using machine::Step;
 
+constexpr std::array kTypes = {DType::kFp32, DType::kFp64, DType::kBf16};
 constexpr std::int64_t kBeyondCaches = 32 << 20;  // elements of 4 bytes
 
 // Processes that share one level, as local:N has them.
@@ -118,7 +121,8 @@ class Measurement {
     collectives_.prepare(last_digit());
     constexpr std::size_t kCollectives = 9;
     constexpr std::size_t kOthers = 4;
-    steps_ = 2 * extent_.products.size() + kOthers + kCollectives * extent_.message_bytes.size();
+    steps_ = kTypes.size() * extent_.products.size() + kOthers +
+             kCollectives * extent_.message_bytes.size();
   }
 
   cost::Profile run() {
@@ -147,10 +151,10 @@ class Measurement {
   // --- Operators -------------------------------------------------------------------------------
 
   void operators() {
-    for (const auto dtype : {DType::kFp32, DType::kFp64}) {
+    for (const auto dtype : kTypes) {
       for (const auto& shape : extent_.products) linear(dtype, shape);
-      linear(dtype, {1, 1, 1});
     }
+    for (const auto dtype : {DType::kFp32, DType::kFp64}) linear(dtype, {1, 1, 1});
     add(kBeyondCaches, 1);
     add(kBeyondCaches, devices_);
   }
@@ -182,11 +186,20 @@ class Measurement {
       operands.push_back(at::full(to_aten(shape), 0.5, to_aten(measured.dtype)));
     }
     const auto& kernel = find_kernel(call);
+    // As a training step does it (Executor::forward).
+    const auto type = to_aten(measured.dtype);
+    const bool widens =
+        type == at::kBFloat16 && !takes_half(kernel) && !multiplies_half(kernel, at::kCPU);
     // Processes with a core each are timed by it.
     const bool own_core = devices_ <= std::thread::hardware_concurrency();
     const auto clock = own_core ? processor_clock : wall_clock;
     measured.time = time_of(extent_.budget, clock, [&] {
-      if (rank_ < measured.devices) kernel.forward(call, operands);
+      if (rank_ >= measured.devices) return;
+      if (widens) {
+        rounded(kernel.forward(call, widened(operands)), type);
+      } else {
+        kernel.forward(call, operands);
+      }
     });
     out_.operators.push_back(std::move(measured));
     done();

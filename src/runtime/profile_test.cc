@@ -54,6 +54,7 @@ TEST(ProfileNightly, MeasuresEveryCollectiveOfEverySize) {
     }
     const std::map<std::string, int> expected = {{fmt::format("linear fp32 {}", processes), 4},
                                                  {fmt::format("linear fp64 {}", processes), 4},
+                                                 {fmt::format("linear bf16 {}", processes), 3},
                                                  {"add fp32 1", 1},
                                                  {fmt::format("add fp32 {}", processes), 1}};
     EXPECT_EQ(operators, expected);

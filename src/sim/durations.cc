@@ -28,6 +28,16 @@ ops::InputMask differentiated(const Task& task) {
   return out;
 }
 
+Hash hash_of(const TensorType& type) {
+  Hash h = hash_combine(static_cast<Hash>(type.dtype), std::bit_cast<Hash>(type.density));
+  const auto add = [&h](std::int64_t n) { h = hash_combine(h, static_cast<Hash>(n)); };
+  for (auto n : type.shape.sizes) add(n);
+  for (auto n : type.shape.degrees) add(n);
+  add(type.shape.replicas);
+  add(type.shape.partial);
+  return h;
+}
+
 }  // namespace
 
 Durations::Durations(const lower::Program& program, const machine::Machine& machine,
@@ -38,6 +48,8 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
       made_by_(program.buffers.size()),
       // A ring is told by its digits, which mean something else elsewhere.
       operations_(known != nullptr && !program.schedule.ring ? *known : own_) {
+  types_.reserve(program.pcg.size());
+  for (auto id : program.pcg.ids()) types_.push_back(hash_of(program.pcg.node(id).type));
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
   if (machine.device.software.joined_gradients) joined_ = gradient_syncs(program);
@@ -144,18 +156,10 @@ Flops Durations::model_flops_of(const Task& task) const {
 Hash Durations::key_of(const Task& task) const {
   Hash h = hash_combine(static_cast<Hash>(task.kind), differentiated(task));
   const auto add = [&h](Hash value) { h = hash_combine(h, value); };
-  const auto add_type = [&](const TensorType& type) {
-    for (auto n : type.shape.sizes) add(static_cast<Hash>(n));
-    for (auto n : type.shape.degrees) add(static_cast<Hash>(n));
-    add(static_cast<Hash>(type.shape.replicas));
-    add(static_cast<Hash>(type.shape.partial));
-    add(static_cast<Hash>(type.dtype));
-    add(std::bit_cast<Hash>(type.density));
-  };
   const auto& node = program_.pcg.node(task.node);
   add(node.op.hash());
-  for (auto i : program_.pcg.inputs(task.node)) add_type(program_.pcg.node(i).type);
-  add_type(node.type);
+  for (auto i : program_.pcg.inputs(task.node)) add(types_[i.index()]);
+  add(types_[task.node.index()]);
   if (!roles_.empty()) add(hash_of(roles_[task.node.index()]));
   if (task.block) {
     add(task.block->factor);

@@ -62,6 +62,7 @@ class Durations {
   const machine::Machine& machine_;
   std::vector<const machine::Device*> devices_;        // by group; one where all are equal
   std::vector<cost::KernelRole> roles_;                // by node
+  std::vector<Hash> types_;                            // by node: of what it makes
   std::vector<bool> joined_;                           // by task; empty where none is
   std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: whose backward pass
   Operations own_;

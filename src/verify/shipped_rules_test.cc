@@ -31,6 +31,7 @@ TEST(ShippedRules, AreProved) {
   for (const auto& rule : written_rules()) {
     const auto verdict = verify(rule);
     EXPECT_EQ(verdict.proof.status, Status::kProved) << rule.name << ": " << described(verdict);
+    EXPECT_NE(verdict.proof.prover, kProvedByLayouts) << rule.name << " applies nowhere";
     ++count;
   }
   EXPECT_GT(count, 100U);
@@ -44,6 +45,7 @@ void judge_generated(std::size_t every) {
     const auto verdict = verify(rules[i].rule);
     EXPECT_EQ(verdict.proof.status, Status::kProved)
         << rules[i].rule.name << ": " << described(verdict);
+    EXPECT_NE(verdict.proof.prover, kProvedByLayouts) << rules[i].rule.name;
   }
 }
 

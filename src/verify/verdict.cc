@@ -8,6 +8,7 @@
 #include "rewrite/rule_text.h"
 #include "verify/conditions.h"
 #include "verify/evaluate.h"
+#include "verify/layouts.h"
 #include "verify/normal_form.h"
 #include "verify/properties.h"
 #include "verify/smt.h"
@@ -48,10 +49,7 @@ class Judge {
     patterns_ = find_patterns(rule_, options_.limits);
     verdict_.patterns = patterns_.all.size();
     verdict_.cut = patterns_.cut;
-    if (patterns_.all.empty()) {
-      verdict_.reason = "no sizes were found at which the source fits" + what_does_not_fit();
-      return;
-    }
+    if (patterns_.all.empty()) return judge_without_sizes();
     const auto each = std::max<std::size_t>(
         1, std::min(options_.small, options_.small_in_all / patterns_.all.size()));
     for (const auto& pattern : patterns_.all) {
@@ -100,15 +98,28 @@ class Judge {
   std::vector<Instance> bad_;
 
  private:
-  [[nodiscard]] std::string what_does_not_fit() const {
-    if (patterns_.condition) {
-      return ": none of what was tried fulfils " +
-             rewrite::to_text(rule_, rule_.conditions[*patterns_.condition]);
+  // A source that is legal nowhere is equal to anything.
+  void judge_without_sizes() {
+    const auto illegal =
+        is_parallel(rule_) ? illegal_in_all_layouts(rule_, options_.limits) : std::nullopt;
+    if (illegal) {
+      verdict_.proof = {.status = Status::kProved, .prover = std::string(kProvedByLayouts)};
+      verdict_.reason = "applies nowhere: no layout fits " + source_up_to(*illegal);
+      return;
     }
-    if (!patterns_.node) return "";
+    verdict_.reason = "no sizes were found at which the source fits";
+    if (patterns_.condition) {
+      verdict_.reason += ": none of what was tried fulfils " +
+                         rewrite::to_text(rule_, rule_.conditions[*patterns_.condition]);
+    } else if (patterns_.node) {
+      verdict_.reason += ": none of what was tried fits " + source_up_to(*patterns_.node);
+    }
+  }
+
+  [[nodiscard]] std::string source_up_to(rewrite::PatternId node) const {
     auto side = rule_.source;
-    side.outputs = {*patterns_.node};
-    return ": none of what was tried fits " + rewrite::to_text(rule_, side);
+    side.outputs = {node};
+    return rewrite::to_text(rule_, side);
   }
 
   void judge(const Instance& instance) {

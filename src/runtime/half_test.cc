@@ -1,0 +1,103 @@
+// Products of 16-bit operands as they are, against the same on wide ones: what they are made of is
+// rounded before it is used, so they differ by little more than one rounding.
+#include "runtime/half.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "runtime/aten.h"
+
+namespace tandem::runtime {
+namespace {
+
+struct Product {
+  std::string name;
+  ops::Op op;
+  std::vector<Shape> operands;
+};
+
+void PrintTo(const Product& p, std::ostream* os) { *os << p.name; }
+
+class Half : public testing::TestWithParam<Product> {};
+
+Call call_of(const Product& p) {
+  Call call{.op = p.op, .operands = {}};
+  for (const auto& shape : p.operands) {
+    call.operands.push_back(
+        {.sizes = shape, .local = shape, .offset = shape, .dtype = DType::kBf16});
+    std::ranges::fill(call.operands.back().offset, 0);
+  }
+  return call;
+}
+
+// Of the largest number in `wide`.
+double difference(const at::Tensor& narrow, const at::Tensor& wide) {
+  EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(narrow.sizes(), wide.sizes());
+  return ((narrow.to(at::kFloat) - wide).abs().max() / wide.abs().max()).item<double>();
+}
+
+TEST_P(Half, ProductsAreThoseOfWideNumbers) {
+  const c10::InferenceMode no_autograd;
+  at::manual_seed(1);
+  const auto& p = GetParam();
+  const auto call = call_of(p);
+  const auto& kernel = find_kernel(call);
+  ASSERT_TRUE(multiplies_half(kernel, at::Device(at::kCUDA, 0))) << kernel.name;
+
+  std::vector<at::Tensor> narrow;
+  for (const auto& shape : p.operands) {
+    narrow.push_back(at::randn(to_aten(shape)).to(at::kBFloat16));
+  }
+  const auto wide = widened(narrow);
+  constexpr double kRounding = 0x1p-8;  // half of the last bit of eight
+  const auto result = kernel.forward(call, wide);
+  EXPECT_LE(difference(kernel.forward(call, narrow), result), 2 * kRounding);
+
+  const auto gradient = at::randn_like(result).to(at::kBFloat16);
+  const auto all = (term::InputMask{1} << narrow.size()) - 1;
+  const auto of_wide = kernel.backward(
+      call, {.operands = wide, .result = {}, .gradient = widened(gradient), .wanted = all});
+  const auto of_narrow = kernel.backward(
+      call, {.operands = narrow, .result = {}, .gradient = gradient, .wanted = all});
+  ASSERT_EQ(of_narrow.size(), of_wide.size());
+  for (std::size_t i = 0; i < of_wide.size(); ++i) {
+    EXPECT_LE(difference(of_narrow[i], of_wide[i]), 4 * kRounding) << "operand " << i;
+  }
+}
+
+std::vector<Product> products() {
+  const auto linear = [](ops::Activation act) {
+    return ops::make_op(ops::kLinear, ops::Linear{act});
+  };
+  return {
+      {"linear", linear(ops::Activation::kNone), {{12, 64}, {32, 64}, {32}}},
+      {"linear_relu", linear(ops::Activation::kRelu), {{3, 4, 64}, {32, 64}}},
+      {"matmul", ops::parse_op(ops::kMatMul, {}), {{4, 16, 64}, {4, 64, 24}}},
+      {"contract",
+       ops::make_op(ops::kContract, ops::Contract{"b s i, h d i -> b h s d", 0.25}),
+       {{2, 6, 64}, {4, 8, 64}}},
+      {"attention",
+       ops::make_op(ops::kAttention, ops::Attention{0.125, true}),
+       {{2, 4, 8, 64}, {2, 2, 8, 64}, {2, 2, 8, 16}}},
+      {"conv2d",
+       ops::make_op(ops::kConv2d, ops::Conv2d{.stride = {1, 1}, .padding = {1, 1}}),
+       {{2, 16, 8, 8}, {16, 16, 3, 3}}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Half, testing::ValuesIn(products()),
+                         [](const auto& test) { return test.param.name; });
+
+// On processors only where that is faster; what is no product never.
+TEST(HalfKernels, OthersAreWidened) {
+  const Product sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
+  const auto& kernel = find_kernel(call_of(sum));
+  EXPECT_FALSE(multiplies_half(kernel, at::kCPU));
+  EXPECT_FALSE(multiplies_half(kernel, at::Device(at::kCUDA, 0)));
+  EXPECT_FALSE(takes_half(kernel));
+}
+
+}  // namespace
+}  // namespace tandem::runtime
