@@ -1,8 +1,13 @@
 #include "runtime/shared_memory.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <new>
 #include <type_traits>
@@ -263,9 +268,36 @@ void SharedMemory::take(const Exchange& e, std::int64_t chunk) const {
   }
 }
 
+// --- Waiting ------------------------------------------------------------------------------------
+
+// Who falls asleep says so before it looks for work a last time, who has done something says that
+// before it looks who is asleep: one of them sees the other.
+void SharedMemory::sleep() {
+  auto& own = counters(rank_);
+  const auto bell = own.bell.load();
+  own.asleep.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!advance()) {
+    // Other groups' exchanges may wait for this process, too.
+    constexpr timespec kMoment = {.tv_sec = 0, .tv_nsec = 300'000};
+    syscall(SYS_futex, &own.bell, FUTEX_WAIT, bell, &kMoment, nullptr, 0);
+  }
+  own.asleep.store(0);
+}
+
+void SharedMemory::wake_others() const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (std::size_t r = 0; r < memory_.size(); ++r) {
+    auto& other = counters(static_cast<std::int64_t>(r));
+    if (static_cast<std::int64_t>(r) == rank_ || other.asleep.load() == 0) continue;
+    other.bell.fetch_add(1);
+    syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+}
+
 // What comes last in a chunk's life comes first here: it makes room, and is in the cache.
 bool SharedMemory::advance() {
-  auto& own = *reinterpret_cast<Counters*>(memory_[static_cast<std::size_t>(rank_)]);
+  auto& own = counters(rank_);
   bool any = false;
   for (bool more = true; more; any = any || more) {
     more = false;
@@ -285,6 +317,7 @@ bool SharedMemory::advance() {
       own.given.store(++given_, std::memory_order_release);
       more = true;
     }
+    if (more) wake_others();
     while (!open_.empty() && open_.front().end <= taken_) {
       open_.pop_front();
       ++first_open_;

@@ -65,12 +65,17 @@ class SharedMemory {
   // Goes as far as it can without waiting. True if anything was done.
   bool advance();
   [[nodiscard]] bool is_done(std::int64_t exchange) const { return exchange < first_open_; }
+  // Gives up the core until another process has done something, or for a moment. (One that only
+  // yields it stays runnable: programs of low priority then get whole slices of its time.)
+  void sleep();
 
  private:
   struct Counters {
     alignas(64) std::atomic<std::int64_t> given;
     alignas(64) std::atomic<std::int64_t> summed;
     alignas(64) std::atomic<std::int64_t> taken;
+    alignas(64) std::atomic<std::uint32_t> asleep;
+    std::atomic<std::uint32_t> bell;  // rung for who is asleep
   };
   enum class Kind : std::uint8_t { kSum, kSumOfBlock, kGather, kSwap, kBroadcast, kScatter };
   struct Exchange {
@@ -97,6 +102,10 @@ class SharedMemory {
   [[nodiscard]] char* slot(std::int64_t rank, std::int64_t chunk) const;
   [[nodiscard]] bool all_have(std::atomic<std::int64_t> Counters::*counter,
                               std::int64_t chunk) const;
+  [[nodiscard]] Counters& counters(std::int64_t rank) const {
+    return *reinterpret_cast<Counters*>(memory_[static_cast<std::size_t>(rank)]);
+  }
+  void wake_others() const;
   void give(const Exchange& e, std::int64_t chunk) const;
   void sum(const Exchange& e, std::int64_t chunk) const;
   void take(const Exchange& e, std::int64_t chunk) const;
