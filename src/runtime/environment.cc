@@ -54,8 +54,8 @@ void tune_environment(char** argv) {
   // Cross-memory attach is slower than copying through shared memory here, and often forbidden.
   propose("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   // A rank that spins while it waits keeps the one it waits for from running, when other programs
-  // use the cores too: 2.6 s a step for 0.06 were seen. Yielding costs nothing on idle cores. (Where
-  // processes share memory they sleep instead: see runtime/shared_memory.h.)
+  // use the cores too: 2.6 s a step for 0.06 were seen. Yielding costs nothing on idle cores.
+  // (Where processes share memory they sleep instead: see runtime/shared_memory.h.)
   propose("OMPI_MCA_mpi_yield_when_idle", "1");
   setenv(kDone, "tuned", 1);
   execv("/proc/self/exe", argv);
