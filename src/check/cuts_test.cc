@@ -53,8 +53,8 @@ TEST(Cuts, WhatNoRuleCutsIsNamed) {
       "graph m\n%x = input() shape=[4, 8]\n%w = weight() shape=[4, 8]\n"
       "%bent = tanh(%w)\n%y = mul(%x, %bent)\n%t = input() shape=[4, 8]\n"
       "%loss = mse(%y, %t)\nreturn %loss\n");
-  const auto mapped = plan::parallelize(
-      model, digits, named_choices(model, digits, {{"bent", "d0"}, {"y", "d1"}}));
+  const auto mapped =
+      plan::parallelize(model, digits, named_choices(model, digits, {{"bent", "d0"}, {"y", "d1"}}));
   const auto cuts = cuts_by_rules(mapped, digits);
   EXPECT_EQ(cuts.without, std::vector<std::string>{"bent"});
   EXPECT_TRUE(cuts.rules.contains("parallelize-mul"));
