@@ -26,7 +26,8 @@ constexpr int kRealDraws = 12;
 // Where the sides differed in the field alone so often, fewer draws of real numbers are enough.
 constexpr int kOftenInField = 6;
 constexpr int kFewRealDraws = 2;
-constexpr std::size_t kRealTrials = 60;  // instances computed in real numbers alone
+constexpr std::size_t kRealTrials = 60;        // instances computed in real numbers alone ...
+constexpr std::size_t kRealTrialsOfEqual = 2;  // ... and where forms are equal
 
 std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
@@ -182,19 +183,30 @@ class Judge {
         if (!compare_at(patterns_.all[p], seed, forms_equal)) return;
       }
     }
-    if (!forms_equal && refuted_in_reals()) return refute();
+    if (forms_equal ? undefined_in_reals() : refuted_in_reals()) return refute();
     if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
     verdict_.proof = {.status = Status::kProved, .prover = forms_equal ? "normal forms" : "z3"};
     verdict_.reason.clear();
   }
 
+  // What is divided by 0 is 0 in the field.
+  bool undefined_in_reals() {
+    if (good_.empty()) return false;
+    refutation_ = undefined_target(rule_, good_[0], options_.seed);
+    if (refutation_) bad_.push_back(good_[0]);
+    return refutation_.has_value();
+  }
+
   // Instances that are equal in the field may be so because of how an opaque function came out.
   bool refuted_in_reals() {
     std::vector<Instance> equal;
+    Hash trial = 0;
     for (auto& instance : good_) {
       const bool try_it = equal.size() + bad_.size() < kRealTrials && bad_.size() < kMostBad;
-      auto found = try_it ? verify::refuted_in_reals(rule_, instance, kFewRealDraws, options_.seed)
-                          : std::nullopt;
+      // Other numbers for each: many instances may be of one element.
+      const auto seed = hash_combine(options_.seed, ++trial);
+      auto found =
+          try_it ? verify::refuted_in_reals(rule_, instance, kFewRealDraws, seed) : std::nullopt;
       if (!found) {
         equal.push_back(std::move(instance));
         continue;
@@ -232,6 +244,7 @@ class Judge {
 
   void refute() {
     verdict_.proof = {.status = Status::kRefuted};
+    verdict_.reason.clear();
     verdict_.counterexample = to_text(rule_, *refutation_);
   }
 
