@@ -74,6 +74,7 @@ class Alone {
                                                  const machine::Digits& digits) const {
     const auto uses = cutting_uses(layout, digits);
     std::vector<std::int64_t> degrees;
+    degrees.reserve(uses.size());
     for (auto use : uses) degrees.push_back(degree_of(layout, digits, use));
     rewrite::Dictionary dictionary;
     const rewrite::RuleSet set(rules, dictionary, {.degrees = degrees});
