@@ -56,12 +56,19 @@ Derivers::Derivers(const std::vector<std::string>& files) {
 
 Derivers::Found Derivers::derive(const graph::Graph& from, const graph::Graph& to,
                                  const rewrite::DeriveLimits& limits) {
+  // Each set a little first: what one does not find in long, another may find at once.
+  constexpr std::size_t kFewGraphs = 2000;
   Found out;
-  for (auto& set : sets_) {
-    const auto looked_at = out.derived.graphs;
-    out = {set.derive(from, to, limits), &set.rules()};
-    out.derived.graphs += looked_at;
-    if (out.derived.is_found) break;
+  for (const auto graphs : {std::min(kFewGraphs, limits.graphs), limits.graphs}) {
+    bool is_complete = true;
+    for (auto& set : sets_) {
+      const auto looked_at = out.derived.graphs;
+      out = {set.derive(from, to, {.graphs = graphs, .steps = limits.steps}), &set.rules()};
+      is_complete = is_complete && out.derived.is_complete;
+      out.derived.graphs += looked_at;
+      if (out.derived.is_found) return out;
+    }
+    if (is_complete || graphs == limits.graphs) break;
   }
   return out;
 }

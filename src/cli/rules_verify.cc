@@ -30,7 +30,7 @@ struct VerifyFlags {
   std::string proofs;
   bool derive = false;
   std::vector<std::string> known;  // files, for derive
-  std::size_t graphs = 2000;
+  std::size_t graphs = 100'000;
   unsigned threads = 0;
 };
 
@@ -39,7 +39,7 @@ struct Judged {
   Hash hash = 0;
   rewrite::Proof proof;
   std::string counterexample;
-  std::string reason;                     // of an unproved one
+  std::string reason;                     // of one that is unproved, or applies nowhere
   std::optional<std::size_t> steps = {};  // in which the shipped rules derive it
 };
 
@@ -72,6 +72,11 @@ struct Verified {
   }
   [[nodiscard]] std::size_t proved() const {
     return count(rewrite::Status::kProved) + count(rewrite::Status::kProvedIf);
+  }
+  // Of the proved ones, those whose source is legal nowhere: there is nothing to derive.
+  [[nodiscard]] std::size_t nowhere() const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        rules, [](const Judged& rule) { return rule.proof.prover == verify::kProvedByLayouts; }));
   }
 };
 
@@ -119,6 +124,7 @@ Json result_json(const Verified& result) {
   }
   Json out = {{"proved", result.proved()},
               {"proved_if", result.count(rewrite::Status::kProvedIf)},
+              {"nowhere", result.nowhere()},
               {"refuted", result.count(rewrite::Status::kRefuted)},
               {"unproved", result.count(rewrite::Status::kUnproved)},
               {"lacking", lacking},
@@ -149,6 +155,10 @@ void print(const Verified& result) {
                            result.proved(), result.count(rewrite::Status::kProvedIf),
                            result.count(rewrite::Status::kRefuted),
                            result.count(rewrite::Status::kUnproved), counted(n, "rule"));
+  if (result.nowhere() > 0) {
+    std::cout << fmt::format("; {} of those proved {} nowhere", result.nowhere(),
+                             result.nowhere() == 1 ? "applies" : "apply");
+  }
   if (!result.lacking.empty()) {
     std::cout << fmt::format("; {} more cannot be said here", result.lacking.size());
   }

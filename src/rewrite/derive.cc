@@ -67,7 +67,7 @@ class End {
   }
 
   [[nodiscard]] const std::vector<Visit>& visits() const { return visits_; }
-  [[nodiscard]] bool has_more() const { return !queue_.empty(); }
+  [[nodiscard]] bool has_more() const { return open_ > 0; }
   [[nodiscard]] bool is_cut() const { return is_cut_; }  // some paths were not followed
   [[nodiscard]] std::optional<std::size_t> find(Hash hash) const {
     const auto at = seen_.find(hash);
@@ -77,19 +77,19 @@ class End {
   // Follows the best graph by one step, in all ways while there is `room`; is one of the results
   // known at the other end? Then it is the last visit.
   bool expand(const End& other, std::size_t most_steps, std::size_t room) {
-    const auto place = queue_.top();
-    queue_.pop();
-    if (place.steps == most_steps) {
+    const auto visit = take();
+    const auto steps = visits_[visit].steps;
+    if (steps == most_steps) {
       is_cut_ = true;
       return false;
     }
-    const auto draft = visits_[place.visit].draft;
+    const auto draft = visits_[visit].draft;
     std::vector<Slot> changed;
     for (const auto& match : Matches::find(rules_, draft).all()) {
       auto next = rules_.apply(draft, match, changed);
       if (!next || seen_.contains(next->hash())) continue;
       const bool met = other.find(next->hash()).has_value();
-      add({std::move(*next), place.visit, match, place.steps + 1});
+      add({std::move(*next), visit, match, steps + 1});
       if (met) return true;
       is_cut_ = --room == 0;
       if (is_cut_) return false;
@@ -109,25 +109,48 @@ class End {
   }
 
  private:
-  // Fewest differences first, then fewest steps, then the oldest.
+  // The least first, then fewest steps, then the oldest.
   struct Place {
-    int difference = 0;
+    std::size_t estimate = 0;
     std::size_t steps = 0;
     std::size_t visit = 0;
     auto operator<=>(const Place&) const = default;
   };
+  using Queue = std::priority_queue<Place, std::vector<Place>, std::greater<>>;
 
   void add(Visit visit) {
     seen_.emplace(visit.draft.hash(), visits_.size());
-    queue_.push({difference(census_of(visit.draft), wanted_), visit.steps, visits_.size()});
+    const auto differences = static_cast<std::size_t>(difference(census_of(visit.draft), wanted_));
+    nearest_.push({differences, visit.steps, visits_.size()});
+    shortest_.push({2 * differences + visit.steps, visit.steps, visits_.size()});
     visits_.push_back(std::move(visit));
+    is_open_.push_back(true);
+    ++open_;
+  }
+
+  // What has the fewest differences, which goes straight ahead; after a while in turns with what
+  // has the fewest with the steps to it, which leaves places where nothing becomes nearer.
+  std::size_t take() {
+    constexpr std::size_t kStraightAhead = 64;
+    auto& queue = taken_ < kStraightAhead || taken_ % 2 == 0 ? nearest_ : shortest_;
+    ++taken_;
+    while (!is_open_[queue.top().visit]) queue.pop();
+    const auto visit = queue.top().visit;
+    queue.pop();
+    is_open_[visit] = false;
+    --open_;
+    return visit;
   }
 
   const RuleSet& rules_;
   const Census wanted_;
   std::vector<Visit> visits_;
   std::unordered_map<Hash, std::size_t> seen_;
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
+  Queue nearest_;
+  Queue shortest_;
+  std::vector<bool> is_open_;  // by visit: is it still to be followed?
+  std::size_t open_ = 0;
+  std::size_t taken_ = 0;
   bool is_cut_ = false;
 };
 

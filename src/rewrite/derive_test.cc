@@ -1,10 +1,12 @@
 #include "rewrite/derive.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "graph/text.h"
+#include "rewrite/collection.h"
 #include "rewrite/rule_text.h"
 
 namespace tandem::rewrite {
@@ -97,6 +99,33 @@ second: (slice (concat ?x ?y axis=?a) axis=?a begin=dim(?x, ?a) size=dim(?y, ?a)
   const auto turned = Deriver(set).derive(one, two);
   EXPECT_EQ(turned.steps.size(), 3U) << to_text(turned.steps);
   EXPECT_TRUE(turned.back.empty());
+}
+
+// Halves of rows are added, then those of columns, and all is put down twice; or in another order.
+// Sixteen steps, most of which lead to nothing that is more like the other graph: a rule of
+// FlexFlow's collection.
+TEST(Derive, GoesOnWhereNothingBecomesNearer) {
+  const std::string head = "graph g\n%x = input() shape=[8/2, 12/2]\n";
+  const auto sum_of_halves = [](const std::string& out, const std::string& in, int dim) {
+    return fmt::format(
+        "%c{0} = combine(%{1}) dim={2} degree=2\n%p{0} = split(%c{0}) axis={2} parts=2\n"
+        "%q{0} = split(%c{0}) axis={2} parts=2 part=1\n%{0} = add(%p{0}, %q{0})\n",
+        out, in, dim);
+  };
+  const auto twice = [](const std::string& out, const std::string& in) {
+    return fmt::format("%k = concat(%{1}, %{1}) axis=1\n%{0} = partition(%k) dim=1 degree=2\n", out,
+                       in);
+  };
+  const auto from =
+      graph::parse_graph(head + sum_of_halves("a", "x", 0) + sum_of_halves("b", "a", 1) +
+                         twice("y", "b") + "return %y\n");
+  const auto to = graph::parse_graph(head + sum_of_halves("a", "x", 1) + twice("b", "a") +
+                                     sum_of_halves("y", "b", 0) + "return %y\n");
+  const auto rules = with_reversals(usable_rules());
+  const auto found = Deriver(rules).derive(from, to, {.graphs = 100'000});
+  ASSERT_TRUE(found.is_found);
+  EXPECT_EQ(replay(from, found.steps, rules_by_name(rules)).identity_hash(),
+            replay(to, found.back, rules_by_name(rules)).identity_hash());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ inline bool is_proved(Status s) { return s == Status::kProved || s == Status::kP
 
 struct Proof {
   Status status = Status::kUnproved;
-  std::string prover = {};     // who found it: "normal forms", "z3"
+  std::string prover = {};     // who found it: "normal forms", "z3", "layouts"
   std::string condition = {};  // kProvedIf: as in a rule's text, without `if`
 
   bool operator==(const Proof&) const = default;

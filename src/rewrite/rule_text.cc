@@ -86,6 +86,7 @@ class Reader {
     const bool both = take("<=>");
     if (!both && !take("=>")) fail("expected '=>' or '<=>'");
     rule_.target = read_side();
+    check_early();
     if (at_ != clauses.where && at_ < clauses.choose)
       fail("expected 'where', 'choose', 'if' or the end");
     at_ = clauses.choose;
@@ -404,13 +405,34 @@ class Reader {
       }
       const std::string name(variable());
       if (!find(rule_.tensors, name)) {
-        fail(fmt::format("{} takes a tensor, and ?{} is none of the rule", f.name, name));
+        if (sides_are_read_) fail_no_tensor(f.name, name);
+        early_.push_back({at_, f.name, name});
       }
       out.variables.push_back(number_of(rule_.tensors, name));
     }
     expect(")");
     --parentheses_;
     return out;
+  }
+
+  [[noreturn]] void fail_no_tensor(std::string_view function, const std::string& name) {
+    fail(fmt::format("{} takes a tensor, and ?{} is none of the rule", function, name));
+  }
+
+  // What functions took for tensors before an operator had them.
+  void check_early() {
+    sides_are_read_ = true;
+    for (const auto& [at, function, name] : early_) {
+      const auto number = number_of(rule_.tensors, name);
+      const auto has = [&](const Side& side) {
+        return std::ranges::any_of(side.nodes, [&](const PatternNode& node) {
+          return node.is_variable() && node.variable == number;
+        });
+      };
+      if (has(rule_.source) || has(rule_.target)) continue;
+      at_ = at;
+      fail_no_tensor(function, name);
+    }
   }
 
   void read_choices() {
@@ -448,6 +470,13 @@ class Reader {
   int parentheses_ = 0;
   int depth_ = 0;
   bool tight_ = false;  // in an attribute, where blanks separate
+  struct Early {
+    std::size_t at;
+    std::string_view function;
+    std::string name;
+  };
+  std::vector<Early> early_;  // dim(?x, 0) before ?x was seen
+  bool sides_are_read_ = false;
   Rule rule_;
   std::map<std::string, std::size_t> subpatterns_;
 };

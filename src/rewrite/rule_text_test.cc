@@ -72,6 +72,19 @@ TEST(RuleText, SaysWhatIsWrong) {
   }
 }
 
+// A kernel that is as large as what is read after it.
+TEST(RuleText, SizesOfTensorsThatComeLater) {
+  const std::string line =
+      "a: (conv2d (constant shape=[dim(?x, 0), dim(?x, 0), 1, 1] value=1) ?x) => (relu ?x)";
+  const auto rule = parse_rule(line)[0];
+  EXPECT_EQ(rule.tensors, std::vector<std::string>{"x"});
+  EXPECT_EQ(to_text(rule), line);
+  EXPECT_NE(error_of([] {
+              parse_rule("a: (constant shape=[dim(?x, 0)]) => (relu ?y)");
+            }).find("dim takes a tensor, and ?x is none of the rule at ', 0)"),
+            std::string::npos);
+}
+
 TEST(Expressions, ComputeOrHaveNoValue) {
   const TensorType matrix{ParallelShape{6, 4}};
   const TensorType* tensors[] = {&matrix};

@@ -223,7 +223,8 @@ void Checkpoints::fill(const Lasting& lasting, const Manifest& manifest, Executo
   const auto& buffer = program_.buffer(lasting.buffer);
   const auto mine = box_of(buffer);
   auto& shard = tensor_of(lasting, executor);
-  auto here = shard.is_cpu() ? shard : at::empty_like(shard, at::device(at::kCPU));
+  const bool in_place = shard.is_cpu() && shard.is_contiguous();
+  auto here = in_place ? shard : at::empty(shard.sizes(), shard.options().device(at::kCPU));
   const auto size = element_bytes(buffer.dtype);
   std::int64_t elements = 0;
   for (const auto& piece : manifest.pieces) {
@@ -235,7 +236,7 @@ void Checkpoints::fill(const Lasting& lasting, const Manifest& manifest, Executo
     throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
                     fmt::format("has not all of {}", lasting.name));
   }
-  if (!shard.is_cpu()) shard.copy_(here);
+  if (!in_place) shard.copy_(here);
 }
 
 void Checkpoints::load(const Manifest& manifest, Executor& executor) const {

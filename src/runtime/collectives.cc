@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "runtime/aten.h"
@@ -287,12 +288,28 @@ void Collectives::advance() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
+namespace {
+
+// How long a process waits awake: to wake up takes tens of microseconds. Then another program, or,
+// where there are more processes than cores, the one that is waited for, may have the core.
+double patience_s() {
+  static const double seconds = [] {
+    int processes = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &processes);
+    const bool own_core = processes <= static_cast<int>(std::thread::hardware_concurrency());
+    return own_core ? 1e-3 : 20e-6;
+  }();
+  return seconds;
+}
+
+}  // namespace
+
 // Whoever waits here may be waited for elsewhere: everything on its way goes on.
 void Collectives::wait(Transfer& transfer) {
   if (transfer.mark) return network_->await(transfer.mark);
-  // Then another program, or the process that is waited for, may have the core.
-  constexpr int kPatience = 200;
-  for (int waited = 0;; ++waited) {
+  const double patience = patience_s();
+  const double since = MPI_Wtime();
+  for (;;) {
     int done = 1;
     if (transfer.memory != nullptr) {
       done = transfer.memory->is_done(transfer.exchange) ? 1 : 0;
@@ -301,7 +318,12 @@ void Collectives::wait(Transfer& transfer) {
     }
     if (done != 0) return;
     advance();
-    if (waited > kPatience) sched_yield();
+    if (MPI_Wtime() - since < patience) continue;
+    if (transfer.memory != nullptr) {
+      transfer.memory->sleep();
+    } else {
+      sched_yield();
+    }
   }
 }
 

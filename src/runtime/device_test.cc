@@ -114,9 +114,16 @@ lower::Program lowered(const plan::Plan& plan) {
 // Networks that have the kernels which go over elements by hand on processors.
 TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
   const c10::InferenceMode no_autograd;
-  for (const char* name : {"bert_large", "dlrm", "llama2_70b", "mixtral_8x7b", "resnext50"}) {
+  // Convolutions add up in another order there, and before a normalisation the gradient of a
+  // kernel's size is nothing but rounding, which Adam would divide by.
+  const std::vector<std::pair<std::string, Optimizer>> jobs = {{"bert_large", Optimizer::kAdam},
+                                                               {"dlrm", Optimizer::kAdam},
+                                                               {"llama2_70b", Optimizer::kAdam},
+                                                               {"mixtral_8x7b", Optimizer::kAdam},
+                                                               {"resnext50", Optimizer::kSgd}};
+  for (const auto& [name, optimizer] : jobs) {
     SCOPED_TRACE(name);
-    const auto plan = make_plan(small(name), "local:1", {}, Optimizer::kAdam);
+    const auto plan = make_plan(small(name), "local:1", {}, optimizer);
     const auto program = lowered(plan);
     const auto expected = train_here(program, 0, {});
     expect_same(train_here(program, 0, {.device = guarded_device()}), expected, plan.optimizer);

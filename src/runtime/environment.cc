@@ -1,6 +1,9 @@
 #include "runtime/environment.h"
 
 #include <unistd.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include <cstdlib>
 
@@ -10,6 +13,30 @@ namespace {
 constexpr const char* kDone = "TANDEM_WORKER_ENVIRONMENT";
 
 void propose(const char* name, const char* value) { setenv(name, value, 0); }
+
+#ifdef __x86_64__
+// Zen 4 computes 512 bits in two halves: AVX-512 kernels are no faster on it than AVX2's on large
+// matrices, and slower on those of few rows.
+bool halves_wide_vectors() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (!__builtin_cpu_is("amd") || __get_cpuid(1, &a, &b, &c, &d) == 0) return false;
+  const auto family = (a >> 8U & 0xFU) + (a >> 20U & 0xFFU);
+  constexpr unsigned kZen3AndZen4 = 0x19;
+  return family == kZen3AndZen4;
+}
+
+// Debian's OpenBLAS 0.3.21 does not know newer processors and takes AVX2 kernels on AMD's, older
+// ones still on Intel's: 1.7 and 4 times slower than the fastest.
+const char* fastest_kernels() {
+  const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+  if (wide && !halves_wide_vectors()) return "SkylakeX";
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "Haswell" : nullptr;
+}
+#endif
 }  // namespace
 
 void tune_environment(char** argv) {
@@ -18,14 +45,7 @@ void tune_environment(char** argv) {
   propose("OPENBLAS_NUM_THREADS", "1");
   propose("OMP_NUM_THREADS", "1");
 #ifdef __x86_64__
-  // Debian's OpenBLAS 0.3.21 does not know newer processors and takes AVX2 kernels on AMD's, older
-  // ones still on Intel's: 1.7 and 4 times slower.
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    propose("OPENBLAS_CORETYPE", "SkylakeX");
-  } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    propose("OPENBLAS_CORETYPE", "Haswell");
-  }
+  if (const auto* kernels = fastest_kernels()) propose("OPENBLAS_CORETYPE", kernels);
 #endif
   // Page faults on memory that is freed and got again every step cost up to 40 % of a step.
   propose("GLIBC_TUNABLES",
@@ -35,6 +55,7 @@ void tune_environment(char** argv) {
   propose("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   // A rank that spins while it waits keeps the one it waits for from running, when other programs
   // use the cores too: 2.6 s a step for 0.06 were seen. Yielding costs nothing on idle cores.
+  // (Where processes share memory they sleep instead: see runtime/shared_memory.h.)
   propose("OMPI_MCA_mpi_yield_when_idle", "1");
   setenv(kDone, "tuned", 1);
   execv("/proc/self/exe", argv);

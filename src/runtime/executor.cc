@@ -239,20 +239,25 @@ term::Box Executor::box_of(BufferId id) const {
                        program_.digits.slot(device_, micro_batch_));
 }
 
+namespace {
+
+// What was moved as it lies in memory, where it is an image.
+Transfer as_images(Transfer transfer, std::vector<bool> images) {
+  transfer.result = [images = std::move(images), result = std::move(transfer.result)] {
+    auto out = result();
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (images[i] && out[i].defined()) out[i] = channels_second(out[i]);
+    }
+    return out;
+  };
+  return transfer;
+}
+
+}  // namespace
+
 void Executor::move(const Ready& ready, const Turn& turn) {
   const auto& task = *ready.task;
-  const auto tag = [&](std::size_t send) { return tag_of(send, turn.micro_batch); };
-  if (task.kind == TaskKind::kSend) {
-    collectives_.send(task.step, value(task.reads[0]),
-                      tag(static_cast<std::size_t>(&task - program_.tasks.data())));
-    return;
-  }
-  if (task.kind == TaskKind::kReceive) {
-    const auto& to = program_.buffer(task.writes[0]);
-    value(task.writes[0]) =
-        collectives_.receive(task.step, to.shard, to_aten(to.dtype), tag(task.peer));
-    return;
-  }
+  if (task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive) return send(task);
   Started started{.transfer = task.reads.size() > 1 ? start_bucket(task) : start(ready, turn),
                   .instances = {}};
   for (auto id : task.writes) started.instances.push_back(instances_.of(id, turn.micro_batch));
@@ -264,6 +269,22 @@ void Executor::move(const Ready& ready, const Turn& turn) {
   if (!ready.starts || (scatters && in_a_host)) finish_started(&turn);
 }
 
+// One end of it.
+void Executor::send(const Task& task) {
+  const auto tag = [&](std::size_t send) { return tag_of(send, micro_batch_); };
+  if (task.kind == TaskKind::kSend) {
+    const auto& shard = value(task.reads[0]);
+    collectives_.send(task.step, order_.is_image(task.reads[0]) ? channels_last(shard) : shard,
+                      tag(static_cast<std::size_t>(&task - program_.tasks.data())));
+    return;
+  }
+  const auto& to = program_.buffer(task.writes[0]);
+  const bool image = order_.is_image(task.writes[0]);
+  const auto shard = collectives_.receive(task.step, image ? channels_last(to.shard) : to.shard,
+                                          to_aten(to.dtype), tag(task.peer));
+  value(task.writes[0]) = image ? channels_second(shard) : shard;
+}
+
 Transfer Executor::start(const Ready& ready, const Turn& turn) {
   const auto& task = *ready.task;
   if (ready.of_rows) return collectives_.start_rows(task.step, value(task.reads[0]));
@@ -273,33 +294,51 @@ Transfer Executor::start(const Ready& ready, const Turn& turn) {
   const bool last = std::ranges::find(turn.last_used, read) != turn.last_used.end();
   at::Tensor shard = last ? std::move(values_[read]) : values_[read];
   if (shard.defined()) shard = stored(shard, task.writes[0]);
+  const bool image = order_.is_image(task.reads[0]);
+  if (image && shard.defined()) shard = channels_last(shard);
   if (is_halo(task.step.kind)) return start_halo(task, std::move(shard));
   // A step over time is the device's own: it is as if it were the turn's member of the group.
-  return collectives_.start(task.step, std::move(shard), to.shard, to_aten(to.dtype),
-                            turn.micro_batch);
+  if (!image) {
+    return collectives_.start(task.step, std::move(shard), to.shard, to_aten(to.dtype),
+                              turn.micro_batch);
+  }
+  return as_images(collectives_.start(channels_last(task.step), std::move(shard),
+                                      channels_last(to.shard), to_aten(to.dtype), turn.micro_batch),
+                   {true});
 }
 
+// `shard` is as it lies in memory.
 Transfer Executor::start_halo(const Task& task, at::Tensor shard) {
   const auto& digits = program_.digits;
+  const bool image = order_.is_image(task.reads[0]);
+  const auto box = [&](BufferId id, std::int64_t member) {
+    const auto out = lower::box_of(program_.buffer(id), digits, member);
+    return image ? term::Box{channels_last(out.offset), channels_last(out.size)} : out;
+  };
   std::vector<Exchanged> group;
   for (auto member : digits.group(digits.slot(device_, micro_batch_), task.step.digits)) {
-    group.push_back({lower::box_of(program_.buffer(task.reads[0]), digits, member),
-                     lower::box_of(program_.buffer(task.writes[0]), digits, member)});
+    group.push_back({box(task.reads[0], member), box(task.writes[0], member)});
   }
-  return collectives_.start_halo(task.step, std::move(shard), group);
+  return as_images(collectives_.start_halo(task.step, std::move(shard), group), {image});
 }
 
 Transfer Executor::start_bucket(const Task& task) {
   std::vector<machine::ReshardStep> steps;
   std::vector<Shape> locals;
+  std::vector<bool> images;
+  const auto type = to_aten(program_.buffer(task.writes[0]).dtype);
+  auto shards = values(task.reads);
   for (std::size_t i = 0; i < task.reads.size(); ++i) {
     steps.push_back(step_of(program_, task, i));
     locals.push_back(program_.buffer(task.writes[i]).shard);
+    images.push_back(order_.is_image(task.reads[i]));
+    shards[i] = rounded(shards[i], type);
+    if (!images[i] || !shards[i].defined()) continue;
+    steps[i] = channels_last(steps[i]);
+    locals[i] = channels_last(locals[i]);
+    shards[i] = channels_last(shards[i]);
   }
-  const auto type = to_aten(program_.buffer(task.writes[0]).dtype);
-  auto shards = values(task.reads);
-  for (auto& shard : shards) shard = rounded(shard, type);
-  return collectives_.start_together(steps, shards, locals, type);
+  return as_images(collectives_.start_together(steps, shards, locals, type), std::move(images));
 }
 
 // Does the turn read or write a result of it?
@@ -349,9 +388,14 @@ void Executor::update(const Task& task) {
 
 // What is updated is the master copy where there is one; else of a weight in 16 bits a copy that
 // lasts as long as the update, and of its state.
-void Executor::change(at::Tensor& weight, const Task& task) {
-  const auto& gradient = value(task.reads[1]);
+void Executor::change(at::Tensor weight, const Task& task) {
+  auto gradient = value(task.reads[1]);
   auto state = values(std::span(task.reads).subspan(2));
+  if (order_.is_image(task.reads[0])) {
+    weight = channels_last(weight);
+    gradient = channels_last(gradient);
+    for (auto& s : state) s = channels_last(s);
+  }
   at::Tensor updated = widened(weight);
   const bool has_master = has_master_of(task);
   if (has_master) updated = state.back();

@@ -9,6 +9,7 @@
 #include "lower/instances.h"
 #include "lower/program.h"
 #include "runtime/collectives.h"
+#include "runtime/image_order.h"
 #include "runtime/kernels.h"
 #include "term/evaluate.h"
 
@@ -49,6 +50,7 @@ class Executor {
   // Does this device have a shard of the buffer? Of weights and optimizer state it may be read, and
   // overwritten in place, between steps.
   [[nodiscard]] bool holds(lower::BufferId id) const;
+  // It lies in memory in any order.
   at::Tensor& lasting(lower::BufferId id) {
     return is_delayed(id) ? newest_[id.index()] : values_[instances_.of(id, 0)];
   }
@@ -114,6 +116,7 @@ class Executor {
   // What this device has of a buffer in the micro-batch whose turn it is.
   [[nodiscard]] term::Box box_of(lower::BufferId id) const;
   void move(const Ready& ready, const Turn& turn);
+  void send(const lower::Task& task);
   [[nodiscard]] Transfer start(const Ready& ready, const Turn& turn);
   [[nodiscard]] Transfer start_halo(const lower::Task& task, at::Tensor shard);
   [[nodiscard]] Transfer start_bucket(const lower::Task& task);
@@ -122,7 +125,7 @@ class Executor {
   void collect(const lower::Task& task);
   void accumulate(const lower::Task& task);
   void update(const lower::Task& task);
-  void change(at::Tensor& weight, const lower::Task& task);
+  void change(at::Tensor weight, const lower::Task& task);
   [[nodiscard]] bool has_master_of(const lower::Task& update) const;
   // As the buffer has it.
   [[nodiscard]] at::Tensor stored(const at::Tensor& t, lower::BufferId id) const;
@@ -144,6 +147,7 @@ class Executor {
   at::Device place_;
   Collectives collectives_;
   lower::Instances instances_;
+  ImageOrder order_;
   std::vector<Ready> tasks_;  // those this device takes part in
   std::vector<Turn> turns_;
   std::vector<at::Tensor> values_;  // by instance

@@ -42,7 +42,8 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
       training_(std::move(training)),
       place_(place.device),
       collectives_(program.digits, device, place.device, std::move(place.network)),
-      instances_(program) {
+      instances_(program),
+      order_(program) {
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
   prepare_communication();
   take_turns();
@@ -101,7 +102,9 @@ std::vector<Message> Executor::messages_between(std::int64_t from, std::int64_t 
       const auto target = static_cast<std::size_t>(target_of(task.step, digits));
       if (digits.group(from, task.step.digits)[target] != to) continue;
       if (!runs_in(task, turn.micro_batch, schedule.micro_batches)) continue;
-      out.push_back({tag_of(t, turn.micro_batch), buffer.shard, to_aten(buffer.dtype)});
+      const bool image = order_.is_image(task.reads[0]);
+      out.push_back({tag_of(t, turn.micro_batch),
+                     image ? channels_last(buffer.shard) : buffer.shard, to_aten(buffer.dtype)});
     }
   }
   return out;
@@ -288,22 +291,28 @@ std::vector<at::Tensor>* Executor::kept(const Ready& ready) {
 }
 
 void Executor::initialise() {
+  const auto format = [this](BufferId id) {
+    return order_.is_image(id) ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  };
   newest_.resize(program_.buffers.size());
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     const auto& buffer = program_.buffers[b];
     if (!holds(BufferId(b))) continue;
     if (buffer.kind == BufferKind::kWeight) {
-      value(BufferId(b)) = source_values(program_, buffer, device_, training_.seed, 0, place_);
+      value(BufferId(b)) = source_values(program_, buffer, device_, training_.seed, 0, place_)
+                               .contiguous(format(BufferId(b)));
       if (is_delayed(BufferId(b))) newest_[b] = value(BufferId(b)).clone();
     } else if (buffer.kind == BufferKind::kState) {
-      value(BufferId(b)) = at::zeros(to_aten(buffer.shard), options(buffer));
+      value(BufferId(b)) =
+          at::empty(to_aten(buffer.shard), options(buffer), format(BufferId(b))).zero_();
     }
   }
   for (const auto& task : program_.tasks) {
     if (task.kind != TaskKind::kUpdate || !has_master_of(task) || !holds(task.reads[0])) continue;
     const auto master = task.reads.back();
     value(master) =
-        source_values(program_, program_.buffer(master), device_, training_.seed, 0, place_);
+        source_values(program_, program_.buffer(master), device_, training_.seed, 0, place_)
+            .contiguous(format(master));
   }
 }
 

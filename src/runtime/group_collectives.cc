@@ -123,14 +123,19 @@ Transfer GroupCollectives::reduce(const at::Tensor& t) const {
 }
 
 Transfer GroupCollectives::reduce_scatter(at::Tensor t, std::size_t dim) const {
+  if (memory_ != nullptr) {
+    t = t.contiguous();
+    const auto part = at::empty(cut(t, dim), t.options());
+    auto transfer = holding(t, part);
+    transfer.exchange = memory_->start_sum_of_block(Blocks::along(t, dim, size_), part);
+    return transfer;
+  }
   const auto in = blocks(t, dim);
   t.reset();  // of which that may be a copy
   const auto out = at::empty(in.sizes().slice(1), in.options());
   auto transfer = holding(in, out);
   if (device_ != nullptr) {
     transfer.mark = device_->sum_of_row(in, out);
-  } else if (memory_ != nullptr) {
-    transfer.exchange = memory_->start_sum_of_row(in, out);
   } else {
     MPI_Ireduce_scatter_block(in.data_ptr(), out.data_ptr(), count(out), type_, sum_, comm_,
                               &transfer.request);
@@ -140,12 +145,16 @@ Transfer GroupCollectives::reduce_scatter(at::Tensor t, std::size_t dim) const {
 
 Transfer GroupCollectives::all_gather(const at::Tensor& t, std::size_t dim) const {
   const auto in = t.contiguous();
+  if (memory_ != nullptr) {
+    const auto whole = at::empty(joined(in, dim), in.options());
+    auto transfer = holding(in, whole);
+    transfer.exchange = memory_->start_gather(in, Blocks::along(whole, dim, size_));
+    return transfer;
+  }
   const auto out = all_shards(in);
   auto transfer = joining(in, out, dim);
   if (device_ != nullptr) {
     transfer.mark = device_->gather(in, out);
-  } else if (memory_ != nullptr) {
-    transfer.exchange = memory_->start_gather(in, out);
   } else {
     MPI_Iallgather(in.data_ptr(), count(in), type_, out.data_ptr(), count(in), type_, comm_,
                    &transfer.request);
@@ -155,12 +164,16 @@ Transfer GroupCollectives::all_gather(const at::Tensor& t, std::size_t dim) cons
 
 Transfer GroupCollectives::gather(const at::Tensor& t, std::size_t dim) const {
   const auto in = t.contiguous();
+  if (memory_ != nullptr) {
+    const auto whole = is_root() ? at::empty(joined(in, dim), in.options()) : at::Tensor();
+    auto transfer = holding(in, whole);
+    transfer.exchange = memory_->start_gather(in, Blocks::along(whole, dim, size_));
+    return transfer;
+  }
   const auto out = is_root() ? all_shards(in) : at::Tensor();
   auto transfer = is_root() ? joining(in, out, dim) : holding(in, out);
   if (device_ != nullptr) {
     transfer.mark = device_->gather_to(in, out, root_);
-  } else if (memory_ != nullptr) {
-    transfer.exchange = memory_->start_gather(in, out);
   } else {
     MPI_Igather(in.data_ptr(), count(in), type_, is_root() ? out.data_ptr() : nullptr, count(in),
                 type_, root_, comm_, &transfer.request);
@@ -170,13 +183,21 @@ Transfer GroupCollectives::gather(const at::Tensor& t, std::size_t dim) const {
 
 Transfer GroupCollectives::all_to_all(const at::Tensor& t, std::size_t from_dim,
                                       std::size_t to_dim) const {
+  if (memory_ != nullptr) {
+    const auto from = t.contiguous();
+    auto sizes = cut(from, to_dim);
+    sizes[from_dim] *= size_;
+    const auto to = at::empty(sizes, from.options());
+    auto transfer = holding(from, to);
+    transfer.exchange =
+        memory_->start_swap(Blocks::along(from, to_dim, size_), Blocks::along(to, from_dim, size_));
+    return transfer;
+  }
   const auto in = blocks(t, to_dim);
   const auto out = at::empty_like(in);
   auto transfer = joining(in, out, from_dim);
   if (device_ != nullptr) {
     transfer.mark = device_->exchange(in, even(in), out, even(out));
-  } else if (memory_ != nullptr) {
-    transfer.exchange = memory_->start_swap(in, out);
   } else {
     const auto each = count(in) / static_cast<int>(size_);
     MPI_Ialltoall(in.data_ptr(), each, type_, out.data_ptr(), each, type_, comm_,
@@ -199,13 +220,17 @@ Transfer GroupCollectives::broadcast(const at::Tensor& t, at::Tensor like) const
 }
 
 Transfer GroupCollectives::scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const {
-  const auto in = is_root() ? blocks(t, dim) : at::Tensor();
   const auto out = std::move(like);
+  if (memory_ != nullptr) {
+    const auto whole = is_root() ? t.contiguous() : at::Tensor();
+    auto transfer = holding(whole, out);
+    transfer.exchange = memory_->start_scatter(Blocks::along(whole, dim, size_), out, root_);
+    return transfer;
+  }
+  const auto in = is_root() ? blocks(t, dim) : at::Tensor();
   auto transfer = holding(in, out);
   if (device_ != nullptr) {
     transfer.mark = device_->scatter(in, out, root_);
-  } else if (memory_ != nullptr) {
-    transfer.exchange = memory_->start_scatter(in, out, root_);
   } else {
     MPI_Iscatter(is_root() ? in.data_ptr() : nullptr, count(out), type_, out.data_ptr(), count(out),
                  type_, root_, comm_, &transfer.request);
@@ -245,6 +270,18 @@ Lengths GroupCollectives::even(const at::Tensor& t) const {
   Lengths out;
   for (std::int64_t r = 0; r < size_; ++r) out.add(t.numel() / size_);
   return out;
+}
+
+std::vector<std::int64_t> GroupCollectives::joined(const at::Tensor& block, std::size_t dim) const {
+  auto sizes = block.sizes().vec();
+  sizes[dim] *= size_;
+  return sizes;
+}
+
+std::vector<std::int64_t> GroupCollectives::cut(const at::Tensor& t, std::size_t dim) const {
+  auto sizes = t.sizes().vec();
+  sizes[dim] /= size_;
+  return sizes;
 }
 
 at::Tensor GroupCollectives::all_shards(const at::Tensor& one) const {

@@ -56,6 +56,10 @@ class GroupCollectives {
   // As much of `t` for every member.
   [[nodiscard]] Lengths even(const at::Tensor& t) const;
 
+  // The sizes of what blocks along `dim` make, and of such a block.
+  [[nodiscard]] std::vector<std::int64_t> joined(const at::Tensor& block, std::size_t dim) const;
+  [[nodiscard]] std::vector<std::int64_t> cut(const at::Tensor& t, std::size_t dim) const;
+
   [[nodiscard]] at::Tensor all_shards(const at::Tensor& one) const;
   [[nodiscard]] Transfer holding(const at::Tensor& in, const at::Tensor& out) const;
   // `out` is [member, shard...]: the result is one tensor, blocks joined along `dim`.

@@ -43,11 +43,13 @@ at::Tensor part_of(const Call& call, const at::Tensor& t) {
 }
 
 at::Tensor split_forward(const Call& call, std::span<const at::Tensor> in) {
-  return part_of(call, in[0]).contiguous();
+  return part_of(call, in[0]).contiguous(in[0].suggest_memory_format());
 }
 
 Gradients split_backward(const Call& call, const BackwardInput& b) {
-  auto out = at::zeros(to_aten(call.operands[0].local), b.gradient.options());
+  auto out = at::empty(to_aten(call.operands[0].local), b.gradient.options(),
+                       b.gradient.suggest_memory_format())
+                 .zero_();
   part_of(call, out).copy_(b.gradient);
   return {out};
 }

@@ -13,11 +13,13 @@ at::Tensor slice_part(const Call& call, const at::Tensor& t) {
 }
 
 at::Tensor slice_forward(const Call& call, std::span<const at::Tensor> in) {
-  return slice_part(call, in[0]).contiguous();
+  return slice_part(call, in[0]).contiguous(in[0].suggest_memory_format());
 }
 
 Gradients slice_backward(const Call& call, const BackwardInput& b) {
-  auto out = at::zeros(to_aten(call.operands[0].local), b.gradient.options());
+  auto out = at::empty(to_aten(call.operands[0].local), b.gradient.options(),
+                       b.gradient.suggest_memory_format())
+                 .zero_();
   slice_part(call, out).copy_(b.gradient);
   return {out};
 }

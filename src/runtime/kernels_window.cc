@@ -12,6 +12,7 @@
 #include "runtime/aten.h"
 #include "runtime/factor_ranges.h"
 #include "runtime/kernels.h"
+#include "runtime/pointwise.h"
 
 namespace tandem::runtime {
 
@@ -114,6 +115,7 @@ Frame conv_frame(const Call& call) {
 
 at::Tensor conv_sums(const Call& call, std::span<const at::Tensor> in) {
   const auto& a = call.op.get<ops::Conv2d>();
+  if (in[0].is_cpu() && is_pointwise(call)) return pointwise_sums(call, in);
   const auto bias = in.size() == 3 ? in[2] : at::Tensor();
   const auto frame = conv_frame(call);
   return at::conv2d(frame.around(in[0], 0), as_image(in[1]), bias, a.stride, frame.padding,
@@ -145,6 +147,12 @@ Gradients conv_backward(const Call& call, const BackwardInput& b) {
   Gradients out(b.operands.size());
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, {0, 2, 3});
   if (!b.wants(0) && !b.wants(1)) return out;
+  if (g.is_cpu() && is_pointwise(call)) {
+    const auto [image, weight] = pointwise_gradients(call, b, g);
+    out[0] = image;
+    out[1] = weight;
+    return out;
+  }
   const auto frame = conv_frame(call);
   const auto image =
       b.operands[0].defined() ? frame.around(b.operands[0], 0) : frame.empty(call, g.options());

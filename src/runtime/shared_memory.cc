@@ -1,11 +1,17 @@
 #include "runtime/shared_memory.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include "runtime/aten.h"
 
@@ -51,15 +57,50 @@ void sum_bytes(at::ScalarType type, char* to, std::span<const char* const> summa
   as(static_cast<float*>(nullptr));
 }
 
-char* bytes_at(const at::Tensor& t, std::int64_t element) {
-  return static_cast<char*>(t.data_ptr()) + element * static_cast<std::int64_t>(t.element_size());
+// Calls visit(memory, bytes) for the runs of elements from `begin` on, so many of them, of a
+// process's block.
+template <class Visit>
+void for_each_run(const Blocks& blocks, std::int64_t process, std::int64_t begin,
+                  std::int64_t count, Visit&& visit) {
+  const auto size = static_cast<std::int64_t>(blocks.of.element_size());
+  auto* first = static_cast<char*>(blocks.of.data_ptr()) + process * blocks.next * size;
+  for (auto at = begin; at < begin + count;) {
+    const auto in_run = at % blocks.run;
+    const auto n = std::min(blocks.run - in_run, begin + count - at);
+    visit(first + (at / blocks.run * blocks.step + in_run) * size,
+          static_cast<std::size_t>(n * size));
+    at += n;
+  }
 }
 
-void copy(char* to, const char* from, const at::Tensor& of, std::int64_t count) {
-  std::memcpy(to, from, static_cast<std::size_t>(count) * of.element_size());
+char* pack(char* to, const Blocks& from, std::int64_t process, std::int64_t begin,
+           std::int64_t count) {
+  for_each_run(from, process, begin, count, [&](const char* run, std::size_t bytes) {
+    std::memcpy(to, run, bytes);
+    to += bytes;
+  });
+  return to;
+}
+
+void unpack(const char* from, const Blocks& to, std::int64_t process, std::int64_t begin,
+            std::int64_t count) {
+  for_each_run(to, process, begin, count, [&](char* run, std::size_t bytes) {
+    std::memcpy(run, from, bytes);
+    from += bytes;
+  });
 }
 
 }  // namespace
+
+Blocks Blocks::whole(const at::Tensor& t) { return {.of = t, .run = t.defined() ? t.numel() : 0}; }
+
+Blocks Blocks::along(const at::Tensor& t, std::size_t dim, std::int64_t processes) {
+  if (!t.defined()) return {};
+  CHECK(t.is_contiguous());
+  std::int64_t row = 1;
+  for (auto d = static_cast<std::int64_t>(dim); d < t.dim(); ++d) row *= t.size(d);
+  return {.of = t, .run = row / processes, .step = row, .next = row / processes};
+}
 
 std::unique_ptr<SharedMemory> SharedMemory::over(MPI_Comm comm) {
   int rank = 0;
@@ -124,38 +165,41 @@ bool SharedMemory::all_have(std::atomic<std::int64_t> Counters::*counter,
 // --- Exchanges ----------------------------------------------------------------------------------
 
 std::int64_t SharedMemory::start_sum(const at::Tensor& from, const at::Tensor& to) {
-  return start({.kind = Kind::kSum, .from = from, .to = to});
+  return start({.kind = Kind::kSum, .from = Blocks::whole(from), .to = Blocks::whole(to)});
 }
-std::int64_t SharedMemory::start_sum_of_row(const at::Tensor& from, const at::Tensor& to) {
-  return start({.kind = Kind::kSumOfRow, .from = from, .to = to});
+std::int64_t SharedMemory::start_sum_of_block(Blocks from, const at::Tensor& to) {
+  return start({.kind = Kind::kSumOfBlock, .from = std::move(from), .to = Blocks::whole(to)});
 }
-std::int64_t SharedMemory::start_gather(const at::Tensor& from, const at::Tensor& to) {
-  return start({.kind = Kind::kGather, .from = from, .to = to});
+std::int64_t SharedMemory::start_gather(const at::Tensor& from, Blocks to) {
+  return start({.kind = Kind::kGather, .from = Blocks::whole(from), .to = std::move(to)});
 }
-std::int64_t SharedMemory::start_swap(const at::Tensor& from, const at::Tensor& to) {
-  return start({.kind = Kind::kSwap, .from = from, .to = to});
+std::int64_t SharedMemory::start_swap(Blocks from, Blocks to) {
+  return start({.kind = Kind::kSwap, .from = std::move(from), .to = std::move(to)});
 }
 std::int64_t SharedMemory::start_broadcast(const at::Tensor& from, const at::Tensor& to,
                                            std::int64_t root) {
-  return start({.kind = Kind::kBroadcast, .from = from, .to = to, .root = root});
+  return start({.kind = Kind::kBroadcast,
+                .from = Blocks::whole(from),
+                .to = Blocks::whole(to),
+                .root = root});
 }
-std::int64_t SharedMemory::start_scatter(const at::Tensor& from, const at::Tensor& to,
-                                         std::int64_t root) {
-  return start({.kind = Kind::kScatter, .from = from, .to = to, .root = root});
+std::int64_t SharedMemory::start_scatter(Blocks from, const at::Tensor& to, std::int64_t root) {
+  return start(
+      {.kind = Kind::kScatter, .from = std::move(from), .to = Blocks::whole(to), .root = root});
 }
 
-// Does a process give a row for each?
-bool SharedMemory::has_rows(Kind kind) {
-  return kind == Kind::kSumOfRow || kind == Kind::kSwap || kind == Kind::kScatter;
+// Does a process give a block to each?
+bool SharedMemory::gives_blocks(Kind kind) {
+  return kind == Kind::kSumOfBlock || kind == Kind::kSwap || kind == Kind::kScatter;
 }
 
 std::int64_t SharedMemory::start(Exchange e) {
   const auto size = static_cast<std::int64_t>(memory_.size());
-  const auto& one = e.from.defined() ? e.from : e.to;
+  const auto& one = e.from.of.defined() ? e.from.of : e.to.of;
   const auto whole = kChunkBytes / static_cast<std::int64_t>(one.element_size());
-  const bool of_all = e.kind == Kind::kSwap || (has_rows(e.kind) && !e.to.defined());
-  e.elements = of_all ? one.numel() / size : has_rows(e.kind) ? e.to.numel() : one.numel();
-  e.per_chunk = has_rows(e.kind) ? whole / size : whole;
+  const bool cut = e.kind == Kind::kSwap || (gives_blocks(e.kind) && !e.to.of.defined());
+  e.elements = cut ? one.numel() / size : gives_blocks(e.kind) ? e.to.of.numel() : one.numel();
+  e.per_chunk = gives_blocks(e.kind) ? whole / size : whole;
   CHECK(e.per_chunk > 0, size);
   e.first = chunks_;
   e.end = chunks_ + (e.elements + e.per_chunk - 1) / e.per_chunk;
@@ -184,52 +228,76 @@ SharedMemory::Part SharedMemory::share(std::int64_t length, std::int64_t rank) c
 void SharedMemory::give(const Exchange& e, std::int64_t chunk) const {
   if (e.root >= 0 && e.root != rank_) return;
   const auto part = part_of(e, chunk);
-  const auto rows = has_rows(e.kind) ? static_cast<std::int64_t>(memory_.size()) : 1;
+  const auto blocks = gives_blocks(e.kind) ? static_cast<std::int64_t>(memory_.size()) : 1;
   auto* to = slot(rank_, chunk);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    copy(to, bytes_at(e.from, row * e.elements + part.begin), e.from, part.size);
-    to += part.size * static_cast<std::int64_t>(e.from.element_size());
-  }
+  for (std::int64_t b = 0; b < blocks; ++b) to = pack(to, e.from, b, part.begin, part.size);
 }
 
 void SharedMemory::sum(const Exchange& e, std::int64_t chunk) const {
-  if (e.kind != Kind::kSum && e.kind != Kind::kSumOfRow) return;
+  if (e.kind != Kind::kSum && e.kind != Kind::kSumOfBlock) return;
   const auto part = part_of(e, chunk);
-  const bool row = e.kind == Kind::kSumOfRow;
-  const auto mine = row ? Part{rank_ * part.size, part.size} : share(part.size, rank_);
-  const auto offset = mine.begin * static_cast<std::int64_t>(e.from.element_size());
+  const bool block = e.kind == Kind::kSumOfBlock;
+  const auto mine = block ? Part{rank_ * part.size, part.size} : share(part.size, rank_);
+  const auto bytes = static_cast<std::int64_t>(e.from.of.element_size());
   std::vector<const char*> summands;
   for (std::size_t r = 0; r < memory_.size(); ++r) {
-    summands.push_back(slot(static_cast<std::int64_t>(r), chunk) + offset);
+    summands.push_back(slot(static_cast<std::int64_t>(r), chunk) + mine.begin * bytes);
   }
-  auto* to = row ? bytes_at(e.to, part.begin) : slot(rank_, chunk) + offset;
-  sum_bytes(e.from.scalar_type(), to, summands, mine.size);
+  auto* to = block ? static_cast<char*>(e.to.of.data_ptr()) + part.begin * bytes
+                   : slot(rank_, chunk) + mine.begin * bytes;
+  sum_bytes(e.from.of.scalar_type(), to, summands, mine.size);
 }
 
 void SharedMemory::take(const Exchange& e, std::int64_t chunk) const {
-  if (e.kind == Kind::kSumOfRow || !e.to.defined()) return;
+  if (e.kind == Kind::kSumOfBlock || !e.to.of.defined()) return;
   const auto part = part_of(e, chunk);
-  const auto bytes = static_cast<std::int64_t>(e.to.element_size());
-  const auto own_row = has_rows(e.kind) ? rank_ * part.size * bytes : 0;
+  const auto bytes = static_cast<std::int64_t>(e.to.of.element_size());
+  const auto own_block = gives_blocks(e.kind) ? rank_ * part.size * bytes : 0;
   if (e.root >= 0) {
-    return copy(bytes_at(e.to, part.begin), slot(e.root, chunk) + own_row, e.to, part.size);
+    return unpack(slot(e.root, chunk) + own_block, e.to, 0, part.begin, part.size);
   }
   for (std::size_t r = 0; r < memory_.size(); ++r) {
     const auto rank = static_cast<std::int64_t>(r);
     const auto* from = slot(rank, chunk);
     if (e.kind == Kind::kSum) {
       const auto theirs = share(part.size, rank);
-      copy(bytes_at(e.to, part.begin + theirs.begin), from + theirs.begin * bytes, e.to,
-           theirs.size);
+      unpack(from + theirs.begin * bytes, e.to, 0, part.begin + theirs.begin, theirs.size);
     } else {
-      copy(bytes_at(e.to, rank * e.elements + part.begin), from + own_row, e.to, part.size);
+      unpack(from + own_block, e.to, rank, part.begin, part.size);
     }
+  }
+}
+
+// --- Waiting ------------------------------------------------------------------------------------
+
+// Who falls asleep says so before it looks for work a last time, who has done something says that
+// before it looks who is asleep: one of them sees the other.
+void SharedMemory::sleep() {
+  auto& own = counters(rank_);
+  const auto bell = own.bell.load();
+  own.asleep.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!advance()) {
+    // Other groups' exchanges may wait for this process, too.
+    constexpr timespec kMoment = {.tv_sec = 0, .tv_nsec = 300'000};
+    syscall(SYS_futex, &own.bell, FUTEX_WAIT, bell, &kMoment, nullptr, 0);
+  }
+  own.asleep.store(0);
+}
+
+void SharedMemory::wake_others() const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (std::size_t r = 0; r < memory_.size(); ++r) {
+    auto& other = counters(static_cast<std::int64_t>(r));
+    if (static_cast<std::int64_t>(r) == rank_ || other.asleep.load() == 0) continue;
+    other.bell.fetch_add(1);
+    syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
   }
 }
 
 // What comes last in a chunk's life comes first here: it makes room, and is in the cache.
 bool SharedMemory::advance() {
-  auto& own = *reinterpret_cast<Counters*>(memory_[static_cast<std::size_t>(rank_)]);
+  auto& own = counters(rank_);
   bool any = false;
   for (bool more = true; more; any = any || more) {
     more = false;
@@ -249,6 +317,7 @@ bool SharedMemory::advance() {
       own.given.store(++given_, std::memory_order_release);
       more = true;
     }
+    if (more) wake_others();
     while (!open_.empty() && open_.front().end <= taken_) {
       open_.pop_front();
       ++first_open_;

@@ -23,6 +23,19 @@
 
 namespace tandem::runtime {
 
+// A contiguous tensor of which every process gives or gets a block. A block's elements lie in runs.
+struct Blocks {
+  at::Tensor of;
+  std::int64_t run = 0;   // elements that lie next to each other
+  std::int64_t step = 0;  // from a run to the block's next one
+  std::int64_t next = 0;  // from a block to the next process's
+
+  // All of it is everyone's.
+  static Blocks whole(const at::Tensor& t);
+  // Cut along a dimension, in order of the processes.
+  static Blocks along(const at::Tensor& t, std::size_t dim, std::int64_t processes);
+};
+
 class SharedMemory {
  public:
   // Null where the processes of `comm` do not share a computer, or it has no memory to share. All
@@ -38,31 +51,36 @@ class SharedMemory {
   // `to` becomes the sum of all processes' `from`, which may be the same tensor. Where `to` is
   // undefined, here and in `start_gather`, a process only helps.
   std::int64_t start_sum(const at::Tensor& from, const at::Tensor& to);
-  // `from` is [processes, ...]; `to` becomes the sum of the row that is this process's.
-  std::int64_t start_sum_of_row(const at::Tensor& from, const at::Tensor& to);
-  // `to` is [processes, ...], and becomes the `from` of all.
-  std::int64_t start_gather(const at::Tensor& from, const at::Tensor& to);
-  // Both are [processes, ...]; row r of `to` becomes the row of process r that is for this one.
-  std::int64_t start_swap(const at::Tensor& from, const at::Tensor& to);
+  // `to` becomes the sum of the blocks that are this process's.
+  std::int64_t start_sum_of_block(Blocks from, const at::Tensor& to);
+  // Block r of `to` becomes the `from` of process r.
+  std::int64_t start_gather(const at::Tensor& from, Blocks to);
+  // Block r of `to` becomes the block of process r that is for this one.
+  std::int64_t start_swap(Blocks from, Blocks to);
   // `to` becomes what `from` is in the process `root`, where alone it need be defined; in the
-  // second it is [processes, ...] there, and `to` becomes the own row.
+  // second the own block of it.
   std::int64_t start_broadcast(const at::Tensor& from, const at::Tensor& to, std::int64_t root);
-  std::int64_t start_scatter(const at::Tensor& from, const at::Tensor& to, std::int64_t root);
+  std::int64_t start_scatter(Blocks from, const at::Tensor& to, std::int64_t root);
 
   // Goes as far as it can without waiting. True if anything was done.
   bool advance();
   [[nodiscard]] bool is_done(std::int64_t exchange) const { return exchange < first_open_; }
+  // Gives up the core until another process has done something, or for a moment. (One that only
+  // yields it stays runnable: programs of low priority then get whole slices of its time.)
+  void sleep();
 
  private:
   struct Counters {
     alignas(64) std::atomic<std::int64_t> given;
     alignas(64) std::atomic<std::int64_t> summed;
     alignas(64) std::atomic<std::int64_t> taken;
+    alignas(64) std::atomic<std::uint32_t> asleep;
+    std::atomic<std::uint32_t> bell;  // rung for who is asleep
   };
-  enum class Kind : std::uint8_t { kSum, kSumOfRow, kGather, kSwap, kBroadcast, kScatter };
+  enum class Kind : std::uint8_t { kSum, kSumOfBlock, kGather, kSwap, kBroadcast, kScatter };
   struct Exchange {
     Kind kind;
-    at::Tensor from, to;
+    Blocks from, to;
     std::int64_t root = -1;
     std::int64_t elements = 0;   // that are cut into chunks
     std::int64_t per_chunk = 0;  // of them
@@ -76,7 +94,7 @@ class SharedMemory {
 
   SharedMemory() = default;
   std::int64_t start(Exchange exchange);
-  static bool has_rows(Kind kind);
+  static bool gives_blocks(Kind kind);
   [[nodiscard]] const Exchange& exchange_of(std::int64_t chunk) const;
   static Part part_of(const Exchange& e, std::int64_t chunk);
   // Of a chunk so long the elements that a process sums.
@@ -84,6 +102,10 @@ class SharedMemory {
   [[nodiscard]] char* slot(std::int64_t rank, std::int64_t chunk) const;
   [[nodiscard]] bool all_have(std::atomic<std::int64_t> Counters::*counter,
                               std::int64_t chunk) const;
+  [[nodiscard]] Counters& counters(std::int64_t rank) const {
+    return *reinterpret_cast<Counters*>(memory_[static_cast<std::size_t>(rank)]);
+  }
+  void wake_others() const;
   void give(const Exchange& e, std::int64_t chunk) const;
   void sum(const Exchange& e, std::int64_t chunk) const;
   void take(const Exchange& e, std::int64_t chunk) const;

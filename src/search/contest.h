@@ -3,11 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "search/costs.h"
+#include "search/layout_network.h"
 #include "search/search.h"
 #include "strategies/problem.h"
 
@@ -41,6 +43,11 @@ class Contest {
   [[nodiscard]] const Options& options() const { return options_; }
   // Of layouts on these digits. Not for several threads.
   CostModel& costs() { return costs_; }
+  // Of networks of these costs, whatever graph they are of; fresh ones where none are shared.
+  std::shared_ptr<LayoutNetwork::Tables> tables() {
+    if (!tables_ || !options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
+    return tables_;
+  }
   // Simulating one strategy of it takes a good part of a second.
   [[nodiscard]] bool is_large() const { return model_.size() >= kLargeNodes; }
   // Does a strategy keep to the dimensions the user allows? Only then may it win or seed.
@@ -58,6 +65,7 @@ class Contest {
   machine::Digits digits_;
   const Options& options_;
   CostModel costs_;
+  std::shared_ptr<LayoutNetwork::Tables> tables_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool over_ = false;
   Result result_;

@@ -1,6 +1,7 @@
 #include "search/costs.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cost/collectives.h"
 #include "cost/operator_time.h"
@@ -15,20 +16,43 @@ Seconds CostModel::time(const Layout& from, const Layout& to, double bytes) {
   return transitions_.time(transitions_[both.there], bytes);
 }
 
+CostModel::Moved CostModel::moved(Transitions::Both both, double bytes,
+                                  std::optional<double> gradient_bytes) const {
+  const auto& there = transitions_[both.there];
+  Moved out{transitions_.time(there, bytes), Bytes{there.memory * bytes}};
+  if (gradient_bytes) out.time += transitions_.time(transitions_[both.back], *gradient_bytes);
+  return out;
+}
+
+std::optional<double> CostModel::gradient_bytes(const TensorType& tensor,
+                                                std::optional<DType> gradient) {
+  if (!gradient) return std::nullopt;
+  return size_of(*gradient) / size_of(tensor.dtype) * tensor.whole_bytes().value;
+}
+
 Cost CostModel::reshard(const TensorType& tensor, LayoutId from, LayoutId to,
                         std::optional<DType> gradient, bool blocks) {
   if (from == to) return {};
-  const double bytes = tensor.whole_bytes().value;
-  const auto [there, back] = transitions_.between(from, to);
-  const Bytes memory{transitions_[there].memory * bytes};
-  Seconds time = transitions_.time(transitions_[there], bytes);
-  if (gradient) {
-    const double scale = size_of(*gradient) / size_of(tensor.dtype);
-    time += transitions_.time(transitions_[back], scale * bytes);
-  }
+  const auto [time, memory] = moved(transitions_.between(from, to), tensor.whole_bytes().value,
+                                    gradient_bytes(tensor, gradient));
   Cost out;
   (blocks ? out.blocking : out.async) = time;
   out.memory = memory;
+  return out;
+}
+
+std::vector<CostModel::Moved> CostModel::reshard(const TensorType& tensor, const LayoutList& from,
+                                                 const LayoutList& to,
+                                                 std::optional<DType> gradient) {
+  const double bytes = tensor.whole_bytes().value;
+  const auto back = gradient_bytes(tensor, gradient);
+  const auto& pairs = transitions_.between(from, to);
+  constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+  std::vector<Moved> out;
+  out.reserve(pairs.size());
+  for (const auto& both : pairs) {
+    out.push_back(both.is_possible() ? moved(both, bytes, back) : Moved{kNever, {}});
+  }
   return out;
 }
 

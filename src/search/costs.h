@@ -73,6 +73,9 @@ class CostModel {
                const TensorType& result, const machine::NodeLayout& layout,
                ops::InputMask differentiated, const cost::KernelRole& role = {}) const;
 
+  // Does it not matter which device does something?
+  [[nodiscard]] bool has_equal_devices() const { return machine_.groups.empty(); }
+
   [[nodiscard]] const machine::Software& software() const { return machine_.device.software; }
 
   // A weight stored in this layout: memory, gradient synchronisation, update.
@@ -114,6 +117,15 @@ class CostModel {
     return reshard(tensor, id_of(from), id_of(to), gradient, blocks);
   }
 
+  // The same for all pairs of two lists, row by row.
+  struct Moved {
+    Seconds time;  // infinite where it is impossible
+    Bytes memory;
+  };
+  using LayoutList = Transitions::List;
+  std::vector<Moved> reshard(const TensorType& tensor, const LayoutList& from, const LayoutList& to,
+                             std::optional<DType> gradient);
+
   // An operand that lies in this layout brought into windows, and its gradient back from them.
   // Nothing where it is read in shards.
   Cost halo(const TensorType& tensor, const ops::Signature& s, std::size_t input,
@@ -133,6 +145,10 @@ class CostModel {
   [[nodiscard]] Parts parts_of(const ops::Signature& s, std::span<const TensorType> operands,
                                const TensorType& result, const machine::NodeLayout& layout) const;
   Seconds time(const machine::Layout& from, const machine::Layout& to, double bytes);
+  [[nodiscard]] Moved moved(Transitions::Both both, double bytes,
+                            std::optional<double> gradient_bytes) const;
+  static std::optional<double> gradient_bytes(const TensorType& tensor,
+                                              std::optional<DType> gradient);
 
   const machine::Machine& machine_;
   const machine::Digits& digits_;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
+#include "search/min_plus_block.h"
 
 namespace tandem::search {
 
@@ -54,7 +54,36 @@ TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
 // columns of `table`, the others together its rows.
 struct Wide {
   std::vector<std::size_t> variables;
-  TablePtr table;
+  const Table* table;
+};
+
+// The tables between a variable and others, in their order; rows are the variable's own states.
+class Neighbours {
+ public:
+  using Entry = std::pair<std::size_t, const Table*>;
+
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] auto begin() const { return entries_.begin(); }
+  [[nodiscard]] auto end() const { return entries_.end(); }
+  [[nodiscard]] auto begin() { return entries_.begin(); }
+  [[nodiscard]] auto end() { return entries_.end(); }
+  [[nodiscard]] const Table* at(std::size_t variable) const {
+    return std::ranges::lower_bound(entries_, variable, {}, &Entry::first)->second;
+  }
+  // Null where there is none yet.
+  const Table*& operator[](std::size_t variable) {
+    auto at = std::ranges::lower_bound(entries_, variable, {}, &Entry::first);
+    if (at == entries_.end() || at->first != variable)
+      at = entries_.insert(at, {variable, nullptr});
+    return at->second;
+  }
+  void erase(std::size_t variable) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.first == variable; });
+  }
+  void clear() { entries_.clear(); }
+
+ private:
+  std::vector<Entry> entries_;
 };
 
 class Eliminator {
@@ -62,11 +91,11 @@ class Eliminator {
   Eliminator(const Network& network, const Effort& effort, MadeTables& made)
       : effort_(effort),
         made_(made),
-        unary_(network.unary),
-        neighbours_(unary_.size()),
-        wide_(unary_.size()),
-        work_(unary_.size()) {
-    for (const auto& e : network.edges) connect(e.a, e.b, e.table);
+        neighbours_(network.unary.size()),
+        wide_(network.unary.size()),
+        work_(network.unary.size()) {
+    for (const auto& u : network.unary) unary_.push_back(u.get());
+    for (const auto& e : network.edges) connect(e.a, e.b, e.table.get());
   }
 
   Minimum run() {
@@ -84,7 +113,7 @@ class Eliminator {
   struct Step {
     std::size_t variable;
     std::vector<std::size_t> neighbours;
-    ProductPtr product;              // null where states were dropped
+    const Product* product;          // null where states were dropped
     std::vector<std::size_t> sizes;  // of the neighbours
     std::vector<std::size_t> kept;
   };
@@ -94,33 +123,38 @@ class Eliminator {
 
   [[nodiscard]] std::size_t states(std::size_t v) const { return unary_[v]->rows; }
 
-  void connect(std::size_t a, std::size_t b, const TablePtr& table) {
+  void connect(std::size_t a, std::size_t b, const Table* table) {
     CHECK(a != b);
     add_edge(a, b, table);
     add_edge(b, a, transpose(table));
   }
 
-  void add_edge(std::size_t from, std::size_t to, const TablePtr& table) {
+  void add_edge(std::size_t from, std::size_t to, const Table* table) {
     auto& slot = neighbours_[from][to];
-    slot = slot ? shared_sum(slot, table) : table;
+    slot = slot != nullptr ? shared_sum(slot, table) : table;
   }
 
-  TablePtr shared_sum(const TablePtr& a, const TablePtr& b) {
+  const Table* shared_sum(const Table* a, const Table* b) {
     auto& slot = made_.sums[hash_combine(a->id, b->id)];
     if (!slot) {
       slot = sum(*a, *b);
       made_.entries += slot->cost.size();
     }
-    return slot;
+    return slot.get();
   }
 
-  TablePtr transpose(const TablePtr& table) {
+  const Table* transpose(const Table* table) {
     auto& slot = made_.transposed[table->id];
     if (!slot) {
       slot = transposed(*table);
       made_.entries += slot->cost.size();
     }
-    return slot;
+    return slot.get();
+  }
+
+  const Table* own(TablePtr table) {
+    own_.push_back(std::move(table));
+    return own_.back().get();
   }
 
   ProductPtr counted(ProductPtr made) {
@@ -129,11 +163,11 @@ class Eliminator {
     return made;
   }
 
-  ProductPtr shared_product(const TablePtr& left, const TablePtr& unary, const TablePtr& right) {
+  const Product* shared_product(const Table* left, const Table* unary, const Table* right) {
     const Hash id = hash_combine(hash_combine(left->id, unary->id), right->id);
     auto& slot = made_.products[id];
     if (!slot) slot = counted(min_plus(id, *left, *unary, *right));
-    return slot;
+    return slot.get();
   }
 
   // Eliminates variables of degree <= 2, no two of them neighbours: so equal blocks of a chain pair
@@ -159,7 +193,7 @@ class Eliminator {
     const auto constant_row = [&] {
       Table t{hash_combine(hash_text("constant"), unary_[v]->rows), 1, unary_[v]->rows, {}};
       t.cost.assign(t.cols, 0.0F);
-      return std::make_shared<const Table>(std::move(t));
+      return own(std::make_shared<const Table>(std::move(t)));
     };
     const auto constant_column = [&] { return transpose(constant_row()); };
     const auto& edges = neighbours_[v];
@@ -175,7 +209,7 @@ class Eliminator {
   void finish(Step step) {
     const auto v = step.variable;
     const auto& n = step.neighbours;
-    const auto& table = step.product->table;
+    const auto* table = step.product->table.get();
     remove(v);
     for (auto u : n) work_[u] = 0;
     if (n.empty()) {
@@ -259,16 +293,15 @@ class Eliminator {
     finish(std::move(step));
   }
 
-  ProductPtr wide_product(std::size_t v, const std::vector<std::size_t>& neighbours,
-                          const std::vector<std::size_t>& sizes) {
+  const Product* wide_product(std::size_t v, const std::vector<std::size_t>& neighbours,
+                              const std::vector<std::size_t>& sizes) {
     std::vector<Addend> addends;
-    std::vector<TablePtr> turned;
     Hash id = hash_combine(hash_text("wide"), unary_[v]->id);
     const auto place = [&](std::size_t n) {
       return static_cast<std::size_t>(std::ranges::find(neighbours, n) - neighbours.begin());
     };
-    const auto add = [&](const TablePtr& table, const std::vector<std::size_t>& variables) {
-      Addend a{table.get(), 0, std::vector<std::size_t>(neighbours.size())};
+    const auto add = [&](const Table* table, const std::vector<std::size_t>& variables) {
+      Addend a{table, 0, std::vector<std::size_t>(neighbours.size())};
       std::size_t stride = 1;
       id = hash_combine(id, table->id);
       for (auto i = variables.size(); i-- > 0;) {
@@ -286,14 +319,13 @@ class Eliminator {
         continue;
       }
       // Rows must run along a neighbour: the eliminated variable goes first.
-      turned.push_back(transpose(w->table));
       auto variables = w->variables;
       std::rotate(variables.begin(), variables.end() - 1, variables.end());
-      add(turned.back(), variables);
+      add(transpose(w->table), variables);
     }
     auto& slot = made_.products[id];
     if (!slot) slot = counted(min_plus(id, *unary_[v], addends, sizes));
-    return slot;
+    return slot.get();
   }
 
   // --- Dropping states ---------------------------------------------------------------------------
@@ -311,11 +343,11 @@ class Eliminator {
 
   // The least that each state costs, of tables one by one.
   [[nodiscard]] std::vector<float> promise(std::size_t v) const {
+    const auto least_of = block_kernels().least;
     auto out = unary_[v]->cost;
     for (const auto& [n, table] : neighbours_[v]) {
       for (std::size_t s = 0; s < out.size(); ++s) {
-        const auto row = table->cost.begin() + static_cast<std::ptrdiff_t>(s * table->cols);
-        out[s] += *std::min_element(row, row + static_cast<std::ptrdiff_t>(table->cols));
+        out[s] += least_of(table->cost.data() + s * table->cols, table->cols);
       }
     }
     for (const auto& w : wide_[v]) {
@@ -324,7 +356,7 @@ class Eliminator {
       const auto* at = w->table->cost.data();
       for (std::size_t i = 0; i < w->table->cost.size(); i += inner * out.size()) {
         for (auto& slot : least) {
-          slot = std::min(slot, *std::min_element(at, at + inner));
+          slot = std::min(slot, inner == 1 ? *at : least_of(at, inner));
           at += inner;
         }
       }
@@ -353,16 +385,16 @@ class Eliminator {
     kept.resize((kept.size() + 1) / 2);
     std::ranges::sort(kept);
 
-    const auto restricted_to_kept = [&](const TablePtr& table, std::size_t inner) {
-      return restricted(*table, inner, cost.size(), kept);
+    const auto restricted_to_kept = [&](const Table* table, std::size_t inner) {
+      return own(restricted(*table, inner, cost.size(), kept));
     };
     for (auto& [n, table] : neighbours_[v]) {
       table = restricted_to_kept(table, table->cols);
-      neighbours_[n].at(v) = transpose(table);
+      neighbours_[n][v] = transpose(table);
     }
     for (const auto& w : std::vector(wide_[v])) {
-      auto table = restricted_to_kept(w->table, inner_size(*w, v));
-      replace(*w, std::make_shared<const Wide>(Wide{w->variables, std::move(table)}));
+      const auto* table = restricted_to_kept(w->table, inner_size(*w, v));
+      replace(*w, std::make_shared<const Wide>(Wide{w->variables, table}));
     }
     unary_[v] = restricted_to_kept(unary_[v], 1);
     steps_.push_back({v, {}, nullptr, {}, std::move(kept)});
@@ -397,8 +429,10 @@ class Eliminator {
   MadeTables& made_;
   double spent_ = 0;
   std::unordered_set<Hash> paid_;  // tables
-  std::vector<TablePtr> unary_;
-  std::vector<std::map<std::size_t, TablePtr>> neighbours_;  // table rows: the owner's states
+  std::vector<TablePtr>
+      own_;  // what others cannot use; all other tables are the network's or made_
+  std::vector<const Table*> unary_;
+  std::vector<Neighbours> neighbours_;
   std::vector<std::vector<WidePtr>> wide_;
   std::vector<double> work_;  // that eliminating it over three neighbours or more takes; 0: unknown
   std::vector<bool> left_;

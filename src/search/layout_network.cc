@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "search/local_search.h"
@@ -36,6 +37,12 @@ Hash hash_type(const TensorType& type) {
 
 bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
 
+Hash hash_of(const Pass& pass) {
+  const Hash digits = (Hash{pass.redundant} << 32U) | pass.stages;
+  return hash_combine(hash_combine(digits, std::bit_cast<Hash>(pass.times)),
+                      std::bit_cast<Hash>(pass.kept));
+}
+
 Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
   Hash h = layouts.size();
   for (const auto& layout : layouts) {
@@ -43,39 +50,6 @@ Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
       h = hash_combine(h, std::bit_cast<std::uint8_t>(layout.uses[i]));
   }
   return h;
-}
-
-// Many states of an operator have an operand or their result in the same layout.
-struct Distinct {
-  struct Known {
-    CostModel::LayoutId id;
-    machine::DigitMask partial;
-  };
-  std::vector<Known> layouts;
-  std::vector<std::size_t> of;  // by state
-};
-
-Distinct distinct(const std::vector<Layout>& by_state, CostModel& costs) {
-  Distinct out;
-  for (const auto& layout : by_state) {
-    const auto id = costs.id_of(layout);
-    const auto at = std::ranges::find(out.layouts, id, &Distinct::Known::id);
-    out.of.push_back(static_cast<std::size_t>(at - out.layouts.begin()));
-    if (at == out.layouts.end()) out.layouts.push_back({id, layout.digits(DigitRole::kPartial)});
-  }
-  return out;
-}
-
-// No operator of the forward pass makes a partial sum of what is none.
-bool can_become(const Distinct::Known& has, const Distinct::Known& wanted) {
-  return (wanted.partial & ~has.partial) == 0;
-}
-
-// At any price.
-Cost impossible() {
-  Cost out;
-  out.compute = Seconds{kImpossible};
-  return out;
 }
 
 }  // namespace
@@ -88,6 +62,7 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       digits_(digits),
       costs_(costs),
       pass_(pass),
+      pass_hash_(hash_of(pass)),
       nodes_(strategies::analyze(model)),
       consumers_(model.consumers()),
       gradient_(graph::needs_gradient(model)),
@@ -97,9 +72,11 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       tensor_variable_(model.size(), kNoVariable),
       tables_(std::move(tables)) {
   places_ = is_small(digits) && has_unequal_devices();
+  classes_.resize(model.size());
   for (auto id : model.ids()) {
     if (model.node(id).op.role() != ops::Role::kCompute) continue;
-    auto& wanted = seeds_[class_of(id)];
+    classes_[id.index()] = class_of(id);
+    auto& wanted = seeds_[classes_[id.index()]];
     for (const auto& seed : seeds) {
       const auto& layout = seed[id.index()].node;
       if (std::ranges::find(wanted, layout) == wanted.end()) wanted.push_back(layout);
@@ -134,6 +111,7 @@ bool LayoutNetwork::is_absorbed(NodeId id) const {
 Hash LayoutNetwork::class_of(NodeId id) const {
   const auto& node = model_.node(id);
   Hash h = hash_combine(node.op.hash(), (gradient_[id.index()] ? 1U : 0U) | (places_ ? 2U : 0U));
+  h = hash_combine(h, pass_hash_);
   if (!roles_.empty()) h = hash_combine(h, cost::hash_of(roles_[id.index()]));
   for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
   for (auto i : model_.inputs(id)) {
@@ -152,11 +130,11 @@ bool LayoutNetwork::is_source(NodeId id) const {
 bool LayoutNetwork::has_unequal_devices() {
   const auto differs = [&](NodeId id) {
     const NodeLayout first;  // idle but for the first device
-    const auto there = operator_cost(id, first).compute;
+    const auto there = compute_cost(id, first).compute;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
       auto other = first;
       other.uses[i] = machine::DigitUse::idle(digits_[i].size - 1);
-      if (operator_cost(id, other).compute != there) return true;
+      if (compute_cost(id, other).compute != there) return true;
     }
     return false;
   };
@@ -190,9 +168,8 @@ Cost LayoutNetwork::shared_weights_cost(NodeId id, const NodeLayout& layout) {
   return out;
 }
 
-Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
+Cost LayoutNetwork::compute_cost(NodeId id, const NodeLayout& layout) const {
   const auto& node = model_.node(id);
-  const auto& s = nodes_[id.index()].signature;
   const auto inputs = model_.inputs(id);
   std::vector<TensorType> types;
   ops::InputMask differentiated = 0;
@@ -200,14 +177,22 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
     types.push_back(model_.node(inputs[i]).type);
     if (gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
   }
-  Cost cost =
-      costs_.compute(node.op, s, types, node.type, layout, differentiated, role_of(roles_, id))
-          .times(pass_.times, pass_.kept);
+  return costs_
+      .compute(node.op, nodes_[id.index()].signature, types, node.type, layout, differentiated,
+               role_of(roles_, id))
+      .times(pass_.times, pass_.kept);
+}
+
+Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout, const Cost& compute) {
+  const auto& node = model_.node(id);
+  const auto& s = nodes_[id.index()].signature;
+  const auto inputs = model_.inputs(id);
+  Cost cost = compute;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto read = input_layout(s, layout, digits_.count(), i);
-    cost += costs_.halo(types[i], s, i, read, gradient_[inputs[i].index()])
-                .times(pass_.times, pass_.kept);
     const auto& source = model_.node(inputs[i]);
+    cost += costs_.halo(source.type, s, i, read, gradient_[inputs[i].index()])
+                .times(pass_.times, pass_.kept);
     if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
     std::optional<Shape> looked_up;
     if (node.op.spec().row_sparse_operand == i) {
@@ -221,43 +206,95 @@ Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout) {
   return cost;
 }
 
-// The cheapest ones taken by themselves, and all that a seed uses.
-std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
-                                                    std::vector<Cost>& cost) {
+// The degrees of what is cut: layouts with equal ones take as long to compute where devices are
+// equal.
+Hash LayoutNetwork::parts_of(const NodeLayout& layout) const {
+  Hash out = 0;
+  for (std::size_t i = 0; i < digits_.count(); ++i) {
+    const auto use = layout.uses[i];
+    const bool is_first =
+        std::find(layout.uses.begin(), layout.uses.begin() + i, use) == layout.uses.begin() + i;
+    if (!is_first || !(use.is_factor() || use.is_through())) continue;
+    std::int64_t degree = 1;
+    for (std::size_t d = i; d < digits_.count(); ++d) {
+      if (layout.uses[d] == use) degree *= digits_[d].size;
+    }
+    // In any order.
+    out += hash_combine(std::bit_cast<std::uint8_t>(use), static_cast<Hash>(degree));
+  }
+  return out;
+}
+
+void LayoutNetwork::list(NodeId id, const NodeLayout& layout, const Cost& compute, Listed& to) {
+  const auto cost = operator_cost(id, layout, compute);
+  to.layouts.push_back(layout);
+  to.cost.push_back(cost);
+  to.rank.push_back(Prices{}.of(cost) + Prices{}.of(shared_weights_cost(id, layout)));
+}
+
+const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) {
+  auto& out = tables_->listed[classes_[id.index()]];
+  if (!out.layouts.empty()) return out;
   Freedom freedom{.redundant = pass_.redundant, .partial = 0, .places = places_};
   for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
     if (!is_source(model_.inputs(id)[i])) freedom.partial |= ops::InputMask{1} << i;
   }
-  auto all = node_layouts(nodes_[id.index()], digits_, dims, freedom);
-  const auto& seeds = seeds_[class_of(id)];
+  std::unordered_map<Hash, Cost> computed;  // by parts
+  for (const auto& layout : node_layouts(nodes_[id.index()], digits_, dims, freedom)) {
+    if (!costs_.has_equal_devices()) {
+      list(id, layout, compute_cost(id, layout), out);
+      continue;
+    }
+    const auto [at, fresh] = computed.try_emplace(parts_of(layout));
+    if (fresh) at->second = compute_cost(id, layout);
+    list(id, layout, at->second, out);
+  }
+  return out;
+}
+
+// The cheapest ones taken by themselves, and all that a seed uses.
+std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
+                                                    std::vector<Cost>& cost) {
+  auto all = listed(id, dims);
+  const auto& seeds = seeds_[classes_[id.index()]];
+  std::vector<std::size_t> wanted;
   for (const auto& seed : seeds) {
-    if (std::ranges::find(all, seed) == all.end()) all.push_back(seed);
+    const auto at = std::ranges::find(all.layouts, seed);
+    wanted.push_back(static_cast<std::size_t>(at - all.layouts.begin()));
+    if (at == all.layouts.end()) list(id, seed, compute_cost(id, seed), all);
   }
-  for (const auto& layout : all) cost.push_back(operator_cost(id, layout));
-  std::vector<std::size_t> order(all.size());
+  for (auto i : wanted) all.rank[i] = -1;
+  std::vector<std::size_t> order(all.layouts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::vector<double> rank;
-  rank.reserve(cost.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    rank.push_back(Prices{}.of(cost[i]) + Prices{}.of(shared_weights_cost(id, all[i])));
-  }
-  for (const auto& seed : seeds)
-    rank[static_cast<std::size_t>(std::ranges::find(all, seed) - all.begin())] = -1;
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return rank[i]; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return all.rank[i]; });
   order.resize(std::min(order.size(), keep));
   std::vector<NodeLayout> layouts;
-  std::vector<Cost> kept_cost;
   for (auto i : order) {
-    layouts.push_back(all[i]);
-    kept_cost.push_back(cost[i]);
+    layouts.push_back(all.layouts[i]);
+    cost.push_back(all.cost[i]);
   }
-  cost = std::move(kept_cost);
   return layouts;
 }
 
+LayoutNetwork::End LayoutNetwork::end_of(std::vector<Layout> layouts) {
+  End out;
+  auto& different = out.different;
+  for (const auto& layout : layouts) {
+    const auto id = costs_.id_of(layout);
+    const auto at = std::ranges::find(different.layouts, id);
+    out.of.push_back(static_cast<std::uint32_t>(at - different.layouts.begin()));
+    if (at != different.layouts.end()) continue;
+    different.layouts.push_back(id);
+    different.id = hash_combine(different.id, id);
+  }
+  out.layouts = std::move(layouts);
+  return out;
+}
+
 void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) {
-  const auto& seeds = seeds_[class_of(id)];
-  const Hash key = hash_combine(class_of(id), hash_of(seeds, digits_.count()));
+  const auto& seeds = seeds_[classes_[id.index()]];
+  const Hash key =
+      hash_combine(hash_combine(classes_[id.index()], keep), hash_of(seeds, digits_.count()));
   auto& [states, unary] = tables_->classes[key];
   if (!states) {
     auto made = std::make_shared<States>();
@@ -266,15 +303,18 @@ void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) 
     made->nodes = kept_layouts(id, keep, dims, table->cost);
     made->id = key;
     made->seeds = seeds.size();
-    made->in.resize(s.map.inputs.size());
-    for (const auto& layout : made->nodes) {
-      for (std::size_t i = 0; i < made->in.size(); ++i) {
-        made->in[i].push_back(input_layout(s, layout, digits_.count(), i));
-      }
-      made->out.push_back(output_layout(s, layout, digits_.count()));
+    const auto end = [&](const auto& layout_of) {
+      std::vector<Layout> layouts;
+      for (const auto& node : made->nodes) layouts.push_back(layout_of(node));
+      return end_of(std::move(layouts));
+    };
+    for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
+      made->in.push_back(
+          end([&](const NodeLayout& node) { return input_layout(s, node, digits_.count(), i); }));
     }
+    made->out =
+        end([&](const NodeLayout& node) { return output_layout(s, node, digits_.count()); });
     table->id = hash_combine(key, hash_text("unary"));
-    table->rows = made->nodes.size();
     states = std::move(made);
     unary = std::move(table);
   }
@@ -283,48 +323,67 @@ void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) 
   unary_.push_back(unary);
 }
 
-void LayoutNetwork::add_shared_tensor(NodeId id) {
+// Of a shared tensor, the layouts that it may be kept in, best first.
+std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
   std::map<Layout, double> votes;
-  const auto producer = tensor_variable_[id.index()];
-  Hash key = hash_combine(hash_text("tensor"), hash_type(model_.node(id).type));
-  if (producer != kNoVariable) {
-    key = hash_combine(key, states_[producer]->id);
-    vote(votes, states_[producer]->out, states_[producer]->seeds);
+  if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
+    vote(votes, states_[producer]->out.layouts, states_[producer]->seeds);
   }
   for (auto user : consumers_[id.index()]) {
     const auto& states = *states_[operator_variable_[user.index()]];
     const auto inputs = model_.inputs(user);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] != id) continue;
-      key = hash_combine(key, hash_combine(states.id, i));
-      vote(votes, states.in[i], states.seeds);
+      if (inputs[i] == id) vote(votes, states.in[i].layouts, states.seeds);
     }
   }
-  key = hash_combine(key, is_weight(model_.node(id)) ? 1 : 0);
-  key = hash_combine(key, is_trained(model_.node(id)) ? 1 : 0);
+  const bool partial = is_small(digits_) && !is_source(id);
+  if (is_small(digits_)) {
+    const auto& sizes = model_.node(id).type.shape.sizes;
+    const Freedom freedom{
+        .redundant = pass_.redundant, .partial = partial ? 1U : 0U, .places = places_};
+    for (const auto& l : tensor_layouts(sizes, digits_, freedom)) votes[l] += 0;
+  }
+  std::vector<Layout> out;
+  for (const auto& [layout, count] : votes) {
+    if (partial || !has_partial(layout)) out.push_back(layout);
+  }
+  std::ranges::stable_sort(out, std::greater{}, [&](const Layout& l) { return votes[l]; });
+  out.resize(std::min(out.size(), kTensorStates));
+  return out;
+}
+
+// What its states depend on: those of its producer and its users.
+Hash LayoutNetwork::class_of_shared(NodeId id) const {
+  const auto& node = model_.node(id);
+  Hash key = hash_combine(hash_text("tensor"), hash_type(node.type));
+  if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
+    key = hash_combine(key, states_[producer]->id);
+  }
+  for (auto user : consumers_[id.index()]) {
+    const auto inputs = model_.inputs(user);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] != id) continue;
+      key = hash_combine(key, hash_combine(states_[operator_variable_[user.index()]]->id, i));
+    }
+  }
+  return hash_combine(hash_combine(key, is_weight(node) ? 1 : 0), is_trained(node) ? 1 : 0);
+}
+
+void LayoutNetwork::add_shared_tensor(NodeId id) {
+  const auto producer = tensor_variable_[id.index()];
+  const auto key = class_of_shared(id);
   auto& [states, unary] = tables_->classes[key];
   if (!states) {
     auto made = std::make_shared<States>();
     auto table = std::make_shared<CostTable>();
-    const bool partial = is_small(digits_) && !is_source(id);
-    if (is_small(digits_)) {
-      const auto& sizes = model_.node(id).type.shape.sizes;
-      const Freedom freedom{
-          .redundant = pass_.redundant, .partial = partial ? 1U : 0U, .places = places_};
-      for (const auto& l : tensor_layouts(sizes, digits_, freedom)) votes[l] += 0;
-    }
-    for (const auto& [layout, count] : votes) {
-      if (partial || !has_partial(layout)) made->out.push_back(layout);
-    }
-    std::ranges::stable_sort(made->out, std::greater{}, [&](const Layout& l) { return votes[l]; });
-    made->out.resize(std::min(made->out.size(), kTensorStates));
-    made->in = {made->out};
-    made->id = key;
-    for (const auto& layout : made->out) {
+    auto layouts = shared_layouts(id);
+    for (const auto& layout : layouts) {
       table->cost.push_back(is_weight(model_.node(id)) ? weight_cost(id, layout) : Cost{});
     }
+    made->id = key;
+    made->out = end_of(std::move(layouts));
+    made->in = {made->out};
     table->id = hash_combine(key, hash_text("unary"));
-    table->rows = made->out.size();
     states = std::move(made);
     unary = std::move(table);
   }
@@ -349,27 +408,14 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   key = hash_combine(hash_combine(key, hash_type(type)), 2 * kind + (blocks ? 1U : 0U));
   auto& table = tables_->edges[key];
   if (!table) {
-    auto made = std::make_shared<CostTable>();
-    made->id = key;
-    made->rows = a.out.size();
-    made->cols = b.in[operand].size();
-    const auto has = distinct(a.out, costs_);
-    const auto wants = distinct(b.in[operand], costs_);
-    const bool weight = is_weight(model_.node(tensor));
-    const auto cost = [&](const Distinct::Known& from_layout, const Distinct::Known& to_layout) {
-      if (!can_become(from_layout, to_layout)) return impossible();
-      const auto once = costs_.reshard(type, from_layout.id, to_layout.id, gradient, blocks);
-      // Weights are brought there once a step.
-      return weight ? once : once.times(pass_.times, pass_.kept);
-    };
-    std::vector<Cost> costs;
-    costs.reserve(has.layouts.size() * wants.layouts.size());
-    for (const auto& from_layout : has.layouts) {
-      for (const auto& to_layout : wants.layouts) costs.push_back(cost(from_layout, to_layout));
-    }
-    made->cost.reserve(made->rows * made->cols);
-    for (auto row : has.of) {
-      for (auto col : wants.of) made->cost.push_back(costs[row * wants.layouts.size() + col]);
+    auto made = std::make_shared<EdgeTable>(
+        EdgeTable{key, states_[from], states_[to], operand, blocks, {}});
+    made->cost = costs_.reshard(type, a.out.different, b.in[operand].different, gradient);
+    // Weights are brought there once a step.
+    if (!is_weight(model_.node(tensor))) {
+      for (auto& moved : made->cost) {
+        moved = {pass_.times * moved.time, pass_.kept * moved.memory};
+      }
     }
     table = std::move(made);
   }
@@ -399,7 +445,7 @@ LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
     if (!is_stored(id, i)) continue;
     auto& weight = out.weights.emplace_back();
     weight.operand = i;
-    for (const auto& used : states.in[i]) {
+    for (const auto& used : states.in[i].layouts) {
       const auto parts = stored(inputs[i], used);
       const auto cost = [&](CostModel::Gathered gathered) {
         return costs_.stored_in_parts(types[i], used, parts, gathered);
@@ -434,33 +480,63 @@ const LayoutNetwork::Saving* LayoutNetwork::saving_of(const CostTable& unary) co
   return saves_ && at != tables_->saving.end() ? &at->second : nullptr;
 }
 
-Network LayoutNetwork::priced(Priced& priced) const {
-  const auto& prices = priced.prices;
-  const auto price = [&](const CostTablePtr& table) {
-    auto& slot = priced.tables[table];
-    if (slot) return slot;
-    auto out = std::make_shared<Table>();
-    out->id = table->id;
-    out->rows = table->rows;
-    out->cols = table->cols;
-    const auto* saving = saving_of(*table);
-    for (std::size_t i = 0; i < table->cost.size(); ++i) {
-      double cost = prices.of(table->cost[i]);
-      if (saving != nullptr) {
-        for (const auto& weight : saving->weights) {
-          cost += std::min(
-              {0.0, prices.of(weight.gathered_once[i]), prices.of(weight.gathered_anew[i])});
-        }
-        cost += std::min(0.0, prices.of(saving->again[i]));
+std::vector<float> LayoutNetwork::at_prices(const Prices& prices, const CostTable& unary) const {
+  const auto* saving = saving_of(unary);
+  std::vector<float> out;
+  out.reserve(unary.cost.size());
+  for (std::size_t i = 0; i < unary.cost.size(); ++i) {
+    double cost = prices.of(unary.cost[i]);
+    if (saving != nullptr) {
+      for (const auto& weight : saving->weights) {
+        cost +=
+            std::min({0.0, prices.of(weight.gathered_once[i]), prices.of(weight.gathered_anew[i])});
       }
-      out->cost.push_back(static_cast<float>(cost));
+      cost += std::min(0.0, prices.of(saving->again[i]));
     }
-    priced.made.entries += out->cost.size();
-    return slot = std::move(out);
+    out.push_back(static_cast<float>(cost));
+  }
+  return out;
+}
+
+std::vector<float> LayoutNetwork::at_prices(const Prices& prices, const EdgeTable& edge) {
+  const double per_second = edge.blocks ? prices.blocking : prices.async;
+  std::vector<float> different;
+  different.reserve(edge.cost.size());
+  for (const auto& [time, memory] : edge.cost) {
+    const double cost = per_second * time.value + prices.per_byte * memory.value;
+    different.push_back(std::isinf(time.value) ? kImpossible : static_cast<float>(cost));
+  }
+  const auto& rows = edge.from().of;
+  const auto& cols = edge.to().of;
+  const auto width = edge.to().different.layouts.size();
+  std::vector<float> out(rows.size() * cols.size());
+  auto* to = out.data();
+  for (auto row : rows) {
+    const float* from = different.data() + row * width;
+    for (auto col : cols) *to++ = from[col];
+  }
+  return out;
+}
+
+Network LayoutNetwork::priced(Priced& priced) const {
+  const auto made = [&](Hash id, std::size_t rows, std::size_t cols, std::vector<float> cost) {
+    priced.made.entries += cost.size();
+    return std::make_shared<Table>(Table{id, rows, cols, std::move(cost)});
   };
   Network network;
-  for (const auto& u : unary_) network.unary.push_back(price(u));
-  for (const auto& e : edges_) network.edges.push_back({e.a, e.b, price(e.table)});
+  for (const auto& unary : unary_) {
+    auto& slot = priced.unary[unary];
+    if (!slot) slot = made(unary->id, unary->cost.size(), 1, at_prices(priced.prices, *unary));
+    network.unary.push_back(slot);
+  }
+  for (const auto& [a, b, edge] : edges_) {
+    auto& slot = priced.edges[edge];
+    if (!slot) {
+      slot = made(edge->id, edge->from().of.size(), edge->to().of.size(),
+                  at_prices(priced.prices, *edge));
+    }
+    network.edges.push_back({a, b, slot});
+  }
   return network;
 }
 
@@ -490,7 +566,8 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices, const Finder&
     out.choices[n].node = states_[v]->nodes[state];
     const auto inputs = model_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (is_absorbed(inputs[i])) out.choices[inputs[i].index()].source = states_[v]->in[i][state];
+      if (is_absorbed(inputs[i]))
+        out.choices[inputs[i].index()].source = states_[v]->in[i].layouts[state];
     }
     const auto* saving = saving_of(*unary_[v]);
     if (saving == nullptr) continue;
@@ -509,7 +586,7 @@ LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices, const Finder&
     if (model_.node(id).op.role() != ops::Role::kSource || is_absorbed(id)) continue;
     const auto v = tensor_variable_[n];
     out.choices[n].source = v == kNoVariable ? Layout(digits_.count(), DigitRole::kReplica)
-                                             : states_[v]->out[minimum.state[v]];
+                                             : states_[v]->out.layouts[minimum.state[v]];
   }
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/parallelize.h"
@@ -25,24 +26,48 @@ struct Pass {
 };
 
 class LayoutNetwork {
-  // The states of a variable and the layouts each means at the variable's ends.
+  // The layouts that a variable's states mean for one operand, or for its result: many states have
+  // the same.
+  struct End {
+    std::vector<machine::Layout> layouts;  // by state
+    CostModel::LayoutList different;
+    std::vector<std::uint32_t> of;  // by state, of the different ones
+  };
   struct States {
     Hash id = 0;
-    std::vector<machine::NodeLayout> nodes;        // of an operator; empty for a tensor
-    std::size_t seeds = 0;                         // how many of the first come from seeds
-    std::vector<std::vector<machine::Layout>> in;  // by operand, by state
-    std::vector<machine::Layout> out;              // by state
+    std::vector<machine::NodeLayout> nodes;  // of an operator; empty for a tensor
+    std::size_t seeds = 0;                   // how many of the first come from seeds
+    std::vector<End> in;                     // by operand
+    End out;
   };
   using StatesPtr = std::shared_ptr<const States>;
   struct CostTable {
     Hash id = 0;
-    std::size_t rows = 0, cols = 1;
-    std::vector<Cost> cost;
+    std::vector<Cost> cost;  // by state
   };
   using CostTablePtr = std::shared_ptr<const CostTable>;
+  // What it costs to bring a tensor from one end to another.
+  struct EdgeTable {
+    Hash id = 0;
+    StatesPtr a, b;
+    std::size_t operand = 0;  // of b
+    bool blocks = false;
+    std::vector<CostModel::Moved> cost;  // by different layouts
+
+    [[nodiscard]] const End& from() const { return a->out; }
+    [[nodiscard]] const End& to() const { return b->in[operand]; }
+  };
+  using EdgeTablePtr = std::shared_ptr<const EdgeTable>;
   struct Edge {
     std::size_t a, b;
-    CostTablePtr table;
+    EdgeTablePtr table;
+  };
+
+  // All layouts that an operator may take, and what they cost.
+  struct Listed {
+    std::vector<machine::NodeLayout> layouts;
+    std::vector<Cost> cost;
+    std::vector<double> rank;  // with the weights that it reads
   };
 
   // What states of an operator cost more so; by state.
@@ -57,18 +82,20 @@ class LayoutNetwork {
   };
 
  public:
-  // By class of operators, tensors and edges: networks of one machine, with equal options, may
+  // By class of operators, tensors and edges: networks of one machine, with equal dimensions, may
   // share them.
   struct Tables {
+    std::unordered_map<Hash, Listed> listed;
     std::map<Hash, std::pair<StatesPtr, CostTablePtr>> classes;
-    std::map<Hash, CostTablePtr> edges;
+    std::map<Hash, EdgeTablePtr> edges;
     std::map<const CostTable*, Saving> saving;  // by unary table
   };
   // Tables at these prices, and what elimination makes of them; networks that share Tables may
   // share them.
   struct Priced {
     Prices prices;
-    std::map<CostTablePtr, TablePtr> tables = {};
+    std::map<CostTablePtr, TablePtr> unary = {};
+    std::map<EdgeTablePtr, TablePtr> edges = {};
     MadeTables made = {};
 
     // Numbers that are kept.
@@ -101,6 +128,8 @@ class LayoutNetwork {
 
   Hash class_of(graph::NodeId id) const;
   void add_operator(graph::NodeId id, std::size_t keep, const Dims& dims);
+  std::vector<machine::Layout> shared_layouts(graph::NodeId id) const;
+  Hash class_of_shared(graph::NodeId id) const;
   void add_shared_tensor(graph::NodeId id);
   void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
                 bool blocks);
@@ -108,9 +137,15 @@ class LayoutNetwork {
                    const Shape* looked_up = nullptr, bool of_product = false);
   // What the layout of an operator says of weights that others read, too.
   Cost shared_weights_cost(graph::NodeId id, const machine::NodeLayout& layout);
-  Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout);
+  Cost compute_cost(graph::NodeId id, const machine::NodeLayout& layout) const;
+  // With what it reads in windows, and its own weights.
+  Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout, const Cost& compute);
+  Hash parts_of(const machine::NodeLayout& layout) const;
+  const Listed& listed(graph::NodeId id, const Dims& dims);
+  void list(graph::NodeId id, const machine::NodeLayout& layout, const Cost& compute, Listed& to);
   std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep,
                                                 const Dims& dims, std::vector<Cost>& cost);
+  End end_of(std::vector<machine::Layout> layouts);
   bool is_source(graph::NodeId id) const;
   bool has_unequal_devices();
   Saving saving_of(graph::NodeId id);
@@ -121,6 +156,8 @@ class LayoutNetwork {
   machine::Layout stored(graph::NodeId weight, const machine::Layout& used) const;
   // A weight or input with one user lies as that user wants it and has no variable.
   bool is_absorbed(graph::NodeId id) const;
+  std::vector<float> at_prices(const Prices& prices, const CostTable& unary) const;
+  static std::vector<float> at_prices(const Prices& prices, const EdgeTable& edge);
   Network priced(Priced& priced) const;
   Minimum find(const Network& network, Priced& priced, const Finder& finder) const;
 
@@ -128,13 +165,15 @@ class LayoutNetwork {
   const machine::Digits& digits_;
   CostModel& costs_;
   const Pass pass_;
+  const Hash pass_hash_;
   std::vector<strategies::AnalyzedNode> nodes_;
   std::vector<std::vector<graph::NodeId>> consumers_;
   std::vector<bool> gradient_;
   Precedence precedence_;
   std::vector<cost::KernelRole> roles_;
   bool places_ = false;  // do the states of operators and tensors differ by idle digits' places?
-  std::map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
+  std::vector<Hash> classes_;                                         // by node
+  std::unordered_map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
 
   std::vector<StatesPtr> states_;    // by variable
   std::vector<CostTablePtr> unary_;  // by variable

@@ -12,10 +12,8 @@ void LayoutSearch::search(const strategies::Problem& problem,
                           const std::shared_ptr<const Rewritten>& rewritten,
                           const std::vector<std::vector<plan::Choice>>& seeds) {
   if (contest_.is_over()) return;
-  // Rewritten networks are much alike.
-  if (!options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
   LayoutNetwork network(problem.model, contest_.digits(), contest_.costs(), options_.dims,
-                        options_.states_per_node, seeds, {}, tables_);
+                        options_.states_per_node, seeds, {}, contest_.tables());
   solved_.clear();
   rewritten_ = rewritten;
   // Communication that nothing overlaps adds to the operators' compute, and so do updates, but

@@ -45,7 +45,6 @@ class LayoutSearch {
 
   Contest& contest_;
   const Options& options_;
-  std::shared_ptr<LayoutNetwork::Tables> tables_ = std::make_shared<LayoutNetwork::Tables>();
   std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
   std::vector<Solved> solved_;
   double memory_price_ = 0;

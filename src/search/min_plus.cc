@@ -1,46 +1,12 @@
 #include "search/min_plus.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cstring>
+
+#include "search/min_plus_block.h"
 
 namespace tandem::search {
 
 namespace {
-
-// Columns that are minimised together: what they come to so far stays in registers.
-constexpr std::size_t kLanes = 4;
-constexpr std::size_t kVectors = 4;
-constexpr std::size_t kBlock = kVectors * kLanes;
-using Costs [[gnu::vector_size(kLanes * sizeof(float))]] = float;
-using States [[gnu::vector_size(kLanes * sizeof(std::int32_t))]] = std::int32_t;
-
-template <typename Vector, typename T>
-Vector load(const T* from) {
-  Vector out;
-  std::memcpy(&out, from, sizeof out);
-  return out;
-}
-
-void store(const Costs& costs, float* to) { std::memcpy(to, &costs, sizeof costs); }
-
-Costs all(float cost) { return Costs{} + cost; }
-
-bool any(const States& mask) {
-  const auto halves = std::bit_cast<std::array<std::uint64_t, 2>>(mask);
-  return (halves[0] | halves[1]) != 0;
-}
-
-// The least of a block, or with `sign` -1 the most, negated.
-float least_of(const float* block, float sign) {
-  Costs out = sign * load<Costs>(block);
-  for (std::size_t i = 1; i < kVectors; ++i) {
-    const Costs next = sign * load<Costs>(block + i * kLanes);
-    out = next < out ? next : out;
-  }
-  return std::min({out[0], out[1], out[2], out[3]});
-}
 
 // An addend's entries at the first states of the eliminated variable and the result's last one.
 struct Rows {
@@ -72,11 +38,10 @@ class MinPlus {
       : unary_(unary),
         sizes_(sizes),
         cols_(sizes.back()),
-        base_((unary.rows + kLanes - 1) / kLanes * kLanes),
+        base_((unary.rows + kMostLanes - 1) / kMostLanes * kMostLanes),
         least_(base_.size()),
         most_(base_.size()),
-        row_(cols_),
-        hopeful_(base_.size()) {
+        row_(cols_) {
     for (std::size_t from = 0; from < cols_; from += kBlock) {
       blocks_.push_back(cols_ < kBlock ? 0 : std::min(from, cols_ - kBlock));
     }
@@ -85,6 +50,7 @@ class MinPlus {
         constant_.push_back(constant_of(a));
       } else {
         along_.push_back(along_of(a));
+        addends_.push_back({nullptr, a.own_stride});
       }
     }
   }
@@ -147,8 +113,9 @@ class MinPlus {
       for (auto from : blocks_) {
         for (std::size_t v = 0; v < states(); ++v) {
           const float* block = out.cost + offset + v * a.own_stride + from;
-          out.least.push_back(least_of(block, 1));
-          out.most.push_back(-least_of(block, -1));
+          const auto bounds = kernels_.bounds(block);
+          out.least.push_back(bounds.least);
+          out.most.push_back(bounds.most);
         }
         out.least.resize(out.least.size() + padded() - states());
         out.most.resize(out.least.size());
@@ -178,10 +145,7 @@ class MinPlus {
       minimize_few(cost, best);
       return;
     }
-    for (std::size_t b = 0; b < blocks_.size(); ++b) {
-      find_hopeful(b);
-      minimize_block(blocks_[b], cost, best);
-    }
+    for (std::size_t b = 0; b < blocks_.size(); ++b) minimize_block(b, cost, best);
   }
 
   void minimize_few(float* cost, std::uint32_t* best) {
@@ -202,10 +166,9 @@ class MinPlus {
     }
   }
 
-  // States that may have a minimum in this block: at the least they cost no more than what each
-  // column is known to come to. Sums are made in the order of the entries' own, so that rounding
-  // keeps what is less no greater.
-  void find_hopeful(std::size_t block) {
+  // Sums of bounds are made in the order of the entries' own, so that rounding keeps what is less
+  // no greater.
+  void minimize_block(std::size_t block, float* cost, std::uint32_t* best) {
     const auto sum = [&](std::vector<float> Along::*bound,
                          std::vector<float>& out) -> const float* {
       const auto of = [&](const Along& a) {
@@ -215,61 +178,22 @@ class MinPlus {
       std::copy_n(of(along_[0]), padded(), out.data());
       for (std::size_t i = 1; i < along_.size(); ++i) {
         const float* more = of(along_[i]);
-        for (std::size_t v = 0; v < padded(); v += kLanes) {
-          store(load<Costs>(out.data() + v) + load<Costs>(more + v), out.data() + v);
-        }
+        for (std::size_t v = 0; v < padded(); ++v) out[v] += more[v];
       }
       return out.data();
     };
-    const float* most = sum(&Along::most, most_);
-    const float* least = sum(&Along::least, least_);
-    Costs known = all(kImpossible);
-    for (std::size_t v = 0; v < padded(); v += kLanes) {
-      const Costs here = load<Costs>(&base_[v]) + load<Costs>(most + v);
-      known = here < known ? here : known;
-    }
-    known = all(std::min({known[0], known[1], known[2], known[3]}));
-    count_ = 0;
-    for (std::size_t v = 0; v < padded(); v += kLanes) {
-      const States may = load<Costs>(&base_[v]) + load<Costs>(least + v) <= known;
-      if (!any(may)) continue;
-      for (std::size_t i = 0; i < kLanes; ++i) {
-        hopeful_[count_] = static_cast<std::uint32_t>(v + i);
-        count_ += may[i] != 0 ? 1 : 0;
-      }
-    }
+    const auto from = blocks_[block];
+    for (std::size_t i = 0; i < along_.size(); ++i) addends_[i].cost = along_[i].row_of(0) + from;
+    kernels_.minimize({.base = base_.data(),
+                       .least = sum(&Along::least, least_),
+                       .most = sum(&Along::most, most_),
+                       .states = padded(),
+                       .addends = addends_.data(),
+                       .count = addends_.size()},
+                      cost + from, best + from);
   }
 
-  void minimize_block(std::size_t from, float* cost, std::uint32_t* best) const {
-    Costs least[kVectors];
-    States state[kVectors];
-    for (auto& l : least) l = all(kImpossible);
-    for (auto& s : state) s = States{};
-    for (std::size_t h = 0; h < count_; ++h) {
-      const auto v = hopeful_[h];
-      const Costs base = all(base_[v]);
-      const States own = States{} + static_cast<std::int32_t>(v);
-      const float* row = along_[0].row_of(v) + from;
-      Costs sum[kVectors];
-#pragma GCC unroll 4
-      for (std::size_t i = 0; i < kVectors; ++i) sum[i] = load<Costs>(row + i * kLanes);
-      for (std::size_t a = 1; a < along_.size(); ++a) {
-        const float* more = along_[a].row_of(v) + from;
-#pragma GCC unroll 4
-        for (std::size_t i = 0; i < kVectors; ++i) sum[i] += load<Costs>(more + i * kLanes);
-      }
-#pragma GCC unroll 4
-      for (std::size_t i = 0; i < kVectors; ++i) {
-        const Costs candidate = base + sum[i];
-        const States better = candidate < least[i];
-        least[i] = better ? candidate : least[i];
-        state[i] = better ? own : state[i];
-      }
-    }
-    std::memcpy(cost + from, least, sizeof least);
-    std::memcpy(best + from, state, sizeof state);
-  }
-
+  const BlockKernels& kernels_ = block_kernels();
   const Table& unary_;
   const std::vector<std::size_t>& sizes_;
   std::size_t cols_;
@@ -281,8 +205,7 @@ class MinPlus {
   std::vector<float> least_;
   std::vector<float> most_;
   std::vector<float> row_;
-  std::vector<std::uint32_t> hopeful_;
-  std::size_t count_ = 0;  // of these
+  std::vector<BlockAddend> addends_;
 };
 
 }  // namespace

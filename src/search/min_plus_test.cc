@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <random>
+
+#include "search/min_plus_block.h"
 
 namespace tandem::search {
 namespace {
@@ -55,6 +58,41 @@ TEST(MinPlus, IsTheFirstLeastOfAllStates) {
           EXPECT_EQ(made->best[a * cols + c], expected.state);
         }
       }
+    }
+  }
+}
+
+// Of 16 columns and 24 states, the last three of them padding; bounds as rough as a whole table's.
+TEST(MinPlus, EveryKernelFindsTheFirstLeastOfABlock) {
+  std::mt19937_64 random(9);
+  constexpr std::size_t kStates = 24;
+  for (const auto* kernels : {&block_kernels(), &portable_block_kernels()}) {
+    const auto a = random_table(kStates, kBlock, random);
+    const auto b = random_table(kStates, kBlock, random);
+    auto base = random_table(kStates, 1, random).cost;
+    std::fill(base.end() - 3, base.end(), 2 * kImpossible);
+    const std::vector<BlockAddend> addends = {{a.cost.data(), kBlock}, {b.cost.data(), kBlock}};
+    std::vector<float> least;
+    std::vector<float> most;
+    for (std::size_t v = 0; v < kStates; ++v) {
+      const auto of_a = kernels->bounds(a.cost.data() + v * kBlock);
+      const auto of_b = kernels->bounds(b.cost.data() + v * kBlock);
+      least.push_back(of_a.least + of_b.least);
+      most.push_back(of_a.most + of_b.most);
+      EXPECT_EQ(kernels->least(a.cost.data() + v * kBlock, 13),
+                *std::min_element(a.cost.begin() + static_cast<std::ptrdiff_t>(v * kBlock),
+                                  a.cost.begin() + static_cast<std::ptrdiff_t>(v * kBlock + 13)));
+    }
+    std::vector<float> cost(kBlock);
+    std::vector<std::uint32_t> best(kBlock);
+    kernels->minimize(
+        {base.data(), least.data(), most.data(), kStates, addends.data(), addends.size()},
+        cost.data(), best.data());
+    for (std::size_t c = 0; c < kBlock; ++c) {
+      const auto expected =
+          best_of(kStates, [&](std::size_t v) { return base[v] + (a.at(v, c) + b.at(v, c)); });
+      EXPECT_EQ(cost[c], expected.cost);
+      EXPECT_EQ(best[c], expected.state);
     }
   }
 }

@@ -23,7 +23,8 @@ using graph::Graph;
 class Ranker {
  public:
   Ranker(Contest& contest, const RankingOptions& options)
-      : digits_(contest.digits()),
+      : contest_(contest),
+        digits_(contest.digits()),
         search_(contest.options()),
         settings_(options.seeds),
         costs_(contest.costs()),
@@ -35,12 +36,11 @@ class Ranker {
   }
 
   double cost(const Graph& graph) {
-    if (!search_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
     if (!search_.shares_tables || priced_.size() > kMostKept) {
       priced_ = LayoutNetwork::Priced{prices_};
     }
     LayoutNetwork network(graph, digits_, costs_, search_.dims, states_, seeds(graph), pass_,
-                          tables_);
+                          contest_.tables());
     if (saves_) network.allow_saving();
     return network.cost(priced_, is_one_device_ ? Finder{} : search_.finder);
   }
@@ -62,6 +62,7 @@ class Ranker {
   static constexpr std::size_t kStates = 32;
   static constexpr std::size_t kMostKept = 1U << 25U;  // entries of tables
 
+  Contest& contest_;
   const machine::Digits& digits_;
   const Options& search_;
   const std::vector<strategies::Setting>& settings_;
@@ -71,7 +72,6 @@ class Ranker {
   bool saves_;
   Prices prices_;
   Pass pass_;
-  std::shared_ptr<LayoutNetwork::Tables> tables_ = std::make_shared<LayoutNetwork::Tables>();
   LayoutNetwork::Priced priced_{prices_};
 };
 

@@ -89,6 +89,24 @@ Transitions::Both Transitions::between(LayoutId from, LayoutId to) {
   return both;
 }
 
+const std::vector<Transitions::Both>& Transitions::between(const List& from, const List& to) {
+  const auto [at, fresh] = lists_.try_emplace(hash_combine(from.id, to.id));
+  if (!fresh) return at->second;
+  const auto partial = [&](LayoutId id) {
+    return layouts_[id].digits(machine::DigitRole::kPartial);
+  };
+  std::vector<Both> out;
+  out.reserve(from.layouts.size() * to.layouts.size());
+  for (auto has : from.layouts) {
+    const auto may = ~partial(has);
+    for (auto wanted : to.layouts) {
+      const bool is_possible = (partial(wanted) & may) == 0;
+      out.push_back(is_possible ? between(has, wanted) : Both{kNone, kNone});
+    }
+  }
+  return at->second = std::move(out);
+}
+
 // It does not matter which dimension is which: pairs that differ in that alone have one transition.
 Transitions::Both Transitions::made_between(LayoutId from, LayoutId to) {
   const auto [a, b] = with_numbered_dims(layouts_[from], layouts_[to]);

@@ -1,6 +1,6 @@
 // What it takes to bring a tensor from one layout to another. The search asks for the same pairs
 // again and again, millions of times: layouts are numbered, pairs of numbers looked up in a flat
-// table, and what takes the same is kept once.
+// table, pairs of lists of them at once, and what takes the same is kept once.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,18 @@ class Transitions {
   // From one layout to another, and of its gradient from there back.
   struct Both {
     std::uint32_t there, back;
+    [[nodiscard]] bool is_possible() const { return there != kNone; }
   };
   Both between(LayoutId from, LayoutId to);
+
+  // Different layouts in an order; equal ids mean equal lists.
+  struct List {
+    Hash id = 0;
+    std::vector<LayoutId> layouts;
+  };
+  // From each of a list to each of another, row by row. Impossible where a partial sum would have
+  // to be made of what is none: no operator of the forward pass does that. Stays where it is.
+  const std::vector<Both>& between(const List& from, const List& to);
   [[nodiscard]] const Transition& operator[](std::uint32_t i) const { return transitions_[i]; }
 
   [[nodiscard]] Seconds time(const Transition& transition, double bytes) const;
@@ -76,6 +86,7 @@ class Transitions {
   std::vector<machine::Layout> layouts_;
   std::vector<LayoutId> duals_;  // kNone: not asked for yet
   std::unordered_map<Hash, LayoutId> ids_;
+  std::unordered_map<Hash, std::vector<Both>> lists_;  // by both ids
   std::vector<Entry> entries_;
   std::size_t used_ = 0;
   std::vector<Transition> transitions_;

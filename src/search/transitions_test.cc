@@ -63,5 +63,35 @@ TEST(Transitions, TakeWhatTheirStepsTake) {
   }
 }
 
+// All pairs of two lists are those asked for one by one; a sum is made of no whole value.
+TEST(Transitions, BetweenListsAreThoseBetweenTheirLayouts) {
+  const auto machine = machine::load_machine("summit:2");
+  const machine::Digits digits(machine);
+  Transitions transitions(machine, digits);
+  Transitions::List from{1, {}};
+  Transitions::List to{2, {}};
+  const auto layouts = all_layouts(digits.count());
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    (i % 3 == 0 ? from : to).layouts.push_back(transitions.id_of(layouts[i]));
+  }
+  const auto at = [&](const auto& list, std::size_t i) {
+    return layouts[&list == &from ? 3 * i : i / 2 * 3 + 1 + i % 2];
+  };
+  const auto pairs = transitions.between(from, to);
+  ASSERT_EQ(pairs.size(), from.layouts.size() * to.layouts.size());
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto row = i / to.layouts.size();
+    const auto col = i % to.layouts.size();
+    const auto sums = at(to, col).digits(DigitRole::kPartial);
+    const bool may = (sums & ~at(from, row).digits(DigitRole::kPartial)) == 0;
+    ASSERT_EQ(pairs[i].is_possible(), may)
+        << to_text(at(from, row)) << " to " << to_text(at(to, col));
+    if (!may) continue;
+    const auto one = transitions.between(from.layouts[row], to.layouts[col]);
+    EXPECT_EQ(pairs[i].there, one.there);
+    EXPECT_EQ(pairs[i].back, one.back);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::search

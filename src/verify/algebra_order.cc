@@ -178,27 +178,87 @@ void keep_sign(ScalarTerm& term) {
   }
 }
 
+// x x, as far as the indices are the same.
+bool drop_equal_pair(std::vector<Atom>& atoms) {
+  std::vector<Key> seen;
+  for (std::size_t a = 0; a < atoms.size(); ++a) {
+    auto key = key_of_atom(atoms[a]);
+    const auto at = std::ranges::find(seen, key) - seen.begin();
+    if (at < std::ssize(seen)) {
+      atoms.erase(atoms.begin() + static_cast<std::ptrdiff_t>(a));
+      atoms.erase(atoms.begin() + at);
+      return true;
+    }
+    seen.push_back(std::move(key));
+  }
+  return false;
+}
+
+bool mentions(const Atom& atom, IndexVar v) {
+  ScalarTerm alone;
+  alone.atoms.push_back(atom);
+  return mentions(alone, v);
+}
+
+// The factors that mention `v`, `v` being called `name`; in order.
+std::vector<Key> factors_of(const std::vector<Atom>& atoms, IndexVar v, IndexVar name) {
+  std::vector<Key> out;
+  for (const auto& atom : atoms) {
+    if (!mentions(atom, v)) continue;
+    ScalarTerm alone;
+    alone.atoms.push_back(atom);
+    substitute(alone, v, Linear::of(name));
+    out.push_back(key_of(alone, true).key);
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+// sum_v sum_w f(v) f(w) is the square of sum_v f(v).
+bool drop_squared_sum(ScalarTerm& term) {
+  const auto& ranges = term.domain.ranges;
+  const auto in_conditions = [&](IndexVar v) {
+    const auto has = [&](const Linear& e) { return e.coefficient(v) != 0; };
+    return std::ranges::any_of(term.domain.guards, has) ||
+           std::ranges::any_of(term.domain.zeros, has);
+  };
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    for (std::size_t j = i + 1; j < ranges.size(); ++j) {
+      const auto v = ranges[i].var;
+      const auto w = ranges[j].var;
+      const bool alike = ranges[i].bound && ranges[j].bound && ranges[i].range == ranges[j].range &&
+                         !in_conditions(v) && !in_conditions(w);
+      if (!alike || std::ranges::any_of(term.atoms, [&](const Atom& atom) {
+            return mentions(atom, v) && mentions(atom, w);
+          })) {
+        continue;
+      }
+      if (factors_of(term.atoms, v, v) != factors_of(term.atoms, w, v)) continue;
+      std::erase_if(term.atoms,
+                    [&](const Atom& atom) { return mentions(atom, v) || mentions(atom, w); });
+      std::erase_if(term.domain.ranges,
+                    [&](const VarRange& r) { return r.var == v || r.var == w; });
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 // Sums of products of what is not negative, squares among them.
 bool is_never_negative(const Sum& sum) {
-  for (const auto& term : sum) {
+  return std::ranges::all_of(sum, [](ScalarTerm term) {
     const auto n = fraction_of(term.coefficient);
     if (!n || n->numerator < 0) return false;
-    std::vector<Key> odd;
-    for (const auto& atom : term.atoms) {
-      if (is_never_negative(atom)) continue;
-      auto key = key_of_atom(atom);
-      const auto at = std::ranges::find(odd, key);
-      if (at == odd.end()) {
-        odd.push_back(std::move(key));
-      } else {
-        odd.erase(at);
-      }
+    // Those first that need all factors to be there.
+    while (drop_squared_sum(term)) {
     }
-    if (!odd.empty()) return false;
-  }
-  return true;
+    std::erase_if(term.atoms, [](const Atom& atom) { return is_never_negative(atom); });
+    while (drop_equal_pair(term.atoms)) {
+    }
+    return term.atoms.empty();
+  });
 }
 
 std::optional<Sum> by_cases(const Atom& atom) {

@@ -123,7 +123,7 @@ std::optional<Sum> Algebra::simplify_maximum(Atom& atom) {
   atom = std::move(inside.atoms[0]);
   atom.domain = std::move(inside.domain);
   if (is_plain(atom.domain) && atom.arguments.size() == 1) return atom.arguments[0];
-  return laws_ == Laws::kOfOrder ? as_only_choice(atom) : std::nullopt;
+  return as_only_choice(atom);
 }
 
 std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {

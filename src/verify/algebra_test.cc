@@ -239,6 +239,55 @@ TEST(Algebra, LawsOfOrderKeepTheValue) {
   EXPECT_LT(given_up, 200);
 }
 
+// Squares of sums, and what looks like them: what is said to be negative nowhere is so.
+TEST(Algebra, WhatIsNeverNegativeIsNot) {
+  using term::Function;
+  std::size_t said = 0;
+  for (Hash seed = 0; seed < 600; ++seed) {
+    Algebra algebra;
+    Maker maker(seed, algebra, kFirstSmall);
+    const Sum a = {maker.sum(algebra)[0]};
+    const auto b = maker.sum(algebra);
+    std::vector<Sum> products;
+    try {
+      const auto square = algebra.times(a, algebra.renamed(a));
+      products = {square, algebra.times(square, {applied(Function::kRelu, b)}),
+                  algebra.times(a, {applied(Function::kSigmoid, a)}), algebra.times(square, b)};
+    } catch (const NotNormal&) {
+      continue;
+    }
+    for (const auto& product : products) {
+      if (!is_never_negative(product)) continue;
+      ++said;
+      for (std::int64_t i = 0; i < 6; ++i) {
+        const auto n = value(product, {{maker.free(), i}});
+        ASSERT_FALSE(term::Numbers<Field>::greater(Field(0), n)) << "seed " << seed << " at " << i;
+      }
+    }
+  }
+  EXPECT_GT(said, 300U);
+}
+
+// sum_v sum_w x[v] x[w], and the same with relu(x[v]): no square, as x = [2, -3] shows.
+TEST(Algebra, ASquareNeedsAllFactors) {
+  const auto read = [](IndexVar v) {
+    return Atom{.kind = Atom::Kind::kRead, .id = 1, .at = {Linear::of(v)}};
+  };
+  Algebra algebra;
+  const auto v = algebra.fresh(2);
+  const auto w = algebra.fresh(2);
+  ScalarTerm term{.atoms = {read(v), read(w)}};
+  term.domain.ranges = {{v, {0, 2}, true}, {w, {0, 2}, true}};
+  EXPECT_TRUE(is_never_negative({term}));
+  auto other = term;
+  other.atoms.push_back(applied(term::Function::kRelu, {{.atoms = {read(v)}}}).atoms[0]);
+  EXPECT_FALSE(is_never_negative({other}));
+  other.atoms.push_back(applied(term::Function::kRelu, {{.atoms = {read(w)}}}).atoms[0]);
+  EXPECT_TRUE(is_never_negative({other}));
+  term.domain.ranges[1].range.end = 1;
+  EXPECT_FALSE(is_never_negative({term}));
+}
+
 TEST(Algebra, KeysDoNotDependOnNames) {
   for (Hash seed = 0; seed < 500; ++seed) {
     Algebra algebra;

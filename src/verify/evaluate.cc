@@ -133,13 +133,78 @@ Shape position_of(const Shape& shape, std::size_t flat) {
   return out;
 }
 
+// A side's values by node.
+template <class T>
+class Evaluated {
+ public:
+  Evaluated(const TypedSide& side, const Operands<T>& operands)
+      : made_(side.nodes.size()), values_(side.nodes.size()) {
+    for (std::size_t n = 0; n < side.nodes.size(); ++n) {
+      const auto& node = side.nodes[n];
+      values_[n] = node.op ? &made_[n] : &operands[node.variable];
+      if (node.op) made_[n] = result(node, inputs(node));
+    }
+  }
+  [[nodiscard]] const Dense<T>& operator[](std::size_t n) const { return *values_[n]; }
+  [[nodiscard]] std::vector<const Dense<T>*> inputs(const TypedNode& node) const {
+    std::vector<const Dense<T>*> out;
+    out.reserve(node.inputs.size());
+    for (auto i : node.inputs) out.push_back(values_[i]);
+    return out;
+  }
+
+ private:
+  std::vector<Dense<T>> made_;
+  std::vector<const Dense<T>*> values_;
+};
+
+// Is what is no number so because an operator is not defined there (x / 0), and not because numbers
+// grew too large? No operator makes that much of small ones.
+bool is_undefined(const TypedSide& side, const Evaluated<double>& values) {
+  constexpr double kSmall = 100;
+  bool any = false;
+  for (std::size_t n = 0; n < side.nodes.size(); ++n) {
+    const auto all = [](const Dense<double>& t, auto&& holds) {
+      return std::ranges::all_of(t.data, holds);
+    };
+    const auto is_finite = [](double x) { return std::isfinite(x); };
+    const auto inputs = values.inputs(side.nodes[n]);
+    if (all(values[n], is_finite)) continue;
+    const bool begins_here =
+        std::ranges::all_of(inputs, [&](const auto* t) { return all(*t, is_finite); });
+    if (!begins_here) continue;
+    any = true;
+    const auto is_small = [](double x) { return std::abs(x) <= kSmall; };
+    if (!std::ranges::all_of(inputs, [&](const auto* t) { return all(*t, is_small); }))
+      return false;
+  }
+  return any;
+}
+
+// Is an operator undefined for some numbers?
+bool is_partial(const TypedNode& node, const TypedSide& side) {
+  std::vector<Shape> shapes;
+  for (auto i : node.inputs) shapes.push_back(side.nodes[i].type.shape.sizes);
+  const auto& meaning = ops::signature(*node.op, shapes).meaning;
+  return std::ranges::any_of(meaning.nodes, [](const term::BoundNode& n) {
+    return n.kind == term::Kind::kDiv ||
+           (n.kind == term::Kind::kFunction &&
+            (n.function == term::Function::kLog || n.function == term::Function::kSqrt));
+  });
+}
+
 std::optional<std::string> difference(const Rule& rule, const TypedSide& source,
                                       const TypedSide& target, const Operands<double>& operands) {
   const auto a = evaluate(source, operands);
-  const auto b = evaluate(target, operands);
+  const Evaluated<double> of_target(target, operands);
+  std::vector<Dense<double>> b;
+  for (auto o : target.outputs) b.push_back(of_target[o]);
+  const bool undefined = is_undefined(target, of_target);
   for (std::size_t o = 0; o < a.size(); ++o) {
     for (std::size_t e = 0; e < a[o].data.size(); ++e) {
-      if (!differ(a[o].data[e], b[o].data[e])) continue;
+      const bool only_target =
+          undefined && std::isfinite(a[o].data[e]) && !std::isfinite(b[o].data[e]);
+      if (!only_target && !differ(a[o].data[e], b[o].data[e])) continue;
       const auto which = a.size() == 1 ? std::string() : fmt::format(" of output {}", o);
       return fmt::format("element {}{} is {:.6g} and {:.6g}{}", to_text(position_of(a[o].shape, e)),
                          which, a[o].data[e], b[o].data[e], values_text(rule, operands));
@@ -193,24 +258,10 @@ std::vector<graph::NodeId> add_side(graph::GraphBuilder& builder, const TypedSid
 
 template <class T>
 std::vector<Dense<T>> evaluate(const TypedSide& side, const Operands<T>& operands) {
-  std::vector<Dense<T>> made(side.nodes.size());
-  std::vector<const Dense<T>*> values;
-  std::vector<const Dense<T>*> inputs;
-  values.reserve(side.nodes.size());
-  for (std::size_t n = 0; n < side.nodes.size(); ++n) {
-    const auto& node = side.nodes[n];
-    if (!node.op) {
-      values.push_back(&operands[node.variable]);
-      continue;
-    }
-    inputs.clear();
-    for (auto i : node.inputs) inputs.push_back(values[i]);
-    made[n] = result(node, inputs);
-    values.push_back(&made[n]);
-  }
+  const Evaluated<T> values(side, operands);
   std::vector<Dense<T>> out;
   out.reserve(side.outputs.size());
-  for (auto o : side.outputs) out.push_back(*values[o]);
+  for (auto o : side.outputs) out.push_back(values[o]);
   return out;
 }
 
@@ -262,6 +313,19 @@ std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& ins
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
   return refuted_in_reals(rule, instance, *source, *target, draws, seed, kIndices);
+}
+
+std::optional<Refutation> undefined_target(const Rule& rule, const Instance& instance, Hash seed) {
+  const auto target = type_side(rule.target, instance);
+  CHECK(target.has_value(), rule.name);
+  const bool partial = std::ranges::any_of(target->nodes, [&](const TypedNode& node) {
+    return node.op && node.op->role() == ops::Role::kCompute && is_partial(node, *target);
+  });
+  if (!partial) return std::nullopt;
+  const auto operands = real_operands(instance, seed, kIndices, true, 2);
+  if (!is_undefined(*target, Evaluated<double>(*target, operands))) return std::nullopt;
+  return refuted_in_reals(rule, instance, *type_side(rule.source, instance), *target, 1, seed,
+                          kIndices);
 }
 
 std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,

@@ -58,8 +58,12 @@ Comparison compare(const Rule& rule, const Instance& instance, int real_draws, H
 // the field may be equal there by chance.
 std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
                                            Hash seed);
-// The same with indices of which half are beyond the tables of usual sizes, where those above are
-// within tables of four rows. Nothing where there are no indices.
+// Where real operands leave the target undefined (x / 0) and the source not, and some operator of
+// the target can do so.
+std::optional<Refutation> undefined_target(const Rule& rule, const Instance& instance, Hash seed);
+
+// As refuted_in_reals, with indices of which half are beyond the tables of usual sizes, where those
+// above are within tables of four rows. Nothing where there are no indices.
 std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,
                                                 int draws, Hash seed);
 

@@ -143,9 +143,9 @@ class SaidReader {
 // The types that a tensor may have, by how many of their numbers deviate from the plain ones.
 class Candidates {
  public:
-  // Sizes are `size`, or one of `others`; degrees, replicas and partial sums deviate if `parallel`.
-  Candidates(std::int64_t size, std::vector<std::int64_t> others, bool parallel)
-      : size_(size), others_(std::move(others)), parallel_(parallel) {}
+  // Sizes are `size`, or one of `others`; degrees, replicas and partial sums may be `counts`.
+  Candidates(std::int64_t size, std::vector<std::int64_t> others, std::vector<std::int64_t> counts)
+      : size_(size), others_(std::move(others)), counts_(std::move(counts)) {}
 
   struct Candidate {
     TensorType type;
@@ -177,27 +177,31 @@ class Candidates {
       const TensorType type{shape, dtype};
       out.push_back({type, TypeTable::of_thread().intern(type)});
     }
-    if (left == 0 || coordinate >= shape.rank() + (parallel_ ? 2 : 0)) return;
+    if (left == 0 || coordinate >= shape.rank() + (counts_.empty() ? 0 : 2)) return;
     extend(out, shape, coordinate + 1, left, dtype);
     const auto with = [&](auto&& change) {
       auto changed = shape;
       change(changed);
       extend(out, changed, coordinate + 1, left - 1, dtype);
     };
-    if (coordinate == shape.rank()) return with([](auto& s) { s.replicas = 2; });
-    if (coordinate > shape.rank()) {
-      with([](auto& s) { s.partial = 2; });
-      return with([](auto& s) { s.partial = 2, s.monoid = Monoid::kMax; });
+    for (auto n : counts_) {
+      if (coordinate == shape.rank()) {
+        with([&](auto& s) { s.replicas = n; });
+      } else if (coordinate > shape.rank()) {
+        with([&](auto& s) { s.partial = n; });
+        with([&](auto& s) { s.partial = n, s.monoid = Monoid::kMax; });
+      } else if (shape.sizes[coordinate] % n == 0) {
+        with([&](auto& s) { s.degrees[coordinate] = n; });
+      }
     }
-    const bool even = shape.sizes[coordinate] % 2 == 0;
-    if (parallel_ && even) with([&](auto& s) { s.degrees[coordinate] = 2; });
+    if (coordinate >= shape.rank()) return;
     if (said_->sizes[coordinate] != 0) return;
     for (auto other : others_) with([&](auto& s) { s.sizes[coordinate] = other; });
   }
 
   std::int64_t size_;
   std::vector<std::int64_t> others_;
-  bool parallel_;
+  std::vector<std::int64_t> counts_;
   const Said* said_ = nullptr;
   std::map<Said, std::vector<std::vector<Candidate>>> made_;
 };
@@ -222,9 +226,9 @@ class Search {
   Patterns run() {
     const auto sizes = base_sizes();
     for (auto size : sizes) {
-      try_deviations({size, {1}, parallel_}, 0);
+      try_deviations({size, {1}, counts()}, 0);
       if (found_.empty()) continue;
-      for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, parallel_}, k);
+      for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, counts()}, k);
       break;
     }
     // First with a few other sizes; padded ones are many.
@@ -232,6 +236,7 @@ class Search {
       tried_ = 0;
       for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k, padded);
     }
+    if (found_.empty() && parallel_) try_cut_twice();
     return choose();
   }
 
@@ -324,6 +329,18 @@ class Search {
     candidates_ = nullptr;
   }
 
+  [[nodiscard]] std::vector<std::int64_t> counts() const {
+    return parallel_ ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{};
+  }
+
+  // Of a source that combines twice what it is given.
+  void try_cut_twice() {
+    tried_ = 0;
+    for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) {
+      for (std::int64_t size : {4, 8}) try_deviations({size, {}, {2, 4}}, k);
+    }
+  }
+
   // Where no equal sizes fit: a kernel beside its image, parts beside wholes.
   void try_uneven(int deviations, bool padded) {
     for (std::int64_t size : {4, 12, 6, 3}) {
@@ -340,7 +357,7 @@ class Search {
           others.insert(size * static_cast<std::int64_t>(node.inputs.size()));
       }
       others.erase(size);
-      try_deviations({size, {others.begin(), others.end()}, parallel_}, deviations);
+      try_deviations({size, {others.begin(), others.end()}, counts()}, deviations);
       if (!found_.empty()) return;
     }
   }

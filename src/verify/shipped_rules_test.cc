@@ -31,6 +31,7 @@ TEST(ShippedRules, AreProved) {
   for (const auto& rule : written_rules()) {
     const auto verdict = verify(rule);
     EXPECT_EQ(verdict.proof.status, Status::kProved) << rule.name << ": " << described(verdict);
+    EXPECT_NE(verdict.proof.prover, kProvedByLayouts) << rule.name << " applies nowhere";
     ++count;
   }
   EXPECT_GT(count, 100U);
@@ -44,6 +45,7 @@ void judge_generated(std::size_t every) {
     const auto verdict = verify(rules[i].rule);
     EXPECT_EQ(verdict.proof.status, Status::kProved)
         << rules[i].rule.name << ": " << described(verdict);
+    EXPECT_NE(verdict.proof.prover, kProvedByLayouts) << rules[i].rule.name;
   }
 }
 
@@ -80,12 +82,15 @@ std::vector<rewrite::Rule> generated() {
   return out;
 }
 
-// Samples; all of them, or more, at night. Of generated ones a few are equal by the signs of
-// squares, or where a size can only be 1, which no prover sees.
+// Samples; all of them at night. Of 24,388 mutants of generated rules five are true and not seen to
+// be: relus of sums of products that are squares because all rows are equal, or of squared gelus,
+// and a kernel of which an image of one pixel meets the middle alone.
 TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
 TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
-TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401, 0.02); }
-TEST(GeneratedRules, MoreMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 7, 0.001); }
+TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }
+TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) {
+  judge_mutants(generated(), 1, 6.0 / 24'388);
+}
 
 }  // namespace
 }  // namespace tandem::verify

@@ -8,6 +8,7 @@
 #include "rewrite/rule_text.h"
 #include "verify/conditions.h"
 #include "verify/evaluate.h"
+#include "verify/layouts.h"
 #include "verify/normal_form.h"
 #include "verify/properties.h"
 #include "verify/smt.h"
@@ -25,7 +26,8 @@ constexpr int kRealDraws = 12;
 // Where the sides differed in the field alone so often, fewer draws of real numbers are enough.
 constexpr int kOftenInField = 6;
 constexpr int kFewRealDraws = 2;
-constexpr std::size_t kRealTrials = 60;  // instances computed in real numbers alone
+constexpr std::size_t kRealTrials = 60;        // instances computed in real numbers alone ...
+constexpr std::size_t kRealTrialsOfEqual = 2;  // ... and where forms are equal
 
 std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
@@ -48,10 +50,7 @@ class Judge {
     patterns_ = find_patterns(rule_, options_.limits);
     verdict_.patterns = patterns_.all.size();
     verdict_.cut = patterns_.cut;
-    if (patterns_.all.empty()) {
-      verdict_.reason = "no sizes were found at which the source fits" + what_does_not_fit();
-      return;
-    }
+    if (patterns_.all.empty()) return judge_without_sizes();
     const auto each = std::max<std::size_t>(
         1, std::min(options_.small, options_.small_in_all / patterns_.all.size()));
     for (const auto& pattern : patterns_.all) {
@@ -100,15 +99,28 @@ class Judge {
   std::vector<Instance> bad_;
 
  private:
-  [[nodiscard]] std::string what_does_not_fit() const {
-    if (patterns_.condition) {
-      return ": none of what was tried fulfils " +
-             rewrite::to_text(rule_, rule_.conditions[*patterns_.condition]);
+  // A source that is legal nowhere is equal to anything.
+  void judge_without_sizes() {
+    const auto illegal =
+        is_parallel(rule_) ? illegal_in_all_layouts(rule_, options_.limits) : std::nullopt;
+    if (illegal) {
+      verdict_.proof = {.status = Status::kProved, .prover = std::string(kProvedByLayouts)};
+      verdict_.reason = "applies nowhere: no layout fits " + source_up_to(*illegal);
+      return;
     }
-    if (!patterns_.node) return "";
+    verdict_.reason = "no sizes were found at which the source fits";
+    if (patterns_.condition) {
+      verdict_.reason += ": none of what was tried fulfils " +
+                         rewrite::to_text(rule_, rule_.conditions[*patterns_.condition]);
+    } else if (patterns_.node) {
+      verdict_.reason += ": none of what was tried fits " + source_up_to(*patterns_.node);
+    }
+  }
+
+  [[nodiscard]] std::string source_up_to(rewrite::PatternId node) const {
     auto side = rule_.source;
-    side.outputs = {*patterns_.node};
-    return ": none of what was tried fits " + rewrite::to_text(rule_, side);
+    side.outputs = {node};
+    return rewrite::to_text(rule_, side);
   }
 
   void judge(const Instance& instance) {
@@ -171,19 +183,30 @@ class Judge {
         if (!compare_at(patterns_.all[p], seed, forms_equal)) return;
       }
     }
-    if (!forms_equal && refuted_in_reals()) return refute();
+    if (forms_equal ? undefined_in_reals() : refuted_in_reals()) return refute();
     if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
     verdict_.proof = {.status = Status::kProved, .prover = forms_equal ? "normal forms" : "z3"};
     verdict_.reason.clear();
   }
 
+  // What is divided by 0 is 0 in the field.
+  bool undefined_in_reals() {
+    if (good_.empty()) return false;
+    refutation_ = undefined_target(rule_, good_[0], options_.seed);
+    if (refutation_) bad_.push_back(good_[0]);
+    return refutation_.has_value();
+  }
+
   // Instances that are equal in the field may be so because of how an opaque function came out.
   bool refuted_in_reals() {
     std::vector<Instance> equal;
+    Hash trial = 0;
     for (auto& instance : good_) {
       const bool try_it = equal.size() + bad_.size() < kRealTrials && bad_.size() < kMostBad;
-      auto found = try_it ? verify::refuted_in_reals(rule_, instance, kFewRealDraws, options_.seed)
-                          : std::nullopt;
+      // Other numbers for each: many instances may be of one element.
+      const auto seed = hash_combine(options_.seed, ++trial);
+      auto found =
+          try_it ? verify::refuted_in_reals(rule_, instance, kFewRealDraws, seed) : std::nullopt;
       if (!found) {
         equal.push_back(std::move(instance));
         continue;
@@ -221,6 +244,7 @@ class Judge {
 
   void refute() {
     verdict_.proof = {.status = Status::kRefuted};
+    verdict_.reason.clear();
     verdict_.counterexample = to_text(rule_, *refutation_);
   }
 

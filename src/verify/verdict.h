@@ -5,11 +5,13 @@
 // sides are computed (evaluate.h): one difference refutes. Where there is none, their normal forms
 // at large sizes must be equal (normal_form.h), or Z3 must show that they cannot differ (smt.h). Of
 // a parallel rule the types are compared with degrees, replicas and partial sums; its meaning is
-// that of its erasure.
+// that of its erasure. One whose source is legal in no layout (layouts.h) applies nowhere: that
+// proves it, and is said.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/units.h"
 #include "rewrite/proof.h"
@@ -18,6 +20,9 @@
 namespace tandem::verify {
 
 using rewrite::Status;
+
+// Of a rule whose source is legal in no layout of its tensors: true, and of no use.
+constexpr std::string_view kProvedByLayouts = "layouts";
 
 struct VerifyOptions {
   PatternLimits limits = {};
@@ -33,7 +38,7 @@ struct VerifyOptions {
 struct Verdict {
   rewrite::Proof proof;
   std::string counterexample;  // kRefuted, and kProvedIf: where the rule as it stands is false
-  std::string reason;          // kUnproved
+  std::string reason;          // kUnproved, and of a rule that applies nowhere
   std::size_t patterns = 0;
   std::size_t instances = 0;  // that were computed
   bool cut = false;           // not all patterns and small sizes were tried

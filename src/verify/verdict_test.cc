@@ -52,6 +52,19 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
        "=> (reduce_max (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) (tanh ?x)) axes=[0]) "
        "if rank(?x) == 1",
        Status::kProvedIf},
+      // What cannot be divided is no number, where the source is one.
+      {"s: (relu ?x) => (add (relu ?x) (div (sub ?x ?x) (sub ?x ?x)))", Status::kRefuted},
+      {"t: (div ?x ?x) => (constant value=1)", Status::kRefuted},
+      // Of tensors of one element all instances are as large.
+      {"u: (mul (relu (mul ?x ?y)) (constant shape=[?n, 1] value=1)) => (mul (relu (mul ?x ?y)) "
+       "(constant shape=[?n, 1] value=2)) if rank(?x) == 1 and dim(?x, 0) == 1 and "
+       "same_shape(?x, ?y)",
+       Status::kRefuted},
+      // Squares, also of sums, are not negative.
+      {"v: (linear (square ?x) (square ?x)) => (linear (square ?x) (square ?x) act=relu)",
+       Status::kProved},
+      {"w: (mul (linear ?x ?y) (linear ?x ?y)) => (relu (mul (linear ?x ?y) (linear ?x ?y)))",
+       Status::kProved},
       // A relu of products of equal relus, of rows that are all the same.
       {"r: (matmul (matmul (constant shape=[?m, ?n] value=1) ?x) (linear (constant shape=[?k, ?k] "
        "kind=\"eye\" value=1) (matmul (constant shape=[?m, ?n] value=1) ?x) act=relu)) => (linear "

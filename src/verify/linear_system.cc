@@ -1,0 +1,118 @@
+#include "verify/linear_system.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+namespace tandem::verify {
+
+namespace {
+
+using Row = std::vector<std::int64_t>;  // coefficients, then what they add up to
+
+// row * a - pivot * b, without a common factor. False where that overflows.
+bool combine(Row& row, std::int64_t a, const Row& pivot, std::int64_t b) {
+  std::int64_t divisor = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    std::int64_t left = 0;
+    std::int64_t right = 0;
+    if (__builtin_mul_overflow(row[i], a, &left) || __builtin_mul_overflow(pivot[i], b, &right) ||
+        __builtin_sub_overflow(left, right, &row[i])) {
+      return false;
+    }
+    divisor = std::gcd(divisor, row[i]);
+  }
+  if (divisor > 1) {
+    for (auto& n : row) n /= divisor;
+  }
+  return true;
+}
+
+// The first phase of the simplex method: each equation has an artificial variable, and their sum is
+// brought down. Rows are multiplied so that they stay whole; Bland's rule, so that it ends.
+class Tableau {
+ public:
+  Tableau(std::vector<Row> rows, std::size_t columns) : rows_(std::move(rows)), columns_(columns) {
+    objective_.assign(columns + 1, 0);
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      if (rows_[r][columns] < 0) {
+        for (auto& n : rows_[r]) n = -n;
+      }
+      for (std::size_t c = 0; c <= columns; ++c) objective_[c] -= rows_[r][c];
+      basis_.push_back(columns + r);
+    }
+  }
+
+  bool may_reach_zero() {
+    for (;;) {
+      const auto entering =
+          std::find_if(objective_.begin(), objective_.end() - 1, [](auto n) { return n < 0; }) -
+          objective_.begin();
+      const auto column = static_cast<std::size_t>(entering);
+      if (column == columns_) return objective_[columns_] == 0;
+      const auto row = leaving(column);
+      if (!row || !pivot(*row, column)) return true;
+    }
+  }
+
+ private:
+  // The row that limits how far the column's variable may grow.
+  [[nodiscard]] std::optional<std::size_t> leaving(std::size_t column) const {
+    std::optional<std::size_t> best;
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      if (rows_[r][column] <= 0) continue;
+      if (!best) {
+        best = r;
+        continue;
+      }
+      const auto mine = static_cast<__int128>(rows_[r][columns_]) * rows_[*best][column];
+      const auto other = static_cast<__int128>(rows_[*best][columns_]) * rows_[r][column];
+      if (mine < other || (mine == other && basis_[r] < basis_[*best])) best = r;
+    }
+    return best;
+  }
+
+  bool pivot(std::size_t row, std::size_t column) {
+    const auto a = rows_[row][column];
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      if (r == row || rows_[r][column] == 0) continue;
+      if (!combine(rows_[r], a, rows_[row], rows_[r][column])) return false;
+    }
+    basis_[row] = column;
+    return combine(objective_, a, rows_[row], objective_[column]);
+  }
+
+  std::vector<Row> rows_;
+  std::size_t columns_;
+  Row objective_;
+  std::vector<std::size_t> basis_;  // by row; from `columns_` on they are artificial
+};
+
+}  // namespace
+
+LinearSystem::Affine& LinearSystem::Affine::add(const Affine& other, std::int64_t times) {
+  for (const auto& [variable, n] : other.parts) parts[variable] += n * times;
+  constant += other.constant * times;
+  return *this;
+}
+
+LinearSystem::Affine LinearSystem::variable() { return {.parts = {{variables_++, 1}}}; }
+
+void LinearSystem::add_equation(const Affine& left, const Affine& right) {
+  Affine difference = left;
+  difference.add(right, -1);
+  equations_.push_back(std::move(difference));
+}
+
+bool LinearSystem::may_have_solution() const {
+  std::vector<Row> rows;
+  for (const auto& equation : equations_) {
+    Row row(variables_ + 1);
+    for (const auto& [variable, n] : equation.parts) row[variable] = n;
+    row[variables_] = -equation.constant;
+    rows.push_back(std::move(row));
+  }
+  return Tableau(std::move(rows), variables_).may_reach_zero();
+}
+
+}  // namespace tandem::verify
