@@ -82,14 +82,14 @@ std::vector<rewrite::Rule> generated() {
   return out;
 }
 
-// Samples; all of them at night. Of 24,388 mutants of generated rules five are true and not seen to
-// be: relus of sums of products that are squares because all rows are equal, or of squared gelus,
-// and a kernel of which an image of one pixel meets the middle alone.
+// Samples; all of them at night. Of 24,388 mutants of generated rules two are left: a kernel of
+// which an image of one pixel meets the middle alone, and a sum that is negative for ten rows or
+// more.
 TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
 TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
 TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }
 TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) {
-  judge_mutants(generated(), 1, 6.0 / 24'388);
+  judge_mutants(generated(), 1, 2.0 / 24'388);
 }
 
 }  // namespace
