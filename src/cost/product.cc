@@ -18,6 +18,8 @@ constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
 
 // Of each element of a part's sum: in fp32, written and read again.
 constexpr double kBytesOfPart = 8;
+// What a part has at the least: many steps of a tile, so that its start and its end are little.
+constexpr double kDepthOfPart = 1024;
 
 }  // namespace
 
@@ -45,7 +47,8 @@ Seconds product_time(const machine::Device& device, const Product& product, Flop
   for (const auto& tile : kTiles) {
     const double tiles = product.batch * std::ceil(product.rows / tile.rows) *
                          std::ceil(product.columns / tile.columns);
-    for (double parts = 1; parts == 1 || tiles * parts <= device.units; parts *= 2) {
+    const double most_parts = std::min(device.units / tiles, product.depth / kDepthOfPart);
+    for (double parts = 1; parts == 1 || parts <= most_parts; parts *= 2) {
       const double shared = tiles * parts / device.units;
       const double waves = (1 - device.wave_softening) * std::ceil(shared) +
                            device.wave_softening * std::max(1.0, shared);

@@ -78,6 +78,9 @@ TEST(ProductTime, ManyUnitsDivideADepth) {
   // Sixteen parts, whose sums are written and read: 8 bytes of each of 4096 elements.
   d.bandwidth = BytesPerSecond{1e12};
   EXPECT_NEAR(time(d, gradient), alone / 16 + 16 * 4096 * 8 / 1e12, 1e-15);
+  // No part is less deep than 1024.
+  const Product shallow{.rows = 64, .columns = 64, .depth = 2047};
+  EXPECT_NEAR(time(d, shallow), tile(64, 64, 2047, 16, 0.62), 1e-15);
   // Each part waits for its first operands.
   auto slow = device(16, 32);
   slow.bandwidth = d.bandwidth;

@@ -229,10 +229,10 @@ Plan read_origin(const Reader& reader, const Json& json) {
 }
 
 void check_keys(const Reader& reader, const Json& json) {
-  reader.check_keys(json, "",
-                    {"tandem_plan", "model", "machine", "strategy", "batch", "optimizer", "dtype",
-                     "graph", "layouts", "schedule", "stages", "remake", "derivation", "rules",
-                     "hashes", "predicted"});
+  reader.check_keys(
+      json, "",
+      {"tandem_plan", "model", "machine", "strategy", "batch", "optimizer", "dtype", "graph",
+       "layouts", "schedule", "stages", "remake", "derivation", "rules", "hashes", "predicted"});
   const auto part = [&](const char* key) { return json.value(key, Json()); };
   reader.check_keys(part("schedule"), "schedule.",
                     {"order", "micro_batches", "stages", "ranks", "reduce_each", "whole_gradients",

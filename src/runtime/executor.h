@@ -43,7 +43,8 @@ class Executor {
   [[nodiscard]] double exposed_communication() const { return exposed_s_; }
 
   // From now on: how long every task takes of this process's time. Afterwards in seconds by task of
-  // the program, the median of its runs; 0 for what does not run here, or is a collective.
+  // the program, the lower quartile of its runs (what other programs do, by caches that they share,
+  // only adds to it); 0 for what does not run here, or is a collective.
   void measure_tasks() { task_s_.resize(tasks_.size()); }
   [[nodiscard]] std::vector<double> task_seconds() const;
 
