@@ -159,6 +159,8 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
     report.message = found->message;
     return report;
   }
+  tell("cutting operators by rules");
+  report.cuts = cuts_by_rules(plan.mapped, digits);
   check_values(plan.mapped, digits, tell, report);
   return report;
 }

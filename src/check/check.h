@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "check/cuts.h"
 #include "machine/machine.h"
 #include "plan/plan.h"
 
@@ -24,6 +25,7 @@ struct Report {
   std::int64_t devices = 0;                // virtual ones, at the most
   std::int64_t micro_batches = 1;
   std::size_t programs = 0;  // run
+  Cuts cuts = {};            // by which rules its operators are cut
 };
 
 // Of a plan that plan/json.h has read, so that it is legal. `model` is what it names, built for its

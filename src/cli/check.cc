@@ -59,6 +59,10 @@ Json report_json(const check::Report& report, const plan::Plan& origin) {
   out["ok"] = report.ok;
   out["steps"] = report.steps;
   out["unproved_rules"] = report.unproved;
+  out["cuts"] = {{"operators", report.cuts.operators},
+                 {"steps", report.cuts.steps},
+                 {"rules", report.cuts.rules},
+                 {"without", report.cuts.without}};
   out["values_checked"] = report.values;
   out["worst_error"] = report.worst_error;
   out["compared"] = report.values > 0 ? Json(compared(report)) : Json();
@@ -72,6 +76,23 @@ Json report_json(const check::Report& report, const plan::Plan& origin) {
   return out;
 }
 
+void print(const check::Cuts& cuts) {
+  if (const auto by_rules = cuts.operators - cuts.without.size(); by_rules > 0) {
+    std::cout << fmt::format("  {} cut by {} of {}\n",
+                             counted(static_cast<std::int64_t>(by_rules), "operator"),
+                             counted(static_cast<std::int64_t>(cuts.steps), "step"),
+                             counted(static_cast<std::int64_t>(cuts.rules.size()), "proved rule"));
+  }
+  if (cuts.without.empty()) return;
+  constexpr std::size_t kNamed = 3;
+  const auto named = std::min(kNamed, cuts.without.size());
+  const std::vector<std::string> first(cuts.without.begin(),
+                                       cuts.without.begin() + static_cast<std::ptrdiff_t>(named));
+  const auto more = cuts.without.size() - named;
+  std::cout << fmt::format("  cut by values alone, no rule says so: {}{}\n", join(first, ", "),
+                           more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 void print(const check::Report& report, const plan::Plan& origin) {
   std::cout << fmt::format("{} on {}, batch {}, strategy {}: {}\n", origin.model, origin.machine,
                            origin.batch, origin.strategy, report.ok ? "ok" : "not ok");
@@ -83,6 +104,7 @@ void print(const check::Report& report, const plan::Plan& origin) {
   if (!report.unproved.empty()) {
     std::cout << fmt::format("  not proved: {}\n", join(report.unproved, ", "));
   }
+  print(report.cuts);
   if (report.values == 0) return;
   std::cout << fmt::format(
       "  compared {} with one device, {}: {} on at most {}, worst error {:.3g}\n",

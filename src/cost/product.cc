@@ -16,6 +16,11 @@ struct Tile {
 constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
                            {128, 64, 0.8}, {64, 128, 0.8}, {64, 64, 0.62}};
 
+// Of each element of a part's sum: in fp32, written and read again.
+constexpr double kBytesOfPart = 8;
+// What a part has at the least: many steps of a tile, so that its start and its end are little.
+constexpr double kDepthOfPart = 1024;
+
 }  // namespace
 
 Product product_of(const ops::Signature& s, const ops::Contraction& c, const ops::TaskGrid& grid) {
@@ -36,16 +41,22 @@ Product product_of(const ops::Signature& s, const ops::Contraction& c, const ops
 Seconds product_time(const machine::Device& device, const Product& product, FlopsPerSecond peak) {
   const double unit_peak = peak.value * device.compute_utilization / device.units *
                            (product.aligned ? 1 : device.unaligned);
-  const double depth = product.depth + device.product_setup;
+  const double add_part = product.batch * product.rows * product.columns * kBytesOfPart /
+                          (device.bandwidth.value * device.memory_utilization);
   double best = 0;
   for (const auto& tile : kTiles) {
     const double tiles = product.batch * std::ceil(product.rows / tile.rows) *
                          std::ceil(product.columns / tile.columns);
-    const double shared = tiles / device.units;
-    const double waves = (1 - device.wave_softening) * std::ceil(shared) +
-                         device.wave_softening * std::max(1.0, shared);
-    const double time = waves * 2 * tile.rows * tile.columns * depth / (unit_peak * tile.rate);
-    if (best == 0 || time < best) best = time;
+    const double most_parts = std::min(device.units / tiles, product.depth / kDepthOfPart);
+    for (double parts = 1; parts == 1 || parts <= most_parts; parts *= 2) {
+      const double shared = tiles * parts / device.units;
+      const double waves = (1 - device.wave_softening) * std::ceil(shared) +
+                           device.wave_softening * std::max(1.0, shared);
+      const double depth = product.depth / parts + device.product_setup;
+      const double time = waves * 2 * tile.rows * tile.columns * depth / (unit_peak * tile.rate) +
+                          (parts > 1 ? parts * add_part : 0);
+      if (best == 0 || time < best) best = time;
+    }
   }
   return Seconds{best};
 }

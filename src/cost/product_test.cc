@@ -15,13 +15,14 @@ namespace {
 
 constexpr FlopsPerSecond kPeak{100e12};
 
+// Memory is so slow that no product's depth is divided.
 machine::Device device(double units, double setup = 0, double softening = 0) {
   machine::Device d;
   d.peak = {{DType::kFp16, kPeak}};
   d.units = units;
   d.product_setup = setup;
   d.wave_softening = softening;
-  d.bandwidth = BytesPerSecond{1e30};
+  d.bandwidth = BytesPerSecond{1};
   return d;
 }
 
@@ -67,6 +68,32 @@ TEST(ProductTime, ABatchSharesWaves) {
 TEST(ProductTime, SetupIsPartOfTheDepth) {
   const Product p{.rows = 1024, .columns = 256, .depth = 512};
   EXPECT_NEAR(time(device(8, 128), p), 640.0 / 512 * time(device(8), p), 1e-15);
+}
+
+TEST(ProductTime, ManyUnitsDivideADepth) {
+  auto d = device(16);
+  const Product gradient{.rows = 64, .columns = 64, .depth = 1 << 20};
+  const auto alone = time(d, gradient);
+  EXPECT_NEAR(alone, tile(64, 64, 1 << 20, 16, 0.62), 1e-15);
+  // Sixteen parts, whose sums are written and read: 8 bytes of each of 4096 elements.
+  d.bandwidth = BytesPerSecond{1e12};
+  EXPECT_NEAR(time(d, gradient), alone / 16 + 16 * 4096 * 8 / 1e12, 1e-15);
+  // No part is less deep than 1024.
+  const Product shallow{.rows = 64, .columns = 64, .depth = 2047};
+  EXPECT_NEAR(time(d, shallow), tile(64, 64, 2047, 16, 0.62), 1e-15);
+  // Each part waits for its first operands.
+  auto slow = device(16, 32);
+  slow.bandwidth = d.bandwidth;
+  EXPECT_NEAR(time(slow, gradient), tile(64, 64, (1 << 16) + 32, 16, 0.62) + 16 * 4096 * 8 / 1e12,
+              1e-15);
+  // Of seven tiles of the size that is best no part has a unit of its own.
+  auto eight = device(8);
+  eight.bandwidth = d.bandwidth;
+  const Product wide{.rows = 256, .columns = 7 * 128, .depth = 1 << 20};
+  EXPECT_NEAR(time(eight, wide), tile(256, 128, 1 << 20, 8, 1), 1e-15);
+  // And where memory is slow it is not worth it.
+  d.bandwidth = BytesPerSecond{1e6};
+  EXPECT_NEAR(time(d, gradient), alone, 1e-15);
 }
 
 TEST(ProductTime, SofteningSharesTheLastWave) {
@@ -169,7 +196,8 @@ TEST(ProductOf, GradientsAreProducts) {
   const auto weight = backward_work(op, in, type({32, 48}), 0b10);
   ASSERT_EQ(weight.product_count, 1);
   expect_product(weight.products[0], 48, 64, 32, 1);
-  const auto d = device(8);
+  auto d = device(8);
+  d.bandwidth = BytesPerSecond{1e30};
   EXPECT_EQ(task_time(d, both, DType::kFp16),
             product_time(d, both.products[0], kPeak) + product_time(d, both.products[1], kPeak));
   EXPECT_EQ(launches(d, both), 2);

@@ -44,6 +44,18 @@ class Reader {
     }
   }
 
+  // Of an object within the plan, all keys that there are: a misspelt one must not be taken for one
+  // that is left out.
+  void check_keys(const Json& object, const std::string& within,
+                  std::initializer_list<std::string_view> known) const {
+    if (!object.is_object()) return;  // is refused where it is read
+    for (const auto& [key, value] : object.items()) {
+      if (std::ranges::find(known, key) == known.end()) {
+        fail(within + key, "is not one that plans have");
+      }
+    }
+  }
+
   [[noreturn]] void fail(const std::string& key, const std::string& message) const {
     throw UserError("plan", source_, fmt::format("key '{}' {}", key, message));
   }
@@ -216,6 +228,19 @@ Plan read_origin(const Reader& reader, const Json& json) {
   return plan;
 }
 
+void check_keys(const Reader& reader, const Json& json) {
+  reader.check_keys(
+      json, "",
+      {"tandem_plan", "model", "machine", "strategy", "batch", "optimizer", "dtype", "graph",
+       "layouts", "schedule", "stages", "remake", "derivation", "rules", "hashes", "predicted"});
+  const auto part = [&](const char* key) { return json.value(key, Json()); };
+  reader.check_keys(part("schedule"), "schedule.",
+                    {"order", "micro_batches", "stages", "ranks", "reduce_each", "whole_gradients",
+                     "master", "gradients", "semantics", "bucket_bytes", "ring"});
+  reader.check_keys(part("hashes"), "hashes.", {"graph", "machine"});
+  reader.check_keys(part("predicted"), "predicted.", {"iteration_s", "memory_bytes"});
+}
+
 // A plan of the model as it is needs neither.
 void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
   if (reader.get<int>("tandem_plan") == kVersion) plan.pipeline_steps.emplace();
@@ -300,6 +325,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   const auto json = parse_object(text, source);
   const Reader reader(json, source);
   Plan plan = read_origin(reader, json);
+  check_keys(reader, json);
   plan.mapped.pcg = graph::parse_graph(reader.get<std::string>("graph"), source + ":graph");
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
   plan.mapped.schedule = read_schedule(reader);

@@ -99,6 +99,24 @@ TEST(Rewriting, ARuleThatMatchesEverywhereIsBounded) {
   EXPECT_EQ(Matches::find(roomy, draft).size(), 200U * 199U);
 }
 
+// What is to be chosen may be a dimension that the result lacks: a loss is cut along its operands'.
+TEST(Rewriting, ChoosesDimensionsOfOperands) {
+  const auto graph = graph::parse_graph(
+      "graph g\n%x = input() shape=[4, 6]\n%y = input() shape=[4, 6]\n%l = mse(%x, %y)\nreturn "
+      "%l\n");
+  Dictionary dictionary;
+  const RuleSet rules(parse_rule("cut: (mse ?x ?y) => (reduce (mse (partition ?x dim=?i degree=?d) "
+                                 "(partition ?y dim=?i degree=?d)) degree=?d) choose ?i, ?d if "
+                                 "divides(?d * degree(?x, ?i), dim(?x, ?i)) and 0 < ?d"),
+                      dictionary, {.degrees = {2, 3}});
+  std::vector<std::pair<int, int>> chosen;
+  for (const auto& match : Matches::find(rules, Draft::of(graph, dictionary)).all()) {
+    chosen.emplace_back(match.choices[0], match.choices[1]);
+  }
+  std::ranges::sort(chosen);
+  EXPECT_EQ(chosen, (std::vector<std::pair<int, int>>{{0, 2}, {1, 2}, {1, 3}}));
+}
+
 TEST(Rewriting, AgreesWithReplayAndMeaning) {
   std::size_t rewrites = 0;
   std::map<std::string, int> used;

@@ -362,7 +362,13 @@ std::vector<std::int64_t> RuleSet::candidates(const Rule& rule, std::uint16_t sy
 void RuleSet::add_matches(const Attempt& attempt, std::vector<Match>& out) const {
   const auto& source = attempt.source();
   const auto& draft = attempt.draft();
-  const auto rank = dictionary_.type(draft.node(attempt.slot(source.outputs[0])).type).shape.rank();
+  // A loss has no dimensions, but what it is made from.
+  const auto root = attempt.slot(source.outputs[0]);
+  const auto rank_of = [&](Slot slot) {
+    return dictionary_.type(draft.node(slot).type).shape.rank();
+  };
+  auto rank = rank_of(root);
+  for (auto input : draft.inputs(root)) rank = std::max(rank, rank_of(input));
   for (auto r : source.rules) {
     const auto& rule = rules_[r];
     Match match{.rule = r};

@@ -64,6 +64,8 @@ class Algebra {
   std::optional<Sum> simplify_atom(Atom& atom, const ScalarTerm& term);
   std::optional<Sum> simplify_maximum(Atom& atom);
   std::optional<Sum> simplify_less(Atom& atom);
+  // algebra_squares.cc: is it c sum_k g(k) f(k)^2, with c and g not negative and f a sum?
+  bool is_square(const Sum& sum);
   // algebra_order.cc: laws of ordered numbers.
   Sum as_step(const Sum& argument);  // relu of it: itself where it is above 0
   std::optional<Sum> simplify_sign(Atom& atom);
@@ -87,6 +89,7 @@ class Algebra {
   std::map<IndexVar, Linear> splits_;
   Scope scope_;
   std::size_t work_ = 0;
+  bool squares_ = false;  // is a square being made, to compare with?
 };
 
 // Rounded down, also below 0.
@@ -109,8 +112,18 @@ std::optional<Sum> by_cases(const Atom& atom);
 // abs(x[j]) is abs(x[j]). None where it is no such maximum.
 std::optional<Sum> as_only_choice(const Atom& maximum);
 
-// Is it at least 0 wherever it is defined, by what it is made of?
+// n / d, both below 2^20: so small that hardly any other number of the field is one by chance.
+struct Fraction {
+  std::int64_t numerator = 0;
+  std::int64_t denominator = 1;
+};
+
+std::optional<Fraction> fraction_of(Field value);
+Key key_of_atom(const Atom& atom);
+
+// algebra_squares.cc: is it at least 0 wherever it is defined, by what it is made of?
 bool is_never_negative(const Sum& sum);
+bool is_never_negative(const Atom& atom);
 // Conditions are 0 or 1: their squares are themselves.
 void drop_repeated_conditions(std::vector<Atom>& atoms);
 

@@ -11,27 +11,6 @@ namespace tandem::verify {
 
 namespace {
 
-// n / d, both below 2^20: so small that hardly any other number of the field is one by chance.
-struct Fraction {
-  std::int64_t numerator = 0;
-  std::int64_t denominator = 1;
-};
-
-std::optional<Fraction> fraction_of(Field value) {
-  constexpr auto kMost = std::int64_t{1} << 20U;
-  // Euclid's remainders r = s * value (mod p), until one is small.
-  std::pair<std::int64_t, std::int64_t> r = {static_cast<std::int64_t>(Field::kPrime),
-                                             static_cast<std::int64_t>(value.value())};
-  std::pair<std::int64_t, std::int64_t> s = {0, 1};
-  while (r.second >= kMost) {
-    const auto quotient = r.first / r.second;
-    r = {r.second, r.first - quotient * r.second};
-    s = {s.second, s.first - quotient * s.second};
-  }
-  if (s.second == 0 || std::abs(s.second) >= kMost) return std::nullopt;
-  return s.second > 0 ? Fraction{r.second, s.second} : Fraction{-r.second, -s.second};
-}
-
 bool has_bound(const Domain& domain) {
   return std::ranges::any_of(domain.ranges, [](const auto& r) { return r.bound; });
 }
@@ -41,12 +20,6 @@ bool is_free(const Linear& e, const Domain& domain) {
     const auto* r = domain.find(part.first);
     return r != nullptr && r->bound;
   });
-}
-
-Key key_of_atom(const Atom& atom) {
-  ScalarTerm alone;
-  alone.atoms.push_back(atom);
-  return key_of(alone, true).key;
 }
 
 bool is_condition(const Atom& atom) {
@@ -124,13 +97,6 @@ bool is_positive(const Atom& atom) {
   return f == term::Function::kSigmoid || f == term::Function::kExp;
 }
 
-bool is_never_negative(const Atom& atom) {
-  if (atom.kind != Atom::Kind::kFunction) return is_condition(atom);
-  const auto f = static_cast<term::Function>(atom.id);
-  using term::Function;
-  return is_positive(atom) || f == Function::kRelu || f == Function::kAbs || f == Function::kSqrt;
-}
-
 bool is_tanh(const Atom& atom) {
   return atom.kind == Atom::Kind::kFunction &&
          static_cast<term::Function>(atom.id) == term::Function::kTanh;
@@ -178,87 +144,34 @@ void keep_sign(ScalarTerm& term) {
   }
 }
 
-// x x, as far as the indices are the same.
-bool drop_equal_pair(std::vector<Atom>& atoms) {
-  std::vector<Key> seen;
-  for (std::size_t a = 0; a < atoms.size(); ++a) {
-    auto key = key_of_atom(atoms[a]);
-    const auto at = std::ranges::find(seen, key) - seen.begin();
-    if (at < std::ssize(seen)) {
-      atoms.erase(atoms.begin() + static_cast<std::ptrdiff_t>(a));
-      atoms.erase(atoms.begin() + at);
-      return true;
-    }
-    seen.push_back(std::move(key));
-  }
-  return false;
-}
-
-bool mentions(const Atom& atom, IndexVar v) {
-  ScalarTerm alone;
-  alone.atoms.push_back(atom);
-  return mentions(alone, v);
-}
-
-// The factors that mention `v`, `v` being called `name`; in order.
-std::vector<Key> factors_of(const std::vector<Atom>& atoms, IndexVar v, IndexVar name) {
-  std::vector<Key> out;
-  for (const auto& atom : atoms) {
-    if (!mentions(atom, v)) continue;
-    ScalarTerm alone;
-    alone.atoms.push_back(atom);
-    substitute(alone, v, Linear::of(name));
-    out.push_back(key_of(alone, true).key);
-  }
-  std::ranges::sort(out);
-  return out;
-}
-
-// sum_v sum_w f(v) f(w) is the square of sum_v f(v).
-bool drop_squared_sum(ScalarTerm& term) {
-  const auto& ranges = term.domain.ranges;
-  const auto in_conditions = [&](IndexVar v) {
-    const auto has = [&](const Linear& e) { return e.coefficient(v) != 0; };
-    return std::ranges::any_of(term.domain.guards, has) ||
-           std::ranges::any_of(term.domain.zeros, has);
-  };
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    for (std::size_t j = i + 1; j < ranges.size(); ++j) {
-      const auto v = ranges[i].var;
-      const auto w = ranges[j].var;
-      const bool alike = ranges[i].bound && ranges[j].bound && ranges[i].range == ranges[j].range &&
-                         !in_conditions(v) && !in_conditions(w);
-      if (!alike || std::ranges::any_of(term.atoms, [&](const Atom& atom) {
-            return mentions(atom, v) && mentions(atom, w);
-          })) {
-        continue;
-      }
-      if (factors_of(term.atoms, v, v) != factors_of(term.atoms, w, v)) continue;
-      std::erase_if(term.atoms,
-                    [&](const Atom& atom) { return mentions(atom, v) || mentions(atom, w); });
-      std::erase_if(term.domain.ranges,
-                    [&](const VarRange& r) { return r.var == v || r.var == w; });
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
-// Sums of products of what is not negative, squares among them.
-bool is_never_negative(const Sum& sum) {
-  return std::ranges::all_of(sum, [](ScalarTerm term) {
-    const auto n = fraction_of(term.coefficient);
-    if (!n || n->numerator < 0) return false;
-    // Those first that need all factors to be there.
-    while (drop_squared_sum(term)) {
-    }
-    std::erase_if(term.atoms, [](const Atom& atom) { return is_never_negative(atom); });
-    while (drop_equal_pair(term.atoms)) {
-    }
-    return term.atoms.empty();
-  });
+std::optional<Fraction> fraction_of(Field value) {
+  constexpr auto kMost = std::int64_t{1} << 20U;
+  // Euclid's remainders r = s * value (mod p), until one is small.
+  std::pair<std::int64_t, std::int64_t> r = {static_cast<std::int64_t>(Field::kPrime),
+                                             static_cast<std::int64_t>(value.value())};
+  std::pair<std::int64_t, std::int64_t> s = {0, 1};
+  while (r.second >= kMost) {
+    const auto quotient = r.first / r.second;
+    r = {r.second, r.first - quotient * r.second};
+    s = {s.second, s.first - quotient * s.second};
+  }
+  if (s.second == 0 || std::abs(s.second) >= kMost) return std::nullopt;
+  return s.second > 0 ? Fraction{r.second, s.second} : Fraction{-r.second, -s.second};
+}
+
+Key key_of_atom(const Atom& atom) {
+  ScalarTerm alone;
+  alone.atoms.push_back(atom);
+  return key_of(alone, true).key;
+}
+
+bool is_never_negative(const Atom& atom) {
+  if (atom.kind != Atom::Kind::kFunction) return is_condition(atom);
+  const auto f = static_cast<term::Function>(atom.id);
+  using term::Function;
+  return is_positive(atom) || f == Function::kRelu || f == Function::kAbs || f == Function::kSqrt;
 }
 
 std::optional<Sum> by_cases(const Atom& atom) {

@@ -155,7 +155,9 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
       const bool whole_value = value == std::floor(value) && std::abs(value) < 0x1p40;
       if (whole_value || value == 0.5) return constant_sum(field_of(value));
     }
-    if (f == term::Function::kRelu && is_never_negative(argument)) return argument;
+    if (f == term::Function::kRelu && (is_never_negative(argument) || is_square(argument))) {
+      return argument;
+    }
     if (laws_ == Laws::kOfOrder) {
       return f == term::Function::kRelu ? as_step(argument) : by_cases(atom);
     }

@@ -53,7 +53,7 @@ TEST(GeneratedRules, AreProved) { judge_generated(37); }
 TEST(GeneratedRules, AreAllProvedNightly) { judge_generated(1); }
 
 void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every,
-                   double undecided_part = 0) {
+                   std::size_t most_undecided = 0) {
   std::size_t undecided = 0;
   std::size_t count = 0;
   std::size_t judged = 0;
@@ -65,7 +65,8 @@ void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every,
       const auto verdict = verify(mutant);
       if (verdict.proof.status == Status::kUnproved) {
         ++undecided;
-        EXPECT_GT(undecided_part, 0) << rewrite::to_text(mutant) << "\n" << described(verdict);
+        EXPECT_LE(undecided, most_undecided) << rewrite::to_text(mutant) << "\n"
+                                             << described(verdict);
       }
       if (verdict.proof.status != Status::kRefuted) continue;
       ++refuted;
@@ -73,7 +74,6 @@ void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every,
     }
   }
   EXPECT_GT(refuted, judged / 4);
-  EXPECT_LE(static_cast<double>(undecided), undecided_part * static_cast<double>(judged));
 }
 
 std::vector<rewrite::Rule> generated() {
@@ -82,15 +82,13 @@ std::vector<rewrite::Rule> generated() {
   return out;
 }
 
-// Samples; all of them at night. Of 24,388 mutants of generated rules five are true and not seen to
-// be: relus of sums of products that are squares because all rows are equal, or of squared gelus,
-// and a kernel of which an image of one pixel meets the middle alone.
+// Samples; all of them at night. Of 24,385 mutants of generated rules two are left: a kernel of
+// which an image of one pixel meets the middle alone, and a sum that is negative for ten rows or
+// more.
 TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
 TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
 TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }
-TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) {
-  judge_mutants(generated(), 1, 6.0 / 24'388);
-}
+TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 1, 2); }
 
 }  // namespace
 }  // namespace tandem::verify

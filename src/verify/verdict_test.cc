@@ -65,6 +65,15 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
        Status::kProved},
       {"w: (mul (linear ?x ?y) (linear ?x ?y)) => (relu (mul (linear ?x ?y) (linear ?x ?y)))",
        Status::kProved},
+      // Multiplied out, too; the gelu of a matrix is a sum of two terms.
+      {"x: (square (sub ?x ?y)) => (relu (add (sub (square ?x) (mul ?x ?y)) (sub (square ?y) "
+       "(mul ?y ?x)))) if same_shape(?x, ?y)",
+       Status::kProved},
+      {"y: (add (square ?x) (mul ?x ?y)) => (relu (add (square ?x) (mul ?x ?y)))",
+       Status::kRefuted},
+      {"z: (matmul (square (gelu ?x)) (square (gelu ?y))) => (relu (matmul (square (gelu ?x)) "
+       "(square (gelu ?y))))",
+       Status::kProved},
       // A relu of products of equal relus, of rows that are all the same.
       {"r: (matmul (matmul (constant shape=[?m, ?n] value=1) ?x) (linear (constant shape=[?k, ?k] "
        "kind=\"eye\" value=1) (matmul (constant shape=[?m, ?n] value=1) ?x) act=relu)) => (linear "

@@ -1,0 +1,222 @@
+// What is not negative because it is a sum of squares: products of equal factors, squares of sums
+// over an index, and squares of sums of terms that were multiplied out.
+#include <algorithm>
+#include <cmath>
+
+#include "verify/algebra.h"
+
+namespace tandem::verify {
+
+namespace {
+
+constexpr std::size_t kMostOfSquare = 16;  // terms
+constexpr std::size_t kMostSigned = 4;     // roots of which all signs are tried
+
+// x x, as far as the indices are the same.
+bool drop_equal_pair(std::vector<Atom>& atoms) {
+  std::vector<Key> seen;
+  for (std::size_t a = 0; a < atoms.size(); ++a) {
+    auto key = key_of_atom(atoms[a]);
+    const auto at = std::ranges::find(seen, key) - seen.begin();
+    if (at < std::ssize(seen)) {
+      atoms.erase(atoms.begin() + static_cast<std::ptrdiff_t>(a));
+      atoms.erase(atoms.begin() + at);
+      return true;
+    }
+    seen.push_back(std::move(key));
+  }
+  return false;
+}
+
+bool mentions(const Atom& atom, IndexVar v) {
+  ScalarTerm alone;
+  alone.atoms.push_back(atom);
+  return mentions(alone, v);
+}
+
+// The factors that mention `v`, `v` being called `name`; in order.
+std::vector<Key> factors_of(const std::vector<Atom>& atoms, IndexVar v, IndexVar name) {
+  std::vector<Key> out;
+  for (const auto& atom : atoms) {
+    if (!mentions(atom, v)) continue;
+    ScalarTerm alone;
+    alone.atoms.push_back(atom);
+    substitute(alone, v, Linear::of(name));
+    out.push_back(key_of(alone, true).key);
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+// sum_v sum_w f(v) f(w) is the square of sum_v f(v): what makes it so goes, and f is handed on.
+template <class Visit>
+bool drop_squared_sum(ScalarTerm& term, Visit&& visit) {
+  const auto& ranges = term.domain.ranges;
+  const auto in_conditions = [&](IndexVar v) {
+    const auto has = [&](const Linear& e) { return e.coefficient(v) != 0; };
+    return std::ranges::any_of(term.domain.guards, has) ||
+           std::ranges::any_of(term.domain.zeros, has);
+  };
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    for (std::size_t j = i + 1; j < ranges.size(); ++j) {
+      const auto v = ranges[i].var;
+      const auto w = ranges[j].var;
+      const bool alike = ranges[i].bound && ranges[j].bound && ranges[i].range == ranges[j].range &&
+                         !in_conditions(v) && !in_conditions(w);
+      if (!alike || std::ranges::any_of(term.atoms, [&](const Atom& atom) {
+            return mentions(atom, v) && mentions(atom, w);
+          })) {
+        continue;
+      }
+      if (factors_of(term.atoms, v, v) != factors_of(term.atoms, w, v)) continue;
+      visit(ranges[i]);
+      std::erase_if(term.atoms,
+                    [&](const Atom& atom) { return mentions(atom, v) || mentions(atom, w); });
+      std::erase_if(term.domain.ranges,
+                    [&](const VarRange& r) { return r.var == v || r.var == w; });
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<std::int64_t> whole_root(std::int64_t n) {
+  const auto root = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(n))));
+  return n >= 0 && root * root == n ? std::optional(root) : std::nullopt;
+}
+
+// f and g of one term sum_k g(k) f(k)^2, with at most one k.
+struct Root {
+  ScalarTerm term;           // f, with the coefficient 1
+  std::vector<Atom> beside;  // g
+  std::optional<VarRange> shared;
+};
+
+std::optional<Root> root_of(ScalarTerm term) {
+  if (!term.domain.guards.empty() || !term.domain.zeros.empty()) return std::nullopt;
+  Root out;
+  const auto keep = [&](const VarRange& range) {
+    for (const auto& atom : term.atoms) {
+      if (mentions(atom, range.var)) out.term.atoms.push_back(atom);
+    }
+    out.term.domain.ranges.push_back(range);
+  };
+  while (drop_squared_sum(term, keep)) {
+  }
+  while (!term.atoms.empty()) {
+    auto atom = std::move(term.atoms.back());
+    term.atoms.pop_back();
+    const auto key = key_of_atom(atom);
+    const auto equal = std::ranges::find_if(
+        term.atoms, [&](const Atom& other) { return key_of_atom(other) == key; });
+    if (equal != term.atoms.end()) {
+      term.atoms.erase(equal);
+      out.term.atoms.push_back(std::move(atom));
+    } else if (is_never_negative(atom)) {
+      out.beside.push_back(std::move(atom));
+    } else {
+      return std::nullopt;
+    }
+  }
+  for (const auto& range : term.domain.ranges) {
+    if (!range.bound) {
+      out.term.domain.ranges.push_back(range);
+    } else if (out.shared) {
+      return std::nullopt;
+    } else {
+      out.shared = range;
+    }
+  }
+  return out;
+}
+
+void rename_shared(Root& root, IndexVar name) {
+  if (!root.shared) return;
+  const auto by = Linear::of(name);
+  substitute(root.term, root.shared->var, by);
+  ScalarTerm beside;
+  beside.atoms = std::move(root.beside);
+  substitute(beside, root.shared->var, by);
+  root.beside = std::move(beside.atoms);
+}
+
+Key key_of_atoms(const std::vector<Atom>& atoms) {
+  ScalarTerm alone;
+  alone.atoms = atoms;
+  return key_of(alone, true).key;
+}
+
+}  // namespace
+
+// Sums of products of what is not negative, squares among them.
+bool is_never_negative(const Sum& sum) {
+  return std::ranges::all_of(sum, [](ScalarTerm term) {
+    const auto n = fraction_of(term.coefficient);
+    if (!n || n->numerator < 0) return false;
+    // Those first that need all factors to be there.
+    while (drop_squared_sum(term, [](const VarRange&) {})) {
+    }
+    std::erase_if(term.atoms, [](const Atom& atom) { return is_never_negative(atom); });
+    while (drop_equal_pair(term.atoms)) {
+    }
+    return term.atoms.empty();
+  });
+}
+
+// The terms that are squares tell f, whose square is compared with the whole.
+bool Algebra::is_square(const Sum& sum) {
+  if (squares_ || sum.size() < 2 || sum.size() > kMostOfSquare) return false;
+  Sum roots;
+  std::optional<Root> first;
+  Field unit(1);
+  IndexVar name = 0;
+  for (const auto& term : sum) {
+    auto root = root_of(term);
+    if (!root) continue;
+    if (!first) {
+      unit = term.coefficient;
+      if (root->shared) name = fresh(extents_[root->shared->var]);
+    }
+    rename_shared(*root, name);
+    if (!first) first = root;
+    const auto ratio = fraction_of(term.coefficient * unit.inverse());
+    const auto p = ratio ? whole_root(ratio->numerator) : std::nullopt;
+    const auto q = ratio ? whole_root(ratio->denominator) : std::nullopt;
+    const bool alike = root->shared.has_value() == first->shared.has_value() &&
+                       (!root->shared || root->shared->range == first->shared->range) &&
+                       key_of_atoms(root->beside) == key_of_atoms(first->beside);
+    if (!p || !q || !alike) return false;
+    root->term.coefficient =
+        term::Numbers<Field>::from_index(*p) * term::Numbers<Field>::from_index(*q).inverse();
+    roots.push_back(std::move(root->term));
+  }
+  const auto n = first ? fraction_of(unit) : std::nullopt;
+  if (!n || n->numerator <= 0 || roots.size() < 2) return false;
+  ScalarTerm beside{.coefficient = unit, .atoms = first->beside};
+  if (first->shared) beside.domain.ranges.push_back({name, first->shared->range, false});
+  const auto scopes = scope_.size();
+  const auto wanted = key_of(sum);
+  squares_ = true;
+  bool equal = false;
+  try {
+    // The first is taken for positive; the others may have either sign.
+    const auto signs = roots.size() <= kMostSigned ? std::size_t{1} << (roots.size() - 1) : 1;
+    for (std::size_t negative = 0; negative < signs && !equal; ++negative) {
+      auto signed_roots = roots;
+      for (std::size_t r = 1; r < roots.size(); ++r) {
+        if (((negative >> (r - 1)) & 1U) == 0) continue;
+        signed_roots[r].coefficient =
+            signed_roots[r].coefficient * term::Numbers<Field>::from_index(-1);
+      }
+      auto square = times(times(signed_roots, renamed(signed_roots)), {beside});
+      if (first->shared) square = over(square, name);
+      equal = key_of(square) == wanted;
+    }
+  } catch (const NotNormal&) {  // that square has no form, and the sum may still have one
+    scope_.resize(scopes);
+  }
+  squares_ = false;
+  return equal;
+}
+
+}  // namespace tandem::verify
