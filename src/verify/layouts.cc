@@ -162,7 +162,7 @@ class Layouts {
 
   // `from` without `what`, if that is not negative.
   Logarithm less(const Logarithm& from, const Logarithm& what) {
-    const auto out = system_.variable();
+    auto out = system_.variable();
     system_.add_equation(from, Logarithm(out).add(what));
     return out;
   }
