@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <functional>
 #include <iostream>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "report/rule_picture.h"
 #include "rewrite/rule_text.h"
 
@@ -111,6 +115,8 @@ void show_rule(const ShowRuleFlags& flags) {
 
 // --- import, export -----------------------------------------------------------------------------
 
+constexpr std::size_t kRulesBetweenNews = 256;
+
 struct ConvertFlags {
   bool json = false;
   std::string input;
@@ -150,7 +156,11 @@ void import_rules(const ConvertFlags& flags) {
   std::string out = fmt::format("# Imported from {}.\n", flags.input);
   std::size_t rules = 0;
   std::vector<rewrite::Imported> lacking;
+  auto progress = std::make_optional<Progress>();
   rewrite::for_each_imported(text, flags.input, [&](rewrite::Imported rule) {
+    stop_point();
+    const auto read = rules + lacking.size() + 1;
+    if (read % kRulesBetweenNews == 0) progress->show(fmt::format("read {} rules", read));
     if (!rule.rule) {
       lacking.push_back(std::move(rule));
       return;
@@ -158,15 +168,67 @@ void import_rules(const ConvertFlags& flags) {
     out += to_text(*rule.rule) + "\n";
     ++rules;
   });
+  progress.reset();
   write_rules(flags, out);
   report_conversion(flags, "imported", rules, lacking);
 }
 
+// Where the rules go one by one: a file, the terminal, or nowhere beside --json.
+class RuleStream {
+ public:
+  explicit RuleStream(const ConvertFlags& flags)
+      : path_(flags.output), out_(flags.json ? nullptr : &std::cout) {
+    if (path_.empty()) return;
+    file_.open(path_, std::ios::binary);
+    out_ = &file_;
+  }
+
+  void write(std::string_view text) {
+    if (out_ != nullptr) *out_ << text;
+    check();
+  }
+
+  void close() {
+    if (out_ == &file_) file_.close();
+    check();
+  }
+
+ private:
+  void check() const {
+    if (out_ == &file_ && !file_) throw UserError("file", path_, "cannot be written");
+  }
+
+  std::string path_;
+  std::ofstream file_;
+  std::ostream* out_;
+};
+
+// Twice through the text: whether it is of the form, and whether any rule has a parallel operator,
+// must be known before the first is written.
 void export_rules(const ConvertFlags& flags) {
-  const auto rules = rewrite::parse_rules(read_file(flags.input), flags.input);
-  const auto out = rewrite::export_collection(rules);
-  write_rules(flags, out.text);
-  report_conversion(flags, "exported", out.rules, out.lacking);
+  const auto text = read_file(flags.input);
+  const auto visit = [&](const std::string& what, const std::function<void(rewrite::Rule)>& use) {
+    Progress progress;
+    std::size_t count = 0;
+    rewrite::for_each_rule(text, flags.input, [&](rewrite::Rule rule) {
+      stop_point();
+      use(std::move(rule));
+      if (++count % kRulesBetweenNews == 0) progress.show(fmt::format("{} {} rules", what, count));
+    });
+  };
+  bool parallel = false;
+  visit("read", [&](const rewrite::Rule& rule) {
+    parallel = parallel || rewrite::has_parallel_operator(rule);
+  });
+  std::vector<rewrite::Imported> lacking;
+  RuleStream stream(flags);
+  rewrite::CollectionWriter writer(parallel, [&](std::string_view part) { stream.write(part); });
+  visit("exported", [&](const rewrite::Rule& rule) {
+    if (auto why = writer.add(rule)) lacking.push_back({rule.name, std::nullopt, *why});
+  });
+  writer.end();
+  stream.close();
+  report_conversion(flags, "exported", writer.rules(), lacking);
 }
 
 void add_conversion(CLI::App& rules, const std::string& name, const std::string& doc,
@@ -176,6 +238,7 @@ void add_conversion(CLI::App& rules, const std::string& name, const std::string&
   auto* command = add_command(rules, name, doc, example, flags->json);
   command->add_option("file", flags->input, input)->required();
   command->add_option("-o,--output", flags->output, "where to write; default: the terminal");
+  add_quiet_flag(*command);
   command->callback([flags, convert] { convert(*flags); });
 }
 

@@ -63,16 +63,6 @@ Dimensions dimensions_of(std::string_view text) {
   return Dimensions::kPlain;
 }
 
-bool is_parallel(const Rule& rule) {
-  const auto any = [](const Side& side) {
-    return std::ranges::any_of(side.nodes, [](const PatternNode& node) {
-      return !node.is_variable() &&
-             (node.spec->role == ops::Role::kParallel || node.spec->role == ops::Role::kJoin);
-    });
-  };
-  return any(rule.source) || any(rule.target);
-}
-
 // With variables numbered by their first use, shapes merged, and conditions sorted.
 std::optional<Rule> canonical(const Rule& rule) {
   if (!is_short(rule.source) || !is_short(rule.target)) return std::nullopt;
@@ -152,21 +142,46 @@ Collection import_collection(std::string_view text, const std::string& source) {
   return out;
 }
 
+bool has_parallel_operator(const Rule& rule) {
+  const auto any = [](const Side& side) {
+    return std::ranges::any_of(side.nodes, [](const PatternNode& node) {
+      return !node.is_variable() &&
+             (node.spec->role == ops::Role::kParallel || node.spec->role == ops::Role::kJoin);
+    });
+  };
+  return any(rule.source) || any(rule.target);
+}
+
+CollectionWriter::CollectionWriter(bool parallel, std::function<void(std::string_view)> write)
+    : parallel_(parallel), write_(std::move(write)) {
+  write_("{\"_t\":\"RuleCollection\",\"rule\":[");
+}
+
+std::optional<std::string> CollectionWriter::add(const Rule& rule) {
+  const auto dimensions = parallel_ ? Dimensions::kReplicasFirst : Dimensions::kPlain;
+  try {
+    const auto json = to_json(faithful(rule, dimensions));
+    write_((rules_ == 0 ? "\n" : ",\n") + json);
+    ++rules_;
+    return std::nullopt;
+  } catch (const Lacking& e) {
+    return e.what();
+  }
+}
+
+void CollectionWriter::end() { write_("\n]}\n"); }
+
 Exported export_collection(std::span<const Rule> rules) {
-  const auto dimensions =
-      std::ranges::any_of(rules, is_parallel) ? Dimensions::kReplicasFirst : Dimensions::kPlain;
   Exported out;
-  out.text = "{\"_t\":\"RuleCollection\",\"rule\":[";
+  CollectionWriter writer(std::ranges::any_of(rules, has_parallel_operator),
+                          [&](std::string_view text) { out.text += text; });
   for (const auto& rule : rules) {
-    try {
-      const auto json = to_json(faithful(rule, dimensions));
-      out.text += (out.rules == 0 ? "\n" : ",\n") + json;
-      ++out.rules;
-    } catch (const Lacking& e) {
-      out.lacking.push_back({.name = rule.name, .rule = std::nullopt, .lacking = e.what()});
+    if (auto lacking = writer.add(rule)) {
+      out.lacking.push_back({.name = rule.name, .rule = std::nullopt, .lacking = *lacking});
     }
   }
-  out.text += "\n]}\n";
+  writer.end();
+  out.rules = writer.rules();
   return out;
 }
 

@@ -47,6 +47,27 @@ struct Exported {
 };
 Exported export_collection(std::span<const Rule> rules);
 
+// Does it cut or copy tensors? A collection with any such rule counts dimensions otherwise.
+bool has_parallel_operator(const Rule& rule);
+
+// The same rule by rule, so that there may be any number of them.
+class CollectionWriter {
+ public:
+  // `parallel`: has any of the rules a parallel operator?
+  CollectionWriter(bool parallel, std::function<void(std::string_view)> write);
+
+  // None, or why it cannot be said.
+  std::optional<std::string> add(const Rule& rule);
+  void end();  // behind the last
+
+  [[nodiscard]] std::size_t rules() const { return rules_; }
+
+ private:
+  bool parallel_;
+  std::function<void(std::string_view)> write_;
+  std::size_t rules_ = 0;
+};
+
 // Its text with its variables and symbols renamed by their first use and its conditions sorted:
 // equal for rules that differ in names only. Empty where it would be long.
 std::string canonical_text(const Rule& rule);

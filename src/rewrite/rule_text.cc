@@ -578,14 +578,15 @@ std::string to_text(const Rule& rule) {
 
 std::vector<Rule> parse_rule(std::string_view line) { return Reader(trim(line)).run(); }
 
-std::vector<Rule> parse_rules(std::string_view text, const std::string& source) {
-  std::vector<Rule> out;
+void for_each_rule(std::string_view text, const std::string& source,
+                   const std::function<void(Rule)>& visit) {
   std::map<std::string, int, std::less<>> lines;  // by name, where the rule stands
   std::string pending;
   int begin = 0;
   const auto finish = [&] {
     if (pending.empty()) return;
     const auto where = fmt::format("{}:{}", source, begin);
+    std::vector<Rule> found;
     try {
       for (const auto& line : family_of(pending)) {
         for (auto& rule : parse_rule(line)) {
@@ -594,7 +595,7 @@ std::vector<Rule> parse_rules(std::string_view text, const std::string& source) 
             throw UserError("rule", rule.name,
                             fmt::format("the name is taken by the rule of line {}", known->second));
           }
-          out.push_back(std::move(rule));
+          found.push_back(std::move(rule));
         }
       }
     } catch (const UserError& e) {
@@ -602,6 +603,7 @@ std::vector<Rule> parse_rules(std::string_view text, const std::string& source) 
                       e.hint);
     }
     pending.clear();
+    for (auto& rule : found) visit(std::move(rule));
   };
   int number = 0;
   while (!text.empty()) {
@@ -617,6 +619,11 @@ std::vector<Rule> parse_rules(std::string_view text, const std::string& source) 
     pending += trim(line);
   }
   finish();
+}
+
+std::vector<Rule> parse_rules(std::string_view text, const std::string& source) {
+  std::vector<Rule> out;
+  for_each_rule(text, source, [&](Rule rule) { out.push_back(std::move(rule)); });
   return out;
 }
 
