@@ -5,7 +5,6 @@
 //
 // Rank 0 prints one JSON document: the losses, the times, the memory; or what was measured. Where a
 // run fails, a rank prints a line of JSON in its place, {"error": {...}}.
-#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -32,6 +31,7 @@
 #include "runtime/executor.h"
 #include "runtime/profile.h"
 #include "runtime/tensor_memory.h"
+#include "runtime/threads.h"
 #include "runtime/training.h"
 #include "runtime/world.h"
 #include "sim/memory.h"
@@ -77,6 +77,7 @@ lower::Program load(const plan::Plan& plan, const World& world) {
                                 machine.devices(), plan.machine, world.size),
                     fmt::format("start it with mpirun -np {}", machine.devices()));
   }
+  use_threads(static_cast<std::int64_t>(machine.device.threads));
   return lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
 }
 
@@ -256,7 +257,7 @@ int start(std::span<char*> argv) {
   const auto world = World::of_mpi();
   count_tensor_memory();
   const c10::InferenceMode no_autograd;
-  at::set_num_threads(1);
+  use_threads(1);
   try {
     const auto arguments = parse_arguments(argv);
     return arguments.profile.empty() ? run_plan(arguments, world) : profile(arguments, world);
