@@ -2,6 +2,7 @@
 
 #ifdef TANDEM_HAS_DNNL
 #include <array>
+#include <bit>
 #include <dnnl.hpp>
 #include <map>
 #include <optional>
@@ -68,12 +69,12 @@ std::optional<Operands> operands_for_onednn(const at::Tensor& a, const at::Tenso
   return Operands{a, b, *lie_a, *lie_b};
 }
 
-// Its older routine, which is the faster one where no operand lies across the sum (gradients of
-// inputs), or the sum is short (gradients of weights). Columns of many rows of a power of two
-// elements are in one set of the cache.
+// Its older routine, which is the faster one where the second operand lies by rows: gradients of
+// inputs; and of weights, if these are wide: else it does not copy blocks of the first one, which
+// lie across the sum.
 bool takes_sgemm(const Operands& o) {
-  constexpr std::int64_t kShort = 512;
-  return !o.lie_b.by_columns && (!o.lie_a.by_columns || o.depth() < kShort);
+  constexpr std::int64_t kWide = 1024;
+  return !o.lie_b.by_columns && (!o.lie_a.by_columns || o.columns() >= kWide);
 }
 
 void sgemm(const Operands& o, float factor, float keep, float* out) {
@@ -84,36 +85,44 @@ void sgemm(const Operands& o, float factor, float keep, float* out) {
   CHECK(status == dnnl_success, int{status});
 }
 
+// What becomes of a product: it is what is written, with a bias; or `factor` times it is added.
+struct Use {
+  at::Tensor bias = {};
+  std::optional<float> factor = {};
+};
+
 // The newer one, made once for its shapes.
 class Products {
  public:
-  void run(const Operands& o, const at::Tensor& bias, float* out) {
-    const Key key = {o.rows(),       o.depth(),          o.columns(),    o.lie_a.by_columns,
-                     o.lie_a.stride, o.lie_b.by_columns, o.lie_b.stride, bias.defined()};
+  void run(const Operands& o, const Use& use, float* out) {
+    const Key key = {o.rows(),
+                     o.depth(),
+                     o.columns(),
+                     o.lie_a.by_columns,
+                     o.lie_a.stride,
+                     o.lie_b.by_columns,
+                     o.lie_b.stride,
+                     use.bias.defined(),
+                     std::bit_cast<std::int32_t>(use.factor.value_or(0))};
     auto at = made_.find(key);
-    if (at == made_.end()) at = made_.emplace(key, make(o, bias.defined())).first;
-    const auto& made = at->second;
+    if (at == made_.end()) at = made_.emplace(key, make(o, use)).first;
+    const auto& [description, product] = at->second;
     std::unordered_map<int, dnnl::memory> arguments = {
-        {DNNL_ARG_SRC, {made.src_desc(), engine_, o.a.data_ptr()}},
-        {DNNL_ARG_WEIGHTS, {made.weights_desc(), engine_, o.b.data_ptr()}},
-        {DNNL_ARG_DST, {made.dst_desc(), engine_, out}}};
-    if (bias.defined()) {
-      arguments.insert({DNNL_ARG_BIAS, {made.bias_desc(), engine_, bias.data_ptr()}});
+        {DNNL_ARG_SRC, {description.src_desc(), engine_, o.a.data_ptr()}},
+        {DNNL_ARG_WEIGHTS, {description.weights_desc(), engine_, o.b.data_ptr()}},
+        {DNNL_ARG_DST, {description.dst_desc(), engine_, out}}};
+    if (use.bias.defined()) {
+      arguments.insert({DNNL_ARG_BIAS, {description.bias_desc(), engine_, use.bias.data_ptr()}});
     }
-    made.product.execute(stream_, arguments);
+    product.execute(stream_, arguments);
     stream_.wait();
   }
 
  private:
-  using Key = std::array<std::int64_t, 8>;
+  using Key = std::array<std::int64_t, 9>;
   struct Made {
     dnnl::matmul::primitive_desc description;
     dnnl::matmul product;
-
-    [[nodiscard]] dnnl::memory::desc src_desc() const { return description.src_desc(); }
-    [[nodiscard]] dnnl::memory::desc weights_desc() const { return description.weights_desc(); }
-    [[nodiscard]] dnnl::memory::desc bias_desc() const { return description.bias_desc(); }
-    [[nodiscard]] dnnl::memory::desc dst_desc() const { return description.dst_desc(); }
   };
 
   static dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, const Lie& lie) {
@@ -122,14 +131,21 @@ class Products {
     return {{rows, columns}, dnnl::memory::data_type::f32, strides};
   }
 
-  [[nodiscard]] Made make(const Operands& o, bool has_bias) const {
+  [[nodiscard]] Made make(const Operands& o, const Use& use) const {
     const auto a = matrix(o.rows(), o.depth(), o.lie_a);
     const auto b = matrix(o.depth(), o.columns(), o.lie_b);
     const auto out = matrix(o.rows(), o.columns(), {false, o.columns()});
     const auto bias = matrix(1, o.columns(), {false, o.columns()});
     const auto what =
-        has_bias ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
-    const dnnl::matmul::primitive_desc description(what, engine_);
+        use.bias.defined() ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
+    dnnl::primitive_attr attributes;
+    if (use.factor) {
+      attributes.set_output_scales(0, {*use.factor});
+      dnnl::post_ops after;
+      after.append_sum(1);
+      attributes.set_post_ops(after);
+    }
+    const dnnl::matmul::primitive_desc description(what, attributes, engine_);
     return {description, dnnl::matmul(description)};
   }
 
@@ -154,17 +170,19 @@ at::Tensor product_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor
   if (!bias.defined() && takes_sgemm(*operands)) {
     sgemm(*operands, 1, 0, out.data_ptr<float>());
   } else {
-    products().run(*operands, bias, out.data_ptr<float>());
+    products().run(*operands, {.bias = bias}, out.data_ptr<float>());
   }
   return out;
 }
 
 void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double factor) {
   const auto operands = operands_for_onednn(a, b);
-  if (operands && takes_sgemm(*operands) && sum.is_contiguous()) {
+  if (!operands || !sum.is_contiguous()) {
+    sum.addmm_(a, b, 1, factor);
+  } else if (takes_sgemm(*operands)) {
     sgemm(*operands, static_cast<float>(factor), 1, sum.data_ptr<float>());
   } else {
-    sum.addmm_(a, b, 1, factor);
+    products().run(*operands, {.factor = static_cast<float>(factor)}, sum.data_ptr<float>());
   }
 }
 
