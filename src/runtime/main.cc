@@ -29,6 +29,7 @@
 #include "runtime/device_network.h"
 #include "runtime/environment.h"
 #include "runtime/executor.h"
+#include "runtime/product.h"
 #include "runtime/profile.h"
 #include "runtime/tensor_memory.h"
 #include "runtime/threads.h"
@@ -255,9 +256,10 @@ int tell_visible(const std::string& kind) {
 
 int start(std::span<char*> argv) {
   const auto world = World::of_mpi();
-  count_tensor_memory();
   const c10::InferenceMode no_autograd;
   use_threads(1);
+  warm_products();
+  count_tensor_memory();
   try {
     const auto arguments = parse_arguments(argv);
     return arguments.profile.empty() ? run_plan(arguments, world) : profile(arguments, world);

@@ -186,6 +186,14 @@ void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, doub
   }
 }
 
+void warm_products() {
+  constexpr std::int64_t kSize = 256;
+  const auto a = at::zeros({kSize, kSize});
+  auto sum = product_of(a, a.t());
+  add_product(sum, a.t(), a, 1);
+  product_of(a, a);
+}
+
 #else  // built without oneDNN
 
 at::Tensor product_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
@@ -195,6 +203,8 @@ at::Tensor product_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor
 void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double factor) {
   sum.addmm_(a, b, 1, factor);
 }
+
+void warm_products() {}
 
 #endif
 

@@ -14,4 +14,8 @@ at::Tensor product_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor
 // sum += factor * a * b.
 void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double factor);
 
+// The library gets its code and the memory in which it packs operands with its first products.
+// After these, what a process has is what it had before its network came.
+void warm_products();
+
 }  // namespace tandem::runtime
