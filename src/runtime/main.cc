@@ -141,12 +141,15 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
 }
 
 int profile(const Arguments& arguments, const World& world) {
-  if (world.size < 2) throw UsageError{"--profile needs at least two processes"};
+  if (world.size < 2 && arguments.threads < 2) {
+    throw UsageError{"--profile needs at least two processes, or --threads"};
+  }
+  use_threads(arguments.threads);
   const Deadline deadline;
   const auto renew = [&] { deadline.renew(arguments.timeout.value_or(kLoading), "measuring"); };
   renew();
   const bool progress = arguments.progress && world.rank == 0;
-  const auto measured = measure(arguments.profile == "quick", [&](double done) {
+  const auto measured = measure(arguments.profile == "quick", arguments.threads, [&](double done) {
     renew();
     if (progress) std::cerr << fmt::format("\rmeasuring: {:.0f} % ", 100 * done) << std::flush;
   });

@@ -7,5 +7,6 @@ namespace tandem::runtime {
 
 // Of ATen's kernels, and of the library that multiplies matrices.
 void use_threads(std::int64_t count);
+std::int64_t threads_used();
 
 }  // namespace tandem::runtime
