@@ -89,12 +89,17 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
   return out;
 }
 
-at::Tensor matmul_forward(const Call&, Operands in) { return at::matmul(in[0], in[1]); }
+// Of two matrices; else a product for each of their leading dimensions.
+at::Tensor matrices_product(const at::Tensor& a, const at::Tensor& b) {
+  return a.dim() == 2 && b.dim() == 2 ? product_of(a, b) : at::matmul(a, b);
+}
+
+at::Tensor matmul_forward(const Call&, Operands in) { return matrices_product(in[0], in[1]); }
 
 Gradients matmul_backward(const Call&, const BackwardInput& b) {
   Gradients out(2);
-  if (b.wants(0)) out[0] = at::matmul(b.gradient, b.operands[1].transpose(-2, -1));
-  if (b.wants(1)) out[1] = at::matmul(b.operands[0].transpose(-2, -1), b.gradient);
+  if (b.wants(0)) out[0] = matrices_product(b.gradient, b.operands[1].transpose(-2, -1));
+  if (b.wants(1)) out[1] = matrices_product(b.operands[0].transpose(-2, -1), b.gradient);
   return out;
 }
 
