@@ -288,6 +288,30 @@ TEST(Train, ImagesByRowsOnFour) {
   expect_reference_losses(images(), image_spread("22", {"y", "y"}, {"d2", "d2"}, {"h", "h"}), 4);
 }
 
+// What windows read comes from whole copies, or from the samples of others, and copies of what they
+// make go on: operators are cut along rows or columns where those before and after are not.
+TEST(Train, ImagesByRowsAmongCopies) {
+  const auto model = images();
+  for (const char* name : {"c1", "c2", "p1", "p2", "c3"}) {
+    SCOPED_TRACE(name);
+    expect_reference_losses(model, {{name, {"y"}}}, 2);
+  }
+  const auto by_samples = image_spread("0", {"b"}, {"d0"}, {"b"});
+  for (const char* name : {"c2", "c3"}) {
+    SCOPED_TRACE(name);
+    auto mixed = by_samples;
+    mixed[name] = {"x"};
+    expect_reference_losses(model, mixed, 2);
+  }
+}
+// Halos between some devices, of which others have copies.
+TEST(Train, ImagesByRowsWithReplicas) {
+  const auto model = images();
+  expect_reference_losses(
+      model, image_spread("2r", {"y", "replica"}, {"d2", "replica"}, {"h", "replica"}), 4);
+  expect_reference_losses(model, {{"c2", {"replica", "y"}}, {"c3", {"x", "replica"}}}, 4);
+}
+
 // One transformer block with a residual connection.
 Graph attention() {
   GraphBuilder b("attention");
