@@ -134,6 +134,7 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
           {"without_kernel", slow},
           {"devices", world.size},
           {"device", arguments.device},
+          {"threads", threads_used()},
           {"steps", measured.step_s.size()},
           {"dtype", name(plan.dtype)},
           {"optimizer", name(plan.optimizer)},

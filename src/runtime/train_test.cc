@@ -273,6 +273,22 @@ Spread image_spread(const std::string& layout, const std::vector<std::string>& w
   return out;
 }
 
+// A device may have several cores.
+TEST(Train, TwoThreadsComputeTheSame) {
+  const Scratch scratch("train_threads");
+  const auto path = scratch.file("two.machine");
+  std::ofstream(path) << "machine two\nusage two:N\ndoc one process with two threads\n"
+                         "device core\n  threads 2\n  memory 4 GB\n  bandwidth 9 GB/s\n"
+                         "  peak fp64 90 GFLOP/s\n"
+                         "level process ?\n  bandwidth 9 GB/s\n  latency 1 us\n";
+  const auto plan = make_plan(images(), path + ":1", {}, Optimizer::kSgd);
+  const auto run = trained(plan, 1, kSteps);
+  ASSERT_TRUE(run.is_object());
+  EXPECT_EQ(run["threads"], 2);
+  expect_losses(run["loss"].get<std::vector<double>>(),
+                reference_losses(images(), Optimizer::kSgd));
+}
+
 TEST(Train, ImagesOneProcess) { expect_reference_losses(images(), {}, 1); }
 TEST(Train, ImagesByRows) {
   expect_reference_losses(images(), image_spread("2", {"y"}, {"d2"}, {"h"}), 2, Optimizer::kAdam);
