@@ -13,6 +13,7 @@
 #include "generate/equations.h"
 #include "generate/parallel_rules.h"
 #include "generate/pruning.h"
+#include "generate/several_outputs.h"
 #include "generate/widen.h"
 #include "rewrite/rule_text.h"
 
@@ -38,8 +39,7 @@ class Generator {
     count("equalities", out_.candidates);
     read_equations();
     prune();
-    auto several = of_several_outputs();
-    count("of several outputs", several.size());
+    const auto several = of_several_outputs();
     add_commutativity();
     make_rules(several);
     add_parallel_rules();
@@ -127,57 +127,13 @@ class Generator {
            (repeats(e.left[0]) && repeats(e.right[0]));
   }
 
-  // Outputs of one line on the same operands, each equal to something that lacks variables of the
-  // others: (relu x), (relu y) are the halves of relu of their concatenation. From right to left no
-  // rule of one output says that.
+  // Two tensors made apart, made together. From left to right no rule of one output says that.
   std::vector<Equation> of_several_outputs() {
-    std::map<FormulaId, FormulaId> smaller;  // by left sides that have more variables
-    for (const auto& e : equations_) {
-      const auto more = formulas_.variables(e.left[0]).size();
-      if (more > formulas_.variables(e.right[0]).size()) smaller.emplace(e.left[0], e.right[0]);
-    }
-    std::vector<Equation> out;
-    for (const auto& [left, right] : smaller) {
-      const auto& f = formulas_[left];
-      if (f.is_variable()) continue;
-      Equation equation;
-      if (!find_siblings(left, smaller, equation)) continue;
-      const bool bare = std::ranges::any_of(
-          equation.right, [&](FormulaId r) { return formulas_[r].is_variable(); });
-      if (!bare && equation.left[0] == left && has_all_variables(equation)) {
-        out.push_back(equation);
-      }
-    }
-    return out;
-  }
-
-  bool find_siblings(FormulaId id, const std::map<FormulaId, FormulaId>& smaller, Equation& out) {
-    const auto f = formulas_[id];
-    const auto& operations = formulas_.programs().operations();
-    const auto line = operations[f.operation].line;
-    const auto arity = operations[f.operation].arity;
-    for (std::uint16_t o = 0; o < operations.size(); ++o) {
-      if (operations[o].line != line) continue;
-      const auto sibling = formulas_.apply(o, std::span(f.operands).first(arity));
-      const auto known = sibling ? smaller.find(*sibling) : smaller.end();
-      if (known == smaller.end()) return false;
-      out.left.push_back(known->first);
-      out.right.push_back(known->second);
-    }
-    return out.left.size() > 1;
-  }
-
-  [[nodiscard]] bool has_all_variables(const Equation& e) const {
-    std::set<FormulaId> bound;
-    for (auto r : e.right) {
-      for (auto v : formulas_.variables(r)) bound.insert(v);
-    }
-    for (auto l : e.left) {
-      for (auto v : formulas_.variables(l)) {
-        if (!bound.contains(v)) return false;
-      }
-    }
-    return true;
+    const auto all = several_outputs(formulas_, equations_);
+    count("of several outputs", all.size());
+    auto kept = several_without_derived(table_, formulas_, kept_, all);
+    count("of several outputs, without those that follow from others", kept.size());
+    return kept;
   }
 
   // Of what commutes: pruning has it built in.
@@ -223,7 +179,7 @@ class Generator {
       const bool closed = formulas_.variables(e.left[0]).empty();
       if (!closed && is_rule({&e.right, &e.left})) directions.push_back({&e.right, &e.left});
     }
-    for (const auto& e : several) directions.push_back({&e.right, &e.left});
+    for (const auto& e : several) directions.push_back({&e.left, &e.right});
     count("directions", directions.size());
     std::vector<std::optional<MadeRule>> rules(directions.size());
     std::vector<MadeRule> literal(directions.size());

@@ -5,7 +5,7 @@
 namespace tandem::generate {
 
 void Rewriting::add(const Equation& equation) {
-  if (equation.left.size() != 1) return;
+  if (equation.left.size() != 1) return several_.push_back({equation.left, equation.right});
   add_step(equation.left[0], equation.right[0]);
   add_step(equation.right[0], equation.left[0]);
 }
@@ -146,7 +146,7 @@ bool Rewriting::expand(FormulaId state, std::size_t limit, bool side,
 
 bool Rewriting::derives(const Equation& equation, const Bounds& bounds) {
   if (equation.left == equation.right) return true;
-  if (equation.left.size() != 1) return false;
+  CHECK(equation.left.size() == 1);
   const auto limit =
       std::max(formulas_.operators(equation.left), formulas_.operators(equation.right)) +
       bounds.growth;

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <deque>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -23,9 +25,15 @@ class Rewriting {
   Rewriting(const TensorTable& table, Formulas& formulas)
       : table_(table), formulas_(formulas), steps_(formulas.programs().operations().size()) {}
 
-  // Equations of several outputs are not rewritten with, and follow from nothing.
+  // Of several outputs: from left to right, where the outputs on the left are in different places.
   void add(const Equation& equation);
+  // One of several outputs that was added.
+  void forget(const Equation& equation);
+  // Of one output.
   bool derives(const Equation& equation, const Bounds& bounds);
+  // Of several: does the left become the right, as a graph does by rules? Steps that lose a
+  // variable have no way back, so that from the right only those of `backward` are taken.
+  bool derives(const Equation& equation, Rewriting& backward, const Bounds& bounds);
 
  private:
   // What the root of a formula is made by, and its first two operands: most steps fit a formula in
@@ -68,10 +76,25 @@ class Rewriting {
   const std::vector<FormulaId>& rewrites(FormulaId formula);
   bool expand(FormulaId state, std::size_t limit, bool side, std::vector<FormulaId>& next);
 
+  // The same of lists of formulas, one for each output.
+  using State = std::vector<FormulaId>;
+  struct StepOfSeveral {
+    State patterns;
+    State replacements;
+    bool operator==(const StepOfSeveral&) const = default;
+  };
+  std::vector<State> rewrites_of_several(const State& state);
+  void rewrite_by(const StepOfSeveral& step, const State& state, std::vector<State>& out);
+  bool holds_at(const StepOfSeveral& step, const Match& match);
+  // The state with images of some of its parts.
+  std::optional<State> replaced(const State& state, std::span<const Formulas::Image> images);
+  [[nodiscard]] State parts_of(const State& state) const;
+
   const TensorTable& table_;
   Formulas& formulas_;
   std::vector<std::vector<Step>> steps_;  // by the pattern's operation
   std::uint32_t number_of_steps_ = 0;
+  std::vector<StepOfSeveral> several_;
   // By step and the types of what its variables stand for: those asked, and of these those that
   // hold.
   HashSet asked_;

@@ -158,6 +158,21 @@ Cells skipped_cells(const Report& report) {
   return out;
 }
 
+// The most frequent fields that are not looked at: descriptions, and what is misspelt.
+std::string unread_text(const Report& report) {
+  constexpr std::size_t kMost = 12;
+  if (report.unread.empty()) return {};
+  std::vector<std::pair<std::string, std::size_t>> fields(report.unread.begin(),
+                                                          report.unread.end());
+  std::ranges::stable_sort(fields, std::greater(), [](const auto& field) { return field.second; });
+  std::vector<std::string> named;
+  for (const auto& [field, count] : fields) {
+    if (named.size() < kMost) named.push_back(fmt::format("{} ({})", field, count));
+  }
+  if (fields.size() > kMost) named.push_back(fmt::format("{} more", fields.size() - kMost));
+  return fmt::format("Not looked at, in so many records: {}.\n", fmt::join(named, ", "));
+}
+
 // Of records judged: those that are farthest off. Without what was measured: some sources allow no
 // copies.
 Cells worst_cells(const Report& report, std::size_t most) {
@@ -191,6 +206,7 @@ ordered_json validation_json(const Report& report) {
                 {"ran_out", oom.ran_out},
                 {"recall_of_all", or_null(oom.recall_of_all)},
                 {"margin_ids", oom.margin_ids}};
+  out["fields_not_read"] = report.unread;
   out["coverage"] = or_null(report.coverage);
   out["coverage_of_all"] = or_null(report.coverage_of_all);
   out["mape"] = report.mape;
@@ -200,7 +216,7 @@ ordered_json validation_json(const Report& report) {
 std::string validation_text(const Report& report) {
   auto out = aligned(group_cells(report));
   out += "\nerror: the mean of |predicted / measured - 1|; * fewer than 15 records\n\n";
-  out += oom_text(report.oom) + coverage_text(report);
+  out += oom_text(report.oom) + coverage_text(report) + unread_text(report);
   const auto skipped = skipped_cells(report);
   if (skipped.size() > 1) {
     out += "\nNot predicted:\n";

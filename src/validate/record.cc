@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -26,6 +27,20 @@ std::string shown(const ordered_json& value) {
   return out;
 }
 
+// What people wrote in a key, in a few characters.
+std::string readable(const std::string& key) {
+  auto out = ordered_json(key).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  out = out.substr(1, out.size() - 2);
+  return out.size() > 40 ? out.substr(0, 37) + "..." : out;
+}
+
+// Those behind the gap say where a record is from.
+const std::set<std::string, std::less<>> kTopLevel = {
+    "id",      "group",    "kind",  "source",  "model",
+    "system",  "parallel", "batch", "options", "measured",
+
+    "derived", "hardware", "notes", "url",     "predicted_by"};
+
 // "full?" says what the compiler of the record presumes: taken as it stands. "?" says nothing.
 std::string_view without_doubt(std::string_view text) {
   text = trim(text);
@@ -34,11 +49,11 @@ std::string_view without_doubt(std::string_view text) {
 }
 
 // One of a record's objects: its fields by name. The first that cannot be read is noted in the
-// record.
+// record, and so is, in the end, what nobody asked for.
 class Section {
  public:
-  Section(const ordered_json& record, const char* name, std::string& unreadable)
-      : name_(name), unreadable_(unreadable) {
+  Section(const ordered_json& record, const char* name, Record& out)
+      : name_(name), unreadable_(out.unreadable), unread_(out.unread) {
     const auto at = record.find(name);
     if (at == record.end() || at->is_null()) return;
     if (at->is_object()) {
@@ -47,6 +62,17 @@ class Section {
       note(fmt::format("'{}' is {} and must be an object", name, shown(*at)));
     }
   }
+
+  ~Section() {
+    if (fields_ == nullptr) return;
+    for (const auto& [key, value] : fields_->items()) {
+      if (!value.is_null() && !asked_.contains(key)) {
+        unread_.push_back(fmt::format("{}.{}", name_, readable(key)));
+      }
+    }
+  }
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
 
   [[nodiscard]] std::optional<double> number(const char* key) const {
     const auto* value = find(key);
@@ -93,6 +119,7 @@ class Section {
  private:
   [[nodiscard]] const ordered_json* find(const char* key) const {
     if (fields_ == nullptr) return nullptr;
+    asked_.insert(key);
     const auto at = fields_->find(key);
     return at == fields_->end() || at->is_null() ? nullptr : &*at;
   }
@@ -102,7 +129,9 @@ class Section {
 
   const char* name_;
   std::string& unreadable_;
+  std::vector<std::string>& unread_;
   const ordered_json* fields_ = nullptr;
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 ModelFacts read_model(const Section& s) {
@@ -142,7 +171,8 @@ ParallelFacts read_parallel(const Section& s) {
 BatchFacts read_batch(const Section& s) {
   const auto either = [&](const char* a, const char* b) {
     const auto first = s.count(a);
-    return first ? first : s.count(b);
+    const auto second = s.count(b);
+    return first ? first : second;
   };
   return {.global = either("global_seqs", "global_samples"),
           .local = either("local_seqs", "local_samples"),
@@ -228,13 +258,15 @@ Record read_record(const ordered_json& json, const std::string& where) {
   if (const auto at = json.find("source"); at != json.end() && at->is_string()) {
     out.source = at->get<std::string>();
   }
-  auto& bad = out.unreadable;
-  out.model = read_model({json, "model", bad});
-  out.system = read_system({json, "system", bad});
-  out.parallel = read_parallel({json, "parallel", bad});
-  out.batch = read_batch({json, "batch", bad});
-  out.options = read_options({json, "options", bad});
-  out.measured = read_measured(json, bad);
+  out.model = read_model({json, "model", out});
+  out.system = read_system({json, "system", out});
+  out.parallel = read_parallel({json, "parallel", out});
+  out.batch = read_batch({json, "batch", out});
+  out.options = read_options({json, "options", out});
+  out.measured = read_measured(json, out.unreadable);
+  for (const auto& [key, value] : json.items()) {
+    if (!kTopLevel.contains(key)) out.unread.push_back(readable(key));
+  }
   return out;
 }
 

@@ -5,7 +5,8 @@
 //
 // docs/validation-format.md lists the fields. What a record does not say is absent: null, "?" and
 // missing are one. A value of the wrong kind makes its record unreadable, which is a reason to skip
-// it and no error; a file without such a list, or with a record that has no name, is an error.
+// it and no error, and a field that nothing looks at is noted; a file without such a list, or with
+// a record that has no name, is an error.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +75,8 @@ struct Record {
   BatchFacts batch;
   OptionFacts options;
   std::vector<Metric> measured;
-  std::string unreadable;  // the first field that could not be read, and why; else empty
+  std::string unreadable;           // the first field that could not be read, and why; else empty
+  std::vector<std::string> unread;  // fields that are not looked at, "options.offload"
 };
 
 // `source` is how messages call the text. Throws UserError that names the record and the field.

@@ -33,6 +33,7 @@ TEST(Records, AreRead) {
       "options":{"recompute":"full?","kernel":"flash","attn":"triton"},
       "measured":{"iter_s":1.5,"oom":false,"note":"x","points":[{"mib":1,"time_us":10},{"mib":"?"}]})");
   EXPECT_EQ(r.unreadable, "");
+  EXPECT_EQ(r.unread, std::vector<std::string>{"model.surprise"});
   EXPECT_EQ(r.source, "S");
   EXPECT_EQ(r.model.layers, 24);
   EXPECT_EQ(r.model.billions, 1.7);
@@ -114,6 +115,14 @@ TEST(Records, ErrorsNameTheRecordAndTheField) {
   EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":"g"}]})"),
             "m.json: record 1 ('a'): 'kind' is missing");
   EXPECT_TRUE(parse_records(R"({"records":[]})", "m.json").empty());
+}
+
+TEST(Records, NameFieldsThatNothingLooksAt) {
+  const auto r = record_with(R"(
+      "notes":"n","url":"u","modle":{},"model":{"layrs":24,"heads":null,"hidden":"?","odd":null},
+      "batch":{"micro_seqs":2,"micro_samples":2},"options":{"dtype":"fp16"})");
+  EXPECT_EQ(r.unread, (std::vector<std::string>{"model.layrs", "modle"}));
+  EXPECT_EQ(r.unreadable, "");
 }
 
 }  // namespace

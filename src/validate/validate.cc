@@ -352,6 +352,9 @@ Report validate(const std::vector<Record>& records, const RunOptions& options) {
   out.mape = mean_absolute_error(times);
   out.oom = oom_of(out.rows);
   add_coverage(outcomes, out);
+  for (const auto& record : records) {
+    for (const auto& field : record.unread) ++out.unread[field];
+  }
   return out;
 }
 

@@ -76,7 +76,8 @@ struct Report {
   // Of the training steps that state what was run, those predicted; and of all of them.
   std::optional<double> coverage;
   std::optional<double> coverage_of_all;
-  double mape = 0;  // of all records judged by time
+  double mape = 0;                            // of all records judged by time
+  std::map<std::string, std::size_t> unread;  // fields that are not looked at, in how many records
 };
 
 // How one record is predicted: a measured or fitted machine in place of the built-in one, say.

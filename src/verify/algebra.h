@@ -54,6 +54,7 @@ class Algebra {
   // False where the domain is empty.
   bool simplify_domain(ScalarTerm& term);
   bool simplify_zeros(ScalarTerm& term, bool& changed);
+  bool fix_free_index(const Linear& zero, Domain& domain) const;
   void drop_minor_digits(Linear& e, const Domain& domain) const;
   std::optional<Linear> split_digits(Linear& e, const Domain& domain) const;
   bool simplify_guards(ScalarTerm& term, bool& changed);

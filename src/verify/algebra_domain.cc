@@ -28,6 +28,23 @@ std::optional<Linear> Algebra::split_digits(Linear& e, const Domain& domain) con
   return std::nullopt;
 }
 
+// A free index that is said to be a number has a range of that number, as it has where guards say
+// so.
+bool Algebra::fix_free_index(const Linear& zero, Domain& domain) const {
+  if (zero.parts.size() != 1) return false;
+  const auto [v, n] = zero.parts[0];
+  auto* known = domain.find(v);
+  if (known != nullptr && known->bound) return false;
+  const auto value = -zero.constant / n;  // it was seen to divide and to be in range
+  const Range range{value, value + 1};
+  if (known != nullptr) {
+    known->range = range;
+  } else {
+    domain.ranges.push_back({v, range, false});
+  }
+  return true;
+}
+
 bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
   auto& domain = term.domain;
   for (std::size_t z = 0; z < domain.zeros.size(); ++z) {
@@ -44,6 +61,10 @@ bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
     if (range.begin > 0 || range.end <= 0) return false;
     if (divisor != 0 && e.constant % divisor != 0) return false;
     if (e.parts.empty()) {
+      domain.zeros.erase(domain.zeros.begin() + static_cast<std::ptrdiff_t>(z));
+      return changed = true;
+    }
+    if (fix_free_index(e, domain)) {
       domain.zeros.erase(domain.zeros.begin() + static_cast<std::ptrdiff_t>(z));
       return changed = true;
     }
@@ -167,15 +188,14 @@ bool Algebra::simplify_domain(ScalarTerm& term) {
         changed = true;
         break;
       }
+      // A free index that can be one number only is that number.
+      term.domain.ranges.erase(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i));
+      if (mentions(term, r.var)) {
+        substitute(term, r.var, {{}, r.range.begin});
+        changed = true;
+      }
+      term.domain.ranges.insert(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i), r);
     }
-  }
-  // A free index that can be one number only is that number.
-  for (std::size_t i = 0; i < term.domain.ranges.size(); ++i) {
-    const auto r = term.domain.ranges[i];
-    if (r.range.end - r.range.begin > 1) continue;
-    term.domain.ranges.erase(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i));
-    if (mentions(term, r.var)) substitute(term, r.var, {{}, r.range.begin});
-    term.domain.ranges.insert(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i), r);
   }
   // Free ranges that say nothing.
   std::erase_if(term.domain.ranges, [&](const VarRange& r) {

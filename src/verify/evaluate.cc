@@ -93,12 +93,19 @@ Operands<Field> field_operands(const Instance& instance, Hash seed) {
   return drawn<Field>(instance, seed, kIndices, [](Hash h) { return Field(h); });
 }
 
-// Small whole numbers other than 0, or numbers in between. Of four, so many are negative.
+// Of so many numbers so many are negative. Both at most 16.
+struct Signs {
+  Hash negative = 2;
+  Hash of = 4;
+  Hash bit = 60;  // of the hash, from which on four decide
+};
+
+// Small whole numbers other than 0, or numbers in between.
 Operands<double> real_operands(const Instance& instance, Hash seed, Hash indices, bool whole,
-                               Hash negative) {
+                               Signs signs) {
   return drawn<double>(instance, seed, indices, [&](Hash h) {
     constexpr Hash kLargest = 5;
-    const auto sign = (h >> 60U) % 4 < negative ? -1.0 : 1.0;
+    const auto sign = (h >> signs.bit) % 16 % signs.of < signs.negative ? -1.0 : 1.0;
     if (whole) return sign * static_cast<double>(1 + h % kLargest);
     return sign * static_cast<double>(h >> 20U) * 0x1p-42;
   });
@@ -292,12 +299,13 @@ namespace {
 // Of two sides that fit.
 std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance,
                                            const TypedSide& source, const TypedSide& target,
-                                           int draws, Hash seed, Hash indices) {
+                                           int draws, Hash seed, Hash indices,
+                                           std::optional<Signs> signs = {}) {
   for (int i = 0; i < draws; ++i) {
     // Long sums of numbers that are mostly positive are so, too, and nothing is seen of a relu.
-    const auto negative = 1 + static_cast<Hash>(i) % 3;
+    const auto by_draw = Signs{.negative = 1 + static_cast<Hash>(i) % 3};
     const auto operands = real_operands(instance, hash_combine(seed, static_cast<Hash>(i)), indices,
-                                        i < (draws + 1) / 2, negative);
+                                        i < (draws + 1) / 2, signs.value_or(by_draw));
     if (auto what = difference(rule, source, target, operands)) {
       return Refutation{instance, std::move(*what)};
     }
@@ -315,6 +323,22 @@ std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& ins
   return refuted_in_reals(rule, instance, *source, *target, draws, seed, kIndices);
 }
 
+std::optional<Refutation> refuted_by_few_negatives(const Rule& rule, const Instance& instance,
+                                                   int draws, Hash seed) {
+  const auto source = type_side(rule.source, instance);
+  const auto target = type_side(rule.target, instance);
+  CHECK(source && target, rule.name);
+  const auto is_large = [](const TypedNode& node) {
+    constexpr std::int64_t kLarge = 2048;  // elements: more would take long
+    return node.type.shape.sizes.count() > kLarge;
+  };
+  for (const auto* side : {&*source, &*target}) {
+    if (std::ranges::any_of(side->nodes, is_large)) return std::nullopt;
+  }
+  return refuted_in_reals(rule, instance, *source, *target, draws, seed, kIndices,
+                          Signs{.negative = 1, .of = 16, .bit = 56});
+}
+
 std::optional<Refutation> undefined_target(const Rule& rule, const Instance& instance, Hash seed) {
   const auto target = type_side(rule.target, instance);
   CHECK(target.has_value(), rule.name);
@@ -322,7 +346,7 @@ std::optional<Refutation> undefined_target(const Rule& rule, const Instance& ins
     return node.op && node.op->role() == ops::Role::kCompute && is_partial(node, *target);
   });
   if (!partial) return std::nullopt;
-  const auto operands = real_operands(instance, seed, kIndices, true, 2);
+  const auto operands = real_operands(instance, seed, kIndices, true, {});
   if (!is_undefined(*target, Evaluated<double>(*target, operands))) return std::nullopt;
   return refuted_in_reals(rule, instance, *type_side(rule.source, instance), *target, 1, seed,
                           kIndices);

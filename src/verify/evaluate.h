@@ -58,6 +58,10 @@ Comparison compare(const Rule& rule, const Instance& instance, int real_draws, H
 // the field may be equal there by chance.
 std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
                                            Hash seed);
+// The same at operands of which one in sixteen is negative: a long sum times one of its terms is
+// negative there alone. Nothing where a tensor is large.
+std::optional<Refutation> refuted_by_few_negatives(const Rule& rule, const Instance& instance,
+                                                   int draws, Hash seed);
 // Where real operands leave the target undefined (x / 0) and the source not, and some operator of
 // the target can do so.
 std::optional<Refutation> undefined_target(const Rule& rule, const Instance& instance, Hash seed);

@@ -76,6 +76,20 @@ class MoveFinder {
     add_with_symbols();
   }
 
+  // The sizes of a constant are symbols, and no operator's moves tell of several at once: what is
+  // as large as one that does not move grows with it.
+  void add_equal() {
+    const auto symbol = [&](std::size_t s) {
+      return std::get_if<std::int64_t>(&*pattern_.base.symbols[s]);
+    };
+    for (std::size_t s = 0; s < pattern_.base.symbols.size(); ++s) {
+      const auto* value = symbol(s);
+      const bool moves =
+          std::ranges::any_of(pattern_.moves, [&](const Move& m) { return m[sizes_ + s] != 0; });
+      if (value != nullptr && *value > 1 && !moves) add(change_of_all(*value));
+    }
+  }
+
  private:
   // From operator to operator: of all changes of the tensors before, those that are moves of the
   // operator.
@@ -227,6 +241,19 @@ class MoveFinder {
     }
   }
 
+  // Of every size and whole number that is `value`.
+  [[nodiscard]] Move change_of_all(std::int64_t value) const {
+    Move out;
+    for (const auto& type : pattern_.base.tensors) {
+      for (auto size : type.shape.sizes) out.push_back(size == value ? 1 : 0);
+    }
+    for (const auto& symbol : pattern_.base.symbols) {
+      const auto* number = std::get_if<std::int64_t>(&*symbol);
+      out.push_back(number != nullptr && *number == value ? 1 : 0);
+    }
+    return out;
+  }
+
   const Rule& rule_;
   Pattern& pattern_;
   std::size_t sizes_;
@@ -276,6 +303,10 @@ std::vector<std::int64_t> steps_within(const Pattern& pattern, const Move& move,
 void find_moves(const Rule& rule, Pattern& pattern) {
   pattern.moves.clear();
   MoveFinder(rule, pattern).run();
+}
+
+void add_moves_of_equal(const Rule& rule, Pattern& pattern) {
+  MoveFinder(rule, pattern).add_equal();
 }
 
 std::optional<Instance> moved(const Rule& rule, const Pattern& pattern,

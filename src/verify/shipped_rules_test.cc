@@ -52,9 +52,7 @@ void judge_generated(std::size_t every) {
 TEST(GeneratedRules, AreProved) { judge_generated(37); }
 TEST(GeneratedRules, AreAllProvedNightly) { judge_generated(1); }
 
-void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every,
-                   std::size_t most_undecided = 0) {
-  std::size_t undecided = 0;
+void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every) {
   std::size_t count = 0;
   std::size_t judged = 0;
   std::size_t refuted = 0;
@@ -63,11 +61,8 @@ void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every,
       if (count++ % every != 0) continue;
       ++judged;
       const auto verdict = verify(mutant);
-      if (verdict.proof.status == Status::kUnproved) {
-        ++undecided;
-        EXPECT_LE(undecided, most_undecided) << rewrite::to_text(mutant) << "\n"
-                                             << described(verdict);
-      }
+      EXPECT_NE(verdict.proof.status, Status::kUnproved) << rewrite::to_text(mutant) << "\n"
+                                                         << described(verdict);
       if (verdict.proof.status != Status::kRefuted) continue;
       ++refuted;
       EXPECT_NE(verdict.counterexample.find(": "), std::string::npos) << verdict.counterexample;
@@ -82,13 +77,11 @@ std::vector<rewrite::Rule> generated() {
   return out;
 }
 
-// Samples; all of them at night. Of 24,385 mutants of generated rules two are left: a kernel of
-// which an image of one pixel meets the middle alone, and a sum that is negative for ten rows or
-// more.
+// Samples; all of them at night.
 TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
 TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
 TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }
-TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 1, 2); }
+TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 1); }
 
 }  // namespace
 }  // namespace tandem::verify

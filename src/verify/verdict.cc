@@ -9,6 +9,7 @@
 #include "verify/conditions.h"
 #include "verify/evaluate.h"
 #include "verify/layouts.h"
+#include "verify/moves.h"
 #include "verify/normal_form.h"
 #include "verify/properties.h"
 #include "verify/smt.h"
@@ -26,6 +27,9 @@ constexpr int kRealDraws = 12;
 // Where the sides differed in the field alone so often, fewer draws of real numbers are enough.
 constexpr int kOftenInField = 6;
 constexpr int kFewRealDraws = 2;
+constexpr std::int64_t kManyRows = 40;         // sizes of what small ones do not decide ...
+constexpr std::size_t kManyRowsPatterns = 4;   // ... in so many patterns ...
+constexpr std::size_t kManyRowsTrials = 8;     // ... and instances of each
 constexpr std::size_t kRealTrials = 60;        // instances computed in real numbers alone ...
 constexpr std::size_t kRealTrialsOfEqual = 2;  // ... and where forms are equal
 
@@ -91,6 +95,25 @@ class Judge {
       if (!refutation_) continue;
       verdict_.reason.clear();
       return refute();
+    }
+  }
+
+  // Of what is not proved: a sum may have to be long to show it.
+  void refute_in_long_sums() {
+    Hash trial = 0;
+    for (std::size_t p = 0; p < std::min(kManyRowsPatterns, patterns_.all.size()); ++p) {
+      auto pattern = patterns_.all[p];
+      add_moves_of_equal(rule_, pattern);
+      const auto some =
+          small_instances(rule_, pattern, kManyRows, kManyRowsTrials, options_.seed + 1);
+      for (const auto& instance : some.all) {
+        if (fit_of(rule_, instance) != Fit::kBoth) continue;
+        const auto seed = hash_combine(options_.seed, ++trial);
+        refutation_ = refuted_by_few_negatives(rule_, instance, kRealDraws, seed);
+        if (!refutation_) continue;
+        verdict_.reason.clear();
+        return refute();
+      }
     }
   }
 
@@ -272,6 +295,7 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
   first.run();
   const bool undecided = first.verdict_.proof.status == Status::kUnproved;
   if (undecided) first.refute_beyond_tables();
+  if (first.verdict_.proof.status == Status::kUnproved) first.refute_in_long_sums();
   auto out = first.verdict_;
   if (undecided || out.proof.status != Status::kRefuted || !options.find_conditions) return out;
   // Counterexamples that a condition lets through are added to those that it must exclude.

@@ -52,6 +52,22 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
        "=> (reduce_max (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) (tanh ?x)) axes=[0]) "
        "if rank(?x) == 1",
        Status::kProvedIf},
+      // An image of one pixel meets the middle of a padded kernel alone, where an index is 1 by its
+      // range and equals the other by an equation.
+      {"middle: (mul (constant shape=[3, 3] value=1) (pad (pad ?x axis=0 before=1 after=1) axis=1 "
+       "before=1 after=1)) => (mul (constant shape=[3, 3] kind=\"eye\" value=1) (pad (pad ?x "
+       "axis=0 "
+       "before=1 after=1) axis=1 before=1 after=1)) if rank(?x) == 2 and dim(?x, 0) == 1 and "
+       "dim(?x, 1) == 1",
+       Status::kProved},
+      // x . x + x[i] (x . 1) is below 0 for ten numbers or more, of which few are; what is as large
+      // as the constant is no operator's to move.
+      {"rows: (matmul (layer_norm (constant shape=[?m, ?n] value=1) ?x ?x) (linear (constant "
+       "shape=[?p, ?p] kind=\"eye\" value=1) (layer_norm (constant shape=[?m, ?n] value=1) ?x ?x) "
+       "?x)) => (linear (layer_norm (constant shape=[?m, ?m] value=1) ?x ?x) (linear (constant "
+       "shape=[?m, ?m] kind=\"eye\" value=1) (layer_norm (constant shape=[?m, ?m] value=1) ?x ?x) "
+       "?x) act=relu)",
+       Status::kRefuted},
       // What cannot be divided is no number, where the source is one.
       {"s: (relu ?x) => (add (relu ?x) (div (sub ?x ?x) (sub ?x ?x)))", Status::kRefuted},
       {"t: (div ?x ?x) => (constant value=1)", Status::kRefuted},

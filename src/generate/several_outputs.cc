@@ -1,0 +1,122 @@
+#include "generate/several_outputs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/hash_set.h"
+#include "generate/rewriting.h"
+
+namespace tandem::generate {
+
+namespace {
+
+std::set<FormulaId> variables_of(const Formulas& formulas, const std::vector<FormulaId>& roots) {
+  std::set<FormulaId> out;
+  for (auto root : roots) {
+    for (auto v : formulas.variables(root)) out.insert(v);
+  }
+  return out;
+}
+
+// Outputs of one line on the same operands, each equal to something that lacks variables of the
+// others.
+class Finder {
+ public:
+  Finder(Formulas& formulas, const std::vector<Equation>& equations) : formulas_(formulas) {
+    for (const auto& e : equations) {
+      const auto more = formulas.variables(e.left[0]).size();
+      if (more > formulas.variables(e.right[0]).size()) apart_.emplace(e.left[0], e.right[0]);
+    }
+  }
+
+  std::vector<Equation> run() {
+    std::vector<Equation> out;
+    HashSet seen;
+    for (const auto& [together, unused] : apart_) {
+      if (formulas_[together].is_variable()) continue;
+      Equation found;
+      if (!find_siblings(together, found) || found.right[0] != together) continue;
+      const auto general = generalised(formulas_, found);
+      if (is_rule(general) && seen.insert(nameless_hash(formulas_, general))) {
+        out.push_back(general);
+      }
+    }
+    return out;
+  }
+
+ private:
+  bool find_siblings(FormulaId id, Equation& out) {
+    const auto f = formulas_[id];
+    const auto& operations = formulas_.programs().operations();
+    const auto line = operations[f.operation].line;
+    const auto arity = operations[f.operation].arity;
+    for (std::uint16_t o = 0; o < operations.size(); ++o) {
+      if (operations[o].line != line) continue;
+      const auto sibling = formulas_.apply(o, std::span(f.operands).first(arity));
+      const auto known = sibling ? apart_.find(*sibling) : apart_.end();
+      if (known == apart_.end()) return false;
+      out.right.push_back(known->first);
+      out.left.push_back(known->second);
+    }
+    return out.left.size() > 1;
+  }
+
+  // It begins at operators, and they have all variables.
+  [[nodiscard]] bool is_rule(const Equation& e) const {
+    const bool bare = std::ranges::any_of(
+        e.left, [&](FormulaId output) { return formulas_[output].is_variable(); });
+    return !bare &&
+           std::ranges::includes(variables_of(formulas_, e.left), variables_of(formulas_, e.right));
+  }
+
+  Formulas& formulas_;
+  std::map<FormulaId, FormulaId> apart_;  // by what is made together
+};
+
+// Is each direction a rule?
+bool goes_both_ways(const Formulas& formulas, const Equation& e) {
+  return !formulas[e.left[0]].is_variable() && !formulas[e.right[0]].is_variable() &&
+         variables_of(formulas, e.left) == variables_of(formulas, e.right);
+}
+
+}  // namespace
+
+std::vector<Equation> several_outputs(Formulas& formulas, const std::vector<Equation>& equations) {
+  return Finder(formulas, equations).run();
+}
+
+std::vector<Equation> several_without_derived(const TensorTable& table, Formulas& formulas,
+                                              const std::vector<Equation>& of_one_output,
+                                              std::vector<Equation> several) {
+  const auto key = [&](const Equation& e) {
+    const auto l = formulas.operators(e.left);
+    const auto r = formulas.operators(e.right);
+    return std::tuple(std::max(l, r), l + r,
+                      -static_cast<std::int64_t>(variables_of(formulas, e.left).size()));
+  };
+  std::ranges::stable_sort(several, {}, key);
+  Rewriting rewriting(table, formulas);
+  Rewriting backward(table, formulas);
+  for (const auto& e : of_one_output) {
+    rewriting.add(e);
+    if (goes_both_ways(formulas, e)) backward.add(e);
+  }
+  std::vector<Equation> kept;
+  for (const auto& e : several) {
+    if (rewriting.derives(e, backward, {})) continue;
+    rewriting.add(e);
+    kept.push_back(e);
+  }
+  // One with a tensor twice is smaller than the one it is a special case of.
+  std::erase_if(kept, [&](const Equation& e) {
+    rewriting.forget(e);
+    const bool follows = rewriting.derives(e, backward, {});
+    if (!follows) rewriting.add(e);
+    return follows;
+  });
+  return kept;
+}
+
+}  // namespace tandem::generate

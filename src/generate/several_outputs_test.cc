@@ -1,0 +1,91 @@
+#include "generate/several_outputs.h"
+
+#include <gtest/gtest.h>
+
+#include "generate/rewriting.h"
+
+namespace tandem::generate {
+namespace {
+
+class SeveralOutputs : public testing::Test {
+ protected:
+  TensorTable table_{parse_operator_set(R"(
+tensors [4, 4] 4
+(add ?x ?y)
+(relu ?x)
+(concat ?x ?y axis=0) if same_shape(?x, ?y)
+(split ?x axis=0 parts=2), (split ?x axis=0 parts=2 part=1)
+)"),
+                     1};
+  Formulas formulas_{table_.programs(), index_types(table_)};
+  TypeId type_ = table_.programs().type_id(table_.variables()[0].type);
+
+  FormulaId var(std::uint32_t n) { return formulas_.variable(type_, n); }
+  FormulaId make(std::uint16_t operation, std::initializer_list<FormulaId> operands) {
+    return *formulas_.apply(operation, std::span(operands.begin(), operands.size()));
+  }
+  FormulaId add(FormulaId a, FormulaId b) { return make(0, {a, b}); }
+  FormulaId relu(FormulaId a) { return make(1, {a}); }
+  FormulaId concat(FormulaId a, FormulaId b) { return make(2, {a, b}); }
+  std::vector<FormulaId> halves(FormulaId a) { return {make(3, {a}), make(4, {a})}; }
+
+  std::vector<Equation> kept(const std::vector<Equation>& of_one_output,
+                             const std::vector<Equation>& several) {
+    return several_without_derived(table_, formulas_, of_one_output, several);
+  }
+
+  const FormulaId a_ = var(0);
+  const FormulaId b_ = var(1);
+  const FormulaId c_ = var(2);
+  const FormulaId d_ = var(3);
+  const Equation relus_ = {{relu(a_), relu(b_)}, halves(relu(concat(a_, b_)))};
+  const Equation sums_ = {{add(a_, b_), add(c_, d_)}, halves(add(concat(a_, c_), concat(b_, d_)))};
+};
+
+TEST_F(SeveralOutputs, AreFoundAmongEquations) {
+  std::vector<Equation> equations;
+  for (std::size_t o : {0, 1}) {
+    // Of the second the inner relu is on both sides: a tensor.
+    const auto inner = relu(a_);
+    const auto twice = halves(relu(concat(inner, b_)))[o];
+    equations.push_back({{relus_.right[o]}, {relus_.left[o]}});
+    equations.push_back({{twice}, {o == 0 ? relu(inner) : relu(b_)}});
+    equations.push_back({{halves(concat(a_, b_))[o]}, {o == 0 ? a_ : b_}});  // begins nowhere
+  }
+  EXPECT_EQ(several_outputs(formulas_, equations), std::vector{relus_});
+}
+
+TEST_F(SeveralOutputs, ThatFollowAreDropped) {
+  EXPECT_EQ(kept({}, {sums_, relus_}), (std::vector{relus_, sums_}));
+  // The same tensor twice; other operands; by an equation of one output.
+  const Equation doubled = {{add(a_, a_), add(b_, b_)},
+                            halves(add(concat(a_, b_), concat(a_, b_)))};
+  const Equation larger = {{relu(add(a_, b_)), relu(c_)}, halves(relu(concat(add(a_, b_), c_)))};
+  EXPECT_EQ(kept({}, {doubled, sums_, larger, relus_}), (std::vector{relus_, sums_}));
+  const Equation apart = {{relu(concat(a_, b_))}, {concat(relu(a_), relu(b_))}};
+  const Equation four = {{relu(concat(a_, b_)), relu(concat(c_, d_))},
+                         halves(concat(relu(concat(a_, b_)), relu(concat(c_, d_))))};
+  EXPECT_EQ(kept({}, {four, relus_}), (std::vector{relus_, four}));
+  EXPECT_EQ(kept({apart}, {four, relus_}), std::vector{relus_});
+}
+
+// As equalities these follow: each half of a concatenation is its part. But no graph with two relus
+// becomes one with one by that, since there is no way back to the other part.
+TEST_F(SeveralOutputs, StayWhereNoRuleLeadsToThem) {
+  const Equation first = {{halves(concat(a_, b_))[0]}, {a_}};
+  const Equation second = {{halves(concat(a_, b_))[1]}, {b_}};
+  const Equation apart = {{relu(concat(a_, b_))}, {concat(relu(a_), relu(b_))}};
+  EXPECT_EQ(kept({first, second, apart}, {relus_}), std::vector{relus_});
+}
+
+// What is made of another cannot be made together with it.
+TEST_F(SeveralOutputs, AreNotMadeOfEachOther) {
+  Rewriting rewriting(table_, formulas_);
+  Rewriting backward(table_, formulas_);
+  rewriting.add(relus_);
+  const Equation chain = {{relu(a_), relu(relu(a_))}, halves(relu(concat(a_, relu(a_))))};
+  EXPECT_FALSE(rewriting.derives(chain, backward, {}));
+}
+
+}  // namespace
+}  // namespace tandem::generate
