@@ -104,9 +104,9 @@ struct Situation {
   static machine::Machine machine_for(const Question& q) {
     const bool recommender = q.network.is_recommender();
     const int nodes = q.nodes > 0 ? q.nodes : recommender ? 16 : 256;
-    return scaled(
-        machine::load_machine(fmt::format("{}:{}", recommender ? "zionex" : "dgx_a100", nodes)),
-        q.scale);
+    return scaled(machine::load_machine(fmt::format("{}:{}{}", recommender ? "zionex" : "dgx_a100",
+                                                    nodes, recommender ? ",software=neo" : "")),
+                  q.scale);
   }
 };
 

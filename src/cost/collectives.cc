@@ -66,16 +66,30 @@ void for_each_span(const Machine& machine, const Digits& digits, machine::DigitM
   }
 }
 
+// A message goes in pieces, and while a level moves one the others move those before and behind it:
+// the slowest level says how long it takes, and each adds the latency of its steps.
+class Levels {
+ public:
+  void add(Seconds carrying, Seconds latency) {
+    slowest_ = std::max(slowest_, carrying);
+    steps_ += latency;
+  }
+  [[nodiscard]] Seconds time() const { return slowest_ + steps_; }
+
+ private:
+  Seconds slowest_, steps_;
+};
+
 // Reduce-scatter: a ring on each level, over what the levels inside have left of every device's
 // bytes. All-gather is the same backwards.
 Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
                   Bytes bytes) {
-  Seconds total;
+  Levels levels;
   for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const Span& s) {
     const Bytes left = bytes / s.inside;
-    total += (s.size - 1) / s.size * left / s.bandwidth(left) + (s.size - 1) * s.latency;
+    levels.add((s.size - 1) / s.size * left / s.bandwidth(left), (s.size - 1) * s.latency);
   });
-  return total;
+  return levels.time();
 }
 
 // All-reduce along two trees over the units, each with half of the bytes: a unit is a leaf in one
@@ -90,18 +104,18 @@ bool has_tree(const Machine& machine, const Span& s) {
 
 Seconds tree_pass(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   Bytes bytes) {
-  Seconds total;
+  Levels levels;
   const auto kind = Step::kAllReduce;
   for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const Span& s) {
     const Bytes left = bytes / s.inside;
     if (has_tree(machine, s)) {
-      total +=
-          left / (kTreeBandwidth * s.bandwidth(left)) + std::ceil(std::log2(s.size)) * s.latency;
+      levels.add(left / (kTreeBandwidth * s.bandwidth(left)),
+                 std::ceil(std::log2(s.size)) * s.latency);
     } else {
-      total += (s.size - 1) / s.size * left / s.bandwidth(left) + (s.size - 1) * s.latency;
+      levels.add((s.size - 1) / s.size * left / s.bandwidth(left), (s.size - 1) * s.latency);
     }
   });
-  return total;
+  return levels.time();
 }
 
 bool may_use_trees(const Machine& machine, const Digits& digits, machine::DigitMask group) {
@@ -123,22 +137,22 @@ Seconds all_reduce(const Machine& machine, const Digits& digits, machine::DigitM
 Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitMask group,
                    Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
-  Seconds total;
+  Levels levels;
   for_each_span(machine, digits, group, Step::kAllToAll, Pattern::kAllToAll, [&](const Span& s) {
     const auto crossing = (s.size - 1) * s.inside / n;
-    total += bytes * crossing / s.bandwidth(bytes) + (s.size - 1) * s.latency;
+    levels.add(bytes * crossing / s.bandwidth(bytes), (s.size - 1) * s.latency);
   });
-  return total;
+  return levels.time();
 }
 
 // Broadcast: a pipelined chain on each level, one device per unit passing everything on.
 Seconds chain(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
               Bytes bytes) {
-  Seconds total;
+  Levels levels;
   for_each_span(machine, digits, group, kind, Pattern::kChain, [&](const Span& s) {
-    total += bytes / s.lone_bandwidth(bytes) + (s.size - 1) * s.latency;
+    levels.add(bytes / s.lone_bandwidth(bytes), (s.size - 1) * s.latency);
   });
-  return total;
+  return levels.time();
 }
 
 // Scatter: the root sends each other device its part, all through the outermost link.

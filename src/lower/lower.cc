@@ -7,6 +7,7 @@
 
 #include "base/stop.h"
 #include "lower/buckets.h"
+#include "lower/gathers_ahead.h"
 #include "lower/product_updates.h"
 #include "lower/program_builder.h"
 #include "lower/rings.h"
@@ -58,6 +59,7 @@ class Lowering : ProgramBuilder {
       for (std::size_t n = pcg_.size(); n-- > 0;) backward(NodeId(n));
       std::ranges::for_each(updates_, [this](const Task& task) { add(task); });
       if (program_.schedule.bucket > Bytes{}) put_gradients_in_buckets(program_);
+      gather_weights_ahead(program_);
       keep_row_sparse_gradients(program_);
       update_in_products(program_);
     }

@@ -1,6 +1,7 @@
 #include "lower/product_updates.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tandem::lower {
 
@@ -27,22 +28,27 @@ bool is_plain(const Program& program, const Task& update, const Buffer& gradient
          gradient.shard == weight.shard && !gradient.reserved && gradient.windows.empty();
 }
 
+// The operand whose gradient the software subtracts as it makes it.
+std::optional<std::size_t> operand_of(const Program& program, const Task& task) {
+  const auto& spec = program.pcg.node(task.node).op.spec();
+  if (program.digits.updates_in_products() && spec.product_operand) return spec.product_operand;
+  return program.digits.updates_in_tables() ? spec.row_sparse_operand : std::nullopt;
+}
+
 }  // namespace
 
 void update_in_products(Program& program) {
   const auto& schedule = program.schedule;
   const bool one_pass = schedule.micro_batches == 1 && schedule.stages == 1 && !schedule.ring &&
                         !schedule.is_delayed();
-  if (!program.digits.updates_in_products() || program.optimizer != plan::Optimizer::kSgd ||
-      !one_pass) {
-    return;
-  }
+  const bool does_so = program.digits.updates_in_products() || program.digits.updates_in_tables();
+  if (!does_so || program.optimizer != plan::Optimizer::kSgd || !one_pass) return;
   const auto readers = only_readers(program);
   const auto last = last_reads(program);
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto& task = program.tasks[t];
     if (task.kind != TaskKind::kBackward) continue;
-    const auto operand = program.pcg.node(task.node).op.spec().product_operand;
+    const auto operand = operand_of(program, task);
     if (!operand) continue;
     const auto at = std::ranges::find(task.operands, *operand);
     if (at == task.operands.end()) continue;

@@ -6,6 +6,7 @@
 #include "graph/text.h"
 #include "lower/lower.h"
 #include "lower/training_step_test_support.h"
+#include "models/model.h"
 #include "plan/random_choices_test_support.h"
 
 namespace tandem::lower {
@@ -84,6 +85,26 @@ TEST(ProductUpdates, AreNotOfMicroBatches) {
   plan::Chooser chooser(model, digits, 1, {.micro_batches = 2});
   const auto mapped = plan::parallelize(model, digits, chooser.run(), {.micro_batches = 2});
   EXPECT_EQ(updated(lower(mapped, digits, plan::Optimizer::kSgd)), Names{});
+}
+
+// Rows of tables change as their gradients are made, where the software does that; the products'
+// weights do not, where it does not do this.
+TEST(ProductUpdates, AreOfTablesRows) {
+  const auto model = models::parse_model("dlrm:tables=2,rows=64,dim=8,dense=4,bottom=8,top=4")
+                         .build(4, DType::kFp32);
+  auto machine = plan::machine_of({1});
+  const auto lowered = [&](plan::Optimizer optimizer) {
+    const machine::Digits digits(machine);
+    const auto choices = plan::named_choices(model, digits, {});
+    return lower(plan::parallelize(model, digits, choices), digits, optimizer);
+  };
+  EXPECT_EQ(updated(lowered(plan::Optimizer::kSgd)), Names{});
+  machine.device.software.updates_in_tables = true;
+  const auto tables = updated(lowered(plan::Optimizer::kSgd));
+  ASSERT_FALSE(tables.empty());
+  for (const auto& name : tables) EXPECT_NE(name.find("table"), std::string::npos) << name;
+  expect_same_step(model, lowered(plan::Optimizer::kSgd), 1);
+  EXPECT_EQ(updated(lowered(plan::Optimizer::kAdam)), Names{});
 }
 
 // The interpreter makes the gradient and subtracts it afterwards: the same, if nobody reads the

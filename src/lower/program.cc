@@ -161,7 +161,10 @@ Bytes moved_bytes(const Program& program, const Task& task, std::size_t which) {
     return static_cast<double>(halo_of(program, task).most) *
            size_of(windowed(program, task).dtype);
   }
-  return larger(program, task, which).bytes();
+  const auto& buffer = larger(program, task, which);
+  const bool narrow = program.digits.narrow_exchange() && buffer.dtype == DType::kFp32 &&
+                      task.step.kind == machine::Step::kAllToAll;
+  return narrow ? size_of(DType::kBf16) / size_of(buffer.dtype) * buffer.bytes() : buffer.bytes();
 }
 
 Bytes moved_bytes(const Program& program, const Task& task) {

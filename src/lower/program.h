@@ -52,8 +52,8 @@ struct Buffer {
   bool each = false;
   bool is_mask = false;   // of what stayed, not numbers: a byte for every element
   bool reserved = false;  // has its place from the first task of the step to the last
-  // A gradient that is never there: what is multiplied for it is subtracted from its weight at
-  // once.
+  // A gradient that is never there: what is multiplied for it, or its rows of a table, is
+  // subtracted from its weight at once.
   bool in_product = false;
   Bytes shared = {};  // what of it lies in another buffer that is there all the while
   // Of a gradient that is kept as the rows that were looked up: how many elements, at the most.

@@ -18,6 +18,7 @@ const NumberField<Device> kDeviceNumbers[] = {
      [](Device& d) -> double& { return d.attention_utilization; }},
     {"attention_backward_utilization", kFraction, false, false,
      [](Device& d) -> double& { return d.attention_backward_utilization; }},
+    {"threads", kNumber, false, false, [](Device& d) -> double& { return d.threads; }},
     {"units", kNumber, false, false, [](Device& d) -> double& { return d.units; }},
     {"product_setup", kNumber, false, true, [](Device& d) -> double& { return d.product_setup; },
      true},
@@ -65,6 +66,12 @@ const WordField kWords[] = {
     {"update_in_products", kNoYes,
      [](const Device& d) { return std::size_t{d.software.updates_in_products}; },
      [](Device& d, std::size_t i) { d.software.updates_in_products = i == 1; }},
+    {"update_in_tables", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.updates_in_tables}; },
+     [](Device& d, std::size_t i) { d.software.updates_in_tables = i == 1; }},
+    {"narrow_exchange", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.narrow_exchange}; },
+     [](Device& d, std::size_t i) { d.software.narrow_exchange = i == 1; }},
 };
 
 }  // namespace

@@ -66,6 +66,8 @@ class Digits {
   [[nodiscard]] bool stores_zeros() const { return stores_zeros_; }
   [[nodiscard]] bool sums_rows() const { return sums_rows_; }
   [[nodiscard]] bool updates_in_products() const { return updates_in_products_; }
+  [[nodiscard]] bool updates_in_tables() const { return updates_in_tables_; }
+  [[nodiscard]] bool narrow_exchange() const { return narrow_exchange_; }
   // Operations a second that a device reaches at most; 1 where all are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // The slots that share all of `slot`'s other digits, by their rank in the group.
@@ -83,6 +85,8 @@ class Digits {
   bool stores_zeros_ = false;
   bool sums_rows_ = false;
   bool updates_in_products_ = false;
+  bool updates_in_tables_ = false;
+  bool narrow_exchange_ = false;
 };
 
 // The outermost digits that tell in which group a device is: devices alike in these are of one

@@ -57,6 +57,9 @@ struct Software {
   bool sums_rows = false;  // of tables' gradients: devices send each other the rows they read
   // Does plain SGD subtract a weight's gradient while it is multiplied, so that it is never there?
   bool updates_in_products = false;
+  // Does it change the rows of a table that were looked up as it makes their gradients?
+  bool updates_in_tables = false;
+  bool narrow_exchange = false;  // are all-to-alls of fp32 sent in 16 bits?
   Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {
@@ -71,6 +74,7 @@ struct Software {
 
 struct Device {
   std::string name;
+  double threads = 1;  // of the process that computes for it, on processors
   std::map<DType, FlopsPerSecond> peak;
   double compute_utilization = 1;             // of peak, for a large matrix product
   double attention_utilization = 0;           // of peak, in `attention`; 0: as other products

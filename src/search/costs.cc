@@ -83,11 +83,13 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
     const auto table = parallel_shape(layout, sizes, digits_)->shard();
     gradient = static_cast<double>(cost::row_sparse_elements(*looked_up, table));
   }
-  const bool in_product = of_product && updates_in_product(dtype, layout);
+  const bool rows = gradient < shard && digits_.updates_in_tables();
+  const bool in_product =
+      (rows || (of_product && digits_.updates_in_products())) && may_subtract(dtype, layout);
   const auto states = plan::states(optimizer_) + (precision_.has_master(dtype) ? 1 : 0);
   const Bytes of_gradient = size_of(precision_.gradient(dtype));
   Cost out;
-  const auto update = in_product ? cost::update_in_product_work(shard, dtype)
+  const auto update = in_product ? cost::update_in_product_work(std::min(shard, gradient), dtype)
                                  : cost::update_work(std::min(shard, gradient), dtype, optimizer_,
                                                      precision_, software());
   out.update = cost::slowest_task_time(machine_, digits_, layout, update, dtype);
@@ -99,10 +101,10 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
 }
 
 // As lower/product_updates.h has it.
-bool CostModel::updates_in_product(DType dtype, const Layout& layout) const {
-  return digits_.updates_in_products() && optimizer_ == plan::Optimizer::kSgd &&
-         (dtype == DType::kFp32 || dtype == DType::kFp64) && precision_.gradient(dtype) == dtype &&
-         !precision_.has_master(dtype) && layout.digits(DigitRole::kReplica) == 0;
+bool CostModel::may_subtract(DType dtype, const Layout& layout) const {
+  return optimizer_ == plan::Optimizer::kSgd && (dtype == DType::kFp32 || dtype == DType::kFp64) &&
+         precision_.gradient(dtype) == dtype && !precision_.has_master(dtype) &&
+         layout.digits(DigitRole::kReplica) == 0;
 }
 
 Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& layout) const {

@@ -135,12 +135,15 @@ std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
   constexpr double kProbe = 1e9;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto& step = steps[i];
+    // Of types that are narrow already this is too little, and a bound still.
+    const bool narrow = digits_.narrow_exchange() && step.kind == machine::Step::kAllToAll;
+    const double part = narrow ? 0.5 : 1;
     const auto time = [&](double bytes) {
-      return cost::collective_time(machine_, digits_, step.kind, step.digits, Bytes{bytes});
+      return cost::collective_time(machine_, digits_, step.kind, step.digits, Bytes{part * bytes});
     };
     out.memory += shard_fraction(step.after);
     if (!is_local(step.kind) && !cost::is_affine(machine_, digits_, step.kind, step.digits)) {
-      out.curved.push_back({step.kind, step.digits, fractions[i]});
+      out.curved.push_back({step.kind, step.digits, part * fractions[i]});
       continue;
     }
     const auto latency = time(0);

@@ -238,7 +238,11 @@ cost::Work Durations::update_work(const Task& task) const {
   const auto& weight = program_.buffer(task.reads[0]);
   const auto& gradient = program_.buffer(task.reads[1]);
   const auto elements = [](const lower::Buffer& b) { return b.bytes() / size_of(b.dtype); };
-  if (gradient.in_product) return cost::update_in_product_work(elements(weight), weight.dtype);
+  if (gradient.in_product) {
+    const auto changed = gradient.sparse_elements ? static_cast<double>(*gradient.sparse_elements)
+                                                  : elements(weight);
+    return cost::update_in_product_work(changed, weight.dtype);
+  }
   auto out =
       cost::update_work(std::min(elements(weight), elements(gradient)), weight.dtype,
                         program_.optimizer, program_.schedule.precision, machine_.device.software);

@@ -1,0 +1,83 @@
+#include "lower/gathers_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::lower {
+
+namespace {
+
+bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id) {
+  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
+  return is_weight(pcg.node(id));
+}
+
+// The order in which tasks run: a list of their numbers, grown one by one.
+class Order {
+ public:
+  explicit Order(const Program& program)
+      : program_(program), before_sum_(static_cast<std::size_t>(program.schedule.stages)) {}
+
+  void take(std::size_t t) {
+    const auto& task = program_.tasks[t];
+    auto& before = before_sum_[task.stage];
+    if (is_again(task) && before.at) {
+      return insert(t, *before.at);
+    }
+    if (is_sum(task)) {
+      if (!before.at || before.computes_since) before = {order_.size(), false};
+    } else if (task.kind == TaskKind::kBackward) {
+      before.computes_since = true;
+    }
+    order_.push_back(t);
+  }
+
+  [[nodiscard]] const std::vector<std::size_t>& order() const { return order_; }
+
+ private:
+  // Where a stage's last sums of gradients begin.
+  struct BeforeSum {
+    std::optional<std::size_t> at;
+    bool computes_since = false;
+  };
+
+  // Gathers a weight for the backward pass, or a step of that.
+  [[nodiscard]] bool is_again(const Task& task) const {
+    return task.kind == TaskKind::kMove && task.remade &&
+           comes_from_weight(program_.pcg, task.node);
+  }
+  // Sums a weight's gradient up over devices.
+  [[nodiscard]] bool is_sum(const Task& task) const {
+    return task.kind == TaskKind::kMove && task.backward && !task.remade &&
+           !is_local(task.step.kind) && comes_from_weight(program_.pcg, task.node);
+  }
+
+  void insert(std::size_t t, std::size_t at) {
+    order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(at), t);
+    for (auto& before : before_sum_) {
+      if (before.at && *before.at >= at) ++*before.at;
+    }
+  }
+
+  const Program& program_;
+  std::vector<std::size_t> order_;
+  std::vector<BeforeSum> before_sum_;  // by stage
+};
+
+}  // namespace
+
+void gather_weights_ahead(Program& program) {
+  Order order(program);
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) order.take(t);
+  auto tasks = std::exchange(program.tasks, {});
+  std::vector<std::size_t> moved_to(tasks.size());
+  for (auto t : order.order()) {
+    moved_to[t] = program.tasks.size();
+    program.tasks.push_back(std::move(tasks[t]));
+  }
+  for (auto& task : program.tasks) {
+    if (task.kind == TaskKind::kReceive) task.peer = moved_to[task.peer];
+  }
+}
+
+}  // namespace tandem::lower
