@@ -2,7 +2,7 @@
 //
 //   tasks      a step of a deep perceptron of small layers by the executor against the same ATen
 //              calls in a plain loop, in turns: microseconds that a task costs beside its kernel
-//   products   ATen's product, as linear layers call it, against oneDNN's on the same shapes, in
+//   products   the product, as linear layers call it, against oneDNN's on the same shapes, in
 //              turns: the faster of weights as they are and in a layout that oneDNN chooses, their
 //              change not counted
 //
@@ -33,6 +33,7 @@
 #include "runtime/aten.h"
 #include "runtime/environment.h"
 #include "runtime/executor.h"
+#include "runtime/product.h"
 #include "strategies/grid.h"
 
 namespace tandem::runtime {
@@ -206,7 +207,7 @@ Json products() {
       OneDnnProduct theirs(p, x, w, chooses_layout);
       at::Tensor made;
       const auto [one, other] = in_turns(
-          7, [&] { return seconds(1, nothing, [&] { made = at::mm(x, w.t()); }); },
+          7, [&] { return seconds(1, nothing, [&] { made = product_of(x, w.t()); }); },
           [&] { return seconds(1, nothing, [&] { theirs.run(); }); });
       ours_s = std::min(ours_s, one);
       theirs_s = std::min(theirs_s, other);

@@ -159,8 +159,17 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
     report.message = found->message;
     return report;
   }
-  tell("cutting operators by rules");
-  report.cuts = cuts_by_rules(plan.mapped, digits);
+  tell("replaying the steps that make it parallel");
+  try {
+    // Files of before had none.
+    report.parallel = plan::replay(
+        plan.mapped.pcg, plan.parallelization ? *plan.parallelization
+                                              : plan::parallelization_of(plan.mapped, digits));
+  } catch (const UserError& error) {
+    report.where = error.where;
+    report.message = error.message;
+    return report;
+  }
   check_values(plan.mapped, digits, tell, report);
   return report;
 }

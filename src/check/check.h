@@ -1,14 +1,14 @@
 // tandem check: is a plan what its model computes? Its graph without parallelization operators must
-// be what its derivation makes of the model, and what its program does to small tensors must be
-// what one device does.
+// be what its derivation makes of the model, the steps that make it parallel must lead to it, and
+// what its program does to small tensors must be what one device does.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "check/cuts.h"
 #include "machine/machine.h"
+#include "plan/parallelization.h"
 #include "plan/plan.h"
 
 namespace tandem::check {
@@ -24,8 +24,8 @@ struct Report {
   bool whole = false;                      // the whole program was run; else operator by operator
   std::int64_t devices = 0;                // virtual ones, at the most
   std::int64_t micro_batches = 1;
-  std::size_t programs = 0;  // run
-  Cuts cuts = {};            // by which rules its operators are cut
+  std::size_t programs = 0;      // run
+  plan::Replayed parallel = {};  // the rules by which its operators are cut and brought together
 };
 
 // Of a plan that plan/json.h has read, so that it is legal. `model` is what it names, built for its

@@ -59,10 +59,14 @@ Json report_json(const check::Report& report, const plan::Plan& origin) {
   out["ok"] = report.ok;
   out["steps"] = report.steps;
   out["unproved_rules"] = report.unproved;
-  out["cuts"] = {{"operators", report.cuts.operators},
-                 {"steps", report.cuts.steps},
-                 {"rules", report.cuts.rules},
-                 {"without", report.cuts.without}};
+  const auto part = [](const char* places, const plan::Replayed::Part& of) {
+    return Json{{places, of.places + of.without.size()},
+                {"steps", of.steps},
+                {"rules", of.rules},
+                {"without", of.without}};
+  };
+  out["cuts"] = part("operators", report.parallel.cuts);
+  out["ways"] = part("operands", report.parallel.ways);
   out["values_checked"] = report.values;
   out["worst_error"] = report.worst_error;
   out["compared"] = report.values > 0 ? Json(compared(report)) : Json();
@@ -76,20 +80,21 @@ Json report_json(const check::Report& report, const plan::Plan& origin) {
   return out;
 }
 
-void print(const check::Cuts& cuts) {
-  if (const auto by_rules = cuts.operators - cuts.without.size(); by_rules > 0) {
-    std::cout << fmt::format("  {} cut by {} of {}\n",
-                             counted(static_cast<std::int64_t>(by_rules), "operator"),
-                             counted(static_cast<std::int64_t>(cuts.steps), "step"),
-                             counted(static_cast<std::int64_t>(cuts.rules.size()), "proved rule"));
+// "operator", "cut": what is done to how many of what, and by which rules.
+void print(const plan::Replayed::Part& of, const char* what, const char* done) {
+  if (of.places > 0) {
+    std::cout << fmt::format("  {} {} by {} of {}\n",
+                             counted(static_cast<std::int64_t>(of.places), what), done,
+                             counted(static_cast<std::int64_t>(of.steps), "step"),
+                             counted(static_cast<std::int64_t>(of.rules.size()), "proved rule"));
   }
-  if (cuts.without.empty()) return;
+  if (of.without.empty()) return;
   constexpr std::size_t kNamed = 3;
-  const auto named = std::min(kNamed, cuts.without.size());
-  const std::vector<std::string> first(cuts.without.begin(),
-                                       cuts.without.begin() + static_cast<std::ptrdiff_t>(named));
-  const auto more = cuts.without.size() - named;
-  std::cout << fmt::format("  cut by values alone, no rule says so: {}{}\n", join(first, ", "),
+  const auto named = std::min(kNamed, of.without.size());
+  const std::vector<std::string> first(of.without.begin(),
+                                       of.without.begin() + static_cast<std::ptrdiff_t>(named));
+  const auto more = of.without.size() - named;
+  std::cout << fmt::format("  {} by values alone, no rule says so: {}{}\n", done, join(first, ", "),
                            more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
@@ -104,7 +109,8 @@ void print(const check::Report& report, const plan::Plan& origin) {
   if (!report.unproved.empty()) {
     std::cout << fmt::format("  not proved: {}\n", join(report.unproved, ", "));
   }
-  print(report.cuts);
+  print(report.parallel.cuts, "operator", "cut");
+  print(report.parallel.ways, "operand", "brought there");
   if (report.values == 0) return;
   std::cout << fmt::format(
       "  compared {} with one device, {}: {} on at most {}, worst error {:.3g}\n",

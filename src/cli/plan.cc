@@ -13,6 +13,8 @@
 #include "cli/report.h"
 #include "lower/lower.h"
 #include "plan/json.h"
+#include "plan/micro_batches.h"
+#include "plan/parallelization.h"
 #include "report/plan_text.h"
 #include "report/schedule_text.h"
 #include "strategies/layer_kinds.h"
@@ -81,6 +83,14 @@ Json baselines_json(const search::Result& result) {
   return out;
 }
 
+// Of algebra, of micro-batches, and those that make it parallel.
+std::size_t derivation_steps(const Setup& setup, const search::Costed& best) {
+  const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
+  return (best.rewritten ? best.rewritten->derivation.size() : 0) +
+         plan::micro_batched(best.mapped).size() +
+         plan::step_count(plan::parallelization_of(best.mapped, digits));
+}
+
 Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   Json out = echo(make_plan(setup, best));
@@ -94,7 +104,7 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out["speedup_over_best_baseline"] =
       baseline == nullptr ? Json()
                           : Json(baseline->simulation.iteration / best.simulation.iteration);
-  out["derivation_steps"] = best.rewritten ? best.rewritten->derivation.size() : 0;
+  out["derivation_steps"] = derivation_steps(setup, best);
   out["rewritings"] = result.rewritings;
   if (result.runner_up) {
     const auto& next = *result.runner_up;

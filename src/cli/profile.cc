@@ -27,7 +27,8 @@ struct ProfileFlags {
   bool quick = false;
   std::string output;  // empty: the file that `local` reads
   std::int64_t devices = 0;
-  Job job;  // a network; without one the machine is measured
+  std::int64_t threads = 1;  // of a process
+  Job job;                   // a network; without one the machine is measured
 };
 
 // A file that appears whole or not at all. Whether it can be written is known before the work is
@@ -95,7 +96,8 @@ std::string date_and_processor() {
 
 cost::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
   const auto text = run_worker(
-      devices, fmt::format("--profile {} {}", flags.quick ? "quick" : "full", progress_flag()));
+      devices, fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
+                           flags.threads, progress_flag()));
   try {
     return cost::parse_profile(text);
   } catch (const std::exception&) {
@@ -142,8 +144,10 @@ void print_row(const std::string& what, Seconds measured, Seconds predicted,
 }
 
 void print(const cost::Profile& profile, const Predictions& predictions, const std::string& path) {
-  std::cout << fmt::format("{} processes\n\n  {:<32} {:>9} {:>9} {:>6}\n", profile.devices,
-                           "operators", "measured", "predicted", "ratio");
+  std::cout << fmt::format(
+      "{}\n\n  {:<32} {:>9} {:>9} {:>6}\n",
+      profile.devices == 1 ? "1 process" : fmt::format("{} processes", profile.devices),
+      "operators", "measured", "predicted", "ratio");
   for (const auto& o : profile.operators) {
     const bool adds = o.name == "add";
     const auto rate = adds ? bytes_text(o.work().bytes.value / o.time.value)
@@ -152,7 +156,7 @@ void print(const cost::Profile& profile, const Predictions& predictions, const s
                           o.devices == 1 ? ", alone" : ""),
               o.time, predictions.of(o), rate + "/s");
   }
-  std::cout << "\n  collectives\n";
+  if (!profile.collectives.empty()) std::cout << "\n  collectives\n";
   for (const auto& c : profile.collectives) {
     print_row(fmt::format("{} {}", machine::name(c.kind), bytes_text(c.bytes.value)), c.time,
               predictions.of(c), bytes_text(c.bytes.value / c.time.value) + "/s");
@@ -216,10 +220,15 @@ void profile_network(ProfileFlags flags, std::int64_t devices, const std::string
 void run(const ProfileFlags& flags) {
   const auto devices =
       flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, default_processes());
-  if (devices < 2) {
-    throw UserError("flag", "--devices", "1 process has no collectives to measure", "at least 2");
+  if (devices < 2 && flags.threads < 2) {
+    throw UserError("flag", "--devices", "1 process has no collectives to measure",
+                    "at least 2, or --threads for one that has several cores");
   }
-  check_starts_here("--devices", devices, "so many would only wait for each other");
+  check_starts_here("--devices", devices * flags.threads, "so many would only wait for each other");
+  if (flags.threads > 1 && flags.output.empty()) {
+    throw UserError("flag", "--threads", "is not for `local`, whose processes have one thread each",
+                    "-o FILE");
+  }
   const auto path = output_path(flags);
   if (flags.job.model_text.empty()) return profile_machine(flags, devices, path);
   check_worker_is_built("profile");
@@ -245,6 +254,11 @@ void add_profile(CLI::App& app, int& /*exit_code*/) {
                       "the machine file to write; default: the one that `local` reads");
   command->add_option("--devices", flags->devices, "processes; default: one a core, at least 2")
       ->check(kPositive);
+  command
+      ->add_option("--threads", flags->threads,
+                   "of each process: a device with several cores, in a file of its own (-o)")
+      ->check(kPositive)
+      ->capture_default_str();
   command->add_flag("--quick", flags->quick, "fewer sizes and repeats: seconds, not a minute");
   add_quiet_flag(*command);
   command->callback([flags] { run(*flags); });

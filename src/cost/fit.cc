@@ -151,9 +151,13 @@ std::string device_text(const Profile& profile) {
   const auto compute = compute_of(profile);
   std::string out = fmt::format(
       "device cpu-core\n"
+      "{}"
       "  memory computer           # [PROFILE] measured when read: in equal parts\n"
       "  reserve {:.2g} GB            # [PROFILE] twice what a process has with libtorch and MPI\n"
       "  bandwidth {:.3g} GB/s        # [PROFILE] sum of two tensors of 128 MiB, all at once\n",
+      profile.threads > 1
+          ? fmt::format("  threads {}                 # of a process\n", profile.threads)
+          : "",
       2 * profile.resident.value / 1e9, stream_of(profile) / 1e9);
   for (const auto& [type, rate] : compute.peaks) {
     out += fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] the fastest product\n", name(type),
@@ -168,7 +172,17 @@ std::string device_text(const Profile& profile) {
                    compute.utilization, compute.launch * 1e6);
 }
 
+// One process has nobody to send to.
+std::string level_of_one(const Profile& profile) {
+  return fmt::format(
+      "level process ?\n"
+      "  bandwidth {:.4g} GB/s by_device  # of its own memory\n"
+      "  latency 1 us\n",
+      stream_of(profile) / 1e9);
+}
+
 std::string level_text(const Profile& profile) {
+  if (profile.collectives.empty()) return level_of_one(profile);
   const auto link = fit_link(samples_of(profile));
   double most = 0;
   for (const auto& [kind, rates] : link.rates) {
@@ -199,11 +213,12 @@ std::string machine_text(const Profile& profile, const std::string& source) {
       "# its collectives, of which each has its own rates; those that were not measured have "
       "those\n"
       "# of a send.\n"
-      "# [PROFILE] tandem profile, {} processes, {}\n\n"
+      "# [PROFILE] tandem profile, {} process{}, {}\n\n"
       "machine local\n"
       "usage local:PROCESSES\n"
       "doc processes on one computer, one core each, sharing its memory\n\n{}\n{}",
-      profile.devices, source, device_text(profile), level_text(profile));
+      profile.devices, profile.devices == 1 ? "" : "es", source, device_text(profile),
+      level_text(profile));
 }
 
 }  // namespace tandem::cost

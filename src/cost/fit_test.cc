@@ -114,5 +114,19 @@ TEST(Profile, IsReadBackFromItsJson) {
   EXPECT_THROW(parse_profile("nothing"), std::exception);
 }
 
+// A device with several cores and nobody to send to.
+TEST(Fit, OneProcessWithThreadsIsAMachineOfOneDevice) {
+  auto profile = profile_of(known(2), 1);
+  profile.devices = 1;
+  profile.threads = 2;
+  profile.collectives.clear();
+  const auto read = parse_profile(to_json(profile).dump());
+  EXPECT_EQ(read.threads, 2);
+  const auto machine = machine::parse_machine(machine_text(read, "a day"), "two.machine", 1);
+  EXPECT_EQ(machine.devices(), 1);
+  EXPECT_EQ(machine.device.threads, 2);
+  EXPECT_NEAR(machine.device.peak.at(DType::kFp32).value, 100e9, 1e9);
+}
+
 }  // namespace
 }  // namespace tandem::cost

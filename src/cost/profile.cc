@@ -52,6 +52,7 @@ Json to_json(const Profile& profile) {
                            {"seconds", c.time.value}});
   }
   return {{"devices", profile.devices},
+          {"threads", profile.threads},
           {"resident_bytes", profile.resident.value},
           {"operators", operators},
           {"collectives", collectives}};
@@ -61,6 +62,7 @@ Profile parse_profile(const std::string& text) {
   const auto json = Json::parse(text);
   Profile out;
   out.devices = json.at("devices");
+  out.threads = json.at("threads");
   out.resident = Bytes{json.at("resident_bytes")};
   for (const auto& o : json.at("operators")) {
     out.operators.push_back({.name = o.at("operator"),

@@ -29,13 +29,15 @@ struct MeasuredCollective {
 
 struct Profile {
   std::int64_t devices = 1;  // of all collectives
+  std::int64_t threads = 1;  // of each process
   Bytes resident;            // memory of a process before it measures
   std::vector<MeasuredOperator> operators;
   std::vector<MeasuredCollective> collectives;
 };
 
-// {"devices", "resident_bytes", "operators": [{"operator", "dtype", "shape", "devices", "seconds",
-// "flops_per_s", "bytes_per_s"}], "collectives": [{"collective", "bytes", "devices", "seconds"}]}
+// {"devices", "threads", "resident_bytes", "operators": [{"operator", "dtype", "shape", "devices",
+// "seconds", "flops_per_s", "bytes_per_s"}], "collectives": [{"collective", "bytes", "devices",
+// "seconds"}]}
 nlohmann::ordered_json to_json(const Profile& profile);
 
 // Throws nlohmann's exceptions and std::invalid_argument where the text is no such document.

@@ -18,6 +18,7 @@ const NumberField<Device> kDeviceNumbers[] = {
      [](Device& d) -> double& { return d.attention_utilization; }},
     {"attention_backward_utilization", kFraction, false, false,
      [](Device& d) -> double& { return d.attention_backward_utilization; }},
+    {"threads", kNumber, false, false, [](Device& d) -> double& { return d.threads; }},
     {"units", kNumber, false, false, [](Device& d) -> double& { return d.units; }},
     {"product_setup", kNumber, false, true, [](Device& d) -> double& { return d.product_setup; },
      true},

@@ -74,6 +74,7 @@ struct Software {
 
 struct Device {
   std::string name;
+  double threads = 1;  // of the process that computes for it, on processors
   std::map<DType, FlopsPerSecond> peak;
   double compute_utilization = 1;             // of peak, for a large matrix product
   double attention_utilization = 0;           // of peak, in `attention`; 0: as other products

@@ -10,6 +10,7 @@
 #include "graph/text.h"
 #include "machine/machine.h"
 #include "plan/micro_batches.h"
+#include "plan/parallelization.h"
 
 namespace tandem::plan {
 
@@ -17,9 +18,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 3;
-// Its graphs have no pipeline nodes.
-constexpr int kVersionBefore = 2;
+constexpr int kVersion = 4;
+// Its files do not say by which steps the plan is parallel.
+constexpr int kVersionWithPipelines = 3;
+// Its graphs have no pipeline nodes either.
+constexpr int kOldestVersion = 2;
 constexpr int kLargestVersion = 1'000'000;
 
 std::string hex(Hash h) { return fmt::format("{:016x}", h); }
@@ -211,7 +214,7 @@ Json parse_object(std::string_view text, const std::string& source) {
 // All but the mapped graph and the prediction.
 Plan read_origin(const Reader& reader, const Json& json) {
   if (const int version = reader.get<int>("tandem_plan");
-      version != kVersion && version != kVersionBefore) {
+      version < kOldestVersion || version > kVersion) {
     reader.fail("tandem_plan", fmt::format("is {} and this program reads {}", version, kVersion));
   }
   Plan plan;
@@ -229,21 +232,71 @@ Plan read_origin(const Reader& reader, const Json& json) {
 }
 
 void check_keys(const Reader& reader, const Json& json) {
-  reader.check_keys(
-      json, "",
-      {"tandem_plan", "model", "machine", "strategy", "batch", "optimizer", "dtype", "graph",
-       "layouts", "schedule", "stages", "remake", "derivation", "rules", "hashes", "predicted"});
+  reader.check_keys(json, "",
+                    {"tandem_plan", "model", "machine", "strategy", "batch", "optimizer", "dtype",
+                     "graph", "layouts", "schedule", "stages", "remake", "derivation",
+                     "parallelization", "rules", "hashes", "predicted"});
   const auto part = [&](const char* key) { return json.value(key, Json()); };
   reader.check_keys(part("schedule"), "schedule.",
                     {"order", "micro_batches", "stages", "ranks", "reduce_each", "whole_gradients",
                      "master", "gradients", "semantics", "bucket_bytes", "ring"});
+  reader.check_keys(part("parallelization"), "parallelization.", {"cuts", "ways", "without"});
   reader.check_keys(part("hashes"), "hashes.", {"graph", "machine"});
   reader.check_keys(part("predicted"), "predicted.", {"iteration_s", "memory_bytes"});
 }
 
+Json derived_json(const std::vector<Derived>& all) {
+  Json out = Json::array();
+  for (const auto& derived : all) {
+    Json steps = Json::array();
+    for (const auto& step : derived.steps) steps.push_back(to_text(step));
+    Json one{{"at", derived.places}, {"steps", steps}};
+    if (derived.copies > 1) one["copies"] = derived.copies;
+    out.push_back(one);
+  }
+  return out;
+}
+
+std::vector<Derived> read_derived(const Reader& reader, const Json& within, const char* key) {
+  std::vector<Derived> out;
+  const auto name = fmt::format("parallelization.{}", key);
+  try {
+    for (const auto& one : within.at(key)) {
+      reader.check_keys(one, name + ".", {"at", "steps", "copies"});
+      Derived derived;
+      derived.places = one.at("at").get<std::vector<std::string>>();
+      for (const auto& step : one.at("steps").get<std::vector<std::string>>()) {
+        derived.steps.push_back(parse_rule_step(step));
+      }
+      if (one.contains("copies")) derived.copies = read_count(reader, one, "copies");
+      out.push_back(std::move(derived));
+    }
+  } catch (const Json::exception&) {
+    reader.fail(name, "has the wrong type");
+  } catch (const UserError& e) {
+    if (e.kind != "derivation") throw;
+    reader.fail(name, e.message);
+  }
+  return out;
+}
+
+Parallelization read_parallelization(const Reader& reader) {
+  const auto json = reader.get<Json>("parallelization");
+  Parallelization out{.cuts = read_derived(reader, json, "cuts"),
+                      .ways = read_derived(reader, json, "ways")};
+  try {
+    out.without = json.at("without").get<std::vector<std::string>>();
+  } catch (const Json::exception&) {
+    reader.fail("parallelization.without", "has the wrong type");
+  }
+  return out;
+}
+
 // A plan of the model as it is needs neither.
 void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
-  if (reader.get<int>("tandem_plan") == kVersion) plan.pipeline_steps.emplace();
+  const auto version = reader.get<int>("tandem_plan");
+  if (version == kVersion) plan.parallelization = read_parallelization(reader);
+  if (version >= kVersionWithPipelines) plan.pipeline_steps.emplace();
   if (!json.contains("derivation")) return;
   for (const auto& step : reader.get<std::vector<std::string>>("derivation")) {
     try {
@@ -287,6 +340,8 @@ std::string to_json(const Plan& plan) {
   if (!cut.empty() && std::ranges::find(rules, pipeline_rule()) == rules.end()) {
     rules.push_back(pipeline_rule());
   }
+  const auto machine = machine::load_machine(plan.machine);
+  const auto parallel = parallelization_of(plan.mapped, digits_of(plan, machine));
   const Json out = {
       {"tandem_plan", kVersion},
       {"model", plan.model},
@@ -301,10 +356,12 @@ std::string to_json(const Plan& plan) {
       {"stages", stages},
       {"remake", remake},
       {"derivation", derivation},
+      {"parallelization",
+       {{"cuts", derived_json(parallel.cuts)},
+        {"ways", derived_json(parallel.ways)},
+        {"without", parallel.without}}},
       {"rules", rules},
-      {"hashes",
-       {{"graph", hex(erased.identity_hash())},
-        {"machine", hex(hash_of(machine::load_machine(plan.machine)))}}},
+      {"hashes", {{"graph", hex(erased.identity_hash())}, {"machine", hex(hash_of(machine))}}},
       {"predicted",
        {{"iteration_s", plan.iteration.value},
         {"memory_bytes", static_cast<std::int64_t>(plan.memory.value)}}},
@@ -330,7 +387,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
   plan.mapped.schedule = read_schedule(reader);
   read_stages_and_remade(reader, plan.mapped);
-  if (reader.get<int>("tandem_plan") == kVersion) {
+  if (reader.get<int>("tandem_plan") >= kVersionWithPipelines) {
     try {
       plan.mapped = without_pipeline_nodes(plan.mapped);
     } catch (const UserError& e) {

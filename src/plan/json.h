@@ -1,6 +1,6 @@
-// The plan file: one JSON document, version 3; version 2 is read as well.
+// The plan file: one JSON document, version 4; versions 2 and 3 are read as well.
 //
-//   {"tandem_plan": 3, "model", "machine", "strategy", "batch", "optimizer", "dtype",
+//   {"tandem_plan": 4, "model", "machine", "strategy", "batch", "optimizer", "dtype",
 //    "graph": the PCG's text, "layouts": {node: "000r."}, "derivation": [],
 //    "hashes": {"graph", "machine"}, "predicted": {"iteration_s", "memory_bytes"}}
 #pragma once

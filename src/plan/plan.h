@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "machine/layout.h"
 #include "plan/precision.h"
+#include "plan/rule_step.h"
 #include "rewrite/step.h"
 
 namespace tandem::plan {
@@ -92,6 +93,8 @@ struct Plan {
   // The steps after it in a plan's file, which put pipeline nodes where micro-batches begin
   // (plan/micro_batches.h); nothing where the plan is of no file that had them.
   std::optional<rewrite::Derivation> pipeline_steps = {};
+  // And those that make it parallel (plan/parallelization.h); nothing where it is of no such file.
+  std::optional<Parallelization> parallelization = {};
 
   // Predicted by the simulator.
   Seconds iteration;

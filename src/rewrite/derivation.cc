@@ -303,6 +303,10 @@ FindRule rules_by_name(const std::vector<Rule>& rules) {
   };
 }
 
+graph::Graph apply_step(const graph::Graph& graph, const Step& step, const FindRule& find) {
+  return Replay(graph, rule_of(step, step.rule, find), step).run();
+}
+
 graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find) {
   auto out = graph;
   for (std::size_t s = 0; s < derivation.size(); ++s) {

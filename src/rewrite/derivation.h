@@ -25,4 +25,7 @@ FindRule rules_by_name(const std::vector<Rule>& rules);
 // where a step names no rule or no place, does not apply, or has other hashes.
 graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find);
 
+// One step of it, whose hashes of whole graphs are not looked at.
+graph::Graph apply_step(const graph::Graph& graph, const Step& step, const FindRule& find);
+
 }  // namespace tandem::rewrite

@@ -12,8 +12,9 @@ const char* const kUsage =
     "yes|no] [--checkpoint DIR] "
     "[--checkpoint-every STEPS] [--resume yes|no] [--data PATH] [--measure yes|no] "
     "[--device cpu|cuda]\n"
-    "       mpirun -np DEVICES tandem_worker --profile full|quick [--timeout SECONDS] [--progress "
-    "yes|no]\n"
+    "       mpirun -np DEVICES tandem_worker --profile full|quick [--threads N] [--timeout "
+    "SECONDS] "
+    "[--progress yes|no]\n"
     "       tandem_worker --visible cuda";
 
 namespace {
@@ -71,6 +72,8 @@ void set(Arguments& out, const Given& given) {
   } else if (flag == "--profile") {
     if (given.value != "full" && given.value != "quick") throw given.bad("say 'full' or 'quick'");
     out.profile = given.value;
+  } else if (flag == "--threads") {
+    out.threads = given.integer(1);
   } else if (flag == "--lr") {
     out.rate = given.number(0);
   } else if (flag == "--momentum") {

@@ -12,6 +12,7 @@ namespace tandem::runtime {
 struct Arguments {
   std::string plan;            // the first process reads it
   std::string profile;         // "full" or "quick": measure, in place of a plan
+  std::int64_t threads = 1;    // of a process that measures
   std::string data;            // a file or folder; empty: synthetic
   std::string device = "cpu";  // or "cuda"
   std::int64_t steps = 10;

@@ -6,6 +6,8 @@
 #endif
 
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 
 namespace tandem::runtime {
 
@@ -37,16 +39,28 @@ const char* fastest_kernels() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "Haswell" : nullptr;
 }
 #endif
+
+// Debian has OpenBLAS built for OpenMP, too, beside the one that programs are linked to. With
+// several threads the latter's wait for work beside those of ATen, and take its cores.
+void prefer_blas_with_openmp() {
+  const std::string folder = "/usr/lib/x86_64-linux-gnu/openblas-openmp";
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return;
+  const char* paths = std::getenv("LD_LIBRARY_PATH");
+  const bool given = paths != nullptr && *paths != 0;
+  setenv("LD_LIBRARY_PATH", (given ? folder + ":" + paths : folder).c_str(), 1);
+}
 }  // namespace
 
 void tune_environment(char** argv) {
   if (std::getenv(kDone) != nullptr) return;
-  // One thread a process; the ranks are the parallelism.
+  // One thread a process, as long as the plan says nothing else; the ranks are the parallelism.
   propose("OPENBLAS_NUM_THREADS", "1");
   propose("OMP_NUM_THREADS", "1");
 #ifdef __x86_64__
   if (const auto* kernels = fastest_kernels()) propose("OPENBLAS_CORETYPE", kernels);
 #endif
+  prefer_blas_with_openmp();
   // Page faults on memory that is freed and got again every step cost up to 40 % of a step.
   propose("GLIBC_TUNABLES",
           "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"

@@ -9,6 +9,7 @@
 #include "runtime/half.h"
 #include "runtime/optimizer.h"
 #include "runtime/source_values.h"
+#include "runtime/threads.h"
 
 namespace tandem::runtime {
 
@@ -21,10 +22,11 @@ using machine::DigitRole;
 
 namespace {
 
-// What other programs take of a core is none of a task's.
+// What other programs take of a core is none of a task's. Of several threads the sum would count.
 double processor_seconds() {
   timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  const auto clock = threads_used() > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
+  clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 

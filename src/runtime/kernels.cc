@@ -6,6 +6,7 @@
 #include "ops/attributes.h"
 #include "runtime/activations.h"
 #include "runtime/aten.h"
+#include "runtime/product.h"
 
 namespace tandem::runtime {
 
@@ -51,7 +52,7 @@ bool linear_keeps(const ops::Op& op) {
 // Before the activation, as a matrix.
 at::Tensor linear_sums(Operands in) {
   const auto x = as_matrix(in[0]);
-  return in.size() == 3 ? at::addmm(in[2], x, in[1].t()) : at::mm(x, in[1].t());
+  return product_of(x, in[1].t(), in.size() == 3 ? in[2] : at::Tensor());
 }
 
 at::Tensor linear_forward(const Call& call, Operands in) {
@@ -74,25 +75,31 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
     g = activation_gradient(act, g, call.has_kept() ? call.kept->at(0) : linear_sums(b.operands));
   }
   Gradients out(b.operands.size());
-  if (b.wants(0)) out[0] = at::mm(g, b.operands[1]).view(to_aten(call.operands[0].local));
+  if (b.wants(0)) out[0] = product_of(g, b.operands[1]).view(to_aten(call.operands[0].local));
   if (b.wants(1)) {
     const auto x = as_matrix(b.operands[0]);
     if (b.weight.defined()) {
-      b.weight.addmm_(g.t(), x, 1, -b.rate);
+      auto weight = b.weight;
+      add_product(weight, g.t(), x, -b.rate);
     } else {
-      out[1] = at::mm(g.t(), x);
+      out[1] = product_of(g.t(), x);
     }
   }
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, 0);
   return out;
 }
 
-at::Tensor matmul_forward(const Call&, Operands in) { return at::matmul(in[0], in[1]); }
+// Of two matrices; else a product for each of their leading dimensions.
+at::Tensor matrices_product(const at::Tensor& a, const at::Tensor& b) {
+  return a.dim() == 2 && b.dim() == 2 ? product_of(a, b) : at::matmul(a, b);
+}
+
+at::Tensor matmul_forward(const Call&, Operands in) { return matrices_product(in[0], in[1]); }
 
 Gradients matmul_backward(const Call&, const BackwardInput& b) {
   Gradients out(2);
-  if (b.wants(0)) out[0] = at::matmul(b.gradient, b.operands[1].transpose(-2, -1));
-  if (b.wants(1)) out[1] = at::matmul(b.operands[0].transpose(-2, -1), b.gradient);
+  if (b.wants(0)) out[0] = matrices_product(b.gradient, b.operands[1].transpose(-2, -1));
+  if (b.wants(1)) out[1] = matrices_product(b.operands[0].transpose(-2, -1), b.gradient);
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/factor_ranges.h"
 #include "runtime/kernels.h"
 #include "runtime/pointwise.h"
+#include "runtime/unfolded.h"
 
 namespace tandem::runtime {
 
@@ -64,11 +65,15 @@ struct Frame {
     for (auto& n : removed) n = -n;
     return at::constant_pad_nd(framed, removed);
   }
+  // Of what is in it, where nothing is left to ATen.
+  [[nodiscard]] std::array<std::int64_t, 2> rows_and_columns(const Call& call) const {
+    const auto& image = call.operands[0].local;
+    return {image[2] + added[2] + added[3], image[3] + added[0] + added[1]};
+  }
   // Of the image in the frame, where its values are not read.
   [[nodiscard]] at::Tensor empty(const Call& call, const at::TensorOptions& options) const {
     auto sizes = to_aten(call.operands[0].local).vec();
-    sizes[2] += added[2] + added[3];
-    sizes[3] += added[0] + added[1];
+    std::ranges::copy(rows_and_columns(call), sizes.begin() + 2);
     return at::empty(sizes, options, kImageFormat);
   }
 };
@@ -101,7 +106,7 @@ std::int64_t groups_here(const Call& call) {
   return call.operands[0].local[1] / call.operands[1].local[1];
 }
 
-Frame conv_frame(const Call& call) {
+Frame conv_frame(const Call& call, bool has_atens_padding = true) {
   const auto& a = call.op.get<ops::Conv2d>();
   const auto& kernel = call.operands[1].sizes;
   return frame_of(call,
@@ -110,13 +115,16 @@ Frame conv_frame(const Call& call) {
                                    .stride = a.stride,
                                    .padding = a.padding,
                                    .dilation = a.dilation}),
-                  is_symmetric(a.padding));
+                  has_atens_padding && is_symmetric(a.padding));
 }
 
 at::Tensor conv_sums(const Call& call, std::span<const at::Tensor> in) {
   const auto& a = call.op.get<ops::Conv2d>();
   if (in[0].is_cpu() && is_pointwise(call)) return pointwise_sums(call, in);
   const auto bias = in.size() == 3 ? in[2] : at::Tensor();
+  if (in[0].is_cpu() && is_unfolded(call)) {
+    return unfolded_sums(call, conv_frame(call, false).around(in[0], 0), in[1], bias);
+  }
   const auto frame = conv_frame(call);
   return at::conv2d(frame.around(in[0], 0), as_image(in[1]), bias, a.stride, frame.padding,
                     a.dilation, groups_here(call));
@@ -132,6 +140,19 @@ at::Tensor conv_forward(const Call& call, std::span<const at::Tensor> in) {
 bool conv_keeps(const ops::Op& op) {
   const auto act = op.get<ops::Conv2d>().act;
   return act != ops::Activation::kNone && has_gradient_from_result(act);
+}
+
+// Of the image and the weight.
+void unfolded_gradients(const Call& call, const BackwardInput& b, const at::Tensor& g,
+                        Gradients& out) {
+  const auto frame = conv_frame(call, false);
+  if (b.wants(1)) {
+    out[1] = unfolded_weight_gradient(call, frame.around(b.operands[0], 0), g);
+  }
+  if (b.wants(0)) {
+    out[0] = frame.without(
+        unfolded_image_gradient(call, frame.rows_and_columns(call), b.operands[1], g));
+  }
 }
 
 Gradients conv_backward(const Call& call, const BackwardInput& b) {
@@ -151,6 +172,10 @@ Gradients conv_backward(const Call& call, const BackwardInput& b) {
     const auto [image, weight] = pointwise_gradients(call, b, g);
     out[0] = image;
     out[1] = weight;
+    return out;
+  }
+  if (g.is_cpu() && is_unfolded(call)) {
+    unfolded_gradients(call, b, g, out);
     return out;
   }
   const auto frame = conv_frame(call);

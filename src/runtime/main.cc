@@ -5,7 +5,6 @@
 //
 // Rank 0 prints one JSON document: the losses, the times, the memory; or what was measured. Where a
 // run fails, a rank prints a line of JSON in its place, {"error": {...}}.
-#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -30,8 +29,10 @@
 #include "runtime/device_network.h"
 #include "runtime/environment.h"
 #include "runtime/executor.h"
+#include "runtime/product.h"
 #include "runtime/profile.h"
 #include "runtime/tensor_memory.h"
+#include "runtime/threads.h"
 #include "runtime/training.h"
 #include "runtime/world.h"
 #include "sim/memory.h"
@@ -77,6 +78,7 @@ lower::Program load(const plan::Plan& plan, const World& world) {
                                 machine.devices(), plan.machine, world.size),
                     fmt::format("start it with mpirun -np {}", machine.devices()));
   }
+  use_threads(static_cast<std::int64_t>(machine.device.threads));
   return lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
 }
 
@@ -132,6 +134,7 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
           {"without_kernel", slow},
           {"devices", world.size},
           {"device", arguments.device},
+          {"threads", threads_used()},
           {"steps", measured.step_s.size()},
           {"dtype", name(plan.dtype)},
           {"optimizer", name(plan.optimizer)},
@@ -139,12 +142,15 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
 }
 
 int profile(const Arguments& arguments, const World& world) {
-  if (world.size < 2) throw UsageError{"--profile needs at least two processes"};
+  if (world.size < 2 && arguments.threads < 2) {
+    throw UsageError{"--profile needs at least two processes, or --threads"};
+  }
+  use_threads(arguments.threads);
   const Deadline deadline;
   const auto renew = [&] { deadline.renew(arguments.timeout.value_or(kLoading), "measuring"); };
   renew();
   const bool progress = arguments.progress && world.rank == 0;
-  const auto measured = measure(arguments.profile == "quick", [&](double done) {
+  const auto measured = measure(arguments.profile == "quick", arguments.threads, [&](double done) {
     renew();
     if (progress) std::cerr << fmt::format("\rmeasuring: {:.0f} % ", 100 * done) << std::flush;
   });
@@ -254,9 +260,10 @@ int tell_visible(const std::string& kind) {
 
 int start(std::span<char*> argv) {
   const auto world = World::of_mpi();
-  count_tensor_memory();
   const c10::InferenceMode no_autograd;
-  at::set_num_threads(1);
+  use_threads(1);
+  warm_products();
+  count_tensor_memory();
   try {
     const auto arguments = parse_arguments(argv);
     return arguments.profile.empty() ? run_plan(arguments, world) : profile(arguments, world);

@@ -6,6 +6,7 @@
 #include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/factor_ranges.h"
+#include "runtime/product.h"
 
 namespace tandem::runtime {
 
@@ -69,8 +70,8 @@ bool is_pointwise(const Call& call) {
 at::Tensor pointwise_sums(const Call& call, std::span<const at::Tensor> in) {
   const auto image = as_matrix(read_of(call, in[0]));
   const auto weight = as_matrix_of_weight(in[1]).t();
-  return as_image(in.size() == 3 ? at::addmm(in[2], image, weight) : at::mm(image, weight),
-                  in[0].size(0), reads_of(call));
+  return as_image(product_of(image, weight, in.size() == 3 ? in[2] : at::Tensor()), in[0].size(0),
+                  reads_of(call));
 }
 
 PointwiseGradients pointwise_gradients(const Call& call, const BackwardInput& b,
@@ -78,12 +79,12 @@ PointwiseGradients pointwise_gradients(const Call& call, const BackwardInput& b,
   PointwiseGradients out;
   const auto g = as_matrix(gradient);
   if (b.wants(1)) {
-    out.weight = at::mm(g.t(), as_matrix(read_of(call, b.operands[0])))
+    out.weight = product_of(g.t(), as_matrix(read_of(call, b.operands[0])))
                      .view(to_aten(call.operands[1].local));
   }
   if (!b.wants(0)) return out;
   const auto of_read =
-      as_image(at::mm(g, as_matrix_of_weight(b.operands[1])), gradient.size(0), reads_of(call));
+      as_image(product_of(g, as_matrix_of_weight(b.operands[1])), gradient.size(0), reads_of(call));
   const auto sizes = to_aten(call.operands[0].local);
   if (of_read.sizes() == sizes) {
     out.image = of_read;

@@ -108,17 +108,20 @@ Seconds time_of(Seconds budget, double (*clock)(), Work&& work) {
 
 class Measurement {
  public:
-  Measurement(bool quick, const std::function<void(double)>& renew)
+  Measurement(bool quick, std::int64_t threads, const std::function<void(double)>& renew)
       : extent_(extent_of(quick)),
         renew_(renew),
+        threads_(threads),
         rank_(number(MPI_Comm_rank)),
         devices_(number(MPI_Comm_size)),
         machine_(machine_of(devices_)),
         digits_(machine_),
         collectives_(digits_, rank_) {
-    CHECK(devices_ > 1, devices_);
-    collectives_.prepare(digits_.all());
-    collectives_.prepare(last_digit());
+    if (alone()) extent_.message_bytes.clear();
+    if (!alone()) {
+      collectives_.prepare(digits_.all());
+      collectives_.prepare(last_digit());
+    }
     constexpr std::size_t kCollectives = 9;
     constexpr std::size_t kOthers = 4;
     steps_ = kTypes.size() * extent_.products.size() + kOthers +
@@ -127,6 +130,7 @@ class Measurement {
 
   cost::Profile run() {
     out_.devices = devices_;
+    out_.threads = threads_;
     out_.resident = resident();
     operators();
     for (const auto bytes : extent_.message_bytes) collectives(bytes);
@@ -134,6 +138,8 @@ class Measurement {
   }
 
  private:
+  [[nodiscard]] bool alone() const { return devices_ == 1; }
+
   static std::int64_t number(int (*of)(MPI_Comm, int*)) {
     int out = 0;
     of(MPI_COMM_WORLD, &out);
@@ -190,8 +196,8 @@ class Measurement {
     const auto type = to_aten(measured.dtype);
     const bool widens =
         type == at::kBFloat16 && !takes_half(kernel) && !multiplies_half(kernel, at::kCPU);
-    // Processes with a core each are timed by it.
-    const bool own_core = devices_ <= std::thread::hardware_concurrency();
+    // Processes with a core each are timed by it; with several they may wait for their own threads.
+    const bool own_core = threads_ == 1 && devices_ <= std::thread::hardware_concurrency();
     const auto clock = own_core ? processor_clock : wall_clock;
     measured.time = time_of(extent_.budget, clock, [&] {
       if (rank_ >= measured.devices) return;
@@ -332,6 +338,7 @@ class Measurement {
 
   Extent extent_;
   const std::function<void(double)>& renew_;
+  std::int64_t threads_;
   std::int64_t rank_;
   std::int64_t devices_;
   machine::Machine machine_;
@@ -344,8 +351,8 @@ class Measurement {
 
 }  // namespace
 
-cost::Profile measure(bool quick, const std::function<void(double)>& renew) {
-  return Measurement(quick, renew).run();
+cost::Profile measure(bool quick, std::int64_t threads, const std::function<void(double)>& renew) {
+  return Measurement(quick, threads, renew).run();
 }
 
 }  // namespace tandem::runtime

@@ -273,6 +273,22 @@ Spread image_spread(const std::string& layout, const std::vector<std::string>& w
   return out;
 }
 
+// A device may have several cores.
+TEST(Train, TwoThreadsComputeTheSame) {
+  const Scratch scratch("train_threads");
+  const auto path = scratch.file("two.machine");
+  std::ofstream(path) << "machine two\nusage two:N\ndoc one process with two threads\n"
+                         "device core\n  threads 2\n  memory 4 GB\n  bandwidth 9 GB/s\n"
+                         "  peak fp64 90 GFLOP/s\n"
+                         "level process ?\n  bandwidth 9 GB/s\n  latency 1 us\n";
+  const auto plan = make_plan(images(), path + ":1", {}, Optimizer::kSgd);
+  const auto run = trained(plan, 1, kSteps);
+  ASSERT_TRUE(run.is_object());
+  EXPECT_EQ(run["threads"], 2);
+  expect_losses(run["loss"].get<std::vector<double>>(),
+                reference_losses(images(), Optimizer::kSgd));
+}
+
 TEST(Train, ImagesOneProcess) { expect_reference_losses(images(), {}, 1); }
 TEST(Train, ImagesByRows) {
   expect_reference_losses(images(), image_spread("2", {"y"}, {"d2"}, {"h"}), 2, Optimizer::kAdam);
@@ -286,6 +302,30 @@ TEST(Train, ImagesBySamplesAndColumns) {
 // A row or two each: the kernel of 5 rows reaches beyond the neighbours.
 TEST(Train, ImagesByRowsOnFour) {
   expect_reference_losses(images(), image_spread("22", {"y", "y"}, {"d2", "d2"}, {"h", "h"}), 4);
+}
+
+// What windows read comes from whole copies, or from the samples of others, and copies of what they
+// make go on: operators are cut along rows or columns where those before and after are not.
+TEST(Train, ImagesByRowsAmongCopies) {
+  const auto model = images();
+  for (const char* name : {"c1", "c2", "p1", "p2", "c3"}) {
+    SCOPED_TRACE(name);
+    expect_reference_losses(model, {{name, {"y"}}}, 2);
+  }
+  const auto by_samples = image_spread("0", {"b"}, {"d0"}, {"b"});
+  for (const char* name : {"c2", "c3"}) {
+    SCOPED_TRACE(name);
+    auto mixed = by_samples;
+    mixed[name] = {"x"};
+    expect_reference_losses(model, mixed, 2);
+  }
+}
+// Halos between some devices, of which others have copies.
+TEST(Train, ImagesByRowsWithReplicas) {
+  const auto model = images();
+  expect_reference_losses(
+      model, image_spread("2r", {"y", "replica"}, {"d2", "replica"}, {"h", "replica"}), 4);
+  expect_reference_losses(model, {{"c2", {"replica", "y"}}, {"c3", {"x", "replica"}}}, 4);
 }
 
 // One transformer block with a residual connection.

@@ -1,9 +1,10 @@
 // The rules that the search applies: those that are shipped and proved, no others. Parallel rules
 // leave degrees to be chosen; they are tried with every divisor of the machine.
 //
-// Rules about joins are left out: no layout says where a join's summands lie. So are rules that
-// change what a graph computes once parallelization operators are taken away and have some: what
-// the plan's derivation says must be what the search has done.
+// Rules that change the order of parallelization operators are left out, since graphs that differ
+// so count as one. So are rules about joins: no layout says where a join's summands lie. So are
+// rules that change what a graph computes once parallelization operators are taken away and have
+// some: what the plan's derivation says must be what the search has done.
 #pragma once
 
 #include <vector>

@@ -205,6 +205,7 @@ class Judge {
         const auto seed = hash_combine(options_.seed, hash_combine(p, static_cast<Hash>(d)));
         if (!compare_at(patterns_.all[p], seed, forms_equal)) return;
       }
+      if (!compare_where_equal_move(patterns_.all[p], forms_equal)) return;
     }
     if (forms_equal ? undefined_in_reals() : refuted_in_reals()) return refute();
     if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
@@ -239,6 +240,16 @@ class Judge {
     }
     good_ = std::move(equal);
     return !bad_.empty();
+  }
+
+  // Symbols that no operator's operands move, as the sizes of constants, are small above: what is
+  // true of small ones alone would be proved. False as below.
+  bool compare_where_equal_move(const Pattern& pattern, bool& forms_equal) {
+    auto wider = pattern;
+    add_moves_of_equal(rule_, wider);
+    if (wider.moves.size() == pattern.moves.size()) return true;
+    if (!generic_instance(rule_, wider, options_.seed)) return true;
+    return compare_at(wider, options_.seed, forms_equal);
   }
 
   // False if it settles the matter: the target does not fit, or there are no sizes to compare at.

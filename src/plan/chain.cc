@@ -1,0 +1,311 @@
+#include "plan/chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "graph/graph.h"
+#include "graph/hashes.h"
+#include "ops/attributes.h"
+#include "ops/micro_batches.h"
+#include "ops/registry.h"
+#include "rewrite/derivation.h"
+
+namespace tandem::plan {
+
+namespace {
+
+using Kind = const ops::OpSpec*;
+
+bool is_split(const ChainLink& link) {
+  return link.kind == &ops::kPartition || link.kind == &ops::kReplicate;
+}
+
+// Does `split` make what `merge` ends?
+bool are_inverse(const ChainLink& split, const ChainLink& merge) {
+  return (split.kind == &ops::kPartition && merge.kind == &ops::kCombine &&
+          split.dim == merge.dim) ||
+         (split.kind == &ops::kReplicate && merge.kind == &ops::kUnreplicate);
+}
+
+bool are_alike(const ChainLink& a, const ChainLink& b) {
+  return a.kind == b.kind && a.dim == b.dim;
+}
+
+// Where it stands in the normal form.
+std::int64_t rank_of(const ChainLink& link) {
+  constexpr std::int64_t kDims = 100;
+  if (link.kind == &ops::kReduce) return -2;
+  if (link.kind == &ops::kUnreplicate) return -1;
+  if (link.kind == &ops::kCombine) return link.dim;
+  return link.kind == &ops::kPartition ? kDims + link.dim : 2 * kDims;
+}
+
+std::string reversed(const std::string& rule) {
+  constexpr std::string_view kReversed = "-reversed";
+  if (rule.ends_with(kReversed)) return rule.substr(0, rule.size() - kReversed.size());
+  return rule + std::string(kReversed);
+}
+
+// The rule that changes two about, the first being inside the second.
+std::optional<std::string> swap_rule(const ChainLink& inner, const ChainLink& outer) {
+  static const std::map<std::pair<Kind, Kind>, std::string> rules = {
+      {{&ops::kReplicate, &ops::kPartition}, "swap-partition-replicate"},
+      {{&ops::kReduce, &ops::kCombine}, "swap-combine-reduce"},
+      {{&ops::kReplicate, &ops::kCombine}, "swap-combine-replicate"},
+      {{&ops::kPartition, &ops::kCombine}, "swap-combine-partition"},
+      {{&ops::kUnreplicate, &ops::kCombine}, "swap-combine-unreplicate"},
+      {{&ops::kPartition, &ops::kUnreplicate}, "swap-unreplicate-partition"},
+      {{&ops::kPartition, &ops::kReduce}, "swap-reduce-partition"},
+      {{&ops::kReplicate, &ops::kReduce}, "swap-reduce-replicate"},
+      {{&ops::kUnreplicate, &ops::kReduce}, "swap-reduce-unreplicate"},
+  };
+  if (inner.kind == outer.kind) {
+    if (inner.kind == &ops::kPartition) return "swap-partitions";
+    return inner.kind == &ops::kCombine ? std::optional<std::string>("swap-combines")
+                                        : std::nullopt;
+  }
+  if (const auto at = rules.find({inner.kind, outer.kind}); at != rules.end()) return at->second;
+  const auto at = rules.find({outer.kind, inner.kind});
+  return at == rules.end() ? std::nullopt : std::optional(reversed(at->second));
+}
+
+std::string fuse_rule(const ChainLink& link) { return fmt::format("fuse-{}s", link.kind->name); }
+
+// Turns a list into its normal form, and keeps how, forwards and backwards.
+class Normalizer {
+ public:
+  explicit Normalizer(Chain chain) : chain_(std::move(chain)) {}
+
+  // False where two are in the way of one another.
+  bool run() {
+    drop_sends();
+    do {
+      if (!sort()) return false;
+    } while (cancel_across());
+    return true;
+  }
+
+  [[nodiscard]] const Chain& chain() const { return chain_; }
+  [[nodiscard]] const RuleSteps& forwards() const { return forwards_; }
+  [[nodiscard]] RuleSteps backwards() const { return {backwards_.rbegin(), backwards_.rend()}; }
+
+ private:
+  void note(RuleStep forwards, RuleStep backwards) {
+    forwards_.push_back(std::move(forwards));
+    backwards_.push_back(std::move(backwards));
+  }
+
+  auto at(std::size_t i) { return chain_.begin() + static_cast<std::ptrdiff_t>(i); }
+
+  void drop_sends() {
+    for (std::size_t i = 0; i < chain_.size();) {
+      if (chain_[i].kind != &ops::kSend) {
+        ++i;
+        continue;
+      }
+      note({"send-anywhere", i + 1}, {"send-anywhere-reversed", i});
+      chain_.erase(at(i));
+    }
+  }
+
+  // Two that are alike become one.
+  void fuse(std::size_t i) {
+    const auto rule = fuse_rule(chain_[i]);
+    note({rule, i + 2}, {reversed(rule), i + 1, {chain_[i].degree, chain_[i + 1].degree}});
+    chain_[i].degree *= chain_[i + 1].degree;
+    chain_.erase(at(i + 1));
+  }
+
+  // One becomes two, the inner of this degree.
+  void split(std::size_t i, std::int64_t inner) {
+    const auto rule = fuse_rule(chain_[i]);
+    auto outer = chain_[i];
+    outer.degree /= inner;
+    note({reversed(rule), i + 1, {inner, outer.degree}}, {rule, i + 2});
+    chain_[i].degree = inner;
+    chain_.insert(at(i + 1), outer);
+  }
+
+  bool swap(std::size_t i) {
+    const auto& inner = chain_[i];
+    const auto& outer = chain_[i + 1];
+    const auto rule = swap_rule(inner, outer);
+    if (!rule) return false;
+    const auto back = inner.kind == outer.kind ? *rule : reversed(*rule);
+    note({*rule, i + 2}, {back, i + 2});
+    std::swap(chain_[i], chain_[i + 1]);
+    return true;
+  }
+
+  // One undoes what the other does, of the same degree.
+  void cancel(std::size_t i) {
+    const auto& inner = chain_[i];
+    const auto rule = fmt::format("{}-of-{}", chain_[i + 1].kind->name, inner.kind->name);
+    std::vector<std::int64_t> choices;
+    if (inner.dim >= 0) choices.push_back(inner.dim);
+    choices.push_back(inner.degree);
+    note({rule, i + 2}, {reversed(rule), i, choices});
+    chain_.erase(at(i), at(i + 2));
+  }
+
+  // What two that are inverse have in common goes; false where that is nothing.
+  bool cancel_common(std::size_t i) {
+    const auto common = std::gcd(chain_[i].degree, chain_[i + 1].degree);
+    if (common == 1) return false;
+    if (chain_[i + 1].degree > common) split(i + 1, common);
+    if (chain_[i].degree > common) {
+      split(i, chain_[i].degree / common);
+      ++i;
+    }
+    cancel(i);
+    return true;
+  }
+
+  // By rank, what is alike as one. False where that is not possible.
+  bool sort() {
+    for (std::size_t i = 0; i + 1 < chain_.size();) {
+      const auto& inner = chain_[i];
+      const auto& outer = chain_[i + 1];
+      if (are_alike(inner, outer)) {
+        fuse(i);
+      } else if (are_inverse(inner, outer)) {
+        if (!cancel_common(i)) return false;
+      } else if (rank_of(inner) > rank_of(outer)) {
+        if (!swap(i)) return false;
+      } else {
+        ++i;
+        continue;
+      }
+      i = 0;
+    }
+    return true;
+  }
+
+  // What is put together and then cut again, of a list that is sorted: does any of it go?
+  bool cancel_across() {
+    for (std::size_t i = 0; i < chain_.size(); ++i) {
+      for (std::size_t j = i + 1; j < chain_.size(); ++j) {
+        const bool meet =
+            are_inverse(chain_[j], chain_[i]) && std::gcd(chain_[i].degree, chain_[j].degree) > 1;
+        if (!meet || is_split(chain_[i])) continue;
+        while (i + 1 < j && !is_split(chain_[i + 1])) CHECK(swap(i++));
+        while (i + 1 < j) CHECK(swap(--j));
+        return cancel_common(i);
+      }
+    }
+    return false;
+  }
+
+  Chain chain_;
+  RuleSteps forwards_;
+  RuleSteps backwards_;  // in the order of the forward ones
+};
+
+ops::Op op_of(const ChainLink& link) {
+  if (link.kind == &ops::kSend) return ops::make_op(*link.kind, ops::NoAttributes{});
+  if (link.kind == &ops::kPipeline || link.kind == &ops::kBatch) {
+    return ops::make_op(*link.kind, ops::MicroBatches{link.dim, link.degree});
+  }
+  if (link.dim < 0) return ops::make_op(*link.kind, ops::Degree{link.degree});
+  return ops::make_op(*link.kind, ops::DimDegree{link.dim, link.degree});
+}
+
+// The nodes of a list's graph: what it begins at, then one for each of its operators.
+std::vector<graph::NodeId> nodes_of(const graph::Graph& graph) {
+  std::vector<graph::NodeId> out = {graph.outputs()[0]};
+  while (graph.node(out.back()).op.role() == ops::Role::kParallel) {
+    out.push_back(graph.inputs(out.back())[0]);
+  }
+  std::ranges::reverse(out);
+  return out;
+}
+
+graph::Graph graph_of(const TensorType& type, const Chain& chain) {
+  graph::GraphBuilder builder("way");
+  auto now = builder.input("tensor", type.shape, type.dtype, is_integer(type.dtype) ? 2 : 0);
+  for (const auto& link : chain) now = builder.add(op_of(link), {now}, "");
+  return builder.finish({now});
+}
+
+}  // namespace
+
+ChainLink link_of(const ops::Op& op) {
+  if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
+    const auto& how = op.get<ops::DimDegree>();
+    return {&op.spec(), how.dim, how.degree};
+  }
+  if (op.is(ops::kPipeline) || op.is(ops::kBatch)) {
+    const auto& how = op.get<ops::MicroBatches>();
+    return {&op.spec(), how.dim, how.count};
+  }
+  return {&op.spec(), -1, op.is(ops::kSend) ? 1 : op.get<ops::Degree>().degree};
+}
+
+std::string to_text(const Chain& chain) {
+  std::vector<std::string> out;
+  for (const auto& link : chain) {
+    auto text = std::string(link.kind->name);
+    if (link.dim >= 0) text += fmt::format(" {} by", link.dim);
+    if (link.kind != &ops::kSend) text += fmt::format(" {}", link.degree);
+    out.push_back(std::move(text));
+  }
+  return out.empty() ? "nothing" : join(out, ", ");
+}
+
+Chain merging(const ParallelShape& shape) {
+  Chain out;
+  if (shape.partial > 1) out.push_back({&ops::kReduce, -1, shape.partial});
+  if (shape.replicas > 1) out.push_back({&ops::kUnreplicate, -1, shape.replicas});
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (shape.degrees[d] == 1) continue;
+    out.push_back({&ops::kCombine, static_cast<std::int64_t>(d), shape.degrees[d]});
+  }
+  return out;
+}
+
+std::optional<Chain> splitting(const ParallelShape& shape) {
+  if (shape.partial > 1) return std::nullopt;
+  Chain out;
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (shape.degrees[d] == 1) continue;
+    out.push_back({&ops::kPartition, static_cast<std::int64_t>(d), shape.degrees[d]});
+  }
+  if (shape.replicas > 1) out.push_back({&ops::kReplicate, -1, shape.replicas});
+  return out;
+}
+
+std::optional<RuleSteps> steps_between(const Chain& from, const Chain& to) {
+  if (from == to) return RuleSteps{};
+  Normalizer a(from);
+  Normalizer b(to);
+  if (!a.run() || !b.run() || a.chain() != b.chain()) return std::nullopt;
+  auto out = a.forwards();
+  const auto back = b.backwards();
+  out.insert(out.end(), back.begin(), back.end());
+  return out;
+}
+
+Chain replay(const TensorType& type, const Chain& chain, const RuleSteps& steps) {
+  auto graph = graph_of(type, chain);
+  for (const auto& step : steps) {
+    const auto nodes = nodes_of(graph);
+    if (step.at >= nodes.size()) {
+      throw UserError("derivation", step.rule,
+                      fmt::format("there are no {} operators to be after", step.at));
+    }
+    const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+    graph = rewrite::apply_step(graph, {step.rule, {hashes[nodes[step.at].index()]}, step.choices},
+                                usable_rule);
+  }
+  Chain out;
+  const auto nodes = nodes_of(graph);
+  for (std::size_t i = 1; i < nodes.size(); ++i) out.push_back(link_of(graph.node(nodes[i]).op));
+  return out;
+}
+
+}  // namespace tandem::plan

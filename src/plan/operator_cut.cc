@@ -1,0 +1,195 @@
+#include "plan/operator_cut.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "graph/hashes.h"
+#include "ops/attributes.h"
+#include "ops/registry.h"
+#include "rewrite/collection.h"
+#include "rewrite/derivation.h"
+#include "rewrite/rule_set.h"
+
+namespace tandem::plan {
+
+namespace {
+
+using graph::NodeId;
+using machine::Digits;
+using machine::DigitUse;
+using machine::NodeLayout;
+using rewrite::Draft;
+using rewrite::Rule;
+using rewrite::Slot;
+
+// Rules that cut one operator, in a way to be chosen; by operator.
+const std::vector<Rule>& cutting_rules(const ops::OpSpec& spec) {
+  static const auto all = [] {
+    std::map<const ops::OpSpec*, std::vector<Rule>> out;
+    for (auto& rule : rewrite::usable_rules()) {
+      if (rule.choices.empty() || rule.source.outputs.size() != 1) continue;
+      if (rule.source.operator_count() != 1) continue;
+      out[rule.source.nodes[rule.source.outputs[0]].spec].push_back(std::move(rule));
+    }
+    return out;
+  }();
+  static const std::vector<Rule> none;
+  const auto at = all.find(&spec);
+  return at == all.end() ? none : at->second;
+}
+
+// The uses that need a rule, a factor that stands before another one in some dimension first.
+std::vector<DigitUse> cutting_uses(const NodeLayout& layout, const Digits& digits) {
+  std::vector<DigitUse> out;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    const auto use = layout.uses[i];
+    const bool cuts = (use.is_factor() || use.is_through()) && digits[i].size > 1;
+    if (cuts && std::ranges::find(out, use) == out.end()) out.push_back(use);
+  }
+  return out;
+}
+
+std::int64_t degree_of(const NodeLayout& layout, const Digits& digits, DigitUse use) {
+  std::int64_t out = 1;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (layout.uses[i] == use) out *= digits[i].size;
+  }
+  return out;
+}
+
+// The operator on whole operands.
+graph::Graph alone(const graph::Graph& pcg, NodeId id) {
+  graph::GraphBuilder builder("alone");
+  std::vector<NodeId> inputs;
+  for (auto i : pcg.inputs(id)) {
+    const auto& type = pcg.node(i).type;
+    inputs.push_back(builder.input("", ParallelShape(type.shape.sizes), type.dtype,
+                                   is_integer(type.dtype) ? 2 : 0));
+  }
+  const auto result = builder.add(pcg.node(id).op, inputs);
+  return builder.finish({result});
+}
+
+// Rewrites it a factor at a time.
+class Cutter {
+ public:
+  Cutter(const graph::Graph& pcg, NodeId id, const Digits& digits)
+      : op_(pcg.node(id).op), signature_(signature_of(pcg, id)), digits_(digits) {
+    for (auto i : pcg.inputs(id)) sizes_.push_back(pcg.node(i).type.shape.sizes);
+  }
+
+  std::optional<RuleSteps> run(const graph::Graph& graph, const NodeLayout& layout) {
+    const auto uses = cutting_uses(layout, digits_);
+    std::vector<std::int64_t> degrees;
+    degrees.reserve(uses.size());
+    for (auto use : uses) degrees.push_back(degree_of(layout, digits_, use));
+    const rewrite::RuleSet set(cutting_rules(op_.spec()), dictionary_, {.degrees = degrees});
+    auto draft = Draft::of(graph, dictionary_);
+    RuleSteps out;
+    NodeLayout now;
+    for (auto use : uses) {
+      for (std::size_t i = 0; i < digits_.count(); ++i) {
+        if (layout.uses[i] == use) now.uses[i] = use;
+      }
+      const auto match = cut(draft, now, set);
+      if (!match) return std::nullopt;
+      const auto& rule = set.rules()[match->rule];
+      const auto* first = match->choices.begin();
+      out.push_back({rule.name, 0, {first, first + rule.choices.size()}});
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] Slot slot_in(const Draft& draft) const {
+    const auto is_it = [&](Slot slot) {
+      return dictionary_.op(draft.node(slot).op).role() == ops::Role::kCompute;
+    };
+    return *std::ranges::find_if(draft.order(), is_it);
+  }
+
+  // The first rule after which the operands are cut so.
+  std::optional<rewrite::Match> cut(Draft& draft, const NodeLayout& layout,
+                                    const rewrite::RuleSet& rules) const {
+    std::vector<rewrite::Match> matches;
+    rules.match_single(draft, slot_in(draft), matches);
+    std::ranges::sort(matches);
+    std::vector<Slot> changed;
+    for (const auto& match : matches) {
+      auto next = rules.apply(draft, match, changed);
+      if (!next || !is_cut_so(*next, layout)) continue;
+      draft = std::move(*next);
+      return match;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool is_cut_so(const Draft& draft, const NodeLayout& layout) const {
+    const auto slot = slot_in(draft);
+    if (dictionary_.op(draft.node(slot).op) != op_) return false;
+    const auto inputs = draft.inputs(slot);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto wanted =
+          parallel_shape(input_layout(signature_, layout, digits_.count(), i), sizes_[i], digits_);
+      if (dictionary_.type(draft.node(inputs[i]).type).shape != wanted) return false;
+    }
+    return true;
+  }
+
+  ops::Op op_;
+  const ops::Signature& signature_;
+  const Digits& digits_;
+  std::vector<Shape> sizes_;  // by operand
+  rewrite::Dictionary dictionary_;
+};
+
+NodeId operator_in(const graph::Graph& graph) {
+  auto at = graph.outputs()[0];
+  while (graph.node(at).op.role() == ops::Role::kParallel) at = graph.inputs(at)[0];
+  return at;
+}
+
+// From `top` down to what is no parallelization operator, innermost first.
+Chain chain_below(const graph::Graph& graph, NodeId top) {
+  Chain out;
+  for (; graph.node(top).op.role() == ops::Role::kParallel; top = graph.inputs(top)[0]) {
+    out.push_back(link_of(graph.node(top).op));
+  }
+  std::ranges::reverse(out);
+  return out;
+}
+
+}  // namespace
+
+bool is_cut(const NodeLayout& layout, const Digits& digits) {
+  return !cutting_uses(layout, digits).empty();
+}
+
+std::optional<RuleSteps> cutting_steps(const graph::Graph& pcg, NodeId id, const NodeLayout& layout,
+                                       const Digits& digits) {
+  return Cutter(pcg, id, digits).run(alone(pcg, id), layout);
+}
+
+OperatorCut replay_cut(const graph::Graph& pcg, NodeId id, const RuleSteps& steps) {
+  auto graph = alone(pcg, id);
+  for (const auto& step : steps) {
+    const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+    const auto place = hashes[operator_in(graph).index()];
+    graph = rewrite::apply_step(graph, {step.rule, {place}, step.choices}, usable_rule);
+  }
+  const auto at = operator_in(graph);
+  if (graph.node(at).op != pcg.node(id).op || graph.inputs(at).size() != pcg.inputs(id).size()) {
+    throw UserError("derivation", pcg.node(id).name, "the steps make another operator of it");
+  }
+  OperatorCut out;
+  out.result = graph.node(at).type.shape;
+  out.merge = chain_below(graph, graph.outputs()[0]);
+  for (auto operand : graph.inputs(at)) {
+    out.operands.push_back(graph.node(operand).type.shape);
+    out.splits.push_back(chain_below(graph, operand));
+  }
+  return out;
+}
+
+}  // namespace tandem::plan

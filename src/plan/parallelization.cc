@@ -1,0 +1,316 @@
+#include "plan/parallelization.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "plan/ways.h"
+
+namespace tandem::plan {
+
+namespace {
+
+using graph::NodeId;
+using machine::Digits;
+using machine::DigitUse;
+using machine::NodeLayout;
+
+// What operators that the same steps cut in the same way have in common.
+std::string key_of(const graph::Graph& pcg, NodeId id) {
+  auto out = pcg.node(id).op.name() + " " + pcg.node(id).op.attribute_text();
+  for (auto i : pcg.inputs(id)) out += " " + to_text(pcg.node(i).type.shape.sizes);
+  return out;
+}
+
+std::string text_of(const RuleSteps& steps) {
+  std::string out;
+  for (const auto& step : steps) out += to_text(step) + "\n";
+  return out;
+}
+
+bool is_cut_type(const ParallelShape& shape) {
+  return shape.partial > 1 || shape.degrees.count() > 1;
+}
+
+// Does it compute on whole operands, everywhere the same?
+bool is_whole(const graph::Graph& pcg, NodeId id) {
+  const auto& result = pcg.node(id).type.shape;
+  return !is_cut_type(result) && std::ranges::all_of(pcg.inputs(id), [&](NodeId i) {
+    const auto& shape = pcg.node(i).type.shape;
+    return !is_cut_type(shape) && shape.replicas == result.replicas;
+  });
+}
+
+std::int64_t copies_of(const NodeLayout& layout, const Digits& digits) {
+  std::int64_t out = 1;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (layout.uses[i] == DigitUse::kReplica) out *= digits[i].size;
+  }
+  return out;
+}
+
+// What steps make of operators, those that are alike asked once.
+class Replays {
+ public:
+  explicit Replays(const graph::Graph& pcg) : pcg_(pcg) {}
+
+  const CutInCopies& of(NodeId id, const RuleSteps& steps, std::int64_t copies) {
+    const auto key = fmt::format("{} {}\n{}", copies, key_of(pcg_, id), text_of(steps));
+    auto at = known_.find(key);
+    if (at == known_.end()) {
+      at = known_.emplace(key, CutInCopies{replay_cut(pcg_, id, steps), copies}).first;
+    }
+    return at->second;
+  }
+
+ private:
+  const graph::Graph& pcg_;
+  std::map<std::string, CutInCopies> known_;
+};
+
+// Equal steps gather their places.
+class Gathered {
+ public:
+  void add(const RuleSteps& steps, std::int64_t copies, std::string place) {
+    const auto [at, fresh] =
+        index_.try_emplace(fmt::format("{} {}", copies, text_of(steps)), all_.size());
+    if (fresh) all_.push_back({steps, copies, {}});
+    all_[at->second].places.push_back(std::move(place));
+  }
+  std::vector<Derived> take() { return std::move(all_); }
+
+ private:
+  std::unordered_map<std::string, std::size_t> index_;
+  std::vector<Derived> all_;
+};
+
+// --- Finding the steps ---------------------------------------------------------------------------
+
+class Finder {
+ public:
+  Finder(const MappedGraph& mapped, const Digits& digits)
+      : mapped_(mapped), pcg_(mapped.pcg), digits_(digits), replays_(mapped.pcg) {}
+
+  Parallelization run() {
+    for (auto id : pcg_.ids()) {
+      if (pcg_.node(id).op.role() == ops::Role::kCompute && !is_whole(pcg_, id)) cut(id);
+    }
+    for (const auto& way : ways_of(pcg_)) lead(way);
+    return {cuts_.take(), ways_.take(), std::move(without_)};
+  }
+
+ private:
+  void cut(NodeId id) {
+    std::vector<machine::Layout> operands;
+    for (auto i : pcg_.inputs(id)) operands.push_back(mapped_.layouts[i.index()]);
+    const auto layout = infer_node_layout(signature_of(pcg_, id), operands, digits_);
+    const auto& name = pcg_.node(id).name;
+    if (!layout) {
+      without_.push_back(name);
+      return;
+    }
+    auto key = key_of(pcg_, id);
+    for (auto use : layout->uses) key += fmt::format(" {}", static_cast<int>(code_of(use)));
+    const auto [at, fresh] = known_.try_emplace(std::move(key));
+    if (fresh) at->second = cutting_steps(pcg_, id, *layout, digits_);
+    if (!at->second) {
+      without_.push_back(name);
+      return;
+    }
+    const auto copies = copies_of(*layout, digits_);
+    cuts_.add(*at->second, copies, name);
+    cut_operators_[id] = &replays_.of(id, *at->second, copies);
+  }
+
+  static std::int64_t code_of(DigitUse use) {
+    if (use.is_factor()) return use.factor();
+    if (use.is_through()) return -2 - static_cast<std::int64_t>(use.through_set());
+    return -1;  // the same everywhere, or nothing
+  }
+
+  void lead(const Way& way) {
+    const auto whole = whole_between(pcg_, way, cut_operators_);
+    std::optional<RuleSteps> steps;
+    if (whole) {
+      const auto [at, fresh] = between_.try_emplace(to_text(*whole) + " | " + to_text(way.chain));
+      if (fresh) at->second = steps_between(*whole, way.chain);
+      steps = at->second;
+    }
+    if (!steps) {
+      without_.push_back(place_of(pcg_, way));
+    } else if (!steps->empty()) {
+      ways_.add(*steps, 1, place_of(pcg_, way));
+    }
+  }
+
+  const MappedGraph& mapped_;
+  const graph::Graph& pcg_;
+  const Digits& digits_;
+  std::unordered_map<std::string, std::optional<RuleSteps>> known_;
+  std::unordered_map<std::string, std::optional<RuleSteps>> between_;
+  Replays replays_;
+  CutOperators cut_operators_;
+  Gathered cuts_;
+  Gathered ways_;
+  std::vector<std::string> without_;
+};
+
+// --- Replaying them ------------------------------------------------------------------------------
+
+[[noreturn]] void fail(const std::string& place, const std::string& message) {
+  throw UserError("derivation", place, message);
+}
+
+class Replayer {
+ public:
+  Replayer(const graph::Graph& pcg, const Parallelization& steps)
+      : pcg_(pcg),
+        replays_(pcg),
+        cuts_(by_place(steps.cuts)),
+        ways_(by_place(steps.ways)),
+        without_(steps.without.begin(), steps.without.end()) {}
+
+  Replayed run() {
+    for (auto id : pcg_.ids()) {
+      if (pcg_.node(id).op.role() == ops::Role::kCompute) follow(id);
+    }
+    for (const auto& way : ways_of(pcg_)) follow(way);
+    for (const auto* all : {&cuts_, &ways_}) {
+      if (all->size() > (all == &cuts_ ? out_.cuts : out_.ways).places) refuse_unknown(*all);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using ByPlace = std::unordered_map<std::string, const Derived*>;
+
+  static ByPlace by_place(const std::vector<Derived>& all) {
+    ByPlace out;
+    for (const auto& derived : all) {
+      for (const auto& place : derived.places) {
+        if (!out.emplace(place, &derived).second) fail(place, "is derived twice");
+      }
+    }
+    return out;
+  }
+
+  void refuse_unknown(const ByPlace& all) const {
+    std::set<std::string> known;
+    for (auto id : pcg_.ids()) {
+      if (pcg_.node(id).op.role() == ops::Role::kCompute) known.insert(pcg_.node(id).name);
+    }
+    for (const auto& way : ways_of(pcg_)) known.insert(place_of(pcg_, way));
+    for (const auto& [place, derived] : all) {
+      if (!known.contains(place)) fail(place, "is derived and not in the plan");
+    }
+    fail(all.begin()->first, "is derived and needs no rule");
+  }
+
+  static void count(Replayed::Part& part, const Derived& derived) {
+    ++part.places;
+    part.steps += derived.steps.size();
+    for (const auto& step : derived.steps) part.rules.insert(step.rule);
+  }
+
+  void follow(NodeId id) {
+    const auto& name = pcg_.node(id).name;
+    const auto at = cuts_.find(name);
+    if (at == cuts_.end()) {
+      if (is_whole(pcg_, id)) return;
+      if (!without_.contains(name)) fail(name, "is cut, and no step says how");
+      out_.cuts.without.push_back(name);
+      return;
+    }
+    const auto& derived = *at->second;
+    try {
+      const auto& made = replays_.of(id, derived.steps, derived.copies);
+      check_types(id, made);
+      cut_operators_[id] = &made;
+    } catch (const UserError& error) {
+      throw UserError("derivation", name, error.message, error.hint);
+    }
+    count(out_.cuts, derived);
+  }
+
+  void check_types(NodeId id, const CutInCopies& made) const {
+    const auto check = [&](const std::string& what, ParallelShape shape,
+                           const ParallelShape& planned) {
+      shape.replicas *= made.copies;
+      if (shape == planned) return;
+      fail("", fmt::format("the steps make {} {} and the plan has {}", what, to_text(shape),
+                           to_text(planned)));
+    };
+    const auto inputs = pcg_.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      check(fmt::format("operand {}", i), made.cut.operands[i], pcg_.node(inputs[i]).type.shape);
+    }
+    check("the result", made.cut.result, pcg_.node(id).type.shape);
+  }
+
+  void follow(const Way& way) {
+    const auto place = place_of(pcg_, way);
+    const auto at = ways_.find(place);
+    if (at == ways_.end() && without_.contains(place)) {
+      out_.ways.without.push_back(place);
+      return;
+    }
+    const auto whole = whole_between(pcg_, way, cut_operators_);
+    if (!whole) fail(place, "is read in partial sums, and no step says how");
+    static const Derived nothing = {};
+    const auto& derived = at == ways_.end() ? nothing : *at->second;
+    const auto made = made_of(way, *whole, derived, place);
+    if (made != way.chain) {
+      fail(place, fmt::format("the steps lead to {} and the plan has {}", to_text(made),
+                              to_text(way.chain)));
+    }
+    if (at != ways_.end()) count(out_.ways, derived);
+  }
+
+  Chain made_of(const Way& way, const Chain& whole, const Derived& derived,
+                const std::string& place) {
+    if (derived.steps.empty()) return whole;
+    const auto& type = pcg_.node(way.from).type;
+    const auto key = fmt::format("{} {}\n{}\n{}", to_text(type.shape), name(type.dtype),
+                                 to_text(whole), text_of(derived.steps));
+    const auto [at, fresh] = made_.try_emplace(key);
+    try {
+      if (fresh) at->second = plan::replay(type, whole, derived.steps);
+    } catch (const UserError& error) {
+      fail(place, error.where + ": " + error.message);
+    }
+    return at->second;
+  }
+
+  const graph::Graph& pcg_;
+  Replays replays_;
+  ByPlace cuts_;
+  ByPlace ways_;
+  std::set<std::string> without_;
+  CutOperators cut_operators_;
+  std::unordered_map<std::string, Chain> made_;
+  Replayed out_;
+};
+
+}  // namespace
+
+std::size_t step_count(const Parallelization& of) {
+  std::size_t out = 0;
+  for (const auto* all : {&of.cuts, &of.ways}) {
+    for (const auto& derived : *all) out += derived.steps.size() * derived.places.size();
+  }
+  return out;
+}
+
+Parallelization parallelization_of(const MappedGraph& mapped, const Digits& digits) {
+  return Finder(mapped, digits).run();
+}
+
+Replayed replay(const graph::Graph& pcg, const Parallelization& steps) {
+  return Replayer(pcg, steps).run();
+}
+
+}  // namespace tandem::plan

@@ -1,0 +1,21 @@
+#include "runtime/threads.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+
+namespace tandem::runtime {
+
+void use_threads(std::int64_t count) {
+  const auto threads = static_cast<int>(count);
+  at::set_num_threads(threads);
+  // OpenBLAS has taken its number from the environment. Built with threads of its own, it does not
+  // ask OpenMP; other libraries have no such function.
+  using SetThreads = void (*)(int);
+  if (void* set = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
+    reinterpret_cast<SetThreads>(set)(threads);
+  }
+}
+
+std::int64_t threads_used() { return at::get_num_threads(); }
+
+}  // namespace tandem::runtime

@@ -1,0 +1,96 @@
+#include "runtime/unfolded.h"
+
+#include "ops/attributes.h"
+#include "runtime/aten.h"
+#include "runtime/factor_ranges.h"
+#include "runtime/product.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+// Images, rows, columns of the result, rows and columns of a window, channels.
+struct Extents {
+  std::int64_t images, rows, columns, height, width, channels;
+
+  [[nodiscard]] std::int64_t elements() const { return images * rows * columns; }
+  [[nodiscard]] std::int64_t depth() const { return height * width * channels; }
+};
+
+Extents extents_of(const Call& call) {
+  const auto& weight = call.operands[1].local;
+  const auto result = result_box(call);
+  return {
+      call.operands[0].local[0], result.size[2], result.size[3], weight[2], weight[3], weight[1]};
+}
+
+// [outputs, depth], as it lies in memory.
+at::Tensor as_matrix_of_weight(const at::Tensor& weight) {
+  return weight.permute({0, 2, 3, 1}).reshape({weight.size(0), -1});
+}
+
+// [elements, outputs].
+at::Tensor as_matrix_of_sums(const at::Tensor& sums) {
+  return sums.permute({0, 2, 3, 1}).reshape({-1, sums.size(1)});
+}
+
+// [elements, depth].
+at::Tensor windows_of(const Call& call, const at::Tensor& image) {
+  const auto& a = call.op.get<ops::Conv2d>();
+  const auto e = extents_of(call);
+  const auto last = image.permute({0, 2, 3, 1}).contiguous();
+  const auto by_image = last.size(1) * last.size(2) * e.channels;
+  const auto by_row = last.size(2) * e.channels;
+  return at::as_strided(last, {e.images, e.rows, e.columns, e.height, e.width, e.channels},
+                        {by_image, by_row * a.stride[0], e.channels * a.stride[1],
+                         by_row * a.dilation[0], e.channels * a.dilation[1], 1})
+      .reshape({e.elements(), e.depth()});
+}
+
+}  // namespace
+
+bool is_unfolded(const Call& call) {
+  return call.operands[0].local[1] == call.operands[1].local[1] &&
+         extents_of(call).elements() < call.operands[1].local[0];
+}
+
+at::Tensor unfolded_sums(const Call& call, const at::Tensor& image, const at::Tensor& weight,
+                         const at::Tensor& bias) {
+  const auto e = extents_of(call);
+  const auto windows = windows_of(call, image);
+  const auto matrix = as_matrix_of_weight(weight).t();
+  const auto sums = product_of(windows, matrix, bias);
+  return sums.view({e.images, e.rows, e.columns, -1}).permute({0, 3, 1, 2});
+}
+
+at::Tensor unfolded_weight_gradient(const Call& call, const at::Tensor& image,
+                                    const at::Tensor& gradient) {
+  const auto e = extents_of(call);
+  return product_of(as_matrix_of_sums(gradient).t(), windows_of(call, image))
+      .view({-1, e.height, e.width, e.channels})
+      .permute({0, 3, 1, 2});
+}
+
+at::Tensor unfolded_image_gradient(const Call& call, std::array<std::int64_t, 2> frame,
+                                   const at::Tensor& weight, const at::Tensor& gradient) {
+  const auto& a = call.op.get<ops::Conv2d>();
+  const auto e = extents_of(call);
+  const auto of_windows = product_of(as_matrix_of_sums(gradient), as_matrix_of_weight(weight))
+                              .view({e.images, e.rows, e.columns, e.height, e.width, e.channels});
+  auto out = at::zeros({e.images, frame[0], frame[1], e.channels}, gradient.options());
+  // Where the elements of all windows that are at one place in them have been read.
+  const auto read = [](const at::Tensor& t, std::int64_t d, std::int64_t first, std::int64_t count,
+                       std::int64_t stride) {
+    return t.slice(d, first, first + (count - 1) * stride + 1, stride);
+  };
+  for (std::int64_t y = 0; y < e.height; ++y) {
+    const auto rows = read(out, 1, y * a.dilation[0], e.rows, a.stride[0]);
+    for (std::int64_t x = 0; x < e.width; ++x) {
+      read(rows, 2, x * a.dilation[1], e.columns, a.stride[1])
+          .add_(of_windows.select(3, y).select(3, x));
+    }
+  }
+  return out.permute({0, 3, 1, 2});
+}
+
+}  // namespace tandem::runtime
