@@ -7,11 +7,6 @@ namespace tandem::lower {
 
 namespace {
 
-bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id) {
-  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
-  return is_weight(pcg.node(id));
-}
-
 // The order in which tasks run: a list of their numbers, grown one by one.
 class Order {
  public:

@@ -22,7 +22,6 @@ namespace {
 
 using graph::NodeId;
 using machine::DigitRole;
-using machine::Layout;
 
 class Lowering : ProgramBuilder {
  public:

@@ -78,6 +78,11 @@ std::string block_text(const Buffer& part) {
 
 }  // namespace
 
+bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id) {
+  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
+  return is_weight(pcg.node(id));
+}
+
 std::vector<const Task*> only_readers(const Program& program) {
   std::vector<const Task*> out(program.buffers.size());
   std::vector<bool> read(program.buffers.size());

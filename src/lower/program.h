@@ -169,6 +169,9 @@ struct Program {
   static constexpr BufferId kNone = kNoBuffer;
 };
 
+// Is the node a weight, or one behind parallelization operators?
+bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id);
+
 // By buffer, the one task that reads it; null where there are several, or none.
 std::vector<const Task*> only_readers(const Program& program);
 

@@ -11,11 +11,6 @@ Part part_of(const Task& task) {
   return task.backward ? Part::kBackward : Part::kForward;
 }
 
-bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id) {
-  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
-  return is_weight(pcg.node(id));
-}
-
 // Where in its segment a task stands. Weights that stages share are sent first, as they need not
 // wait for a micro-batch; their gradients, and what needs these, go last, as others wait for those
 // that go with a micro-batch.

@@ -10,18 +10,13 @@ using lower::Part;
 using lower::Program;
 using lower::TaskKind;
 
-bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id) {
-  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
-  return is_weight(pcg.node(id));
-}
-
 }  // namespace
 
 std::vector<bool> gradient_syncs(const Program& program) {
   std::vector<bool> out;
   for (const auto& task : program.tasks) {
     out.push_back(task.kind == TaskKind::kMove && task.backward && !task.remade &&
-                  !is_local(task.step.kind) && comes_from_weight(program.pcg, task.node));
+                  !is_local(task.step.kind) && lower::comes_from_weight(program.pcg, task.node));
   }
   return out;
 }

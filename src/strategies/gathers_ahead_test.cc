@@ -7,6 +7,7 @@
 
 #include "lower/lower.h"
 #include "models/model.h"
+#include "plan/random_choices_test_support.h"
 #include "sim/simulate.h"
 #include "strategies/grid.h"
 
@@ -16,18 +17,11 @@ namespace {
 // Links of 1 GB/s between two devices, launches of 10 us; nothing else takes time. (A gather of an
 // n x n weight sends half of it.)
 machine::Machine counting_machine() {
-  auto m = machine::load_machine("local:2");
+  auto m = plan::machine_of({2});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
   m.device.bandwidth = BytesPerSecond{1e30};
   m.device.launch = Seconds{10e-6};
-  m.device.collective = {};
-  m.device.software = {};
-  auto& level = m.levels[0];
-  level.bandwidth = BytesPerSecond{1e9};
-  level.latency = {};
-  level.utilization = 1;
-  level.utilization_of_step = {};
-  level.by_device = false;
+  m.levels[0].bandwidth = BytesPerSecond{1e9};
   return m;
 }
 
