@@ -161,8 +161,8 @@ TEST(SoftwareText, IsNamedWithTheMachine) {
   EXPECT_EQ(error("dgx_a100:2,software="),
             "dgx_a100:2,software=: names no software (`tandem machines dgx_a100:2` lists those it "
             "has)");
-  EXPECT_EQ(error("zionex:2,software=x"),
-            "machines/zionex.machine: there is no software 'x' (the machine has no section "
+  EXPECT_EQ(error("h100_superpod:2,software=x"),
+            "machines/h100_superpod.machine: there is no software 'x' (the machine has no section "
             "'software NAME')");
 }
 
