@@ -1,0 +1,9 @@
+// Tests are of the machine files that are shipped: what somebody profiled on this computer is left
+// out (machine/machine.h), whether ctest runs a test program or a person does.
+#include <cstdlib>
+
+namespace {
+
+[[maybe_unused]] const int kWithoutCache = setenv("TANDEM_NO_CACHE", "1", 1);
+
+}  // namespace
