@@ -71,6 +71,7 @@ bool grows(machine::Step step) {
 struct Uses {
   std::optional<Where> first_writer;
   PartSet writers, readers;
+  bool gathered = false;  // a weight, again
   std::array<std::uint32_t, kParts* Where::kPlaces> slots = {};
 
   Uses() { slots.fill(kNoSlot); }
@@ -126,6 +127,7 @@ class Compiler {
       auto& uses = uses_[b.index()];
       if (!uses.first_writer) uses.first_writer = where;
       uses.writers.add(where);
+      uses.gathered = task.kind == TaskKind::kMove && task.remade;
     }
   }
 
@@ -172,7 +174,8 @@ class Compiler {
     auto& slot = uses_[b.index()].slots[where.number()];
     if (slot == kNoSlot) {
       slot = flow.slots++;
-      if (comes_from_neighbour(b, where)) flow.from_neighbour.push_back(slot);
+      const bool in_order = uses_[b.index()].gathered;  // `mark` goes by buffers
+      if (comes_from_neighbour(b, where) && !in_order) flow.from_neighbour.push_back(slot);
     }
     return slot;
   }
@@ -201,10 +204,13 @@ class Compiler {
       for (std::size_t s = 1; s <= kSections; ++s) {
         const Where here{p, s};
         const auto slot = uses.slots[here.number()];
-        if (slot == kNoSlot || !uses.writers.has(here)) continue;
+        if (slot == kNoSlot) continue;
         auto& flow = flows_[p][*run_of(s)];
+        if (uses.gathered && comes_from_neighbour(b, here)) flow.gathered_before.push_back(slot);
+        if (!uses.writers.has(here)) continue;
+        auto& to_next = uses.gathered ? flow.gathered_for_next : flow.to_neighbour;
         for (std::size_t next = 0; next < Where::kPlaces; ++next) {
-          if (follows(next, s, p) && uses.readers.has({p, next})) flow.to_neighbour.push_back(slot);
+          if (follows(next, s, p) && uses.readers.has({p, next})) to_next.push_back(slot);
         }
         if (makes_gradients(p) && uses.readers.has_part(kUpdatePart)) {
           flow.gradients.push_back(slot);
@@ -216,6 +222,7 @@ class Compiler {
   static void mark_what_waits(const Dataflow& flow, std::vector<TimedTask>& tasks) {
     std::vector<bool> after_input(flow.slots);
     for (auto slot : flow.from_neighbour) after_input[slot] = true;
+    for (auto slot : flow.gathered_before) after_input[slot] = true;
     for (auto& task : tasks) {
       const auto uses = std::span(flow.uses).subspan(task.first_use);
       for (auto slot : uses.first(task.reads)) task.waits = task.waits || after_input[slot];

@@ -45,6 +45,9 @@ struct Dataflow {
   std::uint32_t slots = 0;                    // how many
   std::vector<std::uint32_t> from_neighbour;  // slots that what comes before makes
   std::vector<std::uint32_t> to_neighbour;    // slots that what comes after reads
+  // Weights that are gathered for the backward pass of what comes after, or were by what comes
+  // before: these are there one by one, whenever its input is. In the same order for equal layers.
+  std::vector<std::uint32_t> gathered_for_next, gathered_before;
   std::vector<std::uint32_t> gradients;       // slots that updates read
   bool begins_without_input = false;          // does the first task need nothing of those?
 };

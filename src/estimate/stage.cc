@@ -195,9 +195,11 @@ double StageTimer::run_alike(std::size_t section, const Turn& turn, double input
   // What the layer before has added to every stream, and to its input.
   Streams step;
   double step_of_input = 0;
+  std::vector<double> step_of_gathered;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto before = streams;
     const auto before_input = input;
+    const auto before_gathered = gathered_;
     input = pass(section, turn, input, streams);
     if (reduces) {
       const auto earlier = turn.part == kSynchronize ? before_all[static_cast<std::size_t>(i)] : 0;
@@ -207,13 +209,22 @@ double StageTimer::run_alike(std::size_t section, const Turn& turn, double input
     auto added = streams;
     for (std::size_t s = 0; s < streams.size(); ++s) added[s] -= before[s];
     const auto of_input = input - before_input;
+    auto of_gathered = gathered_;
+    for (std::size_t g = 0; g < std::min(of_gathered.size(), before_gathered.size()); ++g) {
+      of_gathered[g] -= before_gathered[g];
+    }
     if (i > 0 && i + 1 < count && is_close(step_of_input, of_input) &&
-        std::ranges::equal(step, added, is_close)) {
+        std::ranges::equal(step, added, is_close) &&
+        std::ranges::equal(step_of_gathered, of_gathered, is_close)) {
       go_on(section, turn, count - i - 1, added, streams);
+      for (std::size_t g = 0; g < gathered_.size(); ++g) {
+        gathered_[g] += static_cast<double>(count - i - 1) * of_gathered[g];
+      }
       return input + static_cast<double>(count - i - 1) * of_input;
     }
     step = added;
     step_of_input = of_input;
+    step_of_gathered = std::move(of_gathered);
   }
   return input;
 }
@@ -232,7 +243,9 @@ void StageTimer::go_on(std::size_t section, const Turn& turn, std::int64_t layer
 
 double StageTimer::pass(std::size_t section, const Turn& turn, double input, Streams& streams) {
   const auto& part = sections_.parts[turn.part][section];
-  if (with_host_ || sections_.interference > 0) return run_section(part, turn, input, streams);
+  const bool gathers_ahead =
+      !part.flow->gathered_before.empty() || !part.flow->gathered_for_next.empty();
+  if (with_host_ || sections_.interference > 0 || gathers_ahead) return run_section(part, turn, input, streams);
   if (const auto* known = passages_.find(section, turn, input, streams)) {
     passages_.pass(section, turn, *known, input, streams);
     gradients_ = part.flow->gradients.empty() ? 0 : input + known->gradients;
@@ -249,6 +262,10 @@ double StageTimer::run_section(const SectionPart& part, const Turn& turn, double
   const auto& flow = *part.flow;
   ready_.assign(flow.slots, 0);
   for (auto s : flow.from_neighbour) ready_[s] = input;
+  const bool all_known = gathered_.size() == flow.gathered_before.size();
+  for (std::size_t i = 0; i < flow.gathered_before.size(); ++i) {
+    ready_[flow.gathered_before[i]] = all_known ? gathered_[i] : input;
+  }
   auto& host = streams.back();
   for (const auto& task : part.tasks) {
     if (!runs(task.when, turn.first, turn.last)) continue;
@@ -273,6 +290,8 @@ double StageTimer::run_section(const SectionPart& part, const Turn& turn, double
       ready = std::max(ready, end);
     }
   }
+  gathered_.clear();
+  for (auto s : flow.gathered_for_next) gathered_.push_back(ready_[s]);
   gradients_ = 0;
   for (auto s : flow.gradients) gradients_ = std::max(gradients_, ready_[s]);
   double output = flow.to_neighbour.empty() ? input : 0;

@@ -149,6 +149,7 @@ class StageTimer {
   bool with_host_;
   sim::Beside beside_;
   std::vector<double> ready_;                 // by slot, of the section that runs
+  std::vector<double> gathered_;              // when what it gathers for the next one is
   double gradients_ = 0;                      // when those of the last section run are
   std::vector<std::vector<double>> reduced_;  // the same, by run and layer
 };
