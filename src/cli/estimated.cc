@@ -70,7 +70,7 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
                                       setup->precision_of(setting.family)};
     estimate::Estimator estimator(setup->model, setup->machine, training);
     const auto estimate = estimator.estimate(setting, setup->batch);
-    if (!estimate) return std::nullopt;
+    if (!estimate || estimate->is_rough) return std::nullopt;
     auto costed = search::costed(to_text(setting), to_simulation(*estimate), limits);
     if (best && !search::is_better(costed, *best)) continue;
     best = std::move(costed);

@@ -414,9 +414,30 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   if (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0) return std::nullopt;
   auto* timed = timed_on(on_part, *stage, inner, *part);
   if (timed == nullptr) return std::nullopt;
-  return Step(machine_, digits_, to_next_rank(setting.pp), stage->stage, timed->sections,
-              timed->passages, stage->beginnings, setting, *division, batch, training_, turns_)
-      .run();
+  auto out = Step(machine_, digits_, to_next_rank(setting.pp), stage->stage, timed->sections,
+                  timed->passages, stage->beginnings, setting, *division, batch, training_, turns_)
+                 .run();
+  out.is_rough = is_rough(setting, stage->stage, out);
+  return out;
+}
+
+// What an estimate leaves out is at the ends of a pipeline and of a step: much of a network of few
+// layers, or of one of which a weight that both ends use is a large part. Where communication slows
+// down what it runs beside, and much of it is not hidden, updates of a layer wait for one another.
+bool Estimator::is_rough(const Setting& setting, const StageModel& stage,
+                         const Estimate& estimate) const {
+  constexpr std::int64_t kFewLayers = 40;
+  constexpr double kShared = 0.01;
+  const bool slows_down = machine_.device.software.interference > 0;
+  const auto exposed = estimate.exposed / estimate.iteration;
+  if (setting.pp == 1) {
+    constexpr double kMuchExposed = 0.1;
+    const bool gathers = setting.family == strategies::Family::kFsdp || setting.zero == 3;
+    return slows_down && !gathers && exposed > kMuchExposed;
+  }
+  constexpr double kExposed = 0.05;
+  const auto layers = model_.settings.size("layers");
+  return layers <= kFewLayers || stage.tied.part > kShared || (slows_down && exposed > kExposed);
 }
 
 const std::vector<DigitMask>& Estimator::to_next_rank(std::int64_t ranks) {

@@ -32,6 +32,8 @@ struct Estimate {
   sim::Memory memory;  // of the fullest rank
   double model_flops = 0;
   double mfu = 0;
+  // May it be off by more than 1 %? Good enough to say which strategies to simulate.
+  bool is_rough = false;
 };
 
 // Of one network on one machine. Keeps what strategies have in common, so that a sweep costs little
@@ -76,6 +78,8 @@ class Estimator {
   };
 
   [[nodiscard]] bool is_worth_folding(const strategies::Setting& setting) const;
+  [[nodiscard]] bool is_rough(const strategies::Setting& setting, const StageModel& stage,
+                              const Estimate& estimate) const;
   const machine::Machine* part_for(std::int64_t stages);
   // By rank of a pipeline of so many, the digits in which it differs from the next; the last one's
   // next is the first.

@@ -48,8 +48,8 @@ struct Dataflow {
   // Weights that are gathered for the backward pass of what comes after, or were by what comes
   // before: these are there one by one, whenever its input is. In the same order for equal layers.
   std::vector<std::uint32_t> gathered_for_next, gathered_before;
-  std::vector<std::uint32_t> gradients;       // slots that updates read
-  bool begins_without_input = false;          // does the first task need nothing of those?
+  std::vector<std::uint32_t> gradients;  // slots that updates read
+  bool begins_without_input = false;     // does the first task need nothing of those?
 };
 
 // One part of one run. Copies that are timed anew share the dataflow.

@@ -245,7 +245,8 @@ double StageTimer::pass(std::size_t section, const Turn& turn, double input, Str
   const auto& part = sections_.parts[turn.part][section];
   const bool gathers_ahead =
       !part.flow->gathered_before.empty() || !part.flow->gathered_for_next.empty();
-  if (with_host_ || sections_.interference > 0 || gathers_ahead) return run_section(part, turn, input, streams);
+  if (with_host_ || sections_.interference > 0 || gathers_ahead)
+    return run_section(part, turn, input, streams);
   if (const auto* known = passages_.find(section, turn, input, streams)) {
     passages_.pass(section, turn, *known, input, streams);
     gradients_ = part.flow->gradients.empty() ? 0 : input + known->gradients;

@@ -17,8 +17,16 @@ plan::Precision precision_of(const Case& on, const strategies::Setting& setting)
 }
 
 std::optional<Point> Estimates::point(const strategies::Setting& setting) {
+  return point(setting, true);
+}
+
+std::optional<Point> Estimates::near_point(const strategies::Setting& setting) {
+  return point(setting, false);
+}
+
+std::optional<Point> Estimates::point(const strategies::Setting& setting, bool rough_too) {
   const auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
-  if (!estimate) return std::nullopt;
+  if (!estimate || (estimate->is_rough && !rough_too)) return std::nullopt;
   return point_of(on_, costed(to_text(setting), to_simulation(*estimate), on_.limits));
 }
 

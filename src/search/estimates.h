@@ -18,8 +18,11 @@ class Estimates {
 
   // Nothing where there is no estimate. Throws UserError where the setting is impossible here.
   std::optional<Point> point(const strategies::Setting& setting);
+  // Nor where it may be off by more than 1 %.
+  std::optional<Point> near_point(const strategies::Setting& setting);
 
  private:
+  std::optional<Point> point(const strategies::Setting& setting, bool rough_too);
   estimate::Estimator& estimator(const plan::Precision& precision);
 
   const Case on_;

@@ -96,7 +96,9 @@ class Team {
       if (work_[i].case_number != number) continue;
       if (!estimates) estimates.emplace(*work_[i].on);
       try {
-        if (auto point = estimates->point(*work_[i].setting)) put(i, std::move(*point), reports);
+        if (auto point = estimates->near_point(*work_[i].setting)) {
+          put(i, std::move(*point), reports);
+        }
       } catch (const UserError&) {  // the simulation says what is wrong
       }
     }
