@@ -137,7 +137,7 @@ void StrategySearch::cost_grid() {
   });
   const auto estimated = estimate_grid(settings);
   if (estimated.empty()) {
-    if (contest_.is_large()) return;
+    if (contest_.is_large() || !contest_.may_fit()) return;
     const auto entered =
         enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
     for (const auto& e : entered) {
@@ -157,6 +157,7 @@ void StrategySearch::cost_grid() {
   }
   simulate_the_best(strategies, found);
   tried_.insert(tried_.end(), found.begin(), found.end());
+  if (!contest_.may_fit()) return;
   if (may_win_ && are_equal_devices()) save_in_part(estimated);
   if (may_win_) lay_out_steps(std::move(found));
 }
@@ -175,6 +176,15 @@ std::vector<Setting> StrategySearch::chosen(const std::vector<Estimated>& estima
   return out;
 }
 
+// By estimates, would simulating `tried` only tell what they tell? Where what needs least is far
+// too large, that nothing fits.
+bool StrategySearch::is_no_match(const Tried& tried, const Tried& best) const {
+  if (tried.feasible) return tried.iteration > kUncertain * best.iteration;
+  if (best.feasible) return true;
+  const auto limit = std::ranges::max(contest_.result().limits);
+  return best.over > kFarTooLarge * limit && tried.over > best.over;
+}
+
 // By strategy `found` is what it is estimated to come to. Those that may still be the fastest are
 // simulated, until none is left; then it is what they came to.
 void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
@@ -186,9 +196,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     std::vector<Candidate> candidates;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < strategies.size(); ++i) {
-      const bool is_slower =
-          are_equal_devices() &&
-          (found[i].feasible ? found[i].iteration > kUncertain * best.iteration : best.feasible);
+      const bool is_slower = are_equal_devices() && is_no_match(found[i], best);
       if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
       const auto& strategy = strategies[i];
       candidates.push_back({strategy.name, strategy.choices, strategy.schedule, may_win_});

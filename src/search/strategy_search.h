@@ -37,6 +37,7 @@ class StrategySearch {
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
+  static constexpr double kFarTooLarge = 0.25;    // of the memory there is, beyond it
   static constexpr std::size_t kInPart = 2;       // settings with less computed again than they say
   static constexpr double kWorthIt = 0.995;       // of the best's time, that it may come to
   static constexpr std::size_t kSharesTried = 4;  // of each
@@ -65,6 +66,7 @@ class StrategySearch {
       const std::vector<Estimated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Tried>& found);
+  [[nodiscard]] bool is_no_match(const Tried& tried, const Tried& best) const;
   void save_in_part(const std::vector<Estimated>& estimated);
   void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;
