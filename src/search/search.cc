@@ -33,9 +33,12 @@ class Search {
     // Rewritten first, the model as it was is out.
     const bool model_may_win = rewritings_.empty();
     StrategySearch strategies(contest_, model_may_win);
-    strategies.cost_baselines();
-    strategies.cost_grid();
-    if (may_fit) go_beyond(strategies, model_may_win);
+    const bool asks_what_fits = !may_fit || options_.until.first_fit;
+    if (!asks_what_fits || !strategies.cost_smallest()) {
+      strategies.cost_baselines();
+      strategies.cost_grid();
+      if (may_fit) go_beyond(strategies, model_may_win);
+    }
     layouts_.keep_bound_if_true();
     auto& out = contest_.result();
     out.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
