@@ -1,5 +1,5 @@
 // What the subcommands of `tandem rules` share. Each is a function here, in a file of its own or in
-// rules.cc.
+// rules.cc, rules_convert.cc.
 #pragma once
 
 #include <CLI/CLI.hpp>
