@@ -108,9 +108,7 @@ class Reader : ExpressionReader {
     if (node.spec->role == ops::Role::kSource && name != "constant") {
       fail(fmt::format("'{}' does not stand in rules", name), "a variable ?x is any tensor");
     }
-    for (const auto& [attribute, value] : node.spec->attributes) {
-      node.attributes.push_back({.literal = parse_value(value)});
-    }
+    node.attributes = usual_attributes(*node.spec);
     std::set<std::size_t> given;
     while (!take(")")) {
       skip_blanks();

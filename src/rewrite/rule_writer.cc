@@ -57,12 +57,13 @@ std::string text_of(const Rule& rule, const Expression& e, int precedence, bool 
 std::string pattern_text(const Rule& rule, const Side& side, PatternId id) {
   const auto& node = side.nodes[id];
   if (node.is_variable()) return "?" + rule.tensors[node.variable];
+  const auto& usual = usual_attributes(*node.spec);
   std::string out = "(" + node.spec->name;
   for (auto input : node.inputs) out += " " + pattern_text(rule, side, input);
   for (std::size_t a = 0; a < node.attributes.size(); ++a) {
-    const auto& [name, initial] = node.spec->attributes[a];
-    if (node.attributes[a] == Expression{.literal = parse_value(initial)}) continue;
-    out += fmt::format(" {}={}", name, text_of(rule, node.attributes[a], 0, true));
+    if (node.attributes[a] == usual[a]) continue;
+    out += fmt::format(" {}={}", node.spec->attributes[a].first,
+                       text_of(rule, node.attributes[a], 0, true));
   }
   return out + ")";
 }
