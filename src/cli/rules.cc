@@ -111,9 +111,18 @@ void show_rule(const ShowRuleFlags& flags) {
 
 }  // namespace
 
+std::string read_rule_text(const std::string& path) {
+  auto text = read_file(path);
+  if (text.find('\0') != std::string::npos) {
+    throw UserError("rules", path, "is no text",
+                    "rules are lines of text, or a collection of TASO or FlexFlow in JSON");
+  }
+  return text;
+}
+
 RuleFile read_rules(const std::string& path) {
   constexpr std::size_t kMaxRules = 200'000;
-  const auto text = read_file(path);
+  const auto text = read_rule_text(path);
   RuleFile out;
   const auto check_size = [&](std::size_t size) {
     if (size <= kMaxRules) return;

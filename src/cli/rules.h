@@ -26,6 +26,9 @@ struct RuleFile {
 };
 RuleFile read_rules(const std::string& path);
 
+// The text of a file of rules or of a collection. Throws UserError where it is no text.
+std::string read_rule_text(const std::string& path);
+
 // The rules of a collection that are none here, with the reason: on stderr.
 void print_lacking(const std::vector<rewrite::Imported>& lacking);
 

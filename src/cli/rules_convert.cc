@@ -71,7 +71,7 @@ class RuleStream {
 };
 
 void import_rules(const ConvertFlags& flags) {
-  const auto text = read_file(flags.input);
+  const auto text = read_rule_text(flags.input);
   if (!rewrite::is_collection_json(text)) {
     throw UserError("rules", flags.input, "is not JSON", "rules in text form need no import");
   }
@@ -101,7 +101,10 @@ void import_rules(const ConvertFlags& flags) {
 // Twice through the text: whether it is of the form, and whether any rule has a parallel operator,
 // must be known before the first is written.
 void export_rules(const ConvertFlags& flags) {
-  const auto text = read_file(flags.input);
+  const auto text = read_rule_text(flags.input);
+  if (rewrite::is_collection_json(text)) {
+    throw UserError("rules", flags.input, "is JSON", "exported are rules in text form");
+  }
   const auto visit = [&](const std::string& what, const std::function<void(rewrite::Rule)>& use) {
     Progress progress;
     std::size_t count = 0;
