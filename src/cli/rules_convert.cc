@@ -105,6 +105,7 @@ void export_rules(const ConvertFlags& flags) {
   if (rewrite::is_collection_json(text)) {
     throw UserError("rules", flags.input, "is JSON", "exported are rules in text form");
   }
+  RuleStream stream(flags);
   const auto visit = [&](const std::string& what, const std::function<void(rewrite::Rule)>& use) {
     Progress progress;
     std::size_t count = 0;
@@ -119,7 +120,6 @@ void export_rules(const ConvertFlags& flags) {
     parallel = parallel || rewrite::has_parallel_operator(rule);
   });
   std::vector<rewrite::Imported> lacking;
-  RuleStream stream(flags);
   rewrite::CollectionWriter writer(parallel, [&](std::string_view part) { stream.write(part); });
   visit("exported", [&](const rewrite::Rule& rule) {
     if (auto why = writer.add(rule)) lacking.push_back({rule.name, std::nullopt, *why});
