@@ -109,7 +109,8 @@ LinkFit fit_link(const Samples& samples) {
 double rate_of(const MeasuredOperator& o) { return o.work().flops.value / o.time.value; }
 
 // The largest rate of fp32, and what its products reach of it on average. Other types have the peak
-// of which that part is their mean: units for matrices of 16 bits are filled by large products only.
+// of which that part is their mean: units for matrices of 16 bits are filled by large products
+// only.
 struct Compute {
   std::map<DType, double> peaks;
   double utilization = 1;
@@ -166,9 +167,9 @@ std::string device_text(const Profile& profile) {
           : "",
       2 * profile.resident.value / 1e9, stream_of(profile) / 1e9);
   for (const auto& [type, rate] : compute.peaks) {
-    out += fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] {}\n", name(type), rate / 1e9,
-                       type == DType::kFp32 ? "the fastest product"
-                                            : "by the mean of its products");
+    out +=
+        fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] {}\n", name(type), rate / 1e9,
+                    type == DType::kFp32 ? "the fastest product" : "by the mean of its products");
   }
   return out + fmt::format(
                    "  compute_utilization {:.2g}  # [PROFILE] mean of the products in fp32\n"
