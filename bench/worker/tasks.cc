@@ -22,9 +22,6 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
-#ifdef TANDEM_HAS_DNNL
-#include <dnnl.hpp>
-#endif
 
 #include "lower/lower.h"
 #include "machine/machine.h"
@@ -33,6 +30,9 @@
 #include "runtime/aten.h"
 #include "runtime/environment.h"
 #include "runtime/executor.h"
+#ifdef TANDEM_HAS_DNNL
+#include "runtime/onednn.h"
+#endif
 #include "runtime/product.h"
 #include "strategies/grid.h"
 
@@ -168,8 +168,8 @@ class OneDnnProduct {
     const Memory::desc to({p.rows, p.outputs}, kFloat, Tag::ab);
     const Memory::desc weight({p.inputs, p.outputs}, kFloat, Tag::ba);
     const Memory::desc any({p.inputs, p.outputs}, kFloat, Tag::any);
-    const dnnl::matmul::primitive_desc chosen(
-        dnnl::matmul::desc(from, chooses_layout ? any : weight, to), engine_);
+    const auto chosen = runtime::product_description(
+        {.a = from, .b = chooses_layout ? any : weight, .out = to}, engine_);
     Memory given(weight, engine_, w.data_ptr());
     Memory packed(chosen.weights_desc(), engine_);
     dnnl::reorder(given, packed).execute(stream_, given, packed);

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -466,9 +465,19 @@ plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in || std::filesystem::is_directory(path)) throw UserError("file", path, "cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
+  std::error_code unknown;  // of a pipe
+  const auto size = std::filesystem::file_size(path, unknown);
+  std::string text(unknown ? kReadAtOnce : size + 1, '\0');
+  std::size_t read = 0;
+  while (in.read(text.data() + read, static_cast<std::streamsize>(text.size() - read))) {
+    read = text.size();
+    text.resize(read + std::max(read, kReadAtOnce));
+  }
+  read += static_cast<std::size_t>(in.gcount());
+  if (in.bad()) throw UserError("file", path, "cannot be read");
+  text.resize(read);
+  return text;
 }
 
 void write_file(const std::string& path, const std::string& text) {

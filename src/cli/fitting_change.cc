@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/interrupt.h"
+#include "search/least_memory.h"
 
 namespace tandem::cli {
 
@@ -20,6 +21,7 @@ bool can_fit(const Job& job) {
     auto setup = resolve(job);
     setup.options.until.first_fit = true;
     setup.options.algebra = search::Algebra::kNone;
+    if (search::is_too_large(setup.graph, setup.machine, setup.options)) return false;
     return find_plan(setup).best.has_value();
   } catch (const UserError&) {  // a batch or a size that there cannot be
     return false;

@@ -1,7 +1,6 @@
 // tandem profile: measures operators and collectives of this computer, and keeps what they come to
 // as the machine `local`. With a network it adds that network's operators.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/new_file.h"
 #include "cli/profile_model.h"
 #include "cli/progress.h"
 #include "cost/fit.h"
@@ -29,38 +29,6 @@ struct ProfileFlags {
   std::int64_t devices = 0;
   std::int64_t threads = 1;  // of a process
   Job job;                   // a network; without one the machine is measured
-};
-
-// A file that appears whole or not at all. Whether it can be written is known before the work is
-// done whose result it takes.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path)
-      : path_(path), temporary_(fmt::format("{}.{}.new", path, getpid())) {
-    const auto folder = fs::path(path).parent_path();
-    if (!folder.empty() && !fs::is_directory(folder)) {
-      throw UserError("file", path, fmt::format("there is no folder '{}'", folder.string()));
-    }
-    if (fs::is_directory(path)) throw UserError("file", path, "is a folder");
-    write_file(temporary_, "");
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    std::error_code ignored;
-    fs::remove(temporary_, ignored);
-  }
-
-  void write(const std::string& text) {
-    write_file(temporary_, text);
-    std::error_code failed;
-    fs::rename(temporary_, path_, failed);
-    if (failed) throw UserError("file", path_, "cannot be written");
-  }
-
- private:
-  std::string path_;
-  std::string temporary_;
 };
 
 std::string output_path(const ProfileFlags& flags) {
@@ -171,6 +139,7 @@ void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std:
   const auto profile = measure(flags, devices);
   const auto text = cost::machine_text(profile, date_and_processor());
   file.write(text);
+  file.finish();
   if (!flags.job.model_text.empty()) return;
   const Predictions predictions(text, path, devices);
   if (flags.json) {

@@ -4,15 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <functional>
 #include <iostream>
 
 #include "base/error.h"
-#include "base/stop.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/progress.h"
 #include "report/rule_picture.h"
 #include "rewrite/rule_text.h"
 
@@ -113,140 +109,20 @@ void show_rule(const ShowRuleFlags& flags) {
   }
 }
 
-// --- import, export -----------------------------------------------------------------------------
-
-constexpr std::size_t kRulesBetweenNews = 256;
-
-struct ConvertFlags {
-  bool json = false;
-  std::string input;
-  std::string output;
-};
-
-Json lacking_json(const std::vector<rewrite::Imported>& lacking) {
-  Json out = Json::array();
-  for (const auto& rule : lacking) {
-    out.push_back({{"name", rule.name}, {"reason", rule.lacking}});
-  }
-  return out;
-}
-
-void report_conversion(const ConvertFlags& flags, const std::string& what, std::size_t rules,
-                       const std::vector<rewrite::Imported>& lacking) {
-  if (flags.json) {
-    print_json({{what, rules}, {"lacking", lacking_json(lacking)}});
-    return;
-  }
-  print_lacking(lacking);
-  // The rules themselves have the output where no file is named.
-  auto& out = flags.output.empty() ? std::cerr : std::cout;
-  out << fmt::format("{}: {} of {} rules {}\n", flags.input, rules, rules + lacking.size(), what);
-}
-
-void write_rules(const ConvertFlags& flags, const std::string& text) {
-  if (!flags.output.empty()) return write_file(flags.output, text);
-  if (!flags.json) std::cout << text;
-}
-
-void import_rules(const ConvertFlags& flags) {
-  const auto text = read_file(flags.input);
-  if (!rewrite::is_collection_json(text)) {
-    throw UserError("rules", flags.input, "is not JSON", "rules in text form need no import");
-  }
-  std::string out = fmt::format("# Imported from {}.\n", flags.input);
-  std::size_t rules = 0;
-  std::vector<rewrite::Imported> lacking;
-  auto progress = std::make_optional<Progress>();
-  rewrite::for_each_imported(text, flags.input, [&](rewrite::Imported rule) {
-    stop_point();
-    const auto read = rules + lacking.size() + 1;
-    if (read % kRulesBetweenNews == 0) progress->show(fmt::format("read {} rules", read));
-    if (!rule.rule) {
-      lacking.push_back(std::move(rule));
-      return;
-    }
-    out += to_text(*rule.rule) + "\n";
-    ++rules;
-  });
-  progress.reset();
-  write_rules(flags, out);
-  report_conversion(flags, "imported", rules, lacking);
-}
-
-// Where the rules go one by one: a file, the terminal, or nowhere beside --json.
-class RuleStream {
- public:
-  explicit RuleStream(const ConvertFlags& flags)
-      : path_(flags.output), out_(flags.json ? nullptr : &std::cout) {
-    if (path_.empty()) return;
-    file_.open(path_, std::ios::binary);
-    out_ = &file_;
-  }
-
-  void write(std::string_view text) {
-    if (out_ != nullptr) *out_ << text;
-    check();
-  }
-
-  void close() {
-    if (out_ == &file_) file_.close();
-    check();
-  }
-
- private:
-  void check() const {
-    if (out_ == &file_ && !file_) throw UserError("file", path_, "cannot be written");
-  }
-
-  std::string path_;
-  std::ofstream file_;
-  std::ostream* out_;
-};
-
-// Twice through the text: whether it is of the form, and whether any rule has a parallel operator,
-// must be known before the first is written.
-void export_rules(const ConvertFlags& flags) {
-  const auto text = read_file(flags.input);
-  const auto visit = [&](const std::string& what, const std::function<void(rewrite::Rule)>& use) {
-    Progress progress;
-    std::size_t count = 0;
-    rewrite::for_each_rule(text, flags.input, [&](rewrite::Rule rule) {
-      stop_point();
-      use(std::move(rule));
-      if (++count % kRulesBetweenNews == 0) progress.show(fmt::format("{} {} rules", what, count));
-    });
-  };
-  bool parallel = false;
-  visit("read", [&](const rewrite::Rule& rule) {
-    parallel = parallel || rewrite::has_parallel_operator(rule);
-  });
-  std::vector<rewrite::Imported> lacking;
-  RuleStream stream(flags);
-  rewrite::CollectionWriter writer(parallel, [&](std::string_view part) { stream.write(part); });
-  visit("exported", [&](const rewrite::Rule& rule) {
-    if (auto why = writer.add(rule)) lacking.push_back({rule.name, std::nullopt, *why});
-  });
-  writer.end();
-  stream.close();
-  report_conversion(flags, "exported", writer.rules(), lacking);
-}
-
-void add_conversion(CLI::App& rules, const std::string& name, const std::string& doc,
-                    const std::string& example, const std::string& input,
-                    void convert(const ConvertFlags&)) {
-  auto flags = std::make_shared<ConvertFlags>();
-  auto* command = add_command(rules, name, doc, example, flags->json);
-  command->add_option("file", flags->input, input)->required();
-  command->add_option("-o,--output", flags->output, "where to write; default: the terminal");
-  add_quiet_flag(*command);
-  command->callback([flags, convert] { convert(*flags); });
-}
-
 }  // namespace
+
+std::string read_rule_text(const std::string& path) {
+  auto text = read_file(path);
+  if (text.find('\0') != std::string::npos) {
+    throw UserError("rules", path, "is no text",
+                    "rules are lines of text, or a collection of TASO or FlexFlow in JSON");
+  }
+  return text;
+}
 
 RuleFile read_rules(const std::string& path) {
   constexpr std::size_t kMaxRules = 200'000;
-  const auto text = read_file(path);
+  const auto text = read_rule_text(path);
   RuleFile out;
   const auto check_size = [&](std::size_t size) {
     if (size <= kMaxRules) return;
@@ -269,10 +145,6 @@ RuleFile read_rules(const std::string& path) {
   return out;
 }
 
-void print_lacking(const std::vector<rewrite::Imported>& lacking) {
-  for (const auto& rule : lacking) std::cerr << fmt::format("{}: {}\n", rule.name, rule.lacking);
-}
-
 void add_rules_show(CLI::App& rules) {
   auto flags = std::make_shared<ShowRuleFlags>();
   auto* command = add_command(rules, "show", "draw a rule, with its conditions and its proof",
@@ -280,17 +152,6 @@ void add_rules_show(CLI::App& rules) {
   command->add_option("name", flags->name, "of a rule")->required();
   command->add_option("--file", flags->file, "of rules, or a collection in JSON; default: shipped");
   command->callback([flags] { show_rule(*flags); });
-}
-
-void add_rules_import(CLI::App& rules) {
-  add_conversion(rules, "import", "turn a rule collection of TASO or FlexFlow into rules",
-                 "rules import graph_subst.json -o taso.rules", "a collection in JSON",
-                 import_rules);
-}
-
-void add_rules_export(CLI::App& rules) {
-  add_conversion(rules, "export", "turn rules into such a collection",
-                 "rules export taso.rules -o graph_subst.json", "rules", export_rules);
 }
 
 void add_rules(CLI::App& app, int& exit_code) {

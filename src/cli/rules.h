@@ -1,5 +1,5 @@
 // What the subcommands of `tandem rules` share. Each is a function here, in a file of its own or in
-// rules.cc.
+// rules.cc, rules_convert.cc.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -25,6 +25,9 @@ struct RuleFile {
   std::vector<rewrite::Imported> lacking;
 };
 RuleFile read_rules(const std::string& path);
+
+// The text of a file of rules or of a collection. Throws UserError where it is no text.
+std::string read_rule_text(const std::string& path);
 
 // The rules of a collection that are none here, with the reason: on stderr.
 void print_lacking(const std::vector<rewrite::Imported>& lacking);

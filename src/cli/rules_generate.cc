@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/rules.h"
 #include "generate/generate.h"
@@ -135,6 +136,7 @@ generate::OperatorSet operators_of(const std::string& ops) {
 void run(const GenerateFlags& flags) {
   const auto begin = std::chrono::steady_clock::now();
   const auto set = operators_of(flags.ops);
+  NewFile file(flags.output);
   generate::Generated generated;
   {
     Progress progress;
@@ -145,7 +147,8 @@ void run(const GenerateFlags& flags) {
     if (flags.prove) keep_proved(generated, threads_of(flags.threads), progress);
   }
   rename(generated.rules);
-  write_file(flags.output, file_text(flags, generated));
+  file.write(file_text(flags, generated));
+  file.finish();
   const auto seconds = seconds_since(begin);
   if (flags.json) {
     Json left = Json::object();

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "cli/command.h"
 #include "cli/derived.h"
+#include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/rules.h"
 #include "verify/verdict.h"
@@ -182,8 +183,13 @@ std::string proofs_text(const Verified& result) {
 }
 
 int run(const VerifyFlags& flags) {
+  std::optional<NewFile> proofs;
+  if (!flags.proofs.empty()) proofs.emplace(flags.proofs);
   const auto result = judge_files(flags);
-  if (!flags.proofs.empty()) write_file(flags.proofs, proofs_text(result));
+  if (proofs) {
+    proofs->write(proofs_text(result));
+    proofs->finish();
+  }
   if (flags.json) {
     print_json(result_json(result));
   } else {

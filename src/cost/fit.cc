@@ -108,7 +108,9 @@ LinkFit fit_link(const Samples& samples) {
 
 double rate_of(const MeasuredOperator& o) { return o.work().flops.value / o.time.value; }
 
-// The largest rate of each type, and what the products reach of it on average.
+// The largest rate of fp32, and what its products reach of it on average. Other types have the peak
+// of which that part is their mean: units for matrices of 16 bits are filled by large products
+// only.
 struct Compute {
   std::map<DType, double> peaks;
   double utilization = 1;
@@ -119,22 +121,27 @@ bool is_one_product(const MeasuredOperator& o) {
   return std::ranges::all_of(o.shape, [](auto n) { return n == 1; });
 }
 
+double mean_of(const std::vector<double>& rates) {
+  double sum = 0;
+  for (const double rate : rates) sum += std::log(rate);
+  return std::exp(sum / static_cast<double>(rates.size()));
+}
+
 Compute compute_of(const Profile& profile) {
   Compute out;
-  std::vector<const MeasuredOperator*> products;
+  std::map<DType, std::vector<double>> rates;
   for (const auto& o : profile.operators) {
     if (o.name != "linear") continue;
     if (is_one_product(o)) {
       out.launch = std::max(out.launch, o.time.value);
     } else {
-      products.push_back(&o);
-      out.peaks[o.dtype] = std::max(out.peaks[o.dtype], rate_of(o));
+      rates[o.dtype].push_back(rate_of(o));
     }
   }
-  CHECK(!products.empty());
-  double sum = 0;
-  for (const auto* o : products) sum += std::log(rate_of(*o) / out.peaks[o->dtype]);
-  out.utilization = std::exp(sum / static_cast<double>(products.size()));
+  CHECK(rates.contains(DType::kFp32));
+  const auto& single = rates[DType::kFp32];
+  out.utilization = mean_of(single) / *std::ranges::max_element(single);
+  for (const auto& [type, of_type] : rates) out.peaks[type] = mean_of(of_type) / out.utilization;
   return out;
 }
 
@@ -160,11 +167,12 @@ std::string device_text(const Profile& profile) {
           : "",
       2 * profile.resident.value / 1e9, stream_of(profile) / 1e9);
   for (const auto& [type, rate] : compute.peaks) {
-    out += fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] the fastest product\n", name(type),
-                       rate / 1e9);
+    out +=
+        fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] {}\n", name(type), rate / 1e9,
+                    type == DType::kFp32 ? "the fastest product" : "by the mean of its products");
   }
   return out + fmt::format(
-                   "  compute_utilization {:.2g}  # [PROFILE] mean of the products\n"
+                   "  compute_utilization {:.2g}  # [PROFILE] mean of the products in fp32\n"
                    "  launch {:.3g} us            # [PROFILE] a product of single numbers\n"
                    "  store_zeros yes           # of tokens that an expert does not get\n"
                    "  sum_rows yes              # of tables' gradients\n"

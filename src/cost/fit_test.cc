@@ -128,5 +128,21 @@ TEST(Fit, OneProcessWithThreadsIsAMachineOfOneDevice) {
   EXPECT_NEAR(machine.device.peak.at(DType::kFp32).value, 100e9, 1e9);
 }
 
+// Small products reach little of what units for 16 bits can: that is no matter of fp32.
+TEST(Fit, TypesAreFittedByThemselves) {
+  auto profile = profile_of(known(2), 1);
+  double rate = 100e9;
+  for (const auto n : {256, 512, 1024}) {
+    MeasuredOperator o{"linear", DType::kBf16, {n, n, n}, 2, {}};
+    o.time = Seconds{o.work().flops.value / rate};
+    profile.operators.push_back(o);
+    rate *= 3;
+  }
+  const auto device = fitted(profile).device;
+  EXPECT_NEAR(device.compute_utilization, 1, 0.02);
+  EXPECT_NEAR(device.peak.at(DType::kFp32).value, 100e9, 1e9);
+  EXPECT_NEAR(device.peak.at(DType::kBf16).value * device.compute_utilization, 300e9, 5e9);
+}
+
 }  // namespace
 }  // namespace tandem::cost

@@ -224,6 +224,7 @@ TEST_F(DatasetTest, SaysWhatIsWrong) {
     EXPECT_NE(text.find(what), std::string::npos) << text;
   };
   expect(folder() + "/none.bin", words, "cannot be read");
+  expect(folder() + "/none", words, "cannot be read");
   expect(write("a.jpg", ""), words, "is of no kind that can be read");
   expect(write("odd.bin", "abc"), words, "has 3 bytes, and a token has 2");
   expect(write("empty.bin", ""), words, "has 0 tokens, and a sample needs 4");

@@ -18,6 +18,7 @@ std::unique_ptr<const Samples> open_samples(const std::string& path, const graph
   if (ending == ".tsv" || ending == ".txt") return open_criteo(path, model);
   if (ending == ".bin" || ending == ".u16") return open_tokens(path, 2, model);
   if (ending == ".u32") return open_tokens(path, 4, model);
+  if (!fs::exists(path, ignored)) throw UserError("file", path, "cannot be read");
   throw UserError("data", path, "is of no kind that can be read",
                   "tokens: .bin, .u16, .u32; Criteo's: .tsv, .txt; a folder of .npy files");
 }

@@ -1,25 +1,35 @@
-// Formulas over tensors of three elements, for tests.
+// Formulas over a set of operators, for tests; and over tensors of three elements.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <string_view>
 
 #include "generate/equations.h"
 
 namespace tandem::generate {
 
-class FormulasOfThree : public testing::Test {
+class FormulasOf : public testing::Test {
  protected:
-  TensorTable table_{parse_operator_set("tensors [3] 4\n(add ?x ?y)\n(mul ?x ?y)\n(relu ?x)"), 1};
+  explicit FormulasOf(std::string_view operators) : table_(parse_operator_set(operators), 1) {}
+
+  TensorTable table_;
   Formulas formulas_{table_.programs(), index_types(table_)};
   TypeId type_ = table_.programs().type_id(table_.variables()[0].type);
 
   FormulaId var(std::uint32_t n) { return formulas_.variable(type_, n); }
+  // Of an operation, by its place in the set.
   FormulaId make(std::uint16_t operation, std::initializer_list<FormulaId> operands) {
     return *formulas_.apply(operation, std::span(operands.begin(), operands.size()));
   }
   FormulaId add(FormulaId a, FormulaId b) { return make(0, {a, b}); }
+};
+
+class FormulasOfThree : public FormulasOf {
+ protected:
+  FormulasOfThree() : FormulasOf("tensors [3] 4\n(add ?x ?y)\n(mul ?x ?y)\n(relu ?x)") {}
+
   FormulaId mul(FormulaId a, FormulaId b) { return make(1, {a, b}); }
   FormulaId relu(FormulaId a) { return make(2, {a}); }
 };

@@ -2,29 +2,23 @@
 
 #include <gtest/gtest.h>
 
+#include "generate/formulas_test_support.h"
 #include "generate/rewriting.h"
 
 namespace tandem::generate {
 namespace {
 
-class SeveralOutputs : public testing::Test {
+class SeveralOutputs : public FormulasOf {
  protected:
-  TensorTable table_{parse_operator_set(R"(
+  SeveralOutputs()
+      : FormulasOf(R"(
 tensors [4, 4] 4
 (add ?x ?y)
 (relu ?x)
 (concat ?x ?y axis=0) if same_shape(?x, ?y)
 (split ?x axis=0 parts=2), (split ?x axis=0 parts=2 part=1)
-)"),
-                     1};
-  Formulas formulas_{table_.programs(), index_types(table_)};
-  TypeId type_ = table_.programs().type_id(table_.variables()[0].type);
+)") {}
 
-  FormulaId var(std::uint32_t n) { return formulas_.variable(type_, n); }
-  FormulaId make(std::uint16_t operation, std::initializer_list<FormulaId> operands) {
-    return *formulas_.apply(operation, std::span(operands.begin(), operands.size()));
-  }
-  FormulaId add(FormulaId a, FormulaId b) { return make(0, {a, b}); }
   FormulaId relu(FormulaId a) { return make(1, {a}); }
   FormulaId concat(FormulaId a, FormulaId b) { return make(2, {a, b}); }
   std::vector<FormulaId> halves(FormulaId a) { return {make(3, {a}), make(4, {a})}; }

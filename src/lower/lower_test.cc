@@ -523,9 +523,9 @@ TEST(Lower, InferenceHasOnlyForwardTasks) {
 // Where nothing else reads a table's gradient, plain SGD needs the looked-up rows only.
 TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
   const auto digits = digits_of({2});
-  const auto model = models::parse_model("dlrm:tables=1,rows=64,dim=8,dense=4,bottom=8,top=4")
-                         .build(4, DType::kFp32);
-  const auto elements = [&](const char* table, plan::Optimizer optimizer) {
+  const auto elements = [&](const char* table, plan::Optimizer optimizer, int batch = 4) {
+    const auto model = models::parse_model("dlrm:tables=1,rows=64,dim=8,dense=4,bottom=8,top=4")
+                           .build(batch, DType::kFp32);
     const std::map<std::string, std::string> spread = {
         {"bottom1", "d0"}, {"bag0", table}, {"features", "a0"}, {"top1", "d0"}, {"loss", "d0"}};
     const auto program = lower(
@@ -541,6 +541,9 @@ TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
   EXPECT_EQ(elements("d", plan::Optimizer::kSgd), 4 * 4);  // half rows
   EXPECT_EQ(elements("d0", plan::Optimizer::kSgd), -1);    // all-reduced: dense
   EXPECT_EQ(elements("v", plan::Optimizer::kAdam), -1);    // moves every row
+  // As many indices as a device has rows: the whole gradient is no longer.
+  EXPECT_EQ(elements("v", plan::Optimizer::kSgd, 32), -1);
+  EXPECT_EQ(elements("v", plan::Optimizer::kSgd, 30), 30 * 8);
 }
 
 TEST(Lower, UpdatesComeLast) {

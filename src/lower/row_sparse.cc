@@ -19,6 +19,8 @@ class Rows {
     auto& buffer = program_.buffers[gradient.index()];
     const auto elements =
         cost::row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
+    // Where as many are looked up as there are, the whole table is the shorter list.
+    if (elements >= buffer.shard.count()) return;
     const auto* reader = reader_[gradient.index()];
     if (is_update(reader)) {
       buffer.sparse_elements = elements;

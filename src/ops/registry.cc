@@ -16,11 +16,11 @@ std::span<const OpSpec* const> all_ops() {
 }
 
 const OpSpec& find_op(std::string_view name) {
-  std::vector<std::string> names;
   for (const auto* spec : all_ops()) {
     if (spec->name == name) return *spec;
-    names.push_back(spec->name);
   }
+  std::vector<std::string> names;
+  for (const auto* spec : all_ops()) names.push_back(spec->name);
   const auto near = nearest(name, names);
   throw UserError(
       "graph", "", fmt::format("there is no operator '{}'", name),

@@ -151,10 +151,11 @@ class SideExport {
   [[nodiscard]] std::string part_text(PatternId id) const {
     const auto& node = side_.nodes[id];
     std::vector<std::string> parts{"(" + node.spec->name};
+    const auto& usual = usual_attributes(*node.spec);
     for (std::size_t a = 0; a < node.attributes.size(); ++a) {
-      const auto& [name, initial] = node.spec->attributes[a];
-      if (node.attributes[a] == Expression{.literal = parse_value(initial)}) continue;
-      parts.push_back(fmt::format("{}={}", name, to_text(rule_, node.attributes[a])));
+      if (node.attributes[a] == usual[a]) continue;
+      parts.push_back(
+          fmt::format("{}={}", node.spec->attributes[a].first, to_text(rule_, node.attributes[a])));
     }
     return join(parts, " ") + ")";
   }

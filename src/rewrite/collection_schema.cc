@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 
@@ -185,22 +187,37 @@ class RuleReader {
   std::string where_;
 };
 
-Json tensor_json(const CollectionTensor& t) {
-  return {{"_t", "Tensor"}, {"opId", t.op}, {"tsId", t.output}};
+// In quotation marks, with what stands for special characters.
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json side_json(const std::vector<CollectionOperator>& side) {
-  Json out = Json::array();
-  for (const auto& op : side) {
-    Json inputs = Json::array();
-    for (const auto& input : op.inputs) inputs.push_back(tensor_json(input));
-    Json parameters = Json::array();
-    for (const auto& [key, value] : op.parameters) {
-      parameters.push_back({{"_t", "Parameter"}, {"key", key}, {"value", value}});
-    }
-    out.push_back({{"_t", "Operator"}, {"type", op.type}, {"input", inputs}, {"para", parameters}});
+template <class Items, class Write>
+void write_list(std::string& out, const Items& items, Write write) {
+  out += '[';
+  bool first = true;
+  for (const auto& item : items) {
+    if (!std::exchange(first, false)) out += ',';
+    write(item);
   }
-  return out;
+  out += ']';
+}
+
+// Written as text at once: a tree of values for each rule takes longer than all else of its export.
+void write_side(std::string& out, const std::vector<CollectionOperator>& side) {
+  const auto end = std::back_inserter(out);
+  write_list(out, side, [&](const CollectionOperator& op) {
+    fmt::format_to(end, R"({{"_t":"Operator","type":{},"input":)", quoted(op.type));
+    write_list(out, op.inputs, [&](const CollectionTensor& t) {
+      fmt::format_to(end, R"({{"_t":"Tensor","opId":{},"tsId":{}}})", t.op, t.output);
+    });
+    out += R"(,"para":)";
+    write_list(out, op.parameters, [&](const auto& parameter) {
+      fmt::format_to(end, R"({{"_t":"Parameter","key":{},"value":{}}})", quoted(parameter.first),
+                     parameter.second);
+    });
+    out += '}';
+  });
 }
 
 // Where the text is no JSON any more: "line 3, column 14".
@@ -259,20 +276,17 @@ void for_each_rule_in(std::string_view text, const std::string& source,
 }
 
 std::string to_json(const CollectionRule& rule) {
-  Json outputs = Json::array();
-  for (const auto& output : rule.outputs) {
-    outputs.push_back({{"_t", "MapOutput"},
-                       {"srcOpId", output.source.op},
-                       {"srcTsId", output.source.output},
-                       {"dstOpId", output.target.op},
-                       {"dstTsId", output.target.output}});
-  }
-  const Json out = {{"_t", "Rule"},
-                    {"name", rule.name},
-                    {"srcOp", side_json(rule.source)},
-                    {"dstOp", side_json(rule.target)},
-                    {"mappedOutput", outputs}};
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out = fmt::format(R"({{"_t":"Rule","name":{},"srcOp":)", quoted(rule.name));
+  write_side(out, rule.source);
+  out += R"(,"dstOp":)";
+  write_side(out, rule.target);
+  out += R"(,"mappedOutput":)";
+  write_list(out, rule.outputs, [&](const auto& output) {
+    fmt::format_to(std::back_inserter(out),
+                   R"({{"_t":"MapOutput","srcOpId":{},"srcTsId":{},"dstOpId":{},"dstTsId":{}}})",
+                   output.source.op, output.source.output, output.target.op, output.target.output);
+  });
+  return out + "}";
 }
 
 }  // namespace tandem::rewrite

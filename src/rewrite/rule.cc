@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/error.h"
+#include "ops/registry.h"
 
 namespace tandem::rewrite {
 
@@ -50,6 +52,20 @@ Hash hash_of(const Expression& e) {
 }
 
 }  // namespace
+
+const std::vector<Expression>& usual_attributes(const ops::OpSpec& spec) {
+  static const auto all = [] {
+    std::unordered_map<const ops::OpSpec*, std::vector<Expression>> out;
+    for (const auto* s : ops::all_ops()) {
+      auto& usual = out[s];
+      for (const auto& [name, value] : s->attributes) {
+        usual.push_back({.literal = parse_value(value)});
+      }
+    }
+    return out;
+  }();
+  return all.at(&spec);
+}
 
 std::size_t Side::operator_count() const {
   return static_cast<std::size_t>(

@@ -30,6 +30,9 @@ struct PatternNode {
   bool operator==(const PatternNode&) const = default;
 };
 
+// Of an operator, what the text does not mention.
+const std::vector<Expression>& usual_attributes(const ops::OpSpec& spec);
+
 // Nodes in topological order; equal subpatterns are one node.
 struct Side {
   std::vector<PatternNode> nodes;

@@ -3,12 +3,12 @@
 #ifdef TANDEM_HAS_DNNL
 #include <array>
 #include <bit>
-#include <dnnl.hpp>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "runtime/onednn.h"
 #endif
 
 #include "runtime/aten.h"
@@ -132,20 +132,12 @@ class Products {
   }
 
   [[nodiscard]] Made make(const Operands& o, const Use& use) const {
-    const auto a = matrix(o.rows(), o.depth(), o.lie_a);
-    const auto b = matrix(o.depth(), o.columns(), o.lie_b);
-    const auto out = matrix(o.rows(), o.columns(), {false, o.columns()});
-    const auto bias = matrix(1, o.columns(), {false, o.columns()});
-    const auto what =
-        use.bias.defined() ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
-    dnnl::primitive_attr attributes;
-    if (use.factor) {
-      attributes.set_output_scales(0, {*use.factor});
-      dnnl::post_ops after;
-      after.append_sum(1);
-      attributes.set_post_ops(after);
-    }
-    const dnnl::matmul::primitive_desc description(what, attributes, engine_);
+    Matrices matrices = {.a = matrix(o.rows(), o.depth(), o.lie_a),
+                         .b = matrix(o.depth(), o.columns(), o.lie_b),
+                         .out = matrix(o.rows(), o.columns(), {false, o.columns()})};
+    if (use.bias.defined()) matrices.bias = matrix(1, o.columns(), {false, o.columns()});
+    const auto attributes = use.factor ? added(*use.factor) : dnnl::primitive_attr();
+    const auto description = product_description(matrices, engine_, attributes);
     return {description, dnnl::matmul(description)};
   }
 

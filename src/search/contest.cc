@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "search/least_memory.h"
 
 namespace tandem::search {
 
@@ -11,7 +12,8 @@ Contest::Contest(const graph::Graph& model, const machine::Machine& machine, con
       machine_(machine),
       digits_(machine),
       options_(options),
-      costs_(machine, digits_, options.optimizer, options.precision) {
+      costs_(machine, digits_, options.optimizer, options.precision),
+      may_fit_(!is_too_large(model, machine, options)) {
   result_.limits = memory_limits(machine, options.memory);
   result_.stop_reason = "done";
 }

@@ -48,6 +48,8 @@ class Contest {
     if (!tables_ || !options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
     return tables_;
   }
+  // Without, that nothing fits is certain: what needs least of known strategies is all to be found.
+  [[nodiscard]] bool may_fit() const { return may_fit_; }
   // Simulating one strategy of it takes a good part of a second.
   [[nodiscard]] bool is_large() const { return model_.size() >= kLargeNodes; }
   // Does a strategy keep to the dimensions the user allows? Only then may it win or seed.
@@ -67,6 +69,7 @@ class Contest {
   CostModel costs_;
   std::shared_ptr<LayoutNetwork::Tables> tables_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  bool may_fit_;
   bool over_ = false;
   Result result_;
 };

@@ -5,18 +5,21 @@
 
 #include "models/model.h"
 #include "plan/json.h"
+#include "search/least_memory.h"
 
 namespace tandem::search {
 namespace {
 
 struct Asked {
-  models::Model model =
-      models::parse_model("bert_large:layers=2,hidden=256,heads=4,ffn=1024,seq=64");
+  models::Model model;
   graph::Graph graph = model.build(32, DType::kFp32);
   machine::Machine machine = machine::load_machine("dgx_a100:1");
   Options options;
 
-  Asked() { options.network = {&model, 32, DType::kFp32}; }
+  explicit Asked(const char* text = "bert_large:layers=2,hidden=256,heads=4,ffn=1024,seq=64")
+      : model(models::parse_model(text)) {
+    options.network = {&model, 32, DType::kFp32};
+  }
   [[nodiscard]] Result find() const { return search(graph, machine, options); }
 };
 
@@ -76,6 +79,20 @@ TEST(Contest, EndsEarlyWithThePlanThereIs) {
   const auto fit = asked.find();
   EXPECT_EQ(fit.stop_reason, "fits");
   EXPECT_TRUE(fit.best->feasible);
+}
+
+// Weights and state of 48 bytes a device too much: one candidate says how much is missing.
+TEST(Contest, WhatCannotFitIsSettledByWhatNeedsLeast) {
+  Asked asked("gpt2:layers=4,hidden=256,heads=8,ffn=1024,vocab=1024,seq=64");
+  const auto stored = least_stored(asked.graph, asked.options.optimizer, {});
+  asked.options.memory = stored / static_cast<double>(asked.machine.devices()) - Bytes{48};
+  const auto nothing = asked.find();
+  EXPECT_FALSE(nothing.best.has_value());
+  EXPECT_EQ(nothing.candidates, 1U);
+  EXPECT_EQ(nothing.stop_reason, "done");
+  EXPECT_GE(nothing.smallest.over, Bytes{48});
+  asked.options.memory = nothing.smallest.simulation.memory;
+  EXPECT_TRUE(asked.find().best.has_value());
 }
 
 TEST(Contest, TheRunnerUpIsAnotherPlanAndNoFaster) {

@@ -27,26 +27,18 @@ class Search {
 
   Result run() {
     const auto start = std::chrono::steady_clock::now();
-    if (options_.algebra == Algebra::kSequential) add_rewritings({.keep = 1, .one_device = true});
+    const bool may_fit = contest_.may_fit();
+    if (may_fit && options_.algebra == Algebra::kSequential) {
+      add_rewritings({.keep = 1, .one_device = true});
+    }
     // Rewritten first, the model as it was is out.
     const bool model_may_win = rewritings_.empty();
     StrategySearch strategies(contest_, model_may_win);
-    strategies.cost_baselines();
-    strategies.cost_grid();
-    const auto settings = strategies.best();
-    const bool has_layouts = options_.semantics == plan::Semantics::kSynchronous;
-    if (has_layouts && model_may_win) {
-      layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
-    }
-    // Ranked where memory costs what the model's layouts had to pay for it.
-    if (options_.algebra == Algebra::kJoint) rewrite(settings);
-    if (has_layouts) {
-      const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
-      for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
-      if (options_.algebra == Algebra::kJoint) {
-        begin_earlier(strategies.best(true));
-        walk();
-      }
+    const bool asks_what_fits = !may_fit || options_.until.first_fit;
+    if (!asks_what_fits || !strategies.cost_smallest()) {
+      strategies.cost_baselines();
+      strategies.cost_grid();
+      if (may_fit) go_beyond(strategies, model_may_win);
     }
     layouts_.keep_bound_if_true();
     auto& out = contest_.result();
@@ -55,6 +47,24 @@ class Search {
   }
 
  private:
+  // Layouts and rewritings of its own.
+  void go_beyond(StrategySearch& strategies, bool model_may_win) {
+    const auto settings = strategies.best();
+    const bool has_layouts = options_.semantics == plan::Semantics::kSynchronous;
+    if (has_layouts && model_may_win) {
+      layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
+    }
+    // Ranked where memory costs what the model's layouts had to pay for it.
+    if (options_.algebra == Algebra::kJoint) rewrite(settings);
+    if (!has_layouts) return;
+    const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
+    for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
+    if (options_.algebra == Algebra::kJoint) {
+      begin_earlier(strategies.best(true));
+      walk();
+    }
+  }
+
   // What one device gains most by is among them, so that a plan is no worse than one that was
   // rewritten first and laid out then.
   void rewrite(const std::vector<strategies::Setting>& settings) {

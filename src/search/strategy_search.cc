@@ -128,16 +128,37 @@ void StrategySearch::choose_seeds(std::vector<Candidate> candidates,
   }
 }
 
-// Strategies of which there are too many to simulate each.
-void StrategySearch::cost_grid() {
-  if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
+std::vector<Setting> StrategySearch::allowed_grid() const {
   auto settings = grid_settings(problem_);
   std::erase_if(settings, [&](const auto& s) {
     return (s.sp && !options_.dims.sequence) || (s.pp > 1 && !options_.dims.pipeline);
   });
-  const auto estimated = estimate_grid(settings);
+  return settings;
+}
+
+bool StrategySearch::cost_smallest() {
+  if (options_.semantics != plan::Semantics::kSynchronous || !are_equal_devices()) return false;
+  auto estimated = estimate_grid(allowed_grid());
+  std::erase_if(estimated, [](const auto& e) { return !e.point; });
+  std::ranges::stable_sort(estimated, {}, [](const auto& e) { return e.point->over; });
+  const auto& result = contest_.result();
+  const std::size_t before = result.candidates;
+  for (const auto& e : estimated) {
+    const auto made = make_strategies({e.setting}, problem_);
+    if (made.empty() || !may_win(made[0].choices)) continue;
+    contest_.enter({{"search:" + made[0].name, made[0].choices, made[0].schedule}});
+    if (result.best || !contest_.may_fit() || is_far_too_large(result.smallest.over)) return true;
+    if (result.candidates - before == kSmallest) break;
+  }
+  return contest_.is_large() && result.candidates > before;
+}
+
+// Strategies of which there are too many to simulate each.
+void StrategySearch::cost_grid() {
+  if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
+  const auto estimated = estimate_grid(allowed_grid());
   if (estimated.empty()) {
-    if (contest_.is_large()) return;
+    if (contest_.is_large() || !contest_.may_fit()) return;
     const auto entered =
         enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
     for (const auto& e : entered) {
@@ -157,6 +178,7 @@ void StrategySearch::cost_grid() {
   }
   simulate_the_best(strategies, found);
   tried_.insert(tried_.end(), found.begin(), found.end());
+  if (!contest_.may_fit()) return;
   if (may_win_ && are_equal_devices()) save_in_part(estimated);
   if (may_win_) lay_out_steps(std::move(found));
 }
@@ -175,6 +197,18 @@ std::vector<Setting> StrategySearch::chosen(const std::vector<Estimated>& estima
   return out;
 }
 
+// By estimates, would simulating `tried` only tell what they tell? Where what needs least is far
+// too large, that nothing fits.
+bool StrategySearch::is_no_match(const Tried& tried, const Tried& best) const {
+  if (tried.feasible) return tried.iteration > kUncertain * best.iteration;
+  if (best.feasible) return true;
+  return is_far_too_large(best.over) && tried.over > best.over;
+}
+
+bool StrategySearch::is_far_too_large(Bytes over) const {
+  return over > kFarTooLarge * std::ranges::max(contest_.result().limits);
+}
+
 // By strategy `found` is what it is estimated to come to. Those that may still be the fastest are
 // simulated, until none is left; then it is what they came to.
 void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
@@ -186,9 +220,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     std::vector<Candidate> candidates;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < strategies.size(); ++i) {
-      const bool is_slower =
-          are_equal_devices() &&
-          (found[i].feasible ? found[i].iteration > kUncertain * best.iteration : best.feasible);
+      const bool is_slower = are_equal_devices() && is_no_match(found[i], best);
       if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
       const auto& strategy = strategies[i];
       candidates.push_back({strategy.name, strategy.choices, strategy.schedule, may_win_});

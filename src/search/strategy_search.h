@@ -19,6 +19,9 @@ class StrategySearch {
 
   void cost_baselines();
   void cost_grid();
+  // Of those that are estimated, what needs least memory. True if that settles whether any fits
+  // (of a large model, whether these do).
+  bool cost_smallest();
 
   // What was simulated, and what would have been but for its estimate, the best first; and with the
   // shardings of a network that cannot be estimated, of which many differ in little.
@@ -37,6 +40,8 @@ class StrategySearch {
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
+  static constexpr double kFarTooLarge = 0.25;    // of the memory there is, beyond it
+  static constexpr std::size_t kSmallest = 2;     // simulated where the question is what fits
   static constexpr std::size_t kInPart = 2;       // settings with less computed again than they say
   static constexpr double kWorthIt = 0.995;       // of the best's time, that it may come to
   static constexpr std::size_t kSharesTried = 4;  // of each
@@ -60,11 +65,14 @@ class StrategySearch {
   void add_baseline(const strategies::Strategy& strategy, Costed costed);
   void choose_seeds(std::vector<Candidate> candidates,
                     const std::vector<std::optional<Costed>>& costed);
+  [[nodiscard]] std::vector<strategies::Setting> allowed_grid() const;
   std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] std::vector<strategies::Setting> chosen(
       const std::vector<Estimated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Tried>& found);
+  [[nodiscard]] bool is_no_match(const Tried& tried, const Tried& best) const;
+  [[nodiscard]] bool is_far_too_large(Bytes over) const;
   void save_in_part(const std::vector<Estimated>& estimated);
   void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;

@@ -1,0 +1,131 @@
+#include "cli/new_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "cli/host.h"
+
+namespace tandem::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 18;
+constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
+
+// What a signal that ends the program has to remove; a signal's function may call little.
+std::atomic<const char*> unfinished = nullptr;
+std::array<struct sigaction, kEnding.size()> handlers_before;
+
+void on_signal(int signal) {
+  if (const char* path = unfinished.load(); path != nullptr) ::unlink(path);
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);  // comes once this function has returned
+}
+
+void remove_on_signals(const std::string& path) {
+  CHECK(unfinished.load() == nullptr, path);
+  unfinished = path.c_str();
+  if (host() != nullptr) return;  // which stops commands in its own way
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  for (std::size_t i = 0; i < kEnding.size(); ++i) {
+    ::sigaction(kEnding[i], nullptr, &handlers_before[i]);
+    // nohup ignores them, and means it.
+    if (handlers_before[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &action, nullptr);
+  }
+}
+
+void leave_to_signals() {
+  if (host() == nullptr) {
+    for (std::size_t i = 0; i < kEnding.size(); ++i) {
+      ::sigaction(kEnding[i], &handlers_before[i], nullptr);
+    }
+  }
+  unfinished = nullptr;
+}
+
+// Some file systems cannot make sure that what is written stays, and say EINVAL.
+bool is_kept(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
+
+}  // namespace
+
+NewFile::NewFile(const std::string& path) : path_(path) {
+  const auto folder = fs::path(path).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !fs::is_directory(folder, ignored)) {
+    throw UserError("file", path, fmt::format("there is no folder '{}'", folder.string()));
+  }
+  if (fs::is_directory(path, ignored)) throw UserError("file", path, "is a folder");
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail();
+    return;
+  }
+  place_ = fs::weakly_canonical(path, ignored).string();
+  if (place_.empty()) place_ = path;
+  const bool replaces = fs::exists(place_, ignored);
+  if (replaces && ::access(place_.c_str(), W_OK) != 0) fail();
+  temporary_ = fmt::format("{}.{}.new", place_, ::getpid());
+  remove_on_signals(temporary_);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    leave_to_signals();
+    fail();
+  }
+  struct stat before {};
+  if (replaces && ::stat(place_.c_str(), &before) == 0) (void)::fchmod(descriptor_, before.st_mode);
+}
+
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (temporary_.empty()) return;
+  ::unlink(temporary_.c_str());
+  leave_to_signals();
+}
+
+void NewFile::fail() const {
+  throw UserError("file", path_, fmt::format("cannot be written: {}", std::strerror(errno)));
+}
+
+void NewFile::write(std::string_view text) {
+  waiting_ += text;
+  if (waiting_.size() >= kWrittenAtOnce) flush();
+}
+
+void NewFile::flush() {
+  std::string_view rest = waiting_;
+  while (!rest.empty()) {
+    const auto n = ::write(descriptor_, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail();
+    rest.remove_prefix(static_cast<std::size_t>(n));
+  }
+  waiting_.clear();
+}
+
+void NewFile::finish() {
+  flush();
+  if (!temporary_.empty() && !is_kept(descriptor_)) fail();
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail();
+  if (temporary_.empty()) return;
+  if (std::rename(temporary_.c_str(), place_.c_str()) != 0) fail();
+  leave_to_signals();
+  temporary_.clear();
+}
+
+}  // namespace tandem::cli

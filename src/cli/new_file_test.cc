@@ -1,0 +1,135 @@
+#include "cli/new_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In a folder of its own, in which nothing else may be left.
+class NewFileTest : public testing::Test {
+ protected:
+  NewFileTest() : folder_(testing::TempDir() + "new_file_" + std::to_string(::getpid())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~NewFileTest() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] std::string path(const std::string& name = "out") const {
+    return (folder_ / name).string();
+  }
+  static std::string text_of(const std::string& path) {
+    std::ostringstream out;
+    out << std::ifstream(path).rdbuf();
+    return out.str();
+  }
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+  void keep(const std::string& text) const { std::ofstream(path()) << text; }
+
+  static std::string message_of(const std::string& path) {
+    try {
+      NewFile file(path);
+      file.write("x");
+      file.finish();
+    } catch (const UserError& e) {
+      return e.message;
+    }
+    return "";
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(NewFileTest, AppearsAtTheEnd) {
+  NewFile file(path());
+  file.write("a");
+  file.write(std::string(1 << 20, 'b'));
+  EXPECT_FALSE(fs::exists(path()));
+  file.finish();
+  EXPECT_EQ(text_of(path()), "a" + std::string(1 << 20, 'b'));
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(NewFileTest, WhatWasThereStaysUntilThenAndKeepsItsMode) {
+  keep("old");
+  ::chmod(path().c_str(), 0640);
+  { NewFile(path()).write("new"); }
+  EXPECT_EQ(text_of(path()), "old");
+  EXPECT_EQ(files(), 1);
+  NewFile file(path());
+  file.write("new");
+  file.finish();
+  EXPECT_EQ(text_of(path()), "new");
+  EXPECT_EQ(fs::status(path()).permissions(), fs::perms(0640));
+}
+
+TEST_F(NewFileTest, LinksAreFollowed) {
+  keep("old");
+  fs::create_symlink("out", path("link"));
+  NewFile file(path("link"));
+  file.write("new");
+  file.finish();
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(text_of(path()), "new");
+  EXPECT_EQ(files(), 2);
+}
+
+TEST_F(NewFileTest, SignalsThatEndTheProgramLeaveWhatWasThere) {
+  keep("old");
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto end = [&] {
+      std::signal(signal, SIG_DFL);
+      NewFile file(path());
+      file.write(std::string(1 << 20, 'b'));
+      ::raise(signal);
+    };
+    EXPECT_EXIT(end(), testing::KilledBySignal(signal), "");
+    EXPECT_EQ(text_of(path()), "old");
+    EXPECT_EQ(files(), 1);
+  }
+}
+
+TEST_F(NewFileTest, IgnoredSignalsStayIgnored) {
+  const auto go_on = [&] {
+    std::signal(SIGHUP, SIG_IGN);
+    NewFile file(path());
+    ::raise(SIGHUP);
+    file.write("x");
+    file.finish();
+    ::raise(SIGHUP);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(go_on(), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(text_of(path()), "x");
+}
+
+TEST_F(NewFileTest, WhatIsNoPlainFileIsWrittenAsItStands) {
+  EXPECT_EQ(message_of("/dev/null"), "");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST_F(NewFileTest, Errors) {
+  EXPECT_EQ(message_of(path("missing/out")), "there is no folder '" + path("missing") + "'");
+  EXPECT_EQ(message_of(path("")), "is a folder");
+  EXPECT_EQ(message_of("/dev/full"), "cannot be written: No space left on device");
+  EXPECT_EQ(message_of(path(std::string(300, 'n'))), "cannot be written: File name too long");
+  EXPECT_EQ(files(), 0);
+}
+
+}  // namespace
+}  // namespace tandem::cli

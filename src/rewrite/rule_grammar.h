@@ -1,0 +1,46 @@
+// The words of rules' expressions, by which they are read and written: operators between two
+// operands, and functions.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "rewrite/expression.h"
+
+namespace tandem::rewrite {
+
+struct Infix {
+  std::string_view text;
+  Operation operation;
+  int precedence;
+};
+// Longer ones first, so that <= is not read as <.
+inline constexpr std::array kInfix = {
+    Infix{"or", Operation::kOr, 1},       Infix{"and", Operation::kAnd, 2},
+    Infix{"==", Operation::kEqual, 4},    Infix{"!=", Operation::kNotEqual, 4},
+    Infix{"<=", Operation::kAtMost, 4},   Infix{"<", Operation::kLess, 4},
+    Infix{"+", Operation::kAdd, 5},       Infix{"-", Operation::kSubtract, 5},
+    Infix{"*", Operation::kMultiply, 6},  Infix{"/", Operation::kDivide, 6},
+    Infix{"%", Operation::kRemainder, 6},
+};
+inline constexpr int kOfNot = 3;
+inline constexpr int kOfMinus = 7;
+
+// Functions of one tensor or two, some with a number behind.
+struct Function {
+  std::string_view name;
+  Operation operation;
+  std::size_t tensors;
+  std::size_t numbers;
+};
+inline constexpr std::array kFunctions = {
+    Function{"dim", Operation::kDim, 1, 1},
+    Function{"degree", Operation::kDegree, 1, 1},
+    Function{"rank", Operation::kRank, 1, 0},
+    Function{"replicas", Operation::kReplicas, 1, 0},
+    Function{"partial", Operation::kPartial, 1, 0},
+    Function{"same_shape", Operation::kSameShape, 2, 0},
+    Function{"divides", Operation::kDivides, 0, 2},
+};
+
+}  // namespace tandem::rewrite

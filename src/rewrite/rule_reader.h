@@ -1,0 +1,14 @@
+// Reads the text of one rule (rewrite/rule_text.h has the language).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "rewrite/rule.h"
+
+namespace tandem::rewrite {
+
+// Two rules where it says `<=>`. Throws UserError("rule", its name).
+std::vector<Rule> read_rule(std::string_view line);
+
+}  // namespace tandem::rewrite

@@ -1,0 +1,41 @@
+// oneDNN's products of matrices as versions 2 and 3 describe them. Version 3 has no descriptions of
+// operations, and takes scales of operands with these instead of one for the result beforehand.
+#pragma once
+
+#include <dnnl.hpp>
+#include <optional>
+
+namespace tandem::runtime {
+
+struct Matrices {
+  dnnl::memory::desc a, b, out;
+  std::optional<dnnl::memory::desc> bias = {};
+};
+
+inline dnnl::matmul::primitive_desc product_description(
+    const Matrices& m, const dnnl::engine& engine, const dnnl::primitive_attr& attributes = {}) {
+#if DNNL_VERSION_MAJOR < 3
+  const auto product =
+      m.bias ? dnnl::matmul::desc(m.a, m.b, *m.bias, m.out) : dnnl::matmul::desc(m.a, m.b, m.out);
+  return {product, attributes, engine};
+#else
+  if (m.bias) return {engine, m.a, m.b, *m.bias, m.out, attributes};
+  return {engine, m.a, m.b, m.out, attributes};
+#endif
+}
+
+// What a product does that is added to what is there, `factor` times.
+inline dnnl::primitive_attr added(float factor) {
+  dnnl::primitive_attr out;
+  dnnl::post_ops after;
+#if DNNL_VERSION_MAJOR < 3
+  out.set_output_scales(0, {factor});
+#else
+  after.append_eltwise(dnnl::algorithm::eltwise_linear, factor, 0);
+#endif
+  after.append_sum(1);
+  out.set_post_ops(after);
+  return out;
+}
+
+}  // namespace tandem::runtime

@@ -1,0 +1,46 @@
+#include "search/least_memory.h"
+
+#include "search/costed.h"
+
+namespace tandem::search {
+
+namespace {
+
+Bytes usable(const machine::Machine& machine, std::optional<Bytes> asked) {
+  const auto limits = memory_limits(machine, asked);
+  if (machine.groups.empty()) return limits[0] * static_cast<double>(machine.devices());
+  double units = 0;
+  for (const auto& group : machine.groups) units += static_cast<double>(group.units);
+  Bytes sum;
+  for (std::size_t g = 0; g < limits.size(); ++g) {
+    const auto share = static_cast<double>(machine.groups[g].units) / units;
+    sum += limits[g] * (share * static_cast<double>(machine.devices()));
+  }
+  return sum;
+}
+
+}  // namespace
+
+Bytes least_stored(const graph::Graph& model, plan::Optimizer optimizer,
+                   const plan::Precision& precision) {
+  Bytes sum;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (!is_weight(node)) continue;
+    sum += node.type.whole_bytes();
+    if (!is_trained(node)) continue;
+    const auto dtype = node.type.dtype;
+    const auto states = plan::states(optimizer) + (precision.has_master(dtype) ? 1 : 0);
+    const double elements = node.type.whole_bytes() / size_of(dtype);
+    sum += size_of(precision.state(dtype)) * (elements * static_cast<double>(states));
+  }
+  return sum;
+}
+
+bool is_too_large(const graph::Graph& model, const machine::Machine& machine,
+                  const Options& options) {
+  return least_stored(model, options.optimizer, options.precision) >
+         usable(machine, options.memory);
+}
+
+}  // namespace tandem::search
