@@ -450,7 +450,9 @@ TEST(Search, FitsByComputingAgain) {
 TEST(Search, IsNoSlowerThanTasoAndFlexFlow) {
   const auto machine = machine::load_machine("summit:2");
   const auto graph = models::parse_model("candle_uno").build(3072, DType::kFp32);
-  const auto plan = search(graph, machine, {.algebra = Algebra::kJoint});
+  Options options;
+  options.algebra = Algebra::kJoint;
+  const auto plan = search(graph, machine, options);
   const auto other = taso_flexflow(graph, machine, {});
   ASSERT_TRUE(plan.best.has_value());
   EXPECT_LE(plan.best->simulation.iteration.value, other.simulation.iteration.value * (1 + 1e-9));
