@@ -9,6 +9,7 @@
 #include "search/layout_search.h"
 #include "search/rewritings.h"
 #include "search/strategy_search.h"
+#include "search/taso_flexflow.h"
 
 namespace tandem::search {
 
@@ -58,7 +59,10 @@ class Search {
     if (!has_layouts) return;
     const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
     for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
-    if (options_.algebra == Algebra::kJoint) begin_earlier(strategies.best(true));
+    if (options_.algebra == Algebra::kJoint) {
+      begin_earlier(strategies.best(true));
+      walk();
+    }
   }
 
   // What one device gains most by is among them, so that a plan is no worse than one that was
@@ -73,7 +77,7 @@ class Search {
     ranking.keep = contest_.is_large() ? 1 : 2;
     ranking.per_byte = layouts_.memory_price();
     add_rewritings(ranking);
-    if (!contest_.is_large()) add_rewritings({.keep = 1, .one_device = true});
+    if (!contest_.is_large()) for_one_device_ = add_rewritings({.keep = 1, .one_device = true});
   }
 
   // Some differ only in where weights are stored.
@@ -91,7 +95,8 @@ class Search {
     });
   }
 
-  void add_rewritings(const RankingOptions& options) {
+  // The best of those ranked; null where the model itself is.
+  std::shared_ptr<const Rewritten> add_rewritings(const RankingOptions& options) {
     const auto ranked = rank_rewritings(contest_, options);
     contest_.result().rewritings += ranked.ranked;
     for (const auto& made : ranked.best) {
@@ -100,6 +105,7 @@ class Search {
       };
       if (std::ranges::none_of(rewritings_, is_it)) rewritings_.push_back(made);
     }
+    return ranked.best.empty() ? nullptr : ranked.best[0];
   }
 
   // Where devices wait for what is on its way: products of parts of it, as far as that pays.
@@ -114,6 +120,20 @@ class Search {
       if (contest_.result().best->rewritten == from) return;
     }
   }
+
+  // What overlaps is not in the tables, so that where devices wait, a walk may end in layouts that
+  // are simulated as faster than the cheapest ones: a plan is no worse than TASO and FlexFlow.
+  void walk() {
+    const bool is_random = options_.finder.by == Finder::By::kWalk;
+    if (is_random || contest_.is_large() || contest_.is_over() || !are_equal_devices()) return;
+    const auto& best = contest_.result().best;
+    if (!best || best->simulation.exposed_comm < kWaits * best->simulation.iteration) return;
+    auto candidates = walked(contest_, for_one_device_, {});
+    for (auto& candidate : candidates) candidate.name = "search:walk";
+    contest_.enter(candidates);
+  }
+
+  [[nodiscard]] bool are_equal_devices() const { return contest_.machine().groups.empty(); }
 
   // Under the strategies that were best for the model, and in layouts of its own.
   void search_rewritten(const std::shared_ptr<const Rewritten>& rewritten,
@@ -143,6 +163,7 @@ class Search {
   Contest contest_;
   LayoutSearch layouts_;
   std::vector<std::shared_ptr<const Rewritten>> rewritings_;
+  std::shared_ptr<const Rewritten> for_one_device_;
 };
 
 }  // namespace

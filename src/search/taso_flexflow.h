@@ -2,6 +2,7 @@
 // FlexFlow's random walk lays it out over data, model and spatial parallelism.
 #pragma once
 
+#include "search/contest.h"
 #include "search/search.h"
 
 namespace tandem::search {
@@ -9,6 +10,11 @@ namespace tandem::search {
 // The fastest walk that fits, of several prices of communication that may overlap; else the
 // smallest. Of the options it takes neither dimensions nor how to search.
 Costed taso_flexflow(const graph::Graph& model, const machine::Machine& machine, Options options);
+
+// What FlexFlow's walks over these dimensions of the contest's make of a graph. `rewritten`: null
+// for the model as it is.
+std::vector<Candidate> walked(Contest& contest, const std::shared_ptr<const Rewritten>& rewritten,
+                              Finder finder);
 
 inline constexpr const char* kTasoFlexflow = "taso+flexflow";
 

@@ -1,6 +1,7 @@
 #include "unity/splitting.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <set>
@@ -138,7 +139,7 @@ class Pieces {
     borders_ = {{std::nullopt}};
     for (std::size_t p = 0; p < members_.size(); ++p) borders_.push_back(borders_behind(p));
     const auto few = cheapest(kFewStates, {});
-    cheapest(kBorderStates, few);
+    if (!how_.follows_seed) cheapest(kBorderStates, few);
     return chosen();
   }
 
@@ -173,6 +174,7 @@ class Pieces {
   std::vector<Border> borders_behind(std::size_t p) {
     if (p == cuts_.size()) return {std::nullopt};
     const auto& sizes = model_.node(cuts_[p]).type.shape.sizes;
+    if (how_.follows_seed) return {border_of_seed(cuts_[p])};
     std::vector<Border> out;
     const auto& placements = shared_.placements();
     const auto devices = placements.digits().group_size(placements.free());
@@ -180,6 +182,16 @@ class Pieces {
       out.emplace_back(degrees);
     }
     return out;
+  }
+
+  // Its degrees there; replicas and partial sums end.
+  Border border_of_seed(NodeId cut) {
+    const auto& digits = shared_.placements().digits();
+    const auto layout =
+        output_layout(signature_of(model_, cut), how_.seeds[0][cut.index()], digits.count());
+    const auto& sizes = model_.node(cut).type.shape.sizes;
+    const auto shape = parallel_shape(layout, sizes, digits);
+    return shape ? shape->degrees : ParallelShape(sizes).degrees;
   }
 
   // What is cheapest from the first border to each, as far as it is known, and with which border
@@ -291,7 +303,19 @@ class Pieces {
     note(NodeId(model_.size()));
     made.piece.has_border_output = out.has_value();
     made.piece.graph = builder.finish({result});
+    add_seeds(made);
     return made;
+  }
+
+  void add_seeds(SolvedPiece& made) const {
+    for (const auto& seed : how_.seeds) {
+      Seed own;
+      for (auto node : made.model_node) {
+        own.push_back(node.index() < seed.size() ? seed[node.index()] : machine::NodeLayout{});
+      }
+      auto& seeds = made.piece.seeds;
+      if (std::ranges::find(seeds, own) == seeds.end()) seeds.push_back(std::move(own));
+    }
   }
 
   NodeId add_border(graph::GraphBuilder& builder, NodeId cut, const Shape& degrees) {
@@ -313,13 +337,18 @@ class Pieces {
     return id;
   }
 
-  // Pieces of one structure have the same steps.
+  // Pieces of one structure, which strategies spread the same ways, have the same steps.
   static Hash structure_of(const Piece& piece) {
     Hash h = piece.has_border_output ? 2 : 1;
     if (piece.border) h = hash_combine(h, piece.border->has_gradient ? 4 : 3);
     for (auto id : piece.graph.ids()) {
       h = hash_combine(h, piece.graph.node(id).op.hash());
       for (auto input : piece.graph.inputs(id)) h = hash_combine(h, input.value);
+    }
+    for (const auto& seed : piece.seeds) {
+      for (const auto& layout : seed) {
+        for (auto use : layout.uses) h = hash_combine(h, std::bit_cast<std::uint8_t>(use));
+      }
     }
     return h;
   }

@@ -60,8 +60,8 @@ void Substitutions::simplify(Draft& draft, std::vector<Match>& steps) const {
 
 class Substitutions::Search {
  public:
-  Search(Substitutions& shared, const Piece& piece, const Substitution& options, bool with_cuts)
-      : shared_(shared), piece_(piece), options_(options), with_cuts_(with_cuts) {}
+  Search(Substitutions& shared, const Piece& piece, const Substitution& options, Start start)
+      : shared_(shared), piece_(piece), options_(options), start_(start) {}
 
   Found run() {
     auto draft = Draft::of(piece_.graph, shared_.dictionary_);
@@ -71,7 +71,8 @@ class Substitutions::Search {
     first.draft = std::make_unique<const Draft>(std::move(draft));
     queue_.push({first.seconds, 0});
     visits_.push_back(std::move(first));
-    if (with_cuts_) add_cuts();
+    if (start_ == Start::kSamples) add_cuts();
+    if (start_ == Start::kSeeds) add_seeds();
     bool complete = true;
     while (!queue_.empty() && complete) {
       const auto [seconds, at] = queue_.top();
@@ -130,6 +131,18 @@ class Substitutions::Search {
         cut_along_samples(*visits_[0].draft, degree, backward, shared_.rules_, shared_.dictionary_,
                           simplify, cut);
       }
+    }
+  }
+
+  void add_seeds() {
+    const auto simplify = [&](Draft& draft, std::vector<Match>& steps) {
+      shared_.simplify(draft, steps);
+    };
+    for (const auto& seed : piece_.seeds) {
+      if (is_over()) return;
+      auto made = cut_as(*visits_[0].draft, seed, shared_.placements_.digits(), shared_.rules_,
+                         shared_.dictionary_, simplify);
+      add({.parent = 0, .steps = std::move(made.steps)}, made.draft);
     }
   }
 
@@ -192,7 +205,7 @@ class Substitutions::Search {
   Substitutions& shared_;
   const Piece& piece_;
   const Substitution& options_;
-  bool with_cuts_;  // along samples, to begin with
+  Start start_;  // what it begins with, beside the piece
   std::vector<Visit> visits_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   std::unordered_set<Hash> seen_;  // of tasks
@@ -206,16 +219,35 @@ class Substitutions::Search {
 
 // Beside a good graph to begin with, alpha drops what leads from the piece itself to a better one.
 Found Substitutions::best_of(const Piece& piece, const Substitution& options) {
-  auto half = options;
-  half.candidates = (options.candidates + 1) / 2;
-  auto out = Search(*this, piece, half, true).run();
-  half.candidates = options.candidates - out.candidates;
-  if (half.candidates == 0 || (options.is_over && options.is_over())) return out;
-  auto other = Search(*this, piece, half, false).run();
-  if (other.seconds < (1 - kSame) * out.seconds) std::swap(out, other);
-  out.candidates += other.candidates;
-  out.is_complete = out.is_complete && other.is_complete;
+  std::vector<Start> starts;
+  if (!piece.seeds.empty()) starts.push_back(Start::kSeeds);
+  if (!options.follows_seed) starts.insert(starts.end(), {Start::kSamples, Start::kPiece});
+  Found out;
+  auto share = options;
+  for (std::size_t s = 0; s < starts.size(); ++s) {
+    const auto left = options.candidates - out.candidates;
+    if (s > 0 && (left == 0 || (options.is_over && options.is_over()))) {
+      out.is_complete = false;
+      break;
+    }
+    share.candidates = (left + starts.size() - s - 1) / (starts.size() - s);
+    auto next = Search(*this, piece, share, starts[s]).run();
+    next.is_complete = next.is_complete && (s == 0 || out.is_complete);
+    next.candidates += out.candidates;
+    if (s > 0 && next.seconds >= (1 - kSame) * out.seconds) {
+      out.candidates = next.candidates;
+      out.is_complete = next.is_complete;
+    } else {
+      out = std::move(next);
+    }
+  }
   return out;
+}
+
+bool Substitutions::is_reached(const graph::Graph& model, const Seed& seed) {
+  return cut_as(Draft::of(model, dictionary_), seed, placements_.digits(), rules_, dictionary_,
+                [](Draft&, std::vector<Match>&) {})
+      .is_all;
 }
 
 std::vector<Draft> Substitutions::drafts_of(const Piece& piece, const std::vector<Match>& steps) {

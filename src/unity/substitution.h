@@ -6,11 +6,13 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "rewrite/matches.h"
 #include "unity/mapping.h"
 #include "unity/rules.h"
+#include "unity/seeds.h"
 
 namespace tandem::unity {
 
@@ -19,12 +21,15 @@ struct Piece {
   graph::Graph graph;
   std::optional<BorderInput> border = {};
   bool has_border_output = false;
+  std::vector<Seed> seeds = {};  // by node of the graph
 };
 
 struct Substitution {
   double alpha = 1.05;
-  std::size_t candidates = 0;  // costed at most, for a piece
-  std::size_t patience = 0;    // ends it when so many, or as many as before, have gained nothing
+  std::span<const Seed> seeds = {};  // of the model
+  bool follows_seed = false;         // there is one, to begin with it alone
+  std::size_t candidates = 0;        // costed at most, for a piece
+  std::size_t patience = 0;  // ends it when so many, or as many as before, have gained nothing
   std::function<bool()> is_over = {};  // ends it early
   std::function<void()> costed = {};   // told of each candidate
 };
@@ -43,6 +48,9 @@ class Substitutions {
 
   Found best_of(const Piece& piece, const Substitution& options);
 
+  // Do rules cut all operators as the seed has them?
+  bool is_reached(const graph::Graph& model, const Seed& seed);
+
   // The drafts that the steps go through, the piece's own first.
   std::vector<rewrite::Draft> drafts_of(const Piece& piece,
                                         const std::vector<rewrite::Match>& steps);
@@ -54,6 +62,7 @@ class Substitutions {
 
  private:
   class Search;
+  enum class Start : std::uint8_t { kPiece, kSamples, kSeeds };
 
   // Removes parallelization operators that undo each other; the steps of `rules()` that did it.
   void simplify(rewrite::Draft& draft, std::vector<rewrite::Match>& steps) const;

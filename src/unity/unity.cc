@@ -25,6 +25,7 @@ class Search {
   search::Result run() {
     search::StrategySearch baselines(contest_, true);
     baselines.cost_baselines();
+    seeds_ = seeds_of(baselines.seeds(), contest_.digits());
     const auto ways = this->ways();
     for (std::size_t w = 0; w < ways.size(); ++w) {
       share_what_is_left(ways.size() - w);
@@ -72,25 +73,57 @@ class Search {
     Substitutions substitutions(placements, {.caches = options_.caches,
                                              .programs = options_.programs,
                                              .is_over = [this] { return is_over(); }});
-    const auto pieces = solve(part ? *part : model, substitutions);
-    const auto made = to_plan(model, pieces, substitutions);
+    const auto& graph = part ? *part : model;
+    const auto seeds = way.stages > 1 ? seeds_of_stages(contest_, ranks) : seeds_;
+    for (std::size_t s = 0; s < std::min(kFollowed, seeds.size()); ++s) {
+      follow_seed(way, graph, seeds[s], substitutions);
+    }
+    auto how = this->how();
+    how.seeds = seeds;
+    finish(way, solve(graph, how, substitutions), substitutions);
+  }
+
+  // A strategy by itself, and what is near it: costs that add up know nothing of what overlaps, so
+  // simulations decide between these and the best of all.
+  void follow_seed(const Way& way, const graph::Graph& graph, const Seed& seed,
+                   Substitutions& substitutions) {
+    if (!substitutions.is_reached(graph, seed)) return;
+    const auto& model = contest_.model();
+    cost(way, {.choices = choices_of(model, seed, contest_.digits()),
+               .rewritten = nullptr,
+               .node_seconds = {},
+               .seconds = 0});
+    if (is_over()) return;
+    auto how = this->how();
+    how.seeds = {&seed, 1};
+    how.follows_seed = true;
+    finish(way, solve(graph, how, substitutions), substitutions);
+  }
+
+  void finish(const Way& way, const std::vector<SolvedPiece>& pieces,
+              Substitutions& substitutions) {
+    const auto made = to_plan(contest_.model(), pieces, substitutions);
     if (substitutions.mapping().is_cut() && why_ == "done") why_ = "beam";
     // Also when the time is over: then it is the best there is by then.
     if (made) cost(way, *made);
   }
 
-  std::vector<SolvedPiece> solve(const graph::Graph& model, Substitutions& substitutions) {
-    const Substitution how{.alpha = contest_.options().alpha,
-                           .candidates = options_.piece_candidates,
-                           .patience = options_.patience,
-                           .is_over = [this] { return is_over(); },
-                           .costed = [this] { count(); }};
+  Substitution how() {
+    return {.alpha = contest_.options().alpha,
+            .candidates = options_.piece_candidates,
+            .patience = options_.patience,
+            .is_over = [this] { return is_over(); },
+            .costed = [this] { count(); }};
+  }
+
+  std::vector<SolvedPiece> solve(const graph::Graph& model, const Substitution& how,
+                                 Substitutions& substitutions) {
     if (options_.splits) {
       auto split = solve_in_pieces(model, options_.least_nodes, how, substitutions);
       if (!split.is_complete && why_ == "done") why_ = "rewritings";
       return std::move(split.pieces);
     }
-    SolvedPiece whole{{model}, {}, {}};
+    SolvedPiece whole{{.graph = model, .seeds = {how.seeds.begin(), how.seeds.end()}}, {}, {}};
     for (auto id : model.ids()) whole.model_node.push_back(id);
     const auto found = substitutions.best_of(whole.piece, how);
     if (!found.is_complete && why_ == "done") why_ = "rewritings";
@@ -147,6 +180,8 @@ class Search {
     return are_enough || is_late || contest_.is_over();
   }
 
+  // Strategies that are followed each by itself: the fastest.
+  static constexpr std::size_t kFollowed = 3;
   static constexpr const char* kName = "search:unity";
 
   const Options& options_;
@@ -155,6 +190,7 @@ class Search {
   std::optional<Clock::time_point> deadline_;  // of the way at hand
   std::optional<std::size_t> most_;            // candidates until it has been followed
   std::size_t candidates_ = 0;
+  std::vector<Seed> seeds_;              // known strategies, the fastest first
   std::optional<search::Costed> found_;  // the best of what is not a baseline
   std::string why_ = "done";
 };

@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "check/check.h"
 #include "models/model.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
+#include "strategies/strategies.h"
 #include "unity/splitting.h"
 
 namespace tandem::unity {
@@ -106,6 +109,43 @@ TEST(Unity, PipelinesAreOfAllOperatorsOneStageBehindTheOther) {
       }
     }
     EXPECT_EQ(static_cast<std::int64_t>(stages.size()), mapped.schedule.stages);
+  }
+}
+
+// Known strategies that rules reach are where it begins: what it finds is no slower. Columns, then
+// rows, gain only together, and so do tables that are all split alike.
+TEST(Unity, IsNoSlowerThanTheStrategiesItBeginsWith) {
+  for (const auto& [name, batch, strategies] :
+       {std::tuple("mlp:layers=4", 1536, std::vector<std::string>{"dp", "megatron", "expert"}),
+        std::tuple("dlrm", 6144, std::vector<std::string>{"dp", "megatron", "dlrm_hybrid"})}) {
+    Case of(name, batch, "summit:1");
+    const auto result = of.find({.candidates = 6000});
+    const auto own = unity_of(result).simulation.iteration;
+    for (const auto& row : result.baselines) {
+      if (std::ranges::find(strategies, row.family) == strategies.end()) continue;
+      EXPECT_LE(own.value, row.simulation.iteration.value * (1 + 1e-9)) << name << " " << row.name;
+    }
+    const auto report = check_plan(of, unity_of(result));
+    EXPECT_TRUE(report.ok) << name << ": " << report.where << ": " << report.message;
+  }
+}
+
+TEST(Unity, RulesCutAsAStrategyDoes) {
+  Case of("mlp:layers=2,hidden=96,inputs=96,outputs=96", 96, "summit:1");
+  const machine::Digits digits(of.machine);
+  search::CostModel costs(of.machine, digits, plan::Optimizer::kSgd);
+  Placements placements(digits, costs);
+  Substitutions substitutions(placements, {});
+  const strategies::Problem problem(of.graph, digits);
+  const auto made = strategies::megatron(problem, {.tensor = 1});
+  const auto& choices = std::get<strategies::Choices>(made);
+  const auto seeds = seeds_of(std::vector{choices, choices}, digits);
+  ASSERT_EQ(seeds.size(), 1U);
+  EXPECT_TRUE(substitutions.is_reached(of.graph, seeds[0]));
+  const auto own = choices_of(of.graph, seeds[0], digits);
+  for (auto id : of.graph.ids()) {
+    if (of.graph.node(id).op.role() == ops::Role::kSource) continue;
+    EXPECT_EQ(own[id.index()].node, seeds[0][id.index()]);
   }
 }
 
