@@ -31,7 +31,7 @@ constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<const char*> unfinished = nullptr;
 std::array<struct sigaction, kEnding.size()> handlers_before;
 
-void on_signal(int signal) {
+void remove_and_die(int signal) {
   if (const char* path = unfinished.load(); path != nullptr) ::unlink(path);
   std::signal(signal, SIG_DFL);
   ::raise(signal);  // comes once this function has returned
@@ -42,7 +42,7 @@ void remove_on_signals(const std::string& path) {
   unfinished = path.c_str();
   if (host() != nullptr) return;  // which stops commands in its own way
   struct sigaction action {};
-  action.sa_handler = on_signal;
+  action.sa_handler = remove_and_die;
   for (std::size_t i = 0; i < kEnding.size(); ++i) {
     ::sigaction(kEnding[i], nullptr, &handlers_before[i]);
     // nohup ignores them, and means it.
