@@ -62,6 +62,15 @@ void leave_to_signals() {
 // Some file systems cannot make sure that what is written stays, and say EINVAL.
 bool is_kept(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
 
+// A new name stays once its folder does; where folders cannot be opened, as far as the system goes.
+void keep_name(const fs::path& place) {
+  const auto folder = place.has_parent_path() ? place.parent_path() : fs::path(".");
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  (void)is_kept(descriptor);
+  ::close(descriptor);
+}
+
 }  // namespace
 
 NewFile::NewFile(const std::string& path) : path_(path) {
@@ -126,6 +135,7 @@ void NewFile::finish() {
   if (std::rename(temporary_.c_str(), place_.c_str()) != 0) fail();
   leave_to_signals();
   temporary_.clear();
+  keep_name(place_);
 }
 
 }  // namespace tandem::cli
