@@ -1,7 +1,6 @@
 #include "rewrite/dictionary.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "graph/graph.h"
 #include "graph/text.h"
@@ -12,15 +11,6 @@ namespace tandem::rewrite {
 namespace {
 
 using NameValue = std::pair<std::string, std::string>;
-
-Hash hash_of(const TensorType& type) {
-  Hash h = hash_combine(static_cast<Hash>(type.dtype), std::bit_cast<Hash>(type.density));
-  for (auto size : type.shape.sizes) h = hash_combine(h, static_cast<Hash>(size));
-  for (auto degree : type.shape.degrees) h = hash_combine(h, static_cast<Hash>(degree));
-  h = hash_combine(h, static_cast<Hash>(type.shape.replicas));
-  h = hash_combine(h, static_cast<Hash>(type.shape.partial));
-  return hash_combine(h, static_cast<Hash>(type.shape.monoid));
-}
 
 // The number of `item` among `items`, or that of `add()`.
 template <class Id, class Items, class Item, class Add>
@@ -65,7 +55,7 @@ OpId Dictionary::id_of(const ops::Op& op) {
 }
 
 TypeId Dictionary::id_of(const TensorType& type) {
-  return intern(types_by_hash_[hash_of(type)], types_, type, [&] { types_.push_back(type); });
+  return intern(types_by_hash_[type_hash(type)], types_, type, [&] { types_.push_back(type); });
 }
 
 ValueId Dictionary::id_of(const Value& value) {

@@ -9,22 +9,6 @@
 
 namespace tandem::rewrite {
 
-namespace {
-
-Hash hash_of_type(const TensorType& type) {
-  const auto& s = type.shape;
-  Hash h = s.rank() | static_cast<Hash>(type.dtype) << 8U | static_cast<Hash>(s.monoid) << 16U;
-  const auto add = [&](Hash word) { h = (h ^ word) * 0x9e3779b97f4a7c15ULL + (h >> 29U); };
-  for (auto n : s.sizes) add(static_cast<Hash>(n));
-  for (auto n : s.degrees) add(static_cast<Hash>(n));
-  add(static_cast<Hash>(s.replicas));
-  add(static_cast<Hash>(s.partial));
-  add(std::bit_cast<Hash>(type.density));
-  return mix(h);
-}
-
-}  // namespace
-
 TypeTable& TypeTable::of_thread() {
   static thread_local TypeTable table;
   return table;
@@ -38,8 +22,8 @@ std::size_t TypeTable::KeyHash::operator()(const Key& key) const {
 
 TypeTable::TypeId TypeTable::intern(const TensorType& type) {
   const auto next = static_cast<TypeId>(types_.size());
-  const auto id = ids_.find_or_add(hash_of_type(type), next,
-                                   [&](TypeId known) { return types_[known] == type; });
+  const auto id =
+      ids_.find_or_add(type_hash(type), next, [&](TypeId known) { return types_[known] == type; });
   if (id != next) return id;
   types_.push_back(type);
   whole_.push_back(id);

@@ -1,6 +1,7 @@
 // What a tensor of a graph is: its (parallel) shape and element type.
 #pragma once
 
+#include "base/hash.h"
 #include "tensor/dtype.h"
 #include "tensor/parallel_shape.h"
 
@@ -23,5 +24,8 @@ struct TensorType {
     return density * static_cast<double>(shape.shard().count()) * size_of(dtype);
   }
 };
+
+// The same on every machine and in every run.
+Hash type_hash(const TensorType& type);
 
 }  // namespace tandem
