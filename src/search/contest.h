@@ -48,6 +48,7 @@ class Contest {
     if (!tables_ || !options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
     return tables_;
   }
+  [[nodiscard]] bool are_equal_devices() const { return machine_.groups.empty(); }
   // Without, that nothing fits is certain: what needs least of known strategies is all to be found.
   [[nodiscard]] bool may_fit() const { return may_fit_; }
   // Simulating one strategy of it takes a good part of a second.

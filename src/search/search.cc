@@ -125,15 +125,14 @@ class Search {
   // are simulated as faster than the cheapest ones: a plan is no worse than TASO and FlexFlow.
   void walk() {
     const bool is_random = options_.finder.by == Finder::By::kWalk;
-    if (is_random || contest_.is_large() || contest_.is_over() || !are_equal_devices()) return;
+    if (is_random || contest_.is_large() || contest_.is_over() || !contest_.are_equal_devices())
+      return;
     const auto& best = contest_.result().best;
     if (!best || best->simulation.exposed_comm < kWaits * best->simulation.iteration) return;
     auto candidates = walked(contest_, for_one_device_, {});
     for (auto& candidate : candidates) candidate.name = "search:walk";
     contest_.enter(candidates);
   }
-
-  [[nodiscard]] bool are_equal_devices() const { return contest_.machine().groups.empty(); }
 
   // Under the strategies that were best for the model, and in layouts of its own.
   void search_rewritten(const std::shared_ptr<const Rewritten>& rewritten,

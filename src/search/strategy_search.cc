@@ -60,7 +60,7 @@ std::vector<Setting> StrategySearch::best(bool with_shardings) const {
 
 // Of each family those that are the fastest by estimate, and those that have none.
 std::vector<Setting> StrategySearch::shortened(const std::vector<Setting>& settings) {
-  if (!can_estimate() || !are_equal_devices()) return settings;
+  if (!can_estimate() || !contest_.are_equal_devices()) return settings;
   std::vector<Setting> out;
   for (auto from = settings.begin(); from != settings.end();) {
     const auto to =
@@ -137,7 +137,8 @@ std::vector<Setting> StrategySearch::allowed_grid() const {
 }
 
 bool StrategySearch::cost_smallest() {
-  if (options_.semantics != plan::Semantics::kSynchronous || !are_equal_devices()) return false;
+  if (options_.semantics != plan::Semantics::kSynchronous || !contest_.are_equal_devices())
+    return false;
   auto estimated = estimate_grid(allowed_grid());
   std::erase_if(estimated, [](const auto& e) { return !e.point; });
   std::ranges::stable_sort(estimated, {}, [](const auto& e) { return e.point->over; });
@@ -179,7 +180,7 @@ void StrategySearch::cost_grid() {
   simulate_the_best(strategies, found);
   tried_.insert(tried_.end(), found.begin(), found.end());
   if (!contest_.may_fit()) return;
-  if (may_win_ && are_equal_devices()) save_in_part(estimated);
+  if (may_win_ && contest_.are_equal_devices()) save_in_part(estimated);
   if (may_win_) lay_out_steps(std::move(found));
 }
 
@@ -187,7 +188,7 @@ void StrategySearch::cost_grid() {
 // stages.
 std::vector<Setting> StrategySearch::chosen(const std::vector<Estimated>& estimated) const {
   const auto most = contest_.is_large() ? kLargeSimulated : kSimulated;
-  if (are_equal_devices()) return promising_of_each_depth(estimated, most);
+  if (contest_.are_equal_devices()) return promising_of_each_depth(estimated, most);
   std::map<std::int64_t, std::vector<Estimated>> by_depth;
   for (const auto& e : estimated) by_depth[e.setting.pp].push_back(e);
   std::vector<Setting> out;
@@ -220,7 +221,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     std::vector<Candidate> candidates;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < strategies.size(); ++i) {
-      const bool is_slower = are_equal_devices() && is_no_match(found[i], best);
+      const bool is_slower = contest_.are_equal_devices() && is_no_match(found[i], best);
       if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
       const auto& strategy = strategies[i];
       candidates.push_back({strategy.name, strategy.choices, strategy.schedule, may_win_});

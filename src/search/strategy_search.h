@@ -76,7 +76,6 @@ class StrategySearch {
   void save_in_part(const std::vector<Estimated>& estimated);
   void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;
-  [[nodiscard]] bool are_equal_devices() const { return contest_.machine().groups.empty(); }
   // Together, since what one lowers others need, too.
   std::vector<Estimated> estimate(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] Case case_to_estimate() const;
