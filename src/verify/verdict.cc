@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "rewrite/rule_text.h"
 #include "verify/conditions.h"
+#include "verify/drawn_instances.h"
 #include "verify/evaluate.h"
 #include "verify/layouts.h"
 #include "verify/moves.h"
@@ -30,6 +31,8 @@ constexpr int kFewRealDraws = 2;
 constexpr std::int64_t kManyRows = 40;         // sizes of what small ones do not decide ...
 constexpr std::size_t kManyRowsPatterns = 4;   // ... in so many patterns ...
 constexpr std::size_t kManyRowsTrials = 8;     // ... and instances of each
+constexpr std::size_t kDraws = 1500;           // of types beyond the patterns ...
+constexpr std::size_t kDrawnComputed = 24;     // ... and those that are computed
 constexpr std::size_t kRealTrials = 60;        // instances computed in real numbers alone ...
 constexpr std::size_t kRealTrialsOfEqual = 2;  // ... and where forms are equal
 
@@ -208,9 +211,25 @@ class Judge {
       if (!compare_where_equal_move(patterns_.all[p], forms_equal)) return;
     }
     if (forms_equal ? undefined_in_reals() : refuted_in_reals()) return refute();
+    if (refuted_where_drawn()) return refute();
     if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
     verdict_.proof = {.status = Status::kProved, .prover = forms_equal ? "normal forms" : "z3"};
     verdict_.reason.clear();
+  }
+
+  // What patterns do not show: other ways in which the source occurs.
+  bool refuted_where_drawn() {
+    // Others with each condition that is added.
+    const auto seed = hash_combine(options_.seed, rule_.conditions.size());
+    const auto drawn = drawn_instances(rule_, patterns_.bases, kDraws, seed);
+    std::size_t computed = 0;
+    for (const auto& instance : drawn) {
+      const bool fits = fit_of(rule_, instance) == Fit::kBoth;
+      if (fits && (computed == kDrawnComputed || elements(instance) > kCheap)) continue;
+      if (fits) ++computed;
+      if (bad_.size() < kMostBad) judge(instance);
+    }
+    return !bad_.empty();
   }
 
   // What is divided by 0 is 0 in the field.
