@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "rewrite/rule_text.h"
@@ -32,7 +33,8 @@ constexpr std::int64_t kManyRows = 40;         // sizes of what small ones do no
 constexpr std::size_t kManyRowsPatterns = 4;   // ... in so many patterns ...
 constexpr std::size_t kManyRowsTrials = 8;     // ... and instances of each
 constexpr std::size_t kDraws = 1500;           // of types beyond the patterns ...
-constexpr std::size_t kDrawnComputed = 24;     // ... and those that are computed
+constexpr std::size_t kDrawnComputed = 20;     // ... those that are computed, of either kind ...
+constexpr std::int64_t kDrawnElements = 400;   // ... if they have no more
 constexpr std::size_t kRealTrials = 60;        // instances computed in real numbers alone ...
 constexpr std::size_t kRealTrialsOfEqual = 2;  // ... and where forms are equal
 
@@ -222,11 +224,15 @@ class Judge {
     // Others with each condition that is added.
     const auto seed = hash_combine(options_.seed, rule_.conditions.size());
     const auto drawn = drawn_instances(rule_, patterns_.bases, kDraws, seed);
-    std::size_t computed = 0;
+    // Half of those that are computed have the first pattern's attributes.
+    std::array<std::size_t, 2> computed = {};
     for (const auto& instance : drawn) {
-      const bool fits = fit_of(rule_, instance) == Fit::kBoth;
-      if (fits && (computed == kDrawnComputed || elements(instance) > kCheap)) continue;
-      if (fits) ++computed;
+      if (fit_of(rule_, instance) == Fit::kBoth) {
+        const bool plain = instance.symbols == patterns_.bases[0].symbols;
+        if (elements(instance) > kDrawnElements || computed[plain ? 0 : 1] == kDrawnComputed)
+          continue;
+        ++computed[plain ? 0 : 1];
+      }
       if (bad_.size() < kMostBad) judge(instance);
     }
     return !bad_.empty();
