@@ -21,17 +21,19 @@ class Draws {
         parallel_(is_parallel(rule)) {}
 
   Instance draw() {
-    // Two sizes beside 1, so that those that must be equal often are.
+    // Two sizes beside 1 and their sum, so that those that must be equal often are.
     constexpr std::array<std::int64_t, 6> kSizes = {2, 3, 4, 5, 6, 7};
     constexpr std::array<std::int64_t, 4> kDivisible = {4, 6, 8, 12};
-    sizes_ = parallel_ ? std::array{any(kDivisible), any(kDivisible)}
-                       : std::array{any(kSizes), any(kSizes)};
+    const auto first = parallel_ ? any(kDivisible) : any(kSizes);
+    const auto second = parallel_ ? any(kDivisible) : any(kSizes);
+    sizes_ = {first, first, second, second, first + second};
     const bool plain = below(2) == 0;
     auto out = near_[plain ? 0 : below(near_.size())];
     const bool alike = below(3) == 0;
     // Now few, now nearly all.
     ones_of_ten_ = any(std::array<std::size_t, 3>{1, 3, 8});
     const auto changed_of_ten = any(std::array<std::size_t, 3>{2, 5, 9});
+    if (!parallel_ && below(8) == 0 && !out.tensors.empty()) change_rank(out.tensors);
     for (auto& type : out.tensors) change(type.shape, alike);
     for (std::size_t s = 0; s < out.symbols.size(); ++s) {
       if (below(10) < changed_of_ten) change(s, *out.symbols[s]);
@@ -48,12 +50,25 @@ class Draws {
 
   std::int64_t size() { return below(10) < ones_of_ten_ ? 1 : any(sizes_); }
 
+  // Of all that have the same one.
+  void change_rank(std::vector<TensorType>& types) {
+    const auto from = any(types).shape.rank();
+    const auto to = below(4);
+    for (auto& type : types) {
+      if (type.shape.rank() == from) type.shape = ParallelShape(shape(to));
+    }
+  }
+
+  Shape shape(std::size_t rank) {
+    Shape out;
+    while (out.rank() < rank) out.push_back(size());
+    return out;
+  }
+
   // `alike`: sizes that are what most are become the first one, and few change.
   void change(ParallelShape& shape, bool alike) {
     if (!parallel_ && below(8) == 0) {
-      Shape sizes;
-      for (auto rank = below(4); sizes.rank() < rank;) sizes.push_back(size());
-      shape = ParallelShape(sizes);
+      shape = ParallelShape(this->shape(below(4)));
       return;
     }
     for (std::size_t d = 0; d < shape.rank(); ++d) {
@@ -85,7 +100,7 @@ class Draws {
   std::vector<std::vector<Value>> values_;
   std::mt19937_64 random_;
   bool parallel_;
-  std::array<std::int64_t, 2> sizes_ = {};
+  std::array<std::int64_t, 5> sizes_ = {};
   std::size_t ones_of_ten_ = 0;
 };
 

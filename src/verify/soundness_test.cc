@@ -207,7 +207,7 @@ TEST(Soundness, KnownRulesAndChangedOnes) {
   std::mt19937_64 random(kSeed);
   Tally tally;
   const auto rules = known_rules();
-  for (std::size_t i = 0; i < rules.size(); i += 17) judge_changed(rules[i], {}, random, tally);
+  for (std::size_t i = 0; i < rules.size(); i += 41) judge_changed(rules[i], {}, random, tally);
   print(tally, kSeed);
 }
 

@@ -29,14 +29,15 @@ constexpr int kRealDraws = 12;
 // Where the sides differed in the field alone so often, fewer draws of real numbers are enough.
 constexpr int kOftenInField = 6;
 constexpr int kFewRealDraws = 2;
-constexpr std::int64_t kManyRows = 40;         // sizes of what small ones do not decide ...
-constexpr std::size_t kManyRowsPatterns = 4;   // ... in so many patterns ...
-constexpr std::size_t kManyRowsTrials = 8;     // ... and instances of each
-constexpr std::size_t kDraws = 1500;           // of types beyond the patterns ...
-constexpr std::size_t kDrawnComputed = 20;     // ... those that are computed, of either kind ...
-constexpr std::int64_t kDrawnElements = 400;   // ... if they have no more
-constexpr std::size_t kRealTrials = 60;        // instances computed in real numbers alone ...
-constexpr std::size_t kRealTrialsOfEqual = 2;  // ... and where forms are equal
+constexpr std::int64_t kManyRows = 40;            // sizes of what small ones do not decide ...
+constexpr std::size_t kManyRowsPatterns = 4;      // ... in so many patterns ...
+constexpr std::size_t kManyRowsTrials = 8;        // ... and instances of each
+constexpr std::size_t kDraws = 1500;              // of types beyond the patterns ...
+constexpr std::size_t kDrawsOfConditions = 5000;  // ... where a condition was guessed ...
+constexpr std::size_t kDrawnComputed = 20;        // ... those that are computed, of either kind ...
+constexpr std::int64_t kDrawnElements = 400;      // ... if they have no more
+constexpr std::size_t kRealTrials = 60;           // instances computed in real numbers alone ...
+constexpr std::size_t kRealTrialsOfEqual = 2;     // ... and where forms are equal
 
 std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
@@ -53,7 +54,9 @@ const SmtProver& smt_prover() {
 // One rule on all its patterns.
 class Judge {
  public:
-  Judge(const Rule& rule, const VerifyOptions& options) : rule_(rule), options_(options) {}
+  // `draws` of types beyond the patterns.
+  Judge(const Rule& rule, const VerifyOptions& options, std::size_t draws)
+      : rule_(rule), options_(options), draws_(draws) {}
 
   void run() {
     patterns_ = find_patterns(rule_, options_.limits);
@@ -223,7 +226,7 @@ class Judge {
   bool refuted_where_drawn() {
     // Others with each condition that is added.
     const auto seed = hash_combine(options_.seed, rule_.conditions.size());
-    const auto drawn = drawn_instances(rule_, patterns_.bases, kDraws, seed);
+    const auto drawn = drawn_instances(rule_, patterns_.bases, draws_, seed);
     // Half of those that are computed have the first pattern's attributes.
     std::array<std::size_t, 2> computed = {};
     for (const auto& instance : drawn) {
@@ -309,6 +312,7 @@ class Judge {
 
   const Rule& rule_;
   VerifyOptions options_;
+  std::size_t draws_;
   Patterns patterns_;
   std::vector<Instance> fitting_;
   std::optional<Refutation> refutation_;
@@ -327,7 +331,7 @@ std::string conditions_text(const Rule& rule, std::size_t from) {
 }  // namespace
 
 Verdict verify(const Rule& rule, const VerifyOptions& options) {
-  Judge first(rule, options);
+  Judge first(rule, options, kDraws);
   first.run();
   const bool undecided = first.verdict_.proof.status == Status::kUnproved;
   if (undecided) first.refute_beyond_tables();
@@ -342,7 +346,7 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
     if (!conditions) return out;
     Rule narrowed = rule;
     narrowed.conditions.insert(narrowed.conditions.end(), conditions->begin(), conditions->end());
-    Judge judge(narrowed, options);
+    Judge judge(narrowed, options, kDrawsOfConditions);
     judge.run();
     if (judge.verdict_.proof.status == Status::kProved) {
       const auto counterexample = out.counterexample;
