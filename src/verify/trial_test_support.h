@@ -275,13 +275,21 @@ inline std::string wrong_shards(const Graph& pcg, std::uint64_t seed) {
 
 }  // namespace trial
 
+// Of divided tensors: are types compared, too? A target that is illegal, or divided otherwise than
+// the source, is not applied (docs/decisions/0028).
+enum class Layouts : std::uint8_t { kCompared, kNotCompared };
+
 // Why the rule is false there; empty where nothing was found in so many draws of numbers.
-inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, int draws,
-                             std::uint64_t seed) {
+inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, Layouts layouts,
+                             int draws, std::uint64_t seed) {
   const auto source = graph_of(rule.source, at);
   if (!source) return "";
+  const bool only_values = layouts == Layouts::kNotCompared &&
+                           std::ranges::any_of(at.tensors, [](const TensorType& type) {
+                             return !type.shape.is_undivided();
+                           });
   const auto target = graph_of(rule.target, at);
-  if (!target) return "the target does not fit";
+  if (!target) return only_values ? "" : "the target does not fit";
   bool parallel = false;
   for (const auto* side : {&*source, &*target}) {
     for (auto id : side->ids()) {
@@ -293,6 +301,7 @@ inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, in
   for (std::size_t o = 0; o < source->outputs().size(); ++o) {
     const auto& a = source->node(source->outputs()[o]).type;
     const auto& b = target->node(target->outputs()[o]).type;
+    if (a != b && only_values) return "";
     if (a != b) return fmt::format("the types are {} and {}", to_text(a.shape), to_text(b.shape));
   }
   const auto of_source = parallel ? graph::erase_parallelism(*source) : *source;
