@@ -63,9 +63,11 @@ std::string date_and_processor() {
 }
 
 cost::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
-  const auto text = run_worker(
-      devices, fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
-                           flags.threads, progress_flag()));
+  const auto text =
+      run_worker(devices,
+                 fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
+                             flags.threads, progress_flag()),
+                 RunFolder());
   try {
     return cost::parse_profile(text);
   } catch (const std::exception&) {

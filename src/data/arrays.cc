@@ -63,6 +63,7 @@ class Array {
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
             std::span<double> to) const {
+    file_.check_whole();
     const auto* at = file_.bytes().data() + begin_ + (sample * inner_ + first) * type_.bytes;
     for (auto& value : to) {
       value = type_.read(at);
