@@ -124,6 +124,7 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
   return {{"step_s_median", median(measured.step_s)},
           {"step_s", measured.step_s},
           {"exposed_comm_s", median(measured.exposed_s)},
+          {"exposed_comm_s_of_steps", measured.exposed_s},
           {"loss", measured.loss},  // printed so that it reads back the same
           {"first_step", first},
           {"checkpoints", measured.checkpoints},

@@ -27,7 +27,8 @@ import numpy
 from support import Answer, tandem, worst_difference
 from traces import Traces
 
-MODEL = ["mlp:layers=4,hidden=64,inputs=64,outputs=64", "--batch", 8, "--dtype", "fp64", "--optimizer", "adam", "--lr", 0.002]
+# A checkpoint has 6 MB.
+MODEL = ["mlp:layers=4,hidden=256,inputs=256,outputs=256", "--batch", 8, "--dtype", "fp64", "--optimizer", "adam", "--lr", 0.002]
 PLANS = [(2, "dp"), (4, "fsdp"), (4, "megatron:tp=2,dp=2"), (2, "megatron:tp=1,pp=2,micro=4"), (2, "fsdp"), (1, "dp")]
 LIMIT = 1e-9
 
@@ -41,7 +42,7 @@ class Walk:
         self.args, self.folder = args, folder
         self.random = random.Random(args.seed)
         self.wrong, self.passed = [], 0
-        self.curve = None
+        self.curve, self.begun = None, []
 
     def note(self, name, right, why=""):
         self.passed += bool(right)
@@ -69,8 +70,16 @@ class Walk:
     # --- signals ---
 
     def begin(self, words, traces):
-        return subprocess.Popen([str(self.args.tandem), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=traces.environment, start_new_session=True)
+        run = subprocess.Popen([str(self.args.tandem), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=traces.environment, start_new_session=True)
+        self.begun.append(run)
+        return run
+
+    def clean_up(self):
+        for run in self.begun:
+            if run.poll() is None:
+                run.terminate()
+                run.communicate()
 
     def end(self, run, limit=120):
         """Whether it did by itself, and its message."""
@@ -103,7 +112,7 @@ class Walk:
         if right:
             losses = answer.json["loss"]
             if self.curve is None or len(self.curve) < step + 4:
-                self.curve = self.train(4 * (step + 4), None, (1, "dp")).json["loss"]
+                self.curve = self.train(step + 100, None, (1, "dp")).json["loss"]
             right = worst_difference(losses, self.curve[step:step + len(losses)]) <= LIMIT
         self.note(f"{name}, resumed after {step} steps", right, answer)
 
@@ -114,6 +123,9 @@ class Walk:
         run = self.begin(self.words(10**6, kept, plan, *more), traces)
         self.wait_for(lambda: len(traces.named("tandem_worker")) == plan[0] and (not kept_first or self.newest(kept) > 0))
         time.sleep(after)
+        if run.poll() is not None:
+            self.note(name, False, f"ended before: {run.communicate()}")
+            return
         os.kill(whom(traces, run), number)
         ended, said = self.end(run)
         left = traces.left()
@@ -133,7 +145,7 @@ class Walk:
     def stops(self):
         for rank in range(2):
             self.hit(f"stopped rank {rank}", lambda t, _, r=rank: t.named("tandem_worker")[r], signal.SIGSTOP, PLANS[0],
-                     PLANS[1], 1.5, "--timeout", 4)
+                     PLANS[1], 1.5, "--timeout", 30)
 
     def launchers(self):
         self.hit("mpirun killed", lambda t, _: t.named("mpirun")[0], signal.SIGKILL, PLANS[0], PLANS[1], 1.5)
@@ -215,10 +227,10 @@ class Walk:
                                                      environment=traces.environment), traces, "is for 4 devices")
 
     def full_disk(self):
-        """A file system of 400 kB; a checkpoint of this model takes 200."""
+        """A file system with room for two checkpoints."""
         disk = self.folder / "disk"
         disk.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", disk], check=False).returncode != 0:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk], check=False).returncode != 0:
             print("full disk: skipped, nothing can be mounted")
             return
         try:
@@ -243,8 +255,8 @@ class Walk:
         for devices in (1, 2):
             traces, folder = Traces(), self.folder / f"numbers{devices}"
             folder.mkdir()
-            numpy.save(folder / "x.npy", numpy.zeros((200_000, 64)))
-            numpy.save(folder / "target.npy", numpy.ones((200_000, 64)))
+            numpy.save(folder / "x.npy", numpy.zeros((20_000, 256)))
+            numpy.save(folder / "target.npy", numpy.ones((20_000, 256)))
             run = self.begin(self.words(10**6, None, (devices, "dp"), "--data", folder), traces)
             self.wait_for(lambda: len(traces.named("tandem_worker")) == devices)
             time.sleep(3)
@@ -265,9 +277,13 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         walk = Walk(args, pathlib.Path(scratch))
-        for part in PARTS:
-            if re.search(args.only, part):
-                getattr(walk, part)()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        try:
+            for part in PARTS:
+                if re.search(args.only, part):
+                    getattr(walk, part)()
+        finally:
+            walk.clean_up()
     for line in walk.wrong:
         print(f"wrong: {line}")
     print(f"{walk.passed} passed, {len(walk.wrong)} wrong")
