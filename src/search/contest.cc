@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/parallel.h"
 #include "search/least_memory.h"
 
@@ -35,6 +36,11 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
     }
   }
   return out;
+}
+
+void Contest::enter_estimated(const Costed& estimated) {
+  CHECK(!estimated.feasible || options_.until.first_fit);
+  consider(estimated);
 }
 
 bool Contest::is_over() {

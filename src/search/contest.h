@@ -31,6 +31,9 @@ class Contest {
   // candidates is costed in any case.
   std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates);
 
+  // Where the question is what fits and an estimate answers it: no plan comes of this.
+  void enter_estimated(const Costed& estimated);
+
   // Has Options::until come? Then result().stop_reason says which.
   bool is_over();
   // More rewritings than those that result() counts already.
