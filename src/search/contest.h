@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,11 @@ class Contest {
   void report_progress(std::size_t rewritings = 0) const;
 
   Result& result() { return result_; }
+  // What result().best was made from.
+  [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
+  // The fastest that fit of those that this rewriting was laid out as, the first ones first.
+  [[nodiscard]] std::vector<Candidate> leaders(
+      const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] const graph::Graph& model() const { return model_; }
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
@@ -62,9 +68,12 @@ class Contest {
 
  private:
   Costed cost(const Candidate& candidate) const;
-  void consider(const Costed& costed);
+  // True if it is the best so far.
+  bool consider(const Costed& costed);
+  void consider_as_leader(const Candidate& candidate, const Costed& costed);
 
   static constexpr std::size_t kLargeNodes = 2000;
+  static constexpr std::size_t kLeaders = 8;
 
   const graph::Graph& model_;
   const machine::Machine& machine_;
@@ -76,6 +85,12 @@ class Contest {
   bool may_fit_;
   bool over_ = false;
   Result result_;
+  std::optional<Candidate> best_candidate_;
+  struct Leader {
+    Candidate candidate;
+    Seconds iteration;
+  };
+  std::map<const Rewritten*, std::vector<Leader>> leaders_;
 };
 
 }  // namespace tandem::search
