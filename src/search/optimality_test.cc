@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iostream>
 #include <set>
 #include <utility>
 
@@ -280,6 +281,7 @@ Graph graph_of_tables(std::uint64_t seed) {
   return graph::parse_graph(text);
 }
 
+// At most 2 % in 95 %, or in all but one of a few.
 void expect_little_regret_of_tables(std::uint64_t from, std::uint64_t to, double plans) {
   const std::vector<machine::Machine> machines = {small_machine(1, 2), small_machine(2, 1),
                                                   small_machine(1, 3)};
@@ -296,8 +298,9 @@ void expect_little_regret_of_tables(std::uint64_t from, std::uint64_t to, double
     near += *now <= 0.02 ? 1 : 0;
     if (*now > 0.02) others += fmt::format("\nseed {} on {}: {}", seed, machine.name, *now);
   }
+  std::cout << cases << " cases, " << near << " within 2 %" << others << "\n";
   EXPECT_GE(cases, (to - from) / 3);
-  EXPECT_GE(static_cast<double>(near), 0.95 * static_cast<double>(cases)) << cases << others;
+  EXPECT_GE(near, static_cast<std::size_t>(0.95 * static_cast<double>(cases))) << others;
 }
 
 TEST(Optimality, TablesLieSideBySideWhereThatIsFastest) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "strategies/packing.h"
@@ -53,13 +54,7 @@ class Tables {
       const auto other = descended({own, best});
       if (!alike || other.seconds < best) alike = other;
     }
-    if (change_plan(*alike)) alike = descended(*alike);
-    // Where the other operators are on one device: at the other end of the machine.
-    for (std::size_t i = 0; i < digits().count(); ++i) {
-      if (digits()[i].size > machine::DigitRole::kPlaces) return;  // not all have a name
-    }
-    from_the_last_place_ = true;
-    if (const auto turned = best_of({alike->layouts}, alike->seconds)) descended(*turned);
+    if (change_plan(*alike)) descended(*alike);
   }
 
  private:
@@ -78,19 +73,31 @@ class Tables {
     return out;
   }
 
-  // To the plan whose other operators go best with these layouts; false if it is the same.
+  // To the plan whose other operators go best with these layouts, tables lying from the first place
+  // on or, beside operators that are all on one device, from the last; false if it is the same.
   bool change_plan(Timed& now) {
-    const auto* const before = from_;
+    const auto before = now.seconds;
+    auto best = std::pair(from_, from_the_last_place_);
     for (const auto& plan : plans_) {
-      if (&plan == before || !is_for_one_pass(plan)) continue;
-      const auto* const better = std::exchange(from_, &plan);
-      if (const auto made = best_of({now.layouts}, now.seconds)) {
-        now = *made;
-      } else {
-        from_ = better;
+      if (!is_for_one_pass(plan)) continue;
+      for (const bool last : {false, true}) {
+        if (last && !have_all_places_names()) continue;
+        std::tie(from_, from_the_last_place_) = std::pair(&plan, last);
+        if (const auto made = best_of({now.layouts}, now.seconds)) {
+          now = *made;
+          best = {from_, last};
+        }
       }
     }
-    return from_ != before;
+    std::tie(from_, from_the_last_place_) = best;
+    return now.seconds < before;
+  }
+
+  [[nodiscard]] bool have_all_places_names() const {
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      if (digits()[i].size > machine::DigitRole::kPlaces) return false;
+    }
+    return true;
   }
 
   // Else there is little to gain, and simulations take long.
