@@ -237,6 +237,9 @@ TEST(EveryOperator, ErrorsSayWhatDoesNotFit) {
        "contract: index \"(a:1125899906842624 b:1125899906842624 c) -> a b c\": a dimension has "
        "more than 2^50 elements (write it like index=\"b s i, h d i -> b h s d\")"},
       {{"linear", {}, {{2, 4}}}, "takes 2 to 3 inputs and has 1"},
+      // Found by fuzzing: their product is no 64-bit number.
+      {{"pad", {"axis=1", "after=77309411329"}, {{1 << 30, 1}}},
+       "[1073741824, 77309411330] has more than 2^50 elements"},
   };
   for (const auto& c : cases) {
     try {

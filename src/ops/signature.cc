@@ -6,6 +6,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "ops/index_text.h"
+
 namespace tandem::ops {
 
 namespace {
@@ -107,10 +109,20 @@ bool is_elementwise(const IndexMap& map, const term::BoundTerm& meaning) {
   });
 }
 
+// Before anything counts them: more would not be a 64-bit number.
+void check_count(const Shape& shape) {
+  double count = 1;
+  for (auto size : shape) count *= static_cast<double>(size);
+  if (count > static_cast<double>(kLargestSize)) {
+    reject(fmt::format("{} has more than 2^50 elements", to_text(shape)));
+  }
+}
+
 Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   CHECK(op.role() == Role::kCompute, op.name());
   Signature out;
   out.map = term::resolve_index(op.spec().index_text(op.raw(), inputs), inputs);
+  check_count(term::shape_of(out.map.output));
   out.meaning = term::bind(op.spec().meaning(op.raw(), inputs), out.map);
   for (FactorId f = 0; f < out.map.factors.size(); ++f) {
     out.use.push_back(use_of(out.map, out.meaning, f));

@@ -86,7 +86,7 @@ TEST(Unity, PlansComputeWhatTheirModelsDo) {
 
 TEST(Unity, PipelinesAreOfAllOperatorsOneStageBehindTheOther) {
   for (const bool delayed : {false, true}) {
-    Case of("bert_large:layers=4,hidden=96,heads=12,vocab=384,seq=24", 96, "summit:1");
+    Case of("bert_large:layers=4,hidden=48,heads=6,vocab=96,seq=12", 24, "summit:1");
     if (delayed) of.how.semantics = plan::Semantics::kDelayed1;
     const auto result = of.find({.candidates = 2000, .pipelines = true});
     ASSERT_TRUE(result.best.has_value());
