@@ -72,13 +72,14 @@ std::string wrong_verdict(const rewrite::Rule& rule, const Effort& effort, std::
     if (!at->holds(rule) || !graph_of(rule.source, *at)) {
       return "the source does not occur at the counterexample: " + verdict.counterexample;
     }
-    if (why_false(rule, *at, Layouts::kCompared, kMany, seed).empty()) {
+    if (why_false(rule, *at, Types::kCompared, kMany, seed).empty()) {
       return "nothing differs at the counterexample: " + verdict.counterexample;
     }
     if (tally != nullptr) ++tally->counterexamples;
     return "";
   }
   auto stated = rule;
+  const auto types = status == Status::kProved ? Types::kOfWholeTensors : Types::kNotCompared;
   if (status == Status::kProvedIf) {
     const auto* link = rule.conditions.empty() ? " if " : " and ";
     stated = rewrite::parse_rule(
@@ -89,8 +90,8 @@ std::string wrong_verdict(const rewrite::Rule& rule, const Effort& effort, std::
     const auto at = occurrences.draw(effort.tries);
     if (!at) return "";
     if (tally != nullptr) ++tally->occurrences;
-    const auto why = why_false(stated, *at, Layouts::kNotCompared, effort.draws,
-                               hash_combine(seed, static_cast<Hash>(i)));
+    const auto why =
+        why_false(stated, *at, types, effort.draws, hash_combine(seed, static_cast<Hash>(i)));
     if (why.empty()) continue;
     return fmt::format("{} ({}{}), and at {}: {}", name(status), verdict.proof.prover,
                        verdict.proof.condition.empty() ? "" : " if " + verdict.proof.condition,
@@ -180,7 +181,7 @@ TEST(Soundness, WhatHadBeenProvedAndIsFalse) {
     for (int i = 0; i < 200 && !found; ++i) {
       const auto at = occurrences.draw(2000);
       found =
-          at && !why_false(rule, *at, Layouts::kCompared, 6, static_cast<std::uint64_t>(i)).empty();
+          at && !why_false(rule, *at, Types::kCompared, 6, static_cast<std::uint64_t>(i)).empty();
     }
     EXPECT_TRUE(found) << text;
   }

@@ -275,19 +275,19 @@ inline std::string wrong_shards(const Graph& pcg, std::uint64_t seed) {
 
 }  // namespace trial
 
-// Of divided tensors: are types compared, too? A target that is illegal, or divided otherwise than
-// the source, is not applied (docs/decisions/0028).
-enum class Layouts : std::uint8_t { kCompared, kNotCompared };
+// Are types compared, or values alone? A target that is illegal, or of another type than the
+// source, is not applied (docs/decisions/0028).
+enum class Types : std::uint8_t { kCompared, kOfWholeTensors, kNotCompared };
 
 // Why the rule is false there; empty where nothing was found in so many draws of numbers.
-inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, Layouts layouts,
+inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, Types types,
                              int draws, std::uint64_t seed) {
   const auto source = graph_of(rule.source, at);
   if (!source) return "";
-  const bool only_values = layouts == Layouts::kNotCompared &&
-                           std::ranges::any_of(at.tensors, [](const TensorType& type) {
-                             return !type.shape.is_undivided();
-                           });
+  const bool divided = std::ranges::any_of(
+      at.tensors, [](const TensorType& type) { return !type.shape.is_undivided(); });
+  const bool only_values =
+      types == Types::kNotCompared || (types == Types::kOfWholeTensors && divided);
   const auto target = graph_of(rule.target, at);
   if (!target) return only_values ? "" : "the target does not fit";
   bool parallel = false;
