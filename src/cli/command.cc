@@ -464,9 +464,10 @@ plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path)) throw UserError("file", path, "cannot be read");
-  constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
   std::error_code unknown;  // of a pipe
+  if (std::filesystem::is_directory(path, unknown)) throw UserError("file", path, "is a folder");
+  if (!in) throw UserError("file", path, "cannot be read");
+  constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
   const auto size = std::filesystem::file_size(path, unknown);
   std::string text(unknown ? kReadAtOnce : size + 1, '\0');
   std::size_t read = 0;

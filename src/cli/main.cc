@@ -129,9 +129,17 @@ void keep_freed_memory() {
 #endif
 }
 
+// Of a full disk, say: what was printed is not all there.
+int with_output(int code) {
+  std::cout.flush();
+  if (std::cout.good() || code != ExitCode::kDone) return code;
+  std::cerr << "tandem: the output cannot be written\n";
+  return ExitCode::kCannot;
+}
+
 int checked_run(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return with_output(run(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "tandem: internal error: " << error.what() << "\n";
     return ExitCode::kCannot;
@@ -145,7 +153,6 @@ int main(int argc, char** argv) {
   const auto code = checked_run(argc, argv);
 #ifndef TANDEM_SANITIZE
   // What is kept for the next time is given back with the process; piece by piece it takes seconds.
-  std::cout.flush();
   std::fflush(nullptr);
   std::_Exit(code);
 #endif

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -68,15 +69,14 @@ struct ShowRuleFlags {
 
 rewrite::ProvedRule find_rule(const ShowRuleFlags& flags) {
   if (flags.file.empty()) return rewrite::find_shipped_rule(flags.name);
-  auto file = read_rules(flags.file);
   std::vector<std::string> names;
-  for (auto& rule : file.rules) {
-    if (rule.name == flags.name) return {std::move(rule), {}, flags.file};
-    names.push_back(rule.name);
-  }
-  for (const auto& rule : file.lacking) {
-    if (rule.name == flags.name) throw UserError("rule", rule.name, rule.lacking);
-  }
+  std::optional<rewrite::ProvedRule> found;
+  visit_rules(flags.file, [&](rewrite::Imported rule) {
+    if (rule.name == flags.name && !rule.rule) throw UserError("rule", rule.name, rule.lacking);
+    if (rule.name == flags.name) found = {std::move(*rule.rule), {}, flags.file};
+    if (rule.rule && !found) names.push_back(std::move(rule.name));
+  });
+  if (found) return *found;
   const auto near = nearest(flags.name, names);
   throw UserError("rule", flags.name, fmt::format("{} has no rule of that name", flags.file),
                   near.empty() ? "" : "did you mean '" + near + "'?");
@@ -120,27 +120,28 @@ std::string read_rule_text(const std::string& path) {
   return text;
 }
 
+void visit_rules(const std::string& path, const std::function<void(rewrite::Imported)>& visit) {
+  const auto text = read_rule_text(path);
+  if (rewrite::is_collection_json(text)) return rewrite::for_each_imported(text, path, visit);
+  rewrite::for_each_rule(text, path, [&](rewrite::Rule rule) {
+    auto name = rule.name;
+    visit({.name = std::move(name), .rule = std::move(rule), .lacking = ""});
+    return true;
+  });
+}
+
 RuleFile read_rules(const std::string& path) {
   constexpr std::size_t kMaxRules = 200'000;
-  const auto text = read_rule_text(path);
   RuleFile out;
-  const auto check_size = [&](std::size_t size) {
-    if (size <= kMaxRules) return;
-    throw UserError("rules", path, fmt::format("has more than {} rules", kMaxRules),
-                    "several files of some of them each");
-  };
-  if (!rewrite::is_collection_json(text)) {
-    out.rules = rewrite::parse_rules(text, path);
-    check_size(out.rules.size());
-    return out;
-  }
-  rewrite::for_each_imported(text, path, [&](rewrite::Imported rule) {
+  visit_rules(path, [&](rewrite::Imported rule) {
     if (rule.rule) {
       out.rules.push_back(std::move(*rule.rule));
     } else {
       out.lacking.push_back(std::move(rule));
     }
-    check_size(out.rules.size() + out.lacking.size());
+    if (out.rules.size() + out.lacking.size() <= kMaxRules) return;
+    throw UserError("rules", path, fmt::format("has more than {} rules", kMaxRules),
+                    "several files of some of them each");
   });
   return out;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,21 @@ void add_rules_export(CLI::App& rules);
 void add_rules_show(CLI::App& rules);
 void add_rules_verify(CLI::App& rules, int& exit_code);
 
-// Rules of a file in text form, or of a collection; those of a collection that are none here.
-// Throws UserError where there are more than could be judged in a day.
+// `rules verify --properties`, in rules_properties.cc.
+struct PropertyFlags {
+  bool json = false;
+  bool strict = false;
+  std::vector<std::string> files;
+  double seconds = 60;  // to look for a contradiction
+  unsigned threads = 0;
+};
+int verify_properties(const PropertyFlags& flags);
+
+// The rules of a file in text form, or of a collection, one at a time, so that there may be any
+// number; of a collection also what is none here.
+void visit_rules(const std::string& path, const std::function<void(rewrite::Imported)>& visit);
+
+// All of them at once. Throws UserError where they are too many for that.
 struct RuleFile {
   std::vector<rewrite::Rule> rules;
   std::vector<rewrite::Imported> lacking;

@@ -1,12 +1,12 @@
 // tandem rules import, export: collections of TASO and FlexFlow as rules in text form, and back.
 #include <fmt/format.h>
 
-#include <functional>
 #include <iostream>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/stop.h"
 #include "cli/command.h"
 #include "cli/new_file.h"
@@ -18,12 +18,13 @@ namespace tandem::cli {
 
 namespace {
 
-constexpr std::size_t kRulesBetweenNews = 256;
+constexpr std::size_t kRulesAtOnce = 512;
 
 struct ConvertFlags {
   bool json = false;
   std::string input;
   std::string output;
+  unsigned threads = 0;  // of export
 };
 
 Json lacking_json(const std::vector<rewrite::Imported>& lacking) {
@@ -65,6 +66,8 @@ class RuleStream {
     if (file_) file_->finish();
   }
 
+  [[nodiscard]] bool is_on_terminal() const { return !file_ && to_terminal_; }
+
  private:
   std::optional<NewFile> file_;
   bool to_terminal_;
@@ -83,7 +86,7 @@ void import_rules(const ConvertFlags& flags) {
   rewrite::for_each_imported(text, flags.input, [&](rewrite::Imported rule) {
     stop_point();
     const auto read = rules + lacking.size() + 1;
-    if (read % kRulesBetweenNews == 0) progress->show(fmt::format("read {} rules", read));
+    if (read % kRulesAtOnce == 0) progress->show(fmt::format("read {} rules", read));
     if (!rule.rule) {
       lacking.push_back(std::move(rule));
       return;
@@ -98,46 +101,53 @@ void import_rules(const ConvertFlags& flags) {
   report_conversion(flags, "imported", rules, lacking);
 }
 
-// Twice through the text: whether it is of the form, and whether any rule has a parallel operator,
-// must be known before the first is written.
+// Holds some hundred rules at a time.
 void export_rules(const ConvertFlags& flags) {
   const auto text = read_rule_text(flags.input);
   if (rewrite::is_collection_json(text)) {
     throw UserError("rules", flags.input, "is JSON", "exported are rules in text form");
   }
   RuleStream stream(flags);
-  const auto visit = [&](const std::string& what, const std::function<void(rewrite::Rule)>& use) {
-    Progress progress;
-    std::size_t count = 0;
-    rewrite::for_each_rule(text, flags.input, [&](rewrite::Rule rule) {
-      stop_point();
-      use(std::move(rule));
-      if (++count % kRulesBetweenNews == 0) progress.show(fmt::format("{} {} rules", what, count));
-    });
-  };
-  bool parallel = false;
-  visit("read", [&](const rewrite::Rule& rule) {
-    parallel = parallel || rewrite::has_parallel_operator(rule);
-  });
+  const bool parallel = rewrite::has_parallel_rule(text, flags.input);
+  // What is on the terminal cannot be taken back where a rule is not of the form.
+  if (stream.is_on_terminal()) {
+    rewrite::for_each_rule(text, flags.input, [](const rewrite::Rule&) { return true; });
+  }
   std::vector<rewrite::Imported> lacking;
   rewrite::CollectionWriter writer(parallel, [&](std::string_view part) { stream.write(part); });
-  visit("exported", [&](const rewrite::Rule& rule) {
-    if (auto why = writer.add(rule)) lacking.push_back({rule.name, std::nullopt, *why});
+  auto progress = std::make_optional<Progress>();
+  std::vector<rewrite::Rule> some;
+  const auto write = [&] {
+    const auto why = writer.add(some, threads_of(flags.threads));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (why[i]) lacking.push_back({std::move(some[i].name), std::nullopt, *why[i]});
+    }
+    some.clear();
+    progress->show(fmt::format("exported {} rules", writer.rules()));
+  };
+  rewrite::for_each_rule(text, flags.input, [&](rewrite::Rule rule) {
+    stop_point();
+    some.push_back(std::move(rule));
+    if (some.size() == kRulesAtOnce) write();
+    return true;
   });
+  write();
+  progress.reset();
   writer.end();
   stream.finish();
   report_conversion(flags, "exported", writer.rules(), lacking);
 }
 
-void add_conversion(CLI::App& rules, const std::string& name, const std::string& doc,
-                    const std::string& example, const std::string& input,
-                    void convert(const ConvertFlags&)) {
-  auto flags = std::make_shared<ConvertFlags>();
+using SharedFlags = std::shared_ptr<ConvertFlags>;
+CLI::App* add_conversion(CLI::App& rules, const std::string& name, const std::string& doc,
+                         const std::string& example, const std::string& input,
+                         const SharedFlags& flags, void convert(const ConvertFlags&)) {
   auto* command = add_command(rules, name, doc, example, flags->json);
   command->add_option("file", flags->input, input)->required();
   command->add_option("-o,--output", flags->output, "where to write; default: the terminal");
   add_quiet_flag(*command);
   command->callback([flags, convert] { convert(*flags); });
+  return command;
 }
 
 }  // namespace
@@ -149,12 +159,15 @@ void print_lacking(const std::vector<rewrite::Imported>& lacking) {
 void add_rules_import(CLI::App& rules) {
   add_conversion(rules, "import", "turn a rule collection of TASO or FlexFlow into rules",
                  "rules import graph_subst.json -o taso.rules", "a collection in JSON",
-                 import_rules);
+                 std::make_shared<ConvertFlags>(), import_rules);
 }
 
 void add_rules_export(CLI::App& rules) {
-  add_conversion(rules, "export", "turn rules into such a collection",
-                 "rules export taso.rules -o graph_subst.json", "rules", export_rules);
+  const auto flags = std::make_shared<ConvertFlags>();
+  auto* command =
+      add_conversion(rules, "export", "turn rules into such a collection",
+                     "rules export taso.rules -o graph_subst.json", "rules", flags, export_rules);
+  add_threads_flag(*command, flags->threads);
 }
 
 }  // namespace tandem::cli

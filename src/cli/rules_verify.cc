@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <iostream>
-#include <iterator>
 #include <optional>
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/stop.h"
 #include "cli/command.h"
 #include "cli/derived.h"
 #include "cli/new_file.h"
@@ -24,15 +25,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct VerifyFlags {
-  bool json = false;
-  bool strict = false;
-  std::vector<std::string> files;
+struct VerifyFlags : PropertyFlags {
   std::string proofs;
+  bool properties = false;
   bool derive = false;
   std::vector<std::string> known;  // files, for derive
   std::size_t graphs = 100'000;
-  unsigned threads = 0;
 };
 
 struct Judged {
@@ -58,59 +56,141 @@ Judged judge(const rewrite::Rule& rule, Derivers* derivers, std::size_t graphs) 
 }
 
 struct Verified {
-  std::vector<Judged> rules;
+  std::array<std::size_t, 4> of_status = {};  // how many rules
+  std::size_t count = 0;
+  std::size_t derived = 0;
+  std::size_t nowhere = 0;  // of the proved ones, those whose source is legal nowhere
   std::vector<rewrite::Imported> lacking;
+  std::vector<Judged> kept;  // for --json: else each is told and forgotten
   double seconds = 0;
   bool derive = false;
 
-  [[nodiscard]] std::size_t count(rewrite::Status status) const {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        rules, [&](const Judged& rule) { return rule.proof.status == status; }));
+  void add(const Judged& rule) {
+    ++of_status[static_cast<std::size_t>(rule.proof.status)];
+    ++count;
+    if (rule.steps) ++derived;
+    if (rule.proof.prover == verify::kProvedByLayouts) ++nowhere;
   }
-  [[nodiscard]] std::size_t derived() const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(rules, [](const Judged& rule) { return rule.steps.has_value(); }));
+  [[nodiscard]] std::size_t has(rewrite::Status status) const {
+    return of_status[static_cast<std::size_t>(status)];
   }
   [[nodiscard]] std::size_t proved() const {
-    return count(rewrite::Status::kProved) + count(rewrite::Status::kProvedIf);
-  }
-  // Of the proved ones, those whose source is legal nowhere: there is nothing to derive.
-  [[nodiscard]] std::size_t nowhere() const {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        rules, [](const Judged& rule) { return rule.proof.prover == verify::kProvedByLayouts; }));
+    return has(rewrite::Status::kProved) + has(rewrite::Status::kProvedIf);
   }
 };
 
-Verified judge_files(const VerifyFlags& flags) {
-  std::vector<rewrite::Rule> rules;
-  Verified out;
-  out.derive = flags.derive;
-  for (const auto& path : flags.files) {
-    auto file = read_rules(path);
-    std::ranges::move(file.rules, std::back_inserter(rules));
-    std::ranges::move(file.lacking, std::back_inserter(out.lacking));
+std::string line_of(const Judged& rule, std::size_t widest) {
+  auto line = fmt::format("{:<{}}  {:<9}", rule.name, widest, name(rule.proof.status));
+  if (rule.steps) {
+    line += fmt::format("  derived in {}", counted(static_cast<std::int64_t>(*rule.steps), "step"));
   }
-  const auto start = Clock::now();
-  Progress progress;
-  out.rules.resize(rules.size());
-  std::atomic<std::size_t> done = 0;
-  std::atomic<std::size_t> next = 0;
-  const auto threads = threads_of(flags.threads);
-  parallel_for(threads, threads, [&](std::size_t) {
-    std::optional<Derivers> derivers;
-    if (flags.derive) derivers.emplace(flags.known);
-    for (auto i = next++; i < rules.size(); i = next++) {
-      out.rules[i] = judge(rules[i], derivers ? &*derivers : nullptr, flags.graphs);
-      progress.show(fmt::format("{} of {} rules", ++done, rules.size()));
-    }
-  });
-  out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return out;
+  for (const auto& what :
+       {rule.proof.prover, rule.proof.condition, rule.counterexample, rule.reason}) {
+    if (!what.empty()) line += "  " + what;
+  }
+  while (line.ends_with(' ')) line.pop_back();
+  return line + "\n";
 }
+
+std::string proof_line_of(const Judged& rule) {
+  auto proof = rule.proof;
+  if (proof.prover.empty()) proof.prover = "none";
+  std::ranges::replace(proof.prover, ' ', '-');  // one word
+  return to_text(rewrite::ProofLine{rule.name, rule.hash, proof}) + "\n";
+}
+
+// Judges rules a batch at a time, so that there may be any number: of what was judged its line is
+// written, and no more is kept than is asked for.
+class Verification {
+ public:
+  explicit Verification(const VerifyFlags& flags)
+      : flags_(flags), derivers_(threads_of(flags.threads)) {
+    out_.derive = flags.derive;
+    if (flags.proofs.empty()) return;
+    proofs_.emplace(flags.proofs);
+    proofs_->write(
+        "# What is known of the shipped rules: name, hash, status, prover, condition.\n"
+        "# Written by `tandem rules verify FILE --proofs FILE`.\n");
+  }
+
+  Verified run() {
+    read_all();
+    if (!flags_.json) print_lacking(out_.lacking);
+    const auto start = Clock::now();
+    for (const auto& path : flags_.files) {
+      visit_rules(path, [&](rewrite::Imported rule) {
+        if (!rule.rule) return;
+        batch_.push_back(std::move(*rule.rule));
+        if (batch_.size() == kBatch) judge_batch();
+      });
+    }
+    judge_batch();
+    out_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (proofs_) proofs_->finish();
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 2048;
+
+  // What is wrong with a file is known before hours are spent on its first rules.
+  void read_all() {
+    Progress progress;
+    for (const auto& path : flags_.files) {
+      visit_rules(path, [&](rewrite::Imported rule) {
+        stop_point();
+        if (!rule.rule) {
+          out_.lacking.push_back(std::move(rule));
+          return;
+        }
+        widest_ = std::max(widest_, rule.name.size());
+        if (++rules_ % 256 == 0) progress.show(fmt::format("read {} rules", rules_));
+      });
+    }
+  }
+
+  void judge_batch() {
+    std::vector<Judged> judged(batch_.size());
+    {
+      Progress progress;
+      std::atomic<std::size_t> next = 0;
+      std::atomic<std::size_t> done = out_.count;
+      parallel_for(derivers_.size(), static_cast<unsigned>(derivers_.size()), [&](std::size_t t) {
+        auto& derivers = derivers_[t];
+        if (flags_.derive && !derivers) derivers.emplace(flags_.known);
+        for (auto i = next++; i < batch_.size(); i = next++) {
+          judged[i] = judge(batch_[i], derivers ? &*derivers : nullptr, flags_.graphs);
+          progress.show(fmt::format("{} of {} rules", ++done, rules_));
+        }
+      });
+    }
+    batch_.clear();
+    for (auto& rule : judged) tell(std::move(rule));
+    std::cout.flush();
+  }
+
+  void tell(Judged rule) {
+    out_.add(rule);
+    if (proofs_) proofs_->write(proof_line_of(rule));
+    if (flags_.json) {
+      out_.kept.push_back(std::move(rule));
+    } else {
+      std::cout << line_of(rule, widest_);
+    }
+  }
+
+  const VerifyFlags& flags_;
+  std::vector<std::optional<Derivers>> derivers_;  // of each thread
+  std::optional<NewFile> proofs_;
+  std::vector<rewrite::Rule> batch_;
+  std::size_t rules_ = 0;
+  std::size_t widest_ = 0;
+  Verified out_;
+};
 
 Json result_json(const Verified& result) {
   Json rules = Json::array();
-  for (const auto& rule : result.rules) {
+  for (const auto& rule : result.kept) {
     Json entry = {{"name", rule.name}, {"status", name(rule.proof.status)}};
     if (!rule.proof.prover.empty()) entry["prover"] = rule.proof.prover;
     if (!rule.proof.condition.empty()) entry["condition"] = rule.proof.condition;
@@ -124,78 +204,46 @@ Json result_json(const Verified& result) {
     lacking.push_back({{"name", rule.name}, {"reason", rule.lacking}});
   }
   Json out = {{"proved", result.proved()},
-              {"proved_if", result.count(rewrite::Status::kProvedIf)},
-              {"nowhere", result.nowhere()},
-              {"refuted", result.count(rewrite::Status::kRefuted)},
-              {"unproved", result.count(rewrite::Status::kUnproved)},
+              {"proved_if", result.has(rewrite::Status::kProvedIf)},
+              {"nowhere", result.nowhere},
+              {"refuted", result.has(rewrite::Status::kRefuted)},
+              {"unproved", result.has(rewrite::Status::kUnproved)},
               {"lacking", lacking},
               {"seconds", result.seconds},
               {"rules", rules}};
-  if (result.derive) out["derived"] = result.derived();
+  if (result.derive) out["derived"] = result.derived;
   return out;
 }
 
 void print(const Verified& result) {
-  print_lacking(result.lacking);
-  std::size_t widest = 0;
-  for (const auto& rule : result.rules) widest = std::max(widest, rule.name.size());
-  for (const auto& rule : result.rules) {
-    auto line = fmt::format("{:<{}}  {:<9}", rule.name, widest, name(rule.proof.status));
-    if (rule.steps)
-      line +=
-          fmt::format("  derived in {}", counted(static_cast<std::int64_t>(*rule.steps), "step"));
-    for (const auto& what :
-         {rule.proof.prover, rule.proof.condition, rule.counterexample, rule.reason}) {
-      if (!what.empty()) line += "  " + what;
-    }
-    while (line.ends_with(' ')) line.pop_back();
-    std::cout << line << "\n";
-  }
-  const auto n = std::ssize(result.rules);
+  const auto n = static_cast<std::int64_t>(result.count);
   std::cout << fmt::format("{} proved ({} of them with a condition), {} refuted, {} unproved of {}",
-                           result.proved(), result.count(rewrite::Status::kProvedIf),
-                           result.count(rewrite::Status::kRefuted),
-                           result.count(rewrite::Status::kUnproved), counted(n, "rule"));
-  if (result.nowhere() > 0) {
-    std::cout << fmt::format("; {} of those proved {} nowhere", result.nowhere(),
-                             result.nowhere() == 1 ? "applies" : "apply");
+                           result.proved(), result.has(rewrite::Status::kProvedIf),
+                           result.has(rewrite::Status::kRefuted),
+                           result.has(rewrite::Status::kUnproved), counted(n, "rule"));
+  if (result.nowhere > 0) {
+    std::cout << fmt::format("; {} of those proved {} nowhere", result.nowhere,
+                             result.nowhere == 1 ? "applies" : "apply");
   }
   if (!result.lacking.empty()) {
     std::cout << fmt::format("; {} more cannot be said here", result.lacking.size());
   }
   if (result.derive) {
-    std::cout << fmt::format("; the shipped rules derive {}", result.derived());
+    std::cout << fmt::format("; the shipped rules derive {}", result.derived);
   }
   std::cout << fmt::format(" ({:.2f} s)\n", result.seconds);
 }
 
-std::string proofs_text(const Verified& result) {
-  std::string out =
-      "# What is known of the shipped rules: name, hash, status, prover, condition.\n"
-      "# Written by `tandem rules verify FILE --proofs FILE`.\n";
-  for (const auto& rule : result.rules) {
-    auto proof = rule.proof;
-    if (proof.prover.empty()) proof.prover = "none";
-    std::ranges::replace(proof.prover, ' ', '-');  // one word
-    out += to_text(rewrite::ProofLine{rule.name, rule.hash, proof}) + "\n";
-  }
-  return out;
-}
-
 int run(const VerifyFlags& flags) {
-  std::optional<NewFile> proofs;
-  if (!flags.proofs.empty()) proofs.emplace(flags.proofs);
-  const auto result = judge_files(flags);
-  if (proofs) {
-    proofs->write(proofs_text(result));
-    proofs->finish();
-  }
+  if (flags.properties) return verify_properties(flags);
+  if (flags.files.empty()) throw CLI::RequiredError("file");
+  const auto result = Verification(flags).run();
   if (flags.json) {
     print_json(result_json(result));
   } else {
     print(result);
   }
-  const bool all = result.proved() == result.rules.size() && result.lacking.empty();
+  const bool all = result.proved() == result.count && result.lacking.empty();
   return flags.strict && !all ? ExitCode::kCannot : ExitCode::kDone;
 }
 
@@ -205,19 +253,27 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
   auto flags = std::make_shared<VerifyFlags>();
   auto* command = add_command(rules, "verify", "prove rules, or refute them",
                               "rules verify my.rules --strict", flags->json);
-  command->add_option("file", flags->files, "rules, or a collection of TASO or FlexFlow in JSON")
-      ->required();
+  command->add_option("file", flags->files, "rules, or a collection of TASO or FlexFlow in JSON");
   command->add_flag("--strict", flags->strict, "exit code 1 where one is not proved");
-  command->add_flag("--derive", flags->derive,
-                    "do the shipped rules derive those that are proved?");
+  auto* derive = command->add_flag("--derive", flags->derive,
+                                   "do the shipped rules derive those that are proved?");
   command->add_option("--rules", flags->known,
                       "for --derive: files of rules; default: those shipped");
   command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
       ->capture_default_str()
       ->check(kPositive);
+  auto* properties = command->add_flag(
+      "--properties", flags->properties,
+      "check what Z3 is told of operators: those shipped, or the rules of the files");
+  properties->excludes(derive);
+  command->add_option("--seconds", flags->seconds, "for --properties: to look for a contradiction")
+      ->capture_default_str()
+      ->check(kPositive)
+      ->needs(properties);
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
-  command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules");
+  command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules")
+      ->excludes(properties);
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 

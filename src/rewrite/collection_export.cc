@@ -56,8 +56,7 @@ std::vector<PatternId> stretched_nodes(const Rule& rule, const Side& side) {
     if (node.spec != &ops::kMul || node.inputs.size() != 2) continue;
     const auto& operand = side.nodes[node.inputs[1]];
     if (!operand.is_variable()) continue;
-    const Expression one{.operation = Operation::kEqual,
-                         .operands = {dim_of(operand.variable, 0), literal(1)}};
+    const auto one = expression_of(Operation::kEqual, dim_of(operand.variable, 0), literal(1));
     if (std::ranges::find(rule.conditions, one) != rule.conditions.end()) {
       out.push_back(static_cast<PatternId>(i));
     }
@@ -109,6 +108,9 @@ class SideExport {
     if (node.spec == &ops::kSlice || node.spec == &ops::kSplit) return split(id);
     std::string why;
     for (const auto* line : by_size()) {
+      const auto& pattern = line->line.source;
+      const auto* begins_with = pattern.nodes[pattern.outputs[0]].spec;
+      if (begins_with != nullptr && begins_with != node.spec) continue;
       LineMatch match{std::vector<std::optional<PatternId>>(line->line.tensors.size()),
                       Found(line->line.symbols.size()),
                       {}};

@@ -241,7 +241,7 @@ class SideImport {
       for (std::size_t i = 1; first && i < node.inputs.size(); ++i) {
         auto other = s.size(node.inputs[i], axis);
         if (!other) continue;
-        Expression fits{.operation = Operation::kEqual, .operands = {*first, std::move(*other)}};
+        auto fits = expression_of(Operation::kEqual, *first, std::move(*other));
         auto& implied = context_.implied;
         if (&side_ == &context_.rule.source) {
           implied.push_back(std::move(fits));
@@ -490,7 +490,7 @@ class SideImport {
       auto n = s.size(a, axis);
       auto m = s.size(b, axis);
       if (!n || !m) continue;
-      require(op, {.operation = Operation::kEqual, .operands = {std::move(*n), std::move(*m)}});
+      require(op, expression_of(Operation::kEqual, std::move(*n), std::move(*m)));
     }
   }
 

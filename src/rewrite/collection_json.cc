@@ -6,10 +6,12 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "ops/registry.h"
 #include "rewrite/collection_conditions.h"
 #include "rewrite/collection_rule.h"
+#include "rewrite/renumbered.h"
 #include "rewrite/rule_text.h"
 
 namespace tandem::rewrite {
@@ -30,6 +32,11 @@ bool is_short(const Side& side) {
   }
   for (auto output : side.outputs) total += sizes[output];
   return total <= kMaxNodesInText;
+}
+
+// Is it one that cuts, copies or joins tensors?
+bool is_parallel(const ops::OpSpec& spec) {
+  return spec.role == ops::Role::kParallel || spec.role == ops::Role::kJoin;
 }
 
 // Letters that a rule's name may have; no two equal ones.
@@ -83,13 +90,25 @@ void sort_conditions(Rule& rule) {
                     [&](const Expression& condition) { return to_text(rule, condition); });
 }
 
+// Are they one as they stand? A no may mean that they are written out alike, as numbers 2 and 2.0.
+bool are_plainly_one(const Rule& a, const Rule& b) {
+  const auto merged = [](const Rule& rule) {
+    auto out = renumbered(rule);
+    merge_same_shapes(out);
+    return out;
+  };
+  return are_one(merged(a), merged(b));
+}
+
 // What is read back must be the same rule, conditions included.
 CollectionRule faithful(const Rule& rule, Dimensions dimensions) {
-  auto wanted = canonical(rule);
-  if (!wanted) throw Lacking("is too long");
+  if (!is_short(rule.source) || !is_short(rule.target)) throw Lacking("is too long");
   auto out = to_collection_rule(rule, dimensions);
-  auto back = canonical(to_rule(out, dimensions, rule.name));
-  if (!back) throw Lacking("is too long");
+  const auto read = to_rule(out, dimensions, rule.name);
+  if (are_plainly_one(rule, read)) return out;
+  auto wanted = canonical(rule);
+  auto back = canonical(read);
+  if (!wanted || !back) throw Lacking("is too long");
   if (back->tensors.size() == wanted->tensors.size() &&
       back->symbols.size() == wanted->symbols.size()) {
     back->tensors = wanted->tensors;
@@ -145,11 +164,24 @@ Collection import_collection(std::string_view text, const std::string& source) {
 bool has_parallel_operator(const Rule& rule) {
   const auto any = [](const Side& side) {
     return std::ranges::any_of(side.nodes, [](const PatternNode& node) {
-      return !node.is_variable() &&
-             (node.spec->role == ops::Role::kParallel || node.spec->role == ops::Role::kJoin);
+      return !node.is_variable() && is_parallel(*node.spec);
     });
   };
   return any(rule.source) || any(rule.target);
+}
+
+bool has_parallel_rule(std::string_view text, const std::string& source) {
+  const bool mentioned = std::ranges::any_of(ops::all_ops(), [&](const ops::OpSpec* spec) {
+    return is_parallel(*spec) && text.find(spec->name) != std::string_view::npos;
+  });
+  bool found = false;
+  if (mentioned) {
+    for_each_rule(text, source, [&](const Rule& rule) {
+      found = has_parallel_operator(rule);
+      return !found;
+    });
+  }
+  return found;
 }
 
 CollectionWriter::CollectionWriter(bool parallel, std::function<void(std::string_view)> write)
@@ -157,16 +189,25 @@ CollectionWriter::CollectionWriter(bool parallel, std::function<void(std::string
   write_("{\"_t\":\"RuleCollection\",\"rule\":[");
 }
 
-std::optional<std::string> CollectionWriter::add(const Rule& rule) {
+std::vector<std::optional<std::string>> CollectionWriter::add(std::span<const Rule> rules,
+                                                              unsigned threads) {
   const auto dimensions = parallel_ ? Dimensions::kReplicasFirst : Dimensions::kPlain;
-  try {
-    const auto json = to_json(faithful(rule, dimensions));
-    write_((rules_ == 0 ? "\n" : ",\n") + json);
+  std::vector<std::string> texts(rules.size());
+  std::vector<std::optional<std::string>> lacking(rules.size());
+  parallel_for(rules.size(), threads, [&](std::size_t i) {
+    try {
+      texts[i] = to_json(faithful(rules[i], dimensions));
+    } catch (const Lacking& e) {
+      lacking[i] = e.what();
+    }
+  });
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (lacking[i]) continue;
+    write_(rules_ == 0 ? "\n" : ",\n");
+    write_(texts[i]);
     ++rules_;
-    return std::nullopt;
-  } catch (const Lacking& e) {
-    return e.what();
   }
+  return lacking;
 }
 
 void CollectionWriter::end() { write_("\n]}\n"); }
@@ -175,10 +216,10 @@ Exported export_collection(std::span<const Rule> rules) {
   Exported out;
   CollectionWriter writer(std::ranges::any_of(rules, has_parallel_operator),
                           [&](std::string_view text) { out.text += text; });
-  for (const auto& rule : rules) {
-    if (auto lacking = writer.add(rule)) {
-      out.lacking.push_back({.name = rule.name, .rule = std::nullopt, .lacking = *lacking});
-    }
+  const auto lacking = writer.add(rules);
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (!lacking[i]) continue;
+    out.lacking.push_back({.name = rules[i].name, .rule = std::nullopt, .lacking = *lacking[i]});
   }
   writer.end();
   out.rules = writer.rules();

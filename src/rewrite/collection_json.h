@@ -49,6 +49,9 @@ Exported export_collection(std::span<const Rule> rules);
 
 // Does it cut or copy tensors? A collection with any such rule counts dimensions otherwise.
 bool has_parallel_operator(const Rule& rule);
+// Does any rule of the text, `source`? Reads up to the first that does, and nothing where the text
+// has none of their names. Throws UserError("rule").
+bool has_parallel_rule(std::string_view text, const std::string& source);
 
 // The same rule by rule, so that there may be any number of them.
 class CollectionWriter {
@@ -56,8 +59,8 @@ class CollectionWriter {
   // `parallel`: has any of the rules a parallel operator?
   CollectionWriter(bool parallel, std::function<void(std::string_view)> write);
 
-  // None, or why it cannot be said.
-  std::optional<std::string> add(const Rule& rule);
+  // By several threads; in this order. Of each none, or why it cannot be said.
+  std::vector<std::optional<std::string>> add(std::span<const Rule> rules, unsigned threads = 1);
   void end();  // behind the last
 
   [[nodiscard]] std::size_t rules() const { return rules_; }

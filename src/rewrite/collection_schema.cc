@@ -189,6 +189,9 @@ class RuleReader {
 
 // In quotation marks, with what stands for special characters.
 std::string quoted(const std::string& text) {
+  const bool is_plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (is_plain) return '"' + text + '"';
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/fields.h"
 
@@ -163,6 +164,20 @@ Result negated(const Expression& e, const Bindings& bindings) {
 }
 
 }  // namespace
+
+Expression expression_of(Operation operation, Expression operand) {
+  Expression out{.operation = operation};
+  out.operands.push_back(std::move(operand));
+  return out;
+}
+
+Expression expression_of(Operation operation, Expression left, Expression right) {
+  Expression out{.operation = operation};
+  out.operands.reserve(2);
+  out.operands.push_back(std::move(left));
+  out.operands.push_back(std::move(right));
+  return out;
+}
 
 Value parse_value(std::string_view text) {
   if (const auto i = parse_int(text)) return *i;

@@ -63,6 +63,9 @@ struct Expression {
 
   bool operator==(const Expression&) const = default;
 };
+// Of operands, which are moved; a list of initial values would copy them with all their parts.
+Expression expression_of(Operation operation, Expression operand);
+Expression expression_of(Operation operation, Expression left, Expression right);
 
 // What variables stand for, by their numbers in the rule. A null type or an empty optional is not
 // bound yet.

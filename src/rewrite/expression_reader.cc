@@ -44,7 +44,7 @@ Expression ExpressionReader::read_expression(int precedence) {
   auto left = read_operand();
   while (const auto* infix = take_infix(precedence)) {
     auto right = read_expression(infix->precedence + 1);
-    left = {.operation = infix->operation, .operands = {std::move(left), std::move(right)}};
+    left = expression_of(infix->operation, std::move(left), std::move(right));
   }
   --depth_;
   return left;
@@ -83,10 +83,10 @@ Expression ExpressionReader::read_operand() {
         i != nullptr && operand.operation == Operation::kLiteral) {
       return {.literal = -*i};
     }
-    return {.operation = Operation::kNegate, .operands = {std::move(operand)}};
+    return expression_of(Operation::kNegate, std::move(operand));
   }
   if (take_word("not")) {
-    return {.operation = Operation::kNot, .operands = {read_expression(kOfNot)}};
+    return expression_of(Operation::kNot, read_expression(kOfNot));
   }
   if (at_ < text_.size() && text_[at_] == '?') {
     const std::string name(variable());

@@ -9,13 +9,22 @@ namespace tandem::rewrite {
 
 namespace {
 
-// "b (g c) 2y+r-1, k -> b" cut into dimensions; "..." is one.
-struct IndexDims {
-  std::vector<std::vector<std::string>> operands;
-  std::vector<std::string> result;
+// Names of dimensions; "..." is one, and at `rest`, which is past the end where there is none.
+struct Dims {
+  std::vector<std::string> names;
+  std::size_t rest = 0;
+
+  [[nodiscard]] std::size_t size() const { return names.size(); }
+  [[nodiscard]] bool has_rest() const { return rest != names.size(); }
 };
 
-std::vector<std::string> dimensions(std::string_view text) {
+// "b (g c) 2y+r-1, k -> b" cut into dimensions.
+struct IndexDims {
+  std::vector<Dims> operands;
+  Dims result;
+};
+
+Dims dimensions(std::string_view text) {
   std::vector<std::string> out;
   int depth = 0;
   bool open = false;
@@ -31,7 +40,8 @@ std::vector<std::string> dimensions(std::string_view text) {
     open = true;
     out.back() += c;
   }
-  return out;
+  const auto rest = static_cast<std::size_t>(std::ranges::find(out, "...") - out.begin());
+  return {std::move(out), rest};
 }
 
 // Index text as documented. Of operators whose text depends on their attributes it is an example,
@@ -88,8 +98,6 @@ std::vector<std::int64_t> literal_list(const Expression* e) {
   return list == nullptr ? std::vector<std::int64_t>{} : *list;
 }
 
-constexpr std::string_view kRest = "...";
-
 constexpr int kMaxParts = 200;  // longer expressions count as unknown
 int parts_of(const Expression& expression) {
   int out = 0;
@@ -97,9 +105,7 @@ int parts_of(const Expression& expression) {
   return out;
 }
 
-std::size_t width_of_rest(std::size_t rank, const std::vector<std::string>& dims) {
-  return rank - (dims.size() - 1);
-}
+std::size_t width_of_rest(std::size_t rank, const Dims& dims) { return rank - (dims.size() - 1); }
 
 // n + (k - n) / 2 on both sides is k.
 Expression padded(Expression size, const Expression& before, const Expression& after) {
@@ -119,10 +125,9 @@ struct Insertion {
   std::size_t at;
   std::size_t into_rest;
 };
-std::optional<Insertion> place_of(const std::vector<std::string>& dims, std::size_t rank,
-                                  std::size_t axis) {
-  const auto rest = static_cast<std::size_t>(std::ranges::find(dims, kRest) - dims.begin());
-  if (rest == dims.size())
+std::optional<Insertion> place_of(const Dims& dims, std::size_t rank, std::size_t axis) {
+  const auto rest = dims.rest;
+  if (!dims.has_rest())
     return axis < dims.size() ? std::optional(Insertion{axis, 0}) : std::nullopt;
   if (rank + 1 < dims.size()) return std::nullopt;
   const auto width = width_of_rest(rank, dims);
@@ -136,12 +141,14 @@ std::optional<Insertion> place_of(const std::vector<std::string>& dims, std::siz
 Expression literal(std::int64_t value) { return {.literal = value}; }
 
 Expression dim_of(std::uint16_t variable, std::int64_t dimension) {
-  return {.operation = Operation::kDim, .variables = {variable}, .operands = {literal(dimension)}};
+  auto out = expression_of(Operation::kDim, literal(dimension));
+  out.variables.push_back(variable);
+  return out;
 }
 
 Expression combined(Operation operation, Expression a, Expression b) {
   const bool known = a.operation == Operation::kLiteral && b.operation == Operation::kLiteral;
-  Expression out{.operation = operation, .operands = {std::move(a), std::move(b)}};
+  auto out = expression_of(operation, std::move(a), std::move(b));
   const auto value = known ? evaluate(out, {}) : std::nullopt;
   return value ? Expression{.literal = *value} : out;
 }
@@ -207,19 +214,17 @@ bool PatternSizes::relax_text(PatternId id) {
   const bool first_only = is_stretched(id);
   const auto& text = index_dims(*node.spec);
   bool grown = false;
-  const auto has_rest = [](const auto& dims) {
-    return std::ranges::find(dims, kRest) != dims.end();
-  };
-  const bool alone = known_.of_one_rank || std::ranges::count_if(text.operands, has_rest) < 2;
-  if (!has_rest(text.result) && !text.result.empty()) grown = set_rank(id, text.result.size());
+  const bool alone =
+      known_.of_one_rank || std::ranges::count_if(text.operands, &Dims::has_rest) < 2;
+  if (!text.result.has_rest() && text.result.size() > 0) grown = set_rank(id, text.result.size());
   for (std::size_t i = 0; i < std::min(node.inputs.size(), text.operands.size()); ++i) {
     const auto& dims = text.operands[i];
     const auto input = node.inputs[i];
-    if (!has_rest(dims)) {
+    if (!dims.has_rest()) {
       grown = set_rank(input, dims.size()) || grown;
       continue;
     }
-    if (!has_rest(text.result) || (first_only && i > 0) || !alone) continue;
+    if (!text.result.has_rest() || (first_only && i > 0) || !alone) continue;
     if (const auto& out = ranks_[id]; out && *out + 1 >= text.result.size()) {
       grown = set_rank(input, width_of_rest(*out, text.result) + dims.size() - 1) || grown;
     }
@@ -251,12 +256,13 @@ std::vector<PatternSizes::Origin> PatternSizes::origins(PatternId id, std::size_
   const auto& text = index_dims(*node.spec);
   const auto at = place_of(text.result, *ranks_[id], axis);
   if (!at) return out;
-  const auto& name = text.result[at->at];
+  const auto& name = text.result.names[at->at];
   for (std::size_t i = 0; i < std::min(node.inputs.size(), text.operands.size()); ++i) {
     const auto& dims = text.operands[i];
-    const auto found = static_cast<std::size_t>(std::ranges::find(dims, name) - dims.begin());
+    const auto found =
+        static_cast<std::size_t>(std::ranges::find(dims.names, name) - dims.names.begin());
     if (found == dims.size()) continue;
-    const auto rest = static_cast<std::size_t>(std::ranges::find(dims, kRest) - dims.begin());
+    const auto rest = dims.rest;
     auto place = found;
     if (found == rest) place += at->into_rest;
     if (rest < found) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -29,12 +30,13 @@ std::string_view without_comment(std::string_view line) {
 std::vector<Rule> parse_rule(std::string_view line) { return read_rule(trim(line)); }
 
 void for_each_rule(std::string_view text, const std::string& source,
-                   const std::function<void(Rule)>& visit) {
+                   const std::function<bool(Rule)>& visit) {
   std::map<std::string, int, std::less<>> lines;  // by name, where the rule stands
   std::string pending;
   int begin = 0;
+  // False where no more is wanted.
   const auto finish = [&] {
-    if (pending.empty()) return;
+    if (pending.empty()) return true;
     const auto where = fmt::format("{}:{}", source, begin);
     std::vector<Rule> found;
     try {
@@ -53,7 +55,7 @@ void for_each_rule(std::string_view text, const std::string& source,
                       e.hint);
     }
     pending.clear();
-    for (auto& rule : found) visit(std::move(rule));
+    return std::ranges::all_of(found, [&](Rule& rule) { return visit(std::move(rule)); });
   };
   int number = 0;
   while (!text.empty()) {
@@ -62,18 +64,21 @@ void for_each_rule(std::string_view text, const std::string& source,
     if (trim(line).empty()) continue;
     const bool continues = line[0] == ' ' || line[0] == '\t';
     if (!continues) {
-      finish();
+      if (!finish()) return;
       begin = number;
     }
     if (!pending.empty()) pending += ' ';
     pending += trim(line);
   }
-  finish();
+  (void)finish();
 }
 
 std::vector<Rule> parse_rules(std::string_view text, const std::string& source) {
   std::vector<Rule> out;
-  for_each_rule(text, source, [&](Rule rule) { out.push_back(std::move(rule)); });
+  for_each_rule(text, source, [&](Rule rule) {
+    out.push_back(std::move(rule));
+    return true;
+  });
   return out;
 }
 

@@ -30,9 +30,10 @@ std::string to_text(const Rule& rule, const Expression& expression);
 // All rules of a file; `source` is how messages call it. Throws UserError("rule", "source:line",
 // ...) naming the rule.
 std::vector<Rule> parse_rules(std::string_view text, const std::string& source = "rules");
-// The same, holding the rules of one line at a time, so that there may be any number of them.
+// The same, holding the rules of one line at a time, so that there may be any number of them. Ends
+// where `visit` says false.
 void for_each_rule(std::string_view text, const std::string& source,
-                   const std::function<void(Rule)>& visit);
+                   const std::function<bool(Rule)>& visit);
 // One line; two rules where it says `<=>`.
 std::vector<Rule> parse_rule(std::string_view line);
 

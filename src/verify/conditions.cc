@@ -175,8 +175,9 @@ class ConditionWords {
       }
       for (const auto& value : values) {
         if (std::holds_alternative<std::vector<std::int64_t>>(value)) continue;
+        if (is_chosen_degree(rule_, s)) continue;  // others are as good
         out_.push_back(both(Operation::kNotEqual, symbol(s), {.literal = value}));
-        if (!is_chosen_degree(rule_, s)) out_.push_back(equal(symbol(s), {.literal = value}));
+        out_.push_back(equal(symbol(s), {.literal = value}));
       }
       for (std::size_t r = s + 1; r < rule_.symbols.size(); ++r) {
         out_.push_back(equal(symbol(s), symbol(r)));

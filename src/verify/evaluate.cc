@@ -97,7 +97,8 @@ Operands<Field> field_operands(const Instance& instance, Hash seed) {
 struct Signs {
   Hash negative = 2;
   Hash of = 4;
-  Hash bit = 60;  // of the hash, from which on four decide
+  Hash bit = 60;   // of the hash, from which on four decide
+  Hash zeros = 0;  // of four whole numbers
 };
 
 // Small whole numbers other than 0, or numbers in between.
@@ -106,6 +107,7 @@ Operands<double> real_operands(const Instance& instance, Hash seed, Hash indices
   return drawn<double>(instance, seed, indices, [&](Hash h) {
     constexpr Hash kLargest = 5;
     const auto sign = (h >> signs.bit) % 16 % signs.of < signs.negative ? -1.0 : 1.0;
+    if (whole && (h >> 32U) % 4 < signs.zeros) return 0.0;
     if (whole) return sign * static_cast<double>(1 + h % kLargest);
     return sign * static_cast<double>(h >> 20U) * 0x1p-42;
   });
@@ -346,10 +348,15 @@ std::optional<Refutation> undefined_target(const Rule& rule, const Instance& ins
     return node.op && node.op->role() == ops::Role::kCompute && is_partial(node, *target);
   });
   if (!partial) return std::nullopt;
-  const auto operands = real_operands(instance, seed, kIndices, true, {});
-  if (!is_undefined(*target, Evaluated<double>(*target, operands))) return std::nullopt;
-  return refuted_in_reals(rule, instance, *type_side(rule.source, instance), *target, 1, seed,
-                          kIndices);
+  // 0 / 0 is none where x / y is one.
+  for (const Signs signs : {Signs{}, Signs{.zeros = 2}}) {
+    const auto operands = real_operands(instance, seed, kIndices, true, signs);
+    if (!is_undefined(*target, Evaluated<double>(*target, operands))) continue;
+    const auto source = type_side(rule.source, instance);
+    auto what = difference(rule, *source, *target, operands);
+    if (what) return Refutation{instance, std::move(*what)};
+  }
+  return std::nullopt;
 }
 
 std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "rewrite/rule_text.h"
 #include "verify/conditions.h"
+#include "verify/drawn_instances.h"
 #include "verify/evaluate.h"
 #include "verify/layouts.h"
 #include "verify/moves.h"
@@ -27,11 +29,15 @@ constexpr int kRealDraws = 12;
 // Where the sides differed in the field alone so often, fewer draws of real numbers are enough.
 constexpr int kOftenInField = 6;
 constexpr int kFewRealDraws = 2;
-constexpr std::int64_t kManyRows = 40;         // sizes of what small ones do not decide ...
-constexpr std::size_t kManyRowsPatterns = 4;   // ... in so many patterns ...
-constexpr std::size_t kManyRowsTrials = 8;     // ... and instances of each
-constexpr std::size_t kRealTrials = 60;        // instances computed in real numbers alone ...
-constexpr std::size_t kRealTrialsOfEqual = 2;  // ... and where forms are equal
+constexpr std::int64_t kManyRows = 40;            // sizes of what small ones do not decide ...
+constexpr std::size_t kManyRowsPatterns = 4;      // ... in so many patterns ...
+constexpr std::size_t kManyRowsTrials = 8;        // ... and instances of each
+constexpr std::size_t kDraws = 1500;              // of types beyond the patterns ...
+constexpr std::size_t kDrawsOfConditions = 5000;  // ... where a condition was guessed ...
+constexpr std::size_t kDrawnComputed = 20;        // ... those that are computed, of either kind ...
+constexpr std::int64_t kDrawnElements = 400;      // ... if they have no more
+constexpr std::size_t kRealTrials = 60;           // instances computed in real numbers alone ...
+constexpr std::size_t kRealTrialsOfEqual = 2;     // ... and where forms are equal
 
 std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
@@ -48,7 +54,9 @@ const SmtProver& smt_prover() {
 // One rule on all its patterns.
 class Judge {
  public:
-  Judge(const Rule& rule, const VerifyOptions& options) : rule_(rule), options_(options) {}
+  // `draws` of types beyond the patterns.
+  Judge(const Rule& rule, const VerifyOptions& options, std::size_t draws)
+      : rule_(rule), options_(options), draws_(draws) {}
 
   void run() {
     patterns_ = find_patterns(rule_, options_.limits);
@@ -208,9 +216,29 @@ class Judge {
       if (!compare_where_equal_move(patterns_.all[p], forms_equal)) return;
     }
     if (forms_equal ? undefined_in_reals() : refuted_in_reals()) return refute();
+    if (refuted_where_drawn()) return refute();
     if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
     verdict_.proof = {.status = Status::kProved, .prover = forms_equal ? "normal forms" : "z3"};
     verdict_.reason.clear();
+  }
+
+  // What patterns do not show: other ways in which the source occurs.
+  bool refuted_where_drawn() {
+    // Others with each condition that is added.
+    const auto seed = hash_combine(options_.seed, rule_.conditions.size());
+    const auto drawn = drawn_instances(rule_, patterns_.bases, draws_, seed);
+    // Half of those that are computed have the first pattern's attributes.
+    std::array<std::size_t, 2> computed = {};
+    for (const auto& instance : drawn) {
+      if (fit_of(rule_, instance) == Fit::kBoth) {
+        const bool plain = instance.symbols == patterns_.bases[0].symbols;
+        if (elements(instance) > kDrawnElements || computed[plain ? 0 : 1] == kDrawnComputed)
+          continue;
+        ++computed[plain ? 0 : 1];
+      }
+      if (bad_.size() < kMostBad) judge(instance);
+    }
+    return !bad_.empty();
   }
 
   // What is divided by 0 is 0 in the field.
@@ -284,6 +312,7 @@ class Judge {
 
   const Rule& rule_;
   VerifyOptions options_;
+  std::size_t draws_;
   Patterns patterns_;
   std::vector<Instance> fitting_;
   std::optional<Refutation> refutation_;
@@ -302,7 +331,7 @@ std::string conditions_text(const Rule& rule, std::size_t from) {
 }  // namespace
 
 Verdict verify(const Rule& rule, const VerifyOptions& options) {
-  Judge first(rule, options);
+  Judge first(rule, options, kDraws);
   first.run();
   const bool undecided = first.verdict_.proof.status == Status::kUnproved;
   if (undecided) first.refute_beyond_tables();
@@ -317,7 +346,7 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
     if (!conditions) return out;
     Rule narrowed = rule;
     narrowed.conditions.insert(narrowed.conditions.end(), conditions->begin(), conditions->end());
-    Judge judge(narrowed, options);
+    Judge judge(narrowed, options, kDrawsOfConditions);
     judge.run();
     if (judge.verdict_.proof.status == Status::kProved) {
       const auto counterexample = out.counterexample;

@@ -1,0 +1,97 @@
+#include "rewrite/renumbered.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace tandem::rewrite {
+
+namespace {
+
+constexpr auto kNone = std::numeric_limits<std::uint16_t>::max();
+
+// Numbers by first use.
+class Numbers {
+ public:
+  explicit Numbers(const std::vector<std::string>& names)
+      : names_(names), numbers_(names.size(), kNone) {}
+
+  std::uint16_t operator()(std::uint16_t old) {
+    auto& number = numbers_[old];
+    if (number == kNone) {
+      number = static_cast<std::uint16_t>(used_.size());
+      used_.push_back(names_[old]);
+    }
+    return number;
+  }
+
+  std::vector<std::string> take_names() { return std::move(used_); }
+
+ private:
+  const std::vector<std::string>& names_;
+  std::vector<std::uint16_t> numbers_;
+  std::vector<std::string> used_;
+};
+
+class Renumbering {
+ public:
+  explicit Renumbering(const Rule& rule)
+      : rule_(rule), tensors_(rule.tensors), symbols_(rule.symbols) {}
+
+  Rule run() {
+    Rule out;
+    out.name = rule_.name;
+    out.source = side(rule_.source);
+    out.target = side(rule_.target);
+    for (auto choice : rule_.choices) out.choices.push_back(symbols_(choice));
+    out.conditions = rule_.conditions;
+    for (auto& condition : out.conditions) rename(condition);
+    out.tensors = tensors_.take_names();
+    out.symbols = symbols_.take_names();
+    return out;
+  }
+
+ private:
+  Side side(const Side& in) {
+    Side out;
+    out.nodes.reserve(in.nodes.size());
+    std::vector<PatternId> ids(in.nodes.size(), kNone);
+    for (auto output : in.outputs) out.outputs.push_back(node(in, output, out, ids));
+    return out;
+  }
+
+  // Behind its inputs, which the text mentions before its attributes.
+  PatternId node(const Side& in, PatternId id, Side& out, std::vector<PatternId>& ids) {
+    if (ids[id] != kNone) return ids[id];
+    PatternNode made = in.nodes[id];
+    if (made.is_variable()) made.variable = tensors_(made.variable);
+    for (auto& input : made.inputs) input = node(in, input, out, ids);
+    for (auto& attribute : made.attributes) rename(attribute);
+    return ids[id] = out.add(std::move(made));
+  }
+
+  void rename(Expression& e) {
+    auto& numbers = e.operation == Operation::kSymbol ? symbols_ : tensors_;
+    for (auto& v : e.variables) v = numbers(v);
+    for (auto& operand : e.operands) rename(operand);
+  }
+
+  const Rule& rule_;
+  Numbers tensors_;
+  Numbers symbols_;
+};
+
+}  // namespace
+
+Rule renumbered(const Rule& rule) { return Renumbering(rule).run(); }
+
+bool are_one(const Rule& a, const Rule& b) {
+  return a.tensors.size() == b.tensors.size() && a.symbols.size() == b.symbols.size() &&
+         a.source == b.source && a.target == b.target &&
+         a.conditions.size() == b.conditions.size() &&
+         std::ranges::is_permutation(a.choices, b.choices) &&
+         std::ranges::is_permutation(a.conditions, b.conditions);
+}
+
+}  // namespace tandem::rewrite

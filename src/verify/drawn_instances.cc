@@ -1,0 +1,130 @@
+#include "verify/drawn_instances.h"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <set>
+
+#include "verify/symbol_values.h"
+
+namespace tandem::verify {
+
+namespace {
+
+class Draws {
+ public:
+  Draws(const Rule& rule, std::span<const Instance> near, Hash seed)
+      : rule_(rule),
+        near_(near),
+        values_(symbol_values(rule)),
+        random_(seed),
+        parallel_(is_parallel(rule)) {}
+
+  Instance draw() {
+    // Two sizes beside 1 and their sum, so that those that must be equal often are.
+    constexpr std::array<std::int64_t, 6> kSizes = {2, 3, 4, 5, 6, 7};
+    constexpr std::array<std::int64_t, 4> kDivisible = {4, 6, 8, 12};
+    const auto first = parallel_ ? any(kDivisible) : any(kSizes);
+    const auto second = parallel_ ? any(kDivisible) : any(kSizes);
+    sizes_ = {first, first, second, second, first + second};
+    const bool plain = below(2) == 0;
+    auto out = near_[plain ? 0 : below(near_.size())];
+    const bool alike = below(3) == 0;
+    // Now few, now nearly all.
+    ones_of_ten_ = any(std::array<std::size_t, 3>{1, 3, 8});
+    const auto changed_of_ten = any(std::array<std::size_t, 3>{2, 5, 9});
+    if (!parallel_ && below(8) == 0 && !out.tensors.empty()) change_rank(out.tensors);
+    for (auto& type : out.tensors) change(type.shape, alike);
+    for (std::size_t s = 0; s < out.symbols.size(); ++s) {
+      if (below(10) < changed_of_ten) change(s, *out.symbols[s]);
+    }
+    return out;
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  template <class Values>
+  Values::value_type any(const Values& values) {
+    return values[below(values.size())];
+  }
+
+  std::int64_t size() { return below(10) < ones_of_ten_ ? 1 : any(sizes_); }
+
+  // Of all that have the same one.
+  void change_rank(std::vector<TensorType>& types) {
+    const auto from = any(types).shape.rank();
+    const auto to = below(4);
+    for (auto& type : types) {
+      if (type.shape.rank() == from) type.shape = ParallelShape(shape(to));
+    }
+  }
+
+  Shape shape(std::size_t rank) {
+    Shape out;
+    while (out.rank() < rank) out.push_back(size());
+    return out;
+  }
+
+  // `alike`: sizes that are what most are become the first one, and few change.
+  void change(ParallelShape& shape, bool alike) {
+    if (!parallel_ && below(8) == 0) {
+      shape = ParallelShape(this->shape(below(4)));
+      return;
+    }
+    for (std::size_t d = 0; d < shape.rank(); ++d) {
+      const auto to = alike && below(4) != 0 ? sizes_[0] : size();
+      if (to % shape.degrees[d] == 0) shape.sizes[d] = to;
+    }
+    if (!parallel_ || below(3) != 0) return;
+    const auto part = below(shape.rank() + 2);
+    if (part < shape.rank()) {
+      if (shape.sizes[part] % 2 == 0) shape.degrees[part] = 2;
+    } else if (part == shape.rank()) {
+      shape.replicas = 2;
+    } else {
+      shape.partial = 2;
+    }
+  }
+
+  void change(std::size_t symbol, Value& value) {
+    if (!std::holds_alternative<std::int64_t>(value)) {
+      value = any(values_[symbol]);
+      return;
+    }
+    constexpr std::array<std::int64_t, 5> kNumbers = {0, 1, 2, 3, -1};
+    value = below(2) == 0 ? any(kNumbers) : size();
+  }
+
+  const Rule& rule_;
+  std::span<const Instance> near_;
+  std::vector<std::vector<Value>> values_;
+  std::mt19937_64 random_;
+  bool parallel_;
+  std::array<std::int64_t, 5> sizes_ = {};
+  std::size_t ones_of_ten_ = 0;
+};
+
+Hash hash_of(const Instance& instance) {
+  Hash h = 0;
+  for (const auto& type : instance.tensors) h = hash_combine(h, type_hash(type));
+  for (const auto& value : instance.symbols) h = hash_combine(h, rewrite::hash_of(*value));
+  return h;
+}
+
+}  // namespace
+
+std::vector<Instance> drawn_instances(const Rule& rule, std::span<const Instance> near,
+                                      std::size_t tries, Hash seed) {
+  std::vector<Instance> out;
+  if (near.empty()) return out;
+  Draws draws(rule, near, seed);
+  std::set<Hash> known;
+  for (std::size_t i = 0; i < tries; ++i) {
+    auto instance = draws.draw();
+    if (!conditions_hold(rule, instance) || !fit_of_source(rule, instance)) continue;
+    if (known.insert(hash_of(instance)).second) out.push_back(std::move(instance));
+  }
+  return out;
+}
+
+}  // namespace tandem::verify
