@@ -69,11 +69,17 @@ std::vector<search::Axis> axes_of(const ExploreFlags& flags) {
   return out;
 }
 
-// "mlp" and "mlp:layers=4" with one more hyperparameter.
+// "mlp" and "mlp:layers=4" with a hyperparameter, in place of one that is there.
 std::string model_with(const std::string& model, const std::string& key, const std::string& value) {
-  const bool has_overrides =
-      !std::filesystem::is_regular_file(model) && model.find(':') != std::string::npos;
-  return fmt::format("{}{}{}={}", model, has_overrides ? "," : ":", key, value);
+  const auto colon = std::filesystem::is_regular_file(model) ? std::string::npos : model.find(':');
+  std::vector<std::string> overrides;
+  if (colon != std::string::npos) {
+    for (const auto part : split(std::string_view(model).substr(colon + 1), ',')) {
+      if (trim(part.substr(0, part.find('='))) != key) overrides.emplace_back(part);
+    }
+  }
+  overrides.push_back(fmt::format("{}={}", key, value));
+  return fmt::format("{}:{}", model.substr(0, colon), join(overrides, ","));
 }
 
 void apply(const std::string& key, const std::string& value, Job& job) {

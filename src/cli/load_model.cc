@@ -1,5 +1,6 @@
 // A model by its name, or from a file that describes one.
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -97,10 +98,26 @@ std::shared_ptr<const ModelSpec> spec_in(const std::string& path, const std::str
                   "network's config.json");
 }
 
+// Two values of one hyperparameter: which of them is meant?
+void refuse_repeated(const std::string& text, std::string_view overrides) {
+  std::set<std::string_view> keys;
+  for (const auto part : split(overrides, ',')) {
+    const auto key = trim(part.substr(0, part.find('=')));
+    if (keys.insert(key).second) continue;
+    throw UserError("model", text, fmt::format("'{}' stands twice", key), "one of the two");
+  }
+}
+
 }  // namespace
 
 Model load_model(const std::string& text) {
   const auto file = file_in(text);
+  const auto colon = text.find(':');
+  if (file) {
+    refuse_repeated(text, file->overrides);
+  } else if (colon != std::string::npos) {
+    refuse_repeated(text, std::string_view(text).substr(colon + 1));
+  }
   if (file) return models::make_model(spec_in(file->path, file->overrides), text, file->overrides);
   if (text.ends_with(".onnx") || text.ends_with(".json")) {
     throw UserError("file", text, "cannot be read");

@@ -97,12 +97,21 @@ bool begins_with(Words line, const std::vector<std::string>& field) {
   return line.size() >= field.size() && std::equal(field.begin(), field.end(), line.begin());
 }
 
-// The lines with the field of the target's sections replaced; it must have found a section.
+// Does a line of a software's section say the target otherwise?
+bool is_of_software(Words line, const Target& target) {
+  if (target.kind == "device") return target.name.empty() && begins_with(line, target.field);
+  return line.size() > 2 && line[0] == "level" && line[1] == target.name &&
+         begins_with(line.subspan(2), target.field);
+}
+
+// The lines with the field of the target's sections replaced, and no longer said by software; it
+// must have found a section.
 std::vector<std::string> replaced(const std::vector<std::string>& lines, const Target& target,
                                   const std::string& value) {
   std::vector<std::string> out;
   bool inside = false;
   bool written = false;
+  bool in_software = false;
   const auto leave = [&] {
     if (inside && !written) out.push_back(new_line(target, {}, value));
     inside = written = false;
@@ -111,6 +120,7 @@ std::vector<std::string> replaced(const std::vector<std::string>& lines, const T
     const auto all = words(line);
     if (const auto section = section_of(all)) {
       leave();
+      in_software = section->kind == "software";
       inside =
           section->kind == target.kind && (target.name.empty() || section->name == target.name);
       if (inside && target.kind == "level" && target.field[0] == "count") {
@@ -123,7 +133,7 @@ std::vector<std::string> replaced(const std::vector<std::string>& lines, const T
       written = true;
       continue;
     }
-    out.push_back(line);
+    out.push_back(in_software && is_of_software(all, target) ? "" : line);
   }
   leave();
   return out;

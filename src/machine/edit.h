@@ -22,7 +22,9 @@ struct FieldValue {
 bool is_field_path(std::string_view key);
 
 // The value stands in place of all lines with that field, or on a line of its own. `shared`, `half`
-// and `by_device` stay behind a bandwidth. Throws UserError where there is no such device or level.
+// and `by_device` stay behind a bandwidth. Software that has another value for all devices or for
+// the level no longer has it: what is asked for holds. Throws UserError where there is no such
+// device or level.
 std::string with_field(std::string_view text, const FieldValue& field);
 
 // load_machine of the changed text. Messages say what was changed.

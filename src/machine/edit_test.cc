@@ -108,7 +108,11 @@ TEST(Edit, FieldsBesideSoftware) {
   };
   EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[1].bandwidth.value, 50e9);
   EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[0].bandwidth.value, 12e9);
-  EXPECT_DOUBLE_EQ(with("device.launch", "9 us").groups[0].device.launch.value, 3e-6);
+  EXPECT_DOUBLE_EQ(with("device.memory", "9 GB").groups[0].device.launch.value, 3e-6);
+  // What is asked for holds, whatever the software has.
+  EXPECT_DOUBLE_EQ(with("device.launch", "9 us").groups[0].device.launch.value, 9e-6);
+  EXPECT_EQ(with("level.node.bandwidth", "50 GB/s").levels[0].bandwidth.value, 50e9);
+  EXPECT_EQ(with("level.node.latency", "5 us").levels[0].bandwidth.value, 12e9);
 }
 
 TEST(Edit, LoadedMachinesSayWhatWasChanged) {

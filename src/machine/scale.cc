@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -81,6 +82,7 @@ Scale parse_scale(std::string_view text) {
   if (parts.empty()) {
     throw UserError("flag", "--scale", "is empty", "write it like compute=10,inter=10");
   }
+  std::set<std::string_view> said;
   for (const auto part : parts) {
     const auto equals = part.find('=');
     const auto name = trim(part.substr(0, equals));
@@ -93,10 +95,13 @@ Scale parse_scale(std::string_view text) {
     }
     const auto value = equals == std::string_view::npos ? "" : trim(part.substr(equals + 1));
     const double factor = parse_factor(name, value);
-    if (at != kKeys.end()) {
-      out.*at->factor = factor;
-    } else {
-      out.capacity = out.bandwidth = factor;
+    for (const auto& key : kKeys) {
+      const bool of_memory = key.factor == &Scale::capacity || key.factor == &Scale::bandwidth;
+      if (key.name != name && !(of_memory && name == kBothOfMemory)) continue;
+      if (!said.insert(key.name).second) {
+        throw UserError("flag", "--scale", fmt::format("'{}' stands twice", key.name));
+      }
+      out.*key.factor = factor;
     }
   }
   return out;

@@ -35,6 +35,8 @@ TEST(Scale, Errors) {
   EXPECT_EQ(error_of("inter=nan"), "--scale: inter cannot be 'nan'" + hint);
   EXPECT_EQ(error_of("inter=fast"), "--scale: inter cannot be 'fast'" + hint);
   EXPECT_EQ(error_of("inter"), "--scale: inter cannot be ''" + hint);
+  EXPECT_EQ(error_of("inter=2,inter=3"), "--scale: 'inter' stands twice");
+  EXPECT_EQ(error_of("memory=2,capacity=3"), "--scale: 'capacity' stands twice");
   EXPECT_EQ(error_of(""), "--scale: is empty (write it like compute=10,inter=10)");
 }
 

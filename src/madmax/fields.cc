@@ -66,6 +66,14 @@ double Fields::fraction(std::string_view key) {
   return value.get<double>();
 }
 
+double Fields::share(std::string_view key) {
+  const auto& value = at(key);
+  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > 1) {
+    fail_value(key, value, "a number from 0 to 1");
+  }
+  return value.get<double>();
+}
+
 int Fields::whole(std::string_view key, const json& value, int least) const {
   constexpr double kLargest = 1 << 20;
   const double number = value.is_number() ? value.get<double>() : -1;

@@ -24,6 +24,8 @@ class Fields {
   double number(std::string_view key);
   // A part of a whole, above 0 and at most 1.
   double fraction(std::string_view key);
+  // A part of a whole that may be none of it.
+  double share(std::string_view key);
   // A whole number from `least` to 2^20, which bounds the time that one evaluation takes.
   int count(std::string_view key, int least = 1);
   // False when absent.

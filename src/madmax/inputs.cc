@@ -221,7 +221,7 @@ System parse_system(std::string_view text, const std::string& source) {
       .inter_links = fields.number("num_ibroce_ports"),
       .inter_bandwidth = BytesPerSecond{fields.number("ibroce_bw")},
       .inter_utilization = fields.fraction("ibroce_util"),
-      .intra_share = fields.fraction("ar_perc_intra")};
+      .intra_share = fields.share("ar_perc_intra")};
   fields.finish();
   if (out.devices % out.nodes != 0) {
     fields.fail(fmt::format("'num_devices' {} is not a multiple of 'num_nodes' {}", out.devices,

@@ -110,6 +110,9 @@ TEST(Inputs, SystemErrors) {
             "s.json: 'flops_util' is 1.5 and must be a number above 0 and at most 1");
   EXPECT_EQ(say(with(kSystem, "num_nodes", 3)),
             "s.json: 'num_devices' 8 is not a multiple of 'num_nodes' 3");
+  EXPECT_EQ(say(with(kSystem, "ar_perc_intra", -0.1)),
+            "s.json: 'ar_perc_intra' is -0.1 and must be a number from 0 to 1");
+  EXPECT_EQ(system(with(kSystem, "ar_perc_intra", 0)).intra_share, 0);
   EXPECT_EQ(say(with(kSystem, "num_nodes", 1)),
             "s.json: 'ar_perc_intra' is 0.5 and must be 1 on one node");
 }

@@ -13,6 +13,8 @@ namespace tandem::models {
 namespace {
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40U;
 constexpr std::int64_t kMostSizes = 100'000;  // of one value, in a list
+// A graph has no more nodes than that; estimates, which build three layers, stay quick, too.
+constexpr std::int64_t kMostLayers = std::int64_t{1} << 20U;
 
 UserError bad_value(const std::string& model, std::string_view key, std::string_view value,
                     const std::string& expected) {
@@ -36,6 +38,9 @@ std::int64_t Settings::size(std::string_view key, std::int64_t least) const {
   const auto value = parse_int(text(key));
   if (!value || *value < least || *value > kLargestSize) {
     throw bad_value(model_, key, text(key), fmt::format("a whole number from {}", least));
+  }
+  if (key == "layers" && *value > kMostLayers) {
+    throw bad_value(model_, key, text(key), fmt::format("at most {} layers", kMostLayers));
   }
   return *value;
 }

@@ -316,6 +316,8 @@ TEST(ModelErrors, SayWhatIsWrongAndWhatThereIs) {
        "mlp: has no hyperparameter 'depth' (it has: layers, hidden, inputs, outputs, variant)"},
       {"mlp:layers", "mlp: 'layers' is not key=value"},
       {"mlp:layers=2,,hidden=4", "mlp: '' is not key=value"},
+      {"gpt2:layers=1048577",
+       "gpt2: 'layers' cannot be '1048577' (expected at most 1048576 layers)"},
       {"mlp:layers=two", "mlp: 'layers' cannot be 'two' (expected a whole number from 1)"},
       {"mlp:layers=0", "mlp: 'layers' cannot be '0' (expected a whole number from 1)"},
       {"mlp:hidden=1e3", "mlp: 'hidden' cannot be '1e3' (expected a whole number from 1)"},

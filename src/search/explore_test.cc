@@ -168,7 +168,8 @@ TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
 TEST(Explore, FasterHardwareIsNeverSlower) {
   const auto machine = machine::load_machine("dgx_a100:2");
   const auto before = explored(Situation(kSmall, machine, 64), "baselines", 1);
-  for (const char* scale : {"compute=10", "memory=10", "intra=10", "inter=10"}) {
+  for (const char* scale :
+       {"compute=10", "memory=10", "intra=10", "inter=10", "latency=0.1", "launch=0.1"}) {
     const Situation on(kSmall, scaled(machine, machine::parse_scale(scale)), 64);
     const auto after = explored(on, "baselines", 1);
     for (std::size_t i = 0; i < before.points.size(); ++i) {

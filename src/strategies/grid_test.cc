@@ -67,6 +67,7 @@ TEST(Setting, Errors) {
        "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R, ring, bucket=BYTES)"},
       {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},
       {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
+      {"megatron:tp=2,tp=4", "megatron:tp=2,tp=4: 'tp' stands twice (one of the two)"},
       {"megatron:ep=1",
        "megatron:ep=1: 'ep=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
        "zero=0|1|2|3, whole_loss, pp=N, "

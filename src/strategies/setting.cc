@@ -49,6 +49,10 @@ class Parser {
     const auto key = trim(part.substr(0, equals));
     const auto value =
         equals == std::string_view::npos ? std::string_view() : trim(part.substr(equals + 1));
+    if (std::ranges::find(said_, key) != said_.end()) {
+      fail(fmt::format("'{}' stands twice", key), "one of the two");
+    }
+    said_.emplace_back(key);
     const bool known = out_.family == Family::kMegatron    ? parse_megatron(key, value)
                        : out_.family == Family::kDeepspeed ? parse_deepspeed(key, value)
                        : out_.family == Family::kEp        ? parse_ep(key, value)
@@ -180,6 +184,7 @@ class Parser {
 
   static constexpr std::int64_t kMany = std::int64_t{1} << 30U;
   std::string text_;
+  std::vector<std::string> said_;  // the keys so far
   Setting out_;
 };
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 
 #include "lower/lower.h"
 #include "models/model.h"
@@ -280,6 +281,27 @@ TEST_P(Korthikanti, KeepsThePartsOfFigure7) {
   expect_near(100 * kept(",recompute=selective") / all, p.selective, "% selective");
   expect_near(100 * kept(",sp,recompute=selective") / all, p.both, "% with both");
   expect_near(100 * kept(",recompute=full") / all, p.full, "% full");
+}
+
+// Each of a family saves memory of the one before it, or takes as much.
+TEST(TrainingMemory, FallsWithStagesRecomputationMicroBatchesAndTurns) {
+  using Family = std::vector<std::string>;
+  for (const auto& family :
+       {Family{"deepspeed:zero=0", "deepspeed:zero=1", "deepspeed:zero=2", "deepspeed:zero=3"},
+        Family{"megatron:tp=2,zero=0", "megatron:tp=2,zero=1", "megatron:tp=2,zero=2",
+               "megatron:tp=2,zero=3"},
+        Family{"megatron:tp=2", "megatron:tp=2,recompute=selective",
+               "megatron:tp=2,recompute=full"},
+        Family{"megatron:tp=2,micro=1", "megatron:tp=2,micro=2", "megatron:tp=2,micro=8"},
+        Family{"megatron:tp=2,pp=2,micro=8,schedule=gpipe", "megatron:tp=2,pp=2,micro=8",
+               "megatron:tp=2,pp=2,micro=8,recompute=full"}}) {
+    Bytes before{std::numeric_limits<double>::infinity()};
+    for (const auto& strategy : family) {
+      const auto peak = memory_of(program_of(gpt(4), 64, "dgx_a100:1", strategy, kMegatron)).peak;
+      EXPECT_LE(peak, before) << strategy;
+      before = peak;
+    }
+  }
 }
 
 std::string published_gpt(int layers, int hidden, int heads) {

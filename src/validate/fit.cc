@@ -72,7 +72,7 @@ std::vector<Sample> samples_of(std::vector<Candidate> all, const FitOptions& opt
   std::vector<std::optional<Sample>> made(chosen.size());
   parallel_for(chosen.size(), options.threads, [&](std::size_t i) {
     auto& c = chosen[i];
-    auto prepared = PreparedJob::make(c.job);
+    auto prepared = PreparedJob::make(c.job, Estimates::kRoughToo);
     if (auto* job = std::get_if<PreparedJob>(&prepared)) {
       made[i] = Sample{c.job.size, c.job.machine, std::move(*job), c.measured};
     }

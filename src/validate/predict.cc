@@ -46,7 +46,7 @@ struct PreparedJob::Parts {
   strategies::Setting setting;
   std::int64_t batch;
   estimate::Training training;
-  std::optional<lower::Program> program;  // where there is no estimate
+  std::optional<lower::Program> program;  // where no estimate is near enough
 
   [[nodiscard]] Prediction on(const Machine& machine) const {
     if (!program) {
@@ -62,7 +62,7 @@ struct PreparedJob::Parts {
   }
 };
 
-std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job) {
+std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates estimates) {
   try {
     for (const auto& setting : job.settings) {
       const estimate::Training training{job.dtype, plan::Optimizer::kAdam, job.precision};
@@ -71,10 +71,12 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job) {
           Parts{models::parse_model(job.model), setting, job.batch, training, {}});
       estimate::Estimator estimator(parts->model, job.machine, training);
       const auto estimate = estimator.estimate(setting, job.batch);
-      if (!estimate) {
+      const bool is_near = estimate && (estimates == Estimates::kRoughToo || !estimate->is_rough);
+      if (!is_near) {
         parts->program = lower_whole(parts->model, job.machine, setting, job.batch, training);
       }
-      const auto peak = estimate ? estimate->memory.peak : sim::memory_of(*parts->program).peak;
+      const auto peak =
+          parts->program ? sim::memory_of(*parts->program).peak : estimate->memory.peak;
       if (is_last || peak <= limit_of(job.machine)) return PreparedJob(std::move(parts));
     }
   } catch (const UserError& error) {
@@ -86,7 +88,7 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job) {
 Prediction PreparedJob::on(const Machine& machine) const { return parts_->on(machine); }
 
 std::variant<Prediction, Skipped> predict(const Job& job) {
-  auto prepared = PreparedJob::make(job);
+  auto prepared = PreparedJob::make(job, Estimates::kNear);
   if (auto* skipped = std::get_if<Skipped>(&prepared)) return std::move(*skipped);
   return std::get<PreparedJob>(prepared).on(job.machine);
 }

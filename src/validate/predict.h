@@ -18,13 +18,16 @@ struct Prediction {
   Bytes limit;        // what a device may use
 };
 
-// A job that can be predicted, and what of that does not depend on the machine's speed: fits ask
-// again and again. By estimate (estimate/estimate.h); where there is none the whole network is
-// lowered and simulated.
+// May an estimate (estimate/estimate.h) be off by more than 1 %? Ten times as fast, good enough for
+// fits, which ask again and again.
+enum class Estimates { kNear, kRoughToo };
+
+// A job that can be predicted, and what of that does not depend on the machine's speed. By
+// estimate; where there is none the whole network is lowered and simulated.
 class PreparedJob {
  public:
   // The first of the job's settings that fits its machine's memory, else the last.
-  static std::variant<PreparedJob, Skipped> make(const Job& job);
+  static std::variant<PreparedJob, Skipped> make(const Job& job, Estimates estimates);
 
   // The same devices and links, faster or slower.
   [[nodiscard]] Prediction on(const machine::Machine& machine) const;
@@ -36,6 +39,7 @@ class PreparedJob {
   std::shared_ptr<const Parts> parts_;
 };
 
+// As `simulate` does: estimates are near.
 std::variant<Prediction, Skipped> predict(const Job& job);
 
 }  // namespace tandem::validate
