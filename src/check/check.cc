@@ -22,15 +22,16 @@ namespace {
 using machine::Digits;
 using Tell = std::function<void(const std::string&)>;
 
-// Terms in a forward pass: seconds of work.
+// Terms in a forward pass: seconds of work; of one operator of many, a tenth of a second.
 constexpr double kMostWork = 1e7;
+constexpr double kEnoughWork = 3e5;
 
 // Small plans that together show what the large one does; nothing if some cannot be made within
 // the work that is left.
 std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, const Digits& digits,
-                                             double most_work) {
+                                             std::int64_t most_devices, double most_work) {
   std::vector<Small> out;
-  for (const auto& kept : choose_digits(mapped, digits)) {
+  for (const auto& kept : choose_digits(mapped, digits, most_devices)) {
     auto small = shrink(mapped, kept, true);
     if (!small || work_of(*small) > most_work) small = shrink(mapped, kept, false);
     if (!small) return std::nullopt;
@@ -39,6 +40,16 @@ std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, co
     out.push_back(std::move(*small));
   }
   return out;
+}
+
+// On as many devices as is not much work, else on as few as can be.
+std::optional<std::vector<Small>> make_small_part(const plan::MappedGraph& part,
+                                                  const Digits& digits) {
+  for (auto devices = kMostDevices; devices >= kFewestDevices; devices /= 2) {
+    const double most_work = devices == kFewestDevices ? kMostWork : kEnoughWork;
+    if (auto all = make_small(part, digits, devices, most_work)) return all;
+  }
+  return make_small(part, digits, kMostDevices, kMostWork);
 }
 
 std::string key_of(const Small& small) {
@@ -70,7 +81,7 @@ bool run_all(const std::vector<Small>& all, Report& report) {
 void check_values(const plan::MappedGraph& mapped, const Digits& digits, const Tell& tell,
                   Report& report) {
   tell("comparing small programs with one device");
-  if (const auto all = make_small(mapped, digits, kMostWork)) {
+  if (const auto all = make_small(mapped, digits, kMostDevices, kMostWork)) {
     report.whole = true;
     report.ok = run_all(*all, report);
     return;
@@ -81,7 +92,7 @@ void check_values(const plan::MappedGraph& mapped, const Digits& digits, const T
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const auto& part = parts[p];
     tell(fmt::format("comparing operators with one device: {} of {}", p, parts.size()));
-    auto all = make_small(part.mapped, digits, kMostWork);
+    auto all = make_small_part(part.mapped, digits);
     if (!all) {
       report.where = part.node;
       report.message = "is too large to be compared with one device";

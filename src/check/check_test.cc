@@ -344,5 +344,53 @@ TEST(Shrink, DigitsThatDoTheSameAreOne) {
   EXPECT_EQ(report.devices, 12);
 }
 
+TEST(Shrink, ADigitByItselfIsKeptHoweverLarge) {
+  const auto digits = digits_of({7});
+  const auto model = two_layers();
+  auto choices = named_choices(model, digits, {});
+  for (auto id : model.ids()) {
+    auto& choice = choices[id.index()];
+    choice.node.uses[0] = machine::DigitUse::idle(6);
+    choice.source.set(0, machine::DigitRole::idle(6));
+  }
+  const auto mapped = parallelize(model, digits, choices);
+  EXPECT_EQ(choose_digits(mapped, digits, kFewestDevices).size(), 1U);
+}
+
+TEST(Shrink, FewerDevicesKeepEveryTwoDigitsTogether) {
+  const auto digits = digits_of({2, 2, 2});
+  const auto model = two_layers();
+  std::map<std::string, std::string> words;
+  for (const char* node : {"h1", "a", "h2", "loss"}) words[node] = "d0 * -";
+  const auto mapped = parallelize(model, digits, named_choices(model, digits, words));
+  EXPECT_EQ(choose_digits(mapped, digits).size(), 1U);
+  EXPECT_EQ(choose_digits(mapped, digits, kFewestDevices).size(), 3U);
+}
+
+// Sizes without a common divisor stay, and copies of them on 64 devices would take long.
+TEST(Check, LargeConcatenationsOfOddSizesAreOk) {
+  const auto digits = digits_of({2, 2, 2, 2, 2, 2});
+  const auto model = graph::parse_graph(
+      "graph g\n"
+      "%x = input() shape=[4096, 7994]\n"
+      "%w = weight() shape=[7994, 7994]\n"
+      "%y = linear(%x, %w)\n"
+      "%z = input() shape=[4096, 93]\n"
+      "%both = concat(%y, %z) axis=1\n"
+      "%v = weight() shape=[64, 8087]\n"
+      "%out = linear(%both, %v)\n"
+      "%t = input() shape=[4096, 64]\n"
+      "%loss = mse(%out, %t)\n"
+      "return %loss\n");
+  const std::map<std::string, std::string> words = {{"y", "d0 d0 d0 d0 d0 d0"},
+                                                    {"both", "a0 * * * * *"},
+                                                    {"out", "d0 n n n n n"},
+                                                    {"loss", "d0 * * * * *"}};
+  const auto report =
+      check(model, digits, parallelize(model, digits, named_choices(model, digits, words)));
+  EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+  EXPECT_FALSE(report.whole);
+}
+
 }  // namespace
 }  // namespace tandem::check

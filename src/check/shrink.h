@@ -20,11 +20,15 @@ struct KeptDigits {
   std::int64_t micro_batches = 1;
 };
 
-// All digits, if that is at most 64 devices. Else those of the pipeline, and one of those that do
-// the same to every tensor. Where these are too many still, a choice for every two groups of them:
-// any two digits are together in one.
+constexpr std::int64_t kMostDevices = 64;
+constexpr std::int64_t kFewestDevices = 4;
+
+// All digits, if that is at most so many devices. Else those of the pipeline, and one of those that
+// do the same to every tensor. Where these are too many still, a choice for every two groups of
+// them: any two digits are together in one.
 std::vector<KeptDigits> choose_digits(const plan::MappedGraph& mapped,
-                                      const machine::Digits& digits);
+                                      const machine::Digits& digits,
+                                      std::int64_t most_devices = kMostDevices);
 
 struct Small {
   plan::MappedGraph mapped;

@@ -10,8 +10,6 @@ namespace {
 
 using machine::Digits;
 
-constexpr std::int64_t kMostDevices = 64;
-
 std::int64_t least_divisor(std::int64_t n) {
   std::int64_t d = 2;
   while (n % d != 0) ++d;
@@ -65,7 +63,8 @@ std::vector<std::vector<KeptDigits::Kept>> groups_of(const std::vector<KeptDigit
 
 }  // namespace
 
-std::vector<KeptDigits> choose_digits(const plan::MappedGraph& mapped, const Digits& digits) {
+std::vector<KeptDigits> choose_digits(const plan::MappedGraph& mapped, const Digits& digits,
+                                      std::int64_t most_devices) {
   const auto pipeline = mapped.schedule.digits;
   std::vector<KeptDigits::Kept> ranks;
   std::vector<KeptDigits::Kept> all;
@@ -87,12 +86,13 @@ std::vector<KeptDigits> choose_digits(const plan::MappedGraph& mapped, const Dig
     std::ranges::sort(kept, {}, &KeptDigits::Kept::digit);
     return KeptDigits{std::move(kept), micro_batches};
   };
-  const auto most = std::max<std::int64_t>(kMostDevices / devices(ranks), 4);
+  const auto most = std::max(most_devices / devices(ranks), kFewestDevices);
   if (devices(all) <= most) return {choice(all)};
   if (devices(different) <= most) return {choice(different)};
   std::int64_t half = 2;
   while ((half + 1) * (half + 1) <= most) ++half;
   const auto groups = groups_of(different, half);
+  if (groups.size() == 1) return {choice(groups[0])};
   std::vector<KeptDigits> out;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     for (std::size_t j = i + 1; j < groups.size(); ++j) {

@@ -1,12 +1,10 @@
 #include "cli/launch.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/child.h"
 #include "cli/progress.h"
 
 namespace tandem::cli {
@@ -24,23 +23,6 @@ namespace {
 
 std::filesystem::path worker_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
-}
-
-struct Output {
-  std::string text;  // of standard output
-  int status = 0;    // as a shell says it: 128 and more for a signal
-};
-
-Output capture(const std::string& command) {
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw UserError("runtime", "mpirun", "cannot be started");
-  Output out;
-  std::array<char, 4096> chunk{};
-  while (const auto n = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    out.text.append(chunk.data(), n);
-  const int status = pclose(pipe);
-  out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return out;
 }
 
 // What a process said was wrong, a line among others.
@@ -54,8 +36,14 @@ std::optional<UserError> find_error(const std::string& text) {
   return std::nullopt;
 }
 
-[[noreturn]] void fail(const Output& output, const std::string& if_killed) {
+[[noreturn]] void fail(const Ended& output, const std::string& if_killed) {
   if (auto error = find_error(output.text)) throw UserError(std::move(*error));
+  if (output.stopped_by != 0) {
+    throw UserError("runtime", "mpirun",
+                    fmt::format("was stopped by signal {} ({}) before the run was over",
+                                output.stopped_by, strsignal(output.stopped_by)),
+                    if_killed);
+  }
   constexpr int kSignalled = 128;
   if (output.status <= kSignalled) {
     throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
@@ -101,7 +89,8 @@ std::int64_t default_processes() {
 }
 
 std::int64_t visible_devices(const std::string& kind) {
-  const auto output = capture(fmt::format("{} --visible {}", quoted(worker_path().string()), kind));
+  const auto output =
+      run_child(fmt::format("exec {} --visible {}", quoted(worker_path().string()), kind), false);
   if (output.status != 0) fail(output, "");
   return nlohmann::json::parse(output.text).at("devices").get<std::int64_t>();
 }
@@ -122,19 +111,22 @@ void check_starts_here(const std::string& what, std::int64_t processes, const st
 }
 
 std::string run_worker(std::int64_t processes, const std::string& arguments,
-                       const std::string& if_killed) {
+                       const RunFolder& folder, const std::string& if_killed) {
   const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
   // Quiet: that a process failed, and which, is said here.
-  const auto mpirun =
-      fmt::format("mpirun -q {} --oversubscribe --bind-to none -np {} ", as_root, processes);
-  auto output = capture(
-      fmt::format("{}{} {}", launched() ? "" : mpirun, quoted(worker_path().string()), arguments));
-  if (output.status != 0) fail(output, if_killed);
+  const auto mpirun = fmt::format("mpirun -q {} --oversubscribe --bind-to none {} -np {} ", as_root,
+                                  folder.flags(), processes);
+  const auto worker = fmt::format("{} {}", quoted(worker_path().string()), arguments);
+  const bool apart = !launched();
+  auto output =
+      run_child(apart ? folder.and_removed_after(mpirun + worker) : "exec " + worker, apart);
+  if (output.status != 0 || output.stopped_by != 0) fail(output, if_killed);
   return std::move(output.text);
 }
 
 int join_worker(const std::string& arguments) {
-  const auto output = capture(fmt::format("{} {}", quoted(worker_path().string()), arguments));
+  const auto output =
+      run_child(fmt::format("exec {} {}", quoted(worker_path().string()), arguments), false);
   if (auto error = find_error(output.text)) throw UserError(std::move(*error));
   return output.status;
 }

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/run_folder.h"
+
 namespace tandem::cli {
 
 // Throws UserError where the runtime is not built; `command` is who needs it.
@@ -29,10 +31,10 @@ std::int64_t visible_devices(const std::string& kind);
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint);
 
 // What the worker prints on standard output; its standard error is this program's. `arguments` are
-// for the shell. Throws UserError when the run fails: the one that a process reports; if one was
-// killed, with `if_killed` as the hint.
+// for the shell; what is only for the run is in `folder`. Throws UserError when the run fails: the
+// one that a process reports; if one was killed, with `if_killed` as the hint.
 std::string run_worker(std::int64_t processes, const std::string& arguments,
-                       const std::string& if_killed = "");
+                       const RunFolder& folder, const std::string& if_killed = "");
 
 // One of the others that a launcher has started: runs the worker, which has its plan from the
 // first. Returns the exit code; throws UserError where it is this process that says what is wrong.

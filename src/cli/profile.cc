@@ -63,9 +63,11 @@ std::string date_and_processor() {
 }
 
 cost::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
-  const auto text = run_worker(
-      devices, fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
-                           flags.threads, progress_flag()));
+  const auto text =
+      run_worker(devices,
+                 fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
+                             flags.threads, progress_flag()),
+                 RunFolder());
   try {
     return cost::parse_profile(text);
   } catch (const std::exception&) {
@@ -111,7 +113,7 @@ void print_row(const std::string& what, Seconds measured, Seconds predicted,
                            predicted / measured, rate);
 }
 
-void print(const cost::Profile& profile, const Predictions& predictions, const std::string& path) {
+void print(const cost::Profile& profile, const Predictions& predictions) {
   std::cout << fmt::format(
       "{}\n\n  {:<32} {:>9} {:>9} {:>6}\n",
       profile.devices == 1 ? "1 process" : fmt::format("{} processes", profile.devices),
@@ -129,7 +131,40 @@ void print(const cost::Profile& profile, const Predictions& predictions, const s
     print_row(fmt::format("{} {}", machine::name(c.kind), bytes_text(c.bytes.value)), c.time,
               predictions.of(c), bytes_text(c.bytes.value / c.time.value) + "/s");
   }
-  std::cout << fmt::format("\nwritten to {}\n", path);
+}
+
+Json json_of(const std::vector<TrainedPlan>& trained) {
+  Json plans = Json::array();
+  for (const auto& t : trained) {
+    plans.push_back({{"model", t.model},
+                     {"strategy", t.strategy},
+                     {"step_s", t.measured.value},
+                     {"predicted_s", t.predicted.value},
+                     {"predicted_now_s", t.now.value}});
+  }
+  return plans;
+}
+
+void print(const std::vector<TrainedPlan>& trained) {
+  if (trained.empty()) return;
+  std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6} {:>9} {:>6}\n", "a step of", "measured",
+                           "predicted", "ratio", "now", "ratio");
+  for (const auto& t : trained) {
+    const auto name = fmt::format("{} {}", t.model.substr(0, t.model.find(':')), t.strategy);
+    std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6.2f} {:>9} {:>6.2f}\n", name,
+                             seconds_text(t.measured.value), seconds_text(t.predicted.value),
+                             t.predicted / t.measured, seconds_text(t.now.value),
+                             t.now / t.measured);
+  }
+}
+
+// Of the machine that the file is of.
+Job job_on(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
+  Job out = flags.job;
+  // A path is known by a '/'.
+  const auto file = flags.output.empty() ? std::string("local") : fs::absolute(path).string();
+  out.machine_text = fmt::format("{}:{}", file, devices);
+  return out;
 }
 
 // Measures, and writes the file; printed where nothing else is.
@@ -140,49 +175,30 @@ void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std:
   const auto text = cost::machine_text(profile, date_and_processor());
   file.write(text);
   file.finish();
+  std::vector<TrainedPlan> samples;
+  if (!flags.quick) samples = profile_samples(job_on(flags, devices, path), path);
   if (!flags.job.model_text.empty()) return;
   const Predictions predictions(text, path, devices);
   if (flags.json) {
-    print_json(json_of(profile, predictions, path));
-  } else {
-    print(profile, predictions, path);
+    auto out = json_of(profile, predictions, path);
+    out["plans"] = json_of(samples);
+    print_json(out);
+    return;
   }
-}
-
-Json json_of(const std::vector<TrainedPlan>& trained, const ProfileFlags& flags,
-             const std::string& path) {
-  Json plans = Json::array();
-  for (const auto& t : trained) {
-    plans.push_back({{"strategy", t.strategy},
-                     {"step_s", t.measured.value},
-                     {"predicted_s", t.predicted.value},
-                     {"predicted_now_s", t.now.value}});
-  }
-  return {{"model", flags.job.model_text}, {"plans", plans}, {"file", path}};
-}
-
-void print(const std::vector<TrainedPlan>& trained, const std::string& path) {
-  std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6} {:>9} {:>6}\n", "a step under", "measured",
-                           "predicted", "ratio", "now", "ratio");
-  for (const auto& t : trained) {
-    std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6.2f} {:>9} {:>6.2f}\n", t.strategy,
-                             seconds_text(t.measured.value), seconds_text(t.predicted.value),
-                             t.predicted / t.measured, seconds_text(t.now.value),
-                             t.now / t.measured);
-  }
+  print(profile, predictions);
+  if (!samples.empty()) std::cout << "\n";
+  print(samples);
   std::cout << fmt::format("\nwritten to {}\n", path);
 }
 
-void profile_network(ProfileFlags flags, std::int64_t devices, const std::string& path) {
+void profile_network(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
   if (!fs::exists(path)) profile_machine(flags, devices, path);
-  // A path is known by a '/'.
-  const auto file = flags.output.empty() ? std::string("local") : fs::absolute(path).string();
-  flags.job.machine_text = fmt::format("{}:{}", file, devices);
-  const auto trained = profile_model(flags.job, path);
+  const auto trained = profile_model(job_on(flags, devices, path), path);
   if (flags.json) {
-    print_json(json_of(trained, flags, path));
+    print_json({{"model", flags.job.model_text}, {"plans", json_of(trained)}, {"file", path}});
   } else {
-    print(trained, path);
+    print(trained);
+    std::cout << fmt::format("\nwritten to {}\n", path);
   }
 }
 
@@ -228,7 +244,8 @@ void add_profile(CLI::App& app, int& /*exit_code*/) {
                    "of each process: a device with several cores, in a file of its own (-o)")
       ->check(kPositive)
       ->capture_default_str();
-  command->add_flag("--quick", flags->quick, "fewer sizes and repeats: seconds, not a minute");
+  command->add_flag("--quick", flags->quick,
+                    "fewer sizes and repeats, no networks: seconds, not a minute");
   add_quiet_flag(*command);
   command->callback([flags] { run(*flags); });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <map>
 
@@ -28,6 +29,23 @@ using machine::MeasuredTime;
 constexpr std::int64_t kProfiledSteps = 12;
 constexpr double kProfiledSeconds = 3;
 constexpr int kMostPlans = 3;
+
+// Small, with operators that are large enough for their kernels to count.
+struct Sample {
+  const char* model;
+  std::int64_t batch;
+  const char* optimizer;
+  const char* sharded;  // a strategy beside data parallelism
+};
+constexpr std::array kSamples = {
+    Sample{"mlp:layers=4,hidden=1024,inputs=1024,outputs=1024", 128, "sgd", "megatron"},
+    Sample{"mlp:layers=2,hidden=6144,inputs=6144,outputs=6144", 128, "sgd", "megatron"},
+    Sample{"dlrm:tables=6,rows=50000,dim=32,dense=32,bag=1,bottom=256-32,top=512-512-1", 256, "sgd",
+           "dlrm_hybrid"},
+    Sample{"dlrm:tables=4,rows=200000,dim=128,dense=32,bag=1,bottom=1024-128,top=2048-1", 512,
+           "sgd", "dlrm_hybrid"},
+    Sample{"gpt2:layers=2,hidden=256,heads=4,ffn=1024,seq=64,vocab=1000", 8, "adam", "megatron"},
+    Sample{"resnet50:image=64,blocks=1-1-1-1,bn_group=8", 16, "sgd", "megatron"}};
 
 // Of operators and results as one device has them.
 MeasuredTime of_operator(const Program& program, const Task& task) {
@@ -176,7 +194,8 @@ TrainedPlan train_under(const Setup& setup, const search::Costed& costed, const 
   lines.add(tasks, result["task_s"].get<std::vector<double>>());
   write_file(path, lines.put_into(read_file(path), path));
   const auto machine = machine::load_machine(plan.machine);
-  return {.strategy = plan.strategy,
+  return {.model = setup.model.text,
+          .strategy = plan.strategy,
           .predicted = plan.iteration,
           .now = sim::simulate(tasks.program(), machine).iteration,
           .measured = Seconds{result["step_s_median"].get<double>()}};
@@ -198,6 +217,21 @@ std::vector<TrainedPlan> profile_model(const Job& job, const std::string& path) 
     }
     if (Tasks(make_plan(now, *found.best), now.machine).all_known()) break;
     out.push_back(train_under(now, *found.best, path));
+  }
+  return out;
+}
+
+std::vector<TrainedPlan> profile_samples(const Job& job, const std::string& path) {
+  std::vector<TrainedPlan> out;
+  for (const auto& sample : kSamples) {
+    Job own = job;
+    own.model_text = sample.model;
+    own.batch = sample.batch;
+    own.optimizer = sample.optimizer;
+    const auto setup = resolve_for_training(own);
+    out.push_back(train_under(setup, cost_named_strategy(setup, "dp"), path));
+    if (setup.machine.devices() == 1) continue;
+    out.push_back(train_under(setup, cost_named_strategy(setup, sample.sharded), path));
   }
   return out;
 }

@@ -1,9 +1,6 @@
 #include "cli/run_plan.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "base/error.h"
 #include "cli/launch.h"
@@ -12,26 +9,6 @@
 namespace tandem::cli {
 
 namespace {
-
-// A file in the temporary folder that goes when the object does.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() /
-              fmt::format("tandem-plan-{}.json", getpid())) {
-    write_file(path_.string(), text);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
   if (plan.dtype == DType::kFp16) {
@@ -66,9 +43,10 @@ int join_run(const Run& run) { return join_worker(worker_arguments("-", run)); }
 Json run_plan(const plan::Plan& plan, const Run& run) {
   const auto devices = machine::load_machine(plan.machine).devices();
   check_runs_here(plan, devices);
-  const TemporaryFile file(plan::to_json(plan));
+  const RunFolder folder;
+  const auto file = folder.with_file("plan.json", plan::to_json(plan));
   const auto text =
-      run_worker(devices, worker_arguments(file.path(), run),
+      run_worker(devices, worker_arguments(file, run), folder,
                  run.checkpoints.empty() ? "with --checkpoint DIR a run can be resumed"
                                          : "--resume goes on from the newest checkpoint");
   Json out = Json::parse(text, nullptr, false);

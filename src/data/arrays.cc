@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -63,6 +65,7 @@ class Array {
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
             std::span<double> to) const {
+    file_.check_whole();
     const auto* at = file_.bytes().data() + begin_ + (sample * inner_ + first) * type_.bytes;
     for (auto& value : to) {
       value = type_.read(at);
@@ -131,6 +134,13 @@ class Array {
   std::int64_t inner_ = 1;
 };
 
+// "image.npy, target.npy"
+std::string files_of(const graph::Graph& model) {
+  std::vector<std::string> out;
+  for (auto id : inputs_of(model)) out.push_back(model.node(id).name + ".npy");
+  return join(out, ", ");
+}
+
 class Arrays : public Samples {
  public:
   Arrays(const std::string& folder, const graph::Graph& model) {
@@ -138,6 +148,11 @@ class Arrays : public Samples {
     for (auto id : inputs_of(model)) {
       const auto& input = model.node(id);
       const auto path = fmt::format("{}/{}.npy", folder, input.name);
+      std::error_code ignored;
+      if (!std::filesystem::exists(path, ignored)) {
+        throw UserError("data", folder, fmt::format("has no {}.npy", input.name),
+                        fmt::format("as numpy.save writes them: {}", files_of(model)));
+      }
       const auto& array = arrays_.try_emplace(input.name, path, input).first->second;
       if (first && array.count() != count_) {
         throw UserError(

@@ -52,6 +52,7 @@ class Criteo : public Samples {
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
             std::span<double> to) const override {
+    file_.check_whole();
     const auto fields = fields_in(sample);
     auto field = fields_of(input).first + static_cast<std::size_t>(first);
     for (auto& value : to) value = number(input, fields[field++], sample);

@@ -33,6 +33,7 @@ class Tokens : public Samples {
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
             std::span<double> to) const override {
+    file_.check_whole();
     auto at = sample * length_ + first + (input.name == "target" ? 1 : 0);
     for (auto& token : to) {
       token = static_cast<double>(token_at(at++));

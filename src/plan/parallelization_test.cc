@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "graph/text.h"
 #include "models/model.h"
 #include "plan/chain.h"
+#include "plan/operator_cut.h"
 #include "plan/parallelize.h"
 #include "plan/random_choices_test_support.h"
 
@@ -76,6 +79,43 @@ TEST(Parallelization, WhatNoRuleCutsIsNamed) {
   const auto shown = replay(mapped.pcg, steps);
   EXPECT_EQ(shown.cuts.without, std::vector<std::string>{"bent"});
   EXPECT_TRUE(shown.cuts.rules.contains("parallelize-mul"));
+}
+
+// --- Networks that are built in: every operator, cut along each of its factors -------------------
+
+std::string shapes_text(const graph::Graph& model, graph::NodeId id) {
+  const auto& op = model.node(id).op;
+  std::string out = op.spec().name + " " + op.attribute_text();
+  for (auto i : model.inputs(id)) out += " " + to_text(model.node(i).type.shape);
+  return out;
+}
+
+// "split axis=1 parts=2 [4, 8] over c"; those that no rule cuts so.
+void add_uncut(const graph::Graph& model, std::set<std::string>& seen, std::set<std::string>& out) {
+  for (auto id : model.ids()) {
+    if (model.node(id).op.role() != ops::Role::kCompute) continue;
+    const auto what = shapes_text(model, id);
+    if (!seen.insert(what).second) continue;
+    const auto& s = signature_of(model, id);
+    for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
+      const auto digits = digits_of({2});
+      machine::NodeLayout layout;
+      if (!machine::may_cut(s, f) || !may_cut_next(s, f, layout, digits, 0)) continue;
+      layout.uses[0] = machine::DigitUse::factor(f);
+      if (!cutting_steps(model, id, layout, digits)) {
+        out.insert(fmt::format("{} over {}", what, s.map.factors[f].name));
+      }
+    }
+  }
+}
+
+TEST(Parallelization, EveryFactorOfABuiltInNetworkHasARule) {
+  std::set<std::string> seen;
+  std::set<std::string> uncut;
+  for (const auto* spec : models::all_models()) {
+    add_uncut(models::parse_model(spec->name).build(8, DType::kFp32), seen, uncut);
+  }
+  EXPECT_EQ(join({uncut.begin(), uncut.end()}, "\n"), "");
 }
 
 // --- Ways ----------------------------------------------------------------------------------------

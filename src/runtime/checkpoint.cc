@@ -43,8 +43,10 @@ void check_finite(const at::Tensor& t, const std::string& name) {
                   "a smaller --lr");
 }
 
-std::string described(const std::string& model, std::int64_t batch, const std::string& optimizer) {
-  return fmt::format("{}, batch {}, {}", model, batch, optimizer);
+// `type`: of the weights.
+std::string described(const std::string& model, std::int64_t batch, const std::string& optimizer,
+                      DType type) {
+  return fmt::format("{}, batch {}, {}, {}", model, batch, optimizer, name(type));
 }
 
 Hash checksum_of(const File& file, const Piece& piece) {
@@ -146,6 +148,14 @@ bool Checkpoints::writes(std::size_t which) const {
 
 // --- Reading ------------------------------------------------------------------------------------
 
+namespace {
+
+DType type_of(const Manifest& manifest, DType of_nothing) {
+  return manifest.tensors.empty() ? of_nothing : manifest.tensors[0].dtype;
+}
+
+}  // namespace
+
 void Checkpoints::check_model(const Manifest& manifest, const std::string& path) const {
   const std::string optimizer(name(plan_.optimizer));
   bool same = manifest.graph == graph_ && manifest.optimizer == optimizer;
@@ -158,8 +168,9 @@ void Checkpoints::check_model(const Manifest& manifest, const std::string& path)
   if (same) return;
   throw UserError("checkpoint", path,
                   fmt::format("is of another model: {}; to be trained is {}",
-                              described(manifest.model, manifest.batch, manifest.optimizer),
-                              described(plan_.model, plan_.batch, optimizer)),
+                              described(manifest.model, manifest.batch, manifest.optimizer,
+                                        type_of(manifest, plan_.dtype)),
+                              described(plan_.model, plan_.batch, optimizer, plan_.dtype)),
                   "the model it is of, or another folder");
 }
 

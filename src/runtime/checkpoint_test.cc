@@ -134,16 +134,22 @@ TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
 TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(2));
-  expect_error(trainer.run(plan_of({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
-               "is of another model: mlp, batch 8, adam; to be trained is mlp, batch 8, sgd");
+  expect_error(
+      trainer.run(plan_of({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
+      "is of another model: mlp, batch 8, adam, fp64; to be trained is mlp, batch 8, sgd, fp64");
+  expect_error(
+      trainer.run(make_plan(mlp(DType::kFp32), "local:1", {}, Optimizer::kAdam, DType::kFp32),
+                  trainer.flags(4, "--resume yes")),
+      "mlp, batch 8, adam, fp64; to be trained is mlp, batch 8, adam, fp32");
   GraphBuilder b("wide");
   const auto x = b.input("x", {8, 12}, kType);
   const auto w = b.weight("w1", {12, 12}, kType);
   const auto y = b.add(ops::kLinear, {x, w}, "y");
   const auto wide = b.finish({b.add(ops::kMse, {y, x}, "loss")});
-  expect_error(trainer.run(make_plan(wide, "local:1", {}, Optimizer::kAdam),
-                           trainer.flags(4, "--resume yes")),
-               "is of another model: mlp, batch 8, adam; to be trained is wide, batch 8, adam");
+  expect_error(
+      trainer.run(make_plan(wide, "local:1", {}, Optimizer::kAdam),
+                  trainer.flags(4, "--resume yes")),
+      "is of another model: mlp, batch 8, adam, fp64; to be trained is wide, batch 8, adam, fp64");
   expect_error(trainer.run(plan_of({}, 1), trainer.flags(4, "--resume yes --seed 5")),
                "is of a run with seed 0, not 5");
 }

@@ -42,7 +42,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Seconds for loading and for a measurement.
+// Seconds for starting, for loading and for a measurement.
 constexpr std::int64_t kLoading = 600;
 
 std::string read_file(const std::string& path) {
@@ -124,6 +124,7 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
   return {{"step_s_median", median(measured.step_s)},
           {"step_s", measured.step_s},
           {"exposed_comm_s", median(measured.exposed_s)},
+          {"exposed_comm_s_of_steps", measured.exposed_s},
           {"loss", measured.loss},  // printed so that it reads back the same
           {"first_step", first},
           {"checkpoints", measured.checkpoints},
@@ -141,12 +142,11 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
           {"batch", plan.batch}};
 }
 
-int profile(const Arguments& arguments, const World& world) {
+int profile(const Arguments& arguments, const World& world, const Deadline& deadline) {
   if (world.size < 2 && arguments.threads < 2) {
     throw UsageError{"--profile needs at least two processes, or --threads"};
   }
   use_threads(arguments.threads);
-  const Deadline deadline;
   const auto renew = [&] { deadline.renew(arguments.timeout.value_or(kLoading), "measuring"); };
   renew();
   const bool progress = arguments.progress && world.rank == 0;
@@ -177,8 +177,7 @@ Training training_of(const plan::Plan& plan, const Arguments& arguments,
           .rate = arguments.rate.value_or(from ? from->rate : usual)};
 }
 
-int run_plan(const Arguments& arguments, const World& world) {
-  const Deadline deadline;
+int run_plan(const Arguments& arguments, const World& world, const Deadline& deadline) {
   const auto patience = std::max(kLoading, arguments.timeout.value_or(0));
   deadline.renew(patience, "loading the plan");
   plan::Plan plan;
@@ -258,7 +257,7 @@ int tell_visible(const std::string& kind) {
   return 1;
 }
 
-int start(std::span<char*> argv) {
+int start(std::span<char*> argv, const Deadline& deadline) {
   const auto world = World::of_mpi();
   const c10::InferenceMode no_autograd;
   use_threads(1);
@@ -266,7 +265,8 @@ int start(std::span<char*> argv) {
   count_tensor_memory();
   try {
     const auto arguments = parse_arguments(argv);
-    return arguments.profile.empty() ? run_plan(arguments, world) : profile(arguments, world);
+    return arguments.profile.empty() ? run_plan(arguments, world, deadline)
+                                     : profile(arguments, world, deadline);
   } catch (const UsageError& e) {  // the same on all ranks
     if (world.rank == 0) std::cerr << "tandem_worker: " << e.message << "\n" << kUsage << std::endl;
     return 2;
@@ -288,13 +288,15 @@ int start(std::span<char*> argv) {
 }  // namespace tandem::runtime
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string_view(argv[1]) == "--visible") {
-    return tandem::runtime::tell_visible(argv[2]);
-  }
-  tandem::runtime::tune_environment(argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  namespace runtime = tandem::runtime;
+  if (argc == 3 && std::string_view(argv[1]) == "--visible") return runtime::tell_visible(argv[2]);
+  runtime::tune_environment(argv);
+  std::signal(SIGXFSZ, SIG_IGN);     // a file that may not grow is an error like a full disk
+  const runtime::Deadline deadline;  // processes wait for each other in MPI_Init, and to the end
+  deadline.renew(runtime::kLoading, "starting");
   MPI_Init(&argc, &argv);
-  const int status = tandem::runtime::start(std::span(argv, static_cast<std::size_t>(argc)));
+  runtime::report_lost_files();
+  const int status = runtime::start(std::span(argv, static_cast<std::size_t>(argc)), deadline);
   MPI_Finalize();
   return status;
 }

@@ -402,6 +402,27 @@ TEST(Train, Pipeline) { expect_reference_losses("megatron:tp=1,pp=2,micro=4", ml
 TEST(Train, PipelineOfFourDevices) {
   expect_reference_losses("megatron:tp=2,pp=2,micro=2,recompute=full", mlp(), 4, Optimizer::kAdam);
 }
+// The part of a step, of the one that others on this computer disturbed least.
+double exposed_part(const graph::Graph& model, const std::string& strategy, int processes) {
+  const auto run =
+      trained(plan_by_name(strategy, model, processes, Optimizer::kSgd), processes, kSteps);
+  const auto steps = run["step_s"].get<std::vector<double>>();
+  const auto exposed = run["exposed_comm_s_of_steps"].get<std::vector<double>>();
+  const auto least = std::ranges::min_element(steps) - steps.begin();
+  return exposed[static_cast<std::size_t>(least)] / steps[static_cast<std::size_t>(least)];
+}
+
+// With one micro-batch one stage computes while the other one waits. Of four equal layers the
+// second stage does 4 products for gradients beside its 2, the first one only 3, as nothing wants
+// the gradient of the input: it waits for 6 of 11 parts of the step.
+TEST(Train, ExposedIsWhatAStageWaitsFor) {
+  const auto model =
+      models::parse_model("mlp:layers=4,hidden=768,inputs=768,outputs=768").build(256, kType);
+  const auto part = exposed_part(model, "megatron:tp=1,pp=2,micro=1", 2);
+  fmt::print("{:.3f} of a step is exposed\n", part);
+  EXPECT_NEAR(part, 6.0 / 11, 0.1);
+  EXPECT_LT(exposed_part(model, "dp", 1), 0.01);
+}
 TEST(Train, InterleavedPipeline) {
   expect_reference_losses(
       "megatron:tp=1,pp=2,interleave=2,micro=4",

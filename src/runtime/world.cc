@@ -12,6 +12,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/mapped_file.h"
+
 namespace tandem::runtime {
 
 namespace {
@@ -31,6 +33,41 @@ std::size_t late_size = 0;
 extern "C" void deadline_passed(int) {
   if (write(STDOUT_FILENO, late_text.data(), late_size) < 0) _exit(3);
   _exit(1);
+}
+
+// A line of text made without memory from anywhere.
+class SignalText {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) {
+      if (size_ < text_.size()) text_[size_++] = c;
+    }
+  }
+  // Between quotation marks of JSON; what cannot stand there becomes a question mark.
+  void add_quoted(std::string_view text) {
+    for (const char c : text) {
+      if (c == '"' || c == '\\') add("\\");
+      const bool is_control = static_cast<unsigned char>(c) < ' ';
+      add(is_control ? "?" : std::string_view(&c, 1));
+    }
+  }
+  [[nodiscard]] bool write_out() const { return write(STDOUT_FILENO, text_.data(), size_) >= 0; }
+
+ private:
+  std::array<char, 5000> text_;  // a path has at most 4,096
+  std::size_t size_ = 0;
+};
+
+extern "C" void memory_lost(int signal, siginfo_t* info, void* /*context*/) {
+  const char* path = mapped_path_at(info->si_addr);
+  std::signal(signal, SIG_DFL);
+  if (path == nullptr) return;  // it comes again, and ends the process
+  SignalText line;
+  line.add(R"({"error":{"kind":"file","where":")");
+  line.add_quoted(path);
+  line.add(R"(","message":"was cut off while it was read","hint":""}})");
+  line.add("\n");
+  _exit(line.write_out() ? 1 : 3);
 }
 
 }  // namespace
@@ -72,6 +109,13 @@ void on_first(const World& world, const std::function<void()>& work) {
   together(world, [&] {
     if (world.rank == 0) work();
   });
+}
+
+void report_lost_files() {
+  struct sigaction action {};
+  action.sa_sigaction = memory_lost;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
 }
 
 Deadline::Deadline() { std::signal(SIGALRM, deadline_passed); }

@@ -23,6 +23,10 @@ struct World {
 // One line of JSON on standard output, {"error": {...}}: who started the run reads it there.
 void print_error(const UserError& error);
 
+// From now on a file that is cut off while it is read in place ends the process with such a line,
+// not by SIGBUS without a word.
+void report_lost_files();
+
 // Thrown on all ranks alike where one has failed and said why.
 struct Failed {};
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/parallel.h"
 #include "search/least_memory.h"
 
@@ -31,10 +32,17 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
                  [&](std::size_t i) { out[from + i] = cost(candidates[from + i]); });
     for (std::size_t i = from; i < from + n; ++i) {
       ++result_.candidates;
-      if (candidates[i].may_win) consider(*out[i]);
+      if (!candidates[i].may_win) continue;
+      if (consider(*out[i])) best_candidate_ = candidates[i];
+      consider_as_leader(candidates[i], *out[i]);
     }
   }
   return out;
+}
+
+void Contest::enter_estimated(const Costed& estimated) {
+  CHECK(!estimated.feasible || options_.until.first_fit);
+  consider(estimated);
 }
 
 bool Contest::is_over() {
@@ -66,19 +74,40 @@ Costed Contest::cost(const Candidate& candidate) const {
   return out;
 }
 
-void Contest::consider(const Costed& costed) {
+bool Contest::consider(const Costed& costed) {
   if (result_.smallest.name.empty() || costed.over < result_.smallest.over) {
     result_.smallest = costed;
   }
   auto& best = result_.best;
   auto& next = result_.runner_up;
-  if (costed.feasible && (!best || is_better(costed, *best))) {
+  const bool wins = costed.feasible && (!best || is_better(costed, *best));
+  if (wins) {
     if (best && best->name != costed.name) next = std::move(best);
     best = costed;
   } else if (costed.feasible && costed.name != best->name && (!next || is_better(costed, *next))) {
     next = costed;
   }
   report_progress();
+  return wins;
+}
+
+void Contest::consider_as_leader(const Candidate& candidate, const Costed& costed) {
+  if (!costed.feasible) return;
+  auto& leaders = leaders_[candidate.rewritten.get()];
+  const auto iteration = costed.simulation.iteration;
+  const auto is_same = [&](const Leader& l) { return l.candidate.choices == candidate.choices; };
+  if (std::ranges::any_of(leaders, is_same)) return;
+  const auto at = std::ranges::upper_bound(leaders, iteration, {}, &Leader::iteration);
+  leaders.insert(at, {candidate, iteration});
+  if (leaders.size() > kLeaders) leaders.pop_back();
+}
+
+std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& rewritten) const {
+  std::vector<Candidate> out;
+  const auto at = leaders_.find(rewritten.get());
+  if (at == leaders_.end()) return out;
+  for (const auto& leader : at->second) out.push_back(leader.candidate);
+  return out;
 }
 
 void Contest::report_progress(std::size_t rewritings) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,12 +32,20 @@ class Contest {
   // candidates is costed in any case.
   std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates);
 
+  // Where the question is what fits and an estimate answers it: no plan comes of this.
+  void enter_estimated(const Costed& estimated);
+
   // Has Options::until come? Then result().stop_reason says which.
   bool is_over();
   // More rewritings than those that result() counts already.
   void report_progress(std::size_t rewritings = 0) const;
 
   Result& result() { return result_; }
+  // What result().best was made from.
+  [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
+  // The fastest that fit of those that this rewriting was laid out as, the first ones first.
+  [[nodiscard]] std::vector<Candidate> leaders(
+      const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] const graph::Graph& model() const { return model_; }
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
@@ -59,9 +68,12 @@ class Contest {
 
  private:
   Costed cost(const Candidate& candidate) const;
-  void consider(const Costed& costed);
+  // True if it is the best so far.
+  bool consider(const Costed& costed);
+  void consider_as_leader(const Candidate& candidate, const Costed& costed);
 
   static constexpr std::size_t kLargeNodes = 2000;
+  static constexpr std::size_t kLeaders = 8;
 
   const graph::Graph& model_;
   const machine::Machine& machine_;
@@ -73,6 +85,12 @@ class Contest {
   bool may_fit_;
   bool over_ = false;
   Result result_;
+  std::optional<Candidate> best_candidate_;
+  struct Leader {
+    Candidate candidate;
+    Seconds iteration;
+  };
+  std::map<const Rewritten*, std::vector<Leader>> leaders_;
 };
 
 }  // namespace tandem::search

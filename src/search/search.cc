@@ -8,6 +8,7 @@
 #include "search/earlier.h"
 #include "search/layout_search.h"
 #include "search/rewritings.h"
+#include "search/side_by_side.h"
 #include "search/strategy_search.h"
 #include "search/taso_flexflow.h"
 
@@ -60,9 +61,31 @@ class Search {
     const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
     for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
     if (options_.algebra == Algebra::kJoint) {
+      const auto before = rewriting_of_the_best();
       begin_earlier(strategies.best(true));
       walk();
+      place_side_by_side({rewriting_of_the_best(), before, for_one_device_});
+    } else {
+      place_side_by_side({rewriting_of_the_best()});
     }
+  }
+
+  [[nodiscard]] std::shared_ptr<const Rewritten> rewriting_of_the_best() const {
+    const auto& best = contest_.best_candidate();
+    return best ? best->rewritten : nullptr;
+  }
+
+  // The best plans of each. Not of the best alone: what is computed earlier pays less where tables
+  // take less.
+  void place_side_by_side(const std::vector<std::shared_ptr<const Rewritten>>& rewritings) {
+    if (options_.finder.by == Finder::By::kWalk) return;
+    std::vector<std::vector<Candidate>> from;
+    for (const auto& rewritten : rewritings) {
+      const auto is_it = [&](const auto& some) { return some[0].rewritten == rewritten; };
+      auto leaders = contest_.leaders(rewritten);
+      if (!leaders.empty() && std::ranges::none_of(from, is_it)) from.push_back(std::move(leaders));
+    }
+    for (const auto& plans : from) search::place_side_by_side(contest_, plans);
   }
 
   // What one device gains most by is among them, so that a plan is no worse than one that was
@@ -121,14 +144,18 @@ class Search {
     }
   }
 
+  // Do devices wait, in the best plan of a network that is simulated quickly?
+  [[nodiscard]] bool waits() {
+    if (contest_.is_large() || contest_.is_over() || !contest_.are_equal_devices()) return false;
+    const auto& best = contest_.result().best;
+    return best && best->simulation.exposed_comm >= kWaits * best->simulation.iteration;
+  }
+
   // What overlaps is not in the tables, so that where devices wait, a walk may end in layouts that
   // are simulated as faster than the cheapest ones: a plan is no worse than TASO and FlexFlow.
   void walk() {
     const bool is_random = options_.finder.by == Finder::By::kWalk;
-    if (is_random || contest_.is_large() || contest_.is_over() || !contest_.are_equal_devices())
-      return;
-    const auto& best = contest_.result().best;
-    if (!best || best->simulation.exposed_comm < kWaits * best->simulation.iteration) return;
+    if (is_random || !waits()) return;
     auto candidates = walked(contest_, for_one_device_, {});
     for (auto& candidate : candidates) candidate.name = "search:walk";
     contest_.enter(candidates);

@@ -188,6 +188,23 @@ TEST(Search, KeepsWithinMemoryAndSaysWhenNothingFits) {
   EXPECT_GT(none.smallest.simulation.memory.value, 1000);
 }
 
+// Simulating the micro-batches of a hundred layers, as what needs least has them, takes seconds.
+TEST(Search, SaysByEstimatesThatALargeModelFitsNowhere) {
+  const auto known = models::parse_model("gpt3_175b");
+  const auto model = known.build(64, DType::kFp32);
+  const auto machine = machine::load_machine("dgx_a100:1");
+  Options options;
+  options.optimizer = plan::Optimizer::kAdam;
+  options.network = KnownNetwork{&known, 64, DType::kFp32};
+  const auto estimated = search(model, machine, options);
+  EXPECT_FALSE(estimated.best.has_value());
+  EXPECT_EQ(estimated.candidates, 0U);
+  options.network.reset();
+  const auto simulated = search(model, machine, options);
+  EXPECT_GT(simulated.candidates, 0U);
+  EXPECT_LE(estimated.smallest.over.value, 1.01 * simulated.smallest.over.value);
+}
+
 // The first stage of two has the large weight, on whichever group's device comes first.
 TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
   const auto machine = [](const std::vector<std::string>& order) {

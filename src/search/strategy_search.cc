@@ -136,10 +136,18 @@ std::vector<Setting> StrategySearch::allowed_grid() const {
   return settings;
 }
 
+// Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
+// what needs least has, takes seconds.
+bool StrategySearch::is_settled(const Point& estimated) const {
+  if (!contest_.is_large()) return false;
+  const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
+  return estimated.over > unsure || (options_.until.first_fit && estimated.over < -1 * unsure);
+}
+
 bool StrategySearch::cost_smallest() {
   if (options_.semantics != plan::Semantics::kSynchronous || !contest_.are_equal_devices())
     return false;
-  auto estimated = estimate_grid(allowed_grid());
+  auto estimated = estimated_grid();
   std::erase_if(estimated, [](const auto& e) { return !e.point; });
   std::ranges::stable_sort(estimated, {}, [](const auto& e) { return e.point->over; });
   const auto& result = contest_.result();
@@ -147,7 +155,12 @@ bool StrategySearch::cost_smallest() {
   for (const auto& e : estimated) {
     const auto made = make_strategies({e.setting}, problem_);
     if (made.empty() || !may_win(made[0].choices)) continue;
-    contest_.enter({{"search:" + made[0].name, made[0].choices, made[0].schedule}});
+    const auto name = "search:" + made[0].name;
+    if (is_settled(*e.point)) {
+      contest_.enter_estimated(costed(name, e.point->simulation, result.limits));
+      return true;
+    }
+    contest_.enter({{name, made[0].choices, made[0].schedule}});
     if (result.best || !contest_.may_fit() || is_far_too_large(result.smallest.over)) return true;
     if (result.candidates - before == kSmallest) break;
   }
@@ -157,7 +170,7 @@ bool StrategySearch::cost_smallest() {
 // Strategies of which there are too many to simulate each.
 void StrategySearch::cost_grid() {
   if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
-  const auto estimated = estimate_grid(allowed_grid());
+  const auto& estimated = estimated_grid();
   if (estimated.empty()) {
     if (contest_.is_large() || !contest_.may_fit()) return;
     const auto entered =
@@ -289,6 +302,11 @@ void StrategySearch::save_in_part(const std::vector<Estimated>& estimated) {
                    made[1].schedule},
                   contest_.is_large() ? kLargeSharesTried : kSharesTried);
   }
+}
+
+const std::vector<Estimated>& StrategySearch::estimated_grid() {
+  if (!grid_) grid_ = estimate_grid(allowed_grid());
+  return *grid_;
 }
 
 // None where nothing can be estimated.

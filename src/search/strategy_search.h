@@ -41,6 +41,7 @@ class StrategySearch {
   // needs none.
   static constexpr double kUncertain = 1.08;
   static constexpr double kFarTooLarge = 0.25;    // of the memory there is, beyond it
+  static constexpr double kUnsure = 0.02;         // of the memory there is, by estimates
   static constexpr std::size_t kSmallest = 2;     // simulated where the question is what fits
   static constexpr std::size_t kInPart = 2;       // settings with less computed again than they say
   static constexpr double kWorthIt = 0.995;       // of the best's time, that it may come to
@@ -66,12 +67,14 @@ class StrategySearch {
   void choose_seeds(std::vector<Candidate> candidates,
                     const std::vector<std::optional<Costed>>& costed);
   [[nodiscard]] std::vector<strategies::Setting> allowed_grid() const;
+  const std::vector<Estimated>& estimated_grid();
   std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] std::vector<strategies::Setting> chosen(
       const std::vector<Estimated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Tried>& found);
   [[nodiscard]] bool is_no_match(const Tried& tried, const Tried& best) const;
+  [[nodiscard]] bool is_settled(const Point& estimated) const;
   [[nodiscard]] bool is_far_too_large(Bytes over) const;
   void save_in_part(const std::vector<Estimated>& estimated);
   void lay_out_steps(std::vector<Tried> tried);
@@ -87,6 +90,7 @@ class StrategySearch {
   const machine::Machine estimated_on_;  // all devices as the weakest
   bool may_win_;
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
+  std::optional<std::vector<Estimated>> grid_;
   std::vector<Tried> tried_;
   std::vector<Tried> sharded_;
   std::vector<std::vector<plan::Choice>> seeds_;

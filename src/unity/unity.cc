@@ -8,6 +8,7 @@
 #include "search/contest.h"
 #include "search/strategy_search.h"
 #include "strategies/pipeline.h"
+#include "strategies/storage.h"
 #include "unity/pipelines.h"
 #include "unity/splitting.h"
 #include "unity/to_plan.h"
@@ -138,11 +139,31 @@ class Search {
     }
     plan::Schedule schedule;
     schedule.precision = contest_.options().precision;
-    cost({.name = kName,
-          .choices = made.choices,
-          .schedule = schedule,
-          .may_win = true,
-          .rewritten = made.rewritten});
+    search::Candidate candidate{.name = kName,
+                                .choices = made.choices,
+                                .schedule = schedule,
+                                .may_win = true,
+                                .rewritten = made.rewritten};
+    cost(candidate);
+    store_in_parts(candidate);
+    if (candidate.choices != made.choices) cost(candidate);
+  }
+
+  // Weights that are no tables, between their uses. Unity's costs know nothing of it: a choice
+  // beside its space that, like the number of micro-batches, simulations decide.
+  void store_in_parts(search::Candidate& candidate) const {
+    const auto& graph = candidate.rewritten ? candidate.rewritten->graph : contest_.model();
+    const auto& digits = contest_.digits();
+    const auto consumers = graph.consumers();
+    for (auto id : graph.ids()) {
+      const auto& node = graph.node(id);
+      const auto& users = consumers[id.index()];
+      if (!is_weight(node) || !is_trained(node) || users.size() != 1) continue;
+      const auto table = graph.node(users[0]).op.spec().row_sparse_operand;
+      if (table && graph.inputs(users[0])[*table] == id) continue;
+      auto& source = candidate.choices[id.index()].source;
+      source = strategies::stored_in_parts(source, node.type.shape.sizes, digits.all(), digits);
+    }
   }
 
   void cost(const search::Candidate& candidate) {

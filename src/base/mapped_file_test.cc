@@ -1,0 +1,58 @@
+#include "base/mapped_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CutFile : public testing::Test {
+ protected:
+  CutFile()
+      : path_((fs::temp_directory_path() / ("tandem_cut_" + std::to_string(getpid()))).string()) {
+    std::ofstream(path_) << std::string(10000, 'x');
+  }
+  ~CutFile() override { fs::remove(path_); }
+
+  std::string path_;
+};
+
+TEST_F(CutFile, IsNoticed) {
+  const MappedFile file(path_);
+  EXPECT_EQ(file.bytes().size(), 10000U);
+  EXPECT_NO_THROW(file.check_whole());
+  std::ofstream(path_, std::ios::app) << "more";
+  EXPECT_NO_THROW(file.check_whole());
+  fs::resize_file(path_, 9999);
+  try {
+    file.check_whole();
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.where, path_);
+    EXPECT_EQ(e.message, "was cut off while it was read: 9999 of 10000 bytes are left");
+  }
+}
+
+// As a signal's handler asks.
+TEST_F(CutFile, IsKnownByItsAddresses) {
+  const char* address = nullptr;
+  {
+    const MappedFile file(path_);
+    address = file.bytes().data();
+    EXPECT_STREQ(mapped_path_at(address), path_.c_str());
+    EXPECT_STREQ(mapped_path_at(address + 9999), path_.c_str());
+    EXPECT_EQ(mapped_path_at(address + 10000), nullptr);
+    EXPECT_EQ(mapped_path_at(&file), nullptr);
+  }
+  EXPECT_EQ(mapped_path_at(address), nullptr);
+}
+
+}  // namespace
+}  // namespace tandem

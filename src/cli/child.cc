@@ -1,0 +1,131 @@
+#include "cli/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "cli/host.h"
+
+namespace tandem::cli {
+
+namespace {
+
+constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kSignalled = 128;
+
+std::atomic<int> asked_by = 0;
+
+// The second signal ends this program at once.
+void on_signal(int signal) {
+  asked_by = signal;
+  std::signal(signal, SIG_DFL);
+}
+
+// While one exists; a program that has the commands inside sees to signals itself.
+class StopRequests {
+ public:
+  StopRequests() {
+    asked_by = 0;
+    if (host() != nullptr) return;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    for (std::size_t i = 0; i < kEnding.size(); ++i) {
+      ::sigaction(kEnding[i], nullptr, &before_[i]);
+      // nohup ignores them, and means it.
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &action, nullptr);
+    }
+  }
+  ~StopRequests() {
+    if (host() != nullptr) return;
+    for (std::size_t i = 0; i < kEnding.size(); ++i) ::sigaction(kEnding[i], &before_[i], nullptr);
+  }
+  StopRequests(const StopRequests&) = delete;
+  StopRequests& operator=(const StopRequests&) = delete;
+
+  static int signal() {
+    const bool by_host = host() != nullptr && host()->wants_stop();
+    return by_host ? SIGINT : asked_by.load();
+  }
+
+ private:
+  std::array<struct sigaction, kEnding.size()> before_{};
+};
+
+UserError not_started() {
+  return {"runtime", "mpirun", fmt::format("cannot be started: {}", std::strerror(errno))};
+}
+
+// In the new process: becomes the command. mpirun, which is apart, ends its processes by SIGTERM
+// and cleans up; of what a launcher has started that launcher does.
+[[noreturn]] void become(const std::string& command, int output, pid_t parent, bool apart) {
+  if (apart) ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, apart ? SIGTERM : SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  for (const int signal : kEnding) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+  }
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+  ::_exit(kSignalled - 1);
+}
+
+// Until it ends what it prints. Signals that come between a look at them and the wait are seen at
+// the next look.
+void read_all(int from, pid_t child, Ended& out) {
+  constexpr int kLookEvery = 100;  // milliseconds
+  std::array<char, 4096> chunk{};
+  while (true) {
+    if (const int signal = StopRequests::signal(); signal != 0 && out.stopped_by == 0) {
+      out.stopped_by = signal;
+      ::kill(child, SIGTERM);
+    }
+    pollfd waiting{.fd = from, .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, kLookEvery) <= 0) continue;
+    const auto n = ::read(from, chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    out.text.append(chunk.data(), static_cast<std::size_t>(n));
+  }
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+}
+
+}  // namespace
+
+Ended run_child(const std::string& command, bool apart) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw not_started();
+  const StopRequests requests;
+  const auto parent = ::getpid();
+  const auto child = ::fork();
+  if (child == 0) become(command, ends[1], parent, apart);
+  ::close(ends[1]);
+  Ended out;
+  if (child > 0) read_all(ends[0], child, out);
+  ::close(ends[0]);
+  if (child < 0) throw not_started();
+  out.status = wait_for(child);
+  return out;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,112 @@
+#include "cli/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/launch.h"
+
+namespace tandem::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kShared = "/dev/shm";
+constexpr const char* kPrefix = "tandem-run-";
+// A folder that is being made has no lock for a moment.
+constexpr auto kYoung = std::chrono::seconds(60);
+
+// Goes with the process that has it, however that ends, and is seen from other containers. -1:
+// another has it.
+int locked(const fs::path& folder) {
+  const int descriptor =
+      ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    ::close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
+bool is_old(const fs::path& folder) {
+  std::error_code failed;
+  const auto changed = fs::last_write_time(folder, failed);
+  return !failed && fs::file_time_type::clock::now() - changed > kYoung;
+}
+
+// Others' folders cannot be opened, and stay.
+void remove_left_ones(const fs::path& place) {
+  std::error_code failed;
+  for (fs::directory_iterator at(place, failed), end; !failed && at != end; at.increment(failed)) {
+    const auto& path = at->path();
+    if (!path.filename().string().starts_with(kPrefix) || !is_old(path)) continue;
+    const int lock = locked(path);
+    if (lock < 0) continue;
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+RunFolder::RunFolder() {
+  std::error_code ignored;
+  std::vector<fs::path> places = {fs::temp_directory_path()};
+  if (fs::is_directory(kShared, ignored)) places.emplace_back(kShared);
+  for (const auto& place : places) {
+    remove_left_ones(place);
+    auto path = (place / fmt::format("{}{}-XXXXXX", kPrefix, ::getpid())).string();
+    if (::mkdtemp(path.data()) == nullptr) {
+      if (place == kShared) continue;  // mpirun says what is wrong, if it is
+      throw UserError("file", place.string(),
+                      fmt::format("no folder can be made in it: {}", std::strerror(errno)));
+    }
+    folders_.push_back({.path = path, .lock = locked(path)});
+  }
+}
+
+RunFolder::~RunFolder() {
+  for (const auto& folder : folders_) {
+    std::error_code ignored;
+    fs::remove_all(folder.path, ignored);
+    if (folder.lock >= 0) ::close(folder.lock);
+  }
+}
+
+std::string RunFolder::with_file(const std::string& name, const std::string& text) const {
+  auto path = folders_[0].path + "/" + name;
+  write_file(path, text);
+  return path;
+}
+
+std::string RunFolder::flags() const {
+  auto out = fmt::format("--mca orte_tmpdir_base {}", quoted(folders_[0].path));
+  if (folders_.size() > 1) {
+    for (const char* of : {"btl_vader", "osc_sm"}) {
+      out += fmt::format(" --mca {}_backing_directory {}", of, quoted(folders_[1].path));
+    }
+  }
+  return out;
+}
+
+// A trap ends the shell's first wait, and the command goes on for a while.
+std::string RunFolder::and_removed_after(const std::string& command) const {
+  std::string paths;
+  for (const auto& folder : folders_) paths += " " + quoted(folder.path);
+  return fmt::format(
+      "trap 'kill -TERM $p 2>/dev/null || asked=1' TERM; {} & p=$!; [ $asked ] && kill -TERM $p; "
+      "wait $p; s=$?; while kill -0 $p 2>/dev/null; do wait $p; s=$?; done; rm -rf{}; exit $s",
+      command, paths);
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,288 @@
+#include "search/side_by_side.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "strategies/packing.h"
+
+namespace tandem::search {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitMask;
+using machine::DigitUse;
+using machine::NodeLayout;
+
+constexpr std::size_t kMostTried = 160;
+
+bool is_for_one_pass(const Candidate& plan) {
+  return plan.schedule.stages == 1 && plan.schedule.micro_batches == 1;
+}
+
+class Tables {
+ public:
+  Tables(Contest& contest, const std::vector<Candidate>& plans)
+      : contest_(contest),
+        plans_(plans),
+        from_(&plans[0]),
+        graph_(from_->rewritten ? from_->rewritten->graph : contest.model()),
+        problem_(graph_, contest.digits()),
+        consumers_(graph_.consumers()) {
+    for (auto id : graph_.ids()) {
+      if (graph_.node(id).op.role() != ops::Role::kCompute || !problem_.is_table(id)) continue;
+      // What others read, too, lies as they want it.
+      const auto is_own = [&](NodeId i) {
+        return graph_.node(i).op.role() == ops::Role::kSource && consumers_[i.index()].size() == 1;
+      };
+      if (std::ranges::all_of(graph_.inputs(id), is_own)) tables_.push_back(id);
+    }
+  }
+
+  // From the best of those that are all alike, be it slower than the plan, one by one; if nothing
+  // comes of it, from the plan's own. Then beside the other operators of other plans.
+  void search() {
+    if (tables_.size() < 2 || !are_most_of_the_weights()) return;
+    const auto own = own_layouts();
+    const auto best = contest_.result().best->simulation.iteration;
+    auto alike = best_of(all_alike(own), Seconds{std::numeric_limits<double>::infinity()});
+    if (alike) alike = descended(*alike);
+    if (!alike || alike->seconds > best) {
+      const auto other = descended({own, best});
+      if (!alike || other.seconds < best) alike = other;
+    }
+    if (change_plan(*alike)) descended(*alike);
+  }
+
+ private:
+  using Layouts = std::vector<NodeLayout>;  // by table; idle digits at no place yet
+
+  struct Timed {
+    Layouts layouts;
+    Seconds seconds;
+  };
+
+  [[nodiscard]] const machine::Digits& digits() const { return contest_.digits(); }
+
+  Layouts own_layouts() const {
+    Layouts out;
+    for (auto id : tables_) out.push_back(without_places(from_->choices[id.index()].node));
+    return out;
+  }
+
+  // To the plan whose other operators go best with these layouts, tables lying from the first place
+  // on or, beside operators that are all on one device, from the last; false if it is the same.
+  bool change_plan(Timed& now) {
+    const auto before = now.seconds;
+    auto best = std::pair(from_, from_the_last_place_);
+    for (const auto& plan : plans_) {
+      if (!is_for_one_pass(plan)) continue;
+      for (const bool last : {false, true}) {
+        if (last && !have_all_places_names()) continue;
+        std::tie(from_, from_the_last_place_) = std::pair(&plan, last);
+        if (const auto made = best_of({now.layouts}, now.seconds)) {
+          now = *made;
+          best = {from_, last};
+        }
+      }
+    }
+    std::tie(from_, from_the_last_place_) = best;
+    return now.seconds < before;
+  }
+
+  [[nodiscard]] bool have_all_places_names() const {
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      if (digits()[i].size > machine::DigitRole::kPlaces) return false;
+    }
+    return true;
+  }
+
+  // Else there is little to gain, and simulations take long.
+  [[nodiscard]] bool are_most_of_the_weights() const {
+    Bytes all;
+    Bytes of_tables;
+    for (auto id : graph_.ids()) {
+      if (is_weight(graph_.node(id))) all += graph_.node(id).type.whole_bytes();
+    }
+    for (auto id : tables_) of_tables += problem_.weight_bytes(id);
+    return of_tables > 0.5 * all;
+  }
+
+  static NodeLayout without_places(NodeLayout layout) {
+    for (auto& use : layout.uses) {
+      if (use.is_idle()) use = DigitUse::kIdle;
+    }
+    return layout;
+  }
+
+  // Idle on the outermost or the innermost digits, in parts along one factor on the others.
+  Layouts layouts_of(NodeId id) const {
+    const auto& node = problem_.nodes[id.index()];
+    const auto n = digits().count();
+    Layouts out;
+    for (std::size_t idle = 1; idle <= n; ++idle) {
+      for (const bool outermost : {true, false}) {
+        const auto first = outermost ? std::size_t{0} : n - idle;
+        for (ops::FactorId f = 0; f < node.signature.map.factors.size(); ++f) {
+          if (const auto layout = cut_beside(node, f, first, first + idle)) {
+            if (std::ranges::find(out, *layout) == out.end()) out.push_back(*layout);
+          }
+        }
+      }
+    }
+    return out;
+  }
+
+  // Nothing where `f` may not be cut, or not so far.
+  std::optional<NodeLayout> cut_beside(const strategies::AnalyzedNode& node, ops::FactorId f,
+                                       std::size_t first, std::size_t last) const {
+    NodeLayout out;
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      if (i >= first && i < last) continue;
+      if (!is_allowed(node, f, contest_.options().dims) ||
+          !machine::may_cut_next(node.signature, f, out, digits(), i)) {
+        return std::nullopt;
+      }
+      out.uses[i] = DigitUse::factor(f);
+    }
+    return out;
+  }
+
+  std::vector<Layouts> all_alike(const Layouts& now) const {
+    std::vector<Layouts> out;
+    for (const auto& layout : layouts_of(tables_[0])) {
+      auto next = now;
+      for (std::size_t t = 0; t < tables_.size(); ++t) {
+        const auto own = layouts_of(tables_[t]);
+        if (std::ranges::find(own, layout) != own.end()) next[t] = layout;
+      }
+      if (next != now) out.push_back(std::move(next));
+    }
+    return out;
+  }
+
+  // Of those that are equal and lie alike the first stands for all.
+  std::vector<Layouts> one_changed(const Layouts& now) const {
+    std::vector<Layouts> out;
+    std::map<std::pair<Hash, NodeLayout>, bool> seen;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      if (!seen.emplace(std::pair{class_of(tables_[t]), now[t]}, true).second) continue;
+      for (const auto& layout : layouts_of(tables_[t])) {
+        if (layout == now[t]) continue;
+        out.push_back(now);
+        out.back()[t] = layout;
+      }
+    }
+    return out;
+  }
+
+  Hash class_of(NodeId id) const {
+    Hash out = graph_.node(id).op.hash();
+    for (auto i : graph_.inputs(id)) out = hash_combine(out, type_hash(graph_.node(i).type));
+    return out;
+  }
+
+  Timed descended(Timed now) {
+    while (const auto next = best_of(one_changed(now.layouts), now.seconds)) now = *next;
+    return now;
+  }
+
+  // Simulates them; the fastest that fits, if it is faster than that.
+  std::optional<Timed> best_of(const std::vector<Layouts>& all, Seconds than) {
+    std::vector<Candidate> candidates;
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < all.size() && tried_ < kMostTried; ++i) {
+      auto made = candidate(all[i]);
+      if (!is_legal(made)) continue;
+      ++tried_;
+      which.push_back(i);
+      candidates.push_back(std::move(made));
+    }
+    const auto costed = contest_.enter(candidates);
+    std::optional<Timed> best;
+    for (std::size_t i = 0; i < costed.size(); ++i) {
+      if (!costed[i] || !costed[i]->feasible) continue;
+      const auto seconds = costed[i]->simulation.iteration;
+      if (seconds < (best ? best->seconds : than)) best = {all[which[i]], seconds};
+    }
+    return best;
+  }
+
+  // The largest first, each at the place that has least so far.
+  Candidate candidate(const Layouts& layouts) const {
+    std::vector<strategies::Load> loads;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      DigitMask whole = 0;
+      std::int64_t parts = 1;
+      for (std::size_t i = 0; i < digits().count(); ++i) {
+        if (layouts[t].uses[i].is_idle()) whole |= machine::bit(i);
+        if (layouts[t].uses[i].is_factor()) parts *= digits()[i].size;
+      }
+      const auto bytes = problem_.weight_bytes(tables_[t]) / static_cast<double>(parts);
+      loads.push_back({bytes, whole});
+    }
+    const auto ranks = strategies::pack(loads, digits());
+    auto out = *from_;
+    out.name = "search:side-by-side";
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      auto& layout = out.choices[tables_[t].index()].node;
+      layout = layouts[t];
+      for (std::size_t i = 0; i < digits().count(); ++i) {
+        const auto whole = loads[t].whole;
+        if (!machine::has(whole, i)) continue;
+        const auto rank =
+            from_the_last_place_ ? digits().group_size(whole) - 1 - ranks[t] : ranks[t];
+        layout.uses[i] = DigitUse::idle(digits().coordinate_of_rank(rank, whole, i));
+      }
+      const auto inputs = graph_.inputs(tables_[t]);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        out.choices[inputs[i].index()].source =
+            input_layout(problem_.nodes[tables_[t].index()].signature, layout, digits().count(), i);
+      }
+    }
+    return out;
+  }
+
+  // Nothing makes partial sums of a table's rows where its reader wants some.
+  bool is_legal(const Candidate& candidate) const {
+    const auto n = digits().count();
+    return std::ranges::all_of(tables_, [&](NodeId id) {
+      const auto made =
+          output_layout(problem_.nodes[id.index()].signature, candidate.choices[id.index()].node, n)
+              .digits(machine::DigitRole::kPartial);
+      return std::ranges::all_of(consumers_[id.index()], [&](NodeId user) {
+        const auto inputs = graph_.inputs(user);
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+          if (inputs[i] != id) continue;
+          const auto wanted = input_layout(problem_.nodes[user.index()].signature,
+                                           candidate.choices[user.index()].node, n, i);
+          if ((wanted.digits(machine::DigitRole::kPartial) & ~made) != 0) return false;
+        }
+        return true;
+      });
+    });
+  }
+
+  Contest& contest_;
+  const std::vector<Candidate>& plans_;
+  const Candidate* from_;  // whose other operators stay as they are
+  const graph::Graph& graph_;
+  const strategies::Problem problem_;
+  const std::vector<std::vector<NodeId>> consumers_;
+  std::vector<NodeId> tables_;
+  std::size_t tried_ = 0;
+  bool from_the_last_place_ = false;
+};
+
+}  // namespace
+
+void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans) {
+  if (contest.is_large() || contest.is_over() || !contest.are_equal_devices()) return;
+  if (plans.empty() || !is_for_one_pass(plans[0])) return;
+  Tables(contest, plans).search();
+}
+
+}  // namespace tandem::search

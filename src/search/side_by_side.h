@@ -1,0 +1,17 @@
+// Tables side by side. In cost tables operators take turns, so that a table seems to be quickest
+// in parts on all devices. Where there are several, each of as many devices may have a whole one,
+// and how many tables are whole, and how many in parts, only a simulation can say: here the tables
+// of a plan change, all alike or one after another, as long as the step becomes shorter.
+#pragma once
+
+#include <vector>
+
+#include "search/contest.h"
+
+namespace tandem::search {
+
+// Of plans of one graph, the best first: the tables of the first one, then beside what the others
+// do with the other operators.
+void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans);
+
+}  // namespace tandem::search

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Trains on data of every kind from the command line, stopped in the middle of a pass and resumed elsewhere.
+
+tests/runtime/loaders.py TANDEM
+
+Tokens of every width, Criteo's table, and arrays of images and of anything else: a run on one device; the same in
+three parts, on two devices, then four, then one, under other strategies, with the borders in the middle of a pass
+over the data. Their losses are those of the run that never stopped, in float64. Then what is wrong with data: each
+says the file and ends with 1.
+"""
+
+import argparse
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import numpy
+
+from support import NETWORKS, tandem, worst_difference
+
+BATCH, STEPS, BORDERS = 8, 12, (5, 9)
+SAMPLES = 44  # a pass is five and a half steps
+LIMIT = 1e-9
+LLAMA, _ = NETWORKS["llama"]
+DLRM = "dlrm:tables=4,rows=50,dim=4,dense=13,bag=1,bottom=8-4,top=8-1"
+IMAGES, _ = NETWORKS["resnext50"]
+MLP, _ = NETWORKS["mlp"]
+
+
+def tokens(folder, name, kind):
+    words = numpy.random.default_rng(1).integers(0, 12, SAMPLES * 8 + 1)
+    path = folder / name
+    path.write_bytes(words.astype(kind).tobytes())
+    return path
+
+
+def criteo(folder):
+    random = numpy.random.default_rng(2)
+    lines = []
+    for _ in range(SAMPLES):
+        counts = [str(n) if random.random() < 0.8 else "" for n in random.integers(0, 1000, 13)]
+        categories = [f"{n:08x}" if random.random() < 0.9 else "" for n in random.integers(0, 2**32, 26)]
+        lines.append("\t".join([str(random.integers(0, 2)), *counts, *categories]))
+    path = folder / "clicks.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def arrays(folder, name, **parts):
+    path = folder / name
+    path.mkdir()
+    for of, values in parts.items():
+        numpy.save(path / f"{of}.npy", values)
+    return path
+
+
+def images(folder):
+    random = numpy.random.default_rng(3)
+    return arrays(folder, "images", image=random.random((SAMPLES, 3, 32, 32), numpy.float32),
+                  target=random.integers(0, 5, SAMPLES))
+
+
+def numbers(folder):
+    random = numpy.random.default_rng(4)
+    return arrays(folder, "numbers", x=random.random((SAMPLES, 8)), target=random.random((SAMPLES, 4)))
+
+
+class Walk:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+        self.wrong, self.passed = [], 0
+
+    def train(self, model, data, steps, devices, strategy, *more):
+        return tandem(self.program, "train", model, "--batch", BATCH, "--dtype", "fp64", "--optimizer", "momentum", "--lr",
+                      0.02, "--data", data, "--steps", steps, "--devices", devices, "--strategy", strategy, *more, "--json",
+                      "--quiet")
+
+    def note(self, name, right, why):
+        self.passed += bool(right)
+        if not right:
+            self.wrong.append(f"{name}: {why}")
+        print(f"{name}: {'ok' if right else 'WRONG'}", flush=True)
+
+    def resumed(self, name, model, data, strategies, limit=LIMIT):
+        whole = self.train(model, data, STEPS, 1, "dp")
+        kept = self.folder / f"kept_{name.replace(' ', '_')}"
+        losses = []
+        for steps, (devices, strategy) in zip((*BORDERS, STEPS), strategies):
+            more = ["--checkpoint", kept, "--checkpoint-every", 4, *(["--resume"] if losses else [])]
+            part = self.train(model, data, steps, devices, strategy, *more)
+            if part.code != 0:
+                self.note(name, False, part)
+                return
+            losses += part.json["loss"]
+        if whole.code != 0:
+            self.note(name, False, whole)
+            return
+        off = worst_difference(losses, whole.json["loss"])
+        self.note(f"{name}, {off:.1e}", off <= limit, f"losses differ by {off:.1e}\n{losses}\n{whole.json['loss']}")
+
+    def refused(self, name, model, data, words):
+        """Before a step or at one, with the file's name and `words`."""
+        answer = self.train(model, data, STEPS, 2, "dp")
+        error = answer.error
+        said = error and f"{error['where']}: {error['message']}"
+        right = answer.code == 1 and said and str(data) in said and all(w in said for w in words)
+        self.note(f"{name} ({said})", right, answer)
+
+
+def walk_resumed(walk, folder):
+    spread = [(2, "dp"), (4, "megatron:tp=2,dp=2"), (1, "dp")]
+    walk.resumed("tokens of 2 bytes", LLAMA, tokens(folder, "t.bin", "<u2"), spread)
+    walk.resumed("tokens of 2 bytes, u16", LLAMA, tokens(folder, "t.u16", "<u2"), [(1, "dp"), (2, "fsdp"), (4, "fsdp")])
+    walk.resumed("tokens of 4 bytes", LLAMA, tokens(folder, "t.u32", "<u4"),
+                 [(2, "megatron:tp=1,pp=2,micro=4"), (2, "deepspeed:zero=1"), (4, "megatron:tp=1,pp=2,micro=2,dp=2")])
+    walk.resumed("clicks", DLRM, criteo(folder), [(2, "dlrm_hybrid"), (4, "dp"), (1, "dp")])
+    walk.resumed("images", IMAGES, images(folder), [(2, "dp"), (4, "fsdp"), (1, "dp")], 1e-6)  # chaotic: matrix.py
+    walk.resumed("numbers", MLP, numbers(folder), [(2, "megatron:tp=2"), (4, "fsdp"), (1, "dp")])
+
+
+def walk_refused(walk, folder):
+    (folder / "empty.bin").write_bytes(b"")
+    walk.refused("no tokens", LLAMA, folder / "empty.bin", [])
+    (folder / "few.bin").write_bytes(bytes(7))
+    walk.refused("tokens cut off", LLAMA, folder / "few.bin", [])
+    (folder / "odd.u32").write_bytes(bytes(4 * 100 + 3))
+    walk.refused("a token cut off", LLAMA, folder / "odd.u32", [])
+    (folder / "large.bin").write_bytes(b"\xff\xff" * 200)
+    walk.refused("a token beyond the vocabulary", LLAMA, folder / "large.bin", ["65535"])
+    walk.refused("no file", LLAMA, folder / "nothing.bin", [])
+    walk.refused("an unknown kind", LLAMA, __file__, [])
+    walk.refused("tokens for images", IMAGES, folder / "t.bin", [])
+    lines = (folder / "clicks.tsv").read_text()
+    for name, text in {"cut": lines[:-30], "fields": lines.replace("\t", " ", 3), "words": lines.replace("\t", "\tx", 1),
+                       "empty": ""}.items():
+        path = folder / f"{name}.tsv"
+        path.write_text(text)
+        walk.refused(f"clicks, {name}", DLRM, path, [])
+    for name, change in {"missing": lambda p: (p / "target.npy").unlink(),
+                         "cut": lambda p: (p / "x.npy").write_bytes((folder / "numbers/x.npy").read_bytes()[:-8]),
+                         "header": lambda p: (p / "x.npy").write_bytes((folder / "numbers/x.npy").read_bytes()[:40]),
+                         "shape": lambda p: numpy.save(p / "x.npy", numpy.zeros((SAMPLES, 7))),
+                         "count": lambda p: numpy.save(p / "x.npy", numpy.zeros((SAMPLES - 1, 8))),
+                         "text": lambda p: numpy.save(p / "x.npy", numpy.full((SAMPLES, 8), "a")),
+                         "order": lambda p: numpy.save(p / "x.npy", numpy.asfortranarray(numpy.zeros((SAMPLES, 8))))}.items():
+        path = folder / f"numbers_{name}"
+        shutil.copytree(folder / "numbers", path)
+        change(path)
+        walk.refused(f"arrays, {name}", MLP, path, [])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tandem", type=pathlib.Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        walk = Walk(args.tandem, folder)
+        walk_resumed(walk, folder)
+        walk_refused(walk, folder)
+    for line in walk.wrong:
+        print(f"wrong: {line}")
+    print(f"{walk.passed} passed, {len(walk.wrong)} wrong")
+    return 1 if walk.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
