@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/command.h"
 #include "cli/launch.h"
 
 namespace tandem::cli {

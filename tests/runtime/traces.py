@@ -31,7 +31,9 @@ class Traces:
                 continue
             try:
                 if self.mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    out[int(entry.name)] = (entry / "comm").read_text().strip()
+                    # A worker starts itself again, and is called by another name then.
+                    command = (entry / "cmdline").read_bytes().split(b"\0")[0].decode()
+                    out[int(entry.name)] = pathlib.Path(command).name
             except OSError:  # it has ended meanwhile, or is another's
                 continue
         return out
