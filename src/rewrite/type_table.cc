@@ -63,7 +63,8 @@ TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> i
   if (const auto& known = place(asked); known.op != nullptr) return known.result;
   asked.result = made(op, inputs);
   if (asked.result == kNone && misfits_.contains(ranks)) return kNone;
-  if (++results_used_ * 2 > results_.size()) grow();
+  if (results_used_ * 2 >= results_.size()) grow();
+  ++results_used_;
   return (place(asked) = asked).result;
 }
 
@@ -77,6 +78,12 @@ TypeTable::Result& TypeTable::place(const Result& of) {
 }
 
 void TypeTable::grow() {
+  // Sizes that are drawn come once: what was remembered of them must not fill the memory.
+  if (results_.size() == kMostResults) {
+    std::ranges::fill(results_, Result{});
+    results_used_ = 0;
+    return;
+  }
   std::vector<Result> old(results_.size() * 2);
   std::swap(old, results_);
   for (const auto& result : old) {

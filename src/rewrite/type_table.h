@@ -64,6 +64,7 @@ class TypeTable {
   Result& place(const Result& of);
   void grow();
 
+  static constexpr std::size_t kMostResults = std::size_t{1} << 21U;
   std::deque<TensorType> types_;
   std::vector<TypeId> whole_;  // by type, the same undivided
   NumbersByHash ids_;

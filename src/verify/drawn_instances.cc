@@ -14,11 +14,7 @@ namespace {
 class Draws {
  public:
   Draws(const Rule& rule, std::span<const Instance> near, Hash seed)
-      : rule_(rule),
-        near_(near),
-        values_(symbol_values(rule)),
-        random_(seed),
-        parallel_(is_parallel(rule)) {}
+      : near_(near), values_(symbol_values(rule)), random_(seed), parallel_(is_parallel(rule)) {}
 
   Instance draw() {
     // Two sizes beside 1 and their sum, so that those that must be equal often are.
@@ -44,7 +40,7 @@ class Draws {
  private:
   std::size_t below(std::size_t n) { return random_() % n; }
   template <class Values>
-  Values::value_type any(const Values& values) {
+  typename Values::value_type any(const Values& values) {
     return values[below(values.size())];
   }
 
@@ -95,7 +91,6 @@ class Draws {
     value = below(2) == 0 ? any(kNumbers) : size();
   }
 
-  const Rule& rule_;
   std::span<const Instance> near_;
   std::vector<std::vector<Value>> values_;
   std::mt19937_64 random_;

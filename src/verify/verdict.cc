@@ -335,7 +335,9 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
   first.run();
   const bool undecided = first.verdict_.proof.status == Status::kUnproved;
   if (undecided) first.refute_beyond_tables();
-  if (first.verdict_.proof.status == Status::kUnproved) first.refute_in_long_sums();
+  if (options.long_sums && first.verdict_.proof.status == Status::kUnproved) {
+    first.refute_in_long_sums();
+  }
   auto out = first.verdict_;
   if (undecided || out.proof.status != Status::kRefuted || !options.find_conditions) return out;
   // Counterexamples that a condition lets through are added to those that it must exclude.

@@ -31,6 +31,8 @@ struct VerifyOptions {
   std::size_t small_in_all = 200;  // ... and of all patterns together
   int draws = 4;                   // generic sizes at which normal forms are compared
   bool find_conditions = true;
+  // What is not proved is tried in sums of hundreds of terms, which takes longer than all else.
+  bool long_sums = true;
   Seconds smt{0.3};  // that Z3 may take where normal forms differ
   Hash seed = 1;
 };
