@@ -14,19 +14,19 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "cli/ending_signals.h"
 #include "cli/host.h"
 
 namespace tandem::cli {
 
 namespace {
 
-constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kSignalled = 128;
 
 std::atomic<int> asked_by = 0;
 
 // The second signal ends this program at once.
-void on_signal(int signal) {
+void ask_to_stop(int signal) {
   asked_by = signal;
   std::signal(signal, SIG_DFL);
 }
@@ -38,16 +38,17 @@ class StopRequests {
     asked_by = 0;
     if (host() != nullptr) return;
     struct sigaction action {};
-    action.sa_handler = on_signal;
-    for (std::size_t i = 0; i < kEnding.size(); ++i) {
-      ::sigaction(kEnding[i], nullptr, &before_[i]);
+    action.sa_handler = ask_to_stop;
+    for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
+      ::sigaction(kEndingSignals[i], nullptr, &before_[i]);
       // nohup ignores them, and means it.
-      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &action, nullptr);
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kEndingSignals[i], &action, nullptr);
     }
   }
   ~StopRequests() {
     if (host() != nullptr) return;
-    for (std::size_t i = 0; i < kEnding.size(); ++i) ::sigaction(kEnding[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < kEndingSignals.size(); ++i)
+      ::sigaction(kEndingSignals[i], &before_[i], nullptr);
   }
   StopRequests(const StopRequests&) = delete;
   StopRequests& operator=(const StopRequests&) = delete;
@@ -58,7 +59,7 @@ class StopRequests {
   }
 
  private:
-  std::array<struct sigaction, kEnding.size()> before_{};
+  std::array<struct sigaction, kEndingSignals.size()> before_{};
 };
 
 UserError not_started() {
@@ -71,7 +72,7 @@ UserError not_started() {
   if (apart) ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, apart ? SIGTERM : SIGKILL);
   if (::getppid() != parent) ::_exit(1);
-  for (const int signal : kEnding) {
+  for (const int signal : kEndingSignals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);

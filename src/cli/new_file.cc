@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "cli/ending_signals.h"
 #include "cli/host.h"
 
 namespace tandem::cli {
@@ -25,11 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 18;
-constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
 
 // What a signal that ends the program has to remove; a signal's function may call little.
 std::atomic<const char*> unfinished = nullptr;
-std::array<struct sigaction, kEnding.size()> handlers_before;
+std::array<struct sigaction, kEndingSignals.size()> handlers_before;
 
 void remove_and_die(int signal) {
   if (const char* path = unfinished.load(); path != nullptr) ::unlink(path);
@@ -43,17 +43,17 @@ void remove_on_signals(const std::string& path) {
   if (host() != nullptr) return;  // which stops commands in its own way
   struct sigaction action {};
   action.sa_handler = remove_and_die;
-  for (std::size_t i = 0; i < kEnding.size(); ++i) {
-    ::sigaction(kEnding[i], nullptr, &handlers_before[i]);
+  for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
+    ::sigaction(kEndingSignals[i], nullptr, &handlers_before[i]);
     // nohup ignores them, and means it.
-    if (handlers_before[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &action, nullptr);
+    if (handlers_before[i].sa_handler != SIG_IGN) ::sigaction(kEndingSignals[i], &action, nullptr);
   }
 }
 
 void leave_to_signals() {
   if (host() == nullptr) {
-    for (std::size_t i = 0; i < kEnding.size(); ++i) {
-      ::sigaction(kEnding[i], &handlers_before[i], nullptr);
+    for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
+      ::sigaction(kEndingSignals[i], &handlers_before[i], nullptr);
     }
   }
   unfinished = nullptr;

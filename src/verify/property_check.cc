@@ -37,9 +37,9 @@ bool is_undivided(const TypedSide& side) {
                              [](const TypedNode& node) { return node.type.shape.is_undivided(); });
 }
 
-enum class Verdict : std::uint8_t { kSame, kSourceOnly, kDifferent };
+enum class Sameness : std::uint8_t { kSame, kSourceOnly, kDifferent };
 struct Outcome {
-  Verdict verdict = Verdict::kSame;
+  Sameness verdict = Sameness::kSame;
   std::string what = {};
 };
 
@@ -48,14 +48,14 @@ Outcome judged(const Rule& rule, const Instance& instance, Hash seed) {
   const auto target = type_side(rule.target, instance);
   CHECK(source.has_value(), rule.name);
   if (!target) {
-    if (!is_undivided(*source)) return {Verdict::kSourceOnly};
-    return {Verdict::kDifferent, "the target is not legal"};
+    if (!is_undivided(*source)) return {Sameness::kSourceOnly};
+    return {Sameness::kDifferent, "the target is not legal"};
   }
   for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
     const auto& left = source->nodes[source->outputs[o]].type;
     const auto& right = target->nodes[target->outputs[o]].type;
     if (left == right) continue;
-    return {Verdict::kDifferent,
+    return {Sameness::kDifferent,
             fmt::format("output {} is {} and {}", o, tandem::to_text(left.shape),
                         tandem::to_text(right.shape))};
   }
@@ -79,12 +79,12 @@ Outcome judged(const Rule& rule, const Instance& instance, Hash seed) {
     bool agree = true;
     const auto a = graph::assemble(values[left[o].index()]);
     const auto b = graph::assemble(values[right[o].index()], &agree);
-    if (!agree) return {Verdict::kDifferent, "replicas of the target differ"};
+    if (!agree) return {Sameness::kDifferent, "replicas of the target differ"};
     const auto at = std::ranges::mismatch(a.data, b.data).in1 - a.data.begin();
     if (static_cast<std::size_t>(at) != a.data.size()) {
-      return {Verdict::kDifferent, fmt::format("output {}, element {}: {} and {}", o, at,
-                                               a.data[static_cast<std::size_t>(at)].value(),
-                                               b.data[static_cast<std::size_t>(at)].value())};
+      return {Sameness::kDifferent, fmt::format("output {}, element {}: {} and {}", o, at,
+                                                a.data[static_cast<std::size_t>(at)].value(),
+                                                b.data[static_cast<std::size_t>(at)].value())};
     }
   }
   return {};
@@ -325,8 +325,8 @@ class Check {
     }
     if (!occurs(rule, instance)) return true;
     const auto outcome = judged(rule, instance, limits_.seed + out_.instances);
-    ++(outcome.verdict == Verdict::kSourceOnly ? out_.source_only : out_.instances);
-    if (outcome.verdict == Verdict::kDifferent) {
+    ++(outcome.verdict == Sameness::kSourceOnly ? out_.source_only : out_.instances);
+    if (outcome.verdict == Sameness::kDifferent) {
       out_.refuted = fmt::format("{}: {}", to_text(rule, instance), outcome.what);
     }
     return out_.refuted.empty();
