@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -167,9 +167,9 @@ class Tables {
   // Of those that are equal and lie alike the first stands for all.
   std::vector<Layouts> one_changed(const Layouts& now) const {
     std::vector<Layouts> out;
-    std::map<std::pair<Hash, NodeLayout>, bool> seen;
+    std::set<std::pair<Hash, NodeLayout>> seen;
     for (std::size_t t = 0; t < tables_.size(); ++t) {
-      if (!seen.emplace(std::pair{class_of(tables_[t]), now[t]}, true).second) continue;
+      if (!seen.emplace(class_of(tables_[t]), now[t]).second) continue;
       for (const auto& layout : layouts_of(tables_[t])) {
         if (layout == now[t]) continue;
         out.push_back(now);

@@ -1,7 +1,6 @@
 #include "unity/placements.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/error.h"
 
@@ -22,17 +21,9 @@ TensorType undivided(const TensorType& type) {
   return {ParallelShape(type.shape.sizes), type.dtype, type.density};
 }
 
-Hash hash_of(const TensorType& type) {
-  Hash h = hash_combine(static_cast<Hash>(type.dtype), std::bit_cast<Hash>(type.density));
-  for (auto n : type.shape.sizes) h = hash_combine(h, static_cast<Hash>(n));
-  for (auto n : type.shape.degrees) h = hash_combine(h, static_cast<Hash>(n));
-  h = hash_combine(h, static_cast<Hash>(type.shape.replicas));
-  return hash_combine(h, static_cast<Hash>(type.shape.partial));
-}
-
 Hash hash_of(const Operator& op) {
-  Hash h = hash_combine(op.op.hash(), hash_of(op.result));
-  for (const auto& type : op.operands) h = hash_combine(h, hash_of(type));
+  Hash h = hash_combine(op.op.hash(), type_hash(op.result));
+  for (const auto& type : op.operands) h = hash_combine(h, type_hash(type));
   return hash_combine(hash_combine(h, op.differentiated), op.trained);
 }
 
@@ -137,7 +128,7 @@ KindId Placements::kind_of(const Operator& op) {
 }
 
 KindId Placements::kind_of_tensor(const TensorType& type) {
-  auto& known = by_hash_[hash_combine(hash_of(type), hash_text("tensor"))];
+  auto& known = by_hash_[hash_combine(type_hash(type), hash_text("tensor"))];
   for (auto id : known) {
     if (kinds_[id].is_tensor && kinds_[id].op.result == type) return id;
   }

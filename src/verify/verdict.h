@@ -3,10 +3,11 @@
 //
 // A rule is judged on every pattern in which its source occurs (instances.h). On small sizes both
 // sides are computed (evaluate.h): one difference refutes. Where there is none, their normal forms
-// at large sizes must be equal (normal_form.h), or Z3 must show that they cannot differ (smt.h). Of
-// a parallel rule the types are compared with degrees, replicas and partial sums; its meaning is
-// that of its erasure. One whose source is legal in no layout (layouts.h) applies nowhere: that
-// proves it, and is said.
+// at large sizes must be equal (normal_form.h), or Z3 must show that they cannot differ (smt.h);
+// and types beyond the patterns, which are drawn (drawn_instances.h), must show no difference
+// either. Of a parallel rule the types are compared with degrees, replicas and partial sums; its
+// meaning is that of its erasure. One whose source is legal in no layout (layouts.h) applies
+// nowhere: that proves it, and is said.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct VerifyOptions {
   std::size_t small_in_all = 200;  // ... and of all patterns together
   int draws = 4;                   // generic sizes at which normal forms are compared
   bool find_conditions = true;
-  // What is not proved is tried in sums of hundreds of terms, which takes longer than all else.
+  // What is not proved is tried in sums of dozens of terms, which takes longer than all else.
   bool long_sums = true;
   Seconds smt{0.3};  // that Z3 may take where normal forms differ
   Hash seed = 1;

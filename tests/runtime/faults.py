@@ -24,7 +24,7 @@ import time
 
 import numpy
 
-from support import Answer, tandem, worst_difference
+from support import Answer, tandem, worst_difference, verdict
 from traces import Traces
 
 # A checkpoint has 6 MB.
@@ -285,10 +285,7 @@ def main():
                     getattr(walk, part)()
         finally:
             walk.clean_up()
-    for line in walk.wrong:
-        print(f"wrong: {line}")
-    print(f"{walk.passed} passed, {len(walk.wrong)} wrong")
-    return 1 if walk.wrong else 0
+    return verdict(walk.wrong, f"{walk.passed} passed")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import tempfile
 
 import numpy
 
-from support import NETWORKS, tandem, worst_difference
+from support import NETWORKS, tandem, worst_difference, verdict
 
 BATCH, STEPS, BORDERS = 8, 12, (5, 9)
 SAMPLES = 44  # a pass is five and a half steps
@@ -159,10 +159,7 @@ def main():
         walk = Walk(args.tandem, folder)
         walk_resumed(walk, folder)
         walk_refused(walk, folder)
-    for line in walk.wrong:
-        print(f"wrong: {line}")
-    print(f"{walk.passed} passed, {len(walk.wrong)} wrong")
-    return 1 if walk.wrong else 0
+    return verdict(walk.wrong, f"{walk.passed} passed")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 
-from support import NETWORKS, tandem, worst_difference
+from support import NETWORKS, tandem, worst_difference, verdict
 
 BATCH = 8
 # Strategy, processes.
@@ -158,10 +158,7 @@ def main():
                 walk.wrong.append(f"{name}: suits no network")
     for line in walk.refused if args.table else []:
         print(f"refused: {line}")
-    for line in walk.wrong:
-        print(f"wrong: {line}")
-    print(f"{len(walk.rows)} runs trained like one process, {len(walk.refused)} refused, {len(walk.wrong)} wrong")
-    return 1 if walk.wrong else 0
+    return verdict(walk.wrong, f"{len(walk.rows)} runs trained like one process, {len(walk.refused)} refused")
 
 
 if __name__ == "__main__":

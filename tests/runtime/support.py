@@ -63,3 +63,11 @@ def worst_difference(losses, reference):
         return float("inf")
     return max(abs(a - b) / max(abs(b), 1e-300) for a, b in zip(losses, reference))
 
+
+
+def verdict(wrong, summary):
+    """Says what was wrong, then `summary`; the exit code."""
+    for line in wrong:
+        print(f"wrong: {line}")
+    print(f"{summary}, {len(wrong)} wrong")
+    return 1 if wrong else 0
