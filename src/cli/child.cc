@@ -36,19 +36,10 @@ class StopRequests {
  public:
   StopRequests() {
     asked_by = 0;
-    if (host() != nullptr) return;
-    struct sigaction action {};
-    action.sa_handler = ask_to_stop;
-    for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
-      ::sigaction(kEndingSignals[i], nullptr, &before_[i]);
-      // nohup ignores them, and means it.
-      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kEndingSignals[i], &action, nullptr);
-    }
+    if (host() == nullptr) before_ = handle_ending_signals(ask_to_stop);
   }
   ~StopRequests() {
-    if (host() != nullptr) return;
-    for (std::size_t i = 0; i < kEndingSignals.size(); ++i)
-      ::sigaction(kEndingSignals[i], &before_[i], nullptr);
+    if (host() == nullptr) restore_ending_signals(before_);
   }
   StopRequests(const StopRequests&) = delete;
   StopRequests& operator=(const StopRequests&) = delete;
@@ -59,7 +50,7 @@ class StopRequests {
   }
 
  private:
-  std::array<struct sigaction, kEndingSignals.size()> before_{};
+  EndingHandlers before_{};
 };
 
 UserError not_started() {

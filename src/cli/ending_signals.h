@@ -1,4 +1,4 @@
-// The signals by which a user, a shell or a cluster ends a command.
+// The signals by which a user, a shell or a cluster ends a command, and what it does about them.
 #pragma once
 
 #include <array>
@@ -7,5 +7,26 @@
 namespace tandem::cli {
 
 inline constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// What they did before.
+using EndingHandlers = std::array<struct sigaction, kEndingSignals.size()>;
+
+// Not of those that are ignored: nohup ignores them, and means it.
+inline EndingHandlers handle_ending_signals(void (*handler)(int)) {
+  EndingHandlers before{};
+  struct sigaction action {};
+  action.sa_handler = handler;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    ::sigaction(kEndingSignals[i], nullptr, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) ::sigaction(kEndingSignals[i], &action, nullptr);
+  }
+  return before;
+}
+
+inline void restore_ending_signals(const EndingHandlers& before) {
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    ::sigaction(kEndingSignals[i], &before[i], nullptr);
+  }
+}
 
 }  // namespace tandem::cli

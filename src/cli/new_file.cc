@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -29,7 +28,7 @@ constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 18;
 
 // What a signal that ends the program has to remove; a signal's function may call little.
 std::atomic<const char*> unfinished = nullptr;
-std::array<struct sigaction, kEndingSignals.size()> handlers_before;
+EndingHandlers handlers_before;
 
 void remove_and_die(int signal) {
   if (const char* path = unfinished.load(); path != nullptr) ::unlink(path);
@@ -41,21 +40,11 @@ void remove_on_signals(const std::string& path) {
   CHECK(unfinished.load() == nullptr, path);
   unfinished = path.c_str();
   if (host() != nullptr) return;  // which stops commands in its own way
-  struct sigaction action {};
-  action.sa_handler = remove_and_die;
-  for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
-    ::sigaction(kEndingSignals[i], nullptr, &handlers_before[i]);
-    // nohup ignores them, and means it.
-    if (handlers_before[i].sa_handler != SIG_IGN) ::sigaction(kEndingSignals[i], &action, nullptr);
-  }
+  handlers_before = handle_ending_signals(remove_and_die);
 }
 
 void leave_to_signals() {
-  if (host() == nullptr) {
-    for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
-      ::sigaction(kEndingSignals[i], &handlers_before[i], nullptr);
-    }
-  }
+  if (host() == nullptr) restore_ending_signals(handlers_before);
   unfinished = nullptr;
 }
 
