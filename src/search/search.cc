@@ -56,8 +56,8 @@ class Search {
       layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
     }
     // Ranked where memory costs what the model's layouts had to pay for it.
-    if (options_.algebra == Algebra::kJoint) rewrite(settings);
     if (!has_layouts) return;
+    if (options_.algebra == Algebra::kJoint) rewrite(settings);
     const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
     for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
     if (options_.algebra == Algebra::kJoint) {
