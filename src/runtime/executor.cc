@@ -72,6 +72,7 @@ void Executor::feed(std::int64_t step) {
                         place_, training_.data.get());
     }
   }
+  if (training_.data) training_.data->read_ahead(step + 1);
 }
 
 void Executor::run() {
