@@ -494,6 +494,7 @@ Json echo(const plan::Plan& plan) {
   out["machine"] = plan.machine;
   out["devices"] = machine::load_machine(plan.machine).devices();
   out["batch"] = plan.batch;
+  out["seq"] = nullptr;  // of a network that has none
   try {
     const auto model = load_model(plan.model);
     const auto& settings = model.settings;

@@ -11,6 +11,7 @@
 #include "cli/host.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/vary.h"
 #include "report/exploration.h"
 #include "strategies/layer_kinds.h"
 #include "strategies/wide_grid.h"
@@ -37,11 +38,13 @@ struct ExploreFlags {
 
 // A case with what it points to.
 struct Prepared {
+  Job job;
   Setup setup;
   strategies::Problem problem;
   std::vector<strategies::Setting> settings;
 
-  explicit Prepared(Setup s) : setup(std::move(s)), problem(setup.graph, setup.digits) {}
+  explicit Prepared(Job j)
+      : job(std::move(j)), setup(resolve(job)), problem(setup.graph, setup.digits) {}
 };
 
 // "a:2,b:2,software=x" are a:2 and b:2,software=x.
@@ -69,42 +72,10 @@ std::vector<search::Axis> axes_of(const ExploreFlags& flags) {
   return out;
 }
 
-// "mlp" and "mlp:layers=4" with a hyperparameter, in place of one that is there.
-std::string model_with(const std::string& model, const std::string& key, const std::string& value) {
-  const auto colon = std::filesystem::is_regular_file(model) ? std::string::npos : model.find(':');
-  std::vector<std::string> overrides;
-  if (colon != std::string::npos) {
-    for (const auto part : split(std::string_view(model).substr(colon + 1), ',')) {
-      if (trim(part.substr(0, part.find('='))) != key) overrides.emplace_back(part);
-    }
-  }
-  overrides.push_back(fmt::format("{}={}", key, value));
-  return fmt::format("{}:{}", model.substr(0, colon), join(overrides, ","));
-}
-
-void apply(const std::string& key, const std::string& value, Job& job) {
-  if (key == "machine") {
-    job.machine_text = value;
-  } else if (key == "scale") {
-    job.scale = machine::parse_scale(value);
-  } else if (key == "batch") {
-    const auto batch = parse_int(value);
-    if (!batch || *batch < 1) {
-      throw UserError("flag", "--vary", fmt::format("batch cannot be '{}'", value),
-                      "a whole number from 1");
-    }
-    job.batch = *batch;
-  } else if (machine::is_field_path(key)) {
-    job.machine_fields.push_back({key, value});
-  } else {
-    job.model_text = model_with(job.model_text, key, value);
-  }
-}
-
 std::unique_ptr<Prepared> prepare(const ExploreFlags& flags, const Values& values) {
   auto job = flags.job;
-  for (const auto& [key, value] : values) apply(key, value, job);
-  auto out = std::make_unique<Prepared>(resolve(job));
+  for (const auto& [key, value] : values) vary(job, key, value);
+  auto out = std::make_unique<Prepared>(std::move(job));
   const std::vector<std::string> all = {"all"};
   for (const auto& name : flags.strategies.empty() ? all : flags.strategies) {
     std::ranges::move(strategies::settings_named(name, out->problem),
@@ -225,27 +196,28 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   print_json(out);
 }
 
-// What the model's text, the machine and the batch do not say already.
+// What the model's text, the machine, the batch and the task do not say already.
 std::string changes(const Values& values) {
   std::string out;
   for (const auto& [key, value] : values) {
-    if (key == "scale" ? value == "none" : !machine::is_field_path(key)) continue;
-    out += fmt::format(", {} {}", key, value);
+    const bool is_told = key == "machine" || key == "batch" || key == "task" ||
+                         is_hyperparameter(key) || (key == "scale" && value == "none");
+    if (!is_told) out += fmt::format(", {} {}", key, value);
   }
   return out;
 }
 
-std::string title(const Explored& explored, std::size_t number, const std::string& task) {
-  const auto& setup = explored.prepared[number]->setup;
+std::string title(const Explored& explored, std::size_t number) {
+  const auto& [job, setup, problem, settings] = *explored.prepared[number];
   return fmt::format("{} on {} ({}), batch {}, {}{}", setup.model.text, setup.machine.name,
-                     counted(setup.machine.devices(), "device"), setup.batch, task,
+                     counted(setup.machine.devices(), "device"), setup.batch, job.task.task,
                      changes(explored.cases[number].values));
 }
 
 void print_tables(const Explored& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
   for (std::size_t c = 0; c < explored.cases.size(); ++c) {
-    std::cout << (c > 0 ? "\n" : "") << title(explored, c, flags.job.task.task) << "\n\n"
+    std::cout << (c > 0 ? "\n" : "") << title(explored, c) << "\n\n"
               << report::exploration_table(result, explored.cases[c], c, flags.top);
   }
   std::cout << fmt::format("\n{}, {} on a Pareto front; {} cannot be made\n",
@@ -274,8 +246,8 @@ void run(const ExploreFlags& flags) {
     write_file(flags.csv, report::exploration_csv(explored.result, explored.cases));
   }
   if (!flags.svg.empty()) {
-    write_file(flags.svg, report::exploration_svg(explored.result, explored.cases,
-                                                  title(explored, 0, flags.job.task.task)));
+    write_file(flags.svg,
+               report::exploration_svg(explored.result, explored.cases, title(explored, 0)));
   }
   if (flags.json) {
     print_as_json(explored, flags);
@@ -310,8 +282,8 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
           "rates multiplied, like compute=10,inter=10; `none` for the machine as it is; each is a "
           "case (docs/explore.md)");
   several("--vary", flags->vary,
-          "KEY=A,B,...: batch, a hyperparameter, or a field of the machine file such as "
-          "device.bandwidth or level.node.latency");
+          "KEY=A,B,...: batch, dtype, optimizer or another flag of what is run, a hyperparameter, "
+          "or a field of the machine file such as device.bandwidth or level.node.latency");
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
   command->add_option("--top", flags->top, "lines of each table")

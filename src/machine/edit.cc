@@ -59,6 +59,7 @@ Target parse_path(const FieldValue& field, const std::vector<std::string>& lines
     fail(field, fmt::format("the machine has no level '{}'", printable(wanted)),
          fmt::format("level.NAME.FIELD with NAME {}", join(names, " or ")));
   }
+  if (out.kind == "device" && names.size() == 1) out.name.clear();  // the one is all of them
   for (const auto word : split(rest, '.')) out.field.emplace_back(word);
   if (!is_name(rest) || out.field.empty() || out.field.size() > (out.field[0] == "peak" ? 2 : 1)) {
     fail(field, "is no field of a machine file",

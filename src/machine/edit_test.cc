@@ -120,6 +120,10 @@ TEST(Edit, LoadedMachinesSayWhatWasChanged) {
   EXPECT_EQ(m.device.memory.value, 40e9);
   EXPECT_EQ(m.devices(), 8);
   EXPECT_EQ(hash_of(load_machine("dgx_a100:2", {})), hash_of(load_machine("dgx_a100:2")));
+  // Of the only device there is it is as of all, beside software, too.
+  const auto named = load_machine("dgx_a100:2,software=megatron-deepspeed",
+                                  {{"device.A100-SXM4-80GB.launch", "9us"}});
+  EXPECT_DOUBLE_EQ(named.device.launch.value, 9e-6);
   try {
     load_machine("dgx_a100:2", {{"device.launch", "5"}});
     FAIL();

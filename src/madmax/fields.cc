@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -25,10 +26,18 @@ std::string shown(const json& value) {
 
 }  // namespace
 
-Fields::Fields(std::string_view text, std::string source)
-    : json_(json::parse(text, nullptr, false)), source_(std::move(source)) {
+Fields::Fields(std::string_view text, std::string source) : source_(std::move(source)) {
+  std::set<json> keys;
+  std::string twice;
+  const auto note_key = [&](int depth, json::parse_event_t event, const json& value) {
+    const bool is_field = depth == 1 && event == json::parse_event_t::key;
+    if (is_field && !keys.insert(value).second) twice = value.get<std::string>();
+    return true;
+  };
+  json_ = json::parse(text, note_key, false);
   if (json_.is_discarded()) fail("is not JSON");
   if (!json_.is_object()) fail("is not a JSON object");
+  if (!twice.empty()) fail(fmt::format("'{}' stands twice", twice));
 }
 
 void Fields::fail(const std::string& message, const std::string& hint) const {

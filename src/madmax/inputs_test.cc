@@ -78,6 +78,8 @@ TEST(Inputs, ModelErrors) {
   const auto say = [](const Json& json) { return error_of([&] { model(json); }); };
   EXPECT_EQ(error_of([] { parse_model("{", "m.json"); }), "m.json: is not JSON");
   EXPECT_EQ(error_of([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
+  EXPECT_EQ(error_of([] { parse_model(R"({"type": "LLM", "dim": 1, "type": "ViT"})", "m.json"); }),
+            "m.json: 'type' stands twice");
   EXPECT_EQ(say(with(kDlrm, "type", "RNN")),
             "m.json: 'type' cannot be 'RNN' "
             "(there are: DLRM, DLRM_MoE, DLRM_Transformer, LLM, LLM_MoE, ViT)");
