@@ -72,8 +72,7 @@ void Dataset::read(const graph::Node& input, std::int64_t step, std::int64_t fir
 
 void Dataset::read_ahead(std::int64_t step) const {
   std::ranges::sort(rows_);
-  const auto [end, last] = std::ranges::unique(rows_);
-  rows_.erase(end, last);
+  rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   for (auto& row : rows_) row = sample_at(step, row, batch_);
   samples_->expect(rows_);
   rows_.clear();
