@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/host.h"
+#include "cli/idle_flags.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "estimate/folded.h"
@@ -183,10 +184,10 @@ void Job::add_search_flags(CLI::App& command) {
       .add_option("--alpha", alpha,
                   "rewritings that cost more than this times the best are not taken further")
       ->check(CLI::Range(1.0, 10.0))
-      ->capture_default_str();
+      ->default_str(fmt::format("{}", search::Options{}.alpha));
   command.add_option("--k", least_nodes, "of --search unity: operators of a piece, at least")
       ->check(kPositive)
-      ->capture_default_str();
+      ->default_str(fmt::format("{}", unity::Options{}.least_nodes));
   command
       .add_option("--max-rewritings", max_rewritings,
                   fmt::format("rank no more than so many, of --search unity of a piece between two "
@@ -225,14 +226,32 @@ search::Dims parse_dims(const std::string& text) {
   return dims;
 }
 
+// What a search cannot do at the same time.
+void check_agrees(const Job& job, const search::Options& options) {
+  if (job.pipelines && !options.dims.pipeline) {
+    throw UserError("flag", "--dims", "leaves out the pipelines that --pipeline asks for",
+                    job.dims + ",pipeline");
+  }
+  if (job.stale_weights && !options.dims.pipeline) {
+    throw UserError("flag", "--stale-weights", "delays updates of pipelines, and none is allowed",
+                    job.no_pipeline ? "without --no-pipeline" : "--dims " + job.dims + ",pipeline");
+  }
+  if (job.stale_weights && job.search == "sequential") {
+    throw UserError("flag", "--search",
+                    "sequential rewrites before it lays out, and of delayed updates "
+                    "(--stale-weights) there are known pipelines alone",
+                    "--search unity, or without --stale-weights");
+  }
+}
+
 // How the search goes about it, of `out`.
 void set_search(const Job& job, search::Options& out) {
   out.algebra = job.search == "joint"        ? search::Algebra::kJoint
                 : job.search == "sequential" ? search::Algebra::kSequential
                                              : search::Algebra::kNone;
-  out.alpha = job.alpha;
+  out.alpha = job.alpha.value_or(out.alpha);
   out.rewritings = job.max_rewritings.value_or(out.rewritings);
-  out.finder.seed = job.seed;
+  out.finder.seed = job.seed.value_or(out.finder.seed);
   for (const auto& shortcut : named(kShortcuts, job.without, "--without", "shortcut")) {
     shortcut.leave_out(out);
   }
@@ -249,7 +268,7 @@ std::optional<unity::Options> unity_options(const Job& job, search::Options& sea
   };
   if (!job.dims.empty()) refuse("--dims", "its rules say what may be partitioned");
   unity::Options out;
-  out.least_nodes = job.least_nodes;
+  out.least_nodes = job.least_nodes.value_or(out.least_nodes);
   out.piece_candidates = job.max_rewritings.value_or(out.piece_candidates);
   out.candidates = std::exchange(search.until.candidates, std::nullopt);
   out.pipelines = job.pipelines || job.stale_weights;
@@ -336,6 +355,7 @@ std::optional<Setup> resolve_with(const Job& job,
   if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
   options.dims = parse_dims(job.dims);
   if (job.no_pipeline) options.dims.pipeline = false;
+  check_agrees(job, options);
   set_search(job, options);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
   const auto unity = unity_options(job, options);
@@ -351,7 +371,8 @@ std::optional<Setup> resolve_with(const Job& job,
                phase,
                job.beside,
                job.task.task == "pretrain" && job.task.freeze.empty(),
-               job.machine_text};
+               job.machine_text,
+               idle_flags(job)};
 }
 
 std::optional<graph::Graph> build_whole(const models::Model& model, std::int64_t batch,
@@ -401,6 +422,7 @@ search::Options options_with(const Setup& setup, Progress& line) {
 }  // namespace
 
 search::Result find_plan(const Setup& setup) {
+  for (const auto& idle : setup.idle_flags) remark("tandem: " + idle);
   const Interrupt interrupt;
   Progress line;
   const auto options = options_with(setup, line);

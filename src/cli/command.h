@@ -64,10 +64,10 @@ struct Job {
   bool no_pipeline = false;
   bool pipelines = false;  // of --search unity
   std::string search = "joint";
-  double alpha = search::Options{}.alpha;
+  std::optional<double> alpha = {};
   std::optional<std::size_t> max_rewritings = {};
-  std::size_t least_nodes = unity::Options{}.least_nodes;  // k, of --search unity
-  std::uint64_t seed = 0;                                  // of the search
+  std::optional<std::size_t> least_nodes = {};  // k, of --search unity
+  std::optional<std::uint64_t> seed = {};       // of the search
   std::string without = {};  // what makes the search fast and is to be left out; empty: nothing
   std::optional<double> budget = {};  // seconds
   std::optional<std::size_t> max_candidates = {};
@@ -116,6 +116,7 @@ struct Setup {
   strategies::Beside beside = {};
   bool is_whole_training = false;  // of the network as it is: nothing frozen, no inference
   std::string machine_text = {};   // NAME:SIZE, or the path of its file
+  std::vector<std::string> idle_flags = {};  // cli/idle_flags.h
 
   // Of a strategy that is named, not compared with others for the best.
   [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;

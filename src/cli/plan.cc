@@ -259,7 +259,7 @@ std::shared_ptr<PlanFlags> add_search_command(CLI::App& app, const std::string& 
   // Not among those, for training has a seed of its own.
   command->add_option("--seed", flags->job.seed, "of the random walk of --search mcmc")
       ->check(kWhole)
-      ->capture_default_str();
+      ->default_str("0");
   command->callback([flags, run, &exit_code] { exit_code = run(*flags); });
   *made = command;
   return flags;

@@ -122,7 +122,7 @@ std::string read_rule_text(const std::string& path) {
 
 void visit_rules(const std::string& path, const std::function<void(rewrite::Imported)>& visit) {
   const auto text = read_rule_text(path);
-  if (rewrite::is_collection_json(text)) return rewrite::for_each_imported(text, path, visit);
+  if (rewrite::is_collection_json(text, path)) return rewrite::for_each_imported(text, path, visit);
   rewrite::for_each_rule(text, path, [&](rewrite::Rule rule) {
     auto name = rule.name;
     visit({.name = std::move(name), .rule = std::move(rule), .lacking = ""});

@@ -75,7 +75,7 @@ class RuleStream {
 
 void import_rules(const ConvertFlags& flags) {
   const auto text = read_rule_text(flags.input);
-  if (!rewrite::is_collection_json(text)) {
+  if (!rewrite::is_collection_json(text, flags.input)) {
     throw UserError("rules", flags.input, "is not JSON", "rules in text form need no import");
   }
   RuleStream stream(flags);
@@ -104,7 +104,7 @@ void import_rules(const ConvertFlags& flags) {
 // Holds some hundred rules at a time.
 void export_rules(const ConvertFlags& flags) {
   const auto text = read_rule_text(flags.input);
-  if (rewrite::is_collection_json(text)) {
+  if (rewrite::is_collection_json(text, flags.input)) {
     throw UserError("rules", flags.input, "is JSON", "exported are rules in text form");
   }
   RuleStream stream(flags);

@@ -64,13 +64,27 @@ bool is_special(std::string_view condition) {
   return false;
 }
 
+// A condition that was found is one of the rule from then on, which is judged anew: so it will be
+// wherever it is read.
 Proving prove(const rewrite::Rule& rule, bool find_conditions = true) {
-  const auto verdict = verify::verify(
-      rule, {.find_conditions = find_conditions,
-             .long_sums = false});  // what is not proved is dropped, whether it is true or false
-  Proving out{.rule = {}, .status = verdict.proof.status};
-  if (is_proved(out.status)) out.rule = verify::with_condition(rule, verdict);
-  out.is_special = is_special(verdict.proof.condition);
+  constexpr int kMostConditions = 3;
+  Proving out{.rule = rule};
+  for (int i = 0; i < kMostConditions; ++i) {
+    const auto verdict = verify::verify(
+        *out.rule, {.find_conditions = find_conditions,
+                    .long_sums = false});  // what is not proved is dropped, true or false
+    if (verdict.proof.status != rewrite::Status::kProvedIf) {
+      if (verdict.proof.status != rewrite::Status::kProved) out.rule.reset();
+      if (i == 0 || !out.rule) out.status = verdict.proof.status;
+      return out;
+    }
+    out.status = verdict.proof.status;
+    out.rule = verify::with_condition(*out.rule, verdict);
+    out.is_special = out.is_special || is_special(verdict.proof.condition);
+    if (out.is_special) return out;
+  }
+  out.rule.reset();
+  out.status = rewrite::Status::kUnproved;
   return out;
 }
 

@@ -30,7 +30,7 @@ struct VerifyFlags : PropertyFlags {
   bool properties = false;
   bool derive = false;
   std::vector<std::string> known;  // files, for derive
-  std::size_t graphs = 100'000;
+  std::size_t graphs = 200'000;
 };
 
 struct Judged {

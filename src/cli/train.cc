@@ -20,7 +20,8 @@ struct TrainFlags {
   std::int64_t devices = 0;
   std::string strategy;
   Run run;
-  std::vector<std::string> not_with_a_plan;  // those given
+  std::vector<std::string> not_with_a_plan;      // those given
+  std::vector<std::string> not_with_a_strategy;  // the same
 };
 
 plan::Plan read_plan_for(const TrainFlags& flags) {
@@ -46,6 +47,11 @@ std::int64_t default_devices(const std::string& kind) {
 
 plan::Plan choose_plan(const TrainFlags& flags) {
   if (flags.job.model_text.ends_with(".json")) return read_plan_for(flags);
+  for (const auto& flag : flags.not_with_a_strategy) {
+    if (flags.strategy.empty()) break;
+    throw UserError("flag", flag, "cannot be given with --strategy, which is not searched for",
+                    "one of the two");
+  }
   Job job = flags.job;
   const auto devices = flags.devices > 0 ? flags.devices : default_devices(flags.run.device);
   job.machine_text = fmt::format("local:{}", devices);
@@ -177,10 +183,14 @@ void add_train(CLI::App& app, int& exit_code) {
   command->get_option("--batch")->description(
       "global batch; default: a small one of the model's own");
   command->callback([flags, command, &exit_code] {
-    for (const char* flag : {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype",
-                             "--strategy", "--memory", "--dims", "--stale-weights", "--no-pipeline",
-                             "--budget", "--max-candidates", "--threads"}) {
+    for (const char* flag :
+         {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype", "--strategy", "--memory",
+          "--dims", "--stale-weights", "--no-pipeline", "--budget", "--max-candidates", "--threads",
+          "--pipeline", "--search", "--without", "--alpha", "--k", "--max-rewritings"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
+    }
+    for (const char* flag : {"--search", "--without", "--alpha", "--k", "--max-rewritings"}) {
+      if (command->count(flag) > 0) flags->not_with_a_strategy.emplace_back(flag);
     }
     train(*flags, exit_code);
   });

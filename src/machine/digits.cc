@@ -75,6 +75,15 @@ std::int64_t Digits::rank_in_group(std::int64_t slot, DigitMask mask) const {
   return rank;
 }
 
+std::int64_t Digits::member(std::int64_t slot, DigitMask mask, std::int64_t rank) const {
+  for (std::size_t i = count(); i-- > 0;) {
+    if ((mask >> i & 1U) == 0) continue;
+    slot += (rank % digits_[i].size - coordinate(slot, i)) * strides_[i];
+    rank /= digits_[i].size;
+  }
+  return slot;
+}
+
 std::vector<std::int64_t> Digits::group(std::int64_t slot, DigitMask mask) const {
   std::int64_t first = slot;
   for (std::size_t i = 0; i < count(); ++i) {

@@ -55,6 +55,8 @@ class Digits {
   }
   // The position of `slot` within its group: the mixed radix of the digits in `mask`.
   [[nodiscard]] std::int64_t rank_in_group(std::int64_t slot, DigitMask mask) const;
+  // The member of rank `rank` of the group of `slot` over `mask`.
+  [[nodiscard]] std::int64_t member(std::int64_t slot, DigitMask mask, std::int64_t rank) const;
   // The coordinate in `digit` of the members of rank `rank` of groups over `mask`.
   [[nodiscard]] std::int64_t coordinate_of_rank(std::int64_t rank, DigitMask mask,
                                                 std::size_t digit) const {

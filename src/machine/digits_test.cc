@@ -100,6 +100,9 @@ TEST(Digits, RanksAndGroupsAgree) {
       ASSERT_EQ(static_cast<std::int64_t>(group.size()), digits.group_size(mask));
       EXPECT_TRUE(std::ranges::is_sorted(group));
       EXPECT_EQ(group[static_cast<std::size_t>(digits.rank_in_group(device, mask))], device);
+      for (std::size_t rank = 0; rank < group.size(); ++rank) {
+        EXPECT_EQ(digits.member(device, mask, static_cast<std::int64_t>(rank)), group[rank]);
+      }
       for (const auto other : group) {
         EXPECT_EQ(digits.rank_in_group(other, digits.all() & ~mask),
                   digits.rank_in_group(device, digits.all() & ~mask));

@@ -126,7 +126,10 @@ CollectionRule faithful(const Rule& rule, Dimensions dimensions) {
 
 }  // namespace
 
-bool is_collection_json(std::string_view text) { return trim(text).starts_with('{'); }
+bool is_collection_json(std::string_view text, std::string_view path) {
+  const auto inner = trim(text);
+  return path.ends_with(".json") || inner.starts_with('{') || inner.starts_with('[');
+}
 
 void for_each_imported(std::string_view text, const std::string& source,
                        const std::function<void(Imported)>& visit) {

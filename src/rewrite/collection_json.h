@@ -17,8 +17,9 @@
 
 namespace tandem::rewrite {
 
-// Does the text look like a collection, as opposed to rules in text form?
-bool is_collection_json(std::string_view text);
+// Is this a collection, also one that is malformed, as opposed to rules in text form? `path` is
+// where it was read.
+bool is_collection_json(std::string_view text, std::string_view path = "");
 
 // A rule, or why it is none here.
 struct Imported {

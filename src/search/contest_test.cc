@@ -95,6 +95,19 @@ TEST(Contest, WhatCannotFitIsSettledByWhatNeedsLeast) {
   EXPECT_TRUE(asked.find().best.has_value());
 }
 
+// Where estimates leave no doubt that a large model needs more, though its weights alone would fit.
+TEST(Contest, WhatIsLargeAndFarFromFittingIsNotSimulated) {
+  Asked asked("gpt2:layers=120,hidden=64,heads=4,ffn=256,vocab=256,seq=256");
+  ASSERT_GE(asked.graph.size(), 2000U);
+  const auto stored = least_stored(asked.graph, asked.options.optimizer, {});
+  asked.options.memory = 1.01 * stored / static_cast<double>(asked.machine.devices());
+  ASSERT_FALSE(is_too_large(asked.graph, asked.machine, asked.options));
+  const auto nothing = asked.find();
+  EXPECT_FALSE(nothing.best.has_value());
+  EXPECT_EQ(nothing.candidates, 0U);
+  EXPECT_GE(nothing.smallest.over, 0.25 * *asked.options.memory);
+}
+
 TEST(Contest, TheRunnerUpIsAnotherPlanAndNoFaster) {
   const auto result = Asked().find();
   ASSERT_TRUE(result.runner_up.has_value());

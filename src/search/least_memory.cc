@@ -23,6 +23,8 @@ Bytes usable(const machine::Machine& machine, std::optional<Bytes> asked) {
 
 Bytes least_stored(const graph::Graph& model, plan::Optimizer optimizer,
                    const plan::Precision& precision) {
+  // Under plain SGD what makes a gradient may subtract it at once, and of tables few rows have one.
+  const bool keeps_gradients = optimizer != plan::Optimizer::kSgd;
   Bytes sum;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
@@ -33,6 +35,7 @@ Bytes least_stored(const graph::Graph& model, plan::Optimizer optimizer,
     const auto states = plan::states(optimizer) + (precision.has_master(dtype) ? 1 : 0);
     const double elements = node.type.whole_bytes() / size_of(dtype);
     sum += size_of(precision.state(dtype)) * (elements * static_cast<double>(states));
+    if (keeps_gradients) sum += size_of(precision.gradient(dtype)) * elements;
   }
   return sum;
 }

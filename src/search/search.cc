@@ -35,7 +35,8 @@ class Search {
     // Rewritten first, the model as it was is out.
     const bool model_may_win = rewritings_.empty();
     StrategySearch strategies(contest_, model_may_win);
-    const bool asks_what_fits = !may_fit || options_.until.first_fit;
+    const bool asks_what_fits =
+        !may_fit || options_.until.first_fit || strategies.are_far_too_large();
     if (!asks_what_fits || !strategies.cost_smallest()) {
       strategies.cost_baselines();
       strategies.cost_grid();
@@ -55,9 +56,9 @@ class Search {
     if (has_layouts && model_may_win) {
       layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
     }
+    if (!has_layouts) return;
     // Ranked where memory costs what the model's layouts had to pay for it.
     if (options_.algebra == Algebra::kJoint) rewrite(settings);
-    if (!has_layouts) return;
     const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
     for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
     if (options_.algebra == Algebra::kJoint) {

@@ -18,6 +18,8 @@ using machine::DigitUse;
 using machine::NodeLayout;
 
 constexpr std::size_t kMostTried = 160;
+constexpr std::size_t kMostNarrowed = 80;  // tried beside
+constexpr double kHopeless = 1.3;          // of the best, where tables have not moved yet
 
 bool is_for_one_pass(const Candidate& plan) {
   return plan.schedule.stages == 1 && plan.schedule.micro_batches == 1;
@@ -54,7 +56,8 @@ class Tables {
       const auto other = descended({own, best});
       if (!alike || other.seconds < best) alike = other;
     }
-    if (change_plan(*alike)) descended(*alike);
+    if (change_plan(*alike)) alike = descended(*alike);
+    narrow(*alike);
   }
 
  private:
@@ -93,6 +96,60 @@ class Tables {
     return now.seconds < before;
   }
 
+  // The other operators on one device, or on as few as share an inner level, beside tables that lie
+  // elsewhere: little work is done sooner by one than told to many. What reads the tables is there,
+  // too, or has copies on all.
+  void narrow(const Timed& now) {
+    most_tried_ = tried_ + kMostNarrowed;
+    is_narrowed_ = true;
+    const auto wide = *from_;
+    DigitMask idle = 0;
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      idle |= machine::bit(i);
+      const bool ends_level =
+          i + 1 == digits().count() || digits()[i].level != digits()[i + 1].level;
+      if (!ends_level) continue;
+      for (const bool has_copies : {false, true}) {
+        const auto narrowed = idle_on(wide, idle, has_copies);
+        from_ = &narrowed;
+        descend_from_both_ends(now);
+      }
+    }
+    from_ = &plans_[0];
+  }
+
+  void descend_from_both_ends(const Timed& now) {
+    for (const bool last : {false, true}) {
+      if (last && !have_all_places_names()) continue;
+      from_the_last_place_ = last;
+      const auto hopeless = kHopeless * contest_.result().best->simulation.iteration;
+      if (const auto made = best_of({now.layouts}, hopeless)) descended(*made);
+    }
+  }
+
+  // All but the tables and what they read; with copies, what reads them is not idle.
+  Candidate idle_on(const Candidate& plan, DigitMask mask, bool has_copies) const {
+    auto out = plan;
+    const auto reads_a_table = [&](NodeId id) {
+      return std::ranges::any_of(graph_.inputs(id), [&](NodeId i) {
+        return std::ranges::find(tables_, i) != tables_.end();
+      });
+    };
+    for (auto id : graph_.ids()) {
+      auto& choice = out.choices[id.index()];
+      const bool is_copied = has_copies && reads_a_table(id);
+      for (std::size_t i = 0; i < digits().count(); ++i) {
+        if (!machine::has(mask, i)) continue;
+        if (graph_.node(id).op.role() == ops::Role::kSource) {
+          choice.source.set(i, machine::DigitRole::idle(0));
+        } else {
+          choice.node.uses[i] = is_copied ? DigitUse::kReplica : DigitUse::idle(0);
+        }
+      }
+    }
+    return out;
+  }
+
   [[nodiscard]] bool have_all_places_names() const {
     for (std::size_t i = 0; i < digits().count(); ++i) {
       if (digits()[i].size > machine::DigitRole::kPlaces) return false;
@@ -118,12 +175,13 @@ class Tables {
     return layout;
   }
 
-  // Idle on the outermost or the innermost digits, in parts along one factor on the others.
+  // Idle on the outermost or the innermost digits, in parts along one factor on the others. In
+  // parts on all they are in the plans themselves, but not where the other operators are narrowed.
   Layouts layouts_of(NodeId id) const {
     const auto& node = problem_.nodes[id.index()];
     const auto n = digits().count();
     Layouts out;
-    for (std::size_t idle = 1; idle <= n; ++idle) {
+    for (std::size_t idle = is_narrowed_ ? 0 : 1; idle <= n; ++idle) {
       for (const bool outermost : {true, false}) {
         const auto first = outermost ? std::size_t{0} : n - idle;
         for (ops::FactorId f = 0; f < node.signature.map.factors.size(); ++f) {
@@ -194,7 +252,7 @@ class Tables {
   std::optional<Timed> best_of(const std::vector<Layouts>& all, Seconds than) {
     std::vector<Candidate> candidates;
     std::vector<std::size_t> which;
-    for (std::size_t i = 0; i < all.size() && tried_ < kMostTried; ++i) {
+    for (std::size_t i = 0; i < all.size() && tried_ < most_tried_; ++i) {
       auto made = candidate(all[i]);
       if (!is_legal(made)) continue;
       ++tried_;
@@ -274,7 +332,9 @@ class Tables {
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<NodeId> tables_;
   std::size_t tried_ = 0;
+  std::size_t most_tried_ = kMostTried;
   bool from_the_last_place_ = false;
+  bool is_narrowed_ = false;
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ struct Dims {
   bool expert = true;
   bool sequence = true;
   bool pipeline = true;
+  bool operator==(const Dims&) const = default;
 };
 
 // `dims`, and before it the same without the sequence where nodes have one: an operator keeps so

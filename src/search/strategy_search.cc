@@ -144,6 +144,21 @@ bool StrategySearch::is_settled(const Point& estimated) const {
   return estimated.over > unsure || (options_.until.first_fit && estimated.over < -1 * unsure);
 }
 
+bool StrategySearch::are_far_too_large() {
+  const bool are_all_allowed = options_.dims == Dims{};
+  if (!contest_.is_large() || !contest_.are_equal_devices() || !are_all_allowed ||
+      options_.semantics != plan::Semantics::kSynchronous) {
+    return false;
+  }
+  bool is_any = false;
+  for (const auto& e : estimated_grid()) {
+    if (!e.point) continue;
+    if (!is_far_too_large(e.point->over)) return false;
+    is_any = true;
+  }
+  return is_any;
+}
+
 bool StrategySearch::cost_smallest() {
   if (options_.semantics != plan::Semantics::kSynchronous || !contest_.are_equal_devices())
     return false;

@@ -22,6 +22,9 @@ class StrategySearch {
   // Of those that are estimated, what needs least memory. True if that settles whether any fits
   // (of a large model, whether these do).
   bool cost_smallest();
+  // Does all that is estimated of a large model need much more memory than there is? Layouts of its
+  // own save some of it, not that much.
+  [[nodiscard]] bool are_far_too_large();
 
   // What was simulated, and what would have been but for its estimate, the best first; and with the
   // shardings of a network that cannot be estimated, of which many differ in little.

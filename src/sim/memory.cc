@@ -1,6 +1,8 @@
 #include "sim/memory.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/stop.h"
 #include "lower/instances.h"
@@ -26,6 +28,11 @@ class OneDevice {
         cached_(lower::cached(program)),
         in_place_of_(lower::cached_in_place(program)) {
     for (const auto& b : program.buffers) has_.push_back(holds(b.layout, program.digits, device));
+  }
+
+  // Devices with the same take the same turns with the same buffers.
+  [[nodiscard]] std::pair<std::int64_t, std::vector<bool>> what_it_has() const {
+    return {rank_, has_};
   }
 
   Memory peak() {
@@ -261,10 +268,14 @@ std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, s
                             GroupOf&& group_of) {
   const lower::Instances instances(program);
   std::vector<Memory> out(groups);
+  std::vector<std::set<std::pair<std::int64_t, std::vector<bool>>>> seen(groups);
   for (const auto device : program.digits.group(0, class_digits(program) | digits)) {
     stop_point();
-    const auto memory = OneDevice(program, instances, device).peak();
-    auto& most = out[group_of(device)];
+    const auto group = static_cast<std::size_t>(group_of(device));
+    OneDevice one(program, instances, device);
+    if (!seen[group].insert(one.what_it_has()).second) continue;
+    const auto memory = one.peak();
+    auto& most = out[group];
     if (memory.peak > most.peak) most = memory;
   }
   return out;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <span>
 #include <tuple>
 
@@ -13,6 +12,7 @@
 #include "lower/order.h"
 #include "sim/beside.h"
 #include "sim/breakdown.h"
+#include "sim/class_groups.h"
 #include "sim/durations.h"
 #include "sim/gradient_sync.h"
 
@@ -39,6 +39,7 @@ struct DeviceClass {
   std::vector<Seconds> ready;  // by instance
   Seconds host;                // when its host has dispatched all so far
   bool in_turn = false;        // has its turn begun?
+  bool has_met = false;        // does the collective that is its task count it already?
   std::int64_t updated = -1;   // the last step whose updates have begun
   Beside beside{0};
 };
@@ -55,7 +56,10 @@ class Simulator {
         order_(task_order(program, overlap_)),
         is_gradient_sync_(gradient_syncs(program)),
         steps_(lower::steady_steps(program)),
-        step_ends_(static_cast<std::size_t>(steps_.simulated)) {
+        step_ends_(static_cast<std::size_t>(steps_.simulated)),
+        class_digits_(class_digits(program) | group_digits(machine, program.digits)),
+        groups_(program.digits, class_digits_),
+        roots_(program.tasks.size()) {
     make_classes();
   }
 
@@ -75,8 +79,8 @@ class Simulator {
 
   // Devices differ in what they do, and in how fast by their group.
   void make_classes() {
-    class_digits_ = class_digits(program_) | group_digits(machine_, program_.digits);
-    for (auto device : program_.digits.group(0, class_digits_)) {
+    for (std::size_t number = 0; number < groups_.count(); ++number) {
+      const auto device = groups_.device(number);
       DeviceClass c{.device = device,
                     .group = machine_.group_of(device),
                     .turns = {},
@@ -102,11 +106,6 @@ class Simulator {
       return b != Program::kNone && holds(program_.buffer(b).layout, program_.digits, device);
     };
     return std::ranges::any_of(task.reads, held) || std::ranges::any_of(task.writes, held);
-  }
-
-  // The class of the device that stands where this one does.
-  [[nodiscard]] std::size_t class_of(std::int64_t device) const {
-    return static_cast<std::size_t>(program_.digits.rank_in_group(device, class_digits_));
   }
 
   // --- Events ----------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ class Simulator {
     const Task& task = program_.tasks[t];
     auto& c = classes_[number];
     const Seconds duration = durations_.of(t, c.group);
-    const auto stream = stream_of(task, is_root(task, c.device));
+    const auto stream = stream_of(task, is_root(t, number));
     Seconds start;
     for (auto b : task.reads) {
       if (b == Program::kNone) continue;
@@ -172,7 +171,7 @@ class Simulator {
     if (duration > Seconds{}) start = std::max({start, c.stream_free[stream], dispatched});
     if (!overlap_ && is_gradient_sync_[t]) start = std::max(start, c.stream_free[kComputeStream]);
     if (task.kind == TaskKind::kReceive) {
-      const auto sent = sent_.find(event(task.peer, turn, class_of(source_of(task, c.device))));
+      const auto sent = sent_.find(event(task.peer, turn, root_of(t, number)));
       if (sent == sent_.end()) return false;
       start = std::max(start, sent->second);
     }
@@ -215,9 +214,17 @@ class Simulator {
     }
   }
 
-  [[nodiscard]] std::int64_t source_of(const Task& task, std::int64_t device) const {
-    const auto group = program_.digits.group(device, task.step.digits);
-    return group[static_cast<std::size_t>(root_of(task.step, program_.digits))];
+  // The class of the device that a class's own has this from, or sends it to.
+  std::size_t root_of(std::uint32_t t, std::size_t number) {
+    auto& roots = roots_[t];
+    if (roots.empty()) {
+      const auto& step = program_.tasks[t].step;
+      const auto rank = machine::root_of(step, program_.digits);
+      for (std::size_t c = 0; c < groups_.count(); ++c) {
+        roots.push_back(static_cast<std::uint32_t>(groups_.member(c, step.digits, rank)));
+      }
+    }
+    return roots[number];
   }
 
   // When a class's stream is busy with a task, and when what it writes is there.
@@ -246,7 +253,7 @@ class Simulator {
   std::optional<Part> in_scatter(std::size_t number, std::uint32_t t, const lower::Turn& turn,
                                  Part alone) {
     const Task& task = program_.tasks[t];
-    const auto root = class_of(source_of(task, classes_[number].device));
+    const auto root = root_of(t, number);
     if (number == root) {
       sent_[event(t, turn, root)] = alone.start;
       return alone;
@@ -262,16 +269,14 @@ class Simulator {
   std::optional<Part> in_gather(std::size_t number, std::uint32_t t, const lower::Turn& turn,
                                 Seconds there, Part alone) {
     const Task& task = program_.tasks[t];
-    const auto device = classes_[number].device;
-    const auto root = class_of(source_of(task, device));
+    const auto root = root_of(t, number);
     const auto duration = alone.end - alone.start;
     if (number != root) {
       sent_[event(t, turn, number)] = there;
       const auto end = alone.start + duration / others_of(task);
       return Part{alone.start, end, end};
     }
-    for (auto other : program_.digits.group(device, task.step.digits & class_digits_)) {
-      const auto c = class_of(other);
+    for (auto c : groups_.of(number, task.step.digits)) {
       if (c == root) continue;
       const auto sent = sent_.find(event(t, turn, c));
       if (sent == sent_.end()) return std::nullopt;
@@ -284,25 +289,35 @@ class Simulator {
     return static_cast<double>(program_.digits.group_size(task.step.digits) - 1);
   }
 
-  [[nodiscard]] bool is_root(const Task& task, std::int64_t device) const {
+  bool is_root(std::uint32_t t, std::size_t number) {
+    const auto& task = program_.tasks[t];
     const auto kind = task.step.kind;
     return task.kind == TaskKind::kMove && (kind == Step::kScatter || kind == Step::kGather) &&
-           class_of(source_of(task, device)) == class_of(device);
+           root_of(t, number) == number;
   }
 
   // When all classes of a collective are there; nothing while some are not.
   std::optional<Seconds> meet(std::size_t number, std::uint32_t t, const lower::Turn& turn,
                               Seconds start) {
-    const auto digits = program_.tasks[t].step.digits & class_digits_;
-    const auto group = program_.digits.group(classes_[number].device, digits);
-    auto& meeting = meetings_[event(t, turn, class_of(group[0]))];
-    if (meeting.there.insert(number).second) meeting.start = std::max(meeting.start, start);
-    const auto expected = std::ranges::count_if(group, [&](std::int64_t device) {
-      const auto& takes_part = classes_[class_of(device)].takes_part;
-      return takes_part.empty() || takes_part[t];
-    });
-    if (static_cast<std::ptrdiff_t>(meeting.there.size()) < expected) return std::nullopt;
+    const auto& group = groups_.of(number, program_.tasks[t].step.digits);
+    auto& meeting = meetings_[event(t, turn, group[0])];
+    auto& has_met = classes_[number].has_met;
+    if (meeting.there == 0) meeting.expected = number_in(group, t);
+    if (!has_met) {
+      ++meeting.there;
+      meeting.start = std::max(meeting.start, start);
+    }
+    has_met = meeting.there < meeting.expected;
+    if (has_met) return std::nullopt;
     return meeting.start;
+  }
+
+  [[nodiscard]] std::size_t number_in(const std::vector<std::uint32_t>& group,
+                                      std::uint32_t t) const {
+    return static_cast<std::size_t>(std::ranges::count_if(group, [&](std::uint32_t c) {
+      const auto& takes_part = classes_[c].takes_part;
+      return takes_part.empty() || takes_part[t];
+    }));
   }
 
   [[nodiscard]] std::size_t stream_of(const Task& task, bool is_root) const {
@@ -428,7 +443,9 @@ class Simulator {
   std::vector<bool> is_gradient_sync_;             // by task
   lower::SteadySteps steps_;
   std::vector<Seconds> step_ends_;
-  machine::DigitMask class_digits_ = 0;
+  machine::DigitMask class_digits_;
+  ClassGroups groups_;
+  std::vector<std::vector<std::uint32_t>> roots_;  // by task and class, where they were asked for
   std::vector<DeviceClass> classes_;
 
   // By task, step, micro-batch, class.
@@ -437,7 +454,8 @@ class Simulator {
     return {task, turn.step, turn.micro_batch, device_class};
   }
   struct Meeting {
-    std::set<std::size_t> there;
+    std::size_t there = 0;  // classes that have come
+    std::size_t expected = 0;
     Seconds start;
   };
   std::map<Event, Seconds> sent_;

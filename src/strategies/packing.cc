@@ -30,13 +30,22 @@ std::vector<std::int64_t> pack(const std::vector<Load>& loads, const Digits& dig
 
   std::vector<std::int64_t> ranks(loads.size());
   std::vector<Bytes> held(static_cast<std::size_t>(digits.devices()));
+  // By device, where it is among those that differ in `whole` only.
+  std::vector<std::int64_t> rank_of(held.size());
+  machine::DigitMask whole = 0;
   for (auto i : order) {
     const auto& load = loads[i];
     // By rank, what the fullest of the devices there holds.
     std::vector<Bytes> fullest(static_cast<std::size_t>(digits.group_size(load.whole)));
-    for (std::int64_t d = 0; d < digits.devices(); ++d) {
-      auto& most = fullest[static_cast<std::size_t>(digits.rank_in_group(d, load.whole))];
-      most = std::max(most, held[static_cast<std::size_t>(d)]);
+    if (i == order[0] || load.whole != whole) {
+      whole = load.whole;
+      for (std::size_t d = 0; d < rank_of.size(); ++d) {
+        rank_of[d] = digits.rank_in_group(static_cast<std::int64_t>(d), whole);
+      }
+    }
+    for (std::size_t d = 0; d < held.size(); ++d) {
+      auto& most = fullest[static_cast<std::size_t>(rank_of[d])];
+      most = std::max(most, held[d]);
     }
     std::int64_t best = 0;
     for (std::int64_t rank = 1; rank < std::ssize(fullest); ++rank) {
@@ -47,10 +56,8 @@ std::vector<std::int64_t> pack(const std::vector<Load>& loads, const Digits& dig
       }
     }
     ranks[i] = best;
-    for (std::int64_t d = 0; d < digits.devices(); ++d) {
-      if (digits.rank_in_group(d, load.whole) == best) {
-        held[static_cast<std::size_t>(d)] += load.bytes;
-      }
+    for (std::size_t d = 0; d < held.size(); ++d) {
+      if (rank_of[d] == best) held[d] += load.bytes;
     }
   }
   return ranks;

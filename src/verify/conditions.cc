@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "verify/instances.h"
+#include "verify/symbol_values.h"
 
 namespace tandem::verify {
 
@@ -201,7 +202,10 @@ class ConditionWords {
     for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
       if (!is_degree(rule_, s) || !is_number(s)) continue;
       out_.push_back(both(Operation::kLess, literal(0), symbol(s)));
-      for (std::size_t t = 0; t < rule_.tensors.size(); ++t) cuts(t, s);
+      for (std::size_t t = 0; t < rule_.tensors.size(); ++t) cuts(t, symbol(s));
+    }
+    for (auto n : named_degrees(rule_)) {
+      for (std::size_t t = 0; t < rule_.tensors.size(); ++t) cuts(t, literal(n));
     }
   }
 
@@ -212,9 +216,9 @@ class ConditionWords {
   }
 
   // A degree may cut what is left of a dimension.
-  void cuts(std::size_t tensor, std::size_t degree) {
+  void cuts(std::size_t tensor, const Expression& degree) {
     const auto divides = [&](const Expression& d) {
-      out_.push_back(both(Operation::kDivides, symbol(degree),
+      out_.push_back(both(Operation::kDivides, degree,
                           both(Operation::kDivide, at(Operation::kDim, tensor, d),
                                at(Operation::kDegree, tensor, d))));
     };

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <random>
-#include <set>
 
+#include "verify/occurrence_walk.h"
 #include "verify/symbol_values.h"
 
 namespace tandem::verify {
@@ -99,6 +99,29 @@ class Draws {
   std::size_t ones_of_ten_ = 0;
 };
 
+// Like the first, but of any ranks, with one element each: that many fit, and few are patterns.
+std::vector<Instance> of_one_element(const Instance& first) {
+  const auto count = first.tensors.size();
+  constexpr std::size_t kFew = 3;
+  constexpr std::size_t kMany = 5;
+  if (count > kMany) return {};
+  const std::size_t ranks = count <= kFew ? 4 : 3;
+  std::vector<Instance> out;
+  std::vector<std::size_t> rank(count);
+  for (bool more = count > 0; more;) {
+    out.push_back(first);
+    for (std::size_t t = 0; t < count; ++t) {
+      Shape ones;
+      while (ones.rank() < rank[t]) ones.push_back(1);
+      out.back().tensors[t].shape = ParallelShape(ones);
+    }
+    std::size_t t = 0;
+    while (t < count && ++rank[t] == ranks) rank[t++] = 0;
+    more = t < count;
+  }
+  return out;
+}
+
 Hash hash_of(const Instance& instance) {
   Hash h = 0;
   for (const auto& type : instance.tensors) h = hash_combine(h, type_hash(type));
@@ -113,11 +136,57 @@ std::vector<Instance> drawn_instances(const Rule& rule, std::span<const Instance
   std::vector<Instance> out;
   if (near.empty()) return out;
   Draws draws(rule, near, seed);
-  std::set<Hash> known;
+  OccurrenceWalk walk(rule, near, hash_combine(seed, 1));
+  std::unordered_set<Hash> known;
+  const auto keep = [&](const Instance& instance) {
+    if (known.insert(hash_of(instance)).second) out.push_back(instance);
+  };
+  for (const auto& instance : of_one_element(near[0])) {
+    if (occurs(rule, instance)) keep(instance);
+  }
   for (std::size_t i = 0; i < tries; ++i) {
-    auto instance = draws.draw();
-    if (!conditions_hold(rule, instance) || !fit_of_source(rule, instance)) continue;
-    if (known.insert(hash_of(instance)).second) out.push_back(std::move(instance));
+    if (i % 3 == 0) {
+      const auto instance = draws.draw();
+      if (occurs(rule, instance)) keep(instance);
+    } else if (const auto* instance = walk.step()) {
+      keep(*instance);
+    }
+  }
+  return out;
+}
+
+bool Seen::is_new(const Instance& instance) {
+  // Each says what it is of and what is so: "size 1 of ?x is 1", "?s is 2".
+  std::vector<Hash> facts;
+  facts.reserve(32);
+  std::vector<std::int64_t> numbers;
+  const auto say = [&](Hash what, Hash is) { facts.push_back(hash_combine(what, is)); };
+  const auto say_number = [&](std::int64_t n) {
+    const auto place = numbers.size();
+    constexpr std::int64_t kSmall = 2;
+    say(place, static_cast<Hash>(std::min(n, kSmall)));
+    const auto equal = std::ranges::find(numbers, n) - numbers.begin();
+    numbers.push_back(n);
+    if (n > 1) say(place, hash_combine(1, static_cast<Hash>(equal)));
+  };
+  for (const auto& type : instance.tensors) {
+    say(hash_combine(2, numbers.size()), type.shape.rank());
+    // Counted from the last, in places that no other rank moves.
+    constexpr std::size_t kPlaces = Shape::kMaxRank;
+    for (std::size_t d = 0; d < kPlaces - type.shape.rank(); ++d) numbers.push_back(0);
+    for (auto n : type.shape.sizes) say_number(n);
+    if (!type.shape.is_undivided()) say(hash_combine(3, numbers.size()), type_hash(type));
+  }
+  for (const auto& symbol : instance.symbols) {
+    say(hash_combine(4, numbers.size()), rewrite::hash_of(*symbol));
+    const auto* n = std::get_if<std::int64_t>(&*symbol);
+    say_number(n == nullptr ? 0 : *n);
+  }
+  bool out = false;
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      out = pairs_.insert(hash_combine(facts[i], facts[j])).second || out;
+    }
   }
   return out;
 }

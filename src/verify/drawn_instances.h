@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "verify/instances.h"
@@ -15,5 +16,16 @@ namespace tandem::verify {
 // the plainest first; of none, none.
 std::vector<Instance> drawn_instances(const Rule& rule, std::span<const Instance> near,
                                       std::size_t tries, Hash seed);
+
+// What occurrences have in common or not: which sizes are 1 or equal, ranks, symbols. Two of these
+// that came together are not new again, so that few occurrences show all that many do.
+class Seen {
+ public:
+  // Does the instance show two that no one before it did? They are seen then.
+  bool is_new(const Instance& instance);
+
+ private:
+  std::unordered_set<Hash> pairs_;
+};
 
 }  // namespace tandem::verify

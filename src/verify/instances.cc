@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -20,6 +21,7 @@ using TypeId = TypeTable::TypeId;
 
 constexpr std::array<std::size_t, 4> kRanks = {2, 3, 1, 4};
 constexpr int kMostDeviations = 3;
+constexpr int kOfBasesAlone = 10;  // deviations from here on make no patterns
 constexpr std::size_t kMostFound = 10000;
 constexpr std::int64_t kMostPadding = 3;
 
@@ -215,6 +217,8 @@ class Search {
         index_(index_variables(rule)),
         said_(SaidReader(rule).take()),
         values_(symbol_values(rule)),
+        degrees_(parallel_ ? named_degrees(rule) : std::vector<std::int64_t>{}),
+        unusual_(unusual_divisor()),
         types_(rule.source.nodes.size()),
         tensor_ids_(rule.tensors.size()),
         tensors_(rule.tensors.size(), nullptr) {
@@ -229,6 +233,7 @@ class Search {
       try_deviations({size, {1}, counts()}, 0);
       if (found_.empty()) continue;
       for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, counts()}, k);
+      if (!parallel_) try_halves(size);
       break;
     }
     // First with a few other sizes; padded ones are many.
@@ -318,19 +323,52 @@ class Search {
   }
 
   [[nodiscard]] std::vector<std::int64_t> base_sizes() const {
+    if (unusual_ > 1) return {2 * unusual_, unusual_, 4 * unusual_, 4, 12, 2, 3, 6, 1, 5};
     if (parallel_ || !rule_.symbols.empty()) return {4, 12, 2, 3, 6, 1, 5};
     return {2, 4, 3, 12, 6, 1, 5};
   }
 
   void try_deviations(Candidates candidates, int deviations) {
-    candidates_ = &candidates;
     deviations_ = deviations;
+    try_sizes(std::move(candidates), deviations);
+  }
+
+  void try_sizes(Candidates candidates, int deviations) {
+    candidates_ = &candidates;
     visit(0, deviations, tensors_left_);
     candidates_ = nullptr;
   }
 
   [[nodiscard]] std::vector<std::int64_t> counts() const {
-    return parallel_ ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{};
+    if (!parallel_) return {};
+    auto out = degrees_;
+    if (std::ranges::count(out, 2) == 0) out.insert(out.begin(), 2);
+    return out;
+  }
+
+  // What all named degrees divide, if that is no power of 2 as the usual sizes; 1 where it is, or
+  // is large.
+  [[nodiscard]] std::int64_t unusual_divisor() const {
+    constexpr std::int64_t kMost = 64;
+    std::int64_t out = 1;
+    for (auto n : degrees_) {
+      if (n <= kMost) out = std::lcm(out, n);
+      if (out > kMost) return 1;
+    }
+    return out <= 4 && 4 % out == 0 ? 1 : out;
+  }
+
+  // One tensor that is half or twice as long as the others: a concatenation beside what is as long
+  // as both. These are bases alone, as many as come soon.
+  void try_halves(std::int64_t size) {
+    constexpr std::size_t kTries = 1500;
+    const bool cut = cut_;
+    tried_ = limits_.tries - std::min(kTries, limits_.tries);
+    for (int k = 1; k <= 2; ++k) {
+      deviations_ = kOfBasesAlone + k;
+      try_sizes({size, {size * 2, std::max<std::int64_t>(1, size / 2)}, {}}, k);
+    }
+    cut_ = cut;
   }
 
   // Of a source that combines twice what it is given.
@@ -510,6 +548,7 @@ class Search {
       if (out.bases.size() < limits_.bases) out.bases.push_back(found_[i].base);
     }
     for (const auto& [unused, i] : order) {
+      if (found_[i].deviations > kOfBasesAlone) break;
       if (out.all.size() == limits_.patterns) {
         out.cut = true;
         break;
@@ -544,6 +583,8 @@ class Search {
   std::vector<bool> index_;
   std::vector<Said> said_;  // by tensor variable
   std::vector<std::vector<Value>> values_;
+  std::vector<std::int64_t> degrees_;  // that the rule names
+  std::int64_t unusual_ = 1;
   std::vector<Step> plan_;
   std::size_t tensors_left_ = 0;    // all of them
   std::vector<TypeId> types_;       // by node

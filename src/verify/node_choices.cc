@@ -91,15 +91,23 @@ const std::vector<NodeChoices::Choice>& NodeChoices::fitting(std::span<const Typ
     }
     numbers[s] = 0;
   }
-  // Where the first values do not fit, two others together may.
+  // Where the first values do not fit, two others together may; and one that does not fit beside
+  // the first value of another: part 1 of 2, a padding that only a window larger than 1 takes.
   for (std::size_t a = 0; a < values_.size(); ++a) {
-    for (std::size_t b = a + 1; b < values_.size(); ++b) {
+    for (std::size_t b = 0; b < values_.size(); ++b) {
+      if (a == b) continue;
       for (auto x : alone[a]) {
+        numbers[a] = x;
         for (auto y : alone[b]) {
-          numbers[a] = x;
           numbers[b] = y;
-          fits(numbers);
+          if (a < b) fits(numbers);
         }
+        std::size_t v = 1;
+        const auto fits_now = [&] {
+          numbers[b] = static_cast<std::uint8_t>(v);
+          return std::ranges::count(alone[b], numbers[b]) == 0 && fits(numbers);
+        };
+        while (v < values_[b].size() && !fits_now()) ++v;
       }
       numbers[a] = numbers[b] = 0;
     }

@@ -30,8 +30,8 @@ class NodeChoices {
                                 const std::vector<std::size_t>& symbols,
                                 const std::vector<std::vector<Value>>& values);
 
-  // With the first value of each symbol, with another one of one symbol, and with those of two that
-  // fit alone.
+  // With the first value of each symbol, with another one of one symbol, with those of two that fit
+  // alone, and with one that does and the first of another's that fits beside it only.
   const std::vector<Choice>& fitting(std::span<const TypeId> inputs);
 
  private:

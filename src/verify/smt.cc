@@ -399,6 +399,9 @@ struct SmtProver::State {
     z3::params p(words.z3());
     p.set("timeout", static_cast<unsigned>(limit.value * 1000));
     p.set("mbqi", false);
+    // Else an interrupt ends what is asked, not the command; of several threads one may leave Z3's
+    // handler behind for good.
+    p.set("ctrl_c", false);
     p.set("auto_config", false);
     p.set("arith.nl", false);  // products of symbols are compared as they are written
     solver.set(p);

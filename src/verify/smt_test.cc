@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <ctime>
 #include <iostream>
 #include <numeric>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "base/text.h"
 #include "rewrite/rule_text.h"
@@ -252,6 +257,31 @@ TEST_F(Smt, FindsContradictions) {
   const auto answer = SmtProver(worse).find_contradiction(Seconds{1});
   EXPECT_TRUE(answer.proved) << answer.reason;
   EXPECT_EQ(answer.used, (std::vector<std::string>{"first", "second"}));
+}
+
+volatile std::sig_atomic_t interrupts = 0;
+
+// Who interrupts a command ends it: Z3, asked by several threads, is not to take that for itself.
+TEST_F(Smt, LeavesInterruptsToTheCommand) {
+  const auto before = std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
+  std::atomic<bool> done = false;
+  std::vector<std::thread> provers;
+  for (int t = 0; t < 2; ++t) {
+    provers.emplace_back([&] {
+      const SmtProver own(all_properties());
+      while (!done) (void)own.prove(rule_of(kWrong[0]));
+    });
+  }
+  for (int sent = 1; sent <= 20; ++sent) {
+    std::raise(SIGINT);
+    EXPECT_EQ(interrupts, sent);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  done = true;
+  for (auto& prover : provers) prover.join();
+  std::raise(SIGINT);
+  EXPECT_EQ(interrupts, 21);
+  std::signal(SIGINT, before);
 }
 
 // How long proofs take; nothing is expected of it here.

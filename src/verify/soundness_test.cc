@@ -167,6 +167,24 @@ const char* const kFalse[] = {
     "(relu ?x) => (partition (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d) choose ?i, "
     "?d if "
     "divides(?d, dim(?x, ?i) / degree(?x, ?i))",
+    // Attributes that fit only together: part 1 of 2, a padding of windows that are larger than 1.
+    "(split (split (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x) axis=1 parts=?parts "
+    "part=?part) parts=?parts part=?part) => (split (split (mul (constant shape=[?n, ?n] "
+    "kind=\"eye\" value=1) ?x) axis=1 parts=?parts) parts=?parts)",
+    "(avg_pool2d (split ?x axis=1 parts=?parts part=?part) kernel=?k stride=?s padding=?p) => "
+    "(split (avg_pool2d ?x kernel=?k stride=?s padding=?p count_padding=false) axis=1 "
+    "parts=?parts part=?part)",
+    // Where nothing is a matrix.
+    "(linear (concat ?x ?y) ?z ?u) => (concat (linear ?x ?z ?u) (linear ?y ?z ?u))",
+    // Where many sizes deviate at once.
+    "(concat (mul ?x ?s) (mul ?y ?s) axis=?a) => (mul (concat ?x ?y axis=?a) ?s) if rank(?x) == "
+    "rank(?y) and rank(?s) == 1 and dim(?s, 0) == 1",
+    "(concat (split (mul (reshape (constant shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, "
+    "1, 1]) ?x) parts=2 part=1) (split (mul (reshape (constant shape=[?c, ?c] kind=\"eye\" "
+    "value=1) shape=[?c, ?c, 1, 1]) ?y) parts=2)) => (concat (split (mul (reshape (constant "
+    "shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, 1, 1]) ?y) axis=1 parts=2 part=1) "
+    "(split (mul (reshape (constant shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, 1, 1]) "
+    "?x) axis=1 parts=2) axis=1) if rank(?x) == rank(?y)",
 };
 
 TEST(Soundness, WhatHadBeenProvedAndIsFalse) {

@@ -1,6 +1,7 @@
 #include "verify/symbol_values.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -114,6 +115,22 @@ class Finder {
 std::vector<std::vector<Value>> symbol_values(const Rule& rule) {
   if (rule.symbols.empty()) return {};
   return Finder(rule).take();
+}
+
+std::vector<std::int64_t> named_degrees(const Rule& rule) {
+  std::set<std::int64_t> out;
+  for (const auto* side : {&rule.source, &rule.target}) {
+    for (const auto& node : side->nodes) {
+      for (std::size_t a = 0; a < node.attributes.size(); ++a) {
+        const auto& e = node.attributes[a];
+        if (e.operation != Operation::kLiteral) continue;
+        if (node.spec->attributes[a].first != "degree") continue;
+        const auto* n = std::get_if<std::int64_t>(&e.literal);
+        if (n != nullptr && *n > 1) out.insert(*n);
+      }
+    }
+  }
+  return {out.begin(), out.end()};
 }
 
 }  // namespace tandem::verify

@@ -61,8 +61,9 @@ inline std::string to_text(const rewrite::Rule& rule, const Occurrence& at) {
 }
 
 // A side as a graph whose inputs are the variables, named by their numbers; none where it is not
-// legal.
-inline std::optional<graph::Graph> graph_of(const rewrite::Side& side, const Occurrence& at) {
+// legal, or has a tensor too large to be run here.
+inline std::optional<graph::Graph> graph_of(const rewrite::Side& side, const Occurrence& at,
+                                            bool* too_large = nullptr) {
   graph::GraphBuilder builder("side");
   std::vector<graph::NodeId> ids;
   try {
@@ -84,7 +85,10 @@ inline std::optional<graph::Graph> graph_of(const rewrite::Side& side, const Occ
       for (auto input : node.inputs) inputs.push_back(ids[input]);
       ids.push_back(builder.add(ops::parse_op(*node.spec, attributes), inputs));
       constexpr std::int64_t kMostElements = 20'000;
-      if (builder.node(ids.back()).type.shape.sizes.count() > kMostElements) return std::nullopt;
+      if (builder.node(ids.back()).type.shape.sizes.count() > kMostElements) {
+        if (too_large != nullptr) *too_large = true;
+        return std::nullopt;
+      }
     }
     std::vector<graph::NodeId> outputs;
     for (auto output : side.outputs) outputs.push_back(ids[output]);
@@ -288,8 +292,9 @@ inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, Ty
       at.tensors, [](const TensorType& type) { return !type.shape.is_undivided(); });
   const bool only_values =
       types == Types::kNotCompared || (types == Types::kOfWholeTensors && divided);
-  const auto target = graph_of(rule.target, at);
-  if (!target) return only_values ? "" : "the target does not fit";
+  bool too_large = false;
+  const auto target = graph_of(rule.target, at, &too_large);
+  if (!target) return only_values || too_large ? "" : "the target does not fit";
   bool parallel = false;
   for (const auto* side : {&*source, &*target}) {
     for (auto id : side->ids()) {

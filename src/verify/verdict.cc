@@ -32,10 +32,11 @@ constexpr int kFewRealDraws = 2;
 constexpr std::int64_t kManyRows = 40;            // sizes of what small ones do not decide ...
 constexpr std::size_t kManyRowsPatterns = 4;      // ... in so many patterns ...
 constexpr std::size_t kManyRowsTrials = 8;        // ... and instances of each
-constexpr std::size_t kDraws = 1500;              // of types beyond the patterns ...
-constexpr std::size_t kDrawsOfConditions = 5000;  // ... where a condition was guessed ...
-constexpr std::size_t kDrawnComputed = 20;        // ... those that are computed, of either kind ...
-constexpr std::int64_t kDrawnElements = 400;      // ... if they have no more
+constexpr std::size_t kDraws = 1100;              // of types beyond the patterns ...
+constexpr std::size_t kDrawsOfConditions = 3000;  // ... where a condition was guessed ...
+constexpr std::size_t kNewComputed = 40;          // ... those computed that show something new ...
+constexpr std::size_t kOthersComputed = 8;        // ... and about so many others ...
+constexpr std::int64_t kDrawnElements = 150;      // ... if they have no more
 constexpr std::size_t kRealTrials = 60;           // instances computed in real numbers alone ...
 constexpr std::size_t kRealTrialsOfEqual = 2;     // ... and where forms are equal
 
@@ -226,17 +227,30 @@ class Judge {
   bool refuted_where_drawn() {
     // Others with each condition that is added.
     const auto seed = hash_combine(options_.seed, rule_.conditions.size());
-    const auto drawn = drawn_instances(rule_, patterns_.bases, draws_, seed);
-    // Half of those that are computed have the first pattern's attributes.
-    std::array<std::size_t, 2> computed = {};
+    auto near = patterns_.bases;
+    near.insert(near.end(), good_.begin(), good_.end());
+    auto drawn = drawn_instances(rule_, near, draws_, seed);
+    // Of those that show something new the smallest are computed, and a few others.
+    std::ranges::stable_sort(drawn, {}, elements);
+    Seen seen;
+    std::size_t computed = 0;
+    std::vector<const Instance*> others;
     for (const auto& instance : drawn) {
-      if (fit_of(rule_, instance) == Fit::kBoth) {
-        const bool plain = instance.symbols == patterns_.bases[0].symbols;
-        if (elements(instance) > kDrawnElements || computed[plain ? 0 : 1] == kDrawnComputed)
-          continue;
-        ++computed[plain ? 0 : 1];
+      if (bad_.size() == kMostBad) break;
+      if (fit_of(rule_, instance) != Fit::kBoth) {
+        judge(instance);
+      } else if (elements(instance) <= kDrawnElements) {
+        if (computed < kNewComputed && seen.is_new(instance)) {
+          ++computed;
+          judge(instance);
+        } else {
+          others.push_back(&instance);
+        }
       }
-      if (bad_.size() < kMostBad) judge(instance);
+    }
+    for (std::size_t i = 0; i < others.size() && bad_.size() < kMostBad; ++i) {
+      const auto every = std::max<std::size_t>(1, others.size() / kOthersComputed);
+      if (i % every == 0) judge(*others[i]);
     }
     return !bad_.empty();
   }

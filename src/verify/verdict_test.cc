@@ -68,7 +68,8 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
        "shape=[?m, ?m] kind=\"eye\" value=1) (layer_norm (constant shape=[?m, ?m] value=1) ?x ?x) "
        "?x) act=relu)",
        Status::kRefuted},
-      // True up to five rows; only the constant's shape says how many there are.
+      // True up to five rows; only the constant's shape says how many there are. Of one it is
+      // proved.
       {"few: (matmul ?x (constant shape=[?n, ?m] value=1)) => (matmul ?x (constant shape=[?n, ?m] "
        "value=(1 + ((?n - 1) * ((?n - 2) * ((?n - 3) * ((?n - 4) * (?n - 5))))))))",
        Status::kRefuted},
@@ -108,6 +109,10 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
        "value=1)) "
        "(constant shape=[?m, ?m] value=1)) act=relu) if rank(?y) == 1",
        Status::kRefuted},
+      // Three tensors of one shape deviate from the plain one together: [2, 2, 1, 1].
+      {"conv: (conv2d (conv2d ?x ?v) ?w) => (conv2d (conv2d ?x ?w) ?v) if same_shape(?x, ?v) and "
+       "same_shape(?x, ?w)",
+       Status::kProvedIf},
   };
   for (const auto& [line, expected] : cases) {
     const auto verdict = verify(rule_of(line));
@@ -133,6 +138,25 @@ TEST(Verdict, ConditionsOfChosenDegrees) {
                       "(partition ?y dim=0 degree=?d)) degree=?d) choose ?d"),
             "rank(?x) == 2 and rank(?y) == 2 and divides(?d, dim(?x, 1) / degree(?x, 1)) and 0 < "
             "?d");
+}
+
+// Degrees that a rule names need not be powers of 2.
+TEST(Verdict, OddDegrees) {
+  const auto of = [](const std::string& line) {
+    const auto proof = verify(rule_of(line)).proof;
+    return std::string(name(proof.status)) + " " + proof.condition;
+  };
+  EXPECT_EQ(of("a: (partition (combine ?x dim=1 degree=3) dim=1 degree=3) => ?x"), "proved ");
+  EXPECT_EQ(of("b: (reduce (matmul ?x (replicate ?w degree=5)) degree=5) => "
+               "(matmul (reduce ?x degree=5) ?w) if partial(?x) == 5"),
+            "proved ");
+  EXPECT_EQ(of("c: (relu ?x) => (combine (relu (partition ?x dim=0 degree=3)) dim=0 degree=3)"),
+            "proved_if divides(3, dim(?x, 0) / degree(?x, 0))");
+  EXPECT_EQ(of("d: (linear ?x ?w) => (reduce (linear (partition ?x dim=1 degree=7) (partition ?w "
+               "dim=1 degree=7)) degree=7) if rank(?x) == 2"),
+            "proved_if divides(7, dim(?x, 1) / degree(?x, 1))");
+  EXPECT_EQ(of("e: (relu (reduce ?x degree=3)) => (reduce (relu ?x) degree=3)"), "refuted ");
+  EXPECT_EQ(of("f: (combine (partition ?x dim=0 degree=3) dim=0 degree=6) => ?x"), "refuted ");
 }
 
 }  // namespace

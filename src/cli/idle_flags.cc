@@ -1,0 +1,58 @@
+#include "cli/idle_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tandem::cli {
+
+namespace {
+
+struct Use {
+  std::string flag;
+  bool is_given;
+  std::vector<std::string> searches;  // that it is for
+};
+
+template <class List, class Value>
+bool contains(const List& list, const Value& value) {
+  return std::ranges::find(list, value) != list.end();
+}
+
+bool is_without(const Job& job, std::string_view shortcut) {
+  return !job.without.empty() && contains(split(job.without, ','), shortcut);
+}
+
+std::vector<Use> uses(const Job& job) {
+  const std::vector<std::string> rewrite = {"joint", "sequential", "unity"};
+  return {
+      {"--k", job.least_nodes.has_value(), {"unity"}},
+      {"--alpha", job.alpha.has_value(), rewrite},
+      {"--max-rewritings", job.max_rewritings.has_value(), rewrite},
+      {"--seed", job.seed.has_value(), {"mcmc"}},
+      {"--without cache", is_without(job, "cache"), rewrite},
+      {"--without split", is_without(job, "split"), rewrite},
+      {"--without dp", is_without(job, "dp"), {"joint", "sequential", "layouts", "unity"}},
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> idle_flags(const Job& job) {
+  std::vector<std::string> out;
+  for (const auto& use : uses(job)) {
+    if (!use.is_given || contains(use.searches, job.search)) continue;
+    out.push_back(fmt::format("{}: changes nothing in --search {} (it is for --search {})",
+                              use.flag, job.search, join(use.searches, ", ")));
+  }
+  if (job.stale_weights && job.search == "mcmc") {
+    out.emplace_back(
+        "--search mcmc: changes nothing with --stale-weights, with which known pipelines alone "
+        "compete (--search unity looks for others)");
+  }
+  return out;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,49 @@
+// From one way in which a rule's source occurs to others, step by step: one size changes, or all
+// that are equal, a rank, a symbol, a degree. Most single changes of what fits fit as well, so that
+// a walk comes to types that differ from where it began in many places at once; of types that are
+// drawn as a whole nearly none fit.
+#pragma once
+
+#include <random>
+#include <span>
+#include <vector>
+
+#include "verify/typed_side.h"
+
+namespace tandem::verify {
+
+class OccurrenceWalk {
+ public:
+  OccurrenceWalk(const Rule& rule, std::span<const Instance> near, Hash seed);
+
+  // The next one, or none where what was tried does not occur; now and then it begins anew.
+  const Instance* step();
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  std::int64_t size_to_begin_with();
+  std::int64_t size();
+  std::int64_t number_of(const Instance& at);
+  void change(Instance& at);
+  void rename(Instance& at);
+  void resize(Instance& at);
+  void resize_two(Instance& at);
+  void resize_one(Instance& at, std::int64_t to);
+  void resize_everywhere(Instance& at);
+  void change_ranks(Instance& at);
+  void change_symbol(Instance& at);
+  void divide(ParallelShape& shape);
+
+  const Rule& rule_;
+  std::span<const Instance> near_;
+  std::vector<std::vector<Value>> values_;
+  std::mt19937_64 random_;
+  bool parallel_;
+  std::vector<std::int64_t> degrees_;  // to divide by
+  std::size_t steps_ = 0;
+  std::int64_t first_ = 1, second_ = 1;  // sizes of this walk
+  Instance current_;
+  Instance next_;
+};
+
+}  // namespace tandem::verify

@@ -1,0 +1,66 @@
+#include "verify/occurrence_walk.h"
+
+#include <gtest/gtest.h>
+
+#include "rewrite/rule_text.h"
+#include "verify/drawn_instances.h"
+#include "verify/instances.h"
+
+namespace tandem::verify {
+namespace {
+
+Rule rule(std::string_view text) { return rewrite::parse_rule("walked: " + std::string(text))[0]; }
+
+Instance of(std::initializer_list<Shape> shapes) {
+  Instance out;
+  for (const auto& shape : shapes) out.tensors.push_back({ParallelShape(shape), DType::kFp32});
+  return out;
+}
+
+// A kernel, an image and what is added to both are of ranks and sizes that all depend on each
+// other.
+TEST(OccurrenceWalk, ComesFar) {
+  const auto walked =
+      rule("(add (matmul ?x ?y) (matmul ?z ?w)) => (add (matmul ?z ?w) (matmul ?x ?y))");
+  const auto near = of({{2, 2}, {2, 2}, {2, 2}, {2, 2}});
+  OccurrenceWalk walk(walked, {&near, 1}, 1);
+  int occurred = 0;
+  int uneven = 0;     // the contracted sizes differ from each other and from the others
+  int stretched = 0;  // a rank of 3 beside one of 2
+  for (int i = 0; i < 1000; ++i) {
+    const auto* at = walk.step();
+    if (at == nullptr) continue;
+    ++occurred;
+    EXPECT_TRUE(occurs(walked, *at));
+    const auto& x = at->tensors[0].shape.sizes;
+    const auto& z = at->tensors[2].shape.sizes;
+    if (x[x.rank() - 1] != z[z.rank() - 1] && x[x.rank() - 2] == z[z.rank() - 2]) ++uneven;
+    if (x.rank() != z.rank()) ++stretched;
+  }
+  EXPECT_GT(occurred, 150);
+  EXPECT_GT(uneven, 5);
+  EXPECT_GT(stretched, 20);
+}
+
+TEST(OccurrenceWalk, OfDegreesThatTheRuleNames) {
+  const auto walked = rule("(combine ?x dim=0 degree=5) => (combine (relu ?x) dim=0 degree=5)");
+  auto near = of({{10, 4}});
+  near.tensors[0].shape.degrees[0] = 5;
+  OccurrenceWalk walk(walked, {&near, 1}, 1);
+  int occurred = 0;
+  for (int i = 0; i < 300; ++i) occurred += walk.step() == nullptr ? 0 : 1;
+  EXPECT_GT(occurred, 50);
+}
+
+TEST(Seen, TwoTogetherThatWereNot) {
+  Seen seen;
+  EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 2}})));
+  EXPECT_FALSE(seen.is_new(of({{4, 5}, {5, 4}})));  // nothing is 1, the same are equal
+  EXPECT_TRUE(seen.is_new(of({{1, 3}, {3, 1}})));
+  EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 1}})));
+  EXPECT_TRUE(seen.is_new(of({{3}, {3, 2}})));
+  EXPECT_FALSE(seen.is_new(of({{5}, {5, 4}})));
+}
+
+}  // namespace
+}  // namespace tandem::verify
