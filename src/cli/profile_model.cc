@@ -40,6 +40,8 @@ struct Sample {
 constexpr std::array kSamples = {
     Sample{"mlp:layers=4,hidden=1024,inputs=1024,outputs=1024", 128, "sgd", "megatron"},
     Sample{"mlp:layers=2,hidden=6144,inputs=6144,outputs=6144", 128, "sgd", "megatron"},
+    // Few rows: weights are read for little.
+    Sample{"mlp:layers=2,hidden=1536,inputs=1536,outputs=1536", 32, "sgd", "megatron"},
     Sample{"dlrm:tables=6,rows=50000,dim=32,dense=32,bag=1,bottom=256-32,top=512-512-1", 256, "sgd",
            "dlrm_hybrid"},
     Sample{"dlrm:tables=4,rows=200000,dim=128,dense=32,bag=1,bottom=1024-128,top=2048-1", 512,
@@ -135,9 +137,10 @@ class Lines {
     tasks.for_each([&](std::size_t t, const cost::Work& work) {
       if (t >= seconds.size() || seconds[t] <= 0) return;
       auto m = described(tasks.program(), tasks.program().tasks[t]);
-      if (m.kind.hash() != work.kind || m.shapes_hash() != work.shapes) return;
+      const auto shapes = m.all_shapes().hash;
+      if (m.kind.hash() != work.kind || shapes != work.shapes.hash) return;
       m.modelled = tasks.modelled(work, m);
-      auto& [measured, count] = of_.try_emplace({work.kind, work.shapes}, m, 0).first->second;
+      auto& [measured, count] = of_.try_emplace({work.kind, shapes}, m, 0).first->second;
       measured.time = (count * measured.time + Seconds{seconds[t]}) / (count + 1);
       ++count;
     });
@@ -166,7 +169,7 @@ class Lines {
   [[nodiscard]] bool is_here(std::span<const std::string_view> words,
                              const machine::Place& place) const {
     const auto old = machine::parse_measured(place, words.subspan(1));
-    return of_.contains({old.kind.hash(), old.shapes_hash()});
+    return of_.contains({old.kind.hash(), old.all_shapes().hash});
   }
 
   [[nodiscard]] std::string lines() const {

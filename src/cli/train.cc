@@ -154,8 +154,9 @@ void add_train(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option(
       "--data", run.data,
-      "what to train on: tokens (.bin, .u16, .u32), Criteo's table (.tsv, .txt), or a "
-      "folder with an .npy file for every input; default: random numbers");
+      "what to train on: tokens (.bin, .u16, .u32), Criteo's table (.tsv, .txt), a folder with a "
+      "folder of pictures for each class (JPEG, PNG, PPM, PGM), or one with an .npy file for every "
+      "input; default: random numbers");
   command->add_option("--seed", run.seed, "of weights and data; default: 0, or the checkpoint's")
       ->check(kWhole);
   command

@@ -176,7 +176,8 @@ std::string device_text(const Profile& profile) {
                    "  launch {:.3g} us            # [PROFILE] a product of single numbers\n"
                    "  store_zeros yes           # of tokens that an expert does not get\n"
                    "  sum_rows yes              # of tables' gradients\n"
-                   "  update_in_products yes    # of weights of linear layers, plain SGD\n",
+                   "  update_in_products yes    # of weights of linear layers, plain SGD\n"
+                   "  free_at_last_use yes      # gathered weights, whole gradients\n",
                    compute.utilization, compute.launch * 1e6);
 }
 

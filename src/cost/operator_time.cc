@@ -135,9 +135,9 @@ void name_measured(Work& work, const Operator& o, Hash pass, const KernelRole& r
   if (role != KernelRole{}) return;
   work.kind = machine::hash_of_kind(pass, o.output.dtype, o.op.hash());
   for (const auto& type : o.inputs) {
-    work.shapes = machine::hash_of_shape(work.shapes, type.shape.shard());
+    work.shapes.add(type.shape.shard());
   }
-  work.shapes = machine::hash_of_shape(work.shapes, o.output.shape.shard());
+  work.shapes.add(o.output.shape.shard());
 }
 
 // Which rates may stand in for a type the device does not list: the nearest wider type first, for
@@ -203,7 +203,7 @@ Work update_work(double elements, DType weight, plan::Optimizer optimizer,
   if (software.update_bytes > Bytes{}) out.bytes = elements * software.update_bytes;
   if (software.fusion == machine::Fusion::kElementwise) out.kernels = 0;
   out.kind = kind_of_update(weight, optimizer, false);
-  out.shapes = machine::hash_of_shape(0, {static_cast<std::int64_t>(elements)});
+  out.shapes.add({static_cast<std::int64_t>(elements)});
   return out;
 }
 

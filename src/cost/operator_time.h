@@ -28,7 +28,7 @@ struct Work {
   bool backward = false;
   // What it is among measured times (machine/measured.h); 0: it is not looked up there.
   Hash kind = 0;
-  Hash shapes = 0;
+  machine::MeasuredShapes shapes = {};
 };
 
 // Of one task of an operator on operands of these parallel types.

@@ -150,8 +150,11 @@ class Arrays : public Samples {
       const auto path = fmt::format("{}/{}.npy", folder, input.name);
       std::error_code ignored;
       if (!std::filesystem::exists(path, ignored)) {
-        throw UserError("data", folder, fmt::format("has no {}.npy", input.name),
-                        fmt::format("as numpy.save writes them: {}", files_of(model)));
+        throw UserError(
+            "data", folder, fmt::format("has no {}.npy", input.name),
+            fmt::format("as numpy.save writes them: {}; or folders of pictures, one for "
+                        "each class",
+                        files_of(model)));
       }
       const auto& array = arrays_.try_emplace(input.name, path, input).first->second;
       if (first && array.count() != count_) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -31,17 +32,16 @@ std::string identity_of(const Samples& samples, const graph::Graph& model) {
 
 Dataset::Dataset(const std::string& path, const graph::Graph& model, std::uint64_t seed)
     : samples_(open_samples(path, model)), seed_(seed) {
-  std::int64_t batch = 0;
   for (auto id : inputs_of(model)) {
     const auto& input = model.node(id);
     const auto& sizes = input.type.shape.sizes;
     const auto own = sizes.rank() == 0 ? 0 : sizes[0];
-    if (own == 0 || (batch != 0 && own != batch)) {
+    if (own == 0 || (batch_ != 0 && own != batch_)) {
       throw UserError(
           "data", path,
           fmt::format("cannot feed %{}: its first dimension is not the batch", input.name));
     }
-    batch = own;
+    batch_ = own;
   }
   identity_ = identity_of(*samples_, model);
 }
@@ -62,10 +62,20 @@ void Dataset::read(const graph::Node& input, std::int64_t step, std::int64_t fir
     const auto within = first % per_sample;
     const auto count =
         std::min<std::size_t>(to.size(), static_cast<std::size_t>(per_sample - within));
+    const bool is_new = rows_.empty() || rows_.back() != row;
+    if (is_new && samples_->takes_long(input)) rows_.push_back(row);
     samples_->read(input, sample_at(step, row, sizes[0]), within, to.first(count));
     to = to.subspan(count);
     first += static_cast<std::int64_t>(count);
   }
+}
+
+void Dataset::read_ahead(std::int64_t step) const {
+  std::ranges::sort(rows_);
+  rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
+  for (auto& row : rows_) row = sample_at(step, row, batch_);
+  samples_->expect(rows_);
+  rows_.clear();
 }
 
 }  // namespace tandem::data

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/samples.h"
 #include "data/shuffle.h"
@@ -26,11 +27,15 @@ class Dataset {
   // The elements from the global row-major index `first` on.
   void read(const graph::Node& input, std::int64_t step, std::int64_t first,
             std::span<double> to) const;
+  // At this step what has been read since the last call is read next, of the same rows.
+  void read_ahead(std::int64_t step) const;
 
  private:
   std::unique_ptr<const Samples> samples_;
   std::uint64_t seed_;
+  std::int64_t batch_ = 0;
   std::string identity_;
+  mutable std::vector<std::int64_t> rows_;  // of the batch, whose parts that take long were read
 };
 
 }  // namespace tandem::data

@@ -13,14 +13,18 @@ namespace tandem::data {
 std::unique_ptr<const Samples> open_samples(const std::string& path, const graph::Graph& model) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return open_arrays(path, model);
+  if (fs::is_directory(path, ignored)) {
+    return has_folders(path) ? open_pictures(path, model) : open_arrays(path, model);
+  }
   const auto ending = fs::path(path).extension();
   if (ending == ".tsv" || ending == ".txt") return open_criteo(path, model);
   if (ending == ".bin" || ending == ".u16") return open_tokens(path, 2, model);
   if (ending == ".u32") return open_tokens(path, 4, model);
   if (!fs::exists(path, ignored)) throw UserError("file", path, "cannot be read");
-  throw UserError("data", path, "is of no kind that can be read",
-                  "tokens: .bin, .u16, .u32; Criteo's: .tsv, .txt; a folder of .npy files");
+  throw UserError(
+      "data", path, "is of no kind that can be read",
+      "tokens: .bin, .u16, .u32; Criteo's: .tsv, .txt; a folder of .npy files, or of folders "
+      "of pictures");
 }
 
 std::vector<graph::NodeId> inputs_of(const graph::Graph& model) {

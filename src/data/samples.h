@@ -25,17 +25,25 @@ class Samples {
   // not what it should be.
   virtual void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
                     std::span<double> to) const = 0;
+  // Is a part of a sample worth preparing before it is read?
+  [[nodiscard]] virtual bool takes_long(const graph::Node& /*input*/) const { return false; }
+  // What takes long of these is read next, and prepared meanwhile.
+  virtual void expect(std::span<const std::int64_t> /*samples*/) const {}
 };
 
-// A folder of NumPy arrays, Criteo's table, or a file of tokens, by its name. Throws UserError
-// where it cannot be read or is not for this network.
+// A folder of NumPy arrays or of pictures, Criteo's table, or a file of tokens, by its name. Throws
+// UserError where it cannot be read or is not for this network.
 std::unique_ptr<const Samples> open_samples(const std::string& path, const graph::Graph& model);
 
-// The three kinds, each in its file.
+// The four kinds, each in its file.
 std::unique_ptr<const Samples> open_tokens(const std::string& path, int bytes,
                                            const graph::Graph& model);
 std::unique_ptr<const Samples> open_arrays(const std::string& folder, const graph::Graph& model);
+std::unique_ptr<const Samples> open_pictures(const std::string& folder, const graph::Graph& model);
 std::unique_ptr<const Samples> open_criteo(const std::string& path, const graph::Graph& model);
+
+// Folders in a folder are classes of pictures; arrays need none.
+bool has_folders(const std::string& folder);
 
 // What one sample has of an input: all dimensions but the first, which counts samples.
 Shape sample_shape(const graph::Node& input);

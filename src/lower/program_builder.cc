@@ -209,7 +209,7 @@ BufferId ProgramBuilder::moved(BufferId from, const machine::ReshardStep& step, 
 
 bool ProgramBuilder::is_gathered_once(Place place) const {
   return program_.phase == Phase::kTraining && !program_.schedule.is_delayed() && !each_ &&
-         !place.remade;
+         !place.remade && !program_.digits.frees_at_last_use();
 }
 
 }  // namespace tandem::lower

@@ -39,7 +39,8 @@ class Rows {
     if (task.reads.size() != 1 || task.step.kind != machine::Step::kAllReduce) return false;
     const auto& from = program_.buffer(task.reads[0]);
     const auto& to = program_.buffer(task.writes[0]);
-    return from.shard == from.sizes && !from.reserved && !to.reserved &&
+    const bool wide = to.dtype != program_.pcg.node(to.node).type.dtype;
+    return from.shard == from.sizes && !from.reserved && !to.reserved && !wide &&
            is_update(reader_[task.writes[0].index()]);
   }
 

@@ -72,6 +72,9 @@ const WordField kWords[] = {
     {"narrow_exchange", kNoYes,
      [](const Device& d) { return std::size_t{d.software.narrow_exchange}; },
      [](Device& d, std::size_t i) { d.software.narrow_exchange = i == 1; }},
+    {"free_at_last_use", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.frees_at_last_use}; },
+     [](Device& d, std::size_t i) { d.software.frees_at_last_use = i == 1; }},
 };
 
 }  // namespace

@@ -70,6 +70,7 @@ class Digits {
   [[nodiscard]] bool updates_in_products() const { return updates_in_products_; }
   [[nodiscard]] bool updates_in_tables() const { return updates_in_tables_; }
   [[nodiscard]] bool narrow_exchange() const { return narrow_exchange_; }
+  [[nodiscard]] bool frees_at_last_use() const { return frees_at_last_use_; }
   // Operations a second that a device reaches at most; 1 where all are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // The slots that share all of `slot`'s other digits, by their rank in the group.
@@ -89,6 +90,7 @@ class Digits {
   bool updates_in_products_ = false;
   bool updates_in_tables_ = false;
   bool narrow_exchange_ = false;
+  bool frees_at_last_use_ = false;
 };
 
 // The outermost digits that tell in which group a device is: devices alike in these are of one

@@ -60,6 +60,9 @@ struct Software {
   // Does it change the rows of a table that were looked up as it makes their gradients?
   bool updates_in_tables = false;
   bool narrow_exchange = false;  // are all-to-alls of fp32 sent in 16 bits?
+  // Is what is gathered, or kept whole, there from its first use to its last, beside a device's own
+  // shard? Else it has a place all through the step, of which the shard is a part.
+  bool frees_at_last_use = false;
   Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {

@@ -35,6 +35,16 @@ Hash hash_of_text(std::string_view pass) {
   return hash_of_pass(true, static_cast<std::uint64_t>(operands.value_or(0)));
 }
 
+// Logarithms of times count by their difference, of times of an element four times as much; what is
+// nearer than a fifth is equally near. By leaving out each line of two profiles in turn: a task is
+// 16 % off, where it was 20 % with the next shorter and the next longer ones alone.
+constexpr double kOfDensity = 4;
+constexpr double kNear = 0.2;
+
+double density(double log_modelled, const MeasuredShapes& shapes) {
+  return log_modelled - std::log(std::max(shapes.elements, 1.0));
+}
+
 }  // namespace
 
 Hash hash_of_kind(Hash pass, DType dtype, Hash op) {
@@ -47,10 +57,10 @@ Hash hash_of_pass(bool backward, std::uint64_t operands) {
   return backward ? hash_combine(kBackwardPass, operands) : kForwardPass;
 }
 
-Hash hash_of_shape(Hash before, const Shape& shape) {
-  before = hash_combine(before, shape.rank());
-  for (const auto n : shape) before = hash_combine(before, static_cast<Hash>(n));
-  return before;
+void MeasuredShapes::add(const Shape& shape) {
+  hash = hash_combine(hash, shape.rank());
+  for (const auto n : shape) hash = hash_combine(hash, static_cast<Hash>(n));
+  elements += static_cast<double>(shape.count());
 }
 
 Hash MeasuredKind::hash() const {
@@ -58,9 +68,9 @@ Hash MeasuredKind::hash() const {
                       hash_combine(hash_text(name), hash_text(attributes)));
 }
 
-Hash MeasuredTime::shapes_hash() const {
-  Hash out = 0;
-  for (const auto& shape : shapes) out = hash_of_shape(out, shape);
+MeasuredShapes MeasuredTime::all_shapes() const {
+  MeasuredShapes out;
+  for (const auto& shape : shapes) out.add(shape);
   return out;
 }
 
@@ -98,44 +108,58 @@ MeasuredTime parse_measured(const Place& place, Words rest) {
 }
 
 void MeasuredTimes::add(const MeasuredTime& measured) {
-  const Point point{measured.shapes_hash(), measured.modelled.value, measured.time.value};
+  const auto shapes = measured.all_shapes();
+  Point point{.shapes = shapes.hash, .time = measured.time.value};
+  const bool is_like_others = measured.modelled > Seconds{} && measured.time > Seconds{};
+  if (is_like_others) {
+    point.modelled = std::log(measured.modelled.value);
+    point.density = density(point.modelled, shapes);
+    point.ratio = std::log(measured.time / measured.modelled);
+  }
   // A copy where others have it, too.
   auto all = points_ != nullptr && points_.use_count() == 1
                  ? std::const_pointer_cast<Points>(points_)
                  : std::make_shared<Points>(points_ == nullptr ? Points{} : *points_);
-  auto& points = (*all)[measured.kind.hash()];
-  points.insert(std::ranges::upper_bound(points, point.modelled, {}, &Point::modelled), point);
+  auto& of_kind = (*all)[measured.kind.hash()];
+  (is_like_others ? of_kind.like_others : of_kind.alone).push_back(point);
   points_ = std::move(all);
   hash_ = hash_combine(hash_, hash_text(to_text(measured)));
 }
 
-bool MeasuredTimes::has(Hash kind, Hash shapes) const {
-  if (empty()) return false;
-  const auto found = points_->find(kind);
-  return found != points_->end() &&
-         std::ranges::find(found->second, shapes, &Point::shapes) != found->second.end();
+const MeasuredTimes::Point* MeasuredTimes::find(const OfKind& points, Hash shapes) {
+  for (const auto* some : {&points.like_others, &points.alone}) {
+    const auto at = std::ranges::find(*some, shapes, &Point::shapes);
+    if (at != some->end()) return &*at;
+  }
+  return nullptr;
 }
 
-Seconds MeasuredTimes::time(Hash kind, Hash shapes, Seconds modelled) const {
+bool MeasuredTimes::has(Hash kind, const MeasuredShapes& shapes) const {
+  if (empty()) return false;
+  const auto found = points_->find(kind);
+  return found != points_->end() && find(found->second, shapes.hash) != nullptr;
+}
+
+Seconds MeasuredTimes::time(Hash kind, const MeasuredShapes& shapes, Seconds modelled) const {
   if (empty()) return modelled;
   const auto found = points_->find(kind);
   if (found == points_->end()) return modelled;
-  const auto& points = found->second;
-  const auto same = std::ranges::find(points, shapes, &Point::shapes);
-  if (same != points.end()) return Seconds{same->time};
-  if (modelled <= Seconds{}) return modelled;
-  const auto after = std::ranges::lower_bound(points, modelled.value, {}, &Point::modelled);
-  const auto& high = after == points.end() ? points.back() : *after;
-  const auto& low = after == points.begin() ? points.front() : *(after - 1);
-  if (low.modelled <= 0 || low.time <= 0 || high.time <= 0) return modelled;
-  const double low_ratio = std::log(low.time / low.modelled);
-  const double high_ratio = std::log(high.time / high.modelled);
-  const double apart = std::log(high.modelled / low.modelled);
-  const bool between = apart > 0 && modelled.value > low.modelled && modelled.value < high.modelled;
-  const double part = between ? std::log(modelled.value / low.modelled) / apart : 0;
-  const double ratio =
-      between || after != points.end() ? low_ratio + part * (high_ratio - low_ratio) : high_ratio;
-  return std::exp(ratio) * modelled;
+  if (const auto* same = find(found->second, shapes.hash)) return Seconds{same->time};
+  const auto& points = found->second.like_others;
+  if (modelled <= Seconds{} || points.empty()) return modelled;
+  const double log_modelled = std::log(modelled.value);
+  const double own = density(log_modelled, shapes);
+  double all = 0;
+  double sum = 0;
+  for (const auto& p : points) {
+    const double longer = log_modelled - p.modelled;
+    const double denser = kOfDensity * (own - p.density);
+    const double apart = longer * longer + denser * denser + kNear * kNear;
+    const double weight = 1 / (apart * apart);
+    all += weight;
+    sum += weight * p.ratio;
+  }
+  return std::exp(sum / all) * modelled;
 }
 
 }  // namespace tandem::machine

@@ -35,7 +35,14 @@ struct MeasuredKind {
 // The same of what is there as hashes: `op` is hash_combine of those of its name and attributes.
 Hash hash_of_kind(Hash pass, DType dtype, Hash op);
 Hash hash_of_pass(bool backward, std::uint64_t operands);
-Hash hash_of_shape(Hash before, const Shape& shape);
+
+// A task's shards, operands and result, as they tell measured tasks of a kind apart.
+struct MeasuredShapes {
+  Hash hash = 0;
+  double elements = 0;  // of all of them
+
+  void add(const Shape& shape);
+};
 
 struct MeasuredTime {
   MeasuredKind kind;
@@ -43,7 +50,7 @@ struct MeasuredTime {
   Seconds time;
   Seconds modelled;  // by the cost model without measurements
 
-  [[nodiscard]] Hash shapes_hash() const;
+  [[nodiscard]] MeasuredShapes all_shapes() const;
 };
 
 // As the line above, without the first word; and back, where what is wrong is said of `place`.
@@ -58,18 +65,28 @@ class MeasuredTimes {
   [[nodiscard]] Hash hash() const { return hash_; }
 
   // What was measured of these shapes; else what the cost model says, times what measured tasks of
-  // that kind took for each second it says: between two of them in proportion to its logarithm.
-  [[nodiscard]] Seconds time(Hash kind, Hash shapes, Seconds modelled) const;
-  [[nodiscard]] bool has(Hash kind, Hash shapes) const;
+  // that kind took for each second it says: a mean (of logarithms) in which those weigh most that
+  // are nearest in how long they take and, four times as much, in how long an element takes them: a
+  // product with few rows, which reads its weight for little, is like others with few rows.
+  [[nodiscard]] Seconds time(Hash kind, const MeasuredShapes& shapes, Seconds modelled) const;
+  [[nodiscard]] bool has(Hash kind, const MeasuredShapes& shapes) const;
 
  private:
   struct Point {
     Hash shapes = 0;
-    double modelled = 0;
     double time = 0;
+    // Logarithms: of what is modelled, of that for an element, and of the time for a second of it.
+    double modelled = 0;
+    double density = 0;
+    double ratio = 0;
   };
-  using Points = std::map<Hash, std::vector<Point>>;  // by kind, in the order of what is modelled
-  std::shared_ptr<const Points> points_;              // shared by copies of a device
+  struct OfKind {
+    std::vector<Point> like_others;
+    std::vector<Point> alone;  // of no use for others: nothing was modelled, or measured
+  };
+  using Points = std::map<Hash, OfKind>;
+  static const Point* find(const OfKind& points, Hash shapes);
+  std::shared_ptr<const Points> points_;  // shared by copies of a device
   Hash hash_ = 0;
 };
 

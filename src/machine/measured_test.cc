@@ -33,9 +33,9 @@ TEST(Measured, ALineIsReadBack) {
                         .modelled = Seconds{640e-6}};
   EXPECT_EQ("measured " + to_text(expected), line);
   const auto& measured = device_of(line).measured;
-  EXPECT_TRUE(measured.has(expected.kind.hash(), expected.shapes_hash()));
+  EXPECT_TRUE(measured.has(expected.kind.hash(), expected.all_shapes()));
   expected.shapes[0] = {32, 8};
-  EXPECT_FALSE(measured.has(expected.kind.hash(), expected.shapes_hash()));
+  EXPECT_FALSE(measured.has(expected.kind.hash(), expected.all_shapes()));
 }
 
 TEST(Measured, KindsAreOperatorsByTheirTextAndPass) {
@@ -50,18 +50,48 @@ TEST(Measured, KindsAreOperatorsByTheirTextAndPass) {
             hash_of_kind(hash_of_pass(false, 0), DType::kFp32, op.hash()));
 }
 
-// 1.5 times what is modelled at 1 s, 6 times at 4 s: between them 3 times in the middle.
-TEST(Measured, RatiosAreInterpolated) {
+// Of `elements` with one size alone: then all that tells tasks apart is stated.
+MeasuredTime update(double elements, double time, double modelled) {
+  return {.kind = {"update", DType::kFp32, "sgd", ""},
+          .shapes = {{static_cast<std::int64_t>(elements)}},
+          .time = Seconds{time},
+          .modelled = Seconds{modelled}};
+}
+
+double time_of(const MeasuredTimes& times, double elements, double modelled) {
+  const auto shapes = update(elements, 0, 0).all_shapes();
+  return times.time(update(0, 0, 0).kind.hash(), shapes, Seconds{modelled}).value;
+}
+
+TEST(Measured, RatiosOfTheNearestCountMost) {
   MeasuredTimes times;
-  times.add(linear(64, 24, 4));
-  times.add(linear(16, 1.5, 1));
-  const auto kind = linear(0, 0, 0).kind.hash();
-  const auto of = [&](double modelled) { return times.time(kind, 0, Seconds{modelled}).value; };
-  EXPECT_DOUBLE_EQ(of(2), 6);
-  EXPECT_DOUBLE_EQ(of(0.5), 0.75);
-  EXPECT_DOUBLE_EQ(of(8), 48);
-  EXPECT_DOUBLE_EQ(times.time(kind, linear(64, 0, 0).shapes_hash(), Seconds{8}).value, 24);
-  EXPECT_DOUBLE_EQ(times.time(kind + 1, 0, Seconds{8}).value, 8);
+  times.add(update(1000, 1.5, 1));  // 1.5 times as long as modelled
+  times.add(update(4000, 24, 4));   // 6 times
+  EXPECT_DOUBLE_EQ(time_of(times, 4000, 4), 24);
+  EXPECT_DOUBLE_EQ(time_of(times, 4000, 8), 24);  // it is what was measured
+  EXPECT_NEAR(time_of(times, 2000, 2), 6, 1e-9);  // in the middle 3 times
+  EXPECT_NEAR(time_of(times, 4001, 4) / 4, 6, 0.01);
+  EXPECT_NEAR(time_of(times, 999, 1), 1.5, 0.01);
+  EXPECT_GT(time_of(times, 1500, 1.5) / 1.5, 1.5);
+  EXPECT_LT(time_of(times, 1500, 1.5) / 1.5, 3);
+  const auto other = linear(1, 1, 1);
+  EXPECT_DOUBLE_EQ(times.time(other.kind.hash(), other.all_shapes(), Seconds{8}).value, 8);
+}
+
+// Two as long as each other: what counts is what they take for an element.
+TEST(Measured, AlikeIsWhatTakesAsLongForAnElement) {
+  MeasuredTimes times;
+  times.add(update(1000, 3, 1));   // 1 ms modelled for an element, 3 times as long
+  times.add(update(10000, 1, 1));  // a tenth of that, as modelled
+  EXPECT_NEAR(time_of(times, 4000, 4) / 4, 3, 0.05);
+  EXPECT_NEAR(time_of(times, 40000, 4) / 4, 1, 0.05);
+}
+
+TEST(Measured, WhatTookNoTimeIsOfNoUseForOthers) {
+  MeasuredTimes times;
+  times.add(update(1000, 0, 1));
+  EXPECT_DOUBLE_EQ(time_of(times, 1000, 1), 0);
+  EXPECT_DOUBLE_EQ(time_of(times, 2000, 2), 2);
 }
 
 TEST(Measured, CopiesOfADeviceGoTheirOwnWay) {
@@ -71,8 +101,8 @@ TEST(Measured, CopiesOfADeviceGoTheirOwnWay) {
   auto more = times;
   more.add(linear(16, 1.5, 1));
   const auto few = linear(16, 0, 0);
-  EXPECT_TRUE(more.has(few.kind.hash(), few.shapes_hash()));
-  EXPECT_FALSE(times.has(few.kind.hash(), few.shapes_hash()));
+  EXPECT_TRUE(more.has(few.kind.hash(), few.all_shapes()));
+  EXPECT_FALSE(times.has(few.kind.hash(), few.all_shapes()));
   EXPECT_NE(more.hash(), times.hash());
 }
 

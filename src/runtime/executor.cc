@@ -72,11 +72,14 @@ void Executor::feed(std::int64_t step) {
                         place_, training_.data.get());
     }
   }
+  if (training_.data) training_.data->read_ahead(step + 1);
 }
 
 void Executor::run() {
   losses_.clear();
   exposed_s_ = 0;
+  overlap_ = {};
+  backward_tasks_ = 0;
   const auto exposed = [this](auto&& work) {
     const double begin = MPI_Wtime();
     work();
@@ -141,6 +144,7 @@ void Executor::run(Ready& ready, const Turn& turn) {
       value(task.writes[0]) = seed_value(task.writes[0]);
       return;
     case TaskKind::kBackward:
+      ++backward_tasks_;
       backward(ready);
       return;
     case TaskKind::kMove:
@@ -265,6 +269,10 @@ void Executor::move(const Ready& ready, const Turn& turn) {
   for (auto id : task.writes) started.instances.push_back(instances_.of(id, turn.micro_batch));
   const bool scatters = task.step.kind == machine::Step::kReduceScatter;
   const bool in_a_host = started.transfer.memory != nullptr;
+  if (task.backward && !task.remade && !is_local(task.step.kind)) {
+    started.since = backward_tasks_;
+    ++overlap_.started;
+  }
   started_.push_back(std::move(started));
   // A gradient that is reduce-scattered is in memory until that ends. Inside a computer nothing is
   // won by letting it go on: the processors move it.
@@ -358,6 +366,7 @@ bool Executor::needs(const Turn& turn, const Started& started) const {
 void Executor::finish_started(const Turn* turn) {
   for (auto& started : started_) {
     if (turn != nullptr && !needs(*turn, started)) continue;
+    if (started.since >= 0 && backward_tasks_ > started.since) ++overlap_.beside_backward;
     const auto results = collectives_.finish(std::move(started.transfer));
     for (std::size_t i = 0; i < results.size(); ++i) values_[started.instances[i]] = results[i];
     started.instances.clear();

@@ -42,6 +42,14 @@ class Executor {
   // waited, or, where that is its own work, moved data.
   [[nodiscard]] double exposed_communication() const { return exposed_s_; }
 
+  // Of the last step: collectives that this device started of gradients, and those of them that
+  // were on their way while it computed more of the backward pass.
+  struct Overlap {
+    std::int64_t started = 0;
+    std::int64_t beside_backward = 0;
+  };
+  [[nodiscard]] const Overlap& overlap() const { return overlap_; }
+
   // From now on: how long every task takes of this process's time. Afterwards in seconds by task of
   // the program, the lower quartile of its runs (what other programs do, by caches that they share,
   // only adds to it); 0 for what does not run here, or is a collective.
@@ -90,6 +98,7 @@ class Executor {
   struct Started {
     Transfer transfer;
     std::vector<std::size_t> instances;
+    std::int64_t since = -1;  // backward_tasks_ when it was started; -1: not of a gradient
   };
 
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
@@ -161,6 +170,8 @@ class Executor {
   double loss_ = 0;
   std::vector<Started> started_;
   double exposed_s_ = 0;
+  Overlap overlap_;
+  std::int64_t backward_tasks_ = 0;          // of this step, so far
   std::vector<std::vector<double>> task_s_;  // of its runs; empty: nobody asks
 };
 

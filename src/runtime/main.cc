@@ -125,6 +125,8 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
           {"step_s", measured.step_s},
           {"exposed_comm_s", median(measured.exposed_s)},
           {"exposed_comm_s_of_steps", measured.exposed_s},
+          {"gradient_collectives", measured.overlap.started},
+          {"gradient_collectives_beside_backward", measured.overlap.beside_backward},
           {"loss", measured.loss},  // printed so that it reads back the same
           {"first_step", first},
           {"checkpoints", measured.checkpoints},

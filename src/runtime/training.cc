@@ -68,6 +68,7 @@ class Run {
     executor_.run();
     out_.step_s.push_back(over_ranks(MPI_Wtime() - start, MPI_MAX));
     out_.exposed_s.push_back(over_ranks(executor_.exposed_communication(), MPI_MAX));
+    out_.overlap = executor_.overlap();
     out_.loss.push_back(over_ranks(executor_.loss(), MPI_SUM));
     longest_ = std::max(longest_, out_.step_s.back());
     check_loss(step);

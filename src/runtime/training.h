@@ -15,6 +15,7 @@ struct Measurements {
   std::vector<double> exposed_s;  // of each step, on the device where it was most
   std::vector<double> loss;
   std::vector<std::int64_t> checkpoints;  // after so many steps
+  Executor::Overlap overlap;              // of the last step, on this device
 };
 
 // Steps from `first` to arguments.steps. Throws Failed.

@@ -230,7 +230,7 @@ cost::Work Durations::streaming_work(const Task& task) const {
   for (auto b : task.writes) work.bytes += program_.buffer(b).bytes();
   const auto& sum = program_.buffer(task.writes[0]);
   work.kind = machine::MeasuredKind{"sum", sum.dtype, "add", ""}.hash();
-  work.shapes = machine::hash_of_shape(0, {sum.shard.count()});
+  work.shapes.add({sum.shard.count()});
   return work;
 }
 

@@ -23,11 +23,15 @@ using sim::memory_of;
 constexpr Precision kMixed = {.master = true, .wide_gradients = false};
 constexpr Precision kMegatron = {.master = true, .wide_gradients = true};
 
+// `frees`: what is used no more is gone, as in our runtime. The systems that papers describe have
+// places all through a step.
 Program program_of(const std::string& model, std::int64_t batch, const std::string& machine,
                    const std::string& strategy, const Precision& precision,
-                   Optimizer optimizer = Optimizer::kAdam, DType dtype = DType::kFp16) {
+                   Optimizer optimizer = Optimizer::kAdam, DType dtype = DType::kFp16,
+                   bool frees = false) {
   const auto graph = models::parse_model(model).build(batch, dtype);
-  const auto loaded = machine::load_machine(machine);
+  auto loaded = machine::load_machine(machine);
+  loaded.device.software.frees_at_last_use = frees;
   auto made = named_strategies(strategy, graph, machine::Digits(loaded)).at(0);
   made.schedule.precision = precision;
   const machine::Digits digits(loaded, made.schedule.micro_batches);
@@ -95,6 +99,29 @@ TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
   EXPECT_EQ(sent("deepspeed:zero=1,micro=2"), 2 * kParameters);
   EXPECT_EQ(sent("deepspeed:zero=2,micro=2"), 3 * kParameters);
   EXPECT_EQ(sent("deepspeed:zero=3,micro=2"), 6 * kParameters - 2 * kWeight);
+}
+
+// With one micro-batch gradients are scattered as they come, and gathered weights go as their
+// layers do: never is more there than a weight that is gathered whole beside its shards. With two
+// the sums of all gradients are there whole (stage 1) or in shards, beside the weights both whole
+// and in shards.
+TEST(ZeroMemory, WhereEverythingIsFreedAtItsLastUse) {
+  const auto bytes_a_parameter = [](const std::string& strategy) {
+    const auto program =
+        program_of(kMlp, 8, "local:2", strategy, {}, Optimizer::kSgd, DType::kFp32, true);
+    for (const auto& b : program.buffers) {
+      EXPECT_FALSE(b.reserved);
+      EXPECT_EQ(b.shared, Bytes{});
+    }
+    const double activations = (kLayers + 4) * 4 * kWidth * 4;
+    return (memory_of(program).peak.value - activations) / kParameters;
+  };
+  constexpr double kFew = 3 * 4.0 / kLayers;  // a layer's weight and gradients
+  EXPECT_NEAR(bytes_a_parameter("deepspeed:zero=1"), 2 + 4, kFew);
+  EXPECT_NEAR(bytes_a_parameter("deepspeed:zero=2"), 2 + 4, kFew);
+  EXPECT_NEAR(bytes_a_parameter("deepspeed:zero=1,micro=2"), 2 + 4 + 4, kFew);
+  EXPECT_NEAR(bytes_a_parameter("deepspeed:zero=2,micro=2"), 2 + 4 + 2, kFew);
+  EXPECT_NEAR(bytes_a_parameter("deepspeed:zero=3"), 2 + 2, kFew);
 }
 
 // --- Precision and optimizers --------------------------------------------------------------------

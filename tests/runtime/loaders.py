@@ -3,10 +3,10 @@
 
 tests/runtime/loaders.py TANDEM
 
-Tokens of every width, Criteo's table, and arrays of images and of anything else: a run on one device; the same in
-three parts, on two devices, then four, then one, under other strategies, with the borders in the middle of a pass
-over the data. Their losses are those of the run that never stopped, in float64. Then what is wrong with data: each
-says the file and ends with 1.
+Tokens of every width, Criteo's table, arrays of images and of anything else, and folders of pictures: a run on one
+device; the same in three parts, on two devices, then four, then one, under other strategies, with the borders in the
+middle of a pass over the data. Their losses are those of the run that never stopped, in float64. Pictures train like
+the arrays that PyTorch makes of them. Then what is wrong with data: each says the file and ends with 1.
 """
 
 import argparse
@@ -14,8 +14,10 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import zlib
 
 import numpy
+import torch
 
 from support import NETWORKS, tandem, worst_difference, verdict
 
@@ -59,6 +61,40 @@ def images(folder):
     random = numpy.random.default_rng(3)
     return arrays(folder, "images", image=random.random((SAMPLES, 3, 32, 32), numpy.float32),
                   target=random.integers(0, 5, SAMPLES))
+
+
+def chunk(kind, data):
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def png(pixels):
+    """Of colors, with every filter that there is for rows but the last two."""
+    height, width, _ = pixels.shape
+    rows, before = [], numpy.zeros(3 * width, numpy.uint8)
+    for y, row in enumerate(pixels.reshape(height, -1)):
+        left = numpy.concatenate([numpy.zeros(3, numpy.uint8), row[:-3]])
+        rows.append(bytes([y % 3]) + (row - [0 * row, left, before][y % 3]).tobytes())
+        before = row
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 2, 0, 0, 0])
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"".join(rows))) + chunk(b"IEND", b""))
+
+
+def pictures(folder):
+    """The folder, and one with the arrays that PyTorch makes of its pictures."""
+    random = numpy.random.default_rng(5)
+    path, made, targets = folder / "pictures", [], []
+    for s in range(SAMPLES):
+        target = 5 * s // SAMPLES
+        pixels = random.integers(0, 256, (48, 60, 3), numpy.uint8)
+        name = path / f"class {target}" / f"{s:03}{'.png' if s % 2 else '.ppm'}"
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_bytes(png(pixels) if s % 2 else b"P6\n60 48\n255\n" + pixels.tobytes())
+        image = torch.from_numpy(pixels).permute(2, 0, 1)[None].double()
+        image = torch.nn.functional.interpolate(image, (32, 40), mode="bilinear", antialias=True)[0, :, :, 4:36].numpy() / 255
+        mean, deviation = ([[[x]] for x in values] for values in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+        made.append((image - mean) / deviation)
+        targets.append(target)
+    return path, arrays(folder, "from_pictures", image=numpy.array(made), target=numpy.array(targets))
 
 
 def numbers(folder):
@@ -116,6 +152,11 @@ def walk_resumed(walk, folder):
                  [(2, "megatron:tp=1,pp=2,micro=4"), (2, "deepspeed:zero=1"), (4, "megatron:tp=1,pp=2,micro=2,dp=2")])
     walk.resumed("clicks", DLRM, criteo(folder), [(2, "dlrm_hybrid"), (4, "dp"), (1, "dp")])
     walk.resumed("images", IMAGES, images(folder), [(2, "dp"), (4, "fsdp"), (1, "dp")], 1e-6)  # chaotic: matrix.py
+    path, of_pytorch = pictures(folder)
+    walk.resumed("pictures", IMAGES, path, [(2, "dp"), (4, "fsdp"), (1, "dp")], 1e-6)
+    ours, theirs = (walk.train(IMAGES, data, 1, 2, "dp") for data in (path, of_pytorch))
+    alike = ours.code == theirs.code == 0 and worst_difference(ours.json["loss"], theirs.json["loss"]) <= 1e-6
+    walk.note("pictures as PyTorch fits them", alike, f"{ours}\n{theirs}")
     walk.resumed("numbers", MLP, numbers(folder), [(2, "megatron:tp=2"), (4, "fsdp"), (1, "dp")])
 
 
@@ -150,6 +191,27 @@ def walk_refused(walk, folder):
         walk.refused(f"arrays, {name}", MLP, path, [])
 
 
+def walk_refused_pictures(walk, folder):
+    changes = {"cut": lambda p: (p / "class 1/010.ppm").write_bytes(b"P6\n60 48\n255\nabc"),
+               "png cut": lambda p: (p / "class 1/011.png").write_bytes((p / "class 1/011.png").read_bytes()[:-40]),
+               "flipped": lambda p: (p / "class 1/011.png").write_bytes(
+                   (p / "class 1/011.png").read_bytes().replace(b"IDATx", b"IDATy")),
+               "jpeg cut": lambda p: (p / "class 1/a.jpg").write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF"),
+               "empty": lambda p: (p / "class 1/a.jpg").write_bytes(b""),
+               "gone": lambda p: (p / "class 1/a.jpg").symlink_to("nowhere"),
+               "empty class": lambda p: [path.unlink() for path in (p / "class 1").iterdir()],
+               "a class more": lambda p: shutil.copytree(p / "class 0", p / "class 6"),
+               "a kind": lambda p: (p / "class 1/a.webp").write_bytes(b"RIFF")}
+    for name, change in changes.items():
+        path = folder / f"pictures {name}"
+        shutil.copytree(folder / "pictures", path)
+        change(path)
+        walk.refused(f"pictures, {name}", IMAGES, path, ["class"])
+    (folder / "no classes").mkdir()
+    walk.refused("pictures, no classes", IMAGES, folder / "no classes", ["image.npy"])
+    walk.refused("pictures for words", LLAMA, folder / "pictures", ["%tokens"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tandem", type=pathlib.Path)
@@ -159,6 +221,7 @@ def main():
         walk = Walk(args.tandem, folder)
         walk_resumed(walk, folder)
         walk_refused(walk, folder)
+        walk_refused_pictures(walk, folder)
     return verdict(walk.wrong, f"{walk.passed} passed")
 
 

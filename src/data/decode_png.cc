@@ -1,0 +1,74 @@
+// PNG, by libpng: of any type of pixels, and without what lets a background through.
+#include "data/picture.h"
+
+#ifdef TANDEM_HAS_PNG
+
+#include <png.h>
+
+namespace tandem::data {
+
+namespace {
+
+class PngReader {
+ public:
+  PngReader() { image_.version = PNG_IMAGE_VERSION; }
+  ~PngReader() { png_image_free(&image_); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  // False where it failed: then `why` says so.
+  bool read_header(std::string_view bytes) {
+    if (png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) == 0) return false;
+    image_.format = PNG_FORMAT_RGBA;
+    image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+    return true;
+  }
+
+  [[nodiscard]] std::int64_t height() const { return image_.height; }
+  [[nodiscard]] std::int64_t width() const { return image_.width; }
+
+  // To four numbers a pixel.
+  bool read_pixels(std::uint8_t* to) {
+    return png_image_finish_read(&image_, nullptr, to, 0, nullptr) != 0;
+  }
+
+  [[nodiscard]] std::string why() const { return image_.message; }
+
+ private:
+  png_image image_{};
+};
+
+}  // namespace
+
+Picture decode_png(std::string_view bytes, const std::string& path) {
+  PngReader reader;
+  if (!reader.read_header(bytes)) fail_to_decode(path, reader.why());
+  auto out = blank(reader.height(), reader.width(), path);
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(4 * out.height * out.width));
+  if (!reader.read_pixels(pixels.data())) fail_to_decode(path, reader.why());
+  // libpng reads no further than it has to.
+  constexpr std::string_view kEnd("IEND\xae\x42\x60\x82", 8);
+  if (bytes.rfind(kEnd) == std::string_view::npos) fail_to_decode(path, "its end is missing");
+  out.colors.reserve(pixels.size() / 4 * 3);
+  for (std::size_t i = 0; i < pixels.size(); i += 4) {
+    out.colors.insert(out.colors.end(), &pixels[i], &pixels[i] + 3);
+  }
+  return out;
+}
+
+}  // namespace tandem::data
+
+#else
+
+#include "base/error.h"
+
+namespace tandem::data {
+
+Picture decode_png(std::string_view /*bytes*/, const std::string& path) {
+  throw UserError("data", path, "is a PNG, and this program was built without libpng",
+                  "install libpng-dev and build again");
+}
+
+}  // namespace tandem::data
+
+#endif

@@ -1,0 +1,82 @@
+// Portable pixmaps: "P6", width, height and the largest number as text, one space, then the numbers
+// of every pixel, the higher byte first. Of a P5 a pixel is one number. Comments go from # to the
+// end of a line.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "data/picture.h"
+
+namespace tandem::data {
+
+namespace {
+
+class PortableHeader {
+ public:
+  explicit PortableHeader(std::string_view bytes) : bytes_(bytes) {}
+
+  // The next number; none where there is something else, or one of more than six digits.
+  std::optional<std::int64_t> number() {
+    skip_spaces();
+    std::int64_t out = 0;
+    int digits = 0;
+    for (; at_ < bytes_.size() && bytes_[at_] >= '0' && bytes_[at_] <= '9'; ++at_, ++digits) {
+      out = 10 * out + (bytes_[at_] - '0');
+      if (digits == 6) return std::nullopt;
+    }
+    return digits == 0 ? std::nullopt : std::optional(out);
+  }
+
+  // Behind the one space that ends it.
+  [[nodiscard]] std::string_view rest() const {
+    return at_ < bytes_.size() && is_space(bytes_[at_]) ? bytes_.substr(at_ + 1)
+                                                        : std::string_view();
+  }
+
+ private:
+  static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+  void skip_spaces() {
+    for (; at_ < bytes_.size(); ++at_) {
+      if (bytes_[at_] == '#') at_ = std::min(bytes_.find('\n', at_), bytes_.size() - 1);
+      if (!is_space(bytes_[at_])) return;
+    }
+  }
+
+  std::string_view bytes_;
+  std::size_t at_ = 2;  // "P6"
+};
+
+}  // namespace
+
+Picture decode_portable(std::string_view bytes, const std::string& path) {
+  PortableHeader header(bytes);
+  const auto width = header.number();
+  const auto height = header.number();
+  const auto most = header.number();
+  if (!width || !height || !most || *most < 1 || *most > 65535) {
+    fail_to_decode(path, "its header is not a width, a height and a number of shades");
+  }
+  auto out = blank(*height, *width, path);
+  const std::size_t colors = bytes[1] == '6' ? 3 : 1;
+  const std::size_t size = *most > 255 ? 2 : 1;
+  const auto count = static_cast<std::size_t>(*height * *width) * colors;
+  const auto numbers = header.rest();
+  if (numbers.size() / size < count) {
+    fail_to_decode(
+        path, fmt::format("it has {} bytes of {} x {} pixels", numbers.size(), *width, *height));
+  }
+  const auto byte = [&](std::size_t i) {
+    return std::uint32_t{static_cast<std::uint8_t>(numbers[i])};
+  };
+  const auto largest = static_cast<std::uint32_t>(*most);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto value = size == 2 ? byte(2 * i) << 8U | byte(2 * i + 1) : byte(i);
+    const auto shade = (std::min(value, largest) * 255 + largest / 2) / largest;
+    out.colors.insert(out.colors.end(), 3 / colors, static_cast<std::uint8_t>(shade));
+  }
+  return out;
+}
+
+}  // namespace tandem::data

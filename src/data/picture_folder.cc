@@ -1,0 +1,184 @@
+// A folder with a folder of pictures for each class, as torchvision's ImageFolder has them: classes
+// are numbered by their names in order, and so are the pictures in each of them, those in folders
+// below included.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/picture.h"
+#include "data/read_ahead.h"
+#include "data/samples.h"
+#include "ops/sources.h"
+
+namespace tandem::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class FileKind : std::uint8_t { kPicture, kOtherPicture, kNoPicture };
+
+// What is no picture, such as a list of names, may lie among them.
+FileKind kind_of(const fs::path& path) {
+  static const std::set<std::string, std::less<>> kRead = {".jpg", ".jpeg", ".png", ".ppm", ".pgm"};
+  static const std::set<std::string, std::less<>> kOther = {".bmp",  ".gif",  ".tif",
+                                                            ".tiff", ".webp", ".heic"};
+  auto ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (kRead.contains(ending)) return FileKind::kPicture;
+  return kOther.contains(ending) ? FileKind::kOtherPicture : FileKind::kNoPicture;
+}
+
+std::vector<std::string> names_in_order(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory()) out.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<std::string> pictures_below(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const auto kind = kind_of(entry.path());
+    if (kind == FileKind::kOtherPicture) {
+      throw UserError("data", entry.path().string(), "is a picture of a kind that cannot be read",
+                      "JPEG, PNG, PPM and PGM can");
+    }
+    // A link to nowhere is found out when it is read.
+    const bool is_file = entry.is_regular_file() || !entry.exists();
+    if (kind == FileKind::kPicture && is_file) out.push_back(entry.path().string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string out{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) throw UserError("file", path, "cannot be read");
+  return out;
+}
+
+// Pixels and the number of a class: nothing else can be had of such a folder.
+struct PictureInputs {
+  std::string image;
+  Shape shape;  // of a picture: channels, height, width
+  std::string target;
+  std::int64_t classes = 0;
+};
+
+PictureInputs picture_inputs(const std::string& folder, const graph::Graph& model) {
+  PictureInputs out;
+  for (auto id : inputs_of(model)) {
+    const auto& input = model.node(id);
+    const auto shape = sample_shape(input);
+    const auto below = input.op.get<ops::Input>().below;
+    const bool is_image = shape.rank() == 3 && (shape[0] == 1 || shape[0] == 3) && below == 0;
+    const bool is_target = input.name == "target" && shape.rank() == 0 && below > 0;
+    if ((is_image && !out.image.empty()) || (!is_image && !is_target)) {
+      throw UserError("data", folder,
+                      fmt::format("has pictures in classes, and %{} of {} is something else",
+                                  input.name, model.name()),
+                      "a folder with an .npy file for every input");
+    }
+    if (is_image) {
+      out.image = input.name;
+      out.shape = shape;
+    } else {
+      out.target = input.name;
+      out.classes = below;
+    }
+  }
+  return out;
+}
+
+class PictureFolder : public Samples {
+ public:
+  PictureFolder(const std::string& folder, const graph::Graph& model)
+      : inputs_(picture_inputs(folder, model)), decoded_([this](auto s) { return decoded(s); }) {
+    const auto classes = names_in_order(folder);
+    if (inputs_.classes > 0 && static_cast<std::int64_t>(classes.size()) > inputs_.classes) {
+      throw UserError("data", folder,
+                      fmt::format("has {} classes, and {} tells {} apart", classes.size(),
+                                  model.name(), inputs_.classes),
+                      "a network with more of them");
+    }
+    for (const auto& name : classes) {
+      const auto path = fmt::format("{}/{}", folder, name);
+      auto own = pictures_below(path);
+      if (own.empty()) {
+        throw UserError("data", path, "has no pictures, and each folder is a class",
+                        "JPEG, PNG, PPM and PGM can be read; remove it, or fill it");
+      }
+      std::ranges::move(own, std::back_inserter(pictures_));
+      ends_.push_back(count());
+    }
+  }
+
+  [[nodiscard]] std::string kind() const override { return "pictures"; }
+  [[nodiscard]] std::int64_t count() const override {
+    return static_cast<std::int64_t>(pictures_.size());
+  }
+
+  void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
+            std::span<double> to) const override {
+    if (input.name == inputs_.target) {
+      to[0] = static_cast<double>(std::ranges::upper_bound(ends_, sample) - ends_.begin());
+      return;
+    }
+    const auto elements = decoded_.get(sample);
+    std::copy_n(elements->begin() + first, to.size(), to.begin());
+  }
+
+  [[nodiscard]] bool takes_long(const graph::Node& input) const override {
+    return input.name == inputs_.image;
+  }
+  void expect(std::span<const std::int64_t> samples) const override { decoded_.expect(samples); }
+
+ private:
+  [[nodiscard]] std::vector<float> decoded(std::int64_t sample) const {
+    const auto& path = pictures_[static_cast<std::size_t>(sample)];
+    const auto& shape = inputs_.shape;
+    auto out = fitted(decode(bytes_of_file(path), path), shape[0], shape[1], shape[2]);
+    normalize(out, shape[0]);
+    return out;
+  }
+
+  PictureInputs inputs_;
+  std::vector<std::string> pictures_;  // paths, class after class
+  std::vector<std::int64_t> ends_;     // by class, behind its last picture
+  mutable ReadAhead decoded_;          // the last: its thread reads the others
+};
+
+}  // namespace
+
+bool has_folders(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_directory(ignored)) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<const Samples> open_pictures(const std::string& folder, const graph::Graph& model) {
+  try {
+    return std::make_unique<PictureFolder>(folder, model);
+  } catch (const fs::filesystem_error& e) {
+    throw UserError("file", e.path1().string(),
+                    fmt::format("cannot be read: {}", e.code().message()));
+  }
+}
+
+}  // namespace tandem::data
