@@ -381,7 +381,7 @@ class Search {
 
   // Where no equal sizes fit: a kernel beside its image, parts beside wholes.
   void try_uneven(int deviations, bool padded) {
-    for (std::int64_t size : {4, 12, 6, 3}) {
+    for (std::int64_t size : {4, 12, 6, 3, 2}) {
       std::set<std::int64_t> others = {1, size / 2, size * 2, size * 3};
       for (auto literal : literals(rule_)) {
         others.insert(literal);

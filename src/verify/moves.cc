@@ -218,6 +218,24 @@ class MoveFinder {
         }
       }
     }
+    if (!refused.empty()) add_tied();
+  }
+
+  // More than three that a condition ties: what does not move grows with all that is as large.
+  void add_tied() {
+    std::size_t at = 0;
+    for (const auto& type : pattern_.base.tensors) {
+      for (auto size : type.shape.sizes) {
+        const auto place = at++;
+        const bool moves =
+            std::ranges::any_of(pattern_.moves, [&](const Move& m) { return m[place] != 0; });
+        if (size == 1 || moves) continue;
+        auto move = change_of_all(size);
+        if (add(move)) continue;
+        std::fill(move.begin() + static_cast<std::ptrdiff_t>(sizes_), move.end(), 0);
+        add(move);
+      }
+    }
   }
 
   // Whole numbers that grow with a size, as the length of a slice does.

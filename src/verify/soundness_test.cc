@@ -185,6 +185,15 @@ const char* const kFalse[] = {
     "shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, 1, 1]) ?y) axis=1 parts=2 part=1) "
     "(split (mul (reshape (constant shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, 1, 1]) "
     "?x) axis=1 parts=2) axis=1) if rank(?x) == rank(?y)",
+    // Under a condition that ties all sizes, the difference is seen from four on.
+    "(linear ?y ?z) => (add (linear ?y ?z) (scale ?z factor=(((1 * (dim(?y, 0) - 1)) * (dim(?y, 0) "
+    "- 2)) * (dim(?y, 0) - 3))))",
+    "(linear ?y (scale ?z factor=1)) => (add (linear ?y (scale ?z factor=1)) (scale (linear ?y "
+    "(scale ?z factor=1)) factor=(((1 * (dim(?y, 0) - 1)) * (dim(?y, 0) - 2)) * (dim(?y, 0) - "
+    "3))))",
+    // Where a vector has no second dimension to ask the size of.
+    "(matmul (add (min ?z ?y) (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) => (scale (matmul "
+    "(add ?y (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) factor=(dim(?z, 1) - 1))",
 };
 
 TEST(Soundness, WhatHadBeenProvedAndIsFalse) {

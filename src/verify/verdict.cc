@@ -11,6 +11,7 @@
 #include "verify/drawn_instances.h"
 #include "verify/evaluate.h"
 #include "verify/layouts.h"
+#include "verify/lower_ranks.h"
 #include "verify/moves.h"
 #include "verify/normal_form.h"
 #include "verify/properties.h"
@@ -89,6 +90,9 @@ class Judge {
     // Where no value refutes, what fits is taken for good.
     if (!by_values_ && !bad_.empty()) good_.insert(good_.end(), fitting_.begin(), fitting_.end());
     if (is_parallel(rule_)) judge_shards();
+    if (bad_.empty()) {
+      for (const auto& instance : occurrences_of_lower_ranks(rule_)) judge(instance);
+    }
     if (bad_.empty()) {
       prove();
     } else {

@@ -1,0 +1,75 @@
+#include "verify/lower_ranks.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tandem::verify {
+
+namespace {
+
+using rewrite::Expression;
+using rewrite::Operation;
+
+// By tensor: the least rank that has all dimensions asked for by number; 0 where there are none.
+using Ranks = std::vector<std::int64_t>;
+
+void raise(Ranks& ranks, const Expression& asked) {
+  rewrite::for_each_part(asked, [&](const Expression& part) {
+    if (part.operation != Operation::kDim || part.operands[0].operation != Operation::kLiteral) {
+      return;
+    }
+    const auto* d = std::get_if<std::int64_t>(&part.operands[0].literal);
+    auto& rank = ranks[part.variables[0]];
+    if (d != nullptr) rank = std::max(rank, *d + 1);
+  });
+}
+
+Ranks asked_by(const Rule& rule, const rewrite::Side& side) {
+  Ranks out(rule.tensors.size());
+  for (const auto& node : side.nodes) {
+    for (const auto& attribute : node.attributes) raise(out, attribute);
+  }
+  return out;
+}
+
+Expression rank_is(std::size_t tensor, std::int64_t rank) {
+  Expression left{.operation = Operation::kRank, .variables = {static_cast<std::uint16_t>(tensor)}};
+  return rewrite::expression_of(Operation::kEqual, std::move(left), Expression{.literal = rank});
+}
+
+// With all ranks said the search is short: it tries sizes alone.
+std::vector<Instance> first_occurrences(const Rule& rule, std::size_t tensor, std::int64_t rank) {
+  constexpr PatternLimits kFew{.patterns = 1, .bases = 4, .tries = 3000};
+  constexpr std::int64_t kRanks = 3;
+  constexpr std::int64_t kMost = 27;  // combinations
+  std::int64_t count = 1;
+  for (std::size_t t = 1; t < rule.tensors.size() && count < kMost; ++t) count *= kRanks;
+  for (std::int64_t n = 0; n < std::min(count, kMost); ++n) {
+    auto narrowed = rule;
+    auto rest = n;
+    for (std::size_t t = 0; t < rule.tensors.size(); ++t) {
+      narrowed.conditions.push_back(rank_is(t, t == tensor ? rank : rest % kRanks + 1));
+      if (t != tensor) rest /= kRanks;
+    }
+    auto found = find_patterns(narrowed, kFew).bases;
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Instance> occurrences_of_lower_ranks(const Rule& rule) {
+  auto known = asked_by(rule, rule.source);
+  for (const auto& condition : rule.conditions) raise(known, condition);
+  const auto asked = asked_by(rule, rule.target);
+  std::vector<Instance> out;
+  for (std::size_t t = 0; t < asked.size(); ++t) {
+    for (auto rank = std::max<std::int64_t>(1, known[t]); rank < asked[t]; ++rank) {
+      std::ranges::move(first_occurrences(rule, t, rank), std::back_inserter(out));
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::verify
