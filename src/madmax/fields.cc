@@ -27,11 +27,11 @@ std::string shown(const json& value) {
 }  // namespace
 
 Fields::Fields(std::string_view text, std::string source) : source_(std::move(source)) {
-  std::set<json> keys;
+  std::set<std::string> keys;
   std::string twice;
   const auto note_key = [&](int depth, json::parse_event_t event, const json& value) {
     const bool is_field = depth == 1 && event == json::parse_event_t::key;
-    if (is_field && !keys.insert(value).second) twice = value.get<std::string>();
+    if (is_field && !keys.insert(value.get<std::string>()).second) twice = value;
     return true;
   };
   json_ = json::parse(text, note_key, false);

@@ -7,8 +7,10 @@
 #include <set>
 #include <tuple>
 
+#include "verify/candidate_types.h"
 #include "verify/moves.h"
 #include "verify/node_choices.h"
+#include "verify/said_of_types.h"
 #include "verify/symbol_values.h"
 
 namespace tandem::verify {
@@ -25,189 +27,6 @@ constexpr int kOfBasesAlone = 10;  // deviations from here on make no patterns
 constexpr std::size_t kMostFound = 10000;
 constexpr std::int64_t kMostPadding = 3;
 
-// Numbers that the rule mentions, which sizes may have to be.
-std::vector<std::int64_t> literals(const Rule& rule) {
-  std::set<std::int64_t> out;
-  const auto read = [&](const Expression& e) {
-    rewrite::for_each_part(e, [&](const Expression& part) {
-      if (part.operation != Operation::kLiteral) return;
-      if (const auto* n = std::get_if<std::int64_t>(&part.literal)) out.insert(*n);
-      const auto* list = std::get_if<std::vector<std::int64_t>>(&part.literal);
-      if (list != nullptr) out.insert(list->begin(), list->end());
-    });
-  };
-  for (const auto& node : rule.source.nodes) std::ranges::for_each(node.attributes, read);
-  std::ranges::for_each(rule.conditions, read);
-  std::erase_if(out, [](std::int64_t n) { return n < 1 || n > 64; });
-  return {out.begin(), out.end()};
-}
-
-// By variable: does it hold indices? What an operator reads as indices does, also through
-// parallelization operators, which keep the element type.
-std::vector<bool> index_variables(const Rule& rule) {
-  std::vector<bool> out(rule.tensors.size());
-  std::vector<bool> index(rule.source.nodes.size());
-  for (std::size_t n = rule.source.nodes.size(); n-- > 0;) {
-    const auto& node = rule.source.nodes[n];
-    if (node.is_variable()) {
-      if (index[n]) out[node.variable] = true;
-      continue;
-    }
-    const bool keeps = node.spec->role == ops::Role::kParallel;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (((node.spec->index_inputs >> i) & 1U) != 0 || (keeps && index[n])) {
-        index[node.inputs[i]] = true;
-      }
-    }
-  }
-  return out;
-}
-
-// What the conditions say of a tensor: its rank, and sizes that are numbers; 0 where they say
-// nothing.
-struct Said {
-  std::size_t rank = 0;
-  std::array<std::int64_t, Shape::kMaxRank> sizes{};
-  auto operator<=>(const Said&) const = default;
-};
-
-std::size_t whole_number(const Expression& e) {
-  const auto* n =
-      e.operation == Operation::kLiteral ? std::get_if<std::int64_t>(&e.literal) : nullptr;
-  return n != nullptr && *n > 0 ? static_cast<std::size_t>(*n) : 0;
-}
-
-// By variable. What is said of one holds for those that are said to be like it.
-class SaidReader {
- public:
-  explicit SaidReader(const Rule& rule) : out_(rule.tensors.size()) {
-    for (std::size_t before = 0, now = 1; before != now;) {
-      before = now;
-      for (const auto& condition : rule.conditions) read(condition);
-      now = known_;
-    }
-  }
-  std::vector<Said> take() { return std::move(out_); }
-
- private:
-  void read(const Expression& e) {
-    if (e.operation == Operation::kAnd) {
-      std::ranges::for_each(e.operands, [&](const Expression& part) { read(part); });
-    } else if (e.operation == Operation::kSameShape) {
-      auto& a = out_[e.variables[0]];
-      auto& b = out_[e.variables[1]];
-      join(a.rank, b.rank);
-      for (std::size_t d = 0; d < a.sizes.size(); ++d) join(a.sizes[d], b.sizes[d]);
-    } else if (e.operation == Operation::kEqual) {
-      read_equal(e.operands[0], e.operands[1]);
-      read_equal(e.operands[1], e.operands[0]);
-    }
-  }
-
-  void read_equal(const Expression& a, const Expression& b) {
-    if (a.operation == Operation::kRank) {
-      auto& rank = out_[a.variables[0]].rank;
-      if (b.operation == Operation::kRank) return join(rank, out_[b.variables[0]].rank);
-      return set(rank, whole_number(b));
-    }
-    auto* size = size_of(a);
-    if (size == nullptr) return;
-    if (auto* other = size_of(b)) return join(*size, *other);
-    set(*size, static_cast<std::int64_t>(whole_number(b)));
-  }
-
-  std::int64_t* size_of(const Expression& e) {
-    if (e.operation != Operation::kDim || e.operands[0].operation != Operation::kLiteral) {
-      return nullptr;
-    }
-    const auto* d = std::get_if<std::int64_t>(&e.operands[0].literal);
-    auto& sizes = out_[e.variables[0]].sizes;
-    const bool inside = d != nullptr && *d >= 0 && *d < static_cast<std::int64_t>(sizes.size());
-    return inside ? &sizes[static_cast<std::size_t>(*d)] : nullptr;
-  }
-
-  template <class Number>
-  void set(Number& to, Number value) {
-    if (to != 0 || value == 0) return;
-    to = value;
-    ++known_;
-  }
-  template <class Number>
-  void join(Number& a, Number& b) {
-    set(a, b);
-    set(b, a);
-  }
-
-  std::vector<Said> out_;
-  std::size_t known_ = 1;
-};
-
-// The types that a tensor may have, by how many of their numbers deviate from the plain ones.
-class Candidates {
- public:
-  // Sizes are `size`, or one of `others`; degrees, replicas and partial sums may be `counts`.
-  Candidates(std::int64_t size, std::vector<std::int64_t> others, std::vector<std::int64_t> counts)
-      : size_(size), others_(std::move(others)), counts_(std::move(counts)) {}
-
-  struct Candidate {
-    TensorType type;
-    TypeId id = 0;
-  };
-
-  // Sizes that are said do not deviate.
-  const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index, const Said& said) {
-    auto& all = made_[said];
-    if (all.empty()) all.resize(64);
-    auto& made = all[rank * 10 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
-    if (made.empty()) {
-      ParallelShape plain;
-      for (std::size_t d = 0; d < rank; ++d) {
-        plain.sizes.push_back(said.sizes[d] != 0 ? said.sizes[d] : size_);
-        plain.degrees.push_back(1);
-      }
-      said_ = &said;
-      extend(made, plain, 0, deviations, index ? DType::kInt64 : DType::kFp32);
-    }
-    return made;
-  }
-
- private:
-  // Coordinates are the dimensions, then replicas, then partial sums.
-  void extend(std::vector<Candidate>& out, const ParallelShape& shape, std::size_t coordinate,
-              int left, DType dtype) {
-    if (left == 0) {
-      const TensorType type{shape, dtype};
-      out.push_back({type, TypeTable::of_thread().intern(type)});
-    }
-    if (left == 0 || coordinate >= shape.rank() + (counts_.empty() ? 0 : 2)) return;
-    extend(out, shape, coordinate + 1, left, dtype);
-    const auto with = [&](auto&& change) {
-      auto changed = shape;
-      change(changed);
-      extend(out, changed, coordinate + 1, left - 1, dtype);
-    };
-    for (auto n : counts_) {
-      if (coordinate == shape.rank()) {
-        with([&](auto& s) { s.replicas = n; });
-      } else if (coordinate > shape.rank()) {
-        with([&](auto& s) { s.partial = n; });
-        with([&](auto& s) { s.partial = n, s.monoid = Monoid::kMax; });
-      } else if (shape.sizes[coordinate] % n == 0) {
-        with([&](auto& s) { s.degrees[coordinate] = n; });
-      }
-    }
-    if (coordinate >= shape.rank()) return;
-    if (said_->sizes[coordinate] != 0) return;
-    for (auto other : others_) with([&](auto& s) { s.sizes[coordinate] = other; });
-  }
-
-  std::int64_t size_;
-  std::vector<std::int64_t> others_;
-  std::vector<std::int64_t> counts_;
-  const Said* said_ = nullptr;
-  std::map<Said, std::vector<std::vector<Candidate>>> made_;
-};
-
 class Search {
  public:
   Search(const Rule& rule, const PatternLimits& limits)
@@ -215,7 +34,7 @@ class Search {
         limits_(limits),
         parallel_(is_parallel(rule)),
         index_(index_variables(rule)),
-        said_(SaidReader(rule).take()),
+        said_(said_by_conditions(rule)),
         values_(symbol_values(rule)),
         degrees_(parallel_ ? named_degrees(rule) : std::vector<std::int64_t>{}),
         unusual_(unusual_divisor()),
@@ -328,12 +147,12 @@ class Search {
     return {2, 4, 3, 12, 6, 1, 5};
   }
 
-  void try_deviations(Candidates candidates, int deviations) {
+  void try_deviations(CandidateTypes candidates, int deviations) {
     deviations_ = deviations;
     try_sizes(std::move(candidates), deviations);
   }
 
-  void try_sizes(Candidates candidates, int deviations) {
+  void try_sizes(CandidateTypes candidates, int deviations) {
     candidates_ = &candidates;
     visit(0, deviations, tensors_left_);
     candidates_ = nullptr;
@@ -592,7 +411,7 @@ class Search {
   std::vector<TypeId> inputs_;
   std::vector<const TensorType*> tensors_;
   Instance current_;
-  Candidates* candidates_ = nullptr;
+  CandidateTypes* candidates_ = nullptr;
   int deviations_ = 0;
   std::vector<Pattern> found_;
   std::size_t tried_ = 0;

@@ -68,8 +68,7 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
        "shape=[?m, ?m] kind=\"eye\" value=1) (layer_norm (constant shape=[?m, ?m] value=1) ?x ?x) "
        "?x) act=relu)",
        Status::kRefuted},
-      // True up to five rows; only the constant's shape says how many there are. Of one it is
-      // proved.
+      // True up to five rows; only the constant's shape says how many there are.
       {"few: (matmul ?x (constant shape=[?n, ?m] value=1)) => (matmul ?x (constant shape=[?n, ?m] "
        "value=(1 + ((?n - 1) * ((?n - 2) * ((?n - 3) * ((?n - 4) * (?n - 5))))))))",
        Status::kRefuted},

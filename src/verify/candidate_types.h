@@ -1,0 +1,41 @@
+// The types that a tensor may have, by how many of their numbers deviate from the plain ones.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "rewrite/type_table.h"
+#include "verify/said_of_types.h"
+
+namespace tandem::verify {
+
+class CandidateTypes {
+ public:
+  // Sizes are `size`, or one of `others`; degrees, replicas and partial sums may be `counts`.
+  CandidateTypes(std::int64_t size, std::vector<std::int64_t> others,
+                 std::vector<std::int64_t> counts)
+      : size_(size), others_(std::move(others)), counts_(std::move(counts)) {}
+
+  struct Candidate {
+    TensorType type;
+    TypeTable::TypeId id = 0;
+  };
+
+  // Sizes that are said do not deviate.
+  const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index, const Said& said);
+
+ private:
+  // Coordinates are the dimensions, then replicas, then partial sums.
+  void extend(std::vector<Candidate>& out, const ParallelShape& shape, std::size_t coordinate,
+              int left, DType dtype);
+
+  std::int64_t size_;
+  std::vector<std::int64_t> others_;
+  std::vector<std::int64_t> counts_;
+  const Said* said_ = nullptr;
+  std::map<Said, std::vector<std::vector<Candidate>>> made_;
+};
+
+}  // namespace tandem::verify
