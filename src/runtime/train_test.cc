@@ -1,5 +1,7 @@
 // Plans made by hand, run by tandem_worker under mpirun: any number of processes must have the
 // losses of the sequential interpreter.
+#include <algorithm>
+#include <array>
 #include <bit>
 
 #include "data/dataset.h"
@@ -424,20 +426,18 @@ double exposed_part(const graph::Graph& model, const std::string& strategy, int 
 // With one micro-batch one stage computes while the other one waits. Of four equal layers the
 // second stage does 4 products for gradients beside its 2, the first one only 3, as nothing wants
 // the gradient of the input: it waits for 6 of 11 parts of the step.
-// Where others want the processors one stage may be held up more than the other: then it is tried
-// again.
+// Where others want the processors one stage may be held up more than the other: of several runs
+// the one in the middle counts.
 TEST(Train, ExposedIsWhatAStageWaitsFor) {
-  constexpr double kWaits = 6.0 / 11;
-  constexpr double kOff = 0.1;
-  constexpr int kTries = 6;
   const auto model =
       models::parse_model("mlp:layers=4,hidden=768,inputs=768,outputs=768").build(256, kType);
-  double part = 0;
-  for (int i = 0; i < kTries && std::abs(part - kWaits) > kOff; ++i) {
+  std::array<double, 5> parts{};
+  for (auto& part : parts) {
     part = exposed_part(model, "megatron:tp=1,pp=2,micro=1", 2);
     fmt::print("{:.3f} of a step is exposed\n", part);
   }
-  EXPECT_NEAR(part, kWaits, kOff);
+  std::ranges::sort(parts);
+  EXPECT_NEAR(parts[parts.size() / 2], 6.0 / 11, 0.1);
   EXPECT_LT(exposed_part(model, "dp", 1), 0.01);
 }
 TEST(Train, InterleavedPipeline) {
