@@ -61,7 +61,7 @@ class Names {
   std::set<std::string> used_;
 };
 
-// Any operator that cuts or copies tensors.
+// By any operator that cuts or copies tensors, where it is not said.
 Dimensions dimensions_of(std::string_view text) {
   for (const auto* word : {"\"PM_PARALLEL_D", "\"OP_PARTITION\"", "\"OP_REPLICATE\"",
                            "\"OP_COMBINE\"", "\"OP_REDUCE\""}) {
@@ -133,14 +133,14 @@ bool is_collection_json(std::string_view text, std::string_view path) {
 
 void for_each_imported(std::string_view text, const std::string& source,
                        const std::function<void(Imported)>& visit) {
-  const auto dimensions = dimensions_of(text);
+  const auto shown = dimensions_of(text);
   Names names;
   std::size_t number = 0;
-  for_each_rule_in(text, source, [&](const CollectionRule& rule, const std::string&) {
+  for_each_rule_in(text, source, [&](const CollectionRule& rule, std::optional<Dimensions> said) {
     Imported out;
     out.name = names.unique(rule.name, ++number);
     try {
-      out.rule = to_rule(rule, dimensions, out.name);
+      out.rule = to_rule(rule, said.value_or(shown), out.name);
       if (!is_short(out.rule->source) || !is_short(out.rule->target)) {
         out.rule.reset();
         out.lacking = "is too long";
@@ -188,18 +188,18 @@ bool has_parallel_rule(std::string_view text, const std::string& source) {
 }
 
 CollectionWriter::CollectionWriter(bool parallel, std::function<void(std::string_view)> write)
-    : parallel_(parallel), write_(std::move(write)) {
-  write_("{\"_t\":\"RuleCollection\",\"rule\":[");
+    : dimensions_(parallel ? Dimensions::kReplicasFirst : Dimensions::kPlain), write_(std::move(write)) {
+  write_(fmt::format(R"({{"_t":"RuleCollection","dimensions":"{}","rule":[)",
+                     name(dimensions_)));
 }
 
 std::vector<std::optional<std::string>> CollectionWriter::add(std::span<const Rule> rules,
                                                               unsigned threads) {
-  const auto dimensions = parallel_ ? Dimensions::kReplicasFirst : Dimensions::kPlain;
   std::vector<std::string> texts(rules.size());
   std::vector<std::optional<std::string>> lacking(rules.size());
   parallel_for(rules.size(), threads, [&](std::size_t i) {
     try {
-      texts[i] = to_json(faithful(rules[i], dimensions));
+      texts[i] = to_json(faithful(rules[i], dimensions_));
     } catch (const Lacking& e) {
       lacking[i] = e.what();
     }

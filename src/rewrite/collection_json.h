@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rewrite/collection_schema.h"
 #include "rewrite/rule.h"
 
 namespace tandem::rewrite {
@@ -67,7 +68,7 @@ class CollectionWriter {
   [[nodiscard]] std::size_t rules() const { return rules_; }
 
  private:
-  bool parallel_;
+  Dimensions dimensions_;
   std::function<void(std::string_view)> write_;
   std::size_t rules_ = 0;
 };

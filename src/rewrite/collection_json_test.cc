@@ -290,6 +290,22 @@ TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
   EXPECT_EQ(canonical_text(again.rules[1]), canonical_text(rules[1]));
 }
 
+// Operators do not always tell: those that do may be called so by a rule's name alone, or belong to
+// rules that a collection cannot say.
+TEST(CollectionJson, ExportSaysHowDimensionsAreCounted) {
+  for (const auto* text : {"OP_REDUCE: (relu (softmax ?a axis=0)) => (relu (softmax ?a axis=0))\n",
+                           "a: (softmax ?a axis=0) => (softmax ?a axis=0)\n"
+                           "b: (silu (partition ?a dim=0 degree=?d)) => (partition (silu ?a) dim=0 degree=?d)\n",
+                           "a: (relu (join ?a ?b)) => (relu (join ?a ?b))\n"}) {
+    const auto rules = parse_rules(text);
+    const auto exported = export_collection(rules);
+    const auto again = import_collection(exported.text, "again");
+    ASSERT_EQ(again.rules.size(), exported.rules) << exported.text;
+    ASSERT_GE(again.rules.size(), 1U);
+    EXPECT_EQ(canonical_text(again.rules[0]), canonical_text(rules[0]));
+  }
+}
+
 // Random sides of elementwise operators, products and parts: whatever is imported is exported.
 TEST(CollectionJson, RandomRulesComeBack) {
   const std::uint64_t seed = 20'240'601;
@@ -399,6 +415,13 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
       {"{}", "c.json: has no list 'rule'"},
       {"[1]", "c.json: has no list 'rule'"},
       {"{\"rule\": 3}", "c.json: has no list 'rule'"},
+      {R"({"dimensions": "rows", "rule": []})",
+       "c.json: 'dimensions' is \"rows\" and must be 'plain' or 'replicas first'"},
+      {R"({"dimensions": {"a": 1}, "rule": []})", "c.json: 'dimensions' is an object"},
+      {collection({rule("ok", {relu}, {relu})}).insert(1, R"("dimensions":["plain"],)"),
+       "c.json: 'dimensions' is a list"},
+      {R"({"rule": [)" + rule("ok", {relu}, {relu}).dump() + R"(], "dimensions": "plain"})",
+       "c.json: 'dimensions' is said behind rules"},
       {"{\"rule\": [3]}", "c.json: rule 1: is 3 and must be an object"},
       {"{\"rule\": [{}]}", "c.json: rule 1: 'srcOp' is missing"},
       {collection({rule("ok", {relu}, {relu})}).substr(0, 300), "c.json: is not JSON"},

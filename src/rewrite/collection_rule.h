@@ -1,7 +1,6 @@
 // One rule of a collection as ours, and back; a whole collection: rewrite/collection_json.h.
 #pragma once
 
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,12 +13,6 @@ namespace tandem::rewrite {
 // What one form says and the other cannot: caught within this folder.
 struct Lacking : std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-// How a collection counts dimensions.
-enum class Dimensions : std::uint8_t {
-  kPlain,
-  kReplicasFirst,  // 0 is that of replicas
 };
 
 // Throws Lacking.

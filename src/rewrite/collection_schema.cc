@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,19 @@ std::string shown(const Json& value) {
   return out;
 }
 
+constexpr std::array<std::string_view, 2> kDimensions = {"plain", "replicas first"};
+
+Dimensions read_dimensions(const Json& value, const std::string& source) {
+  const auto* known = std::ranges::find_if(
+      kDimensions, [&](std::string_view one) { return value.is_string() && value == one; });
+  if (known == kDimensions.end()) {
+    throw UserError("rules", source,
+                    fmt::format("'dimensions' is {} and must be 'plain' or 'replicas first'",
+                                shown(value)));
+  }
+  return static_cast<Dimensions>(known - kDimensions.begin());
+}
+
 // Reads one rule.
 class RuleReader {
  public:
@@ -54,8 +68,6 @@ class RuleReader {
     }
     return out;
   }
-
-  [[nodiscard]] const std::string& where() const { return where_; }
 
  private:
   [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const {
@@ -242,10 +254,16 @@ std::string place_of_error(std::string_view text) {
 
 }  // namespace
 
+std::string_view name(Dimensions dimensions) {
+  return kDimensions[static_cast<std::size_t>(dimensions)];
+}
+
 void for_each_rule_in(std::string_view text, const std::string& source,
                       const CollectionVisit& visit) {
   bool in_list = false;
+  bool in_dimensions = false;
   bool found = false;
+  std::optional<Dimensions> dimensions;
   int deepest = 0;
   std::size_t count = 0;
   // Every rule is read and forgotten as soon as its text ends.
@@ -255,14 +273,21 @@ void for_each_rule_in(std::string_view text, const std::string& source,
     using Event = Json::parse_event_t;
     if (event == Event::key && depth == 1) {
       in_list = value == "rule";
+      in_dimensions = value == "dimensions";
       found = found || in_list;
     }
     const bool ends =
         event == Event::object_end || event == Event::array_end || event == Event::value;
+    if (in_dimensions && ends && depth == 1) {
+      if (count != 0) {
+        throw UserError("rules", source, "'dimensions' is said behind rules",
+                        "it must stand in front of them");
+      }
+      dimensions = read_dimensions(value, source);
+    }
     if (!in_list || !ends || depth != kRuleDepth) return true;
     RuleReader reader(value, fmt::format("{}: rule {}", source, ++count));
-    const auto rule = reader.run();
-    visit(rule, reader.where());
+    visit(reader.run(), dimensions);
     return false;
   };
   const auto json = Json::parse(text, step, false);

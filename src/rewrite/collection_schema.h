@@ -6,17 +6,26 @@
 //             "para": [{"key": "PM_AXIS", "value": 1}]}
 //
 // Of one side, opId counts its operators from 0, below 0 are tensors from outside; tsId is which
-// output. What the operators mean as ours: collection_operators.h.
+// output. What the operators mean as ours: collection_operators.h. Ours say in front of the rules how
+// they count dimensions: "dimensions": "plain" or "replicas first".
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tandem::rewrite {
+
+// How a collection counts dimensions.
+enum class Dimensions : std::uint8_t {
+  kPlain,
+  kReplicasFirst,  // 0 is that of replicas
+};
+std::string_view name(Dimensions dimensions);
 
 struct CollectionTensor {
   std::int64_t op = 0;
@@ -42,10 +51,10 @@ struct CollectionRule {
   bool operator==(const CollectionRule&) const = default;
 };
 
-// Visits every rule with what messages call it, "FILE: rule 12 ('name')"; holds one at a time. All
+// Visits every rule, with how dimensions are counted where that is said; holds one at a time. All
 // tensors exist and there are no cycles. Throws UserError("rules", ...) where the text is not of
 // this form.
-using CollectionVisit = std::function<void(const CollectionRule&, const std::string& where)>;
+using CollectionVisit = std::function<void(const CollectionRule&, std::optional<Dimensions>)>;
 void for_each_rule_in(std::string_view text, const std::string& source,
                       const CollectionVisit& visit);
 

@@ -114,7 +114,14 @@ Expression ExpressionReader::read_list() {
 
 Expression ExpressionReader::read_number_or_call() {
   const auto begin = at_;
-  while (at_ < text_.size() && (is_letter(text_[at_]) || text_[at_] == '.')) ++at_;
+  const auto take_letters = [&] {
+    while (at_ < text_.size() && (is_letter(text_[at_]) || text_[at_] == '.')) ++at_;
+  };
+  take_letters();
+  if (begins_exponent(text_.substr(begin, at_ - begin))) {
+    ++at_;
+    take_letters();
+  }
   const auto token = text_.substr(begin, at_ - begin);
   if (token.empty()) fail("expected a value");
   if (at_ == text_.size() || text_[at_] != '(') return {.literal = parse_value(token)};
@@ -127,6 +134,14 @@ Expression ExpressionReader::read_number_or_call() {
     fail(fmt::format("no function '{}'", token), "there are: " + join(names, ", "));
   }
   return read_call(*f);
+}
+
+// Is a sign next that belongs to the number, as in 1e-06?
+bool ExpressionReader::begins_exponent(std::string_view token) const {
+  if (token.size() < 2 || (token.back() != 'e' && token.back() != 'E')) return false;
+  if (at_ + 1 >= text_.size() || (text_[at_] != '-' && text_[at_] != '+')) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return is_digit(text_[at_ + 1]) && parse_double(token.substr(0, token.size() - 1)).has_value();
 }
 
 Expression ExpressionReader::read_call(const Function& f) {

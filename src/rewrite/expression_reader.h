@@ -38,6 +38,7 @@ class ExpressionReader : protected RuleCursor {
   Expression read_operand();
   Expression read_list();
   Expression read_number_or_call();
+  [[nodiscard]] bool begins_exponent(std::string_view token) const;
   Expression read_call(const Function& f);
   [[noreturn]] void fail_no_tensor(std::string_view function, const std::string& name);
 

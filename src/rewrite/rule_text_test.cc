@@ -20,6 +20,8 @@ TEST(RuleText, PrintsAsWritten) {
            "scale: (scale (scale ?x factor=?s) factor=?t) => (scale ?x factor=(?s * ?t))",
            "pool: (avg_pool2d ?x kernel=[?h, ?w] stride=?s) => (avg_pool2d ?x kernel=[?h, ?w] "
            "stride=?s) if not ?h == 2 and (?w == 1 or ?w < ?h - (1 - 2)) and 2 * (1 + ?h) <= 3",
+           "norm: (layer_norm ?x ?w ?b eps=1e-06) => (layer_norm ?x ?w ?b eps=1e-06) if 1e+20 < "
+           "rank(?x) + 1e-07",
            "two: (split ?x axis=0 parts=2), (split ?x axis=0 parts=2 part=1) => (split ?x axis=0 "
            "parts=2), (split ?x axis=0 parts=2 part=1)",
        }) {
@@ -29,6 +31,14 @@ TEST(RuleText, PrintsAsWritten) {
   }
   EXPECT_EQ(to_text(parse_rule("r:(relu(linear ?x ?w))=>(linear ?x ?w act=relu)if rank(?x)==2")[0]),
             "r: (relu (linear ?x ?w)) => (linear ?x ?w act=relu) if rank(?x) == 2");
+}
+
+// Small and large numbers are printed with an exponent, whose sign is no subtraction.
+TEST(RuleText, ExponentsHaveSigns) {
+  const auto rule = parse_rule(
+      "a: (layer_norm ?x ?w ?b eps=0.000001) => (layer_norm ?x ?w ?b eps=1e-06) choose ?e "
+      "if 1E+300 == ?e-1");
+  EXPECT_EQ(rule[0].source.nodes[3], rule[0].target.nodes[3]);
 }
 
 TEST(RuleText, NamedSubpatternsAreShared) {
