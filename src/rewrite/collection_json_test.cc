@@ -412,6 +412,7 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{", "c.json: is not JSON (line 1, column 2)"},
       {"{\n \"rule\": [}]\n}", "c.json: is not JSON (line 2, column 11)"},
+      {R"({"rule": [{"name": 5e2375}]})", "c.json: is not JSON (a number is too large)"},
       {"{}", "c.json: has no list 'rule'"},
       {"[1]", "c.json: has no list 'rule'"},
       {"{\"rule\": 3}", "c.json: has no list 'rule'"},

@@ -248,6 +248,8 @@ std::string place_of_error(std::string_view text) {
     const auto newline = before.rfind('\n');
     const auto begin = newline == std::string_view::npos ? 0 : newline + 1;
     return fmt::format("line {}, column {}", line, before.size() - begin + 1);
+  } catch (const Json::out_of_range&) {
+    return "a number is too large";
   }
   return "";
 }
