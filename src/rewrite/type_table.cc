@@ -79,7 +79,7 @@ TypeTable::Result& TypeTable::place(const Result& of) {
 
 void TypeTable::grow() {
   // Sizes that are drawn come once: what was remembered of them must not fill the memory.
-  if (results_.size() == kMostResults) {
+  if (results_.size() == most_results_) {
     std::ranges::fill(results_, Result{});
     results_used_ = 0;
     return;

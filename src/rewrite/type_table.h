@@ -25,6 +25,10 @@ class TypeTable {
   using TypeId = std::uint32_t;
   static constexpr TypeId kNone = ~TypeId{0};
 
+  // Of `most_results`, a power of two from 1024 on, it forgets all when half are there.
+  explicit TypeTable(std::size_t most_results = std::size_t{1} << 21U)
+      : most_results_(most_results) {}
+
   static TypeTable& of_thread();
 
   TypeId intern(const TensorType& type);
@@ -64,7 +68,7 @@ class TypeTable {
   Result& place(const Result& of);
   void grow();
 
-  static constexpr std::size_t kMostResults = std::size_t{1} << 21U;
+  std::size_t most_results_;
   std::deque<TensorType> types_;
   std::vector<TypeId> whole_;  // by type, the same undivided
   NumbersByHash ids_;
