@@ -8,7 +8,7 @@ planner_packages=(g++ cmake ninja-build nlohmann-json3-dev libfmt-dev libcli11-d
 runtime_packages=(libtorch-dev libopenmpi-dev openmpi-bin libdnnl-dev libopenblas-dev libjpeg-dev libpng-dev)
 test_packages=(libgtest-dev libbenchmark-dev libz3-dev python3 python3-torch python3-onnx libonnx-testdata)
 # Without them a test is skipped: they are large.
-optional_test_packages=(chromium dpkg-dev)
+optional_test_packages=(chromium dpkg-dev python3-pil)
 nightly_test_packages=(python3-venv python3-dev)
 lint_packages=(clang clang-format clang-tidy libclang-rt-dev)
 

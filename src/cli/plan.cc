@@ -11,6 +11,7 @@
 #include "cli/fitting_change.h"
 #include "cli/host.h"
 #include "cli/report.h"
+#include "cli/run_plan.h"
 #include "lower/lower.h"
 #include "plan/json.h"
 #include "plan/micro_batches.h"
@@ -219,6 +220,9 @@ void print_plan(const Setup& setup, const search::Result& result) {
           : std::string();
   std::cout << fmt::format("Searched {:.2f} s, {}{} candidates simulated{}: {}.\n", result.search_s,
                            ranked, result.candidates, estimated, result.stop_reason);
+  if (is_measured_elsewhere(setup.machine_text)) {
+    std::cout << "Times are another computer's: `tandem profile` measures this one.\n";
+  }
 }
 
 int run_plan(const PlanFlags& flags) {

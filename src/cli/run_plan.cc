@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/launch.h"
+#include "machine/parse.h"
 #include "plan/json.h"
 
 namespace tandem::cli {
@@ -39,6 +40,10 @@ std::string worker_arguments(const std::string& plan, const Run& run) {
 }  // namespace
 
 int join_run(const Run& run) { return join_worker(worker_arguments("-", run)); }
+
+bool is_measured_elsewhere(const std::string& machine) {
+  return machine::load_machine_file(machine).source == "machines/local.machine";
+}
 
 Json run_plan(const plan::Plan& plan, const Run& run) {
   const auto devices = machine::load_machine(plan.machine).devices();

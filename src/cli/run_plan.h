@@ -28,6 +28,9 @@ struct Run {
 // the exit code.
 int join_run(const Run& run);
 
+// Are its times another computer's: is it `local` as built in, which `tandem profile` replaces?
+bool is_measured_elsewhere(const std::string& machine);
+
 // What the worker reports, the prediction, and what was run. Throws UserError where this computer
 // cannot run the plan.
 Json run_plan(const plan::Plan& plan, const Run& run);

@@ -108,6 +108,9 @@ void print(const Json& result) {
   if (predicted) {
     std::cout << fmt::format(", predicted {:.4g} ms",
                              1e3 * result["predicted_step_s"].get<double>());
+    if (is_measured_elsewhere(result["machine"].get<std::string>())) {
+      std::cout << " with another computer's figures: `tandem profile` measures this one";
+    }
   }
   std::cout << "\n";
 }

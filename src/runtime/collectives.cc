@@ -343,26 +343,33 @@ std::int64_t Collectives::receiver_of(const ReshardStep& step) const {
   return digits_.group(device_, step.digits)[static_cast<std::size_t>(target_of(step, digits_))];
 }
 
+// What has gone meanwhile need not be kept.
+void Collectives::forget_sent() {
+  std::erase_if(sent_, [this](Sent& s) {
+    if (network_ != nullptr) return network_->is_over(s.mark);
+    int gone = 0;
+    MPI_Test(&s.request, &gone, MPI_STATUS_IGNORE);
+    return gone != 0;
+  });
+}
+
 void Collectives::send(const ReshardStep& step, const at::Tensor& given, int tag) {
+  forget_sent();
   if (network_ != nullptr) {
-    std::erase_if(sent_, [&](const Sent& s) { return network_->is_over(s.mark); });
     auto& out = sent_.emplace_back(Sent{MPI_REQUEST_NULL, given.contiguous()});
     out.mark = network_->send(out.tensor, static_cast<int>(receiver_of(step)));
     return;
   }
   const auto shard = is_staged() ? given.to(at::kCPU) : given;
-  // What has gone meanwhile need not be kept.
-  std::erase_if(sent_, [](Sent& s) {
-    int gone = 0;
-    MPI_Test(&s.request, &gone, MPI_STATUS_IGNORE);
-    return gone != 0;
-  });
   auto& out = sent_.emplace_back(Sent{MPI_REQUEST_NULL, shard.contiguous()});
   MPI_Isend(out.tensor.data_ptr(), count(out.tensor), to_mpi(shard.scalar_type()),
             static_cast<int>(target_of(step, digits_)), tag, channels_.at(step.digits).comm,
             &out.request);
 }
 
+// Who has sent this has, in a pipeline, taken up what was sent to it some micro-batches ago, which
+// else would be there until something is sent again: when a backward pass ends, where memory is
+// fullest.
 at::Tensor Collectives::receive(const ReshardStep& step, const Shape& local, at::ScalarType type,
                                 int tag) {
   if (network_ != nullptr) return finish(queued_receive(step, tag))[0];
@@ -370,7 +377,9 @@ at::Tensor Collectives::receive(const ReshardStep& step, const Shape& local, at:
   auto transfer = is_staged() ? to_place(done(out)) : done(out);
   MPI_Irecv(out.data_ptr(), count(out), to_mpi(type), static_cast<int>(root_of(step, digits_)), tag,
             channels_.at(step.digits).comm, &transfer.request);
-  return finish(std::move(transfer))[0];
+  auto received = finish(std::move(transfer))[0];
+  forget_sent();
+  return received;
 }
 
 Transfer Collectives::queued_receive(const ReshardStep& step, int tag) {

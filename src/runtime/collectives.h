@@ -104,6 +104,7 @@ class Collectives {
   Transfer start_on(at::Device on, const machine::ReshardStep& step, at::Tensor shard,
                     const Shape& local, at::ScalarType type, std::int64_t micro_batch);
   Transfer queued_receive(const machine::ReshardStep& step, int tag);
+  void forget_sent();
   // The ends of a send step.
   [[nodiscard]] std::int64_t sender_of(const machine::ReshardStep& step) const;
   [[nodiscard]] std::int64_t receiver_of(const machine::ReshardStep& step) const;

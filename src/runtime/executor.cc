@@ -80,6 +80,7 @@ void Executor::run() {
   exposed_s_ = 0;
   overlap_ = {};
   backward_tasks_ = 0;
+  began_ = MPI_Wtime();
   const auto exposed = [this](auto&& work) {
     const double begin = MPI_Wtime();
     work();
@@ -146,6 +147,7 @@ void Executor::run(Ready& ready, const Turn& turn) {
     case TaskKind::kBackward:
       ++backward_tasks_;
       backward(ready);
+      overlap_.backward_end_s = MPI_Wtime() - began_;
       return;
     case TaskKind::kMove:
     case TaskKind::kSend:
@@ -271,7 +273,7 @@ void Executor::move(const Ready& ready, const Turn& turn) {
   const bool in_a_host = started.transfer.memory != nullptr;
   if (task.backward && !task.remade && !is_local(task.step.kind)) {
     started.since = backward_tasks_;
-    ++overlap_.started;
+    if (overlap_.started++ == 0) overlap_.first_start_s = MPI_Wtime() - began_;
   }
   started_.push_back(std::move(started));
   // A gradient that is reduce-scattered is in memory until that ends. Inside a computer nothing is

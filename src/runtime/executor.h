@@ -43,10 +43,13 @@ class Executor {
   [[nodiscard]] double exposed_communication() const { return exposed_s_; }
 
   // Of the last step: collectives that this device started of gradients, and those of them that
-  // were on their way while it computed more of the backward pass.
+  // were on their way while it computed more of the backward pass; when the first one was started
+  // and the backward pass had ended, in seconds from the step's beginning.
   struct Overlap {
     std::int64_t started = 0;
     std::int64_t beside_backward = 0;
+    double first_start_s = 0;
+    double backward_end_s = 0;
   };
   [[nodiscard]] const Overlap& overlap() const { return overlap_; }
 
@@ -170,6 +173,7 @@ class Executor {
   double loss_ = 0;
   std::vector<Started> started_;
   double exposed_s_ = 0;
+  double began_ = 0;  // the step
   Overlap overlap_;
   std::int64_t backward_tasks_ = 0;          // of this step, so far
   std::vector<std::vector<double>> task_s_;  // of its runs; empty: nobody asks

@@ -123,10 +123,14 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
             const std::vector<std::string>& slow) {
   return {{"step_s_median", median(measured.step_s)},
           {"step_s", measured.step_s},
+          {"data_s", median(measured.data_s)},
+          {"data_s_of_steps", measured.data_s},
           {"exposed_comm_s", median(measured.exposed_s)},
           {"exposed_comm_s_of_steps", measured.exposed_s},
           {"gradient_collectives", measured.overlap.started},
           {"gradient_collectives_beside_backward", measured.overlap.beside_backward},
+          {"first_gradient_collective_s_of_steps", measured.first_start_s},
+          {"backward_end_s_of_steps", measured.backward_end_s},
           {"loss", measured.loss},  // printed so that it reads back the same
           {"first_step", first},
           {"checkpoints", measured.checkpoints},

@@ -48,10 +48,8 @@ void expect_memory(const std::string& network, const std::string& strategy,
     const double resident = of("peak_rss_bytes") / (of("arena_bytes") + of("baseline_rss_bytes"));
     fmt::print("{} {} {} rank {}: tensors {:.1f} MB, {:.2f} of the prediction; all {:.2f}\n",
                network, strategy, name(optimizer), rank, of("arena_bytes") / 1e6, arena, resident);
-    // Of a stage of a megabyte a tensor or two of the loss is a tenth.
-    const double small = 256e3 / of("predicted_arena_bytes");
-    EXPECT_GE(arena, 0.9 - small);
-    EXPECT_LE(arena, 1.1 + small);
+    EXPECT_GE(arena, 0.9);
+    EXPECT_LE(arena, 1.1);
     EXPECT_LE(resident, 1.15);
   }
 }
@@ -83,6 +81,8 @@ TEST(Memory, IsWhatThePlanSays) {
   expect_memory("mlp", "deepspeed:zero=2,micro=4");
   expect_memory("dlrm", "deepspeed:zero=1");
   expect_memory("bert_large", "megatron:tp=1,pp=2,micro=4");
+  // The last stage has a megabyte: a gradient that was sent and is kept for long would be a tenth.
+  expect_memory("xdl", "megatron:tp=1,pp=2,micro=4");
   expect_memory("llama", "dp");
   expect_memory("mixtral", "megatron:tp=2");
 }

@@ -413,6 +413,26 @@ TEST(Train, SumsOfGradientsGoOnBesideTheBackwardPass) {
   EXPECT_EQ(run["gradient_collectives"], 4);
   EXPECT_EQ(run["gradient_collectives_beside_backward"], 3);
 }
+// By the clock, too: the first sum is started when most of the backward pass is yet to come.
+TEST(Train, SumsOfGradientsBeginBeforeTheBackwardPassEnds) {
+  const auto model =
+      models::parse_model("mlp:layers=8,hidden=256,inputs=256,outputs=256").build(64, kType);
+  const auto run = trained(plan_by_name("dp", model, 2, Optimizer::kSgd), 2, kSteps);
+  const auto steps = run["step_s"].get<std::vector<double>>();
+  const auto begins = run["first_gradient_collective_s_of_steps"].get<std::vector<double>>();
+  const auto ends = run["backward_end_s_of_steps"].get<std::vector<double>>();
+  ASSERT_EQ(begins.size(), kSteps);
+  ASSERT_EQ(ends.size(), kSteps);
+  std::size_t early = 0;
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    EXPECT_GT(begins[i], 0);
+    EXPECT_LE(ends[i], steps[i]);
+    // Both passes, of which the backward one takes longer: what is started right at the end of it
+    // would be at 1.
+    early += begins[i] < 0.9 * ends[i] ? 1 : 0;
+  }
+  EXPECT_GT(early, kSteps / 2);
+}
 // The part of a step, of the one that others on this computer disturbed least.
 double exposed_part(const graph::Graph& model, const std::string& strategy, int processes) {
   const auto run =

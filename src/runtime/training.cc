@@ -62,13 +62,17 @@ class Run {
     }
     deadline_.renew(arguments_.timeout.value_or(patience()), fmt::format("step {}", step));
     begin_step_of_tensors();
+    const double before = MPI_Wtime();
     executor_.feed(step);
+    out_.data_s.push_back(over_ranks(MPI_Wtime() - before, MPI_MAX));
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = MPI_Wtime();
     executor_.run();
     out_.step_s.push_back(over_ranks(MPI_Wtime() - start, MPI_MAX));
     out_.exposed_s.push_back(over_ranks(executor_.exposed_communication(), MPI_MAX));
     out_.overlap = executor_.overlap();
+    out_.first_start_s.push_back(out_.overlap.first_start_s);
+    out_.backward_end_s.push_back(out_.overlap.backward_end_s);
     out_.loss.push_back(over_ranks(executor_.loss(), MPI_SUM));
     longest_ = std::max(longest_, out_.step_s.back());
     check_loss(step);

@@ -13,9 +13,12 @@ namespace tandem::runtime {
 struct Measurements {
   std::vector<double> step_s;
   std::vector<double> exposed_s;  // of each step, on the device where it was most
+  std::vector<double> data_s;     // what a step waited for its inputs before, on the same terms
   std::vector<double> loss;
   std::vector<std::int64_t> checkpoints;  // after so many steps
   Executor::Overlap overlap;              // of the last step, on this device
+  std::vector<double> first_start_s;      // Overlap's, of each step
+  std::vector<double> backward_end_s;
 };
 
 // Steps from `first` to arguments.steps. Throws Failed.

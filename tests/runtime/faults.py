@@ -279,6 +279,9 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         walk = Walk(args, pathlib.Path(scratch))
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        # Under nohup, or in the background of a script, they are ignored, and so they would be in what is started here.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(1))
         try:
             for part in PARTS:
                 if re.search(args.only, part):

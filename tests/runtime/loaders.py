@@ -6,7 +6,8 @@ tests/runtime/loaders.py TANDEM
 Tokens of every width, Criteo's table, arrays of images and of anything else, and folders of pictures: a run on one
 device; the same in three parts, on two devices, then four, then one, under other strategies, with the borders in the
 middle of a pass over the data. Their losses are those of the run that never stopped, in float64. Pictures train like
-the arrays that PyTorch makes of them. Then what is wrong with data: each says the file and ends with 1.
+the arrays that PyTorch makes of them, JPEGs of every kind like what Pillow (python3-pil) decodes of them; without it
+that is skipped. Then what is wrong with data: each says the file and ends with 1.
 """
 
 import argparse
@@ -18,6 +19,11 @@ import zlib
 
 import numpy
 import torch
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
 
 from support import NETWORKS, tandem, worst_difference, verdict
 
@@ -97,6 +103,40 @@ def pictures(folder):
     return path, arrays(folder, "from_pictures", image=numpy.array(made), target=numpy.array(targets))
 
 
+def photograph(random):
+    """Pixels of something like one: slow changes of light, edges, and noise."""
+    y, x = numpy.mgrid[0:48, 0:60] / 48
+    light = [numpy.sin(3 * random.random() * x + 4 * random.random() * y + 6 * random.random()) for _ in range(3)]
+    pixels = 128 + 70 * numpy.stack(light, axis=-1) + random.normal(0, 6, (48, 60, 3))
+    top, left = random.integers(0, 30, 2)
+    pixels[top : top + 15, left : left + 20] += random.integers(-80, 80, 3)
+    return numpy.clip(pixels, 0, 255).astype(numpy.uint8)
+
+
+# Each with how Pillow writes it, of what mode.
+JPEGS = {"whole colors": ("RGB", {"quality": 92, "subsampling": 0}), "half colors": ("RGB", {"quality": 80, "subsampling": 2}),
+         "gray": ("L", {"quality": 85}), "progressive": ("RGB", {"quality": 75, "progressive": True}),
+         "inks": ("CMYK", {"quality": 92}), "turned": ("RGB", {"quality": 92})}
+
+
+def jpegs(folder, kind):
+    """A folder of them, and one with the pixels that Pillow finds."""
+    mode, how = JPEGS[kind]
+    if kind == "turned":  # a camera's note, which neither heeds
+        note = Image.Exif()
+        note[0x0112] = 6
+        how = {**how, "exif": note}
+    random = numpy.random.default_rng(6)
+    path, decoded = folder / f"{kind} jpegs", folder / f"{kind} decoded"
+    for s in range(SAMPLES):
+        name = pathlib.Path(f"class {5 * s // SAMPLES}") / f"{s:03}"
+        for of in (path, decoded):
+            (of / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(photograph(random)).convert(mode).save(path / f"{name}.jpg", **how)
+        Image.open(path / f"{name}.jpg").convert("RGB").save(decoded / f"{name}.ppm")
+    return path, decoded
+
+
 def numbers(folder):
     random = numpy.random.default_rng(4)
     return arrays(folder, "numbers", x=random.random((SAMPLES, 8)), target=random.random((SAMPLES, 4)))
@@ -160,6 +200,19 @@ def walk_resumed(walk, folder):
     walk.resumed("numbers", MLP, numbers(folder), [(2, "megatron:tp=2"), (4, "fsdp"), (1, "dp")])
 
 
+def walk_jpegs(walk, folder):
+    if Image is None:
+        print("JPEGs as Pillow decodes them: skipped, there is no Pillow (python3-pil)")
+        return
+    for kind in JPEGS:
+        ours, theirs = (walk.train(IMAGES, data, 1, 2, "dp") for data in jpegs(folder, kind))
+        right = ours.code == theirs.code == 0
+        off = worst_difference(ours.json["loss"], theirs.json["loss"]) if right else None
+        # What is decoded to whole numbers may differ by one where inks become colors.
+        right = right and off <= (1e-3 if kind == "inks" else 1e-9)
+        walk.note(f"JPEGs of {kind}, {off}", right, f"{ours}\n{theirs}")
+
+
 def walk_refused(walk, folder):
     (folder / "empty.bin").write_bytes(b"")
     walk.refused("no tokens", LLAMA, folder / "empty.bin", [])
@@ -220,6 +273,7 @@ def main():
         folder = pathlib.Path(scratch)
         walk = Walk(args.tandem, folder)
         walk_resumed(walk, folder)
+        walk_jpegs(walk, folder)
         walk_refused(walk, folder)
         walk_refused_pictures(walk, folder)
     return verdict(walk.wrong, f"{walk.passed} passed")
