@@ -202,6 +202,20 @@ TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
   expect_checks(searched, *joint.best);
 }
 
+// With tables in parts eight products are best, with tables that lie side by side two: those that
+// lost before are tried again.
+TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
+  Searched searched("dlrm", 12288, "summit:2,software=serial");
+  const auto as_it_is = searched.with(Algebra::kNone);
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
+  EXPECT_LT(joint.best->simulation.iteration, 0.92 * as_it_is.best->simulation.iteration);
+  const auto& rules = joint.best->rewritten->rules;
+  EXPECT_TRUE(std::ranges::any_of(
+      rules, [](const auto& rule) { return rule.starts_with("linear-of-concat-27-in-"); }));
+  expect_checks(searched, *joint.best);
+}
+
 // A bag is looked up and summed in one kernel, of which nothing that looks up rows alone is
 // cheaper. Where software takes several kernels for it, bags are opened (Figure 16c).
 TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
