@@ -236,6 +236,19 @@ TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
   }
 }
 
+// PyTorch sorts for the gradient of a bag, but of few single rows takes one kernel: Unity's XDL, as
+// its artifact has it, with few samples.
+TEST(JointSearch, OpensBagsAsPyTorchComputesThem) {
+  Searched searched("xdl", 3072, "summit:1,software=pytorch-tables");
+  const auto as_it_is = searched.with(Algebra::kNone);
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
+  EXPECT_EQ(count(joint.best->rewritten->graph, "embedding"), 4U);
+  EXPECT_EQ(count(joint.best->rewritten->graph, "embedding_bag"), 0U);
+  EXPECT_LT(joint.best->simulation.iteration, 0.95 * as_it_is.best->simulation.iteration);
+  expect_checks(searched, *joint.best);
+}
+
 TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {
   EXPECT_TRUE(begun_earlier(mlp(4), nullptr).empty());
   const auto dlrm = models::parse_model("dlrm:tables=7,rows=1000").build(8, DType::kFp32);
