@@ -182,9 +182,10 @@ void Job::add_search_flags(CLI::App& command) {
           "paper calls so");
   command
       .add_option("--alpha", alpha,
-                  "rewritings that cost more than this times the best are not taken further")
-      ->check(CLI::Range(1.0, 10.0))
-      ->default_str(fmt::format("{}", search::Options{}.alpha));
+                  fmt::format("rewritings that cost more than this times the best are not taken "
+                              "further; default: {}, of --search unity {}",
+                              search::Options{}.alpha, unity::Options{}.alpha))
+      ->check(CLI::Range(1.0, 10.0));
   command.add_option("--k", least_nodes, "of --search unity: operators of a piece, at least")
       ->check(kPositive)
       ->default_str(fmt::format("{}", unity::Options{}.least_nodes));
@@ -269,6 +270,7 @@ std::optional<unity::Options> unity_options(const Job& job, search::Options& sea
   if (!job.dims.empty()) refuse("--dims", "its rules say what may be partitioned");
   unity::Options out;
   out.least_nodes = job.least_nodes.value_or(out.least_nodes);
+  out.alpha = job.alpha.value_or(out.alpha);
   out.piece_candidates = job.max_rewritings.value_or(out.piece_candidates);
   out.candidates = std::exchange(search.until.candidates, std::nullopt);
   out.pipelines = job.pipelines || job.stale_weights;

@@ -63,25 +63,21 @@ double least_of_all(const std::vector<Graph>& graphs, const machine::Machine& ma
   return least;
 }
 
-Ranking ranked(const Graph& model, const machine::Machine& machine, double alpha) {
+Ranking ranked(const Graph& model, const machine::Machine& machine) {
   Options options;
   options.algebra = Algebra::kJoint;
   options.states_per_node = 100000;
-  options.alpha = alpha;
   Contest contest(model, machine, options);
   return rank_rewritings(contest, {.keep = 1, .saves = false});
 }
 
-// In graphs this small a step on the way to a better one, such as taking a fused kernel apart, may
-// cost a good part of the whole. Where it may, nothing is missed; by default little is.
-constexpr double kPatientAlpha = 3;
-constexpr double kMissed = 0.02;  // of the cases
-
+// In graphs this small a step on the way to a better one, such as taking a fused kernel apart,
+// costs a good part of the whole: more than the 5 % that Unity's paper allows in a few of these
+// cases.
 void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_t least_cases) {
   const auto machines = small_machines();
   std::size_t cases = 0;
   std::size_t rewritten = 0;
-  std::size_t missed = 0;
   for (auto seed = from; seed < to; ++seed) {
     SCOPED_TRACE(seed);
     const auto model = graph_to_rewrite(seed);
@@ -89,7 +85,7 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
     if (!graphs) continue;
     ++cases;
     const auto& machine = machines[seed % machines.size()];
-    const auto found = ranked(model, machine, kPatientAlpha);
+    const auto found = ranked(model, machine);
     const double least = least_of_all(*graphs, machine);
     EXPECT_LE(found.least, least * (1 + kRounding))
         << to_text(model) << "on " << machine.name << ", " << graphs->size() << " graphs";
@@ -98,13 +94,10 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
       ++rewritten;
       EXPECT_NEAR(found.least, least_of_all({best->graph}, machine), kRounding * found.least);
     }
-    const auto usual = ranked(model, machine, Options{}.alpha);
-    missed += usual.least > least * (1 + kRounding) ? 1 : 0;
   }
-  std::cout << cases << " cases, " << rewritten << " rewritten, " << missed << " missed\n";
+  std::cout << cases << " cases, " << rewritten << " rewritten\n";
   EXPECT_GE(cases, least_cases);
   EXPECT_GE(rewritten, least_cases / 8);
-  EXPECT_LE(static_cast<double>(missed), kMissed * static_cast<double>(cases));
 }
 
 // --- Simulation ----------------------------------------------------------------------------------

@@ -202,6 +202,20 @@ TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
   expect_checks(searched, *joint.best);
 }
 
+// With tables in parts eight products are best, with tables that lie side by side two: those that
+// lost before are tried again.
+TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
+  Searched searched("dlrm", 12288, "summit:2,software=serial");
+  const auto as_it_is = searched.with(Algebra::kNone);
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
+  EXPECT_LT(joint.best->simulation.iteration, 0.92 * as_it_is.best->simulation.iteration);
+  const auto& rules = joint.best->rewritten->rules;
+  EXPECT_TRUE(std::ranges::any_of(
+      rules, [](const auto& rule) { return rule.starts_with("linear-of-concat-27-in-"); }));
+  expect_checks(searched, *joint.best);
+}
+
 // A bag is looked up and summed in one kernel, of which nothing that looks up rows alone is
 // cheaper. Where software takes several kernels for it, bags are opened (Figure 16c).
 TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
@@ -220,6 +234,19 @@ TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
     EXPECT_LT(joint.best->simulation.iteration, as_it_is.best->simulation.iteration);
     expect_checks(searched, *joint.best);
   }
+}
+
+// PyTorch sorts for the gradient of a bag, but of few single rows takes one kernel: Unity's XDL, as
+// its artifact has it, with few samples.
+TEST(JointSearch, OpensBagsAsPyTorchComputesThem) {
+  Searched searched("xdl", 3072, "summit:1,software=pytorch-tables");
+  const auto as_it_is = searched.with(Algebra::kNone);
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
+  EXPECT_EQ(count(joint.best->rewritten->graph, "embedding"), 4U);
+  EXPECT_EQ(count(joint.best->rewritten->graph, "embedding_bag"), 0U);
+  EXPECT_LT(joint.best->simulation.iteration, 0.95 * as_it_is.best->simulation.iteration);
+  expect_checks(searched, *joint.best);
 }
 
 TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {

@@ -20,6 +20,7 @@ class Search {
   static constexpr std::size_t kRewritten = 4;  // strategies that a rewritten model is tried under
   static constexpr std::size_t kLargeRewritten = 1;
   static constexpr std::size_t kRankedUnder = 6;  // strategies whose layouts a ranking knows
+  static constexpr std::size_t kBesides = 2;      // plans that tables are tried beside once more
   static constexpr double kWaits = 0.02;          // of a step
 
  public:
@@ -66,6 +67,7 @@ class Search {
       begin_earlier(strategies.best(true));
       walk();
       place_side_by_side({rewriting_of_the_best(), before, for_one_device_});
+      rewrite_side_by_side();
     } else {
       place_side_by_side({rewriting_of_the_best()});
     }
@@ -140,8 +142,26 @@ class Search {
       const auto from = best->rewritten;
       for (const auto& made : begun_earlier(contest_.model(), from)) {
         search_rewritten(made, settings, 1);
+        begun_.push_back(made);
       }
       if (contest_.result().best->rewritten == from) return;
+    }
+  }
+
+  // What rewritings gain depends on when the tables are there, as into how many products a layer is
+  // best divided: those that lost while tables were in parts are tried again, and the model itself.
+  void rewrite_side_by_side() {
+    const auto& best = contest_.best_candidate();
+    if (!best || best->name != kSideBySide) return;
+    auto others = rewritings_;
+    others.push_back(nullptr);
+    others.insert(others.end(), begun_.begin(), begun_.end());
+    for (const auto& made : others) {
+      if (made != contest_.best_candidate()->rewritten) {
+        auto plans = contest_.leaders(made);
+        plans.resize(std::min(plans.size(), kBesides));
+        place_like(contest_, plans, *contest_.best_candidate());
+      }
     }
   }
 
@@ -191,6 +211,7 @@ class Search {
   LayoutSearch layouts_;
   std::vector<std::shared_ptr<const Rewritten>> rewritings_;
   std::shared_ptr<const Rewritten> for_one_device_;
+  std::vector<std::shared_ptr<const Rewritten>> begun_;  // earlier
 };
 
 }  // namespace

@@ -60,7 +60,9 @@ struct Options {
   // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.
   plan::Semantics semantics = plan::Semantics::kSynchronous;
   Algebra algebra = Algebra::kNone;
-  double alpha = 1.05;           // rewritings that cost more than this times the best are dropped
+  // Rewritings that cost more than this times the best are dropped. The cheapest go first, so that
+  // a large one costs nothing where the search ends before it comes to them.
+  double alpha = 3;
   std::size_t rewritings = 400;  // ranked at most
   // What makes the search fast, each to be switched off: it then finds less in the same time.
   bool shares_tables = true;  // of costs, among graphs that are ranked

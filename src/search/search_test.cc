@@ -8,6 +8,7 @@
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/json.h"
+#include "plan/parallelization.h"
 #include "search/contest.h"
 #include "search/layout_network.h"
 #include "search/taso_flexflow.h"
@@ -310,7 +311,31 @@ TEST(Search, CutsALargeImageIntoParts) {
   EXPECT_LT(best->simulation.iteration, other->simulation.iteration);
 }
 
-// Every assignment of the states of a chain, costed edge by edge without tables or elimination.
+// Of plans that cut images or concatenations each operator, and each way to it, has steps of proved
+// rules: nothing is said of them by values alone.
+TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
+  struct Case {
+    std::string model;
+    std::int64_t batch;
+    std::string machine;
+    std::string rule;  // that is among those
+  };
+  for (const auto& c : {Case{"resnet50:image=64", 2, "local:4", "parallelize-conv2d-over-rows"},
+                        Case{"xdl:rows=1000", 12288, "summit:2", "parallelize-concat-4"}}) {
+    SCOPED_TRACE(c.model);
+    const auto machine = machine::load_machine(c.machine);
+    Options options;
+    options.dims = {.model = false, .reduction = false, .head = false};
+    const auto best = search(build(c.model, c.batch), machine, options).best;
+    ASSERT_TRUE(best.has_value());
+    const auto steps = plan::parallelization_of(best->mapped, machine::Digits(machine));
+    const auto shown = plan::replay(best->mapped.pcg, steps);
+    EXPECT_EQ(shown.cuts.without, std::vector<std::string>{});
+    EXPECT_EQ(shown.ways.without, std::vector<std::string>{});
+    EXPECT_TRUE(shown.cuts.rules.contains(c.rule));
+  }
+}
+
 TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   const auto model = build("mlp:layers=2,hidden=64,inputs=32,outputs=16", 8);
   Machine machine = machine::load_machine("summit:2");

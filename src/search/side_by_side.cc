@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
+#include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -40,7 +43,9 @@ class Tables {
       const auto is_own = [&](NodeId i) {
         return graph_.node(i).op.role() == ops::Role::kSource && consumers_[i.index()].size() == 1;
       };
-      if (std::ranges::all_of(graph_.inputs(id), is_own)) tables_.push_back(id);
+      if (!std::ranges::all_of(graph_.inputs(id), is_own)) continue;
+      tables_.push_back(id);
+      followers_.push_back(followers_of(id));
     }
   }
 
@@ -58,6 +63,20 @@ class Tables {
     }
     if (change_plan(*alike)) alike = descended(*alike);
     narrow(*alike);
+  }
+
+  // From what another graph's plan does with the tables of the same names.
+  void search_like(const Candidate& other, const graph::Graph& of) {
+    std::map<std::string, NodeLayout> known;
+    for (auto id : of.ids()) known[of.node(id).name] = other.choices[id.index()].node;
+    Timed now{{}, Seconds{std::numeric_limits<double>::infinity()}};
+    for (auto id : tables_) {
+      const auto at = known.find(graph_.node(id).name);
+      if (at == known.end()) return;
+      now.layouts.push_back(without_places(at->second));
+    }
+    const auto best = contest_.result().best->simulation.iteration;
+    if (change_plan(now) && now.seconds < best) descended(now);
   }
 
  private:
@@ -127,12 +146,27 @@ class Tables {
     }
   }
 
+  // What is computed from a table's rows alone, such as their sum: it lies where the table does,
+  // since elsewhere more devices would have it to do, each with kernels of its own.
+  std::vector<NodeId> followers_of(NodeId table) const {
+    std::vector<NodeId> out;
+    for (auto at = table; consumers_[at.index()].size() == 1;) {
+      at = consumers_[at.index()][0];
+      if (graph_.inputs(at).size() != 1) break;
+      out.push_back(at);
+    }
+    return out;
+  }
+
   // All but the tables and what they read; with copies, what reads them is not idle.
   Candidate idle_on(const Candidate& plan, DigitMask mask, bool has_copies) const {
     auto out = plan;
     const auto reads_a_table = [&](NodeId id) {
       return std::ranges::any_of(graph_.inputs(id), [&](NodeId i) {
-        return std::ranges::find(tables_, i) != tables_.end();
+        for (std::size_t t = 0; t < tables_.size(); ++t) {
+          if (i == (followers_[t].empty() ? tables_[t] : followers_[t].back())) return true;
+        }
+        return false;
       });
     };
     for (auto id : graph_.ids()) {
@@ -284,7 +318,7 @@ class Tables {
     }
     const auto ranks = strategies::pack(loads, digits());
     auto out = *from_;
-    out.name = "search:side-by-side";
+    out.name = kSideBySide;
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       auto& layout = out.choices[tables_[t].index()].node;
       layout = layouts[t];
@@ -300,14 +334,31 @@ class Tables {
         out.choices[inputs[i].index()].source =
             input_layout(problem_.nodes[tables_[t].index()].signature, layout, digits().count(), i);
       }
+      follow(t, out);
     }
     return out;
+  }
+
+  // As far as what they then read says how they lie.
+  void follow(std::size_t t, Candidate& out) const {
+    auto at = tables_[t];
+    for (auto follower : followers_[t]) {
+      const auto read = output_layout(problem_.nodes[at.index()].signature,
+                                      out.choices[at.index()].node, digits().count());
+      const auto layout = infer_node_layout(problem_.nodes[follower.index()].signature,
+                                            std::span(&read, 1), digits());
+      if (!layout) return;
+      out.choices[follower.index()].node = *layout;
+      at = follower;
+    }
   }
 
   // Nothing makes partial sums of a table's rows where its reader wants some.
   bool is_legal(const Candidate& candidate) const {
     const auto n = digits().count();
-    return std::ranges::all_of(tables_, [&](NodeId id) {
+    auto moved = tables_;
+    for (const auto& some : followers_) moved.insert(moved.end(), some.begin(), some.end());
+    return std::ranges::all_of(moved, [&](NodeId id) {
       const auto made =
           output_layout(problem_.nodes[id.index()].signature, candidate.choices[id.index()].node, n)
               .digits(machine::DigitRole::kPartial);
@@ -331,6 +382,7 @@ class Tables {
   const strategies::Problem problem_;
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<NodeId> tables_;
+  std::vector<std::vector<NodeId>> followers_;  // by table
   std::size_t tried_ = 0;
   std::size_t most_tried_ = kMostTried;
   bool from_the_last_place_ = false;
@@ -343,6 +395,14 @@ void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans) {
   if (contest.is_large() || contest.is_over() || !contest.are_equal_devices()) return;
   if (plans.empty() || !is_for_one_pass(plans[0])) return;
   Tables(contest, plans).search();
+}
+
+void place_like(Contest& contest, const std::vector<Candidate>& plans, const Candidate& other) {
+  if (contest.is_over() || plans.empty()) return;
+  // Copied: what competes may win, and `other` be the best so far.
+  const auto like = other;
+  const auto& of = like.rewritten ? like.rewritten->graph : contest.model();
+  Tables(contest, plans).search_like(like, of);
 }
 
 }  // namespace tandem::search

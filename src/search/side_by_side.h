@@ -10,8 +10,15 @@
 
 namespace tandem::search {
 
+// What plans found here are called.
+inline constexpr const char* kSideBySide = "search:side-by-side";
+
 // Of plans of one graph, the best first: the tables of the first one, then beside what the others
 // do with the other operators.
 void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans);
+
+// Beside what these plans, of one graph, do with the other operators: tables where another plan,
+// be it of another graph, has them.
+void place_like(Contest& contest, const std::vector<Candidate>& plans, const Candidate& other);
 
 }  // namespace tandem::search

@@ -110,7 +110,7 @@ class Search {
   }
 
   Substitution how() {
-    return {.alpha = contest_.options().alpha,
+    return {.alpha = options_.alpha,
             .candidates = options_.piece_candidates,
             .patience = options_.patience,
             .is_over = [this] { return is_over(); },

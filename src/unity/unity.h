@@ -18,9 +18,10 @@
 namespace tandem::unity {
 
 struct Options {
-  std::size_t least_nodes = 10;                // k: of a piece
-  std::size_t piece_candidates = 20000;        // costed at most, for a piece between two borders
-  std::size_t patience = 1000;                 // ends it when so many have gained nothing
+  std::size_t least_nodes = 10;          // k: of a piece
+  double alpha = 1.05;                   // what costs more than this times the best is dropped
+  std::size_t piece_candidates = 20000;  // costed at most, for a piece between two borders
+  std::size_t patience = 1000;           // ends it when so many have gained nothing
   std::optional<std::size_t> candidates = {};  // in all
   bool caches = true;                          // mappings of subgraphs, among candidates
   bool splits = true;
@@ -29,7 +30,7 @@ struct Options {
 };
 
 // Baselines are costed and the plan falls back on the best of them. Of `search` it takes the
-// optimizer, the precision, the memory, alpha and when to end.
+// optimizer, the precision, the memory and when to end.
 search::Result search(const graph::Graph& model, const machine::Machine& machine,
                       const search::Options& search, const Options& options);
 

@@ -170,6 +170,22 @@ TEST(Unity, SaysWhatEndsIt) {
   EXPECT_EQ(of.find().stop_reason, "interrupted");
 }
 
+// How many graphs are costed says what the search has done.
+TEST(Unity, EachOptionHasAnEffect) {
+  Case of("mlp:layers=4,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
+  const auto usual = of.find();
+  EXPECT_LT(of.find({.alpha = 1}).rewritings, usual.rewritings);
+  EXPECT_GT(of.find({.alpha = 2}).rewritings, usual.rewritings);
+  EXPECT_LT(of.find({.piece_candidates = 20}).rewritings, usual.rewritings);
+  const auto small = of.find({.least_nodes = 3});
+  EXPECT_NE(small.rewritings, usual.rewritings);
+  EXPECT_NE(of.find({.least_nodes = 3, .splits = false}).rewritings, small.rewritings);
+  // Without the cache the same is found, later.
+  const auto forgetful = of.find({.caches = false});
+  EXPECT_EQ(forgetful.rewritings, usual.rewritings);
+  EXPECT_EQ(unity_of(forgetful).simulation.iteration, unity_of(usual).simulation.iteration);
+}
+
 TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
   const auto graph = models::parse_model("resnext50").build(96, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
