@@ -336,6 +336,7 @@ TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
   }
 }
 
+// Every assignment of the states of a chain, costed edge by edge without tables or elimination.
 TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   const auto model = build("mlp:layers=2,hidden=64,inputs=32,outputs=16", 8);
   Machine machine = machine::load_machine("summit:2");
