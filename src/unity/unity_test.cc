@@ -307,8 +307,8 @@ TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
   EXPECT_LT(made->seconds, apart);
 }
 
-// Every layer of Megatron ends in a sum and begins with copies. A piece by itself ends the sum at its
-// border, the next makes copies there; joined that is one all-reduce, costed as one.
+// Every layer of Megatron ends in a sum and begins with copies. A piece by itself ends the sum at
+// its border, the next makes copies there; joined that is one all-reduce, costed as one.
 TEST(Unity, SumsAndCopiesThatMeetAtABorderAreOneAllReduce) {
   const auto graph = graph::parse_graph(R"(graph blocks
 %x = input() shape=[64, 4096]
@@ -343,8 +343,7 @@ return %loss
   const auto& model = made->rewritten ? made->rewritten->graph : graph;
   const auto pcg = plan::parallelize(model, here.digits, made->choices).pcg;
   const auto is_all_reduce = [&](graph::NodeId id) {
-    return pcg.node(id).op.is(ops::kReplicate) &&
-           pcg.node(pcg.inputs(id)[0]).op.is(ops::kReduce);
+    return pcg.node(id).op.is(ops::kReplicate) && pcg.node(pcg.inputs(id)[0]).op.is(ops::kReduce);
   };
   EXPECT_GE(std::ranges::count_if(pcg.ids(), is_all_reduce), 1) << graph::to_text(pcg);
 }
