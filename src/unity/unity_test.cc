@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "check/check.h"
+#include "graph/text.h"
 #include "models/model.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
@@ -304,6 +305,47 @@ TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
   const auto made = to_plan(graph, solved.pieces, substitutions);
   ASSERT_TRUE(made.has_value());
   EXPECT_LT(made->seconds, apart);
+}
+
+// Every layer of Megatron ends in a sum and begins with copies. A piece by itself ends the sum at
+// its border, the next makes copies there; joined that is one all-reduce, costed as one.
+TEST(Unity, SumsAndCopiesThatMeetAtABorderAreOneAllReduce) {
+  const auto graph = graph::parse_graph(R"(graph blocks
+%x = input() shape=[64, 4096]
+%w1 = weight() shape=[4096, 4096]
+%linear1 = linear(%x, %w1)
+%relu1 = relu(%linear1)
+%w2 = weight() shape=[4096, 4096]
+%linear2 = linear(%relu1, %w2)
+%w3 = weight() shape=[4096, 4096]
+%linear3 = linear(%linear2, %w3)
+%relu3 = relu(%linear3)
+%w4 = weight() shape=[4096, 4096]
+%linear4 = linear(%relu3, %w4)
+%t = input() shape=[64, 4096]
+%loss = mse(%linear4, %t)
+return %loss
+)");
+  OnTwoDevices here;
+  auto& substitutions = here.substitutions;
+  const strategies::Problem problem(graph, here.digits);
+  const auto choices = std::get<strategies::Choices>(strategies::megatron(problem, {.tensor = 1}));
+  const auto seeds = seeds_of(std::vector<strategies::Choices>{choices}, here.digits);
+  // Enough for the strategy itself, not for what it could become.
+  const Substitution how{.alpha = 1, .seeds = seeds, .follows_seed = true, .candidates = 2};
+  const auto solved = solve_in_pieces(graph, 3, how, substitutions);
+  ASSERT_GT(solved.pieces.size(), 1U);
+  double apart = 0;
+  for (const auto& piece : solved.pieces) apart += cost_of_piece(piece, substitutions);
+  const auto made = to_plan(graph, solved.pieces, substitutions);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_LT(made->seconds, apart);
+  const auto& model = made->rewritten ? made->rewritten->graph : graph;
+  const auto pcg = plan::parallelize(model, here.digits, made->choices).pcg;
+  const auto is_all_reduce = [&](graph::NodeId id) {
+    return pcg.node(id).op.is(ops::kReplicate) && pcg.node(pcg.inputs(id)[0]).op.is(ops::kReduce);
+  };
+  EXPECT_GE(std::ranges::count_if(pcg.ids(), is_all_reduce), 1) << graph::to_text(pcg);
 }
 
 // Each device has some rows of an image, and a row of its neighbours'.
