@@ -88,25 +88,31 @@ Proving prove(const rewrite::Rule& rule, bool find_conditions = true) {
   return out;
 }
 
-// Where a rule is not true as it stands, it may be so with the attributes that it was found for.
-Proving prove(const generate::Generated& generated, std::size_t rule) {
+// Where a rule is not true as it stands, it may be so with the attributes that it was found for, of
+// which a parallel rule has several.
+std::vector<Proving> prove(const generate::Generated& generated, std::size_t rule) {
   auto out = prove(generated.rules[rule]);
-  if (out.status == rewrite::Status::kProved) return out;
-  const auto literal = generate::with_literal_attributes(generated, rule);
-  if (!literal) return out;
+  if (out.status == rewrite::Status::kProved) return {out};
   const bool is_wanting = !out.rule || out.is_special;
-  auto other = prove(*literal, is_wanting);
-  return is_wanting || other.status == rewrite::Status::kProved ? other : out;
+  std::vector<Proving> others;
+  for (const auto& literal : generate::with_literal_attributes(generated, rule)) {
+    auto other = prove(literal, is_wanting);
+    const bool is_better = is_wanting || other.status == rewrite::Status::kProved;
+    if (is_better) others.push_back(std::move(other));
+  }
+  return others.empty() ? std::vector{out} : others;
 }
 
 // Keeps what is proved.
 void keep_proved(generate::Generated& generated, unsigned threads, Progress& progress) {
-  std::vector<Proving> proved(generated.rules.size());
+  std::vector<std::vector<Proving>> by_rule(generated.rules.size());
   std::atomic<std::size_t> done = 0;
-  parallel_for(proved.size(), threads, [&](std::size_t i) {
-    proved[i] = prove(generated, i);
-    progress.show(fmt::format("judged {} of {}", ++done, proved.size()));
+  parallel_for(by_rule.size(), threads, [&](std::size_t i) {
+    by_rule[i] = prove(generated, i);
+    progress.show(fmt::format("judged {} of {}", ++done, by_rule.size()));
   });
+  std::vector<Proving> proved;
+  for (auto& of_rule : by_rule) std::ranges::move(of_rule, std::back_inserter(proved));
   const auto count = [&](const std::string& what, rewrite::Status status) {
     generated.left.emplace_back(what, std::ranges::count(proved, status, &Proving::status));
   };

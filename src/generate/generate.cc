@@ -252,7 +252,10 @@ class Generator {
   void add_parallel_rules() {
     auto rules = parallel_rules(set_);
     count("parallel", rules.size());
-    std::ranges::move(rules, std::back_inserter(out_.rules));
+    for (auto& rule : rules) {
+      out_.rules.push_back(std::move(rule.rule));
+      out_.parallel_literal.push_back(std::move(rule.literal));
+    }
   }
 
   const OperatorSet& set_;
@@ -267,13 +270,15 @@ class Generator {
 
 }  // namespace
 
-std::optional<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule) {
-  if (rule >= generated.literal.size()) return std::nullopt;
+std::vector<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule) {
+  if (rule >= generated.literal.size()) {
+    return generated.parallel_literal[rule - generated.literal.size()];
+  }
   auto made = generated.literal[rule];
   KernelCache kernels;
-  if (!add_conditions(made, kernels)) return std::nullopt;
-  if (to_text(made.rule) == to_text(generated.rules[rule])) return std::nullopt;
-  return made.rule;
+  if (!add_conditions(made, kernels)) return {};
+  if (to_text(made.rule) == to_text(generated.rules[rule])) return {};
+  return {made.rule};
 }
 
 Generated generate(const OperatorSet& set, const Options& options) {

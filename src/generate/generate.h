@@ -34,15 +34,16 @@ struct Generated {
   // The same rules with the attributes that they were found for, and without conditions: what is
   // true of those that any value was tried for may have an exception.
   std::vector<MadeRule> literal;
-  std::size_t graphs = 0;      // that were evaluated
-  std::size_t candidates = 0;  // equalities of two of them
+  std::vector<std::vector<rewrite::Rule>> parallel_literal;  // of those that come last
+  std::size_t graphs = 0;                                    // that were evaluated
+  std::size_t candidates = 0;                                // equalities of two of them
   // How many were left after each pruning, in order.
   std::vector<std::pair<std::string, std::size_t>> left;
 };
 
 // The rule with the attributes that it was found for, and the conditions this needs; nothing where
-// there are none, or where it is the same rule.
-std::optional<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule);
+// there are none, or where it is the same rule. Of a parallel rule there may be several.
+std::vector<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule);
 
 // Deterministic. Throws UserError on an operator set that is wrong.
 Generated generate(const OperatorSet& set, const Options& options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -28,6 +29,7 @@ struct Use {
   std::string name;        // kebab-case
   std::string attributes;  // " stride=?stride": any will do that is legal
   std::vector<TensorType> operands;
+  std::vector<rewrite::Value> values;  // of the attributes, in the operator set
 
   [[nodiscard]] std::string text(const Texts& inputs) const {
     return fmt::format("({} {}{})", op.name(), join(inputs, " "), attributes);
@@ -36,6 +38,15 @@ struct Use {
     return {kOperands.begin(), kOperands.begin() + static_cast<std::ptrdiff_t>(operands.size())};
   }
   [[nodiscard]] std::string source() const { return text(variables()); }
+  // A text of this operator with the values of its attributes.
+  [[nodiscard]] std::string literal(std::string text) const {
+    const auto own = op.attribute_text().empty() ? "" : " " + op.attribute_text();
+    std::size_t at = 0;
+    while (!attributes.empty() && (at = text.find(attributes, at)) != std::string::npos) {
+      text.replace(at, attributes.size(), own);
+    }
+    return text;
+  }
 };
 
 std::string kebab(std::string name) {
@@ -61,13 +72,15 @@ bool takes(const Operation& operation, const std::vector<TensorType>& types) {
 // With sizes that two and three divide, and of a rank one higher, too.
 void add_uses(const Operation& operation, const ops::Op& op, std::vector<TensorType> types,
               std::vector<Use>& out) {
+  std::vector<rewrite::Value> values;
+  for (const auto& a : operation.pattern.nodes.back().attributes) values.push_back(a.literal);
   const auto add = [&] {
     try {
       (void)graph::result_type(op, types);
     } catch (const UserError&) {
       return;
     }
-    out.push_back({op, kebab(op.name()), attribute_symbols(op.spec()), types});
+    out.push_back({op, kebab(op.name()), attribute_symbols(op.spec()), types, values});
   };
   if (!takes(operation, types)) return;
   for (auto& t : types) {
@@ -109,7 +122,7 @@ class ParallelRules {
  public:
   explicit ParallelRules(const OperatorSet& set) : uses_(uses_of(set)) {}
 
-  std::vector<rewrite::Rule> run() {
+  std::vector<ParallelRule> run() {
     for (const auto& use : uses_) add_factors(use);
     for (const auto& use : uses_) add_linear(use);
     for (const auto& use : uses_) add_replicated(use);
@@ -120,10 +133,30 @@ class ParallelRules {
   }
 
  private:
-  // With operands as `made` has them, and a degree of two. Where legal, and not known yet.
-  void add(const std::string& name, const std::string& text, const Use& use) {
-    if (!texts_.insert(text).second) return;
-    auto rule = rewrite::parse_rule(fmt::format("{}: {}", name, text))[0];
+  // Where legal with operands as the use has them and a degree of two, and not known yet. `literal`
+  // has dimensions where the text has symbols, and a name of its own.
+  void add(const std::string& name, const std::string& text, const Use& use,
+           const std::string& literal_name = {}, const std::string& literal = {}) {
+    const auto [known, is_new] = numbers_.try_emplace(text, rules_.size());
+    if (is_new) {
+      auto rule = rewrite::parse_rule(fmt::format("{}: {}", name, text))[0];
+      if (!is_legal_somewhere(rule, use)) {
+        numbers_.erase(known);
+        return;
+      }
+      rule.name = unique(name);
+      rules_.push_back({std::move(rule), {}});
+    }
+    const auto own = use.literal(literal.empty() ? text : literal);
+    if (own == text || !literals_.insert(own).second) return;
+    const auto& own_name = literal.empty() ? name : literal_name;
+    auto rule = rewrite::parse_rule(fmt::format("{}: {}", own_name, own))[0];
+    if (!is_legal_somewhere(rule, use)) return;
+    rule.name = unique(own_name);
+    rules_[known->second].literal.push_back(std::move(rule));
+  }
+
+  static bool is_legal_somewhere(const rewrite::Rule& rule, const Use& use) {
     Assignment assignment;
     assignment.tensors = use.operands;
     assignment.tensors.resize(std::max(rule.tensors.size(), use.operands.size()), use.operands[0]);
@@ -135,18 +168,12 @@ class ParallelRules {
       }
       legal = is_legal(rule, assignment);
     }
-    if (!legal) {
-      texts_.erase(text);
-      return;
-    }
-    rule.name = unique(name);
-    rules_.push_back(std::move(rule));
+    return legal;
   }
 
   static rewrite::Value value_of(const std::string& symbol, const Use& use) {
     for (std::size_t i = 0; i < use.op.spec().attributes.size(); ++i) {
-      if (use.op.spec().attributes[i].first != symbol) continue;
-      return rewrite::parse_value(use.op.spec().attributes[i].second);
+      if (use.op.spec().attributes[i].first == symbol) return use.values[i];
     }
     return std::int64_t{symbol == "i" ? 0 : symbol == "j" ? 1 : 2};
   }
@@ -179,7 +206,16 @@ class ParallelRules {
     // One dimension of all tensors that have the factor: then any dimension will do.
     const bool same =
         out >= 0 && std::ranges::all_of(dims, [&](int d) { return d < 0 || d == out; });
-    const auto dim = [&](int d) { return same ? std::string("?i") : std::to_string(d); };
+    const auto name = fmt::format("parallelize-{}-over-{}", use.name, factor);
+    const auto literal = factor_text(use, dims, out, false);
+    if (!same) return add(name, literal, use);
+    const auto of_any = fmt::format("parallelize-{}-over-any", use.name);
+    add(of_any, factor_text(use, dims, out, true), use, name, literal);
+  }
+
+  // `any`: the dimension is a symbol.
+  static std::string factor_text(const Use& use, const std::vector<int>& dims, int out, bool any) {
+    const auto dim = [&](int d) { return any ? std::string("?i") : std::to_string(d); };
     Texts inputs;
     std::string condition;
     for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -196,10 +232,8 @@ class ParallelRules {
     const auto inner = use.text(inputs);
     const auto outer = out >= 0 ? fmt::format("(combine {} dim={} degree=?d)", inner, dim(out))
                                 : fmt::format("(reduce {} degree=?d)", inner);
-    add(fmt::format("parallelize-{}-over-{}", use.name, same ? "any" : factor),
-        fmt::format("{} => {} choose {}?d if {}", use.source(), outer, same ? "?i, " : "",
-                    condition),
-        use);
+    return fmt::format("{} => {} choose {}?d if {}", use.source(), outer, any ? "?i, " : "",
+                       condition);
   }
 
   // An operator that is linear in some operands together passes their partial sums on.
@@ -328,14 +362,15 @@ class ParallelRules {
   static Use with_four(const Use& use) { return use; }
 
   std::vector<Use> uses_;
-  std::set<std::string> texts_;
+  std::map<std::string, std::size_t> numbers_;  // by text
+  std::set<std::string> literals_;
   std::map<std::string, int> names_;
-  std::vector<rewrite::Rule> rules_;
+  std::vector<ParallelRule> rules_;
 };
 
 }  // namespace
 
-std::vector<rewrite::Rule> parallel_rules(const OperatorSet& set) {
+std::vector<ParallelRule> parallel_rules(const OperatorSet& set) {
   return ParallelRules(set).run();
 }
 

@@ -9,7 +9,10 @@
 //   with replicas, joins     (replicate (op ?x ?y)), (op (join ?x ?y) ...)
 //   among themselves         cancellation, fusion, and the order of two
 //
-// Which factors and operands is read from signatures (ops/signature.h). Degrees are symbols.
+// Which factors and operands is read from signatures (ops/signature.h). Degrees are symbols, and so
+// are attributes and a dimension that is cut on both sides. That may be too much to say: of a
+// softmax any dimension but one can be cut. Then the same is true of the dimensions and attributes
+// that the signatures were read for.
 #pragma once
 
 #include <vector>
@@ -19,6 +22,11 @@
 
 namespace tandem::generate {
 
-std::vector<rewrite::Rule> parallel_rules(const OperatorSet& set);
+struct ParallelRule {
+  rewrite::Rule rule;
+  std::vector<rewrite::Rule> literal;  // with dimensions and attributes of the operator set
+};
+
+std::vector<ParallelRule> parallel_rules(const OperatorSet& set);
 
 }  // namespace tandem::generate

@@ -13,7 +13,14 @@ namespace tandem::generate {
 namespace {
 
 const std::vector<rewrite::Rule>& all_rules() {
-  static const auto rules = parallel_rules(operator_set("all"));
+  static const auto rules = [] {
+    std::vector<rewrite::Rule> out;
+    for (auto& made : parallel_rules(operator_set("all"))) {
+      out.push_back(std::move(made.rule));
+      std::ranges::move(made.literal, std::back_inserter(out));
+    }
+    return out;
+  }();
   return rules;
 }
 
@@ -42,6 +49,19 @@ TEST(ParallelRules, HaveTheFiguresOfUnity) {
   EXPECT_TRUE(
       has("(embedding ?x ?y) => (reduce (embedding (replicate ?x degree=?d) "
           "(partition ?y degree=?d)) degree=?d)"));
+}
+
+// What a symbol would say too much of is there with numbers, too: a dimension that is not cut, an
+// order of dimensions that is not the usual one.
+TEST(ParallelRules, OfDimensionsAndAttributes) {
+  EXPECT_TRUE(
+      has("(softmax ?x) => (combine (softmax (partition ?x degree=?d)) degree=?d) choose ?d"));
+  EXPECT_TRUE(
+      has("(matmul ?x ?y) => (combine (matmul (partition ?x degree=?d) (replicate ?y degree=?d)) "
+          "degree=?d) choose ?d"));
+  EXPECT_TRUE(
+      has("(transpose ?x perm=[1, 0]) => (combine (transpose (partition ?x degree=?d) "
+          "perm=[1, 0]) dim=1 degree=?d) choose ?d"));
 }
 
 // Runs a side on virtual devices. Throws UserError where it is not legal.

@@ -43,7 +43,10 @@ TEST(Figures, OfConvolutions) {
 }
 
 TEST(Figures, OfParallelOperators) {
-  const auto found = generate::parallel_rules(generate::operator_set("all"));
+  std::vector<rewrite::Rule> found;
+  for (const auto& made : generate::parallel_rules(generate::operator_set("all"))) {
+    found.push_back(made.rule);
+  }
   expect_proved(found,
                 "(relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d)");
   expect_proved(found, "(add ?x ?y) => (reduce (join ?x ?y) degree=2)");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "verify/instances.h"
 #include "verify/symbol_values.h"
@@ -18,13 +20,18 @@ void set_size(ParallelShape& shape, std::size_t d, std::int64_t to) {
   if (to >= 1 && to <= kMostSize && to % shape.degrees[d] == 0) shape.sizes[d] = to;
 }
 
-// With one dimension in front, or without the first.
-ParallelShape longer(const ParallelShape& shape, std::int64_t size) {
+// With one dimension in front or behind, or without the first.
+ParallelShape longer(const ParallelShape& shape, std::int64_t size, bool behind) {
   auto out = shape;
-  out.sizes = {size};
-  out.degrees = {1};
-  for (auto n : shape.sizes) out.sizes.push_back(n);
-  for (auto n : shape.degrees) out.degrees.push_back(n);
+  if (!behind) {
+    out.sizes = {size};
+    out.degrees = {1};
+    for (auto n : shape.sizes) out.sizes.push_back(n);
+    for (auto n : shape.degrees) out.degrees.push_back(n);
+  } else {
+    out.sizes.push_back(size);
+    out.degrees.push_back(1);
+  }
   return out;
 }
 ParallelShape shorter(const ParallelShape& shape) {
@@ -46,6 +53,7 @@ OccurrenceWalk::OccurrenceWalk(const Rule& rule, std::span<const Instance> near,
       values_(symbol_values(rule)),
       random_(seed),
       parallel_(is_parallel(rule)) {
+  group();
   if (!parallel_) return;
   degrees_ = named_degrees(rule);
   degrees_.insert(degrees_.end(), {1, 2});
@@ -56,10 +64,11 @@ const Instance* OccurrenceWalk::step() {
     first_ = size_to_begin_with();
     second_ = size_to_begin_with();
     current_ = near_[below(3) == 0 ? 0 : below(near_.size())];
+    results_.clear();
   }
   next_ = current_;
   for (auto changes = 1 + below(3); changes > 0; --changes) change(next_);
-  if (next_ == current_ || !occurs(rule_, next_)) return nullptr;
+  if (next_ == current_ || !mend(next_) || !conditions_hold(rule_, next_)) return nullptr;
   current_ = next_;
   return &current_;
 }
@@ -77,8 +86,9 @@ std::int64_t OccurrenceWalk::size() {
   return sizes[below(sizes.size())];
 }
 
-// One of its sizes, or a symbol.
+// One of its sizes, or a symbol; now and then a size of what is made of them, as a sum of two.
 std::int64_t OccurrenceWalk::number_of(const Instance& at) {
+  if (!results_.empty() && below(4) == 0) return results_[below(results_.size())];
   std::array<std::int64_t, 64> known = {};
   std::size_t count = 0;
   for (const auto& type : at.tensors) {
@@ -95,8 +105,8 @@ std::int64_t OccurrenceWalk::number_of(const Instance& at) {
 
 void OccurrenceWalk::change(Instance& at) {
   const bool symbols = !at.symbols.empty();
-  const auto kind = below(symbols ? 9 : 6);
-  if (kind > 5 || at.tensors.empty()) return symbols ? change_symbol(at) : void();
+  const auto kind = below(symbols ? 11 : 8);
+  if (kind > 7 || at.tensors.empty()) return symbols ? change_symbol(at) : void();
   if (parallel_ && below(4) == 0) return divide(at.tensors[below(at.tensors.size())].shape);
   switch (kind) {
     case 0:
@@ -107,6 +117,9 @@ void OccurrenceWalk::change(Instance& at) {
       return change_ranks(at);
     case 3:
       return resize_two(at);
+    case 4:
+    case 5:
+      return resize_group(at);
     default:
       return resize(at);
   }
@@ -126,15 +139,115 @@ void OccurrenceWalk::rename(Instance& at) {
   }
 }
 
+// All that is one number, or that is so far from the last, of a group; or of half of all.
+void OccurrenceWalk::resize_group(Instance& at) {
+  const auto from = number_of(at);
+  const auto behind = 1 + below(kMostRank);
+  const bool by_number = below(2) == 0;
+  const auto to = below(2) == 0 ? 1 : size();
+  const auto* group = below(4) == 0 ? nullptr : &groups_[below(groups_.size())];
+  for (std::size_t t = 0; t < at.tensors.size(); ++t) {
+    if (group != nullptr ? !group->tensors[t] : below(2) == 0) continue;
+    auto& shape = at.tensors[t].shape;
+    for (std::size_t d = 0; d < shape.rank(); ++d) {
+      if (by_number ? shape.sizes[d] == from : d + behind == shape.rank()) set_size(shape, d, to);
+    }
+  }
+  for (std::size_t s = 0; s < at.symbols.size(); ++s) {
+    if (group != nullptr ? !group->symbols[s] : below(2) == 0) continue;
+    if (*at.symbols[s] == Value(from)) at.symbols[s] = to;
+  }
+}
+
+void OccurrenceWalk::group() {
+  const auto& nodes = rule_.source.nodes;
+  const Names none{std::vector<bool>(rule_.tensors.size()),
+                   std::vector<bool>(rule_.symbols.size())};
+  std::map<std::pair<const ops::OpSpec*, std::size_t>, Names> operands;
+  for (rewrite::PatternId n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].is_variable()) continue;
+    operators_.push_back(n);
+    add_names_below(n, groups_.emplace_back(none));
+    for (std::size_t i = 0; i < nodes[n].inputs.size(); ++i) {
+      auto& names = operands.try_emplace({nodes[n].spec, i}, none).first->second;
+      add_names_below(nodes[n].inputs[i], names);
+    }
+  }
+  // In the order of the rule: that of addresses would not be the same in each run.
+  for (auto n : operators_) {
+    for (std::size_t i = 0; i < nodes[n].inputs.size(); ++i) {
+      const auto found = operands.find({nodes[n].spec, i});
+      if (found == operands.end()) continue;
+      groups_.push_back(std::move(found->second));
+      operands.erase(found);
+    }
+  }
+}
+
+void OccurrenceWalk::add_names_below(rewrite::PatternId node, Names& to) const {
+  const auto& side = rule_.source;
+  std::vector<bool> reached(side.nodes.size());
+  reached[node] = true;
+  for (auto n = node + 1; n-- > 0;) {
+    if (!reached[n]) continue;
+    if (side.nodes[n].is_variable()) to.tensors[side.nodes[n].variable] = true;
+    for (auto i : side.nodes[n].inputs) reached[i] = true;
+    for (const auto& attribute : side.nodes[n].attributes) {
+      rewrite::for_each_part(attribute, [&](const rewrite::Expression& part) {
+        if (part.operation == rewrite::Operation::kSymbol) to.symbols[part.variables[0]] = true;
+      });
+    }
+  }
+}
+
+// Where an operator's operands do not fit, a variable among them becomes like another one.
+bool OccurrenceWalk::mend(Instance& at) {
+  constexpr int kMost = 2;
+  for (int i = 0;; ++i) {
+    const auto types = types_that_fit(rule_.source, at);
+    if (types.size() == rule_.source.nodes.size()) {
+      results_.clear();
+      for (auto n : operators_) {
+        for (auto size : TypeTable::of_thread().type(types[n]).shape.sizes) {
+          results_.push_back(size);
+        }
+      }
+      return true;
+    }
+    const auto& inputs = rule_.source.nodes[types.size()].inputs;
+    if (i == kMost || inputs.size() < 2) return false;
+    const auto which = below(inputs.size());
+    const auto& node = rule_.source.nodes[inputs[which]];
+    const auto other = types[inputs[(which + 1 + below(inputs.size() - 1)) % inputs.size()]];
+    const auto& shape = TypeTable::of_thread().type(other).shape;
+    const bool is_small = std::ranges::all_of(shape.sizes, [](auto n) { return n <= kMostSize; });
+    if (!node.is_variable() || shape.rank() > kMostRank || !is_small) continue;
+    at.tensors[node.variable].shape = shape;
+  }
+}
+
 void OccurrenceWalk::resize(Instance& at) {
   resize_one(at, below(2) == 0 ? size() : number_of(at));
 }
 
-// What two tensors share is often a size of each.
+// What two tensors share is often a size of each; or a sum of theirs stays what it is.
 void OccurrenceWalk::resize_two(Instance& at) {
+  if (below(3) == 0) return shift(at);
   const auto to = size();
   resize_one(at, to);
   resize_one(at, to);
+}
+
+// As parts of a concatenation.
+void OccurrenceWalk::shift(Instance& at) {
+  auto& from = at.tensors[below(at.tensors.size())].shape;
+  auto& to = at.tensors[below(at.tensors.size())].shape;
+  if (from.rank() == 0 || from.rank() != to.rank()) return;
+  const auto d = below(from.rank());
+  const auto by = static_cast<std::int64_t>(1 + below(2));
+  if (from.sizes[d] <= by) return;
+  set_size(from, d, from.sizes[d] - by);
+  set_size(to, d, to.sizes[d] + by);
 }
 
 void OccurrenceWalk::resize_one(Instance& at, std::int64_t to) {
@@ -152,18 +265,26 @@ void OccurrenceWalk::resize_everywhere(Instance& at) {
   }
 }
 
-// Of one tensor, of all that have this rank, or of some of them.
+// Of one tensor, of a group, of all that have this rank, or of some of them.
 void OccurrenceWalk::change_ranks(Instance& at) {
-  const auto which = below(at.tensors.size());
+  const auto* group = below(2) == 0 ? &groups_[below(groups_.size())] : nullptr;
+  auto which = below(at.tensors.size());
+  for (std::size_t i = 0; group != nullptr && !group->tensors[which]; ++i) {
+    if (i == at.tensors.size()) return;
+    which = (which + 1) % at.tensors.size();
+  }
   const auto rank = at.tensors[which].shape.rank();
   const bool more = below(2) == 0;
   const auto others_of_six = std::array<std::size_t, 3>{0, 3, 6}[below(3)];
-  const auto front = below(2) == 0 ? 1 : size();
-  if (more ? rank == kMostRank : rank == 0) return;
+  const bool behind = below(3) == 0;
+  const auto usual = behind && !results_.empty() ? results_[below(results_.size())] : 1;
+  const auto added = below(2) == 0 ? usual : size();
+  if (more ? rank >= kMostRank || added < 1 || added > kMostSize : rank == 0) return;
   for (std::size_t t = 0; t < at.tensors.size(); ++t) {
     auto& shape = at.tensors[t].shape;
-    if (t != which && (shape.rank() != rank || below(6) >= others_of_six)) continue;
-    shape = more ? longer(shape, front) : shorter(shape);
+    const bool too = group != nullptr ? group->tensors[t] : below(6) < others_of_six;
+    if (t != which && (shape.rank() != rank || !too)) continue;
+    shape = more ? longer(shape, added, behind) : shorter(shape);
   }
 }
 

@@ -42,6 +42,40 @@ TEST(OccurrenceWalk, ComesFar) {
   EXPECT_GT(stretched, 20);
 }
 
+// All of one operand's variables are of one element, those of the other are not.
+TEST(OccurrenceWalk, ComesToWhatIsStretchedTogether) {
+  const auto walked = rule(
+      "(add (layer_norm ?x ?y ?z) (layer_norm ?u ?v ?w)) => (add (layer_norm ?u ?v ?w) (layer_norm "
+      "?x ?y ?z))");
+  const auto near = of({{4}, {4}, {4}, {4}, {4}, {4}});
+  OccurrenceWalk walk(walked, {&near, 1}, 1);
+  int stretched = 0;
+  for (int i = 0; i < 700; ++i) {
+    const auto* at = walk.step();
+    if (at == nullptr) continue;
+    const auto one = [&](std::size_t t) { return at->tensors[t].shape.sizes.count() == 1; };
+    if (one(3) && one(4) && one(5) && !one(0) && !one(1) && !one(2)) ++stretched;
+  }
+  EXPECT_GT(stretched, 3);
+}
+
+// A sum of two sizes where both operands are made anew, and a dimension behind the others.
+TEST(OccurrenceWalk, ComesToSizesThatTheOperatorsMake) {
+  const auto walked = rule(
+      "(linear (concat ?x ?y axis=1) (concat (constant shape=[?n, ?n] kind=\"eye\" value=1) ?z "
+      "axis=1)) => (linear (concat ?x ?y axis=1) (concat (constant shape=[?n, ?n] kind=\"eye\" "
+      "value=1) ?z axis=1))");
+  auto near = of({{4, 4}, {4, 4}, {4, 4}});
+  near.symbols.emplace_back(std::int64_t{4});
+  OccurrenceWalk walk(walked, {&near, 1}, 1);
+  int of_rank_3 = 0;
+  for (int i = 0; i < 1500; ++i) {
+    const auto* at = walk.step();
+    if (at != nullptr && at->tensors[0].shape.rank() == 3) ++of_rank_3;
+  }
+  EXPECT_GT(of_rank_3, 3);
+}
+
 TEST(OccurrenceWalk, OfDegreesThatTheRuleNames) {
   const auto walked = rule("(combine ?x dim=0 degree=5) => (combine (relu ?x) dim=0 degree=5)");
   auto near = of({{10, 4}});

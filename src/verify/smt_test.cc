@@ -61,6 +61,8 @@ const std::string_view kTrue[] = {
     "(mul (mul ?x ?y) (mul ?z ?w)) => (mul ?w (mul (mul ?y ?z) ?x))",
     "(mul (add ?x ?y) (add ?z ?w)) => (add (add (mul ?x ?z) (mul ?x ?w)) (add (mul ?y ?z) (mul ?y "
     "?w)))",
+    "(linear (add (max ?x ?y) (min ?y ?x)) ?w) => (linear (add ?y ?x) ?w)",
+    "(mul (min ?x ?y) (max ?x ?y)) => (mul ?x ?y)",
     // Convolutions; the first is Figure 4b.
     "(add (conv2d ?x ?v groups=?g) (conv2d ?x ?w groups=?g)) => (conv2d ?x (add ?v ?w) groups=?g) "
     "if same_shape(?v, ?w)",

@@ -191,6 +191,12 @@ const char* const kFalse[] = {
     "(linear ?y (scale ?z factor=1)) => (add (linear ?y (scale ?z factor=1)) (scale (linear ?y "
     "(scale ?z factor=1)) factor=(((1 * (dim(?y, 0) - 1)) * (dim(?y, 0) - 2)) * (dim(?y, 0) - "
     "3))))",
+    // Where all that one operand is made of is of size 1.
+    "(add (layer_norm ?x ?y ?z) (layer_norm ?u ?v ?w)) => (add (layer_norm ?x ?y ?w) (layer_norm "
+    "?u ?v ?z))",
+    "(mul (concat (constant shape=[?m, ?n] value=1) (mul (constant shape=[?m, ?n] value=1) ?x) "
+    "axis=?axis) ?y) => (concat (split ?y axis=?axis parts=2) (mul (split ?y axis=?axis parts=2 "
+    "part=1) ?x) axis=?axis) if 1 < dim(?y, 1) and 1 < dim(?y, 0) and rank(?y) == 2",
     // Where a vector has no second dimension to ask the size of.
     "(matmul (add (min ?z ?y) (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) => (scale (matmul "
     "(add ?y (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) factor=(dim(?z, 1) - 1))",

@@ -17,10 +17,10 @@ std::vector<const TensorType*> pointers(const Instance& instance) {
 
 using TypeId = TypeTable::TypeId;
 
-// By node; empty where the side does not type-check.
-std::vector<TypeId> node_types(const Side& side, const Instance& instance,
-                               std::span<const TensorType* const> tensors,
-                               std::vector<std::optional<ops::Op>>* ops) {
+// By node, up to the first that does not fit.
+std::vector<TypeId> fitting_types(const Side& side, const Instance& instance,
+                                  std::span<const TensorType* const> tensors,
+                                  std::vector<std::optional<ops::Op>>* ops) {
   auto& table = TypeTable::of_thread();
   std::vector<TypeId> out;
   out.reserve(side.nodes.size());
@@ -32,13 +32,23 @@ std::vector<TypeId> node_types(const Side& side, const Instance& instance,
       continue;
     }
     const auto op = table.op(node, {tensors, instance.symbols});
-    if (!op) return {};
+    if (!op) return out;
     inputs.clear();
     for (auto i : node.inputs) inputs.push_back(out[i]);
-    out.push_back(table.result(*op, inputs));
-    if (out.back() == TypeTable::kNone) return {};
+    const auto type = table.result(*op, inputs);
+    if (type == TypeTable::kNone) return out;
+    out.push_back(type);
     if (ops != nullptr) ops->push_back(op);
   }
+  return out;
+}
+
+// By node; empty where the side does not type-check.
+std::vector<TypeId> node_types(const Side& side, const Instance& instance,
+                               std::span<const TensorType* const> tensors,
+                               std::vector<std::optional<ops::Op>>* ops) {
+  auto out = fitting_types(side, instance, tensors, ops);
+  if (out.size() < side.nodes.size()) out.clear();
   return out;
 }
 
@@ -58,6 +68,10 @@ std::string to_text(const Rule& rule, const Instance& instance) {
         fmt::format("?{} = {}", rule.symbols[i], rewrite::to_text(*instance.symbols[i])));
   }
   return join(parts, ", ");
+}
+
+std::vector<TypeId> types_that_fit(const Side& side, const Instance& instance) {
+  return fitting_types(side, instance, pointers(instance), nullptr);
 }
 
 std::optional<TypedSide> type_side(const Side& side, const Instance& instance) {
