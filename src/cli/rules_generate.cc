@@ -88,12 +88,13 @@ Proving prove(const rewrite::Rule& rule, bool find_conditions = true) {
   return out;
 }
 
-// Where a rule is not true as it stands, it may be so with the attributes that it was found for, of
-// which a parallel rule has several.
+// Where a rule is not true as it stands, it may be so with the attributes that it was found for. A
+// parallel rule has several of them, none of which says as much as itself with a condition.
 std::vector<Proving> prove(const generate::Generated& generated, std::size_t rule) {
   auto out = prove(generated.rules[rule]);
   if (out.status == rewrite::Status::kProved) return {out};
   const bool is_wanting = !out.rule || out.is_special;
+  if (!is_wanting && generate::is_parallel_rule(generated, rule)) return {out};
   std::vector<Proving> others;
   for (const auto& literal : generate::with_literal_attributes(generated, rule)) {
     auto other = prove(literal, is_wanting);

@@ -271,7 +271,7 @@ class Generator {
 }  // namespace
 
 std::vector<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule) {
-  if (rule >= generated.literal.size()) {
+  if (is_parallel_rule(generated, rule)) {
     return generated.parallel_literal[rule - generated.literal.size()];
   }
   auto made = generated.literal[rule];

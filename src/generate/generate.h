@@ -41,6 +41,10 @@ struct Generated {
   std::vector<std::pair<std::string, std::size_t>> left;
 };
 
+inline bool is_parallel_rule(const Generated& generated, std::size_t rule) {
+  return rule >= generated.literal.size();
+}
+
 // The rule with the attributes that it was found for, and the conditions this needs; nothing where
 // there are none, or where it is the same rule. Of a parallel rule there may be several.
 std::vector<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 
 namespace tandem::runtime {
 
@@ -184,31 +185,40 @@ void Checkpoints::check_data(const Manifest& manifest, const std::string& data) 
   });
 }
 
-// Every piece is read and checked by one of the processes.
+// Every piece is read and checked by one of the processes. No file has more than its pieces.
 void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder) const {
+  const auto damaged = [&](const fs::path& path, const std::string& how) {
+    return UserError("checkpoint", path.string(), how,
+                     fmt::format("without the folder '{}' an older checkpoint is used, if there "
+                                 "is one",
+                                 folder.string()));
+  };
+  std::map<fs::path, std::uint64_t> ends;  // of the files' pieces
   for (std::size_t p = 0; p < manifest.pieces.size(); ++p) {
     const auto& piece = manifest.pieces[p];
     const auto path = file_of(folder, piece.file);
-    const auto damaged = [&](const std::string& how) {
-      return UserError("checkpoint", path.string(), how,
-                       fmt::format("without the folder '{}' an older checkpoint is used, if there "
-                                   "is one",
-                                   folder.string()));
-    };
     const auto* tensor = find_tensor(manifest, piece.tensor);
     if (tensor == nullptr || !lies_in(piece.box, tensor->sizes) || piece.at < 0 ||
         piece.bytes != piece.box.shape.count() * element_bytes(tensor->dtype)) {
       throw damaged(
-          fmt::format("cannot have the piece of {} that the manifest says", piece.tensor));
+          path, fmt::format("cannot have the piece of {} that the manifest says", piece.tensor));
     }
+    const auto end = static_cast<std::uint64_t>(piece.at) + static_cast<std::uint64_t>(piece.bytes);
+    ends[path] = std::max(ends[path], end);
     if (p % static_cast<std::size_t>(world_.size) != static_cast<std::size_t>(world_.rank))
       continue;
     const auto file = File::open(path);
     if (file.size() - piece.bytes < piece.at) {
-      throw damaged(fmt::format("is cut off after {} bytes", file.size()));
+      throw damaged(path, fmt::format("is cut off after {} bytes", file.size()));
     }
     if (checksum_of(file, piece) != piece.checksum) {
-      throw damaged(fmt::format("is damaged: the checksum of {} does not match", piece.tensor));
+      throw damaged(path,
+                    fmt::format("is damaged: the checksum of {} does not match", piece.tensor));
+    }
+  }
+  for (const auto& [path, end] : ends) {
+    if (static_cast<std::uint64_t>(File::open(path).size()) > end) {
+      throw damaged(path, fmt::format("is damaged: it is longer than the {} bytes written", end));
     }
   }
 }

@@ -219,6 +219,8 @@ TEST(Checkpoint, DamageIsNoticed) {
   expect_error(resume(), "is damaged: the checksum of ");
   std::ofstream(file, std::ios::binary) << right.substr(0, right.size() - 1);
   expect_error(resume(), fmt::format("is cut off after {} bytes", right.size() - 1));
+  std::ofstream(file, std::ios::binary) << right << "x";
+  expect_error(resume(), fmt::format("is longer than the {} bytes written", right.size()));
   fs::remove(file);
   expect_error(resume(), "No such file or directory");
   std::ofstream(file, std::ios::binary) << right;
