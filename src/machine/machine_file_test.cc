@@ -293,7 +293,7 @@ TEST(MachineHash, TellsTopologiesAndGroups) {
 
 TEST(MachineFile, ListsItsSources) {
   const auto file = load_machine_file("summit");
-  ASSERT_EQ(file.sources.size(), 4U);
+  ASSERT_EQ(file.sources.size(), 5U);
   EXPECT_TRUE(file.sources[0].starts_with("[OLCF]  Summit User Guide")) << file.sources[0];
   EXPECT_EQ(file.open_level, "node");
   EXPECT_EQ(file.source, "machines/summit.machine");
