@@ -188,9 +188,9 @@ bool has_parallel_rule(std::string_view text, const std::string& source) {
 }
 
 CollectionWriter::CollectionWriter(bool parallel, std::function<void(std::string_view)> write)
-    : dimensions_(parallel ? Dimensions::kReplicasFirst : Dimensions::kPlain), write_(std::move(write)) {
-  write_(fmt::format(R"({{"_t":"RuleCollection","dimensions":"{}","rule":[)",
-                     name(dimensions_)));
+    : dimensions_(parallel ? Dimensions::kReplicasFirst : Dimensions::kPlain),
+      write_(std::move(write)) {
+  write_(fmt::format(R"({{"_t":"RuleCollection","dimensions":"{}","rule":[)", name(dimensions_)));
 }
 
 std::vector<std::optional<std::string>> CollectionWriter::add(std::span<const Rule> rules,

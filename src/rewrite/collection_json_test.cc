@@ -293,10 +293,11 @@ TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
 // Operators do not always tell: those that do may be called so by a rule's name alone, or belong to
 // rules that a collection cannot say.
 TEST(CollectionJson, ExportSaysHowDimensionsAreCounted) {
-  for (const auto* text : {"OP_REDUCE: (relu (softmax ?a axis=0)) => (relu (softmax ?a axis=0))\n",
-                           "a: (softmax ?a axis=0) => (softmax ?a axis=0)\n"
-                           "b: (silu (partition ?a dim=0 degree=?d)) => (partition (silu ?a) dim=0 degree=?d)\n",
-                           "a: (relu (join ?a ?b)) => (relu (join ?a ?b))\n"}) {
+  for (const auto* text :
+       {"OP_REDUCE: (relu (softmax ?a axis=0)) => (relu (softmax ?a axis=0))\n",
+        "a: (softmax ?a axis=0) => (softmax ?a axis=0)\n"
+        "b: (silu (partition ?a dim=0 degree=?d)) => (partition (silu ?a) dim=0 degree=?d)\n",
+        "a: (relu (join ?a ?b)) => (relu (join ?a ?b))\n"}) {
     const auto rules = parse_rules(text);
     const auto exported = export_collection(rules);
     const auto again = import_collection(exported.text, "again");

@@ -37,9 +37,9 @@ Dimensions read_dimensions(const Json& value, const std::string& source) {
   const auto* known = std::ranges::find_if(
       kDimensions, [&](std::string_view one) { return value.is_string() && value == one; });
   if (known == kDimensions.end()) {
-    throw UserError("rules", source,
-                    fmt::format("'dimensions' is {} and must be 'plain' or 'replicas first'",
-                                shown(value)));
+    throw UserError(
+        "rules", source,
+        fmt::format("'dimensions' is {} and must be 'plain' or 'replicas first'", shown(value)));
   }
   return static_cast<Dimensions>(known - kDimensions.begin());
 }

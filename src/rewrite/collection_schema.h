@@ -6,8 +6,8 @@
 //             "para": [{"key": "PM_AXIS", "value": 1}]}
 //
 // Of one side, opId counts its operators from 0, below 0 are tensors from outside; tsId is which
-// output. What the operators mean as ours: collection_operators.h. Ours say in front of the rules how
-// they count dimensions: "dimensions": "plain" or "replicas first".
+// output. What the operators mean as ours: collection_operators.h. Ours say in front of the rules
+// how they count dimensions: "dimensions": "plain" or "replicas first".
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ double difference(const at::Tensor& narrow, const at::Tensor& wide) {
   return ((narrow.to(at::kFloat) - wide).abs().max() / wide.abs().max()).item<double>();
 }
 
-// Else ATen adds up products in bf16, and rounds each time; training there widens what it multiplies.
+// Else ATen adds up products in bf16, and rounds each time; training there widens what it
+// multiplies.
 bool sums_in_fp32() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bw") > 0 && __builtin_cpu_supports("avx512vl") > 0 &&
