@@ -433,6 +433,7 @@ TEST(Train, SumsOfGradientsBeginBeforeTheBackwardPassEnds) {
   }
   EXPECT_GT(early, kSteps / 2);
 }
+
 // The part of a step, of the one that others on this computer disturbed least.
 double exposed_part(const graph::Graph& model, const std::string& strategy, int processes) {
   const auto run =
@@ -525,85 +526,6 @@ TEST(Train, LlamaWrittenOut) {
                          "attention=plain,norm=plain,loss=plain")
                          .build(8, kType);
   expect_reference_losses("dp", model, 2, Optimizer::kAdam);
-}
-
-TEST(Worker, NumberOfProcessesMustFitThePlan) {
-  const Scratch scratch;
-  std::ofstream(scratch.file("plan.json"))
-      << plan::to_json(make_plan(mlp(), "local:2", {}, Optimizer::kSgd));
-  const auto run = start(scratch, 1, scratch.file("plan.json") + " --steps 1", kTuned);
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.out.find(R"("message":"the plan is for 2 devices (local:2) and 1 processes run")"),
-            std::string::npos)
-      << run.out;
-}
-
-TEST(Worker, MissingPlanIsSaidOnce) {
-  const auto run = start(Scratch(), 2, "/nowhere/plan.json", kTuned);
-  EXPECT_EQ(run.status, 1);
-  const auto first = run.out.find(R"({"error":{"hint":"","kind":"file")");
-  ASSERT_NE(first, std::string::npos) << run.out;
-  EXPECT_EQ(run.out.find(R"({"error")", first + 1), std::string::npos) << run.out;
-}
-
-TEST(Worker, Fp16IsRefused) {
-  GraphBuilder b("half");
-  const auto x = b.input("x", {4}, DType::kFp16);
-  const auto w = b.weight("w", {4}, DType::kFp16);
-  const auto model = b.finish({b.add(ops::kMse, {x, w}, "loss")});
-  const Scratch scratch;
-  std::ofstream(scratch.file("plan.json"))
-      << plan::to_json(make_plan(model, "local:2", {}, Optimizer::kSgd, DType::kFp16));
-  const auto run = start(scratch, 2, scratch.file("plan.json"));
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.out.find("fp16 cannot be executed"), std::string::npos) << run.out;
-}
-
-TEST(Worker, ATimeOutEndsARunThatHangs) {
-  GraphBuilder b("slow");
-  const auto x = b.input("x", {4096, 4096}, kType);
-  const auto w = b.weight("w", {4096, 4096}, kType);
-  const auto y = b.add(ops::kLinear, {x, w}, "y");
-  const auto model = b.finish({b.add(ops::kMse, {y, x}, "loss")});
-  const Scratch scratch;
-  std::ofstream(scratch.file("plan.json"))
-      << plan::to_json(make_plan(model, "local:2", {}, Optimizer::kSgd));
-  const auto run = start(scratch, 2, scratch.file("plan.json") + " --timeout 1", kTuned);
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.out.find(
-                R"("message":"did not end in 1 s: a process hangs, or is lost","where":"step 0")"),
-            std::string::npos)
-      << run.out;
-}
-
-// The one that has the sample with a word too many. The other waits for what it never sends.
-TEST(Worker, AnErrorOfOneProcessEndsAll) {
-  GraphBuilder b("words");
-  const auto words = b.input("x", {8, 2}, DType::kInt64, 10);
-  const auto table = b.weight("table", {10, 4}, kType);
-  const auto h = b.add(ops::kEmbeddingBag, {words, table}, "h");
-  const auto y = b.add(ops::kLinear, {h, b.weight("w", {4, 4}, kType)}, "y");
-  const auto model = b.finish({b.add(ops::kMse, {y, b.input("target", {8, 4}, kType)}, "loss")});
-  const Scratch scratch;
-  std::vector<std::int64_t> ids(16);
-  ids[0] = 99;
-  write_array(scratch, "x", {8, 2}, ids);
-  write_array(scratch, "target", {8, 4}, std::vector<double>(32));
-  std::ofstream(scratch.file("plan.json"))
-      << plan::to_json(make_plan(model, "local:2", kDataParallel, Optimizer::kSgd));
-  const auto run = start(
-      scratch, 2,
-      fmt::format("{} --steps 5 --data {}", scratch.file("plan.json"), scratch.file("")), kTuned);
-  EXPECT_EQ(run.status, 1);  // a time-out is 110
-  EXPECT_NE(run.out.find("has 99 for %x, which is from 0 to 9"), std::string::npos) << run.out;
-}
-
-TEST(Worker, BadFlagsPrintTheUsage) {
-  const auto run = start(Scratch(), 1, "plan.json --momentum 0.9");
-  EXPECT_EQ(run.status, 2);
-  EXPECT_NE(run.err.find("--momentum cannot be '0.9': there is none, say 'no'"), std::string::npos)
-      << run.err;
-  EXPECT_NE(run.err.find("usage: mpirun"), std::string::npos);
 }
 
 }  // namespace
