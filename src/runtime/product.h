@@ -1,4 +1,4 @@
-// Products of matrices in fp32, by the library that is fastest on this processor: oneDNN on Intel's
+// Products of matrices in fp32, by the library that is fastest on this processor: oneDNN on those
 // with AVX-512, where it takes weights as they lie and was measured at up to 1.4 times OpenBLAS;
 // elsewhere, and for other types, ATen's choice. It follows from the processor and the shapes
 // alone, so that devices that compute the same get the same.
