@@ -69,7 +69,8 @@ Costed Contest::cost(const Candidate& candidate) const {
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
   auto out = cost_choices(graph, machine_, candidate.name, candidate.choices, schedule,
-                          options_.optimizer, result_.limits);
+                          options_.optimizer, result_.limits, lower::Phase::kTraining,
+                          sim::Classes::kDifferent);
   out.rewritten = candidate.rewritten;
   return out;
 }
