@@ -38,6 +38,21 @@ std::vector<Use> uses(const Job& job) {
   };
 }
 
+// What was told of already is not told of again.
+void add_idle_with_late_updates(const Job& job, std::vector<std::string>& out) {
+  std::vector<std::string> idle;
+  if (job.search == "mcmc") idle.emplace_back("--search mcmc");
+  for (const auto& use : uses(job)) {
+    if (use.is_given && contains(use.searches, job.search)) idle.push_back(use.flag);
+  }
+  for (const auto& flag : idle) {
+    out.push_back(
+        fmt::format("{}: changes nothing with --stale-weights, with which known pipelines alone "
+                    "compete (--search unity looks for others)",
+                    flag));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> idle_flags(const Job& job) {
@@ -47,11 +62,7 @@ std::vector<std::string> idle_flags(const Job& job) {
     out.push_back(fmt::format("{}: changes nothing in --search {} (it is for --search {})",
                               use.flag, job.search, join(use.searches, ", ")));
   }
-  if (job.stale_weights && job.search == "mcmc") {
-    out.emplace_back(
-        "--search mcmc: changes nothing with --stale-weights, with which known pipelines alone "
-        "compete (--search unity looks for others)");
-  }
+  if (job.stale_weights && job.search != "unity") add_idle_with_late_updates(job, out);
   return out;
 }
 

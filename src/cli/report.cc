@@ -142,8 +142,9 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
   auto plan = make_plan(setup, *result.best);
   auto program =
       lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
-  const Lowered lowered{std::move(plan), setup.machine, std::move(program),
-                        result.best->simulation};
+  // With the timeline of all devices.
+  auto simulation = sim::simulate(program, setup.machine);
+  const Lowered lowered{std::move(plan), setup.machine, std::move(program), std::move(simulation)};
   auto view = view_of_plan(lowered);
   view.may_use = setup.options.memory;
   auto compared = compare_strategies(setup, kCompareSeconds, setup.options.threads);

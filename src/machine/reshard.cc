@@ -75,9 +75,17 @@ class Resharding {
   // one dimension to another together must move in one all-to-all: leaving wants the minor one
   // first, joining the major one.)
   bool take_any_step() {
+    std::array<Step, Digits::kMax> kinds{};
+    DigitMask left = 0;
+    for (std::size_t i = 0; i < now_.count(); ++i) {
+      if (now_[i] == goal_[i]) continue;
+      kinds[i] = kind_of(now_[i], goal_[i]);
+      left |= bit(i);
+    }
     for (const Step kind : kOrder) {
-      for (std::size_t i = 0; i < now_.count(); ++i) {
-        if (now_[i] == goal_[i] || kind_of(now_[i], goal_[i]) != kind) continue;
+      for (auto rest = left; rest != 0; rest &= rest - 1) {
+        const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+        if (kinds[i] != kind) continue;
         if (kind == Step::kAllToAll) {
           const auto group = moving_with(i);
           if (!possible_together(group)) continue;
@@ -85,7 +93,7 @@ class Resharding {
           return true;
         }
         if (!possible(i)) continue;
-        take(DigitMask{1} << i, goal_[i]);
+        take(bit(i), goal_[i]);
         return true;
       }
     }

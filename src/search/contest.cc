@@ -68,8 +68,9 @@ Costed Contest::cost(const Candidate& candidate) const {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
-  auto out = cost_choices(graph, machine_, candidate.name, candidate.choices, schedule,
-                          options_.optimizer, result_.limits);
+  auto out =
+      cost_choices(graph, machine_, candidate.name, candidate.choices, schedule, options_.optimizer,
+                   result_.limits, lower::Phase::kTraining, sim::Classes::kDifferent);
   out.rewritten = candidate.rewritten;
   return out;
 }
@@ -97,6 +98,15 @@ void Contest::consider_as_leader(const Candidate& candidate, const Costed& coste
   const auto iteration = costed.simulation.iteration;
   const auto is_same = [&](const Leader& l) { return l.candidate.choices == candidate.choices; };
   if (std::ranges::any_of(leaders, is_same)) return;
+  // Most of these differ in where a table lies: the fastest stands for all.
+  if (candidate.name == kSideBySide) {
+    const auto other = std::ranges::find(leaders, candidate.name,
+                                         [](const Leader& l) { return l.candidate.name; });
+    if (other != leaders.end()) {
+      if (other->iteration <= iteration) return;
+      leaders.erase(other);
+    }
+  }
   const auto at = std::ranges::upper_bound(leaders, iteration, {}, &Leader::iteration);
   leaders.insert(at, {candidate, iteration});
   if (leaders.size() > kLeaders) leaders.pop_back();
@@ -108,6 +118,12 @@ std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& 
   if (at == leaders_.end()) return out;
   for (const auto& leader : at->second) out.push_back(leader.candidate);
   return out;
+}
+
+std::optional<Seconds> Contest::fastest(const std::shared_ptr<const Rewritten>& rewritten) const {
+  const auto at = leaders_.find(rewritten.get());
+  if (at == leaders_.end()) return std::nullopt;
+  return at->second[0].iteration;
 }
 
 void Contest::report_progress(std::size_t rewritings) const {

@@ -24,6 +24,9 @@ struct Candidate {
   std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
 };
 
+// What plans found here are called.
+inline constexpr const char* kSideBySide = "search:side-by-side";
+
 class Contest {
  public:
   Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options);
@@ -45,6 +48,8 @@ class Contest {
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
   // The fastest that fit of those that this rewriting was laid out as, the first ones first.
   [[nodiscard]] std::vector<Candidate> leaders(
+      const std::shared_ptr<const Rewritten>& rewritten) const;
+  [[nodiscard]] std::optional<Seconds> fastest(
       const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] const graph::Graph& model() const { return model_; }
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }

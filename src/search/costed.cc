@@ -37,11 +37,11 @@ std::string shortage_text(const Tightest& tightest, const machine::Machine& mach
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits, lower::Phase phase) {
+                    const std::vector<Bytes>& limits, lower::Phase phase, sim::Classes classes) {
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
-  auto out =
-      costed(name, sim::simulate(lower::lower(mapped, digits, optimizer, phase), machine), limits);
+  const auto program = lower::lower(mapped, digits, optimizer, phase);
+  auto out = costed(name, sim::simulate(program, machine, classes), limits);
   out.mapped = std::move(mapped);
   return out;
 }

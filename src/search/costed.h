@@ -29,7 +29,8 @@ struct Costed {
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining);
+                    const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining,
+                    sim::Classes classes = sim::Classes::kAll);
 
 // What a simulation says of a strategy, its graph left out.
 Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits);

@@ -143,9 +143,9 @@ std::variant<Point, Refused> evaluate(const Case& on, const Setting& setting) {
     }
     auto& strategy = std::get<strategies::Strategy>(made);
     strategy.schedule.precision = precision_of(on, setting);
-    return point_of(on,
-                    cost_choices(on.problem->model, *on.machine, strategy.name, strategy.choices,
-                                 strategy.schedule, on.optimizer, on.limits, on.phase));
+    return point_of(on, cost_choices(on.problem->model, *on.machine, strategy.name,
+                                     strategy.choices, strategy.schedule, on.optimizer, on.limits,
+                                     on.phase, sim::Classes::kDifferent));
   } catch (const UserError& error) {
     return Refused{0, to_text(setting), reason(error.message, error.hint)};
   }

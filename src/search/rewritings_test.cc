@@ -216,6 +216,31 @@ TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
   expect_checks(searched, *joint.best);
 }
 
+// On one node two products are best of all, which are reached at once, not by way of four.
+TEST(JointSearch, DividesALayerInTwo) {
+  Searched searched("dlrm", 6144, "summit:1,software=serial");
+  const auto as_it_is = searched.with(Algebra::kNone);
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
+  EXPECT_LT(joint.best->simulation.iteration, 0.89 * as_it_is.best->simulation.iteration);
+  const auto& rules = joint.best->rewritten->rules;
+  EXPECT_TRUE(std::ranges::any_of(
+      rules, [](const auto& rule) { return rule.starts_with("linear-of-concat-27-in-two"); }));
+  expect_checks(searched, *joint.best);
+}
+
+// What was found is the network's, planned as if it were the model, with all strategies beside its
+// tables: a rewriting that is ranked under one strategy is not left with that one.
+TEST(JointSearch, LaysOutARewritingAsIfItWereTheModel) {
+  Searched searched("dlrm", 24576, "summit:4,software=serial");
+  const auto joint = searched.with(Algebra::kJoint);
+  ASSERT_TRUE(joint.best && joint.best->rewritten);
+  const auto again = search(joint.best->rewritten->graph, searched.machine, {});
+  ASSERT_TRUE(again.best);
+  EXPECT_LE(joint.best->simulation.iteration, 1.001 * again.best->simulation.iteration);
+  expect_checks(searched, *joint.best);
+}
+
 // A bag is looked up and summed in one kernel, of which nothing that looks up rows alone is
 // cheaper. Where software takes several kernels for it, bags are opened (Figure 16c).
 TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <set>
 
 #include "search/contest.h"
@@ -22,6 +23,9 @@ class Search {
   static constexpr std::size_t kRankedUnder = 6;  // strategies whose layouts a ranking knows
   static constexpr std::size_t kBesides = 2;      // plans that tables are tried beside once more
   static constexpr double kWaits = 0.02;          // of a step
+  static constexpr double kNear = 1.03;           // times the best
+  static constexpr std::size_t kNearest = 3;      // rewritings that get more strategies at last,
+  static constexpr std::size_t kOfNearest = 6;    // so many
 
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const Options& options)
@@ -67,7 +71,7 @@ class Search {
       begin_earlier(strategies.best(true));
       walk();
       place_side_by_side({rewriting_of_the_best(), before, for_one_device_});
-      rewrite_side_by_side();
+      rewrite_side_by_side(strategies);
     } else {
       place_side_by_side({rewriting_of_the_best()});
     }
@@ -84,8 +88,8 @@ class Search {
     if (options_.finder.by == Finder::By::kWalk) return;
     std::vector<std::vector<Candidate>> from;
     for (const auto& rewritten : rewritings) {
-      const auto is_it = [&](const auto& some) { return some[0].rewritten == rewritten; };
       auto leaders = contest_.leaders(rewritten);
+      const auto is_it = [&](const auto& some) { return some[0].rewritten == rewritten; };
       if (!leaders.empty() && std::ranges::none_of(from, is_it)) from.push_back(std::move(leaders));
     }
     for (const auto& plans : from) search::place_side_by_side(contest_, plans);
@@ -126,31 +130,39 @@ class Search {
     const auto ranked = rank_rewritings(contest_, options);
     contest_.result().rewritings += ranked.ranked;
     for (const auto& made : ranked.best) {
-      const auto is_it = [&](const auto& other) {
-        return other->graph.identity_hash() == made->graph.identity_hash();
-      };
-      if (std::ranges::none_of(rewritings_, is_it)) rewritings_.push_back(made);
+      if (!is_known(*made)) rewritings_.push_back(made);
     }
     return ranked.best.empty() ? nullptr : ranked.best[0];
   }
 
-  // Where devices wait for what is on its way: products of parts of it, as far as that pays.
+  [[nodiscard]] bool is_known(const Rewritten& made) const {
+    const auto is_it = [hash = made.graph.identity_hash()](const auto& other) {
+      return other->graph.identity_hash() == hash;
+    };
+    return std::ranges::any_of(rewritings_, is_it) || std::ranges::any_of(begun_, is_it);
+  }
+
+  // Where devices wait for what is on its way: products of parts of it, as far as that pays. Parts
+  // of parts are many, and a little that they gain means nothing once tables lie otherwise.
   void begin_earlier(const std::vector<strategies::Setting>& settings) {
     while (!contest_.is_large() && !contest_.is_over()) {
       const auto& best = contest_.result().best;
       if (!best || best->simulation.exposed_comm < kWaits * best->simulation.iteration) return;
-      const auto from = best->rewritten;
-      for (const auto& made : begun_earlier(contest_.model(), from)) {
+      const auto before = best->simulation.iteration;
+      const bool will_change = has_tables_to_place(contest_, contest_.best_candidate().value());
+      for (const auto& made : begun_earlier(contest_.model(), best->rewritten)) {
+        if (is_known(*made)) continue;
         search_rewritten(made, settings, 1);
         begun_.push_back(made);
       }
-      if (contest_.result().best->rewritten == from) return;
+      const auto enough = (will_change ? 1 - kWaits : 1) * before;
+      if (contest_.result().best->simulation.iteration >= enough) return;
     }
   }
 
   // What rewritings gain depends on when the tables are there, as into how many products a layer is
   // best divided: those that lost while tables were in parts are tried again, and the model itself.
-  void rewrite_side_by_side() {
+  void rewrite_side_by_side(StrategySearch& strategies) {
     const auto& best = contest_.best_candidate();
     if (!best || best->name != kSideBySide) return;
     auto others = rewritings_;
@@ -162,6 +174,26 @@ class Search {
         plans.resize(std::min(plans.size(), kBesides));
         place_like(contest_, plans, *contest_.best_candidate());
       }
+    }
+    lay_out_nearest(std::move(others), strategies.best(true));
+  }
+
+  // What came nearest the best knows one strategy, in which its tables were still in parts: beside
+  // tables that lie as they now do another may be faster.
+  void lay_out_nearest(std::vector<std::shared_ptr<const Rewritten>> rewritings,
+                       const std::vector<strategies::Setting>& settings) {
+    const auto seconds = [&](const auto& made) {
+      return contest_.fastest(made).value_or(Seconds{std::numeric_limits<double>::infinity()});
+    };
+    const auto nearest = kNear * contest_.result().best->simulation.iteration;
+    std::erase_if(rewritings, [&](const auto& made) { return !made || seconds(made) > nearest; });
+    std::ranges::stable_sort(rewritings, {}, seconds);
+    rewritings.resize(std::min(rewritings.size(), kNearest));
+    for (const auto& made : rewritings) {
+      const strategies::Problem problem(made->graph, contest_.digits());
+      enter_strategies(problem, made, settings, kOfNearest);
+      const auto plans = contest_.leaders(made);
+      place_like(contest_, plans, plans[0]);
     }
   }
 
@@ -187,6 +219,19 @@ class Search {
                         const std::vector<strategies::Setting>& settings, std::size_t most) {
     if (contest_.is_over()) return;
     const strategies::Problem problem(rewritten->graph, contest_.digits());
+    std::vector<std::vector<plan::Choice>> seeds;
+    for (auto& candidate : enter_strategies(problem, rewritten, settings, most)) {
+      if (candidate.schedule.micro_batches == 1 && candidate.schedule.stages == 1) {
+        seeds.push_back(std::move(candidate.choices));
+      }
+    }
+    layouts_.search(problem, rewritten, seeds);
+  }
+
+  std::vector<Candidate> enter_strategies(const strategies::Problem& problem,
+                                          const std::shared_ptr<const Rewritten>& rewritten,
+                                          const std::vector<strategies::Setting>& settings,
+                                          std::size_t most) {
     std::vector<Candidate> candidates;
     for (const auto& setting : settings) {
       if (candidates.size() == most) break;
@@ -197,13 +242,7 @@ class Search {
                             strategy->schedule, true, rewritten});
     }
     contest_.enter(candidates);
-    std::vector<std::vector<plan::Choice>> seeds;
-    for (auto& candidate : candidates) {
-      if (candidate.schedule.micro_batches == 1 && candidate.schedule.stages == 1) {
-        seeds.push_back(std::move(candidate.choices));
-      }
-    }
-    layouts_.search(problem, rewritten, seeds);
+    return candidates;
   }
 
   const Options& options_;

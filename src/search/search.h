@@ -74,7 +74,8 @@ struct Options {
 };
 
 struct Result {
-  std::optional<Costed> best;  // nothing if nothing fits
+  // Nothing if nothing fits. Its timeline has one of the classes of devices that do the same.
+  std::optional<Costed> best;
   // The fastest that fits of those with another name than the best, if any.
   std::optional<Costed> runner_up;
   std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists

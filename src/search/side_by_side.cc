@@ -52,7 +52,7 @@ class Tables {
   // From the best of those that are all alike, be it slower than the plan, one by one; if nothing
   // comes of it, from the plan's own. Then beside the other operators of other plans.
   void search() {
-    if (tables_.size() < 2 || !are_most_of_the_weights()) return;
+    if (!are_to_be_placed()) return;
     const auto own = own_layouts();
     const auto best = contest_.result().best->simulation.iteration;
     auto alike = best_of(all_alike(own), Seconds{std::numeric_limits<double>::infinity()});
@@ -63,6 +63,10 @@ class Tables {
     }
     if (change_plan(*alike)) alike = descended(*alike);
     narrow(*alike);
+  }
+
+  [[nodiscard]] bool are_to_be_placed() const {
+    return tables_.size() >= 2 && are_most_of_the_weights();
   }
 
   // From what another graph's plan does with the tables of the same names.
@@ -389,11 +393,20 @@ class Tables {
   bool is_narrowed_ = false;
 };
 
+bool may_place(Contest& contest, const std::vector<Candidate>& plans) {
+  if (contest.is_large() || contest.is_over() || !contest.are_equal_devices()) return false;
+  return !plans.empty() && is_for_one_pass(plans[0]);
+}
+
 }  // namespace
 
+bool has_tables_to_place(Contest& contest, const Candidate& plan) {
+  const std::vector<Candidate> plans = {plan};
+  return may_place(contest, plans) && Tables(contest, plans).are_to_be_placed();
+}
+
 void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans) {
-  if (contest.is_large() || contest.is_over() || !contest.are_equal_devices()) return;
-  if (plans.empty() || !is_for_one_pass(plans[0])) return;
+  if (!may_place(contest, plans)) return;
   Tables(contest, plans).search();
 }
 

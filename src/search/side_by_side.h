@@ -10,12 +10,12 @@
 
 namespace tandem::search {
 
-// What plans found here are called.
-inline constexpr const char* kSideBySide = "search:side-by-side";
-
 // Of plans of one graph, the best first: the tables of the first one, then beside what the others
 // do with the other operators.
 void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans);
+
+// Would tables of this plan be placed? Those of its graph are most of its weights, and several.
+bool has_tables_to_place(Contest& contest, const Candidate& plan);
 
 // Beside what these plans, of one graph, do with the other operators: tables where another plan,
 // be it of another graph, has them.

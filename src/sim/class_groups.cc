@@ -1,6 +1,6 @@
 #include "sim/class_groups.h"
 
-#include <unordered_map>
+#include <algorithm>
 
 namespace tandem::sim {
 
@@ -11,10 +11,28 @@ ClassGroups::ClassGroups(const machine::Digits& digits, DigitMask class_digits)
   const auto devices = static_cast<std::size_t>(digits.devices());
   classes_.resize(devices);
   for (std::size_t c = 0; c < devices_.size(); ++c) {
+    told_.push_back({static_cast<std::uint32_t>(c)});
     for (auto device : digits.group(devices_[c], digits.space() & ~class_digits)) {
       classes_[static_cast<std::size_t>(device)] = static_cast<std::uint32_t>(c);
     }
   }
+}
+
+void ClassGroups::join(const std::vector<std::uint32_t>& joined) {
+  std::vector<std::int64_t> devices;
+  std::vector<std::vector<std::uint32_t>> told;
+  for (std::size_t c = 0; c < joined.size(); ++c) {
+    if (joined[c] == devices.size()) {
+      devices.push_back(devices_[c]);
+      told.emplace_back();
+    }
+    auto& all = told[joined[c]];
+    all.insert(all.end(), told_[c].begin(), told_[c].end());
+  }
+  for (auto& c : classes_) c = joined[c];
+  devices_ = std::move(devices);
+  told_ = std::move(told);
+  groupings_.clear();
 }
 
 const std::vector<std::uint32_t>& ClassGroups::of(std::size_t number, DigitMask mask) {
@@ -26,14 +44,20 @@ const std::vector<std::uint32_t>& ClassGroups::of(std::size_t number, DigitMask 
 }
 
 ClassGroups::Grouping ClassGroups::made(DigitMask mask) const {
+  constexpr auto kNone = static_cast<std::size_t>(-1);
   Grouping out;
-  std::unordered_map<std::int64_t, std::size_t> group_of_first;  // by its first device
+  out.group_of.assign(devices_.size(), kNone);
   for (std::size_t c = 0; c < devices_.size(); ++c) {
-    const auto first = digits_.member(devices_[c], mask, 0);
-    const auto [at, fresh] = group_of_first.emplace(first, out.groups.size());
-    if (fresh) out.groups.emplace_back();
-    out.groups[at->second].push_back(static_cast<std::uint32_t>(c));
-    out.group_of.push_back(at->second);
+    if (out.group_of[c] != kNone) continue;
+    std::vector<std::uint32_t> group;
+    for (auto device : digits_.group(devices_[c], mask)) {
+      group.push_back(static_cast<std::uint32_t>(class_of(device)));
+    }
+    std::ranges::sort(group);
+    const auto again = std::ranges::unique(group);
+    group.erase(again.begin(), again.end());
+    for (auto other : group) out.group_of[other] = out.groups.size();
+    out.groups.push_back(std::move(group));
   }
   return out;
 }

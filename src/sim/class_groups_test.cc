@@ -36,5 +36,24 @@ TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
   }
 }
 
+// Of twelve devices the first of each node are joined, and all others of their node.
+TEST(ClassGroups, OfClassesThatAreJoinedHaveEachOnce) {
+  const auto machine = machine::load_machine("summit:2");
+  const machine::Digits digits(machine);
+  ClassGroups groups(digits, digits.all());
+  groups.join({0, 1, 1, 1, 1, 1, 0, 2, 2, 2, 2, 2});
+  ASSERT_EQ(groups.count(), 3U);
+  EXPECT_EQ(groups.device(0), 0);
+  EXPECT_EQ(groups.device(1), 1);
+  EXPECT_EQ(groups.device(2), 7);
+  EXPECT_EQ(groups.told(0), (std::vector<std::uint32_t>{0, 6}));
+  EXPECT_EQ(groups.told(2), (std::vector<std::uint32_t>{7, 8, 9, 10, 11}));
+  EXPECT_EQ(groups.class_of(6), 0U);
+  EXPECT_EQ(groups.class_of(11), 2U);
+  EXPECT_EQ(groups.of(2, digits.all()), (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(groups.of(0, 0), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(groups.member(2, digits.all(), 6), 0U);
+}
+
 }  // namespace
 }  // namespace tandem::sim

@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "lower/instances.h"
 #include "lower/order.h"
+#include "sim/holders.h"
 
 namespace tandem::sim {
 
@@ -18,7 +19,8 @@ using lower::Program;
 // What one device has while it takes its turns.
 class OneDevice {
  public:
-  OneDevice(const Program& program, const lower::Instances& instances, std::int64_t device)
+  OneDevice(const Program& program, const lower::Instances& instances, const Holders& holders,
+            std::int64_t device)
       : program_(program),
         instances_(instances),
         device_(device),
@@ -27,12 +29,11 @@ class OneDevice {
         turns_(turns_of(program.schedule, instances.ranks(), rank_, program.phase, steps_)),
         cached_(lower::cached(program)),
         in_place_of_(lower::cached_in_place(program)) {
-    for (const auto& b : program.buffers) has_.push_back(holds(b.layout, program.digits, device));
-  }
-
-  // Devices with the same take the same turns with the same buffers.
-  [[nodiscard]] std::pair<std::int64_t, std::vector<bool>> what_it_has() const {
-    return {rank_, has_};
+    const auto has = holders.of(device);
+    has_.reserve(program.buffers.size());
+    for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+      has_.push_back(has[holders.kind(BufferId(b))]);
+    }
   }
 
   Memory peak() {
@@ -267,14 +268,16 @@ template <class GroupOf>
 std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, std::size_t groups,
                             GroupOf&& group_of) {
   const lower::Instances instances(program);
+  const Holders holders(program);
   std::vector<Memory> out(groups);
   std::vector<std::set<std::pair<std::int64_t, std::vector<bool>>>> seen(groups);
   for (const auto device : program.digits.group(0, class_digits(program) | digits)) {
     stop_point();
     const auto group = static_cast<std::size_t>(group_of(device));
-    OneDevice one(program, instances, device);
-    if (!seen[group].insert(one.what_it_has()).second) continue;
-    const auto memory = one.peak();
+    // Devices of one rank that hold parts of the same take the same turns with the same buffers.
+    const auto rank = program.digits.rank_in_group(device, program.schedule.digits);
+    if (!seen[group].emplace(rank, holders.of(device)).second) continue;
+    const auto memory = OneDevice(program, instances, holders, device).peak();
     auto& most = out[group];
     if (memory.peak > most.peak) most = memory;
   }
@@ -290,15 +293,15 @@ Memory with_unused(Memory memory, const machine::Device& device) {
 }
 
 Memory memory_of(const Program& program, std::int64_t device) {
-  return OneDevice(program, lower::Instances(program), device).peak();
+  return OneDevice(program, lower::Instances(program), Holders(program), device).peak();
 }
 
 std::vector<Moment> memory_over_time(const Program& program, std::int64_t device) {
-  return OneDevice(program, lower::Instances(program), device).moments();
+  return OneDevice(program, lower::Instances(program), Holders(program), device).moments();
 }
 
 std::vector<Held> held_at(const Program& program, std::int64_t device, std::size_t moment) {
-  return OneDevice(program, lower::Instances(program), device).held(moment);
+  return OneDevice(program, lower::Instances(program), Holders(program), device).held(moment);
 }
 
 Memory memory_of(const Program& program) {

@@ -10,11 +10,13 @@
 #include "cost/operator_time.h"
 #include "lower/instances.h"
 #include "lower/order.h"
+#include "sim/alike.h"
 #include "sim/beside.h"
 #include "sim/breakdown.h"
 #include "sim/class_groups.h"
 #include "sim/durations.h"
 #include "sim/gradient_sync.h"
+#include "sim/holders.h"
 
 namespace tandem::sim {
 
@@ -46,9 +48,10 @@ struct DeviceClass {
 
 class Simulator {
  public:
-  Simulator(const Program& program, const machine::Machine& machine)
+  Simulator(const Program& program, const machine::Machine& machine, Classes spans)
       : program_(program),
         machine_(machine),
+        spans_(spans),
         levels_(machine.levels.size()),
         instances_(program),
         durations_(program, machine),
@@ -79,6 +82,9 @@ class Simulator {
 
   // Devices differ in what they do, and in how fast by their group.
   void make_classes() {
+    const Holders holders(program_);
+    const bool may_be_alike = class_digits_ != program_.schedule.digits;
+    if (may_be_alike) groups_.join(alike(program_, machine_, holders, groups_));
     for (std::size_t number = 0; number < groups_.count(); ++number) {
       const auto device = groups_.device(number);
       DeviceClass c{.device = device,
@@ -94,18 +100,25 @@ class Simulator {
       c.turns =
           lower::turns_of(schedule, instances_.ranks(), rank, program_.phase, steps_.simulated);
       c.ready.resize(instances_.count(rank));
-      if (class_digits_ != schedule.digits) {
-        for (const auto& task : program_.tasks) c.takes_part.push_back(touches(task, device));
-      }
+      if (may_be_alike) c.takes_part = parts_of(holders, device);
       classes_.push_back(std::move(c));
     }
+    timeline_.resize(classes_.size());
   }
 
-  [[nodiscard]] bool touches(const Task& task, std::int64_t device) const {
-    const auto held = [&](lower::BufferId b) {
-      return b != Program::kNone && holds(program_.buffer(b).layout, program_.digits, device);
+  // In which tasks the device takes part.
+  [[nodiscard]] std::vector<bool> parts_of(const Holders& holders, std::int64_t device) const {
+    const auto has = holders.of(device);
+    const auto is_held = [&](lower::BufferId b) {
+      return b != Program::kNone && has[holders.kind(b)];
     };
-    return std::ranges::any_of(task.reads, held) || std::ranges::any_of(task.writes, held);
+    std::vector<bool> out;
+    out.reserve(program_.tasks.size());
+    for (const auto& task : program_.tasks) {
+      out.push_back(std::ranges::any_of(task.reads, is_held) ||
+                    std::ranges::any_of(task.writes, is_held));
+    }
+    return out;
   }
 
   // --- Events ----------------------------------------------------------------------------------
@@ -188,10 +201,9 @@ class Simulator {
     if (part.end > part.start) {
       c.stream_free[stream] = part.end;
       delay_others(c, activity, c.beside.add(activity, part.start, part.end));
-      out_.timeline.push_back({t, static_cast<std::uint32_t>(turn.micro_batch),
-                               static_cast<std::uint32_t>(number),
-                               static_cast<std::uint32_t>(stream), part.start, part.end,
-                               static_cast<std::uint32_t>(turn.step)});
+      timeline_[number].push_back({t, static_cast<std::uint32_t>(turn.micro_batch),
+                                   groups_.told(number)[0], static_cast<std::uint32_t>(stream),
+                                   part.start, part.end, static_cast<std::uint32_t>(turn.step)});
     }
     // A receiver takes in while the sender sends.
     if (task.kind == TaskKind::kSend) sent_[event(t, turn, number)] = part.start;
@@ -341,12 +353,14 @@ class Simulator {
     const Seconds begin = at == 0 ? Seconds{} : step_ends_[at - 1];
     out_.iteration = step_ends_[at] - begin;
     if (at == 0) return;
-    std::erase_if(out_.timeline, [&](const Span& span) {
-      return span.start < begin || span.start >= step_ends_[at];
-    });
-    for (auto& span : out_.timeline) {
-      span.start = span.start - begin;
-      span.end = span.end - begin;
+    for (auto& spans : timeline_) {
+      std::erase_if(spans, [&](const Span& span) {
+        return span.start < begin || span.start >= step_ends_[at];
+      });
+      for (auto& span : spans) {
+        span.start = span.start - begin;
+        span.end = span.end - begin;
+      }
     }
   }
 
@@ -369,16 +383,16 @@ class Simulator {
   }
 
   void finish() {
-    std::vector<std::vector<Span>> spans(classes_.size());
-    for (const auto& span : out_.timeline) spans[span.device_class].push_back(span);
     Busy most;
-    for (std::size_t c = 0; c < spans.size(); ++c) {
-      const auto now = busy(spans[c]);
+    std::size_t busiest = 0;
+    for (std::size_t c = 0; c < timeline_.size(); ++c) {
+      const auto now = busy(timeline_[c]);
       if (c > 0 && now.any <= most.any) continue;
       most = now;
-      out_.busiest = static_cast<std::uint32_t>(c);
+      busiest = c;
     }
-    for (const auto& span : spans[out_.busiest]) {
+    out_.busiest = groups_.told(busiest)[0];
+    for (const auto& span : timeline_[busiest]) {
       out_.serialized[std::string(kind_of(program_, program_.tasks[span.task]))] +=
           span.end - span.start;
     }
@@ -395,6 +409,25 @@ class Simulator {
     out_.model_flops = durations_.model_flops();
     const Seconds at_peak = out_.model_flops / all_peaks(dtype);
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
+    put_together();
+  }
+
+  // The timeline of all, or of one of those that are alike.
+  void put_together() {
+    std::size_t count = 0;
+    const auto shown = [&](std::size_t c) {
+      return spans_ == Classes::kAll ? groups_.told(c).size() : 1;
+    };
+    for (std::size_t c = 0; c < timeline_.size(); ++c) count += timeline_[c].size() * shown(c);
+    out_.timeline.reserve(count);
+    for (std::size_t c = 0; c < timeline_.size(); ++c) {
+      for (std::size_t i = 0; i < shown(c); ++i) {
+        for (auto span : timeline_[c]) {
+          span.device_class = groups_.told(c)[i];
+          out_.timeline.push_back(span);
+        }
+      }
+    }
   }
 
   // Of all devices together.
@@ -435,6 +468,7 @@ class Simulator {
 
   const Program& program_;
   const machine::Machine& machine_;
+  Classes spans_;
   std::size_t levels_;
   lower::Instances instances_;
   Durations durations_;
@@ -460,13 +494,14 @@ class Simulator {
   };
   std::map<Event, Seconds> sent_;
   std::map<Event, Meeting> meetings_;
+  std::vector<std::vector<Span>> timeline_;  // by class
   Simulation out_;
 };
 
 }  // namespace
 
-Simulation simulate(const Program& program, const machine::Machine& machine) {
-  return Simulator(program, machine).run();
+Simulation simulate(const Program& program, const machine::Machine& machine, Classes classes) {
+  return Simulator(program, machine, classes).run();
 }
 
 }  // namespace tandem::sim

@@ -4,12 +4,13 @@
 // compute stream and, for each machine level, one for collectives, one for what it sends and one
 // for what it receives; a task starts when its inputs are there and its stream is free, so
 // communication that nothing waits for overlaps. Where classes take part in one collective they
-// start together.
+// start together. Classes that lie elsewhere and do the same are simulated once (sim/alike.h).
 //
 // Where updates are delayed the steps flow into each other, so several are simulated, and the
 // iteration is the time from the end of one to that of the next, fill and drain left out.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -48,6 +49,11 @@ struct Simulation {
   std::uint32_t busiest = 0;  // class
 };
 
-Simulation simulate(const lower::Program& program, const machine::Machine& machine);
+// Of which classes the timeline has the spans: of all, or of one of those that do the same, among
+// them the busiest. All else is the same.
+enum class Classes : std::uint8_t { kAll, kDifferent };
+
+Simulation simulate(const lower::Program& program, const machine::Machine& machine,
+                    Classes classes = Classes::kAll);
 
 }  // namespace tandem::sim
