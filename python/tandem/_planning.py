@@ -175,7 +175,7 @@ def explore(
     - `strategies`: "all" (the default), "baselines", "memory_saving", "pipelines", "madmax_grid", or
       single ones.
     - `scale`: rates of the machine multiplied, like "compute=10,inter=10", or "none"; several are compared.
-    - `vary`: values of the batch, of hyperparameters, or of fields of the machine file:
+    - `vary`: values of the batch, of hyperparameters, of settings of strategies, or of fields of the machine file:
       ``{"batch": [64, 128], "level.node.latency": ["1 us", "5 us"]}``. All combinations are compared.
 
     Others are as in `plan` and `simulate`. docs/explore.md says more.
@@ -184,7 +184,8 @@ def explore(
     words = [f"--machine={machine_text(each)}" for each in machines]
     words += [f"--strategy={text}" for text in _several(strategies)]
     words += [f"--scale={text}" for text in _several(scale)]
-    words += [f"--vary={key}={','.join(map(str, values))}" for key, values in (vary or {}).items()]
+    # Values may have commas themselves.
+    words += [f"--vary={key}={';'.join(map(str, values))};" for key, values in (vary or {}).items()]
     data = command(
         "explore",
         model_text(model),

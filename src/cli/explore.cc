@@ -14,7 +14,6 @@
 #include "cli/vary.h"
 #include "report/exploration.h"
 #include "strategies/layer_kinds.h"
-#include "strategies/wide_grid.h"
 
 namespace tandem::cli {
 
@@ -43,8 +42,11 @@ struct Prepared {
   strategies::Problem problem;
   std::vector<strategies::Setting> settings;
 
-  explicit Prepared(Job j)
-      : job(std::move(j)), setup(resolve(job)), problem(setup.graph, setup.digits) {}
+  explicit Prepared(const Variant& variant)
+      : job(variant.job),
+        setup(resolve(job)),
+        problem(setup.graph, setup.digits),
+        settings(settings_of(variant, problem)) {}
 };
 
 // "a:2,b:2,software=x" are a:2 and b:2,software=x.
@@ -73,14 +75,10 @@ std::vector<search::Axis> axes_of(const ExploreFlags& flags) {
 }
 
 std::unique_ptr<Prepared> prepare(const ExploreFlags& flags, const Values& values) {
-  auto job = flags.job;
-  for (const auto& [key, value] : values) vary(job, key, value);
-  auto out = std::make_unique<Prepared>(std::move(job));
-  const std::vector<std::string> all = {"all"};
-  for (const auto& name : flags.strategies.empty() ? all : flags.strategies) {
-    std::ranges::move(strategies::settings_named(name, out->problem),
-                      std::back_inserter(out->settings));
-  }
+  Variant variant{.job = flags.job, .strategies = flags.strategies};
+  if (variant.strategies.empty()) variant.strategies = {"all"};
+  for (const auto& [key, value] : values) vary(variant, key, value);
+  auto out = std::make_unique<Prepared>(variant);
   if (out->setup.phase == lower::Phase::kInference) {  // there is nothing to recompute
     std::erase_if(out->settings, [](const auto& s) { return s.recompute != "none"; });
   }
@@ -101,6 +99,7 @@ Explored explore_all(const ExploreFlags& flags) {
   Explored out;
   std::vector<std::vector<strategies::Setting>> settings;
   const auto axes = axes_of(flags);
+  check_axes(axes, flags.job.model_text);
   const bool one_machine = axes[0].values.size() == 1;
   for (auto& values : combinations(axes)) {
     auto prepared = prepare(flags, values);
@@ -281,9 +280,12 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
   several("--scale", flags->scales,
           "rates multiplied, like compute=10,inter=10; `none` for the machine as it is; each is a "
           "case (docs/explore.md)");
-  several("--vary", flags->vary,
-          "KEY=A,B,...: batch, dtype, optimizer or another flag of what is run, a hyperparameter, "
-          "or a field of the machine file such as device.bandwidth or level.node.latency");
+  several(
+      "--vary", flags->vary,
+      "KEY=A,B,...: batch, dtype, optimizer or another flag of what is run, a hyperparameter, a "
+      "setting of the strategies such as tp, micro or recompute, software, or a field of the "
+      "machine file such as device.bandwidth or level.node.latency; values that have commas "
+      "themselves: KEY='A;B'");
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
   command->add_option("--top", flags->top, "lines of each table")

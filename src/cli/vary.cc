@@ -2,14 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/setting_key.h"
+#include "strategies/wide_grid.h"
 
 namespace tandem::cli {
 
 namespace {
+
+constexpr std::string_view kOfStrategy = "strategy.";
 
 // The job's own flags, as the command has them, so that a value means and may be the same in both.
 struct FlagsOf {
@@ -20,11 +25,19 @@ struct FlagsOf {
     job.add_memory_flag(app);
     job.task.add_flags(app);
     for (auto* option : app.get_options()) option->required(false);
-    app.remove_option(app.get_option("--stale-weights"));  // on or off, no value
-    app.remove_option(app.get_option("--help"));
+    for (const char* other : {"--stale-weights", "--help", "model"}) {
+      app.remove_option(app.get_option(other));
+    }
   }
 
   CLI::Option* find(const std::string& key) { return app.get_option_no_throw("--" + key); }
+
+  std::string names() {
+    std::vector<std::string> out;
+    for (const auto* option : app.get_options()) out.push_back(option->get_lnames()[0]);
+    std::erase(out, "machine");  // --machine itself takes several
+    return join(out, " ");
+  }
 
   void set(const std::string& key, const std::string& value) {
     try {
@@ -34,6 +47,26 @@ struct FlagsOf {
     }
   }
 };
+
+// The key of a strategy's setting, without its prefix. Kinds of layers have names that a model's
+// hyperparameters have, too: they need the prefix.
+std::optional<std::string> setting_key(const std::string& key) {
+  const bool is_said = key.starts_with(kOfStrategy);
+  const auto name = is_said ? key.substr(kOfStrategy.size()) : key;
+  const bool is_layer = is_said && strategies::parse_layer_kind(name).has_value();
+  const auto* known = strategies::find_setting_key(name);
+  // Updates one step late are never compared with others.
+  if ((known == nullptr && !is_layer) || name == "stale") return std::nullopt;
+  return name;
+}
+
+std::string setting_names() {
+  std::vector<std::string> out;
+  for (const auto& key : strategies::setting_keys()) {
+    if (setting_key(std::string(key.name))) out.emplace_back(key.name);
+  }
+  return join(out, " ") + " strategy.LAYER";
+}
 
 // "mlp" and "mlp:layers=4" with a hyperparameter, in place of one that is there.
 std::string model_with(const std::string& model, const std::string& key, const std::string& value) {
@@ -48,22 +81,118 @@ std::string model_with(const std::string& model, const std::string& key, const s
   return fmt::format("{}:{}", model.substr(0, colon), join(overrides, ","));
 }
 
+// "dgx_a100:4" and "dgx_a100:4,software=eager" with a software; without one for "none".
+std::string machine_with(const std::string& machine, const std::string& software) {
+  const auto name = machine.substr(0, machine.find(",software="));
+  return software == "none" ? name : fmt::format("{},software={}", name, software);
+}
+
+bool is_group(const std::string& strategy) {
+  const auto& families = strategies::family_names();
+  return std::ranges::find(families, strategy.substr(0, strategy.find(':'))) == families.end();
+}
+
+std::string with_settings(std::string strategy, const search::Values& settings) {
+  for (const auto& [key, value] : settings) strategy = strategies::with_key(strategy, key, value);
+  return strategy;
+}
+
+// Of a group's strategies every one must have what is varied.
+void check_has(const strategies::Setting& setting, const std::string& group,
+               const search::Values& settings) {
+  for (const auto& [key, value] : settings) {
+    const auto* known = strategies::find_setting_key(key);
+    const bool has = known == nullptr ? setting.family == strategies::Family::kMadmax
+                                      : known->belongs_to(setting.family);
+    if (has) continue;
+    throw UserError("flag", "--vary",
+                    fmt::format("{} of '{}' has no setting '{}'", to_text(setting), group, key),
+                    fmt::format("name a strategy that has it: --strategy {}",
+                                known == nullptr ? "madmax" : name(known->of[0])));
+  }
+}
+
+// Strategies that differed in what is varied alone are one now.
+std::vector<strategies::Setting> group_with(const std::string& group,
+                                            const search::Values& settings,
+                                            const strategies::Problem& problem) {
+  auto all = strategies::settings_named(group, problem);
+  if (settings.empty()) return all;
+  std::vector<strategies::Setting> out;
+  for (const auto& setting : all) {
+    check_has(setting, group, settings);
+    const auto varied = strategies::parse_setting(with_settings(to_text(setting), settings));
+    for (auto& one : complete(varied, problem)) {
+      if (std::ranges::find(out, one) == out.end()) out.push_back(std::move(one));
+    }
+  }
+  return out;
+}
+
+void put(search::Values& settings, const std::string& key, const std::string& value) {
+  const auto is_same = [&](const auto& other) { return other.first == key; };
+  if (std::ranges::any_of(settings, is_same)) {
+    throw UserError("flag", "--vary", fmt::format("'{}' stands twice", key),
+                    "all its values belong in one list");
+  }
+  // What a schedule says of `interleave` is before what that says itself.
+  settings.emplace(key == "schedule" ? settings.begin() : settings.end(), key, value);
+}
+
 }  // namespace
 
 bool is_hyperparameter(const std::string& key) {
   Job job;
-  return key != "scale" && !machine::is_field_path(key) && FlagsOf(job).find(key) == nullptr;
+  return key != "scale" && key != "software" && !setting_key(key) && !machine::is_field_path(key) &&
+         FlagsOf(job).find(key) == nullptr;
 }
 
-void vary(Job& job, const std::string& key, const std::string& value) {
+void vary(Variant& variant, const std::string& key, const std::string& value) {
+  auto& job = variant.job;
   if (key == "scale") {
     job.scale = machine::parse_scale(value);
+  } else if (key == "software") {
+    job.machine_text = machine_with(job.machine_text, value);
   } else if (machine::is_field_path(key)) {
     job.machine_fields.push_back({key, value});
+  } else if (const auto setting = setting_key(key)) {
+    put(variant.settings, *setting, value);
   } else if (FlagsOf flags(job); flags.find(key) != nullptr) {
     flags.set(key, value);
   } else {
     job.model_text = model_with(job.model_text, key, value);
+  }
+}
+
+std::vector<strategies::Setting> settings_of(const Variant& variant,
+                                             const strategies::Problem& problem) {
+  std::vector<strategies::Setting> out;
+  for (const auto& name : variant.strategies) {
+    auto settings = is_group(name) ? group_with(name, variant.settings, problem)
+                                   : settings_named(with_settings(name, variant.settings), problem);
+    std::ranges::move(settings, std::back_inserter(out));
+  }
+  return out;
+}
+
+void check_axes(const std::vector<search::Axis>& axes, const std::string& model) {
+  std::vector<std::string> unknown;
+  for (const auto& axis : axes) {
+    if (is_hyperparameter(axis.key)) unknown.push_back(axis.key);
+  }
+  if (unknown.empty()) return;
+  std::vector<std::string> own;
+  const auto loaded = load_model(model);
+  for (const auto& parameter : loaded.spec->hyperparameters) own.push_back(parameter.key);
+  if (own.empty()) return;  // a file, whose reader says what it takes
+  for (const auto& key : unknown) {
+    if (std::ranges::find(own, key) != own.end()) continue;
+    Job job;
+    throw UserError(
+        "flag", "--vary", fmt::format("there is no '{}' to vary", key),
+        fmt::format("what is run: {} scale; of {}: {}; of strategies: {}; of the machine: software "
+                    "device.FIELD level.NAME.FIELD",
+                    FlagsOf(job).names(), loaded.spec->name, join(own, " "), setting_names()));
   }
 }
 

@@ -1,15 +1,34 @@
-// One value of what `explore --vary` says, put into a job.
+// What `explore --vary` sweeps over. A key is a flag of what is run (batch, dtype, task, ...), a
+// field of the machine file, its software, `scale`, a setting of the strategies (tp, micro,
+// recompute, ...; `strategy.KEY` says so, too), or else a hyperparameter of the model.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
+#include "search/sweep.h"
+#include "strategies/setting.h"
 
 namespace tandem::cli {
 
-// The key is a flag without its dashes (batch, dtype, optimizer, task, ...), `scale`, a field of
-// the machine file, or else a hyperparameter of the model. Throws UserError.
-void vary(Job& job, const std::string& key, const std::string& value);
+// What a case runs.
+struct Variant {
+  Job job;
+  std::vector<std::string> strategies;  // groups or texts
+  search::Values settings = {};         // in place of what each strategy says of them
+};
+
+// One value, put in place of what is said. Throws UserError.
+void vary(Variant& variant, const std::string& key, const std::string& value);
+
+// The strategies with the settings in place. Throws UserError where a group is given a setting that
+// only some strategies have.
+std::vector<strategies::Setting> settings_of(const Variant& variant,
+                                             const strategies::Problem& problem);
+
+// Throws UserError where a key is nothing that can be varied, with all that can.
+void check_axes(const std::vector<search::Axis>& axes, const std::string& model);
 
 // None of the others: a hyperparameter.
 bool is_hyperparameter(const std::string& key);

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "graph/text.h"
 #include "ops/registry.h"
@@ -23,7 +22,7 @@ class Reader {
   explicit Reader(const std::string& source) : source_(source) {}
 
   Graph run(std::string_view text) {
-    const Json json = parse(text);
+    const auto json = read_json<Json>(text, "graph", source_, kMaxDepth);
     if (!json.is_object()) fail("", "is not a JSON object");
     const auto version = json.find("tandem_graph");
     if (version == json.end() || *version != kVersion) {
@@ -44,17 +43,6 @@ class Reader {
                          const std::string& hint = "") const {
     throw UserError("graph", where.empty() ? source_ : fmt::format("{}: {}", source_, where),
                     message, hint);
-  }
-
-  [[nodiscard]] Json parse(std::string_view text) const {
-    int deepest = 0;
-    const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
-      deepest = std::max(deepest, depth);
-      return depth < kMaxDepth;
-    };
-    auto json = Json::parse(text, shallow, false);
-    if (deepest >= kMaxDepth) fail("", "is nested too deeply");
-    return json;
   }
 
   [[nodiscard]] std::string graph_name(const Json& json) const {

@@ -34,7 +34,10 @@ TEST(GraphJson, WritesAndReads) {
 }
 
 TEST(GraphJson, SaysWhatIsWrong) {
-  EXPECT_EQ(error_of("["), "g.json: is not a JSON object");
+  EXPECT_EQ(error_of("["), "g.json: is not JSON");
+  EXPECT_EQ(error_of("[]"), "g.json: is not a JSON object");
+  EXPECT_EQ(error_of(document(R"({"name": "x", "op": "input", "name": "y"})")),
+            "g.json: 'nodes[0].name' stands twice");
   EXPECT_EQ(error_of("{}"), "g.json: key 'tandem_graph' must be 1");
   EXPECT_EQ(error_of(document("", "")), "g.json: key 'outputs' names no node");
   EXPECT_EQ(error_of(document("1")), "g.json: node 0: must be an object");

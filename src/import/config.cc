@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
@@ -111,13 +112,6 @@ class Config {
   }
 
  private:
-  // A value of any length, in a few characters.
-  static std::string shown(const Json& value) {
-    auto out = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (out.size() > 40) out = out.substr(0, 37) + "...";
-    return out;
-  }
-
   Json json_;
   const std::string& source_;
 };
@@ -234,24 +228,17 @@ ModelSpec read_family(const Config& c) {
          "supported are: bert, gpt2, llama, mistral, mixtral, opt");
 }
 
-Json parse(std::string_view text) {
-  // Configurations are flat; a deep one is not one, and recursion would be as deep.
-  constexpr int kDeepest = 20;
-  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
-    return depth <= kDeepest;
-  };
-  return Json::parse(text, shallow, false);
-}
-
 }  // namespace
 
+// What is wrong with it otherwise, read_config says.
 bool is_config(std::string_view text) {
-  const auto json = parse(text);
+  const auto flat = [](int depth, Json::parse_event_t, const Json&) { return depth <= 1; };
+  const auto json = Json::parse(text, flat, false);
   return json.is_object() && json.contains("model_type");
 }
 
 std::shared_ptr<const ModelSpec> read_config(std::string_view text, const std::string& source) {
-  auto json = parse(text);
+  auto json = read_json<Json>(text, "config", source);
   if (!json.is_object()) throw UserError("config", source, "is not a JSON object");
   const Config config(std::move(json), source);
   auto out = std::make_shared<ModelSpec>(read_family(config));

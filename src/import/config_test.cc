@@ -86,6 +86,8 @@ TEST(Config, ErrorsNameTheFileAndTheKey) {
   };
   const Case cases[] = {
       {"[1]", "config.json: is not a JSON object"},
+      {R"({"model_type": "gpt2", "n_embd": 8, "n_embd": 16})",
+       "config.json: 'n_embd' stands twice (one of the two)"},
       {R"({"model_type": "llama"})", "config.json: 'hidden_size' is missing"},
       {R"({"model_type": "lama"})",
        "config.json: there is no model_type 'lama' (supported are: bert, gpt2, llama, mistral, "

@@ -232,6 +232,7 @@ class Lowering : ProgramBuilder {
   }
 
   void read_what_is_kept(NodeId id, Task& task) {
+    if (program_.digits.remakes_whole() && is_remade(id)) remake(end_of_chain_at(id));
     task.kept = kept_[id.index()];
     const auto& signature = signature_of(pcg_, id);
     if (signature.gradient_from_result) {
@@ -308,6 +309,17 @@ class Lowering : ProgramBuilder {
   }
 
   // --- What the backward pass makes again ------------------------------------------------------
+
+  // What its result becomes on its way to the reader, in the same stage: the sum of its parts.
+  NodeId end_of_chain_at(NodeId id) const {
+    NodeId at = id;
+    while (consumers_[at.index()].size() == 1) {
+      const auto next = consumers_[at.index()][0];
+      if (!is_parallel(pcg_.node(next)) || !is_remade_for(next, id)) break;
+      at = next;
+    }
+    return is_inside_chain(at) ? id : at;
+  }
 
   // An activation, or a weight gathered along a chain. What another stage has sent is kept: that
   // one's backward pass comes later.

@@ -64,6 +64,14 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
   for (const auto& [kind, count] : moves) EXPECT_GE(count, 10) << kind;
 }
 
+// Of software whose recomputation runs to the end of what it makes again.
+Digits digits_that_remake_whole(const std::vector<std::int64_t>& counts,
+                                std::int64_t micro_batches) {
+  auto machine = plan::machine_of(counts);
+  machine.device.software.remakes_whole = true;
+  return Digits(machine, micro_batches);
+}
+
 // The same with micro-batches, pipelines of several stages a rank, and tensors made again.
 TEST(Lower, RandomPipelinesTrainLikeOneDevice) {
   struct Case {
@@ -88,8 +96,10 @@ TEST(Lower, RandomPipelinesTrainLikeOneDevice) {
   int sends = 0;
   int again = 0;
   for (const auto& c : cases) {
-    const auto digits = digits_of(c.counts, c.micro_batches);
+    const auto lazy = digits_of(c.counts, c.micro_batches);
+    const auto whole = digits_that_remake_whole(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      const auto& digits = seed / 2 % 2 == 0 ? lazy : whole;
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
       const bool small_batch = seed % 3 == 1;  // attention's is 2
       if (small_batch && c.micro_batches != 2) continue;
@@ -114,6 +124,26 @@ TEST(Lower, RandomPipelinesTrainLikeOneDevice) {
   }
   EXPECT_GT(sends, 500);
   EXPECT_GT(again, 500);
+}
+
+// Two layers split by columns and rows: the second product and the sum of its parts are read by
+// nothing in the backward pass.
+TEST(Lower, WhatNothingReadsIsMadeAgainWhereSoftwareRunsToTheEnd) {
+  const auto model = graph::parse_graph(
+      "graph g\n%x = input() shape=[4, 4]\n%w = weight() shape=[8, 4]\n%y = linear(%x, %w)\n"
+      "%r = relu(%y)\n%v = weight() shape=[4, 8]\n%z = linear(%r, %v)\n%s = add(%z, %x)\n"
+      "%t = input() shape=[4, 4]\n%loss = mse(%s, %t)\nreturn %loss\n");
+  const auto again = [&](const Digits& digits) {
+    auto choices = named_choices(model, digits, {{"y", "n"}, {"r", "d1"}, {"z", "k"}});
+    for (auto id : model.ids()) {
+      const auto& name = model.node(id).name;
+      choices[id.index()].remake = name == "y" || name == "r" || name == "z";
+    }
+    return std::ranges::count_if(lowered(model, digits, choices).tasks,
+                                 [](const Task& task) { return task.remade; });
+  };
+  EXPECT_EQ(again(digits_of({2})), 2);                    // y and r
+  EXPECT_EQ(again(digits_that_remake_whole({2}, 1)), 4);  // z, and the sum of its parts
 }
 
 // What is made of weights alone is the same in all micro-batches, and so is its gradient once it is

@@ -75,6 +75,8 @@ const WordField kWords[] = {
     {"free_at_last_use", kNoYes,
      [](const Device& d) { return std::size_t{d.software.frees_at_last_use}; },
      [](Device& d, std::size_t i) { d.software.frees_at_last_use = i == 1; }},
+    {"remake_whole", kNoYes, [](const Device& d) { return std::size_t{d.software.remakes_whole}; },
+     [](Device& d, std::size_t i) { d.software.remakes_whole = i == 1; }},
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ Digits::Digits(const Machine& machine, std::int64_t micro_batches)
       updates_in_products_(machine.device.software.updates_in_products),
       updates_in_tables_(machine.device.software.updates_in_tables),
       narrow_exchange_(machine.device.software.narrow_exchange),
-      frees_at_last_use_(machine.device.software.frees_at_last_use) {
+      frees_at_last_use_(machine.device.software.frees_at_last_use),
+      remakes_whole_(machine.device.software.remakes_whole) {
   CHECK(micro_batches >= 1, micro_batches);
   if (micro_batches > 1) digits_.push_back({kTimeLevel, micro_batches});
   for (std::size_t level = 0; level < machine.levels.size(); ++level) {

@@ -71,6 +71,7 @@ class Digits {
   [[nodiscard]] bool updates_in_tables() const { return updates_in_tables_; }
   [[nodiscard]] bool narrow_exchange() const { return narrow_exchange_; }
   [[nodiscard]] bool frees_at_last_use() const { return frees_at_last_use_; }
+  [[nodiscard]] bool remakes_whole() const { return remakes_whole_; }
   // Operations a second that a device reaches at most; 1 where all are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // The slots that share all of `slot`'s other digits, by their rank in the group.
@@ -91,6 +92,7 @@ class Digits {
   bool updates_in_tables_ = false;
   bool narrow_exchange_ = false;
   bool frees_at_last_use_ = false;
+  bool remakes_whole_ = false;
 };
 
 // The outermost digits that tell in which group a device is: devices alike in these are of one

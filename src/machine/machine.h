@@ -63,6 +63,9 @@ struct Software {
   // Is what is gathered, or kept whole, there from its first use to its last, beside a device's own
   // shard? Else it has a place all through the step, of which the shard is a part.
   bool frees_at_last_use = false;
+  // Does recomputation run all of a layer's forward pass again, as checkpoints of frameworks do:
+  // its last product, too, which nothing reads? Else only what the backward pass reads.
+  bool remakes_whole = false;
   Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
   // Operators that several kernels execute, each of which reads and writes what the operator does.
   struct Kernels {

@@ -4,40 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace tandem::madmax {
 
-namespace {
-
 using nlohmann::json;
 
-// A value of any length and depth, in a few characters.
-std::string shown(const json& value) {
-  if (value.is_array()) return "a list";
-  if (value.is_object()) return "an object";
-  auto out = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  if (out.size() > 40) out = out.substr(0, 37) + "...";
-  return out;
-}
-
-}  // namespace
-
 Fields::Fields(std::string_view text, std::string source) : source_(std::move(source)) {
-  std::set<std::string> keys;
-  std::string twice;
-  const auto note_key = [&](int depth, json::parse_event_t event, const json& value) {
-    const bool is_field = depth == 1 && event == json::parse_event_t::key;
-    if (is_field && !keys.insert(value.get<std::string>()).second) twice = value;
-    return true;
-  };
-  json_ = json::parse(text, note_key, false);
-  if (json_.is_discarded()) fail("is not JSON");
+  json_ = read_json<json>(text, "madmax", source_);
   if (!json_.is_object()) fail("is not a JSON object");
-  if (!twice.empty()) fail(fmt::format("'{}' stands twice", twice));
 }
 
 void Fields::fail(const std::string& message, const std::string& hint) const {

@@ -76,10 +76,10 @@ TEST(Inputs, AreRead) {
 
 TEST(Inputs, ModelErrors) {
   const auto say = [](const Json& json) { return error_of([&] { model(json); }); };
-  EXPECT_EQ(error_of([] { parse_model("{", "m.json"); }), "m.json: is not JSON");
+  EXPECT_EQ(error_of([] { parse_model("{", "m.json"); }), "m.json: is not JSON (line 1, column 2)");
   EXPECT_EQ(error_of([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
   EXPECT_EQ(error_of([] { parse_model(R"({"type": "LLM", "dim": 1, "type": "ViT"})", "m.json"); }),
-            "m.json: 'type' stands twice");
+            "m.json: 'type' stands twice (one of the two)");
   EXPECT_EQ(say(with(kDlrm, "type", "RNN")),
             "m.json: 'type' cannot be 'RNN' "
             "(there are: DLRM, DLRM_MoE, DLRM_Transformer, LLM, LLM_MoE, ViT)");
@@ -97,7 +97,7 @@ TEST(Inputs, ModelErrors) {
   EXPECT_EQ(error_of([&] {
               parse_model(R"({"type": )" + deep + std::string(100000, ']') + "}", "m.json");
             }),
-            "m.json: 'type' is a list and must be a string");
+            "m.json: is nested too deeply");
   EXPECT_EQ(say(with(kDlrm, "num_tabels", 5)),
             "m.json: there is no field 'num_tabels' (did you mean 'num_tables'?)");
   EXPECT_EQ(say(with(kVision, "image_size", 225)),

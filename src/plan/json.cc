@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "graph/text.h"
 #include "machine/machine.h"
@@ -206,7 +207,7 @@ void read_prediction(const Reader& reader, Plan& plan) {
 }
 
 Json parse_object(std::string_view text, const std::string& source) {
-  Json json = Json::parse(text, nullptr, false);
+  auto json = read_json<Json>(text, "plan", source);
   if (!json.is_object()) throw UserError("plan", source, "is not a JSON object");
   return json;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace tandem::rewrite {
 
@@ -20,16 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxOperators = 256;  // of a side
 constexpr int kRuleDepth = 2;               // what a rule is nested in: the document and its list
 constexpr int kMaxDocumentDepth = 8;        // of the document; the format needs seven
-
-// A value of any length, in a few characters.
-std::string shown(const Json& value) {
-  if (value.is_array()) return "a list";
-  if (value.is_object()) return "an object";
-  auto out = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  constexpr std::size_t kShown = 40;
-  if (out.size() > kShown) out = out.substr(0, kShown - 3) + "...";
-  return out;
-}
 
 constexpr std::array<std::string_view, 2> kDimensions = {"plain", "replicas first"};
 
@@ -235,25 +226,6 @@ void write_side(std::string& out, const std::vector<CollectionOperator>& side) {
   });
 }
 
-// Where the text is no JSON any more: "line 3, column 14".
-std::string place_of_error(std::string_view text) {
-  try {
-    const auto forget = [](int /*depth*/, Json::parse_event_t /*event*/, Json& /*value*/) {
-      return false;
-    };
-    [[maybe_unused]] const auto nothing = Json::parse(text, forget);
-  } catch (const Json::parse_error& e) {
-    const auto before = text.substr(0, e.byte == 0 ? 0 : e.byte - 1);
-    const auto line = std::ranges::count(before, '\n') + 1;
-    const auto newline = before.rfind('\n');
-    const auto begin = newline == std::string_view::npos ? 0 : newline + 1;
-    return fmt::format("line {}, column {}", line, before.size() - begin + 1);
-  } catch (const Json::out_of_range&) {
-    return "a number is too large";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string_view name(Dimensions dimensions) {
@@ -268,10 +240,16 @@ void for_each_rule_in(std::string_view text, const std::string& source,
   std::optional<Dimensions> dimensions;
   int deepest = 0;
   std::size_t count = 0;
+  RepeatedKey<Json> repeated;
   // Every rule is read and forgotten as soon as its text ends.
   const auto step = [&](int depth, Json::parse_event_t event, Json& value) {
     deepest = std::max(deepest, depth);
     if (depth >= kMaxDocumentDepth) return false;
+    repeated.see(depth, event, value);
+    if (repeated.found()) {
+      throw UserError("rules", source, fmt::format("'{}' stands twice", *repeated.found()),
+                      "one of the two");
+    }
     using Event = Json::parse_event_t;
     if (event == Event::key && depth == 1) {
       in_list = value == "rule";
@@ -292,13 +270,17 @@ void for_each_rule_in(std::string_view text, const std::string& source,
     visit(reader.run(), dimensions);
     return false;
   };
-  const auto json = Json::parse(text, step, false);
-  if (deepest >= kMaxDocumentDepth) throw UserError("rules", source, "is nested too deeply");
-  if (json.is_discarded()) {
-    throw UserError("rules", source,
-                    count == 0 ? "is not JSON" : fmt::format("is not JSON behind rule {}", count),
-                    place_of_error(text));
+  Json json;
+  try {
+    json = Json::parse(text, step);
+  } catch (const nlohmann::json::exception& error) {
+    if (deepest < kMaxDocumentDepth) {
+      throw UserError("rules", source,
+                      count == 0 ? "is not JSON" : fmt::format("is not JSON behind rule {}", count),
+                      json_error_place(text, error));
+    }
   }
+  if (deepest >= kMaxDocumentDepth) throw UserError("rules", source, "is nested too deeply");
   if (!json.is_object() || !found || !json["rule"].is_array()) {
     throw UserError("rules", source, "has no list 'rule'",
                     R"({"rule": [{"name", "srcOp", "dstOp", "mappedOutput"}]})");

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "machine/scale.h"
 #include "models/model.h"
 #include "strategies/wide_grid.h"
@@ -252,8 +253,15 @@ TEST(Sweep, Combinations) {
   EXPECT_EQ(combinations({}).size(), 1U);
 }
 
+TEST(Sweep, ValuesMayHaveCommas) {
+  const auto values = [](const char* text) { return join(parse_axis(text).values, " | "); };
+  EXPECT_EQ(values("freeze=dense,experts"), "dense | experts");
+  EXPECT_EQ(values("freeze=dense; dense,experts"), "dense | dense,experts");
+  EXPECT_EQ(values("freeze=dense,experts;"), "dense,experts");
+}
+
 TEST(Sweep, Errors) {
-  for (const std::string text : {"", "seq", "seq=", "=2", "seq=1,,2"}) {
+  for (const std::string text : {"", "seq", "seq=", "=2", "seq=1,,2", "seq=;", "seq=1;;2"}) {
     EXPECT_EQ(axis_error(text),
               "--vary: '" + text + "' is not KEY=VALUE,... (write it like seq=2048,4096)");
   }

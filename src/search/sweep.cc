@@ -14,7 +14,10 @@ Axis parse_axis(std::string_view text) {
   const auto equals = text.find('=');
   Axis out{.key = std::string(trim(text.substr(0, equals))), .values = {}};
   if (equals != std::string_view::npos) {
-    for (const auto value : split(text.substr(equals + 1), ',')) out.values.emplace_back(value);
+    auto list = trim(text.substr(equals + 1));
+    const char separator = list.find(';') == std::string_view::npos ? ',' : ';';
+    if (list.ends_with(';')) list.remove_suffix(1);
+    for (const auto value : split(list, separator)) out.values.emplace_back(value);
   }
   const bool has_empty = std::ranges::find(out.values, "") != out.values.end();
   if (out.key.empty() || out.values.empty() || has_empty) {

@@ -13,7 +13,8 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-// "seq=2048,4096". Throws UserError where that is not KEY=VALUE,....
+// "seq=2048,4096"; "scale=inter=10;compute=10,inter=10" where values have commas themselves ("a,b;"
+// is one value). Throws UserError where that is not KEY=VALUE,....
 Axis parse_axis(std::string_view text);
 
 // What every axis says in one case, in the order of the axes.

@@ -12,6 +12,7 @@
 #include "lower/task_interpreter.h"
 #include "models/model.h"
 #include "models/small_models_test_support.h"
+#include "strategies/setting_key.h"
 
 namespace tandem::strategies {
 namespace {
@@ -107,6 +108,46 @@ TEST(Setting, TakesWhatIsSaidBesideIt) {
             "--recompute: the strategy dp:recompute=none has its own 'recompute' (one of the two)");
   EXPECT_EQ(error_of([&] { text("fsdp", {.recompute = {}, .schedule = "1f1b"}); }),
             "--schedule: is the order of a pipeline, and fsdp has none (--strategy megatron:pp=N)");
+}
+
+TEST(Setting, OneKeyIsChanged) {
+  EXPECT_EQ(with_key("megatron:tp=2,sp", "tp", "4"), "megatron:tp=4,sp");
+  EXPECT_EQ(with_key(" megatron : tp = 2 ", "tp", "4"), "megatron:tp=4");
+  EXPECT_EQ(with_key("dp", "micro", "4"), "dp:micro=4");
+  EXPECT_EQ(with_key("megatron:tp=2", "sp", "yes"), "megatron:tp=2,sp");
+  EXPECT_EQ(with_key("megatron:tp=2,sp", "sp", "yes"), "megatron:tp=2,sp");
+  EXPECT_EQ(with_key("megatron:sp", "sp", "no"), "megatron");
+  EXPECT_EQ(with_key("madmax:dense=tp", "dense", "tp/ddp"), "madmax:dense=tp/ddp");
+  EXPECT_EQ(error_of([] { (void)with_key("megatron", "sp", "4"); }),
+            "sp: cannot be '4' (yes or no)");
+}
+
+TEST(Setting, ASchedulesOrderIsOneChoice) {
+  EXPECT_EQ(with_key("megatron:pp=4", "schedule", "gpipe"), "megatron:pp=4,schedule=gpipe");
+  EXPECT_EQ(with_key("megatron:pp=4,schedule=gpipe", "schedule", "interleaved"),
+            "megatron:pp=4,interleave=2");
+  EXPECT_EQ(with_key("megatron:interleave=3,pp=4", "schedule", "interleaved"),
+            "megatron:interleave=3,pp=4");
+  EXPECT_EQ(with_key("megatron:interleave=3,pp=4", "schedule", "1f1b"),
+            "megatron:pp=4,schedule=1f1b");
+}
+
+// Every key can be read by the families that have it, and by no other.
+TEST(Setting, KeysBelongToFamilies) {
+  const std::map<std::string_view, const char*> values = {
+      {"schedule", "gpipe"}, {"recompute", "full"}, {"bucket", "1MB"}, {"zero", "1"}};
+  for (const auto& key : setting_keys()) {
+    const auto at = values.find(key.name);
+    const auto* value = key.form.empty() ? "yes" : at == values.end() ? "2" : at->second;
+    for (const auto& family : family_names()) {
+      const auto text = with_key(family, key.name, value);
+      const auto parsed = error_of([&] { (void)parse_setting(text); });
+      const bool has = key.belongs_to(parse_setting(family).family);
+      EXPECT_EQ(parsed.find("is no setting of") == std::string::npos, has) << text;
+      if (!has) continue;
+      EXPECT_EQ(to_text(parse_setting(text)), text);
+    }
+  }
 }
 
 // --- What makes sense ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "strategies/recomputation.h"
+#include "strategies/setting_key.h"
 
 namespace tandem::strategies {
 
@@ -53,66 +54,44 @@ class Parser {
       fail(fmt::format("'{}' stands twice", key), "one of the two");
     }
     said_.emplace_back(key);
-    const bool known = out_.family == Family::kMegatron    ? parse_megatron(key, value)
-                       : out_.family == Family::kDeepspeed ? parse_deepspeed(key, value)
-                       : out_.family == Family::kEp        ? parse_ep(key, value)
-                       : out_.family == Family::kMadmax    ? parse_madmax(key, value)
-                                                           : false;
-    if (!known && !parse_common(key, value)) {
+    if (!parse_layer(key, value) && !parse_key(key, value)) {
       fail(fmt::format("'{}' is no setting of {}", part, name(out_.family)),
            "there are: " + keys());
     }
   }
 
   [[nodiscard]] std::string keys() const {
-    switch (out_.family) {
-      case Family::kMegatron:
-        return "tp=N, dp=N, cp=N, sp, zero=0|1|2|3, whole_loss, pp=N, interleave=N, "
-               "schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, bucket=BYTES";
-      case Family::kDeepspeed:
-        return "zero=0|1|2|3, micro=N, recompute=R, ring, bucket=BYTES";
-      case Family::kEp:
-        return "ep=N, micro=N, recompute=R, ring, bucket=BYTES";
-      case Family::kMadmax:
-        return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node "
-               "and across), S ddp, fsdp, tp or mp; micro=N, recompute=R, ring, bucket=BYTES";
-      default:
-        return "micro=N, recompute=R, ring, bucket=BYTES";
+    std::vector<std::string> own;
+    std::vector<std::string> common;
+    for (const auto& key : setting_keys()) {
+      if (!key.belongs_to(out_.family)) continue;
+      (key.of.empty() ? common : own).push_back(fmt::format("{}{}", key.name, key.form));
     }
+    own.insert(own.end(), common.begin(), common.end());
+    if (out_.family != Family::kMadmax) return join(own, ", ");
+    return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node "
+           "and across), S ddp, fsdp, tp or mp; " +
+           join(own, ", ");
   }
 
-  bool parse_common(std::string_view key, std::string_view value) {
-    if (key == "micro") {
-      out_.micro = number(key, value, 1, kMany);
-    } else if (key == "recompute") {
-      if (std::ranges::find(kRecomputations, value) == kRecomputations.end()) {
-        fail(fmt::format("recompute cannot be '{}'", value), "none, selective, products or full");
-      }
-      out_.recompute = value;
-    } else if (key == "ring" && value.empty()) {
-      out_.ring = true;
-    } else if (key == "bucket") {
-      const auto bytes = parse_bytes(value);
-      if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "an amount like 25MB");
-      out_.bucket = Bytes{std::ceil(*bytes)};
-    } else {
-      return false;
+  bool parse_key(std::string_view key, std::string_view value) {
+    const auto* known = find_setting_key(key);
+    if (known == nullptr || !known->belongs_to(out_.family)) return false;
+    if (known->form.empty()) return value.empty() && set_flag(key);
+    return set_number(key, value) || set_other(key, value);
+  }
+
+  bool set_flag(std::string_view key) {
+    for (const auto& [own, flag] :
+         {std::pair("sp", &Setting::sp), std::pair("whole_loss", &Setting::whole_loss),
+          std::pair("stale", &Setting::stale), std::pair("ring", &Setting::ring)}) {
+      if (key == own) out_.*flag = true;
     }
     return true;
   }
 
-  bool parse_megatron(std::string_view key, std::string_view value) {
-    if (key == "sp" && value.empty()) {
-      out_.sp = true;
-    } else if (key == "whole_loss" && value.empty()) {
-      out_.whole_loss = true;
-    } else if (key == "stale" && value.empty()) {
-      out_.stale = true;
-    } else if (key == "tp") {
-      out_.tp.clear();
-      for (auto level : split(value, '/')) out_.tp.push_back(number(key, level, 1, kMany));
-      if (out_.tp.empty()) (void)number(key, value, 1, kMany);
-    } else if (key == "dp") {
+  bool set_number(std::string_view key, std::string_view value) {
+    if (key == "dp") {
       out_.dp = number(key, value, 1, kMany);
     } else if (key == "cp") {
       out_.cp = number(key, value, 1, kMany);
@@ -122,8 +101,32 @@ class Parser {
       out_.zero = number(key, value, 0, 3);
     } else if (key == "interleave") {
       out_.interleave = number(key, value, 1, kMany);
+    } else if (key == "ep") {
+      out_.ep = number(key, value, 1, kMany);
+    } else if (key == "micro") {
+      out_.micro = number(key, value, 1, kMany);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool set_other(std::string_view key, std::string_view value) {
+    if (key == "tp") {
+      out_.tp.clear();
+      for (auto level : split(value, '/')) out_.tp.push_back(number(key, level, 1, kMany));
+      if (out_.tp.empty()) (void)number(key, value, 1, kMany);
     } else if (key == "schedule") {
       out_.order = parse_schedule(value);
+    } else if (key == "recompute") {
+      if (std::ranges::find(kRecomputations, value) == kRecomputations.end()) {
+        fail(fmt::format("recompute cannot be '{}'", value), "none, selective, products or full");
+      }
+      out_.recompute = value;
+    } else if (key == "bucket") {
+      const auto bytes = parse_bytes(value);
+      if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "an amount like 25MB");
+      out_.bucket = Bytes{std::ceil(*bytes)};
     } else {
       return false;
     }
@@ -139,18 +142,9 @@ class Parser {
     return *order;
   }
 
-  bool parse_deepspeed(std::string_view key, std::string_view value) {
-    if (key == "zero") out_.zero = number(key, value, 0, 3);
-    return key == "zero";
-  }
-
-  bool parse_ep(std::string_view key, std::string_view value) {
-    if (key == "ep") out_.ep = number(key, value, 1, kMany);
-    return key == "ep";
-  }
-
   // What is the default is not kept, so that a strategy has one text.
-  bool parse_madmax(std::string_view key, std::string_view value) {
+  bool parse_layer(std::string_view key, std::string_view value) {
+    if (out_.family != Family::kMadmax) return false;
     const auto kind = parse_layer_kind(key);
     if (!kind) return false;
     const auto levels = split(value, '/');
@@ -213,14 +207,6 @@ const std::vector<std::string>& family_names() {
 
 namespace {
 
-bool says(std::string_view text, std::string_view key) {
-  const auto colon = text.find(':');
-  if (colon == std::string_view::npos) return false;
-  const auto parts = split(text.substr(colon + 1), ',');
-  return std::ranges::any_of(
-      parts, [&](std::string_view part) { return trim(part.substr(0, part.find('='))) == key; });
-}
-
 // The flag cannot be given with a strategy that says so itself.
 [[noreturn]] void fail_twice(std::string_view flag, std::string_view text, std::string_view key) {
   throw UserError("flag", std::string(flag),
@@ -237,8 +223,7 @@ void set_schedule(Setting& setting, const std::string& schedule, std::string_vie
   }
   if (says(text, "schedule")) fail_twice("--schedule", text, "schedule");
   if (*order == plan::Order::kInterleaved) {
-    constexpr std::int64_t kPieces = 2;
-    if (!says(text, "interleave")) setting.interleave = kPieces;
+    if (!says(text, "interleave")) setting.interleave = kPiecesUnlessSaid;
   } else if (says(text, "interleave")) {
     fail_twice("--schedule", text, "interleave");
   } else {

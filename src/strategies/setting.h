@@ -71,9 +71,11 @@ struct Beside {
   std::string schedule;   // "gpipe", "1f1b", "interleaved"
 };
 
-// `text` parsed, with what is said beside it; interleaved is over 2 pieces a stage where the text
-// does not say. Throws UserError where the text says the same or the contrary itself, and where
-// there is no pipeline to schedule.
+// What interleaved is over, unless something else is said: pieces of the model a stage.
+inline constexpr std::int64_t kPiecesUnlessSaid = 2;
+
+// `text` parsed, with what is said beside it. Throws UserError where the text says the same or the
+// contrary itself, and where there is no pipeline to schedule.
 Setting parse_setting(std::string_view text, const Beside& beside);
 
 }  // namespace tandem::strategies

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "validate/relative.h"
 
@@ -17,22 +18,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kLargest = 1e18;  // products of a few stay finite
-
-// A value of any length, in a few characters.
-std::string shown(const ordered_json& value) {
-  if (value.is_array()) return "a list";
-  if (value.is_object()) return "an object";
-  auto out = value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
-  if (out.size() > 40) out = out.substr(0, 37) + "...";
-  return out;
-}
-
-// What people wrote in a key, in a few characters.
-std::string readable(const std::string& key) {
-  auto out = ordered_json(key).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
-  out = out.substr(1, out.size() - 2);
-  return out.size() > 40 ? out.substr(0, 37) + "..." : out;
-}
 
 // Those behind the gap say where a record is from.
 const std::set<std::string, std::less<>> kTopLevel = {
@@ -273,8 +258,7 @@ Record read_record(const ordered_json& json, const std::string& where) {
 }  // namespace
 
 std::vector<Record> parse_records(std::string_view text, const std::string& source) {
-  const auto json = ordered_json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw UserError("records", source, "is not JSON");
+  const auto json = read_json<ordered_json>(text, "records", source);
   const auto list = json.is_object() ? json.find("records") : json.end();
   if (!json.is_object() || list == json.end() || !list->is_array()) {
     throw UserError("records", source, "has no list 'records'",

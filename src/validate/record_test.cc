@@ -105,7 +105,9 @@ TEST(Records, ThatNameAModelAreCompleted) {
 }
 
 TEST(Records, ErrorsNameTheRecordAndTheField) {
-  EXPECT_EQ(error_of("{"), "m.json: is not JSON");
+  EXPECT_EQ(error_of("{"), "m.json: is not JSON (line 1, column 2)");
+  EXPECT_EQ(error_of(R"({"records":[{"id":"a"},{"id":"b","model":{"layers":2,"layers":3}}]})"),
+            "m.json: 'records[1].model.layers' stands twice (one of the two)");
   EXPECT_EQ(error_of("[]"),
             "m.json: has no list 'records' ({\"records\":[{\"id\",\"group\",\"kind\",...}]})");
   EXPECT_EQ(error_of(R"({"records":[1]})"), "m.json: record 1: is 1 and must be an object");

@@ -1,0 +1,74 @@
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error_test_support.h"
+
+namespace tandem {
+namespace {
+
+template <class Json>
+std::string said(const std::string& text, int deepest = 100) {
+  return error_of([&] { (void)read_json<Json>(text, "file", "f.json", deepest); });
+}
+
+// Either order of keys.
+std::string said(const std::string& text) {
+  const auto out = said<nlohmann::json>(text);
+  EXPECT_EQ(said<nlohmann::ordered_json>(text), out) << text;
+  return out;
+}
+
+TEST(Json, IsRead) {
+  const std::string text = R"({"a": [1, {"b": 2, "c": {"b": 3}}], "b": null})";
+  EXPECT_EQ(read_json<nlohmann::json>(text, "file", "f.json"), nlohmann::json::parse(text));
+  EXPECT_EQ(read_json<nlohmann::ordered_json>("3", "file", "f.json"), 3);
+}
+
+TEST(Json, AKeyThatStandsTwiceIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"a": 1, "b": 2, "a": 1})", "a"},
+      {R"({"a": {"b": 1, "c": [], "b": {}}})", "a.b"},
+      {R"({"a": [{"b": 1}, {"b": 1, "b": 1}]})", "a[1].b"},
+      {R"({"a": [0, [], {}, "x", {"b": {"c": 1, "c": 1}}]})", "a[4].b.c"},
+      {R"([{"a": 1}, {"a": 1, "a": 1}])", "[1].a"},
+      {R"({"a": {"b": 1}, "a": {"b": 1}})", "a"},
+      {R"({"a": [{"b": 1}, {"b": 1}], "\u0061": 2})", "a"},
+      {R"({"": 1, "": 2})", ""},
+      {R"({"\n\u001b[31m": 1, "\n\u001b[31m": 2})", R"(\n\u001b[31m)"}};
+  for (const auto& [text, key] : cases) {
+    EXPECT_EQ(said(text), "f.json: '" + std::string(key) + "' stands twice (one of the two)");
+  }
+  // The same key in objects beside each other, and inside each other.
+  EXPECT_EQ(said(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}])"), "no error");
+}
+
+TEST(Json, WhatIsNoneSaysWhere) {
+  EXPECT_EQ(said(""), "f.json: is not JSON (line 1, column 1)");
+  EXPECT_EQ(said("{\n \"rule\": [}]\n}"), "f.json: is not JSON (line 2, column 11)");
+  EXPECT_EQ(said("[1e999]"), "f.json: is not JSON (a number is too large)");
+  EXPECT_EQ(said("\xff"), "f.json: is not JSON (line 1, column 1)");
+}
+
+TEST(Json, DepthIsBounded) {
+  EXPECT_EQ(said<nlohmann::json>("[[[1]]]", 3), "no error");
+  EXPECT_EQ(said<nlohmann::json>("[[[1]]]", 2), "f.json: is nested too deeply");
+  EXPECT_EQ(said(std::string(100'000, '[')), "f.json: is nested too deeply");
+  EXPECT_EQ(said(std::string(100'000, '[') + std::string(100'000, ']')),
+            "f.json: is nested too deeply");
+  std::string objects;
+  for (int i = 0; i < 1000; ++i) objects += R"({"a":)";
+  EXPECT_EQ(said(objects), "f.json: is nested too deeply");
+}
+
+TEST(Json, ValuesAreShownShort) {
+  EXPECT_EQ(shown(nlohmann::json(2.5)), "2.5");
+  EXPECT_EQ(shown(nlohmann::json("x\n")), R"("x\n")");
+  EXPECT_EQ(shown(nlohmann::json::array({1})), "a list");
+  EXPECT_EQ(shown(nlohmann::ordered_json::object()), "an object");
+  EXPECT_EQ(shown(nlohmann::json(std::string(100, 'x'))), "\"" + std::string(36, 'x') + "...");
+  EXPECT_EQ(readable("a\tb"), R"(a\tb)");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,129 @@
+#include "strategies/setting_key.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem::strategies {
+
+namespace {
+
+constexpr Family kMegatron[] = {Family::kMegatron};
+constexpr Family kStaged[] = {Family::kMegatron, Family::kDeepspeed};
+constexpr Family kEp[] = {Family::kEp};
+
+constexpr SettingKey kKeys[] = {
+    {"tp", "=N", kMegatron},
+    {"dp", "=N", kMegatron},
+    {"cp", "=N", kMegatron},
+    {"sp", "", kMegatron},
+    {"zero", "=0|1|2|3", kStaged},
+    {"whole_loss", "", kMegatron},
+    {"pp", "=N", kMegatron},
+    {"interleave", "=N", kMegatron},
+    {"schedule", "=gpipe|1f1b", kMegatron},
+    {"stale", "", kMegatron},
+    {"ep", "=N", kEp},
+    {"micro", "=N", {}},
+    {"recompute", "=R", {}},
+    {"ring", "", {}},
+    {"bucket", "=BYTES", {}},
+};
+
+// "megatron", {"tp=2", "sp"}
+struct Parts {
+  std::string_view family;
+  std::vector<std::string> settings;
+};
+
+std::string_view key_of(std::string_view setting) {
+  return trim(setting.substr(0, setting.find('=')));
+}
+
+Parts parts_of(std::string_view strategy) {
+  const auto colon = strategy.find(':');
+  Parts out{.family = trim(strategy.substr(0, colon)), .settings = {}};
+  if (colon == std::string_view::npos) return out;
+  for (const auto part : split(strategy.substr(colon + 1), ',')) out.settings.emplace_back(part);
+  return out;
+}
+
+std::string to_text(const Parts& parts) {
+  if (parts.settings.empty()) return std::string(parts.family);
+  return fmt::format("{}:{}", parts.family, join(parts.settings, ","));
+}
+
+void remove(Parts& parts, std::string_view key) {
+  std::erase_if(parts.settings, [&](const auto& setting) { return key_of(setting) == key; });
+}
+
+// In place of what is there of the key; empty: nothing.
+void put(Parts& parts, std::string_view key, const std::string& setting) {
+  const auto at =
+      std::ranges::find_if(parts.settings, [&](const auto& own) { return key_of(own) == key; });
+  if (setting.empty()) {
+    remove(parts, key);
+  } else if (at != parts.settings.end()) {
+    *at = setting;
+  } else {
+    parts.settings.push_back(setting);
+  }
+}
+
+std::string setting_of(const SettingKey& key, std::string_view value) {
+  if (!key.form.empty()) return fmt::format("{}={}", key.name, value);
+  if (value == "yes") return std::string(key.name);
+  if (value == "no") return "";
+  throw UserError("strategy", std::string(key.name), fmt::format("cannot be '{}'", value),
+                  "yes or no");
+}
+
+// Its orders are one choice, though the text has two keys for them.
+void put_schedule(Parts& parts, std::string_view value) {
+  const bool interleaves = value == "interleaved";
+  remove(parts, "schedule");
+  if (!interleaves) remove(parts, "interleave");
+  const auto says_how_often = [](const auto& setting) { return key_of(setting) == "interleave"; };
+  if (!interleaves) {
+    parts.settings.push_back(fmt::format("schedule={}", value));
+  } else if (std::ranges::none_of(parts.settings, says_how_often)) {
+    parts.settings.push_back(fmt::format("interleave={}", kPiecesUnlessSaid));
+  }
+}
+
+}  // namespace
+
+bool SettingKey::belongs_to(Family family) const {
+  return of.empty() || std::ranges::find(of, family) != of.end();
+}
+
+std::span<const SettingKey> setting_keys() { return kKeys; }
+
+const SettingKey* find_setting_key(std::string_view name) {
+  const auto* at = std::ranges::find(kKeys, name, &SettingKey::name);
+  return at == std::end(kKeys) ? nullptr : at;
+}
+
+bool says(std::string_view strategy, std::string_view key) {
+  const auto parts = parts_of(strategy);
+  return std::ranges::any_of(parts.settings,
+                             [&](const auto& setting) { return key_of(setting) == key; });
+}
+
+std::string with_key(std::string_view strategy, std::string_view key, std::string_view value) {
+  auto parts = parts_of(strategy);
+  const auto* known = find_setting_key(key);
+  const bool is_layer = parse_layer_kind(key).has_value();
+  CHECK(known != nullptr || is_layer, key);
+  if (key == "schedule") {
+    put_schedule(parts, value);
+  } else {
+    put(parts, key, is_layer ? fmt::format("{}={}", key, value) : setting_of(*known, value));
+  }
+  return to_text(parts);
+}
+
+}  // namespace tandem::strategies
