@@ -10,6 +10,7 @@
 #include "verify/candidate_types.h"
 #include "verify/moves.h"
 #include "verify/node_choices.h"
+#include "verify/rule_typer.h"
 #include "verify/said_of_types.h"
 #include "verify/symbol_values.h"
 
@@ -43,6 +44,8 @@ class Search {
         tensors_(rule.tensors.size(), nullptr) {
     current_.tensors.resize(rule.tensors.size());
     current_.symbols.resize(rule.symbols.size());
+    operators_.reserve(rule.source.nodes.size());
+    for (const auto& node : rule.source.nodes) operators_.emplace_back(node);
     plan();
   }
 
@@ -326,17 +329,16 @@ class Search {
   }
 
   bool type_node(std::size_t n) {
-    auto& table = TypeTable::of_thread();
     const auto& node = rule_.source.nodes[n];
     if (node.is_variable()) {
       types_[n] = tensor_ids_[node.variable];
       return true;
     }
-    const auto op = table.op(node, {tensors_, current_.symbols});
+    const auto& op = operators_[n].at({tensors_, current_.symbols});
     if (!op) return false;
     inputs_.clear();
     for (auto i : node.inputs) inputs_.push_back(types_[i]);
-    types_[n] = table.result(*op, inputs_);
+    types_[n] = TypeTable::of_thread().result(*op, inputs_);
     return types_[n] != TypeTable::kNone;
   }
 
@@ -404,6 +406,7 @@ class Search {
   std::vector<std::vector<Value>> values_;
   std::vector<std::int64_t> degrees_;  // that the rule names
   std::int64_t unusual_ = 1;
+  std::vector<NodeOperator> operators_;  // by node
   std::vector<Step> plan_;
   std::size_t tensors_left_ = 0;    // all of them
   std::vector<TypeId> types_;       // by node
