@@ -55,6 +55,7 @@ class Search {
       try_deviations({size, {1}, counts()}, 0);
       if (found_.empty()) continue;
       for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, counts()}, k);
+      if (size == 1) try_beside_ones(sizes);
       if (!parallel_) try_halves(size);
       break;
     }
@@ -191,6 +192,17 @@ class Search {
       try_sizes({size, {size * 2, std::max<std::int64_t>(1, size / 2)}, {}}, k);
     }
     cut_ = cut;
+  }
+
+  // What fits where every size is 1 mostly fits at others beside some that are 1. All is equal to
+  // all in one element: a condition that only these fulfil would be proved.
+  void try_beside_ones(const std::vector<std::int64_t>& sizes) {
+    const auto found = found_.size();
+    for (auto size : sizes) {
+      if (size == 1) continue;
+      for (int k = 1; k <= 2; ++k) try_deviations({size, {1}, counts()}, k);
+      if (found_.size() > found) return;
+    }
   }
 
   // Of a source that combines twice what it is given.
