@@ -11,6 +11,7 @@
 #include "ops/registry.h"
 #include "ops/sources.h"
 #include "ops/task_grid.h"
+#include "ops/trial.h"
 #include "term/result_sizes.h"
 
 namespace tandem::graph {
@@ -215,7 +216,10 @@ std::optional<TensorType> tried_type(const ops::Op& op, std::span<const TensorTy
   std::vector<Shape> sizes;
   sizes.reserve(inputs.size());
   for (const auto& t : inputs) sizes.push_back(t.shape.sizes);
-  const auto out = term::result_sizes(op.spec().index_text(op.raw(), sizes), sizes);
+  const ops::Trial trial;
+  const auto text = op.spec().index_text(op.raw(), sizes);
+  if (text.empty()) return std::nullopt;
+  const auto out = term::result_sizes(text, sizes);
   if (!out) return std::nullopt;
   const TensorType type{ParallelShape(*out),
                         op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs))};

@@ -6,8 +6,11 @@
 #include <cmath>
 
 #include "ops/rank_error.h"
+#include "ops/trial.h"
 
 namespace tandem::ops {
+
+thread_local bool Trial::is_on_ = false;
 
 Names dim_names(std::size_t rank) {
   Names out;
@@ -38,19 +41,15 @@ void reject(std::string message, std::string hint) {
   throw UserError("graph", "", std::move(message), std::move(hint));
 }
 
-namespace {
-
-[[noreturn]] void reject_rank(std::string message) {
-  throw RankError("graph", "", std::move(message));
+void reject_ranks(std::string message, std::string hint) {
+  throw RankError("graph", "", std::move(message), std::move(hint));
 }
-
-}  // namespace
 
 void check_inputs(std::span<const Shape> in, std::size_t least, std::size_t most) {
   if (in.size() >= least && in.size() <= most) return;
   const auto takes =
       least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
-  reject_rank(fmt::format("takes {} inputs and has {}", takes, in.size()));
+  reject_ranks(fmt::format("takes {} inputs and has {}", takes, in.size()));
 }
 
 void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least, std::size_t most) {
@@ -59,13 +58,19 @@ void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least,
   const auto needs = least == most             ? fmt::format("{}", least)
                      : most == Shape::kMaxRank ? fmt::format("at least {}", least)
                                                : fmt::format("{} to {}", least, most);
-  reject_rank(fmt::format("input {} has {} dimensions and needs {}", input, rank, needs));
+  reject_ranks(fmt::format("input {} has {} dimensions and needs {}", input, rank, needs));
 }
 
 void check_between(std::string_view what, std::int64_t value, std::int64_t least,
                    std::int64_t most) {
   if (value >= least && value <= most) return;
   reject(fmt::format("{} {} is not in {}..{}", what, value, least, most));
+}
+
+void check_attribute(std::string_view what, std::int64_t value, std::int64_t least,
+                     std::int64_t most) {
+  if (value >= least && value <= most) return;
+  reject_ranks(fmt::format("{} {} is not in {}..{}", what, value, least, most));
 }
 
 void check_finite(std::string_view what, double value) {
@@ -79,7 +84,7 @@ void check_eps(double eps) {
 std::size_t checked_axis(std::int64_t axis, std::size_t rank) {
   const auto size = static_cast<std::int64_t>(rank);
   if (axis < -size || axis >= size) {
-    reject_rank(fmt::format("axis {} is not in a tensor of rank {}", axis, rank));
+    reject_ranks(fmt::format("axis {} is not in a tensor of rank {}", axis, rank));
   }
   return static_cast<std::size_t>(axis < 0 ? axis + size : axis);
 }

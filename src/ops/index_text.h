@@ -32,11 +32,17 @@ inline constexpr std::int64_t kLargestSize = std::int64_t{1} << 50U;
 // Throws UserError without a place: the caller of the operator knows the node.
 [[noreturn]] void reject(std::string message, std::string hint = "");
 
+// The same where no sizes of operands of these ranks would fit: RankError (ops/rank_error.h).
+[[noreturn]] void reject_ranks(std::string message, std::string hint = "");
+
 void check_inputs(std::span<const Shape> in, std::size_t least, std::size_t most);
 void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least, std::size_t most);
-// "group -1 is not in 0..4"
+// "group -1 is not in 0..4", which may be because of the operands' sizes.
 void check_between(std::string_view what, std::int64_t value, std::int64_t least,
                    std::int64_t most);
+// The same of what the attributes alone say.
+void check_attribute(std::string_view what, std::int64_t value, std::int64_t least,
+                     std::int64_t most);
 void check_finite(std::string_view what, double value);
 // The epsilon of a normalisation.
 void check_eps(double eps);

@@ -17,8 +17,8 @@ std::array<Windows, 2> pool_windows(const Pool2d& a, const Shape& x) {
   for (const auto& w : out) {
     // Then every window has an element of the image.
     if (std::max(w.before, w.after) >= w.kernel) {
-      reject(fmt::format("padding {} must be less than the kernel, which is {}",
-                         std::max(w.before, w.after), w.kernel));
+      reject_ranks(fmt::format("padding {} must be less than the kernel, which is {}",
+                               std::max(w.before, w.after), w.kernel));
     }
   }
   return out;
@@ -28,6 +28,7 @@ std::string pool_index(const Pool2d& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   check_rank(in, 0, 4, 4);
   const auto [rows, columns] = pool_windows(a, in[0]);
+  if (!rows.fits() || !columns.fits()) return {};
   return fmt::format("b c {} {} -> b c y:{} x:{} | r:{} s:{}", rows.read("y", "r"),
                      columns.read("x", "s"), rows.count, columns.count, rows.kernel,
                      columns.kernel);

@@ -4,6 +4,7 @@
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
+#include "ops/trial.h"
 
 namespace tandem::ops {
 
@@ -23,8 +24,8 @@ struct Piece {
   std::int64_t behind = 1;  // elements behind the piece
 };
 
-// The major one first.
-std::vector<Piece> common_pieces(const Shape& from, const Shape& to) {
+// The major one first; none in a trial where they do not fit.
+std::optional<std::vector<Piece>> common_pieces(const Shape& from, const Shape& to) {
   auto cuts = boundaries(from);
   const auto others = boundaries(to);
   cuts.insert(cuts.end(), others.begin(), others.end());
@@ -33,6 +34,7 @@ std::vector<Piece> common_pieces(const Shape& from, const Shape& to) {
   std::vector<Piece> out;
   for (std::size_t i = cuts.size() - 1; i > 0; --i) {
     if (cuts[i] % cuts[i - 1] != 0) {
+      if (Trial::is_on()) return std::nullopt;
       reject(fmt::format("{} cannot become {}: the dimensions of one do not fit into those of the "
                          "other",
                          to_text(from), to_text(to)),
@@ -68,14 +70,16 @@ std::string dims_text(const Shape& shape, const std::vector<Piece>& pieces, bool
 
 std::string regroup(const Shape& from, const Shape& to) {
   const auto pieces = common_pieces(from, to);
-  return fmt::format("{} -> {}", dims_text(from, pieces, true), dims_text(to, pieces, false));
+  if (!pieces) return {};
+  return fmt::format("{} -> {}", dims_text(from, *pieces, true), dims_text(to, *pieces, false));
 }
 
-// `sizes` with a -1 replaced by what is left of `from`.
-Shape wanted_shape(const Sizes& sizes, const Shape& from) {
+// `sizes` with a -1 replaced by what is left of `from`; none in a trial where that does not fit.
+std::optional<Shape> wanted_shape(const Sizes& sizes, const Shape& from) {
   const auto count = from.count();
-  const auto text = tandem::attribute_text(sizes);
-  const auto bad = [&](const std::string& why) { reject(fmt::format("shape {} {}", text, why)); };
+  const auto bad = [&](const std::string& why) {
+    reject(fmt::format("shape {} {}", tandem::attribute_text(sizes), why));
+  };
   if (sizes.size() > Shape::kMaxRank) {
     bad(fmt::format("has {} dimensions and can have {}", sizes.size(), Shape::kMaxRank));
   }
@@ -89,6 +93,7 @@ Shape wanted_shape(const Sizes& sizes, const Shape& from) {
   }
   const bool open = std::ranges::count(sizes, -1) == 1;
   if (known == 0 || (open ? count % known != 0 : known != count)) {
+    if (Trial::is_on()) return std::nullopt;
     bad(fmt::format("does not have the {} elements of {}", count, to_text(from)));
   }
   Shape out;
@@ -117,7 +122,8 @@ const OpSpec kReshape = define_op<Reshape>({
     .index_text =
         [](const Reshape& a, std::span<const Shape> in) {
           check_inputs(in, 1, 1);
-          return regroup(in[0], wanted_shape(a.shape, in[0]));
+          const auto to = wanted_shape(a.shape, in[0]);
+          return to ? regroup(in[0], *to) : std::string();
         },
     .meaning = [](const auto&, std::span<const Shape>) { return term::input(0); },
 });

@@ -4,6 +4,7 @@
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
+#include "ops/trial.h"
 
 namespace tandem::ops {
 
@@ -23,10 +24,12 @@ std::string split_index(const Split& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   const auto axis = checked_axis(a.axis, in[0].rank());
   if (a.parts < 1 || in[0][axis] % a.parts != 0) {
-    reject(fmt::format("dim {} is {}, which does not split into {} parts", axis, in[0][axis],
-                       a.parts));
+    return misfit([&] {
+      return fmt::format("dim {} is {}, which does not split into {} parts", axis, in[0][axis],
+                         a.parts);
+    });
   }
-  check_between("part", a.part, 0, a.parts - 1);
+  check_attribute("part", a.part, 0, a.parts - 1);
   const auto size = in[0][axis] / a.parts;
   return shifted(axis, in[0].rank(), a.part * size, size);
 }
@@ -36,8 +39,10 @@ std::string slice_index(const Slice& a, std::span<const Shape> in) {
   const auto axis = checked_axis(a.axis, in[0].rank());
   const auto all = in[0][axis];
   if (a.begin < 0 || a.size < 1 || a.begin > all || a.size > all - a.begin) {
-    reject(
-        fmt::format("dim {} is {} and has no {} elements from {} on", axis, all, a.size, a.begin));
+    return misfit([&] {
+      return fmt::format("dim {} is {} and has no {} elements from {} on", axis, all, a.size,
+                         a.begin);
+    });
   }
   return shifted(axis, in[0].rank(), a.begin, a.size);
 }
@@ -45,8 +50,8 @@ std::string slice_index(const Slice& a, std::span<const Shape> in) {
 std::string pad_index(const Pad& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   const auto axis = checked_axis(a.axis, in[0].rank());
-  check_between("before", a.before, 0, kLargestSize);
-  check_between("after", a.after, 0, kLargestSize);
+  check_attribute("before", a.before, 0, kLargestSize);
+  check_attribute("after", a.after, 0, kLargestSize);
   return shifted(axis, in[0].rank(), -a.before, a.before + in[0][axis] + a.after);
 }
 

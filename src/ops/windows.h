@@ -20,6 +20,8 @@ struct Windows {
   std::int64_t after = 0;
   std::int64_t count = 0;  // of windows: the size of the result
 
+  // False in a trial alone.
+  [[nodiscard]] bool fits() const { return count > 0; }
   // In index text, with the factors that count windows and a window's elements: "2y+r-1".
   [[nodiscard]] std::string read(std::string_view window, std::string_view element) const;
   // Does the last window reach beyond the padding? Only where the result's size is rounded up.
@@ -37,7 +39,8 @@ struct WindowAttributes {
   bool ceil = false;
 };
 
-// Of rows and of columns. Throws UserError where no window fits.
+// Of rows and of columns. Where no window fits: throws UserError, or is none in a trial
+// (ops/trial.h).
 std::array<Windows, 2> windows_of(const WindowAttributes& a);
 
 }  // namespace tandem::ops

@@ -21,9 +21,15 @@ std::size_t TypeTable::KeyHash::operator()(const Key& key) const {
 }
 
 TypeTable::TypeId TypeTable::intern(const TensorType& type) {
+  const auto hash = type_hash(type);
+  auto& recent = recent_types_[hash >> kRecentTypesShift];
+  if (recent.id == kNone || recent.type != type) recent = {type, interned(type, hash)};
+  return recent.id;
+}
+
+TypeTable::TypeId TypeTable::interned(const TensorType& type, Hash hash) {
   const auto next = static_cast<TypeId>(types_.size());
-  const auto id =
-      ids_.find_or_add(type_hash(type), next, [&](TypeId known) { return types_[known] == type; });
+  const auto id = ids_.find_or_add(hash, next, [&](TypeId known) { return types_[known] == type; });
   if (id != next) return id;
   types_.push_back(type);
   whole_.push_back(id);
@@ -55,25 +61,41 @@ TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> i
     long_results_.emplace(std::move(key), out);
     return out;
   }
-  const auto ranks = ranks_of(op, inputs);
-  if (misfits_.contains(ranks)) return kNone;
   Result asked;
   asked.op = op.raw();
   std::ranges::copy(inputs, asked.inputs.begin());
-  if (const auto& known = place(asked); known.op != nullptr) return known.result;
-  asked.result = made(op, inputs);
-  if (asked.result == kNone && misfits_.contains(ranks)) return kNone;
-  if (results_used_ * 2 >= results_.size()) grow();
-  ++results_used_;
-  return (place(asked) = asked).result;
+  const auto hash = asked.hash();
+  auto& recent = recent_[hash >> kRecentShift];
+  if (!recent.is_of(asked)) {
+    asked.result = sought(op, inputs, asked, hash);
+    recent = asked;
+  }
+  return recent.result;
 }
 
-TypeTable::Result& TypeTable::place(const Result& of) {
-  Hash h = reinterpret_cast<std::uint64_t>(of.op);
-  for (auto i : of.inputs) h = mix(h ^ i);
-  for (auto at = h & (results_.size() - 1);; at = (at + 1) & (results_.size() - 1)) {
+TypeTable::TypeId TypeTable::sought(const ops::Op& op, std::span<const TypeId> inputs,
+                                    const Result& asked, Hash hash) {
+  const auto ranks = ranks_of(op, inputs);
+  if (misfits_.contains(ranks)) return kNone;
+  if (const auto& known = place(asked, hash); known.op != nullptr) return known.result;
+  auto found = asked;
+  found.result = made(op, inputs);
+  if (found.result == kNone && misfits_.contains(ranks)) return kNone;
+  if (results_used_ * 2 >= results_.size()) grow();
+  ++results_used_;
+  return (place(found, hash) = found).result;
+}
+
+Hash TypeTable::Result::hash() const {
+  auto h = reinterpret_cast<std::uint64_t>(op);
+  for (auto i : inputs) h = (h ^ i) * 0x9e3779b97f4a7c15ULL + (h >> 29U);
+  return mix(h);
+}
+
+TypeTable::Result& TypeTable::place(const Result& of, Hash hash) {
+  for (auto at = hash & (results_.size() - 1);; at = (at + 1) & (results_.size() - 1)) {
     auto& there = results_[at];
-    if (there.op == nullptr || (there.op == of.op && there.inputs == of.inputs)) return there;
+    if (there.op == nullptr || there.is_of(of)) return there;
   }
 }
 
@@ -87,7 +109,7 @@ void TypeTable::grow() {
   std::vector<Result> old(results_.size() * 2);
   std::swap(old, results_);
   for (const auto& result : old) {
-    if (result.op != nullptr) place(result) = result;
+    if (result.op != nullptr) place(result, result.hash()) = result;
   }
 }
 

@@ -50,6 +50,11 @@ class TypeTable {
     const void* op = nullptr;
     std::array<TypeId, kMostInputs> inputs{kNone, kNone, kNone, kNone};
     TypeId result = kNone;
+
+    [[nodiscard]] bool is_of(const Result& other) const {
+      return op == other.op && inputs == other.inputs;
+    }
+    [[nodiscard]] Hash hash() const;
   };
 
   // An operator and the ranks of its operands, four bits each.
@@ -63,17 +68,28 @@ class TypeTable {
   };
 
   [[nodiscard]] Ranks ranks_of(const ops::Op& op, std::span<const TypeId> inputs) const;
+  TypeId interned(const TensorType& type, Hash hash);
   TypeId made(const ops::Op& op, std::span<const TypeId> inputs);
+  TypeId sought(const ops::Op& op, std::span<const TypeId> inputs, const Result& asked, Hash hash);
   // The place of this one, or a free one.
-  Result& place(const Result& of);
+  Result& place(const Result& of, Hash hash);
   void grow();
 
   std::size_t most_results_;
   std::deque<TensorType> types_;
+  struct Recent {
+    TensorType type;
+    TypeId id = kNone;
+  };
+  static constexpr unsigned kRecentTypesShift = 64 - 9;
+  std::vector<Recent> recent_types_ = std::vector<Recent>(std::size_t{1} << 9U);
   std::vector<TypeId> whole_;  // by type, the same undivided
   NumbersByHash ids_;
   std::vector<std::uint8_t> ranks_;               // by type
   std::unordered_set<Ranks, RanksHash> misfits_;  // that fit at no sizes
+  // What was asked last stays near the processor: a rule asks the same again and again.
+  static constexpr unsigned kRecentShift = 64 - 13;
+  std::vector<Result> recent_ = std::vector<Result>(std::size_t{1} << 13U);
   // Asked millions of times: open addressing in one piece of memory.
   std::vector<Result> results_ = std::vector<Result>(1024);
   std::size_t results_used_ = 0;

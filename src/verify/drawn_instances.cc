@@ -5,6 +5,7 @@
 #include <random>
 
 #include "verify/occurrence_walk.h"
+#include "verify/rule_typer.h"
 #include "verify/symbol_values.h"
 
 namespace tandem::verify {
@@ -136,18 +137,19 @@ std::vector<Instance> drawn_instances(const Rule& rule, std::span<const Instance
   std::vector<Instance> out;
   if (near.empty()) return out;
   Draws draws(rule, near, seed);
+  RuleTyper typer(rule);
   OccurrenceWalk walk(rule, near, hash_combine(seed, 1));
   std::unordered_set<Hash> known;
   const auto keep = [&](const Instance& instance) {
     if (known.insert(hash_of(instance)).second) out.push_back(instance);
   };
   for (const auto& instance : of_one_element(near[0])) {
-    if (occurs(rule, instance)) keep(instance);
+    if (typer.occurs(instance)) keep(instance);
   }
   for (std::size_t i = 0; i < tries; ++i) {
     if (i % 3 == 0) {
       const auto instance = draws.draw();
-      if (occurs(rule, instance)) keep(instance);
+      if (typer.occurs(instance)) keep(instance);
     } else if (const auto* instance = walk.step()) {
       keep(*instance);
     }

@@ -10,6 +10,7 @@
 #include "verify/candidate_types.h"
 #include "verify/moves.h"
 #include "verify/node_choices.h"
+#include "verify/rule_typer.h"
 #include "verify/said_of_types.h"
 #include "verify/symbol_values.h"
 
@@ -43,6 +44,8 @@ class Search {
         tensors_(rule.tensors.size(), nullptr) {
     current_.tensors.resize(rule.tensors.size());
     current_.symbols.resize(rule.symbols.size());
+    operators_.reserve(rule.source.nodes.size());
+    for (const auto& node : rule.source.nodes) operators_.emplace_back(node);
     plan();
   }
 
@@ -52,6 +55,7 @@ class Search {
       try_deviations({size, {1}, counts()}, 0);
       if (found_.empty()) continue;
       for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, counts()}, k);
+      if (size == 1) try_beside_ones(sizes);
       if (!parallel_) try_halves(size);
       break;
     }
@@ -190,6 +194,17 @@ class Search {
     cut_ = cut;
   }
 
+  // What fits where every size is 1 mostly fits at others beside some that are 1. All is equal to
+  // all in one element: a condition that only these fulfil would be proved.
+  void try_beside_ones(const std::vector<std::int64_t>& sizes) {
+    const auto found = found_.size();
+    for (auto size : sizes) {
+      if (size == 1) continue;
+      for (int k = 1; k <= 2; ++k) try_deviations({size, {1}, counts()}, k);
+      if (found_.size() > found) return;
+    }
+  }
+
   // Of a source that combines twice what it is given.
   void try_cut_twice() {
     tried_ = 0;
@@ -326,17 +341,16 @@ class Search {
   }
 
   bool type_node(std::size_t n) {
-    auto& table = TypeTable::of_thread();
     const auto& node = rule_.source.nodes[n];
     if (node.is_variable()) {
       types_[n] = tensor_ids_[node.variable];
       return true;
     }
-    const auto op = table.op(node, {tensors_, current_.symbols});
+    const auto& op = operators_[n].at({tensors_, current_.symbols});
     if (!op) return false;
     inputs_.clear();
     for (auto i : node.inputs) inputs_.push_back(types_[i]);
-    types_[n] = table.result(*op, inputs_);
+    types_[n] = TypeTable::of_thread().result(*op, inputs_);
     return types_[n] != TypeTable::kNone;
   }
 
@@ -404,6 +418,7 @@ class Search {
   std::vector<std::vector<Value>> values_;
   std::vector<std::int64_t> degrees_;  // that the rule names
   std::int64_t unusual_ = 1;
+  std::vector<NodeOperator> operators_;  // by node
   std::vector<Step> plan_;
   std::size_t tensors_left_ = 0;    // all of them
   std::vector<TypeId> types_;       // by node

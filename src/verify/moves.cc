@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "verify/operator_moves.h"
+#include "verify/rule_typer.h"
 
 namespace tandem::verify {
 
@@ -62,6 +63,7 @@ class MoveFinder {
   MoveFinder(const Rule& rule, Pattern& pattern)
       : rule_(rule),
         pattern_(pattern),
+        typer_(rule),
         sizes_(sizes_of(pattern.base)),
         count_(sizes_ + pattern.base.symbols.size()) {}
 
@@ -185,7 +187,7 @@ class MoveFinder {
 
   bool holds(const Move& move, std::int64_t times) {
     const auto instance = shifted(pattern_.base, move, times);
-    return instance && occurs(rule_, *instance);
+    return instance && typer_.occurs(*instance);
   }
 
   bool add(const Move& move) {
@@ -274,6 +276,7 @@ class MoveFinder {
 
   const Rule& rule_;
   Pattern& pattern_;
+  RuleTyper typer_;
   std::size_t sizes_;
   std::size_t count_;
   std::vector<std::size_t> first_;  // by variable, where its sizes stand
@@ -316,6 +319,14 @@ std::vector<std::int64_t> steps_within(const Pattern& pattern, const Move& move,
   return out;
 }
 
+std::optional<Instance> moved(RuleTyper& typer, const Pattern& pattern,
+                              std::span<const std::int64_t> steps) {
+  bool positive = false;
+  auto out = with_steps(pattern, steps, positive);
+  if (!positive || !typer.occurs(out)) return std::nullopt;
+  return out;
+}
+
 }  // namespace
 
 void find_moves(const Rule& rule, Pattern& pattern) {
@@ -329,10 +340,8 @@ void add_moves_of_equal(const Rule& rule, Pattern& pattern) {
 
 std::optional<Instance> moved(const Rule& rule, const Pattern& pattern,
                               std::span<const std::int64_t> steps) {
-  bool positive = false;
-  auto out = with_steps(pattern, steps, positive);
-  if (!positive || !occurs(rule, out)) return std::nullopt;
-  return out;
+  RuleTyper typer(rule);
+  return moved(typer, pattern, steps);
 }
 
 SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::int64_t largest,
@@ -346,6 +355,7 @@ SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::in
   SmallInstances out;
   out.cut = count > static_cast<double>(limit);
   const auto tries = out.cut ? limit : static_cast<std::size_t>(count);
+  RuleTyper typer(rule);
   std::vector<std::int64_t> steps(choices.size());
   for (std::size_t n = 0; n < tries; ++n) {
     std::size_t rest = n;
@@ -355,7 +365,7 @@ SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::in
       rest /= size;
       steps[j] = choices[j][pick];
     }
-    if (auto instance = moved(rule, pattern, steps)) out.all.push_back(std::move(*instance));
+    if (auto instance = moved(typer, pattern, steps)) out.all.push_back(std::move(*instance));
   }
   return out;
 }
@@ -398,12 +408,13 @@ std::vector<std::vector<bool>> left_out(const Pattern& pattern) {
 
 std::optional<Instance> generic_instance(const Rule& rule, const Pattern& pattern, Hash seed) {
   if (pattern.moves.empty()) return pattern.base;
+  RuleTyper typer(rule);
   for (const auto& out : left_out(pattern)) {
     // Smaller ones where those are too large: what is multiplied together stays below 2^50.
     for (Hash range = 1000; range > 4 * pattern.moves.size(); range /= 4) {
       auto steps = large_steps(pattern.moves.size(), range, seed);
       for (std::size_t j = 0; j < steps.size(); ++j) steps[j] *= out[j] ? 0 : 1;
-      if (auto instance = moved(rule, pattern, steps)) return instance;
+      if (auto instance = moved(typer, pattern, steps)) return instance;
     }
   }
   return std::nullopt;

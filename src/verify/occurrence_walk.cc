@@ -51,6 +51,7 @@ OccurrenceWalk::OccurrenceWalk(const Rule& rule, std::span<const Instance> near,
     : rule_(rule),
       near_(near),
       values_(symbol_values(rule)),
+      typer_(rule),
       random_(seed),
       parallel_(is_parallel(rule)) {
   group();
@@ -68,7 +69,7 @@ const Instance* OccurrenceWalk::step() {
   }
   next_ = current_;
   for (auto changes = 1 + below(3); changes > 0; --changes) change(next_);
-  if (next_ == current_ || !mend(next_) || !conditions_hold(rule_, next_)) return nullptr;
+  if (next_ == current_ || !mend(next_) || !typer_.conditions_hold(next_)) return nullptr;
   current_ = next_;
   return &current_;
 }
@@ -204,7 +205,7 @@ void OccurrenceWalk::add_names_below(rewrite::PatternId node, Names& to) const {
 bool OccurrenceWalk::mend(Instance& at) {
   constexpr int kMost = 2;
   for (int i = 0;; ++i) {
-    const auto types = types_that_fit(rule_.source, at);
+    const auto types = typer_.source_types(at);
     if (types.size() == rule_.source.nodes.size()) {
       results_.clear();
       for (auto n : operators_) {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "verify/typed_side.h"
+#include "verify/rule_typer.h"
 
 namespace tandem::verify {
 
@@ -54,6 +54,7 @@ class OccurrenceWalk {
   const Rule& rule_;
   std::span<const Instance> near_;
   std::vector<std::vector<Value>> values_;
+  RuleTyper typer_;
   std::mt19937_64 random_;
   bool parallel_;
   std::vector<rewrite::PatternId> operators_;  // nodes of the source

@@ -197,6 +197,13 @@ const char* const kFalse[] = {
     "(mul (concat (constant shape=[?m, ?n] value=1) (mul (constant shape=[?m, ?n] value=1) ?x) "
     "axis=?axis) ?y) => (concat (split ?y axis=?axis parts=2) (mul (split ?y axis=?axis parts=2 "
     "part=1) ?x) axis=?axis) if 1 < dim(?y, 1) and 1 < dim(?y, 0) and rank(?y) == 2",
+    // Where all sizes are equal at 1 alone, and larger ones fit beside some of 1.
+    "(linear (linear (matmul (constant shape=[?m, ?n] value=1) ?x) (matmul (constant shape=[?m, "
+    "?n] value=1) ?y) act=?act) (matmul (constant shape=[?m, ?n] value=1) ?z) act=?act) => (linear "
+    "(matmul (constant shape=[?m, ?n] kind=\"eye\" value=1) ?z) (linear (matmul (constant "
+    "shape=[?m, ?n] kind=\"eye\" value=1) ?x) (matmul (constant shape=[?m, ?n] kind=\"eye\" "
+    "value=1) ?y) act=?act) act=?act) if rank(?y) == rank(?x) and rank(?z) == rank(?x) and ?act == "
+    "relu and dim(?x, ?m) == dim(?y, ?m) and dim(?x, 0) == dim(?y, 1)",
     // Where a vector has no second dimension to ask the size of.
     "(matmul (add (min ?z ?y) (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) => (scale (matmul "
     "(add ?y (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) factor=(dim(?z, 1) - 1))",

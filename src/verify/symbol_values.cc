@@ -1,8 +1,10 @@
 #include "verify/symbol_values.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/attributes.h"
@@ -14,9 +16,9 @@ namespace {
 using rewrite::Operation;
 using rewrite::PatternNode;
 
-bool accepts(const PatternNode& node, std::size_t attribute, const Value& value) {
+bool accepts(const ops::OpSpec& spec, std::size_t attribute, const Value& value) {
   try {
-    (void)node.spec->parse({{node.spec->attributes[attribute].first, rewrite::to_text(value)}});
+    (void)spec.parse({{spec.attributes[attribute].first, rewrite::to_text(value)}});
     return true;
   } catch (const UserError&) {
     return false;
@@ -61,6 +63,28 @@ std::vector<Value> lists() {
   return out;
 }
 
+std::vector<Value> found_accepted(const ops::OpSpec& spec, std::size_t attribute) {
+  std::vector<Value> out;
+  for (const auto& candidates : {whole_numbers(), names(), lists()}) {
+    for (const auto& value : candidates) {
+      if (accepts(spec, attribute, value)) out.push_back(value);
+    }
+  }
+  const auto usual = rewrite::parse_value(spec.attributes[attribute].second);
+  // The usual one first: the others are tried beside it.
+  std::erase(out, usual);
+  if (accepts(spec, attribute, usual)) out.insert(out.begin(), usual);
+  return out;
+}
+
+// Found once in each thread: every rule with the attribute asks for them.
+const std::vector<Value>& accepted(const ops::OpSpec& spec, std::size_t attribute) {
+  static thread_local std::map<std::pair<const ops::OpSpec*, std::size_t>, std::vector<Value>> all;
+  const auto [at, is_new] = all.try_emplace({&spec, attribute});
+  if (is_new) at->second = found_accepted(spec, attribute);
+  return at->second;
+}
+
 class Finder {
  public:
   explicit Finder(const Rule& rule) : out_(rule.symbols.size()) {
@@ -91,23 +115,10 @@ class Finder {
 
   // The source's attribute decides; it is read first.
   void find(const PatternNode& node, std::size_t attribute, std::uint16_t symbol) {
-    auto& values = out_[symbol];
-    if (!values.empty()) return;
-    for (auto* candidates : {&numbers_, &names_, &lists_}) {
-      for (const auto& value : *candidates) {
-        if (accepts(node, attribute, value)) values.push_back(value);
-      }
-    }
-    const auto usual = rewrite::parse_value(node.spec->attributes[attribute].second);
-    // The usual one first: the others are tried beside it.
-    std::erase(values, usual);
-    if (accepts(node, attribute, usual)) values.insert(values.begin(), usual);
+    if (out_[symbol].empty()) out_[symbol] = accepted(*node.spec, attribute);
   }
 
   std::vector<std::vector<Value>> out_;
-  std::vector<Value> numbers_ = whole_numbers();
-  std::vector<Value> names_ = names();
-  std::vector<Value> lists_ = lists();
 };
 
 }  // namespace

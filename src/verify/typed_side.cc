@@ -70,10 +70,6 @@ std::string to_text(const Rule& rule, const Instance& instance) {
   return join(parts, ", ");
 }
 
-std::vector<TypeId> types_that_fit(const Side& side, const Instance& instance) {
-  return fitting_types(side, instance, pointers(instance), nullptr);
-}
-
 std::optional<TypedSide> type_side(const Side& side, const Instance& instance) {
   const auto tensors = pointers(instance);
   std::vector<std::optional<ops::Op>> ops;

@@ -43,9 +43,6 @@ struct TypedSide {
   std::vector<PatternId> outputs;
 };
 
-// Of the nodes up to the first that does not fit.
-std::vector<TypeTable::TypeId> types_that_fit(const Side& side, const Instance& instance);
-
 // None where an attribute has no value or the operands of some node do not fit.
 std::optional<TypedSide> type_side(const Side& side, const Instance& instance);
 

@@ -15,6 +15,7 @@
 #include "verify/moves.h"
 #include "verify/normal_form.h"
 #include "verify/properties.h"
+#include "verify/rule_typer.h"
 #include "verify/smt.h"
 
 namespace tandem::verify {
@@ -58,7 +59,7 @@ class Judge {
  public:
   // `draws` of types beyond the patterns.
   Judge(const Rule& rule, const VerifyOptions& options, std::size_t draws)
-      : rule_(rule), options_(options), draws_(draws) {}
+      : rule_(rule), options_(options), draws_(draws), typer_(rule) {}
 
   void run() {
     patterns_ = find_patterns(rule_, options_.limits);
@@ -81,7 +82,7 @@ class Judge {
       if (!options_.find_conditions && !bad_.empty()) return refute();
     }
     for (const auto& base : patterns_.bases) {
-      if (fit_of(rule_, base) == Fit::kBoth) {
+      if (typer_.fit_of(base) == Fit::kBoth) {
         fitting_.push_back(base);
       } else if (bad_.size() < kMostBad) {
         judge(base);
@@ -120,7 +121,7 @@ class Judge {
       const auto some =
           small_instances(rule_, pattern, kManyRows, kManyRowsTrials, options_.seed + 1);
       for (const auto& instance : some.all) {
-        if (fit_of(rule_, instance) != Fit::kBoth) continue;
+        if (typer_.fit_of(instance) != Fit::kBoth) continue;
         const auto seed = hash_combine(options_.seed, ++trial);
         refutation_ = refuted_by_few_negatives(rule_, instance, kRealDraws, seed);
         if (!refutation_) continue;
@@ -161,7 +162,7 @@ class Judge {
 
   void judge(const Instance& instance) {
     ++verdict_.instances;
-    if (fit_of(rule_, instance) != Fit::kBoth) {
+    if (typer_.fit_of(instance) != Fit::kBoth) {
       if (!refutation_) refutation_ = misfit(rule_, instance);
       bad_.push_back(instance);
       return;
@@ -241,7 +242,7 @@ class Judge {
     std::vector<const Instance*> others;
     for (const auto& instance : drawn) {
       if (bad_.size() == kMostBad) break;
-      if (fit_of(rule_, instance) != Fit::kBoth) {
+      if (typer_.fit_of(instance) != Fit::kBoth) {
         judge(instance);
       } else if (elements(instance) <= kDrawnElements) {
         if (computed < kNewComputed && seen.is_new(instance)) {
@@ -307,7 +308,7 @@ class Judge {
     }
     const auto source = type_side(rule_.source, *instance);
     const auto target = type_side(rule_.target, *instance);
-    if (!target || fit_of(rule_, *instance) != Fit::kBoth) {
+    if (!target || typer_.fit_of(*instance) != Fit::kBoth) {
       refutation_ = misfit(rule_, *instance);
       bad_.push_back(*instance);
       refute();
@@ -331,6 +332,7 @@ class Judge {
   const Rule& rule_;
   VerifyOptions options_;
   std::size_t draws_;
+  RuleTyper typer_;
   Patterns patterns_;
   std::vector<Instance> fitting_;
   std::optional<Refutation> refutation_;

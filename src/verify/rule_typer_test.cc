@@ -1,0 +1,51 @@
+#include "verify/rule_typer.h"
+
+#include <gtest/gtest.h>
+
+#include "rewrite/rule_text.h"
+#include "verify/drawn_instances.h"
+#include "verify/instances.h"
+
+namespace tandem::verify {
+namespace {
+
+// Rules whose operators have symbols, sizes of tensors, degrees and conditions.
+constexpr std::string_view kRules[] = {
+    "(relu (linear ?x ?w)) => (linear ?x ?w act=relu)",
+    "(matmul (concat ?x ?y axis=?a) ?z) => (concat (matmul ?x ?z) (matmul ?y ?z) axis=?a) if "
+    "rank(?x) == 2 and ?a == 0",
+    "(slice (concat ?x ?y axis=?a) axis=?a begin=dim(?x, ?a) size=dim(?y, ?a)) => ?y",
+    "(add (split ?x axis=?a parts=2) (split ?x axis=?a parts=2 part=1)) => (add (split ?x axis=?a "
+    "parts=2 part=1) (split ?x axis=?a parts=2))",
+    "(partition (relu ?x) dim=?a degree=?d) => (relu (partition ?x dim=?a degree=?d))",
+};
+
+// What it keeps of one instance changes nothing about the next, whether that fits or not.
+TEST(RuleTyper, SaysWhatOneInstanceAloneSays) {
+  for (const auto text : kRules) {
+    const auto rule = rewrite::parse_rule("typed: " + std::string(text))[0];
+    const auto bases = find_patterns(rule).bases;
+    ASSERT_FALSE(bases.empty()) << text;
+    auto instances = drawn_instances(rule, bases, 300, 1);
+    // Of the source's sizes and the symbols of another: mostly these do not fit.
+    const auto count = instances.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      auto mixed = instances[i];
+      mixed.tensors.back() = instances[(i * 7 + 3) % count].tensors.back();
+      if (!mixed.symbols.empty()) mixed.symbols[0] = instances[(i * 5 + 1) % count].symbols[0];
+      instances.push_back(std::move(mixed));
+    }
+    RuleTyper typer(rule);
+    int misfits = 0;
+    for (std::size_t i = 0; i < instances.size(); ++i) {
+      const auto& at = instances[i * 37 % instances.size()];
+      EXPECT_EQ(typer.fit_of(at), fit_of(rule, at)) << to_text(rule, at);
+      EXPECT_EQ(typer.occurs(at), occurs(rule, at)) << to_text(rule, at);
+      if (!fit_of_source(rule, at)) ++misfits;
+    }
+    EXPECT_GT(misfits, rule.tensors.size() > 1 ? 10 : -1) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::verify
