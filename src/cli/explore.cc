@@ -79,8 +79,11 @@ std::unique_ptr<Prepared> prepare(const ExploreFlags& flags, const Values& value
   if (variant.strategies.empty()) variant.strategies = {"all"};
   for (const auto& [key, value] : values) vary(variant, key, value);
   auto out = std::make_unique<Prepared>(variant);
-  if (out->setup.phase == lower::Phase::kInference) {  // there is nothing to recompute
-    std::erase_if(out->settings, [](const auto& s) { return s.recompute != "none"; });
+  // Of groups: what was asked for by name or by --vary is refused.
+  const auto recomputes = [](const auto& setting) { return setting.recompute != "none"; };
+  const bool has_others = !std::ranges::all_of(out->settings, recomputes);
+  if (out->setup.phase == lower::Phase::kInference && has_others) {
+    std::erase_if(out->settings, recomputes);
   }
   return out;
 }

@@ -63,7 +63,9 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
   if (order.size() > shown) out += fmt::format("  ... and {} slower\n", order.size() - shown);
   const auto best = fastest(exploration.points, order, search::Memory::kLimited);
   const auto unlimited = fastest(exploration.points, order, search::Memory::kUnlimited);
-  if (!best) {
+  if (order.empty()) {
+    out += "  nothing can be made\n";
+  } else if (!best) {
     out += fmt::format("  nothing fits: {} may be used\n",
                        bytes_text(std::ranges::min(on.limits).value));
   } else if (best != unlimited) {

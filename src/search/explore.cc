@@ -136,6 +136,10 @@ double Point::exposed_share() const {
 }
 
 std::variant<Point, Refused> evaluate(const Case& on, const Setting& setting) {
+  if (on.phase == lower::Phase::kInference && setting.recompute != "none") {
+    return Refused{0, to_text(setting),
+                   "it recomputes for a backward pass, and inference has none"};
+  }
   try {
     auto made = strategies::make_strategy(setting, *on.problem);
     if (const auto* refusal = std::get_if<strategies::Refusal>(&made)) {
