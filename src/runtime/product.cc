@@ -22,8 +22,8 @@ namespace {
 // Measured on Sapphire Rapids and Zen 4.
 bool is_faster_here() {
 #ifdef __x86_64__
-  static const bool out = __builtin_cpu_supports("avx512bw") != 0 &&
-                          __builtin_cpu_supports("avx512vl") != 0;
+  static const bool out =
+      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
   return out;
 #else
   return false;
@@ -68,8 +68,11 @@ std::optional<Operands> operands_for_onednn(const at::Tensor& a, const at::Tenso
   return Operands{a, b, *lie_a, *lie_b};
 }
 
-// x [rows, depth] times the transpose of a weight [columns, depth], as the layer's forward pass has it.
-bool is_of_transposed_weight(const Operands& o) { return !o.lie_a.by_columns && o.lie_b.by_columns; }
+// x [rows, depth] times the transpose of a weight [columns, depth], as the layer's forward pass has
+// it.
+bool is_of_transposed_weight(const Operands& o) {
+  return !o.lie_a.by_columns && o.lie_b.by_columns;
+}
 
 constexpr std::int64_t kFewRows = 16;
 
@@ -83,13 +86,14 @@ bool takes_sgemm(const Operands& o) {
 }
 
 // The newer routine copies the second operand into blocks, and reads the first one as it lies. With
-// few rows copying a weight costs up to a quarter of the product; with the operands exchanged it is x
-// that is copied, and the result, transposed, is turned afterwards.
+// few rows copying a weight costs up to a quarter of the product; with the operands exchanged it is
+// x that is copied, and the result, transposed, is turned afterwards. Of a product the one takes a
+// part of 1 / rows, the other of 1 / depth.
 bool is_better_turned(const Operands& o) {
-  constexpr std::int64_t kManyRows = 64;
-  constexpr std::int64_t kDeep = 256;  // so that turning the result costs little beside it
+  constexpr std::int64_t kManyRows = 128;
+  constexpr std::int64_t kDeep = 8;  // times the rows
   return is_of_transposed_weight(o) && o.rows() >= kFewRows && o.rows() <= kManyRows &&
-         o.columns() >= 2 * o.rows() && o.depth() >= kDeep;
+         o.depth() >= kDeep * o.rows() && o.columns() >= 2 * o.rows();
 }
 
 void sgemm(const Operands& o, float factor, float keep, float* out) {
