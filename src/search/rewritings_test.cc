@@ -279,14 +279,15 @@ TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {
   const auto dlrm = models::parse_model("dlrm:tables=7,rows=1000").build(8, DType::kFp32);
   const auto rules = algebraic_rules();
   const auto made = begun_earlier(dlrm, nullptr);
-  ASSERT_EQ(made.size(), 2U);  // all features apart, and in four parts
+  ASSERT_EQ(made.size(), 3U);  // all features apart, in two parts, and in four
   for (const auto& one : made) {
     ASSERT_EQ(one->derivation.size(), 1U);
     EXPECT_EQ(replay(dlrm, one->derivation, rewrite::rules_by_name(rules)).identity_hash(),
               one->graph.identity_hash());
   }
-  EXPECT_EQ(count(made[0]->graph, "concat"), 0U);
-  EXPECT_EQ(count(made[1]->graph, "concat"), 4U);
+  std::multiset<int> concats;
+  for (const auto& one : made) concats.insert(static_cast<int>(count(one->graph, "concat")));
+  EXPECT_EQ(concats, (std::multiset<int>{0, 2, 4}));
 }
 
 TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
