@@ -10,7 +10,7 @@ namespace tandem {
 
 namespace {
 
-std::string shortened(std::string text) {
+std::string shortened(const std::string& text) {
   constexpr std::size_t kMost = 40;
   return text.size() > kMost ? text.substr(0, kMost - 3) + "..." : text;
 }
