@@ -10,6 +10,7 @@
 #include "ops/registry.h"
 #include "verify/evaluate.h"
 #include "verify/instances.h"
+#include "verify/rule_typer.h"
 
 namespace tandem::cli {
 

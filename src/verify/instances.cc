@@ -445,10 +445,6 @@ bool is_parallel(const Rule& rule) {
          std::ranges::any_of(rule.target.nodes, parallel);
 }
 
-bool occurs(const Rule& rule, const Instance& instance) {
-  return fit_of_source(rule, instance) && conditions_hold(rule, instance);
-}
-
 Patterns find_patterns(const Rule& rule, const PatternLimits& limits) {
   return Search(rule, limits).run();
 }

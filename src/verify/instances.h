@@ -47,9 +47,6 @@ struct Patterns {
 
 Patterns find_patterns(const Rule& rule, const PatternLimits& limits = {});
 
-// Does the source type-check, and do the conditions hold?
-bool occurs(const Rule& rule, const Instance& instance);
-
 // base + sum of steps[j] * moves[j]; none where a size is below 1 or the source does not occur.
 std::optional<Instance> moved(const Rule& rule, const Pattern& pattern,
                               std::span<const std::int64_t> steps);

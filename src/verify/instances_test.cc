@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "rewrite/rule_text.h"
+#include "verify/rule_typer.h"
 
 namespace tandem::verify {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "rewrite/rule_text.h"
 #include "verify/instances.h"
+#include "verify/rule_typer.h"
 
 namespace tandem::verify {
 namespace {

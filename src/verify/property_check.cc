@@ -14,6 +14,7 @@
 #include "rewrite/rule_text.h"
 #include "verify/evaluate.h"
 #include "verify/instances.h"
+#include "verify/rule_typer.h"
 #include "verify/size_facts.h"
 #include "verify/symbol_values.h"
 
@@ -129,13 +130,14 @@ std::vector<Instance> divisions(const Rule& rule, const Instance& base, std::int
   for (const auto& t : base.tensors) choices.push_back(divided(t, degree));
   std::vector<Instance> out;
   Instance current = base;
+  RuleTyper typer(rule);
   std::vector<std::size_t> digits(choices.size());
   for (std::size_t tries = 0; tries < kMostTries; ++tries) {
     std::size_t d = 0;
     while (d < digits.size() && ++digits[d] == choices[d].size()) digits[d++] = 0;
     if (d == digits.size()) break;
     for (std::size_t i = 0; i <= d; ++i) current.tensors[i] = choices[i][digits[i]];
-    if (occurs(rule, current)) out.push_back(current);
+    if (typer.occurs(current)) out.push_back(current);
   }
   return out;
 }

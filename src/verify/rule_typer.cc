@@ -107,4 +107,8 @@ bool RuleTyper::conditions_hold(const Instance& instance) {
   });
 }
 
+Fit fit_of(const Rule& rule, const Instance& instance) { return RuleTyper(rule).fit_of(instance); }
+
+bool occurs(const Rule& rule, const Instance& instance) { return RuleTyper(rule).occurs(instance); }
+
 }  // namespace tandem::verify

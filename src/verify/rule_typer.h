@@ -1,6 +1,5 @@
 // Types a rule's sides at thousands of instances, most of which do not fit: what the one before has
-// in common with the next is kept, and nothing is allocated. The functions of typed_side.h say the
-// same of one instance.
+// in common with the next is kept, and nothing is allocated.
 #pragma once
 
 #include <optional>
@@ -10,6 +9,9 @@
 #include "verify/typed_side.h"
 
 namespace tandem::verify {
+
+// Do both sides type-check, with outputs of the same types?
+enum class Fit : std::uint8_t { kBoth, kSourceOnly, kNotEvenSource };
 
 // The operator of one pattern node. One without symbols is made once, one with symbols again where
 // a symbol has changed.
@@ -66,5 +68,9 @@ class RuleTyper {
   std::vector<TypeId> ids_;
   std::vector<TypeId> inputs_;  // kept for its storage
 };
+
+// Of one instance.
+Fit fit_of(const Rule& rule, const Instance& instance);
+bool occurs(const Rule& rule, const Instance& instance);
 
 }  // namespace tandem::verify

@@ -15,43 +15,6 @@ std::vector<const TensorType*> pointers(const Instance& instance) {
   return out;
 }
 
-using TypeId = TypeTable::TypeId;
-
-// By node, up to the first that does not fit.
-std::vector<TypeId> fitting_types(const Side& side, const Instance& instance,
-                                  std::span<const TensorType* const> tensors,
-                                  std::vector<std::optional<ops::Op>>* ops) {
-  auto& table = TypeTable::of_thread();
-  std::vector<TypeId> out;
-  out.reserve(side.nodes.size());
-  std::vector<TypeId> inputs;
-  for (const auto& node : side.nodes) {
-    if (node.is_variable()) {
-      out.push_back(table.intern(instance.tensors[node.variable]));
-      if (ops != nullptr) ops->emplace_back();
-      continue;
-    }
-    const auto op = table.op(node, {tensors, instance.symbols});
-    if (!op) return out;
-    inputs.clear();
-    for (auto i : node.inputs) inputs.push_back(out[i]);
-    const auto type = table.result(*op, inputs);
-    if (type == TypeTable::kNone) return out;
-    out.push_back(type);
-    if (ops != nullptr) ops->push_back(op);
-  }
-  return out;
-}
-
-// By node; empty where the side does not type-check.
-std::vector<TypeId> node_types(const Side& side, const Instance& instance,
-                               std::span<const TensorType* const> tensors,
-                               std::vector<std::optional<ops::Op>>* ops) {
-  auto out = fitting_types(side, instance, tensors, ops);
-  if (out.size() < side.nodes.size()) out.clear();
-  return out;
-}
-
 }  // namespace
 
 std::string to_text(const Rule& rule, const Instance& instance) {
@@ -71,44 +34,29 @@ std::string to_text(const Rule& rule, const Instance& instance) {
 }
 
 std::optional<TypedSide> type_side(const Side& side, const Instance& instance) {
+  auto& table = TypeTable::of_thread();
   const auto tensors = pointers(instance);
-  std::vector<std::optional<ops::Op>> ops;
-  ops.reserve(side.nodes.size());
-  const auto types = node_types(side, instance, tensors, &ops);
-  if (types.empty()) return std::nullopt;
-  const auto& table = TypeTable::of_thread();
+  std::vector<TypeTable::TypeId> types;
+  types.reserve(side.nodes.size());
+  std::vector<TypeTable::TypeId> inputs;
   TypedSide out;
   out.nodes.reserve(side.nodes.size());
-  for (std::size_t n = 0; n < side.nodes.size(); ++n) {
-    const auto& node = side.nodes[n];
-    out.nodes.push_back({ops[n], node.variable, node.inputs, table.type(types[n])});
+  for (const auto& node : side.nodes) {
+    std::optional<ops::Op> op;
+    if (node.is_variable()) {
+      types.push_back(table.intern(instance.tensors[node.variable]));
+    } else {
+      op = table.op(node, {tensors, instance.symbols});
+      if (!op) return std::nullopt;
+      inputs.clear();
+      for (auto i : node.inputs) inputs.push_back(types[i]);
+      types.push_back(table.result(*op, inputs));
+      if (types.back() == TypeTable::kNone) return std::nullopt;
+    }
+    out.nodes.push_back({op, node.variable, node.inputs, table.type(types.back())});
   }
   out.outputs = side.outputs;
   return out;
-}
-
-Fit fit_of(const Rule& rule, const Instance& instance) {
-  const auto tensors = pointers(instance);
-  const auto source = node_types(rule.source, instance, tensors, nullptr);
-  if (source.empty()) return Fit::kNotEvenSource;
-  const auto target = node_types(rule.target, instance, tensors, nullptr);
-  if (target.empty()) return Fit::kSourceOnly;
-  for (std::size_t i = 0; i < rule.source.outputs.size(); ++i) {
-    if (source[rule.source.outputs[i]] != target[rule.target.outputs[i]]) return Fit::kSourceOnly;
-  }
-  return Fit::kBoth;
-}
-
-bool fit_of_source(const Rule& rule, const Instance& instance) {
-  return !node_types(rule.source, instance, pointers(instance), nullptr).empty();
-}
-
-bool conditions_hold(const Rule& rule, const Instance& instance) {
-  const auto tensors = pointers(instance);
-  for (const auto& condition : rule.conditions) {
-    if (!rewrite::holds(condition, {tensors, instance.symbols})) return false;
-  }
-  return true;
 }
 
 }  // namespace tandem::verify

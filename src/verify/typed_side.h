@@ -46,13 +46,4 @@ struct TypedSide {
 // None where an attribute has no value or the operands of some node do not fit.
 std::optional<TypedSide> type_side(const Side& side, const Instance& instance);
 
-// Do both sides type-check, with outputs of the same types? The conditions are not asked.
-enum class Fit : std::uint8_t { kBoth, kSourceOnly, kNotEvenSource };
-Fit fit_of(const Rule& rule, const Instance& instance);
-
-// The source alone.
-bool fit_of_source(const Rule& rule, const Instance& instance);
-
-bool conditions_hold(const Rule& rule, const Instance& instance);
-
 }  // namespace tandem::verify
