@@ -38,6 +38,12 @@ void RepeatedKey<Json>::see(int depth, typename Json::parse_event_t event, const
 }
 
 template <class Json>
+void RepeatedKey<Json>::check(const std::string& kind, const std::string& source) const {
+  if (!found_) return;
+  throw UserError(kind, source, fmt::format("'{}' stands twice", *found_), "one of the two");
+}
+
+template <class Json>
 void RepeatedKey<Json>::open(std::size_t depth, bool is_list) {
   if (open_.size() <= depth) open_.resize(depth + 1);
   open_[depth].is_list = is_list;
@@ -84,10 +90,7 @@ Json read_json(std::string_view text, const std::string& kind, const std::string
     if (!is_too_deep) throw UserError(kind, source, "is not JSON", json_error_place(text, error));
   }
   if (is_too_deep) throw UserError(kind, source, "is nested too deeply");
-  if (repeated.found()) {
-    throw UserError(kind, source, fmt::format("'{}' stands twice", *repeated.found()),
-                    "one of the two");
-  }
+  repeated.check(kind, source);
   return out;
 }
 

@@ -18,8 +18,8 @@ class RepeatedKey {
   // As the parser's callback has them.
   void see(int depth, typename Json::parse_event_t event, const Json& value);
 
-  // "records[2].model.layers", the first there is so far.
-  [[nodiscard]] const std::optional<std::string>& found() const { return found_; }
+  // Throws UserError(kind, source, ...) if there is one so far: "records[2].model.layers".
+  void check(const std::string& kind, const std::string& source) const;
 
  private:
   // An open object or list; those of a depth reuse each other's memory.

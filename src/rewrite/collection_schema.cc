@@ -246,10 +246,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
     deepest = std::max(deepest, depth);
     if (depth >= kMaxDocumentDepth) return false;
     repeated.see(depth, event, value);
-    if (repeated.found()) {
-      throw UserError("rules", source, fmt::format("'{}' stands twice", *repeated.found()),
-                      "one of the two");
-    }
+    repeated.check("rules", source);
     using Event = Json::parse_event_t;
     if (event == Event::key && depth == 1) {
       in_list = value == "rule";
