@@ -56,6 +56,11 @@ std::string to_text(const Parts& parts) {
   return fmt::format("{}:{}", parts.family, join(parts.settings, ","));
 }
 
+bool has(const Parts& parts, std::string_view key) {
+  return std::ranges::any_of(parts.settings,
+                             [&](const auto& setting) { return key_of(setting) == key; });
+}
+
 void remove(Parts& parts, std::string_view key) {
   std::erase_if(parts.settings, [&](const auto& setting) { return key_of(setting) == key; });
 }
@@ -83,13 +88,11 @@ std::string setting_of(const SettingKey& key, std::string_view value) {
 
 // Its orders are one choice, though the text has two keys for them.
 void put_schedule(Parts& parts, std::string_view value) {
-  const bool interleaves = value == "interleaved";
   remove(parts, "schedule");
-  if (!interleaves) remove(parts, "interleave");
-  const auto says_how_often = [](const auto& setting) { return key_of(setting) == "interleave"; };
-  if (!interleaves) {
+  if (value != "interleaved") {
+    remove(parts, "interleave");
     parts.settings.push_back(fmt::format("schedule={}", value));
-  } else if (std::ranges::none_of(parts.settings, says_how_often)) {
+  } else if (!has(parts, "interleave")) {
     parts.settings.push_back(fmt::format("interleave={}", kPiecesUnlessSaid));
   }
 }
@@ -107,11 +110,7 @@ const SettingKey* find_setting_key(std::string_view name) {
   return at == std::end(kKeys) ? nullptr : at;
 }
 
-bool says(std::string_view strategy, std::string_view key) {
-  const auto parts = parts_of(strategy);
-  return std::ranges::any_of(parts.settings,
-                             [&](const auto& setting) { return key_of(setting) == key; });
-}
+bool says(std::string_view strategy, std::string_view key) { return has(parts_of(strategy), key); }
 
 std::string with_key(std::string_view strategy, std::string_view key, std::string_view value) {
   auto parts = parts_of(strategy);
