@@ -24,7 +24,7 @@ struct Candidate {
   std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
 };
 
-// What plans found here are called.
+// What plans are called whose tables lie side by side (side_by_side.h).
 inline constexpr const char* kSideBySide = "search:side-by-side";
 
 class Contest {

@@ -119,6 +119,11 @@ struct Searched {
   }
 };
 
+bool is_rewritten_by(const Costed& best, const std::string& rule) {
+  return std::ranges::any_of(best.rewritten->rules,
+                             [&](const auto& name) { return name.starts_with(rule); });
+}
+
 void expect_checks(const Searched& searched, const Costed& best) {
   plan::Plan plan{.model = searched.model.text,
                   .machine = searched.machine.name,
@@ -172,12 +177,8 @@ level gpu 2
   searched.options.memory = Bytes{800e6};
   const auto joint = searched.with(Algebra::kJoint);
   ASSERT_TRUE(joint.best && joint.best->rewritten);
-  const auto& rules = joint.best->rewritten->rules;
-  const auto has = [&](const std::string& name) {
-    return std::ranges::any_of(rules, [&](const auto& rule) { return rule.starts_with(name); });
-  };
-  EXPECT_TRUE(has("linear-of-concat-5-in-two:"));
-  EXPECT_TRUE(has("linear-of-concat-2:"));
+  EXPECT_TRUE(is_rewritten_by(*joint.best, "linear-of-concat-5-in-two:"));
+  EXPECT_TRUE(is_rewritten_by(*joint.best, "linear-of-concat-2:"));
   for (const auto& baseline : joint.baselines) {
     EXPECT_LT(joint.best->simulation.iteration, 0.8 * baseline.simulation.iteration);
   }
@@ -192,13 +193,10 @@ TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
   const auto as_it_is = searched.with(Algebra::kNone);
   const auto joint = searched.with(Algebra::kJoint);
   ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
-  EXPECT_LT(joint.best->simulation.iteration, 0.95 * as_it_is.best->simulation.iteration);
-  const auto& rules = joint.best->rewritten->rules;
-  const auto has = [&](const std::string& name) {
-    return std::ranges::any_of(rules, [&](const auto& rule) { return rule.starts_with(name); });
-  };
-  EXPECT_TRUE(has("linear-of-concat-27-in-"));
-  EXPECT_TRUE(has("fuse-linear-relu:"));
+  EXPECT_LT(joint.best->simulation.iteration, 0.89 * as_it_is.best->simulation.iteration);
+  // Two products are best of all, which are reached at once, not by way of four.
+  EXPECT_TRUE(is_rewritten_by(*joint.best, "linear-of-concat-27-in-two"));
+  EXPECT_TRUE(is_rewritten_by(*joint.best, "fuse-linear-relu:"));
   expect_checks(searched, *joint.best);
 }
 
@@ -210,22 +208,7 @@ TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
   const auto joint = searched.with(Algebra::kJoint);
   ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
   EXPECT_LT(joint.best->simulation.iteration, 0.92 * as_it_is.best->simulation.iteration);
-  const auto& rules = joint.best->rewritten->rules;
-  EXPECT_TRUE(std::ranges::any_of(
-      rules, [](const auto& rule) { return rule.starts_with("linear-of-concat-27-in-"); }));
-  expect_checks(searched, *joint.best);
-}
-
-// On one node two products are best of all, which are reached at once, not by way of four.
-TEST(JointSearch, DividesALayerInTwo) {
-  Searched searched("dlrm", 6144, "summit:1,software=serial");
-  const auto as_it_is = searched.with(Algebra::kNone);
-  const auto joint = searched.with(Algebra::kJoint);
-  ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
-  EXPECT_LT(joint.best->simulation.iteration, 0.89 * as_it_is.best->simulation.iteration);
-  const auto& rules = joint.best->rewritten->rules;
-  EXPECT_TRUE(std::ranges::any_of(
-      rules, [](const auto& rule) { return rule.starts_with("linear-of-concat-27-in-two"); }));
+  EXPECT_TRUE(is_rewritten_by(*joint.best, "linear-of-concat-27-in-"));
   expect_checks(searched, *joint.best);
 }
 
