@@ -68,6 +68,17 @@ std::string setting_names() {
   return join(out, " ") + " strategy.LAYER";
 }
 
+enum class What : std::uint8_t { kScale, kSoftware, kField, kSetting, kFlag, kHyperparameter };
+
+What what_is(const std::string& key) {
+  if (key == "scale") return What::kScale;
+  if (key == "software") return What::kSoftware;
+  if (machine::is_field_path(key)) return What::kField;
+  if (setting_key(key)) return What::kSetting;
+  Job job;
+  return FlagsOf(job).find(key) != nullptr ? What::kFlag : What::kHyperparameter;
+}
+
 // "mlp" and "mlp:layers=4" with a hyperparameter, in place of one that is there.
 std::string model_with(const std::string& model, const std::string& key, const std::string& value) {
   const auto colon = std::filesystem::is_regular_file(model) ? std::string::npos : model.find(':');
@@ -141,26 +152,29 @@ void put(search::Values& settings, const std::string& key, const std::string& va
 
 }  // namespace
 
-bool is_hyperparameter(const std::string& key) {
-  Job job;
-  return key != "scale" && key != "software" && !setting_key(key) && !machine::is_field_path(key) &&
-         FlagsOf(job).find(key) == nullptr;
-}
+bool is_hyperparameter(const std::string& key) { return what_is(key) == What::kHyperparameter; }
 
 void vary(Variant& variant, const std::string& key, const std::string& value) {
   auto& job = variant.job;
-  if (key == "scale") {
-    job.scale = machine::parse_scale(value);
-  } else if (key == "software") {
-    job.machine_text = machine_with(job.machine_text, value);
-  } else if (machine::is_field_path(key)) {
-    job.machine_fields.push_back({key, value});
-  } else if (const auto setting = setting_key(key)) {
-    put(variant.settings, *setting, value);
-  } else if (FlagsOf flags(job); flags.find(key) != nullptr) {
-    flags.set(key, value);
-  } else {
-    job.model_text = model_with(job.model_text, key, value);
+  switch (what_is(key)) {
+    case What::kScale:
+      job.scale = machine::parse_scale(value);
+      return;
+    case What::kSoftware:
+      job.machine_text = machine_with(job.machine_text, value);
+      return;
+    case What::kField:
+      job.machine_fields.push_back({key, value});
+      return;
+    case What::kSetting:
+      put(variant.settings, *setting_key(key), value);
+      return;
+    case What::kFlag:
+      FlagsOf(job).set(key, value);
+      return;
+    case What::kHyperparameter:
+      job.model_text = model_with(job.model_text, key, value);
+      return;
   }
 }
 
