@@ -423,6 +423,20 @@ search::Options options_with(const Setup& setup, Progress& line) {
 
 }  // namespace
 
+search::Case case_of(const Setup& setup, const strategies::Problem& problem,
+                     search::Values values) {
+  return {.values = std::move(values),
+          .problem = &problem,
+          .machine = &setup.machine,
+          .batch = setup.batch,
+          .optimizer = setup.options.optimizer,
+          .precision = [&setup](auto family) { return setup.precision_of(family); },
+          .phase = setup.phase,
+          .limits = search::memory_limits(setup.machine, setup.options.memory),
+          .network = setup.is_whole_training ? &setup.model : nullptr,
+          .dtype = setup.dtype};
+}
+
 search::Result find_plan(const Setup& setup) {
   for (const auto& idle : setup.idle_flags) remark("tandem: " + idle);
   const Interrupt interrupt;

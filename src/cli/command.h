@@ -11,6 +11,7 @@
 #include "machine/scale.h"
 #include "models/model.h"
 #include "plan/plan.h"
+#include "search/explore.h"
 #include "search/search.h"
 #include "strategies/setting.h"
 #include "unity/unity.h"
@@ -129,6 +130,10 @@ Setup resolve_for_training(const Job& job);
 // no longer for many. Nothing where layers are not equal, or where the whole has fewer nodes than
 // `least_nodes`.
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
+
+// What strategies of the problem, which is the setup's, are tried on. It refers to both.
+search::Case case_of(const Setup& setup, const strategies::Problem& problem,
+                     search::Values values = {});
 
 // The search for the best plan; progress on the error stream.
 search::Result find_plan(const Setup& setup);

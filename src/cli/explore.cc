@@ -108,17 +108,7 @@ Explored explore_all(const ExploreFlags& flags) {
     auto prepared = prepare(flags, values);
     // What all cases share is told once, not with each.
     if (one_machine) values.erase(values.begin());
-    const auto& setup = prepared->setup;  // stays where it is
-    out.cases.push_back({.values = std::move(values),
-                         .problem = &prepared->problem,
-                         .machine = &setup.machine,
-                         .batch = setup.batch,
-                         .optimizer = setup.options.optimizer,
-                         .precision = [&setup](auto family) { return setup.precision_of(family); },
-                         .phase = setup.phase,
-                         .limits = search::memory_limits(setup.machine, setup.options.memory),
-                         .network = setup.is_whole_training ? &setup.model : nullptr,
-                         .dtype = setup.dtype});
+    out.cases.push_back(case_of(prepared->setup, prepared->problem, std::move(values)));
     settings.push_back(prepared->settings);
     out.prepared.push_back(std::move(prepared));
   }

@@ -41,21 +41,11 @@ struct Compared {
 // Known strategies on what the plan is for, as many as there is time for; baselines come first.
 Compared compare_strategies(const Setup& setup, double seconds, unsigned threads) {
   const strategies::Problem problem(setup.graph, setup.digits);
-  const search::Case on{.values = {},
-                        .problem = &problem,
-                        .machine = &setup.machine,
-                        .batch = setup.batch,
-                        .optimizer = setup.options.optimizer,
-                        .precision = [&setup](auto family) { return setup.precision_of(family); },
-                        .phase = setup.phase,
-                        .limits = search::memory_limits(setup.machine, setup.options.memory),
-                        .network = setup.is_whole_training ? &setup.model : nullptr,
-                        .dtype = setup.dtype};
   const auto begin = std::chrono::steady_clock::now();
   const Interrupt interrupt;
   Progress progress;
   const auto explored = search::explore(
-      {on}, {strategies::settings_named("all", problem)},
+      {case_of(setup, problem)}, {strategies::settings_named("all", problem)},
       {.threads = threads,
        .progress =
            [&](std::size_t done, std::size_t of) {
