@@ -184,6 +184,8 @@ Training training_of(const plan::Plan& plan, const Arguments& arguments,
 }
 
 int run_plan(const Arguments& arguments, const World& world, const Deadline& deadline) {
+  // Here alone: outside of steps each tensor is new memory, and a profile would count page faults.
+  count_tensor_memory();
   const auto patience = std::max(kLoading, arguments.timeout.value_or(0));
   deadline.renew(patience, "loading the plan");
   plan::Plan plan;
@@ -268,7 +270,6 @@ int start(std::span<char*> argv, const Deadline& deadline) {
   const c10::InferenceMode no_autograd;
   use_threads(1);
   warm_products();
-  count_tensor_memory();
   try {
     const auto arguments = parse_arguments(argv);
     return arguments.profile.empty() ? run_plan(arguments, world, deadline)
