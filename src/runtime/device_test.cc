@@ -132,18 +132,8 @@ TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
 
 // --- Several processes --------------------------------------------------------------------------
 
-// This program again, under mpirun.
-int run_ranks(int processes) {
-  const auto program = fs::read_symlink("/proc/self/exe").string();
-  const auto command = fmt::format(
-      "{}mpirun --allow-run-as-root --oversubscribe --bind-to none --timeout 300 -np {} {} "
-      "--gtest_filter=DeviceRanks.DISABLED_EveryJob --gtest_also_run_disabled_tests",
-      kTuned, processes, program);
-  return std::system(command.c_str());
-}
-
-TEST(DeviceRanks, TwoDevicesTalkThroughANetwork) { EXPECT_EQ(run_ranks(2), 0); }
-TEST(DeviceRanks, FourDevicesTalkThroughANetwork) { EXPECT_EQ(run_ranks(4), 0); }
+TEST(DeviceRanks, TwoDevicesTalkThroughANetwork) { run_ranks(2, "DeviceRanks.DISABLED_EveryJob"); }
+TEST(DeviceRanks, FourDevicesTalkThroughANetwork) { run_ranks(4, "DeviceRanks.DISABLED_EveryJob"); }
 
 // In every process of the two above: on processors, on guarded devices that a network connects, and
 // on such that have none.

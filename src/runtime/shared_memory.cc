@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <exception>
@@ -21,7 +22,6 @@ namespace {
 
 // A chunk and its neighbours stay in a core's cache.
 constexpr std::int64_t kChunkBytes = 256 << 10;
-constexpr std::int64_t kSlots = 16;
 
 template <class Sum, class T>
 [[gnu::optimize("O3")]] void add_elements(Sum* __restrict to, const T* __restrict from,
@@ -32,24 +32,28 @@ template <class Sum, class T>
 // Adds in the order of the processes, so that the sum does not depend on who makes it. `to` may be
 // one of the summands. 16-bit numbers are added up in `Sum` and rounded once.
 template <class T, class Sum = T>
-void sum_elements(T* to, std::span<const T* const> summands, std::int64_t count) {
+void sum_elements(T* to, std::span<const T* const> summands, std::int64_t count, Path path) {
   constexpr std::int64_t kBlock = 2048;
   std::array<Sum, kBlock> block;
   for (std::int64_t at = 0; at < count; at += kBlock) {
     const auto n = std::min(kBlock, count - at);
     std::copy_n(summands[0] + at, n, block.data());
     for (const auto* s : summands.subspan(1)) add_elements(block.data(), s + at, n);
-    std::copy_n(block.data(), n, to + at);
+    if constexpr (std::is_same_v<T, Sum>) {
+      copy(path, to + at, block.data(), static_cast<std::size_t>(n) * sizeof(T));
+    } else {
+      std::copy_n(block.data(), n, to + at);
+    }
   }
 }
 
 void sum_bytes(at::ScalarType type, char* to, std::span<const char* const> summands,
-               std::int64_t count) {
+               std::int64_t count, Path path) {
   const auto as = [&]<class T>(T*) {
     std::vector<const T*> typed;
     for (const auto* s : summands) typed.push_back(reinterpret_cast<const T*>(s));
     using Sum = std::conditional_t<std::is_same_v<T, at::BFloat16>, float, T>;
-    sum_elements<T, Sum>(reinterpret_cast<T*>(to), typed, count);
+    sum_elements<T, Sum>(reinterpret_cast<T*>(to), typed, count, path);
   };
   if (type == at::kDouble) return as(static_cast<double*>(nullptr));
   if (type == at::kBFloat16) return as(static_cast<at::BFloat16*>(nullptr));
@@ -74,9 +78,9 @@ void for_each_run(const Blocks& blocks, std::int64_t process, std::int64_t begin
 }
 
 char* pack(char* to, const Blocks& from, std::int64_t process, std::int64_t begin,
-           std::int64_t count) {
+           std::int64_t count, Path path) {
   for_each_run(from, process, begin, count, [&](const char* run, std::size_t bytes) {
-    std::memcpy(to, run, bytes);
+    copy(path, to, run, bytes);
     to += bytes;
   });
   return to;
@@ -225,12 +229,42 @@ SharedMemory::Part SharedMemory::share(std::int64_t length, std::int64_t rank) c
   return {begin, length * (rank + 1) / size - begin};
 }
 
+std::int64_t SharedMemory::bytes_of(const Exchange& e, std::int64_t chunk) const {
+  const auto& one = e.from.of.defined() ? e.from.of : e.to.of;
+  const auto blocks = gives_blocks(e.kind) ? static_cast<std::int64_t>(memory_.size()) : 1;
+  return part_of(e, chunk).size * blocks * static_cast<std::int64_t>(one.element_size());
+}
+
+// What a root gives others read: it does not see what that costs.
+Path SharedMemory::path_of(const Exchange& e, std::int64_t chunk) const {
+  const auto kind = e.kind == Kind::kBroadcast ? Kind::kGather
+                    : e.kind == Kind::kScatter ? Kind::kSwap
+                                               : e.kind;
+  return paths_[static_cast<std::size_t>(kind)].of(chunk, bytes_of(e, chunk));
+}
+
+void SharedMemory::run(Step step, std::int64_t chunk) {
+  const auto& e = exchange_of(chunk);
+  const auto bytes = bytes_of(e, chunk);
+  if (e.root >= 0 || !ChunkPath::is_measured(chunk, bytes)) return (this->*step)(e, chunk);
+  const auto begin = std::chrono::steady_clock::now();
+  (this->*step)(e, chunk);
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  auto& seconds = seconds_[static_cast<std::size_t>(chunk % kSlots)];
+  seconds += passed.count();
+  if (step != &SharedMemory::take) return;
+  paths_[static_cast<std::size_t>(e.kind)].spent(chunk, bytes, seconds);
+  seconds = 0;
+}
+
 void SharedMemory::give(const Exchange& e, std::int64_t chunk) const {
   if (e.root >= 0 && e.root != rank_) return;
   const auto part = part_of(e, chunk);
   const auto blocks = gives_blocks(e.kind) ? static_cast<std::int64_t>(memory_.size()) : 1;
+  const auto path = path_of(e, chunk);
   auto* to = slot(rank_, chunk);
-  for (std::int64_t b = 0; b < blocks; ++b) to = pack(to, e.from, b, part.begin, part.size);
+  for (std::int64_t b = 0; b < blocks; ++b) to = pack(to, e.from, b, part.begin, part.size, path);
+  finish_writing(path);
 }
 
 void SharedMemory::sum(const Exchange& e, std::int64_t chunk) const {
@@ -245,7 +279,9 @@ void SharedMemory::sum(const Exchange& e, std::int64_t chunk) const {
   }
   auto* to = block ? static_cast<char*>(e.to.of.data_ptr()) + part.begin * bytes
                    : slot(rank_, chunk) + mine.begin * bytes;
-  sum_bytes(e.from.of.scalar_type(), to, summands, mine.size);
+  const auto path = block ? Path::kCaches : path_of(e, chunk);
+  sum_bytes(e.from.of.scalar_type(), to, summands, mine.size, path);
+  finish_writing(path);
 }
 
 void SharedMemory::take(const Exchange& e, std::int64_t chunk) const {
@@ -302,18 +338,18 @@ bool SharedMemory::advance() {
   for (bool more = true; more; any = any || more) {
     more = false;
     if (taken_ < summed_ && all_have(&Counters::summed, taken_)) {
-      take(exchange_of(taken_), taken_);
+      run(&SharedMemory::take, taken_);
       own.taken.store(++taken_, std::memory_order_release);
       more = true;
     }
     if (summed_ < given_ && all_have(&Counters::given, summed_)) {
-      sum(exchange_of(summed_), summed_);
+      run(&SharedMemory::sum, summed_);
       own.summed.store(++summed_, std::memory_order_release);
       more = true;
     }
     const bool has_room = given_ < kSlots || all_have(&Counters::taken, given_ - kSlots);
     if (given_ < chunks_ && has_room) {
-      give(exchange_of(given_), given_);
+      run(&SharedMemory::give, given_);
       own.given.store(++given_, std::memory_order_release);
       more = true;
     }

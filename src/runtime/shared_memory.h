@@ -12,6 +12,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/chunk_path.h"
 #include "runtime/tensor.h"
 
 namespace tandem::runtime {
@@ -78,6 +80,7 @@ class SharedMemory {
     std::atomic<std::uint32_t> bell;  // rung for who is asleep
   };
   enum class Kind : std::uint8_t { kSum, kSumOfBlock, kGather, kSwap, kBroadcast, kScatter };
+  static constexpr std::size_t kKinds = 6;
   struct Exchange {
     Kind kind;
     Blocks from, to;
@@ -106,6 +109,12 @@ class SharedMemory {
     return *reinterpret_cast<Counters*>(memory_[static_cast<std::size_t>(rank)]);
   }
   void wake_others() const;
+  // Of the slots' bytes as many as a process has of a chunk.
+  [[nodiscard]] std::int64_t bytes_of(const Exchange& e, std::int64_t chunk) const;
+  [[nodiscard]] Path path_of(const Exchange& e, std::int64_t chunk) const;
+  using Step = void (SharedMemory::*)(const Exchange& e, std::int64_t chunk) const;
+  // Does it, and measures it where that says something.
+  void run(Step step, std::int64_t chunk);
   void give(const Exchange& e, std::int64_t chunk) const;
   void sum(const Exchange& e, std::int64_t chunk) const;
   void take(const Exchange& e, std::int64_t chunk) const;
@@ -117,6 +126,9 @@ class SharedMemory {
   std::int64_t first_open_ = 0;  // its number
   std::int64_t chunks_ = 0;      // of all exchanges so far
   std::int64_t given_ = 0, summed_ = 0, taken_ = 0;
+  static constexpr std::int64_t kSlots = 16;
+  std::array<double, kSlots> seconds_ = {};  // spent so far on the chunk of a slot
+  std::array<ChunkPath, kKinds> paths_;      // by kind: their steps differ
 };
 
 }  // namespace tandem::runtime

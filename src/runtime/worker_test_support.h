@@ -126,6 +126,16 @@ inline Output start(const Scratch& scratch, int processes, const std::string& ar
   return {WEXITSTATUS(status), read(scratch.file("out")), read(scratch.file("err"))};
 }
 
+// This program's test `name` again, in so many processes at once.
+inline void run_ranks(int processes, const std::string& name) {
+  const auto program = fs::read_symlink("/proc/self/exe").string();
+  const auto command = fmt::format(
+      "{}mpirun --allow-run-as-root --oversubscribe --bind-to none --timeout 300 -np {} {} "
+      "--gtest_filter={} --gtest_also_run_disabled_tests",
+      kTuned, processes, program, name);
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
 inline plan::Plan make_plan(const Graph& model, const std::string& machine, const Spread& spread,
                             Optimizer optimizer, DType dtype = DType::kFp64) {
   const machine::Digits digits(machine::load_machine(machine));
