@@ -221,6 +221,15 @@ class KernelCompiler {
 
 Kernel::Kernel(const ops::Signature& signature) { KernelCompiler(signature, *this).run(); }
 
+std::size_t Kernel::numbers() const {
+  std::size_t out = 0;
+  for (const auto& stage : stages_) {
+    out += stage.left.size() + stage.right.size() + stage.ends.size();
+    for (const auto& column : stage.columns) out += column.places.size() + column.fixed.size();
+  }
+  return out;
+}
+
 Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_t result) {
   // 63 products of 122 bits fit into 128.
   constexpr std::uint32_t kMany = 63;
