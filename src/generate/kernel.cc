@@ -221,11 +221,15 @@ class KernelCompiler {
 
 Kernel::Kernel(const ops::Signature& signature) { KernelCompiler(signature, *this).run(); }
 
-std::size_t Kernel::numbers() const {
-  std::size_t out = 0;
+std::size_t Kernel::bytes() const {
+  std::size_t out = sizeof(Kernel);
   for (const auto& stage : stages_) {
-    out += stage.left.size() + stage.right.size() + stage.ends.size();
-    for (const auto& column : stage.columns) out += column.places.size() + column.fixed.size();
+    const auto pairs = stage.left.size() + stage.right.size() + stage.ends.size();
+    out += sizeof(Stage) + pairs * sizeof(std::uint32_t);
+    for (const auto& column : stage.columns) {
+      out += sizeof(Column) + column.places.size() * sizeof(std::int32_t) +
+             column.fixed.size() * sizeof(Field);
+    }
   }
   return out;
 }

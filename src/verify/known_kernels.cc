@@ -30,9 +30,9 @@ KnownKernels& KnownKernels::of_thread() {
 }
 
 const generate::Kernel* KnownKernels::of(const ops::Signature& signature) {
-  if (numbers_ > most_ || known_.size() > kMostKnown) {
+  if (bytes_ > most_ || known_.size() > kMostKnown) {
     known_.clear();
-    numbers_ = 0;
+    bytes_ = 0;
   }
   auto& known = known_[&signature];
   if (known.kernel != nullptr) return known.kernel.get();
@@ -40,7 +40,7 @@ const generate::Kernel* KnownKernels::of(const ops::Signature& signature) {
   known.has_none = !has_kernel(signature);
   if (known.has_none) return nullptr;
   known.kernel = std::make_unique<const generate::Kernel>(signature);
-  numbers_ += known.kernel->numbers();
+  bytes_ += known.kernel->bytes();
   return known.kernel.get();
 }
 

@@ -13,8 +13,8 @@ namespace tandem::verify {
 // One for each thread.
 class KnownKernels {
  public:
-  // Of `most` numbers in kernels it forgets all.
-  explicit KnownKernels(std::size_t most = std::size_t{1} << 23U) : most_(most) {}
+  // Beyond so many bytes of kernels it forgets all.
+  explicit KnownKernels(std::size_t most = std::size_t{1} << 26U) : most_(most) {}
 
   static KnownKernels& of_thread();
 
@@ -32,7 +32,7 @@ class KnownKernels {
   };
 
   std::size_t most_;
-  std::size_t numbers_ = 0;  // in all kernels
+  std::size_t bytes_ = 0;  // of all kernels
   std::unordered_map<const ops::Signature*, Known> known_;
 };
 

@@ -39,7 +39,7 @@ TEST(KnownKernels, HasNoneOfWhatIsRandom) {
 }
 
 TEST(KnownKernels, ForgetsWhenThereAreTooMany) {
-  KnownKernels kernels(10);
+  KnownKernels kernels(1000);
   for (std::int64_t n = 1; n < 100; ++n) {
     const auto& s = signature_of(ops::parse_op(ops::kSoftmax, {}), {{2, n}});
     for (int i = 0; i < 2; ++i) EXPECT_EQ(kernels.of(s), nullptr);
