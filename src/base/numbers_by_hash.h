@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,16 @@ namespace tandem {
 
 class NumbersByHash {
  public:
+  // The number of the thing with this hash for which is_it(number).
+  template <class IsIt>
+  [[nodiscard]] std::optional<std::uint32_t> find(Hash whole_hash, IsIt&& is_it) const {
+    const auto hash = static_cast<std::uint32_t>(whole_hash);
+    for (auto at = first(hash); places_[at].number != kFree; at = after(at)) {
+      if (places_[at].hash == hash && is_it(places_[at].number)) return places_[at].number;
+    }
+    return std::nullopt;
+  }
+
   // The number of the thing with this hash for which is_it(number); where there is none it gets
   // `next`, and that is given back.
   template <class IsIt>

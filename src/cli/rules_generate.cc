@@ -46,7 +46,7 @@ std::int64_t peak_bytes() {
 }
 
 struct Proving {
-  std::optional<rewrite::Rule> rule;  // with all the conditions that its proof needs
+  std::optional<rewrite::Rule> rule = {};  // with all the conditions that its proof needs
   rewrite::Status status = rewrite::Status::kUnproved;
   bool is_special = false;  // true for some sizes or attributes alone, and not worth a rule
 };
@@ -64,27 +64,16 @@ bool is_special(std::string_view condition) {
   return false;
 }
 
-// A condition that was found is one of the rule from then on, which is judged anew: so it will be
-// wherever it is read.
+// With the condition that it needs, under which it was judged as it will be read.
 Proving prove(const rewrite::Rule& rule, bool find_conditions = true) {
-  constexpr int kMostConditions = 3;
-  Proving out{.rule = rule};
-  for (int i = 0; i < kMostConditions; ++i) {
-    const auto verdict = verify::verify(
-        *out.rule, {.find_conditions = find_conditions,
-                    .long_sums = false});  // what is not proved is dropped, true or false
-    if (verdict.proof.status != rewrite::Status::kProvedIf) {
-      if (verdict.proof.status != rewrite::Status::kProved) out.rule.reset();
-      if (i == 0 || !out.rule) out.status = verdict.proof.status;
-      return out;
-    }
-    out.status = verdict.proof.status;
-    out.rule = verify::with_condition(*out.rule, verdict);
-    out.is_special = out.is_special || is_special(verdict.proof.condition);
-    if (out.is_special) return out;
-  }
-  out.rule.reset();
-  out.status = rewrite::Status::kUnproved;
+  const auto verdict =
+      verify::verify(rule, {.find_conditions = find_conditions,
+                            .long_sums = false});  // what is not proved is dropped, true or false
+  Proving out{.status = verdict.proof.status};
+  if (out.status != rewrite::Status::kProved && out.status != rewrite::Status::kProvedIf)
+    return out;
+  out.rule = verify::with_condition(rule, verdict);
+  out.is_special = is_special(verdict.proof.condition);
   return out;
 }
 

@@ -275,7 +275,7 @@ bool holds_again(Formulas& formulas, const Equation& equation) {
     for (auto p : parts) {
       const auto f = formulas[p];
       if (!f.is_variable()) continue;
-      others.emplace_back(p, formulas.variable(f.type, f.operands[0] + kOthers * t));
+      others.push_back({p, formulas.variable(f.type, f.operands[0] + kOthers * t)});
     }
     const auto left = formulas.replace(equation.left[0], others);
     const auto right = formulas.replace(equation.right[0], others);

@@ -6,8 +6,10 @@ namespace tandem::generate {
 
 namespace {
 
+// The operands' types say that of an operator's result.
 Hash hash_of(const Formula& f) {
-  const auto a = (Hash{f.operation} << 48U) | (Hash{f.type} << 32U) | f.operands[0];
+  const auto type = f.is_variable() ? f.type : TypeId{0};
+  const auto a = (Hash{f.operation} << 48U) | (Hash{type} << 32U) | f.operands[0];
   const auto b = (Hash{f.operands[1]} << 32U) | f.operands[2];
   static_assert(kMaxArity == 3);
   return mix(a ^ mix(b));
@@ -35,12 +37,14 @@ FormulaId Formulas::variable(TypeId type, std::uint32_t number) {
 
 std::optional<FormulaId> Formulas::apply(std::uint16_t operation,
                                          std::span<const FormulaId> operands) {
-  std::array<TypeId, kMaxArity> types{};
   Formula formula{.operation = operation};
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    types[i] = formulas_[operands[i]].type;
-    formula.operands[i] = operands[i];
-  }
+  std::ranges::copy(operands, formula.operands.begin());
+  const auto known = ids_.find(hash_of(formula), [&](FormulaId id) {
+    return formulas_[id].operation == operation && formulas_[id].operands == formula.operands;
+  });
+  if (known) return *known;
+  std::array<TypeId, kMaxArity> types{};
+  for (std::size_t i = 0; i < operands.size(); ++i) types[i] = formulas_[operands[i]].type;
   const auto* program = programs_.find(operation, std::span(types).first(operands.size()));
   if (program == nullptr) return std::nullopt;
   formula.type = program->type_id();
@@ -73,14 +77,18 @@ std::size_t Formulas::operators(std::span<const FormulaId> roots) const {
 }
 
 std::size_t Formulas::counted_operators(std::span<const FormulaId> roots) const {
-  using Application = std::pair<std::size_t, std::array<FormulaId, kMaxArity>>;
+  struct Application {
+    std::size_t line;
+    std::array<FormulaId, kMaxArity> operands;
+    bool operator==(const Application&) const = default;
+  };
   std::array<Application, kMostParts> all;
   std::size_t count = 0;
   for (auto root : roots) {
     for_each_part(root, [&](FormulaId p) {
       const auto& f = formulas_[p];
       if (operands(p).empty()) return;
-      const Application application(programs_.operations()[f.operation].line, f.operands);
+      const Application application{programs_.operations()[f.operation].line, f.operands};
       const auto known = std::span(all).first(count);
       if (std::ranges::find(known, application) != known.end()) return;
       CHECK(count < kMostParts);

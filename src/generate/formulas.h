@@ -72,8 +72,11 @@ class Formulas {
   // none.
   [[nodiscard]] std::size_t operators(std::span<const FormulaId> roots) const;
 
-  // What stands in the place of what; there are few.
-  using Image = std::pair<FormulaId, FormulaId>;
+  // What stands in the place of what; there are few. Not a pair, of which arrays are set to zero.
+  struct Image {
+    FormulaId first;
+    FormulaId second;
+  };
   // The formula with `images` in the place of some of its parts. Nothing where that is not legal.
   std::optional<FormulaId> replace(FormulaId id, std::span<const Image> images);
   std::optional<FormulaId> replace(FormulaId id, std::initializer_list<Image> images) {

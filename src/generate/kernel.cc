@@ -221,6 +221,19 @@ class KernelCompiler {
 
 Kernel::Kernel(const ops::Signature& signature) { KernelCompiler(signature, *this).run(); }
 
+std::size_t Kernel::bytes() const {
+  std::size_t out = sizeof(Kernel);
+  for (const auto& stage : stages_) {
+    const auto pairs = stage.left.size() + stage.right.size() + stage.ends.size();
+    out += sizeof(Stage) + pairs * sizeof(std::uint32_t);
+    for (const auto& column : stage.columns) {
+      out += sizeof(Column) + column.places.size() * sizeof(std::int32_t) +
+             column.fixed.size() * sizeof(Field);
+    }
+  }
+  return out;
+}
+
 Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_t result) {
   // 63 products of 122 bits fit into 128.
   constexpr std::uint32_t kMany = 63;

@@ -31,6 +31,8 @@ class Kernel {
   // Row-major operands, and room for result_size() elements.
   void run(std::span<const Field* const> inputs, Field* out, Scratch& scratch) const;
   [[nodiscard]] std::size_t result_size() const { return result_size_; }
+  // About how much memory it takes.
+  [[nodiscard]] std::size_t bytes() const;
 
  private:
   friend class KernelCompiler;

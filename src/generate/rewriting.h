@@ -60,7 +60,11 @@ class Rewriting {
   // What is still to be matched.
   struct Open {
     static constexpr std::size_t kMost = 64;
-    std::array<std::pair<FormulaId, FormulaId>, kMost> pairs;
+    struct Pair {
+      FormulaId pattern;
+      FormulaId formula;
+    };
+    std::array<Pair, kMost> pairs;
     std::size_t count = 0;
     void add(FormulaId pattern, FormulaId formula) {
       CHECK(count < kMost);

@@ -68,7 +68,7 @@ void Rewriting::rewrite_by(const StepOfSeveral& step, const State& state, std::v
       const auto images = replaced(step.replacements, match.all());
       if (!images) continue;
       std::vector<Formulas::Image> places;
-      for (std::size_t o = 0; o < chosen.size(); ++o) places.emplace_back(chosen[o], (*images)[o]);
+      for (std::size_t o = 0; o < chosen.size(); ++o) places.push_back({chosen[o], (*images)[o]});
       if (auto made = replaced(state, places)) out.push_back(std::move(*made));
     }
   };

@@ -181,22 +181,33 @@ double density_of(const ops::Op& op, const ops::Signature& s, std::span<const Te
   return term::density(s.meaning, densities);
 }
 
+std::vector<Shape> sizes_of(std::span<const TensorType> inputs) {
+  std::vector<Shape> out;
+  out.reserve(inputs.size());
+  for (const auto& t : inputs) out.push_back(t.shape.sizes);
+  return out;
+}
+
+std::vector<ParallelShape> shapes_of(std::span<const TensorType> inputs) {
+  std::vector<ParallelShape> out;
+  out.reserve(inputs.size());
+  for (const auto& t : inputs) out.push_back(t.shape);
+  return out;
+}
+
+TensorType type_on(const ops::TaskGrid& grid, const ops::Op& op, const ops::Signature& s,
+                   std::span<const TensorType> inputs) {
+  return {ops::output_shape(s, grid), op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs)),
+          density_of(op, s, inputs)};
+}
+
 TensorType unchecked_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
   if (op.role() == ops::Role::kSource && !inputs.empty()) {
     throw UserError("graph", "", fmt::format("takes 0 inputs and has {}", inputs.size()));
   }
   if (op.spec().type) return op.spec().type(op.raw(), inputs);
-  std::vector<Shape> sizes;
-  std::vector<ParallelShape> shapes;
-  sizes.reserve(inputs.size());
-  shapes.reserve(inputs.size());
-  for (const auto& t : inputs) {
-    sizes.push_back(t.shape.sizes);
-    shapes.push_back(t.shape);
-  }
-  const auto& s = ops::signature(op, sizes);
-  return {ops::output_shape(s, ops::infer_grid(s, shapes)),
-          op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs)), density_of(op, s, inputs)};
+  const auto& s = ops::signature(op, sizes_of(inputs));
+  return type_on(ops::infer_grid(s, shapes_of(inputs)), op, s, inputs);
 }
 
 }  // namespace
@@ -208,14 +219,18 @@ TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
 }
 
 std::optional<TensorType> tried_type(const ops::Op& op, std::span<const TensorType> inputs) {
+  if (op.role() != ops::Role::kCompute || op.spec().type) return result_type(op, inputs);
+  const auto sizes = sizes_of(inputs);
   const bool plain = std::ranges::all_of(
       inputs, [](const auto& t) { return t.shape.is_undivided() && t.density == 1; });
-  if (!plain || op.role() != ops::Role::kCompute || op.spec().type || op.spec().density(op.raw())) {
-    return result_type(op, inputs);
+  if (!plain || op.spec().density(op.raw())) {
+    const auto& s = ops::signature(op, sizes);
+    const auto grid = ops::tried_grid(s, shapes_of(inputs));
+    if (!grid) return std::nullopt;
+    const auto type = type_on(*grid, op, s, inputs);
+    check_size(type);
+    return type;
   }
-  std::vector<Shape> sizes;
-  sizes.reserve(inputs.size());
-  for (const auto& t : inputs) sizes.push_back(t.shape.sizes);
   const ops::Trial trial;
   const auto text = op.spec().index_text(op.raw(), sizes);
   if (text.empty()) return std::nullopt;

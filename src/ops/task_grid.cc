@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "base/divisor.h"
+#include "ops/trial.h"
 
 namespace tandem::ops {
 
 namespace {
 
 using term::Dims;
-
-[[noreturn]] void illegal(std::string message, std::string hint = "") {
-  throw UserError("graph", "", std::move(message), std::move(hint));
-}
 
 bool carries(const TaskGrid& grid, std::size_t input) {
   return ((grid.through_inputs >> input) & 1U) != 0;
@@ -80,84 +77,107 @@ class DegreeReader {
     degrees_.assign(s.map.factors.size(), 0);
   }
 
-  void read(std::span<const ParallelShape> inputs) {
+  // False where they do not fit, in a trial.
+  bool read(std::span<const ParallelShape> inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       for (std::size_t d = 0; d < s_.map.inputs[i].size(); ++d) {
-        read_dim(s_.map.inputs[i][d], inputs[i].degrees[d], i, d);
+        if (!read_dim(s_.map.inputs[i][d], inputs[i].degrees[d], i, d)) return false;
       }
     }
     for (auto& degree : degrees_) {
       if (degree == 0) degree = 1;  // made by the operator itself, or inside it
     }
-    check_factors();
-    check_output();
+    return check_factors() && check_output();
   }
 
  private:
-  void read_dim(const term::Dim& dim, std::int64_t degree, std::size_t input, std::size_t d) {
+  bool read_dim(const term::Dim& dim, std::int64_t degree, std::size_t input, std::size_t d) {
     auto left = degree;
     for (auto f : dim.carriers) {
       // A window's degree need not divide the factor; that is checked for all factors.
       const auto size = dim.exact ? s_.map.factors[f].size : left;
       const auto take = size % left == 0 ? left : size;
       if (left % take != 0) break;
-      agree(f, take, input);
+      if (!agree(f, take, input)) return false;
       left /= take;
     }
-    if (left == 1) return;
+    if (left == 1) return true;
     if (dim.carriers.empty()) {
-      illegal(fmt::format("dim {} of input {} must be whole and has degree {}", d, input, degree),
-              "combine it first");
+      return misfit(
+          [&] {
+            return fmt::format("dim {} of input {} must be whole and has degree {}", d, input,
+                               degree);
+          },
+          "combine it first");
     }
-    illegal(fmt::format("dim {} of input {} has degree {}, which does not fit its factors ({})", d,
-                        input, degree, names_of(s_, dim)),
-            "it must use up one factor before it divides the next");
+    return misfit(
+        [&] {
+          return fmt::format(
+              "dim {} of input {} has degree {}, which does not fit its factors ({})", d, input,
+              degree, names_of(s_, dim));
+        },
+        "it must use up one factor before it divides the next");
   }
 
-  void agree(FactorId f, std::int64_t degree, std::size_t input) {
+  bool agree(FactorId f, std::int64_t degree, std::size_t input) {
     if (degrees_[f] == 0) {
       degrees_[f] = degree;
       seen_[f] = input;
     } else if (degrees_[f] != degree) {
-      illegal(fmt::format("factor '{}' has degree {} in input {} and {} in input {}",
-                          s_.map.factors[f].name, degrees_[f], seen_[f], degree, input));
+      return misfit([&] {
+        return fmt::format("factor '{}' has degree {} in input {} and {} in input {}",
+                           s_.map.factors[f].name, degrees_[f], seen_[f], degree, input);
+      });
     }
+    return true;
   }
 
-  void check_factors() const {
+  [[nodiscard]] bool check_factors() const {
     double tasks = 1;
     for (FactorId f = 0; f < degrees_.size(); ++f) {
       const auto& factor = s_.map.factors[f];
       tasks *= static_cast<double>(degrees_[f]);
-      if (tasks > 0x1p30) illegal("the degrees of its factors need more than 2^30 devices");
+      if (tasks > 0x1p30) {
+        return misfit([] { return "the degrees of its factors need more than 2^30 devices"; });
+      }
       if (degrees_[f] == 1) continue;
       if (s_.use[f] == FactorUse::kWhole) {
-        illegal(
-            fmt::format("factor '{}' must be whole and has degree {}", factor.name, degrees_[f]),
+        return misfit(
+            [&] {
+              return fmt::format("factor '{}' must be whole and has degree {}", factor.name,
+                                 degrees_[f]);
+            },
             "combine it first");
       }
       if (factor.size % degrees_[f] != 0) {
-        illegal(fmt::format("factor '{}' is {}, which degree {} does not divide", factor.name,
-                            factor.size, degrees_[f]),
-                nearest_degree_hint(factor.size, degrees_[f]));
+        return misfit(
+            [&] {
+              return fmt::format("factor '{}' is {}, which degree {} does not divide", factor.name,
+                                 factor.size, degrees_[f]);
+            },
+            Trial::is_on() ? "" : nearest_degree_hint(factor.size, degrees_[f]));
       }
     }
+    return true;
   }
 
   // A minor factor may be cut only where those before it are used up.
-  void check_output() const {
+  [[nodiscard]] bool check_output() const {
     for (const auto& dim : s_.map.output) {
       for (std::size_t c = 1; c < dim.carriers.size(); ++c) {
         const auto before = dim.carriers[c - 1];
         const auto f = dim.carriers[c];
         const auto& major = s_.map.factors[before];
         if (degrees_[f] == 1 || degrees_[before] == major.size) continue;
-        illegal(fmt::format(
-            "factor '{}' has degree {} while '{}', which stands before it in the "
-            "result, has {} of {}",
-            s_.map.factors[f].name, degrees_[f], major.name, degrees_[before], major.size));
+        return misfit([&] {
+          return fmt::format(
+              "factor '{}' has degree {} while '{}', which stands before it in the "
+              "result, has {} of {}",
+              s_.map.factors[f].name, degrees_[f], major.name, degrees_[before], major.size);
+        });
       }
     }
+    return true;
   }
 
   const Signature& s_;
@@ -166,47 +186,71 @@ class DegreeReader {
 };
 
 // Which operands are partial, and whether the operator is linear in them together.
-void read_partials(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
+bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto partial = inputs[i].partial;
     if (partial == 1) continue;
     if (inputs[i].monoid == Monoid::kMax) {
-      illegal(fmt::format("a partial maximum (of {}) cannot pass through input {}", partial, i),
-              "reduce it first");
+      return misfit(
+          [&] {
+            return fmt::format("a partial maximum (of {}) cannot pass through input {}", partial,
+                               i);
+          },
+          "reduce it first");
     }
     if (grid.through_inputs != 0 && grid.through != partial) {
-      illegal(fmt::format("{} partial sums in input {} meet {} in an earlier input", partial, i,
-                          grid.through));
+      return misfit([&] {
+        return fmt::format("{} partial sums in input {} meet {} in an earlier input", partial, i,
+                           grid.through);
+      });
     }
     grid.through = partial;
     grid.through_inputs |= InputMask{1} << i;
   }
-  if (grid.through_inputs == 0) return;
+  if (grid.through_inputs == 0) return true;
   if (std::ranges::find(s.partial_inputs, grid.through_inputs) == s.partial_inputs.end()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!carries(grid, i)) continue;
-      illegal(fmt::format("a partial sum (of {}) cannot pass through input {}", grid.through, i),
-              "reduce it first");
+      return misfit(
+          [&] {
+            return fmt::format("a partial sum (of {}) cannot pass through input {}", grid.through,
+                               i);
+          },
+          "reduce it first");
     }
   }
+  return true;
 }
 
-void read_replicas(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
+bool read_replicas(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto needed =
         lacking_degree(s, grid, s.map.inputs[i]) * (carries(grid, i) ? 1 : grid.through);
     const auto has = inputs[i].replicas;
     const auto redundant = has / needed;
     if (has % needed != 0) {
-      illegal(fmt::format("input {} has {} replicas and needs a multiple of {}", i, has, needed),
-              "the factors it lacks are partitioned");
+      return misfit(
+          [&] {
+            return fmt::format("input {} has {} replicas and needs a multiple of {}", i, has,
+                               needed);
+          },
+          "the factors it lacks are partitioned");
     }
     if (i > 0 && redundant != grid.replicas) {
-      illegal(fmt::format("input {} means {} redundant replicas and input 0 means {}", i, redundant,
-                          grid.replicas));
+      return misfit([&] {
+        return fmt::format("input {} means {} redundant replicas and input 0 means {}", i,
+                           redundant, grid.replicas);
+      });
     }
     grid.replicas = redundant;
   }
+  return true;
+}
+
+// False where there is none, in a trial.
+bool read_grid(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
+  return DegreeReader(s, grid).read(inputs) && read_partials(s, inputs, grid) &&
+         read_replicas(s, inputs, grid);
 }
 
 }  // namespace
@@ -235,10 +279,14 @@ ParallelShape output_shape(const Signature& s, const TaskGrid& grid) {
 
 TaskGrid infer_grid(const Signature& s, std::span<const ParallelShape> inputs) {
   TaskGrid grid;
-  DegreeReader(s, grid).read(inputs);
-  read_partials(s, inputs, grid);
-  read_replicas(s, inputs, grid);
+  CHECK(read_grid(s, inputs, grid));
   return grid;
+}
+
+std::optional<TaskGrid> tried_grid(const Signature& s, std::span<const ParallelShape> inputs) {
+  const Trial trial;
+  TaskGrid grid;
+  return read_grid(s, inputs, grid) ? std::optional(std::move(grid)) : std::nullopt;
 }
 
 TaskPosition position_of(const TaskGrid& grid, std::int64_t task) {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,8 @@ ParallelShape output_shape(const Signature& s, const TaskGrid& grid);
 // The grid that operands of these types mean. Throws UserError (without a place) that names the
 // factor and both values when there is none.
 TaskGrid infer_grid(const Signature& s, std::span<const ParallelShape> inputs);
+// None where there is none, without a reason: of operands that are tried by the thousand.
+std::optional<TaskGrid> tried_grid(const Signature& s, std::span<const ParallelShape> inputs);
 
 // Where a task stands along every axis of the grid.
 struct TaskPosition {

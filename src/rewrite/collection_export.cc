@@ -115,7 +115,12 @@ class SideExport {
                       Found(line->line.symbols.size()),
                       {}};
       if (!fits(line->line, line->line.source.outputs[0], id, match)) continue;
-      if (!has_numbers(line->line, match) || !find_symbols(*line, match)) continue;
+      if (!has_numbers(line->line, match)) continue;
+      const bool is_open = std::ranges::any_of(match.symbols, [](const auto& s) { return !s; });
+      if (!find_symbols(*line, match)) {
+        if (why.empty() && !is_open) why = what_is_not_said(*line, match, id);
+        continue;
+      }
       CollectionOperator op{.type = line->type};
       try {
         op.parameters = parameters_of(*line, match);
@@ -275,15 +280,38 @@ class SideExport {
 
   // Are attributes what the line computes, and does the rule ask for what the line asks for?
   bool agrees(const Rule& line, const LineMatch& match) const {
-    for (const auto& [pattern, value] : match.later) {
-      if (substituted(*pattern, match) != value) return false;
-    }
-    return std::ranges::all_of(line.conditions, [&](const Expression& condition) {
-      if (condition.operation == Operation::kSameShape) return asks_same_shape(condition, match);
-      const auto e = substituted(condition, match);
-      if (!e) return condition.operands[0].operation != Operation::kRank;
-      return *e == Expression{.literal = std::string("true")} || is_asked(*e);
+    return attributes_agree(match) &&
+           std::ranges::all_of(line.conditions,
+                               [&](const Expression& c) { return asks(c, match); });
+  }
+
+  bool attributes_agree(const LineMatch& match) const {
+    return std::ranges::all_of(match.later, [&](const auto& later) {
+      return substituted(*later.first, match) == later.second;
     });
+  }
+
+  bool asks(const Expression& condition, const LineMatch& match) const {
+    if (condition.operation == Operation::kSameShape) return asks_same_shape(condition, match);
+    const auto e = substituted(condition, match);
+    if (!e) return condition.operands[0].operation != Operation::kRank;
+    return *e == Expression{.literal = std::string("true")} || is_asked(*e);
+  }
+
+  // Of a line that fits but for shapes that the rule does not say are equal; nothing of others.
+  std::string what_is_not_said(const OperatorLine& line, const LineMatch& match,
+                               PatternId id) const {
+    if (!attributes_agree(match)) return "";
+    const auto unsaid = std::ranges::find_if_not(
+        line.line.conditions, [&](const Expression& c) { return asks(c, match); });
+    if (unsaid == line.line.conditions.end() || unsaid->operation != Operation::kSameShape) {
+      return "";
+    }
+    const auto name = [&](std::size_t i) {
+      return rule_.tensors[side_.nodes[*match.inputs[unsaid->variables[i]]].variable];
+    };
+    return fmt::format("{}: {} stretches nothing, and the rule does not say same_shape(?{}, ?{})",
+                       side_.nodes[id].spec->name, line.type, name(0), name(1));
   }
 
   bool is_asked(const Expression& condition) const {

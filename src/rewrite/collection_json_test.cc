@@ -281,7 +281,7 @@ TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
   std::string lacking;
   for (const auto& l : exported.lacking) lacking += l.name + ": " + l.lacking + "\n";
   EXPECT_EQ(lacking,
-            "c: add: no operator of the collection says (add)\n"
+            "c: add: OP_EW_ADD stretches nothing, and the rule does not say same_shape(?a, ?b)\n"
             "d: a collection cannot say 'dim(?a, 0) == 7'\n"
             "e: concat: the axis is a symbol, and must be a number\n"
             "f: OP_LINEAR: PM_ACTI cannot be silu\n");

@@ -37,34 +37,45 @@ Result number(double value) {
   return Value(value);
 }
 
-Result whole(Operation operation, std::int64_t a, std::int64_t b) {
+std::optional<std::int64_t> computed(Operation operation, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
   switch (operation) {
     case Operation::kAdd:
-      if (__builtin_add_overflow(a, b, &out)) return std::nullopt;
-      return Value(out);
+      return __builtin_add_overflow(a, b, &out) ? std::nullopt : std::optional(out);
     case Operation::kSubtract:
-      if (__builtin_sub_overflow(a, b, &out)) return std::nullopt;
-      return Value(out);
+      return __builtin_sub_overflow(a, b, &out) ? std::nullopt : std::optional(out);
     case Operation::kMultiply:
-      if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
-      return Value(out);
+      return __builtin_mul_overflow(a, b, &out) ? std::nullopt : std::optional(out);
     case Operation::kDivide:
-      if (b == 0 || b == -1 || a % b != 0) return std::nullopt;
-      return Value(a / b);
+      return b == 0 || b == -1 || a % b != 0 ? std::nullopt : std::optional(a / b);
     case Operation::kRemainder:
-      if (b == 0 || b == -1) return std::nullopt;
-      return Value(a % b);
-    case Operation::kDivides:
-      if (a == 0 || a == -1) return std::nullopt;
-      return truth(b % a == 0);
-    case Operation::kLess:
-      return truth(a < b);
-    case Operation::kAtMost:
-      return truth(a <= b);
+      return b == 0 || b == -1 ? std::nullopt : std::optional(a % b);
     default:
       return std::nullopt;
   }
+}
+
+std::optional<bool> compared(Operation operation, std::int64_t a, std::int64_t b) {
+  switch (operation) {
+    case Operation::kEqual:
+      return a == b;
+    case Operation::kNotEqual:
+      return a != b;
+    case Operation::kDivides:
+      return a == 0 || a == -1 ? std::nullopt : std::optional(b % a == 0);
+    case Operation::kLess:
+      return a < b;
+    case Operation::kAtMost:
+      return a <= b;
+    default:
+      return std::nullopt;
+  }
+}
+
+Result whole(Operation operation, std::int64_t a, std::int64_t b) {
+  if (const auto number = computed(operation, a, b)) return Value(*number);
+  const auto is = compared(operation, a, b);
+  return is ? Result(truth(*is)) : std::nullopt;
 }
 
 Result real(Operation operation, double a, double b) {
@@ -130,13 +141,6 @@ Result list(const Expression& e, const Bindings& bindings) {
     out.push_back(*i);
   }
   return Value(std::move(out));
-}
-
-Result logical(const Expression& e, const Bindings& bindings) {
-  const bool first = holds(e.operands[0], bindings);
-  if (e.operation == Operation::kNot) return truth(!first);
-  if (e.operation == Operation::kAnd) return truth(first && holds(e.operands[1], bindings));
-  return truth(first || holds(e.operands[1], bindings));
 }
 
 Result binary(const Expression& e, const Bindings& bindings) {
@@ -232,7 +236,7 @@ std::optional<Value> evaluate(const Expression& e, const Bindings& bindings) {
     case Operation::kAnd:
     case Operation::kOr:
     case Operation::kNot:
-      return logical(e, bindings);
+      return truth(holds(e, bindings));
     case Operation::kNegate:
       return negated(e, bindings);
     default:
@@ -240,8 +244,103 @@ std::optional<Value> evaluate(const Expression& e, const Bindings& bindings) {
   }
 }
 
-bool holds(const Expression& condition, const Bindings& bindings) {
-  const auto value = evaluate(condition, bindings);
+namespace {
+
+// A value if it is a whole number. Conditions are asked millions of times, nearly always of such:
+// no values are made for these.
+struct Whole {
+  enum class Kind : std::uint8_t { kNumber, kNoValue, kOther } kind = Kind::kOther;
+  std::int64_t number = 0;
+
+  static Whole of(std::int64_t number) { return {Kind::kNumber, number}; }
+  static Whole none() { return {Kind::kNoValue}; }
+  [[nodiscard]] bool is_number() const { return kind == Kind::kNumber; }
+};
+
+Whole whole_of(const Value& value) {
+  const auto* number = std::get_if<std::int64_t>(&value);
+  return number != nullptr ? Whole::of(*number) : Whole{};
+}
+
+Whole whole_of(const Expression& e, const Bindings& bindings) {
+  switch (e.operation) {
+    case Operation::kLiteral:
+      return whole_of(e.literal);
+    case Operation::kSymbol: {
+      const auto at = e.variables[0];
+      const bool known = at < bindings.symbols.size() && bindings.symbols[at];
+      return known ? whole_of(*bindings.symbols[at]) : Whole::none();
+    }
+    case Operation::kRank:
+    case Operation::kReplicas:
+    case Operation::kPartial: {
+      const auto* type = tensor(e, bindings);
+      if (type == nullptr) return Whole::none();
+      const auto& shape = type->shape;
+      if (e.operation == Operation::kRank) {
+        return Whole::of(static_cast<std::int64_t>(shape.rank()));
+      }
+      return Whole::of(e.operation == Operation::kPartial ? shape.partial : shape.replicas);
+    }
+    case Operation::kDim:
+    case Operation::kDegree: {
+      const auto* type = tensor(e, bindings);
+      const auto i = whole_of(e.operands[0], bindings);
+      if (i.kind == Whole::Kind::kOther) return {};
+      if (type == nullptr || !i.is_number() || i.number < 0 ||
+          i.number >= static_cast<std::int64_t>(type->shape.rank())) {
+        return Whole::none();
+      }
+      const auto& of = e.operation == Operation::kDim ? type->shape.sizes : type->shape.degrees;
+      return Whole::of(of[static_cast<std::size_t>(i.number)]);
+    }
+    case Operation::kAdd:
+    case Operation::kSubtract:
+    case Operation::kMultiply:
+    case Operation::kDivide:
+    case Operation::kRemainder: {
+      const auto a = whole_of(e.operands[0], bindings);
+      const auto b = whole_of(e.operands[1], bindings);
+      if (!a.is_number() || !b.is_number()) return {};
+      const auto made = computed(e.operation, a.number, b.number);
+      return made ? Whole::of(*made) : Whole::none();
+    }
+    default:
+      return {};
+  }
+}
+
+// Of a comparison of whole numbers; none of others.
+std::optional<bool> whole_numbers_hold(const Expression& e, const Bindings& bindings) {
+  const auto a = whole_of(e.operands[0], bindings);
+  if (a.kind == Whole::Kind::kOther) return std::nullopt;
+  const auto b = whole_of(e.operands[1], bindings);
+  if (b.kind == Whole::Kind::kOther) return std::nullopt;
+  if (!a.is_number() || !b.is_number()) return false;
+  return compared(e.operation, a.number, b.number).value_or(false);
+}
+
+}  // namespace
+
+bool holds(const Expression& e, const Bindings& bindings) {
+  switch (e.operation) {
+    case Operation::kAnd:
+      return holds(e.operands[0], bindings) && holds(e.operands[1], bindings);
+    case Operation::kOr:
+      return holds(e.operands[0], bindings) || holds(e.operands[1], bindings);
+    case Operation::kNot:
+      return !holds(e.operands[0], bindings);
+    case Operation::kEqual:
+    case Operation::kNotEqual:
+    case Operation::kLess:
+    case Operation::kAtMost:
+    case Operation::kDivides:
+      if (const auto known = whole_numbers_hold(e, bindings)) return *known;
+      break;
+    default:
+      break;
+  }
+  const auto value = evaluate(e, bindings);
   const auto* text = value ? std::get_if<std::string>(&*value) : nullptr;
   return text != nullptr && *text == "true";
 }

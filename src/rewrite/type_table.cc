@@ -41,14 +41,10 @@ TypeTable::TypeId TypeTable::interned(const TensorType& type, Hash hash) {
   return id;
 }
 
-TypeTable::Ranks TypeTable::ranks_of(const ops::Op& op, std::span<const TypeId> inputs) const {
-  std::uint64_t ranks = 1;
+Hash TypeTable::ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const {
+  std::uint64_t ranks = 1;  // four bits each
   for (auto i : inputs) ranks = ranks << 4U | ranks_[i];
-  return {op.raw(), ranks};
-}
-
-std::size_t TypeTable::RanksHash::operator()(const Ranks& of) const {
-  return mix(reinterpret_cast<std::uint64_t>(of.op) ^ of.ranks);
+  return hash_combine(reinterpret_cast<std::uint64_t>(op.raw()), ranks);
 }
 
 TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> inputs) {
@@ -75,7 +71,7 @@ TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> i
 
 TypeTable::TypeId TypeTable::sought(const ops::Op& op, std::span<const TypeId> inputs,
                                     const Result& asked, Hash hash) {
-  const auto ranks = ranks_of(op, inputs);
+  const auto ranks = ranks_hash(op, inputs);
   if (misfits_.contains(ranks)) return kNone;
   if (const auto& known = place(asked, hash); known.op != nullptr) return known.result;
   auto found = asked;
@@ -129,7 +125,7 @@ TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inp
     const auto type = graph::tried_type(op, types);
     return type ? intern(*type) : kNone;
   } catch (const ops::RankError&) {
-    if (inputs.size() <= Result::kMostInputs) misfits_.insert(ranks_of(op, inputs));
+    if (inputs.size() <= Result::kMostInputs) misfits_.insert(ranks_hash(op, inputs));
     return kNone;
   } catch (const UserError&) {
     return kNone;  // the operands do not fit, which is an answer

@@ -9,9 +9,9 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "base/hash_set.h"
 #include "base/numbers_by_hash.h"
 #include "ops/op.h"
 #include "rewrite/rule.h"
@@ -44,8 +44,9 @@ class TypeTable {
   };
   using Key = std::vector<std::uint64_t>;
 
-  // What an operator of up to four operands makes of these; free where there is no operator.
-  struct Result {
+  // What an operator of up to four operands makes of these; free where there is no operator. No one
+  // lies in two cache lines.
+  struct alignas(32) Result {
     static constexpr std::size_t kMostInputs = 4;
     const void* op = nullptr;
     std::array<TypeId, kMostInputs> inputs{kNone, kNone, kNone, kNone};
@@ -57,17 +58,8 @@ class TypeTable {
     [[nodiscard]] Hash hash() const;
   };
 
-  // An operator and the ranks of its operands, four bits each.
-  struct Ranks {
-    const void* op;
-    std::uint64_t ranks;
-    bool operator==(const Ranks&) const = default;
-  };
-  struct RanksHash {
-    std::size_t operator()(const Ranks& of) const;
-  };
-
-  [[nodiscard]] Ranks ranks_of(const ops::Op& op, std::span<const TypeId> inputs) const;
+  // Of an operator and the ranks of its operands.
+  [[nodiscard]] Hash ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const;
   TypeId interned(const TensorType& type, Hash hash);
   TypeId made(const ops::Op& op, std::span<const TypeId> inputs);
   TypeId sought(const ops::Op& op, std::span<const TypeId> inputs, const Result& asked, Hash hash);
@@ -85,8 +77,8 @@ class TypeTable {
   std::vector<Recent> recent_types_ = std::vector<Recent>(std::size_t{1} << 9U);
   std::vector<TypeId> whole_;  // by type, the same undivided
   NumbersByHash ids_;
-  std::vector<std::uint8_t> ranks_;               // by type
-  std::unordered_set<Ranks, RanksHash> misfits_;  // that fit at no sizes
+  std::vector<std::uint8_t> ranks_;  // by type
+  HashSet misfits_;                  // operators and ranks that fit at no sizes
   // What was asked last stays near the processor: a rule asks the same again and again.
   static constexpr unsigned kRecentShift = 64 - 13;
   std::vector<Result> recent_ = std::vector<Result>(std::size_t{1} << 13U);

@@ -278,16 +278,29 @@ struct Candidate {
   Bits bad;
 };
 
-Bits where_it_holds(const Expression& condition, std::span<const Instance> instances) {
-  Bits out(instances.size());
-  std::vector<const TensorType*> tensors;
-  for (std::size_t i = 0; i < instances.size(); ++i) {
-    tensors.clear();
-    for (const auto& t : instances[i].tensors) tensors.push_back(&t);
-    if (rewrite::holds(condition, {tensors, instances[i].symbols})) out.set(i);
+// Instances as conditions are asked of them.
+class Asked {
+ public:
+  explicit Asked(std::span<const Instance> instances) : instances_(instances) {
+    tensors_.reserve(instances.size());
+    for (const auto& instance : instances) {
+      auto& tensors = tensors_.emplace_back();
+      for (const auto& t : instance.tensors) tensors.push_back(&t);
+    }
   }
-  return out;
-}
+
+  [[nodiscard]] Bits where_holds(const Expression& condition) const {
+    Bits out(instances_.size());
+    for (std::size_t i = 0; i < instances_.size(); ++i) {
+      if (rewrite::holds(condition, {tensors_[i], instances_[i].symbols})) out.set(i);
+    }
+    return out;
+  }
+
+ private:
+  std::span<const Instance> instances_;
+  std::vector<std::vector<const TensorType*>> tensors_;  // by instance
+};
 
 struct Choice {
   std::vector<Expression> conditions;
@@ -345,11 +358,13 @@ std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
   if (!telling.empty()) good = telling;
   std::vector<Instance> all(good.begin(), good.end());
   all.insert(all.end(), bad.begin(), bad.end());
+  const Asked asked_good(good);
+  const Asked asked_bad(bad);
   std::vector<Candidate> candidates;
   for (auto& [condition, penalty] : ConditionWords(rule, all).take()) {
-    auto on_good = where_it_holds(condition, good);
+    auto on_good = asked_good.where_holds(condition);
     if (on_good.count() == 0) continue;
-    auto on_bad = where_it_holds(condition, bad);
+    auto on_bad = asked_bad.where_holds(condition);
     if (on_bad.count() == bad.size()) continue;
     candidates.push_back({std::move(condition), penalty, std::move(on_good), std::move(on_bad)});
   }

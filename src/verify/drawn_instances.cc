@@ -123,13 +123,6 @@ std::vector<Instance> of_one_element(const Instance& first) {
   return out;
 }
 
-Hash hash_of(const Instance& instance) {
-  Hash h = 0;
-  for (const auto& type : instance.tensors) h = hash_combine(h, type_hash(type));
-  for (const auto& value : instance.symbols) h = hash_combine(h, rewrite::hash_of(*value));
-  return h;
-}
-
 }  // namespace
 
 std::vector<Instance> drawn_instances(const Rule& rule, std::span<const Instance> near,

@@ -17,6 +17,13 @@ std::vector<const TensorType*> pointers(const Instance& instance) {
 
 }  // namespace
 
+Hash hash_of(const Instance& instance) {
+  Hash h = 0;
+  for (const auto& type : instance.tensors) h = hash_combine(h, type_hash(type));
+  for (const auto& value : instance.symbols) h = hash_combine(h, rewrite::hash_of(*value));
+  return h;
+}
+
 std::string to_text(const Rule& rule, const Instance& instance) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < instance.tensors.size(); ++i) {

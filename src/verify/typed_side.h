@@ -28,6 +28,8 @@ struct Instance {
   bool operator==(const Instance&) const = default;
 };
 
+// Of one whose symbols all have values.
+Hash hash_of(const Instance& instance);
 // "?x [2, 3], ?w [4, 3], ?a = 1"
 std::string to_text(const Rule& rule, const Instance& instance);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "rewrite/rule_text.h"
@@ -57,9 +58,12 @@ const SmtProver& smt_prover() {
 // One rule on all its patterns.
 class Judge {
  public:
+  // Instances at which the sides have the same values: so they have under any condition.
+  using Equal = std::unordered_set<Hash>;
+
   // `draws` of types beyond the patterns.
-  Judge(const Rule& rule, const VerifyOptions& options, std::size_t draws)
-      : rule_(rule), options_(options), draws_(draws), typer_(rule) {}
+  Judge(const Rule& rule, const VerifyOptions& options, std::size_t draws, Equal& equal)
+      : rule_(rule), options_(options), draws_(draws), equal_(equal), typer_(rule) {}
 
   void run() {
     patterns_ = find_patterns(rule_, options_.limits);
@@ -167,10 +171,16 @@ class Judge {
       bad_.push_back(instance);
       return;
     }
+    const auto hash = hash_of(instance);
+    if (equal_.contains(hash)) {
+      good_.push_back(instance);
+      return;
+    }
     Refutation refutation;
     const int draws = in_field_alone_ < kOftenInField ? kRealDraws : kFewRealDraws;
     switch (compare(rule_, instance, draws, options_.seed, &refutation)) {
       case Comparison::kEqual:
+        equal_.insert(hash);
         good_.push_back(instance);
         return;
       case Comparison::kDifferentInField:
@@ -332,6 +342,7 @@ class Judge {
   const Rule& rule_;
   VerifyOptions options_;
   std::size_t draws_;
+  Equal& equal_;
   RuleTyper typer_;
   Patterns patterns_;
   std::vector<Instance> fitting_;
@@ -340,18 +351,34 @@ class Judge {
   int in_field_alone_ = 0;
 };
 
-std::string conditions_text(const Rule& rule, std::size_t from) {
+std::string conditions_text(const Rule& rule, std::size_t count) {
   std::vector<std::string> parts;
-  for (std::size_t c = from; c < rule.conditions.size(); ++c) {
+  for (std::size_t c = 0; c < count; ++c) {
     parts.push_back(rewrite::to_text(rule, rule.conditions[c]));
   }
   return join(parts, " and ");
 }
 
+void add_parts(const rewrite::Expression& condition, std::vector<rewrite::Expression>& to) {
+  if (condition.operation != rewrite::Operation::kAnd) return to.push_back(condition);
+  for (const auto& part : condition.operands) add_parts(part, to);
+}
+
+// As with_condition() gives it and a reader of its text has it, so that it need not be judged
+// again: the new ones first, and what `and` joins one by one.
+Rule narrowed_by(const Rule& rule, const std::vector<rewrite::Expression>& conditions) {
+  auto out = rule;
+  out.conditions.clear();
+  for (const auto& condition : conditions) add_parts(condition, out.conditions);
+  out.conditions.insert(out.conditions.end(), rule.conditions.begin(), rule.conditions.end());
+  return out;
+}
+
 }  // namespace
 
 Verdict verify(const Rule& rule, const VerifyOptions& options) {
-  Judge first(rule, options, kDraws);
+  Judge::Equal equal;
+  Judge first(rule, options, kDraws, equal);
   first.run();
   const bool undecided = first.verdict_.proof.status == Status::kUnproved;
   if (undecided) first.refute_beyond_tables();
@@ -366,15 +393,15 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
   for (int i = 0; i < kMostRefinements && !good.empty(); ++i) {
     const auto conditions = separating_conditions(rule, good, bad);
     if (!conditions) return out;
-    Rule narrowed = rule;
-    narrowed.conditions.insert(narrowed.conditions.end(), conditions->begin(), conditions->end());
-    Judge judge(narrowed, options, kDrawsOfConditions);
+    const auto narrowed = narrowed_by(rule, *conditions);
+    Judge judge(narrowed, options, kDrawsOfConditions, equal);
     judge.run();
     if (judge.verdict_.proof.status == Status::kProved) {
       const auto counterexample = out.counterexample;
       out = judge.verdict_;
       out.proof.status = Status::kProvedIf;
-      out.proof.condition = conditions_text(narrowed, rule.conditions.size());
+      out.proof.condition =
+          conditions_text(narrowed, narrowed.conditions.size() - rule.conditions.size());
       out.counterexample = counterexample;
       return out;
     }
@@ -390,7 +417,7 @@ Rule with_condition(const Rule& rule, const Verdict& verdict) {
   Rule plain = rule;
   plain.conditions.clear();
   auto text = rewrite::to_text(plain) + " if " + verdict.proof.condition;
-  const auto existing = conditions_text(rule, 0);
+  const auto existing = conditions_text(rule, rule.conditions.size());
   if (!existing.empty()) text += " and " + existing;
   return rewrite::parse_rule(text)[0];
 }

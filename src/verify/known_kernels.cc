@@ -1,0 +1,47 @@
+#include "verify/known_kernels.h"
+
+#include <algorithm>
+
+namespace tandem::verify {
+
+namespace {
+
+constexpr unsigned kOften = 3;                   // times that cost as much as a kernel
+constexpr std::int64_t kMostPoints = 1U << 13U;  // of one
+constexpr std::size_t kMostKnown = 1U << 17U;    // signatures
+
+bool has_kernel(const ops::Signature& signature) {
+  std::int64_t points = 1;
+  for (const auto& factor : signature.map.factors) {
+    if (factor.size == 0) return false;
+    points *= factor.size;
+    if (points > kMostPoints) return false;
+  }
+  return std::ranges::none_of(signature.meaning.nodes, [](const term::BoundNode& node) {
+    return node.kind == term::Kind::kKeep;
+  });
+}
+
+}  // namespace
+
+KnownKernels& KnownKernels::of_thread() {
+  static thread_local KnownKernels known;
+  return known;
+}
+
+const generate::Kernel* KnownKernels::of(const ops::Signature& signature) {
+  if (bytes_ > most_ || known_.size() > kMostKnown) {
+    known_.clear();
+    bytes_ = 0;
+  }
+  auto& known = known_[&signature];
+  if (known.kernel != nullptr) return known.kernel.get();
+  if (known.has_none || ++known.asked < kOften) return nullptr;
+  known.has_none = !has_kernel(signature);
+  if (known.has_none) return nullptr;
+  known.kernel = std::make_unique<const generate::Kernel>(signature);
+  bytes_ += known.kernel->bytes();
+  return known.kernel.get();
+}
+
+}  // namespace tandem::verify

@@ -1,0 +1,39 @@
+// Operators at operands of given sizes, compiled for the field (generate/kernel.h). A verdict
+// computes hundreds of instances, whose sizes are small and mostly those of other instances and
+// rules: what comes again is compiled, what comes once is not.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "generate/kernel.h"
+
+namespace tandem::verify {
+
+// One for each thread.
+class KnownKernels {
+ public:
+  // Beyond so many bytes of kernels it forgets all.
+  explicit KnownKernels(std::size_t most = std::size_t{1} << 26U) : most_(most) {}
+
+  static KnownKernels& of_thread();
+
+  // Of a signature, which is interned. Null where it did not come often enough to be worth it, or
+  // has no kernel: what is random, or of no elements, or large.
+  const generate::Kernel* of(const ops::Signature& signature);
+
+  generate::Scratch scratch;  // for their runs
+
+ private:
+  struct Known {
+    unsigned asked = 0;
+    bool has_none = false;
+    std::unique_ptr<const generate::Kernel> kernel;
+  };
+
+  std::size_t most_;
+  std::size_t bytes_ = 0;  // of all kernels
+  std::unordered_map<const ops::Signature*, Known> known_;
+};
+
+}  // namespace tandem::verify
