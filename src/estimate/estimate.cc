@@ -348,6 +348,9 @@ Smaller with_less_data(const Setting& setting, const machine::Machine& part, std
   return {setting, part, batch};
 }
 
+// To lower all of so few layers takes little.
+constexpr std::int64_t kFew = 6;
+
 }  // namespace
 
 std::size_t Estimator::StageHash::operator()(const Stage& stage) const {
@@ -369,7 +372,6 @@ Estimator::Estimator(const models::Model& model, const machine::Machine& machine
 // In a pipeline of few layers their ends and the sums of parts of gradients, which stages overlap
 // with much else, are much of the step; and to lower all of few layers takes little.
 bool Estimator::is_worth_folding(const Setting& setting) const {
-  constexpr std::int64_t kFew = 6;
   const bool has_layers = model_.settings.has("layers");
   return has_layers && model_.settings.size("layers") > kFew && setting.zero.value_or(0) < 2;
 }
@@ -424,19 +426,23 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
 // What an estimate leaves out is at the ends of a pipeline and of a step: much of a network of few
 // layers, or of one of which a weight that both ends use is a large part. Where communication slows
 // down what it runs beside, and much of it is not hidden, updates of a layer wait for one another.
+// A host that devices wait for in one pass, and that is ahead of them in the other, settles over
+// several layers.
 bool Estimator::is_rough(const Setting& setting, const StageModel& stage,
                          const Estimate& estimate) const {
   constexpr std::int64_t kFewLayers = 40;
   constexpr double kShared = 0.01;
   const bool slows_down = machine_.device.software.interference > 0;
   const auto exposed = estimate.exposed / estimate.iteration;
+  const auto layers = model_.settings.size("layers");
   if (setting.pp == 1) {
     constexpr double kMuchExposed = 0.1;
     const bool gathers = setting.family == strategies::Family::kFsdp || setting.zero == 3;
-    return slows_down && !gathers && exposed > kMuchExposed;
+    const bool has_host = machine_.device.software.dispatch > Seconds{};
+    const bool may_be_off = (has_host && layers <= kFew) || (slows_down && !gathers);
+    return may_be_off && exposed > kMuchExposed;
   }
   constexpr double kExposed = 0.05;
-  const auto layers = model_.settings.size("layers");
   return layers <= kFewLayers || stage.tied.part > kShared || (slows_down && exposed > kExposed);
 }
 

@@ -152,6 +152,20 @@ TEST(Estimate, LeavesHostsOfUnevenStagesToTheSimulation) {
   EXPECT_TRUE(estimator.estimate(strategies::parse_setting("megatron:tp=2,dp=8,micro=8"), 128));
 }
 
+// In a few layers it is not settled how far a host falls behind: the estimate says that it is
+// rough.
+TEST(Estimate, IsRoughWhereFewLayersWaitForHosts) {
+  const auto machine = machine::load_machine("dgx_a100:4,software=megatron-deepspeed");
+  const auto is_rough = [&](const std::string& layers) {
+    const auto model =
+        models::parse_model("gpt2:hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192," + layers);
+    Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+    return estimator.estimate(strategies::parse_setting("dp:micro=2"), 128).value().is_rough;
+  };
+  EXPECT_TRUE(is_rough("layers=6"));
+  EXPECT_FALSE(is_rough("layers=12"));
+}
+
 // Layers that stages do not divide: stages end inside of some, and the loss may be by itself.
 TEST(Estimate, HasStagesThatEndInsideLayers) {
   const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";

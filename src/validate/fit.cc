@@ -59,16 +59,34 @@ std::map<Stack, std::vector<Candidate>> candidates(const std::vector<Record>& re
   return out;
 }
 
-template <class T>
-std::vector<T> evenly_spaced(std::vector<T> all, std::size_t most) {
+std::vector<std::size_t> evenly_spaced(const std::vector<std::size_t>& all, std::size_t most) {
   if (all.size() <= most) return all;
-  std::vector<T> out;
-  for (std::size_t i = 0; i < most; ++i) out.push_back(std::move(all[i * all.size() / most]));
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(all[i * all.size() / most]);
+  return out;
+}
+
+// As many of each size of model, as far as there are, and of these evenly spaced ones: else a size
+// with few records would be told by two or three of them.
+std::vector<Candidate> drawn(std::vector<Candidate> all, std::size_t most) {
+  std::map<std::string, std::vector<std::size_t>> by_size;
+  for (std::size_t i = 0; i < all.size(); ++i) by_size[all[i].job.size].push_back(i);
+  std::vector<std::vector<std::size_t>> sizes;
+  for (auto& [size, places] : by_size) sizes.push_back(std::move(places));
+  std::ranges::stable_sort(sizes, {}, [](const auto& places) { return places.size(); });
+  std::vector<std::size_t> chosen;
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    const auto share = (most - chosen.size()) / (sizes.size() - s);
+    for (auto i : evenly_spaced(sizes[s], share)) chosen.push_back(i);
+  }
+  std::ranges::sort(chosen);
+  std::vector<Candidate> out;
+  for (auto i : chosen) out.push_back(std::move(all[i]));
   return out;
 }
 
 std::vector<Sample> samples_of(std::vector<Candidate> all, const FitOptions& options) {
-  auto chosen = evenly_spaced(std::move(all), options.most);
+  auto chosen = drawn(std::move(all), options.most);
   std::vector<std::optional<Sample>> made(chosen.size());
   parallel_for(chosen.size(), options.threads, [&](std::size_t i) {
     auto& c = chosen[i];

@@ -35,7 +35,7 @@ machine::Machine with_numbers(machine::Machine machine, const FittedNumbers& num
 
 struct FitOptions {
   std::vector<const Parameter*> parameters;
-  std::size_t most = 120;  // records of a stack that are fitted, evenly spaced; all are judged
+  std::size_t most = 120;  // records of a stack that are fitted, of each size alike; all are judged
   int iterations = 15;
   unsigned threads = 1;
   bool leave_one_out = false;

@@ -24,9 +24,10 @@ struct Software {
   std::string_view section;  // of the machine file
   bool plain_loss = false;   // in fp32, operator by operator
   // Operator by operator, norms and softmax in fp32, but where the record names a kernel; the loss
-  // by each device of a tensor parallel group, gradients in 16 bits.
+  // by each device of a tensor parallel group.
   bool plain = false;
   bool keeps_all = false;       // recomputes nothing, whatever the record's compiler presumes
+  bool narrow = false;          // gradients in 16 bits, where the strategy's family has them in 32
   bool recomputes = false;      // all, where that is not stated
   bool pads_to_divide = false;  // a vocabulary only where it is divided
   bool packs = false;           // computes no positions that are padding
@@ -37,15 +38,24 @@ constexpr std::array<Software, 14> kSoftware = {{
     {.word = "ground_truth_single",
      .section = "megatron-deepspeed",
      .keeps_all = true,
+     .narrow = true,
      .pads_to_divide = true},
-    {.word = "vTrain", .section = "megatron-deepspeed"},
+    {.word = "vTrain", .section = "megatron-deepspeed", .narrow = true},
     {.word = "MT-NLG", .section = "megatron-deepspeed"},
     {.word = "OPT paper", .section = "", .recomputes = true},
     {.word = "_mxnet/resnet", .section = "mxnet"},
     {.word = "_pytorch/bert", .section = "mlperf-bert", .packs = true},
     {.word = "llm-foundry", .section = "llm-foundry", .plain_loss = true},
-    {.word = "Aleph-Alpha", .section = "aleph-alpha", .plain_loss = true, .plain = true},
-    {.word = "2311.05610", .section = "aleph-alpha", .plain_loss = true, .plain = true},
+    {.word = "Aleph-Alpha",
+     .section = "aleph-alpha",
+     .plain_loss = true,
+     .plain = true,
+     .narrow = true},
+    {.word = "2311.05610",
+     .section = "aleph-alpha",
+     .plain_loss = true,
+     .plain = true,
+     .narrow = true},
     {.word = "torchtitan", .section = "torchtitan", .plain_loss = true},
     {.word = "Megatron", .section = "megatron", .recomputes = true},
     {.word = "2104.04473", .section = "megatron", .recomputes = true},
@@ -62,6 +72,7 @@ constexpr Software kFlash1 = {.word = "",
                               .section = "aleph-alpha-flash1",
                               .plain_loss = true,
                               .plain = true,
+                              .narrow = true,
                               .stack = "aleph-alpha"};
 
 bool has_float8(const Record& record) {
@@ -352,7 +363,7 @@ std::variant<Job, Skipped> job_of(const Record& record) {
     out.settings.push_back(setting_of(record, d, n));
   }
   out.precision = strategies::usual_precision(out.settings.front().family);
-  if (software_of(record).plain) out.precision.wide_gradients = false;
+  if (software.narrow) out.precision.wide_gradients = false;
   return out;
 }
 

@@ -129,8 +129,10 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   r = small_gpt();
   r.options.recompute = "";
   EXPECT_TRUE(recomputes_all(r));  // as Megatron's tables did
+  EXPECT_TRUE(made(r).precision.wide_gradients);
   r.source = "vTrain";
   EXPECT_FALSE(recomputes_all(r));
+  EXPECT_FALSE(made(r).precision.wide_gradients);
 }
 
 TEST(Jobs, OfVTrainsSingleNodes) {
@@ -140,6 +142,7 @@ TEST(Jobs, OfVTrainsSingleNodes) {
   EXPECT_FALSE(recomputes_all(r));
   EXPECT_EQ(made(r).software, "megatron-deepspeed");
   EXPECT_EQ(made(r).settings.at(0).recompute, "none");
+  EXPECT_FALSE(made(r).precision.wide_gradients);
   EXPECT_NE(made(r).model.find("vocab=50432,"), std::string::npos);
   r.parallel.tp = 1;
   EXPECT_NE(made(r).model.find("vocab=50257,"), std::string::npos);

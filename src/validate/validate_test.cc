@@ -215,7 +215,7 @@ TEST(Fits, FindTheMachineThatWasMeasured) {
   RunOptions options;
   options.predictor = fitted_predictor(fits);
   EXPECT_LT(validate(records, options).groups.at("g").mape, 0.01);
-  EXPECT_NE(section_text(stack, found).find("\n  compute_utilization 0.45 "), std::string::npos);
+  EXPECT_NE(section_text(stack, found).find("\n  compute_utilization 0.45"), std::string::npos);
 }
 
 // Both attention kernels of the layout sweep: one set of numbers but for attention itself.
