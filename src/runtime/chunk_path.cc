@@ -35,9 +35,10 @@ void copy_past_caches(char* to, const char* from, std::size_t bytes) {
 }
 #endif
 
-// The newest counts most; what another program interrupted counts little.
+// The newest counts most, but twice what was known at the most: another program may have had the
+// core meanwhile.
 void update(double& cost, double seconds_a_byte) {
-  constexpr double kBelievable = 4;
+  constexpr double kBelievable = 2;
   cost = cost == 0 ? seconds_a_byte : (cost + std::min(seconds_a_byte, kBelievable * cost)) / 2;
 }
 
