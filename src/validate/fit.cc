@@ -72,6 +72,7 @@ std::vector<Candidate> drawn(std::vector<Candidate> all, std::size_t most) {
   std::map<std::string, std::vector<std::size_t>> by_size;
   for (std::size_t i = 0; i < all.size(); ++i) by_size[all[i].job.size].push_back(i);
   std::vector<std::vector<std::size_t>> sizes;
+  sizes.reserve(by_size.size());
   for (auto& [size, places] : by_size) sizes.push_back(std::move(places));
   std::ranges::stable_sort(sizes, {}, [](const auto& places) { return places.size(); });
   std::vector<std::size_t> chosen;
@@ -81,6 +82,7 @@ std::vector<Candidate> drawn(std::vector<Candidate> all, std::size_t most) {
   }
   std::ranges::sort(chosen);
   std::vector<Candidate> out;
+  out.reserve(chosen.size());
   for (auto i : chosen) out.push_back(std::move(all[i]));
   return out;
 }
