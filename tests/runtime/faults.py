@@ -213,7 +213,7 @@ class Walk:
             self.note(f"{name}: the folder", False, f"{sorted(before)} became {sorted(after)}")
 
     def others(self):
-        traces, kept = Traces(), self.kept("whole", (2, "fsdp"))
+        traces, kept = Traces(), self.kept("others", (2, "fsdp"))
         words = self.words(8, kept, (2, "dp"), "--resume")
         for name, old, new in (("another model", "layers=4", "layers=3"), ("another optimizer", "adam", "sgd"),
                                ("another type", "fp64", "fp32"), ("another batch", "8", "4")):
