@@ -110,7 +110,7 @@ struct Formulas::Replaced {
 // kNone where that is not legal.
 FormulaId Formulas::replace(FormulaId id, Replaced& replaced) {
   for (std::size_t i = 0; i < replaced.count; ++i) {
-    if (replaced.images[i].first == id) return replaced.images[i].second;
+    if (replaced.images[i].part == id) return replaced.images[i].image;
   }
   const auto f = formulas_[id];
   if (f.is_variable()) return id;

@@ -72,10 +72,10 @@ class Formulas {
   // none.
   [[nodiscard]] std::size_t operators(std::span<const FormulaId> roots) const;
 
-  // What stands in the place of what; there are few. Not a pair, of which arrays are set to zero.
+  // What stands in the place of what; there are few. (Arrays of pairs would be set to zero.)
   struct Image {
-    FormulaId first;
-    FormulaId second;
+    FormulaId part;
+    FormulaId image;
   };
   // The formula with `images` in the place of some of its parts. Nothing where that is not legal.
   std::optional<FormulaId> replace(FormulaId id, std::span<const Image> images);

@@ -44,11 +44,11 @@ void Rewriting::match_all(Open open, Match match, std::vector<Match>& out) const
     const auto& f = formulas_[formula];
     if (p.is_variable()) {
       const auto all = match.all();
-      const auto known = std::ranges::find(all, pattern, &Formulas::Image::first);
+      const auto known = std::ranges::find(all, pattern, &Formulas::Image::part);
       if (known == all.end()) {
         CHECK(match.count < Match::kMost);
         match.images[match.count++] = {pattern, formula};
-      } else if (known->second != formula) {
+      } else if (known->image != formula) {
         return;
       }
       continue;
@@ -78,7 +78,7 @@ bool Rewriting::holds(const Step& step, const Match& match) {
   if (!asked_.insert(question)) return hold_.contains(question);
   Match general = match;
   for (std::size_t i = 0; i < general.count; ++i) {
-    auto& image = general.images[i].second;
+    auto& image = general.images[i].image;
     image = formulas_.variable(formulas_[image].type, static_cast<std::uint32_t>(i));
   }
   const auto pattern = formulas_.replace(step.pattern, general.all());

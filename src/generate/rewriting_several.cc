@@ -35,7 +35,7 @@ std::optional<Rewriting::State> Rewriting::replaced(const State& state,
 bool Rewriting::holds_at(const StepOfSeveral& step, const Match& match) {
   Match general = match;
   for (std::size_t i = 0; i < general.count; ++i) {
-    auto& image = general.images[i].second;
+    auto& image = general.images[i].image;
     image = formulas_.variable(formulas_[image].type, static_cast<std::uint32_t>(i));
   }
   const auto patterns = replaced(step.patterns, general.all());
