@@ -29,19 +29,18 @@ KnownKernels& KnownKernels::of_thread() {
   return known;
 }
 
-const generate::Kernel* KnownKernels::of(const ops::Signature& signature) {
+KnownKernels::Known& KnownKernels::of(const ops::Signature& signature) {
   if (bytes_ > most_ || known_.size() > kMostKnown) {
     known_.clear();
     bytes_ = 0;
   }
   auto& known = known_[&signature];
-  if (known.kernel != nullptr) return known.kernel.get();
-  if (known.has_none || ++known.asked < kOften) return nullptr;
+  if (known.kernel != nullptr || known.has_none || ++known.asked < kOften) return known;
   known.has_none = !has_kernel(signature);
-  if (known.has_none) return nullptr;
+  if (known.has_none) return known;
   known.kernel = std::make_unique<const generate::Kernel>(signature);
   bytes_ += known.kernel->bytes();
-  return known.kernel.get();
+  return known;
 }
 
 }  // namespace tandem::verify

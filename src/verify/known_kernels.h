@@ -18,19 +18,20 @@ class KnownKernels {
 
   static KnownKernels& of_thread();
 
-  // Of a signature, which is interned. Null where it did not come often enough to be worth it, or
-  // has no kernel: what is random, or of no elements, or large.
-  const generate::Kernel* of(const ops::Signature& signature);
+  struct Known {
+    unsigned asked = 0;
+    bool has_none = false;
+    // Null where it did not come often enough to be worth it, or has no kernel: what is random, or
+    // of no elements, or large.
+    std::unique_ptr<const generate::Kernel> kernel;
+    bool is_tried = false;  // it has once computed what the slow evaluation does
+  };
+  // Of a signature, which is interned; there until the next one is asked for.
+  Known& of(const ops::Signature& signature);
 
   generate::Scratch scratch;  // for their runs
 
  private:
-  struct Known {
-    unsigned asked = 0;
-    bool has_none = false;
-    std::unique_ptr<const generate::Kernel> kernel;
-  };
-
   std::size_t most_;
   std::size_t bytes_ = 0;  // of all kernels
   std::unordered_map<const ops::Signature*, Known> known_;
