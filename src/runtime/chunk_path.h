@@ -17,7 +17,7 @@ void finish_writing(Path path);
 
 class ChunkPath {
  public:
-  // The path that a process writes a chunk on; others write the same.
+  // The path on which this process writes a chunk. One that is measured all of them write alike.
   [[nodiscard]] Path of(std::int64_t chunk, std::int64_t bytes) const;
 
   // Chunks to be measured: what this process does for one, its waiting aside.

@@ -80,7 +80,8 @@ class SharedMemory {
     std::atomic<std::uint32_t> bell;  // rung for who is asleep
   };
   enum class Kind : std::uint8_t { kSum, kSumOfBlock, kGather, kSwap, kBroadcast, kScatter };
-  static constexpr std::size_t kKinds = 6;
+  static constexpr auto kKinds = static_cast<std::size_t>(Kind::kScatter) + 1;
+  static constexpr std::int64_t kSlots = 16;
   struct Exchange {
     Kind kind;
     Blocks from, to;
@@ -126,7 +127,6 @@ class SharedMemory {
   std::int64_t first_open_ = 0;  // its number
   std::int64_t chunks_ = 0;      // of all exchanges so far
   std::int64_t given_ = 0, summed_ = 0, taken_ = 0;
-  static constexpr std::int64_t kSlots = 16;
   std::array<double, kSlots> seconds_ = {};  // spent so far on the chunk of a slot
   std::array<ChunkPath, kKinds> paths_;      // by kind: their steps differ
 };
