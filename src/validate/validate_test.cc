@@ -215,7 +215,8 @@ TEST(Fits, FindTheMachineThatWasMeasured) {
   RunOptions options;
   options.predictor = fitted_predictor(fits);
   EXPECT_LT(validate(records, options).groups.at("g").mape, 0.01);
-  EXPECT_NE(section_text(stack, found).find("\n  compute_utilization 0.45"), std::string::npos);
+  const auto line = fmt::format("\n  compute_utilization {:.3g} ", found.numbers[0].value);
+  EXPECT_NE(section_text(stack, found).find(line), std::string::npos) << line;
 }
 
 // Both attention kernels of the layout sweep: one set of numbers but for attention itself.
