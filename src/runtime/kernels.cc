@@ -89,17 +89,33 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
   return out;
 }
 
-// Of two matrices; else a product for each of their leading dimensions.
-at::Tensor matrices_product(const at::Tensor& a, const at::Tensor& b) {
-  return a.dim() == 2 && b.dim() == 2 ? product_of(a, b) : at::matmul(a, b);
+// Where the second operand is one matrix for all leading dimensions of the first, it is one product
+// of those joined; else a product for each.
+bool is_one_product(const Call& call) { return call.operands[1].local.rank() == 2; }
+
+at::Tensor matmul_forward(const Call& call, Operands in) {
+  if (!is_one_product(call)) return at::matmul(in[0], in[1]);
+  auto sizes = in[0].sizes().vec();
+  sizes.back() = in[1].size(1);
+  return product_of(as_matrix(in[0]), in[1]).view(sizes);
 }
 
-at::Tensor matmul_forward(const Call&, Operands in) { return matrices_product(in[0], in[1]); }
-
-Gradients matmul_backward(const Call&, const BackwardInput& b) {
+Gradients matmul_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
-  if (b.wants(0)) out[0] = matrices_product(b.gradient, b.operands[1].transpose(-2, -1));
-  if (b.wants(1)) out[1] = matrices_product(b.operands[0].transpose(-2, -1), b.gradient);
+  if (is_one_product(call)) {
+    const auto g = as_matrix(b.gradient);
+    if (b.wants(0)) {
+      out[0] = product_of(g, b.operands[1].t()).view(to_aten(call.operands[0].local));
+    }
+    if (b.wants(1)) out[1] = product_of(as_matrix(b.operands[0]).t(), g);
+    return out;
+  }
+  if (b.wants(0)) {
+    out[0] = for_operand(call, 0, at::matmul(b.gradient, b.operands[1].transpose(-2, -1)));
+  }
+  if (b.wants(1)) {
+    out[1] = for_operand(call, 1, at::matmul(b.operands[0].transpose(-2, -1), b.gradient));
+  }
   return out;
 }
 
@@ -186,12 +202,6 @@ bool is_cheaper(const ops::Op&) { return true; }
 
 // --- What they cover ----------------------------------------------------------------------------
 
-bool matmul_covers(const Call& call) {
-  const auto& a = call.operands[0].sizes;
-  const auto& b = call.operands[1].sizes;
-  return a.rank() == b.rank() && std::equal(a.begin(), a.end() - 2, b.begin());
-}
-
 bool softmax_covers(const Call& call) {
   const auto& softmax = call.op.get<ops::Softmax>();
   const auto last = static_cast<std::int64_t>(call.operands[0].sizes.rank()) - 1;
@@ -232,7 +242,7 @@ const Kernel& find_kernel(const Call& call) {
       Kernel{"linear", linear_forward, linear_backward, linear_keeps},
       kLogKernel,
       kLogSoftmaxKernel,
-      Kernel{"matmul", matmul_forward, matmul_backward, kNoResult, matmul_covers},
+      Kernel{"matmul", matmul_forward, matmul_backward},
       kMaxPool2dKernel,
       kMoeCombineKernel,
       kMoeDispatchKernel,

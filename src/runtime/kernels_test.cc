@@ -245,6 +245,8 @@ std::vector<Case> cases() {
        {{1, 2, 2, 4}},
        {{"y", 2}, {"x", 2}}},
       {"matmul", op(ops::kMatMul), {{4, 6}, {6, 8}}, {{"k", 2}}},
+      {"matmul_one_matrix", op(ops::kMatMul), {{2, 4, 6}, {6, 8}}, {{"d0", 2}, {"k", 2}}},
+      {"matmul_stretched", op(ops::kMatMul), {{3, 1, 4, 6}, {2, 6, 8}}, {{"d0", 2}, {"n", 2}}},
       {"matmul_batch", op(ops::kMatMul), {{2, 3, 4, 5}, {2, 3, 5, 2}}, {{"d1", 3}, {"m", 2}}},
       {"mul", op(ops::kMul), {{4, 6}, {4, 6}}, {{"d0", 2}}},
       {"mul_stretched", op(ops::kMul), {{4, 1}, {2, 4, 6}}, {{"d2", 2}}},
