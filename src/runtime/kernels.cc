@@ -249,6 +249,7 @@ const Kernel& find_kernel(const Call& call) {
       Kernel{"mse", mse_forward, mse_backward},
       Kernel{"mul", mul_forward, mul_backward},
       kNegKernel,
+      kPadKernel,
       kPickKernel,
       kReciprocalKernel,
       kReduceMeanKernel,

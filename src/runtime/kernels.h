@@ -98,6 +98,7 @@ extern const Kernel kMaxPool2dKernel;
 extern const Kernel kMoeCombineKernel;
 extern const Kernel kMoeDispatchKernel;
 extern const Kernel kNegKernel;
+extern const Kernel kPadKernel;
 extern const Kernel kPickKernel;
 extern const Kernel kReciprocalKernel;
 extern const Kernel kReduceMeanKernel;

@@ -1,4 +1,5 @@
-// A part of a tensor along a dimension that the device has whole.
+// A part of a tensor, or a tensor with zeros around it, along a dimension that the device has
+// whole.
 #include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
@@ -6,6 +7,22 @@
 namespace tandem::runtime {
 
 namespace {
+
+bool is_whole(const Shard& shard, std::int64_t axis) {
+  const auto d = static_cast<std::size_t>(
+      axis < 0 ? axis + static_cast<std::int64_t>(shard.sizes.rank()) : axis);
+  return shard.local[d] == shard.sizes[d];
+}
+
+// `part` among zeros, as `place_in` gives its place.
+template <class PlaceIn>
+at::Tensor among_zeros(at::IntArrayRef sizes, const at::Tensor& part, PlaceIn&& place_in) {
+  auto out = at::empty(sizes, part.options(), part.suggest_memory_format()).zero_();
+  place_in(out).copy_(part);
+  return out;
+}
+
+// --- slice --------------------------------------------------------------------------------------
 
 at::Tensor slice_part(const Call& call, const at::Tensor& t) {
   const auto& a = call.op.get<ops::Slice>();
@@ -17,24 +34,46 @@ at::Tensor slice_forward(const Call& call, std::span<const at::Tensor> in) {
 }
 
 Gradients slice_backward(const Call& call, const BackwardInput& b) {
-  auto out = at::empty(to_aten(call.operands[0].local), b.gradient.options(),
-                       b.gradient.suggest_memory_format())
-                 .zero_();
-  slice_part(call, out).copy_(b.gradient);
-  return {out};
+  return {among_zeros(to_aten(call.operands[0].local), b.gradient,
+                      [&](const at::Tensor& all) { return slice_part(call, all); })};
 }
 
 bool slice_covers(const Call& call) {
-  const auto& shard = call.operands[0];
-  const auto axis = call.op.get<ops::Slice>().axis;
-  const auto d = static_cast<std::size_t>(
-      axis < 0 ? axis + static_cast<std::int64_t>(shard.sizes.rank()) : axis);
-  return shard.local[d] == shard.sizes[d];
+  return is_whole(call.operands[0], call.op.get<ops::Slice>().axis);
 }
+
+// --- pad ----------------------------------------------------------------------------------------
+
+// Of the padded tensor what was there before.
+at::Tensor inside(const Call& call, const at::Tensor& padded) {
+  const auto& a = call.op.get<ops::Pad>();
+  return padded.narrow(a.axis, a.before, padded.size(a.axis) - a.before - a.after);
+}
+
+at::Tensor pad_forward(const Call& call, std::span<const at::Tensor> in) {
+  const auto& a = call.op.get<ops::Pad>();
+  auto sizes = in[0].sizes().vec();
+  const auto last = static_cast<std::int64_t>(sizes.size());
+  sizes[static_cast<std::size_t>(a.axis < 0 ? a.axis + last : a.axis)] += a.before + a.after;
+  return among_zeros(sizes, in[0], [&](const at::Tensor& all) { return inside(call, all); });
+}
+
+Gradients pad_backward(const Call& call, const BackwardInput& b) {
+  return {inside(call, b.gradient).contiguous(b.gradient.suggest_memory_format())};
+}
+
+// Of a result in parts one part may read all of the operand.
+bool pad_covers(const Call& call) {
+  const auto axis = call.op.get<ops::Pad>().axis;
+  return is_whole(call.operands[0], axis) &&
+         (call.result.sizes.rank() == 0 || is_whole(call.result, axis));
+}
+
+constexpr auto kNoResult = [](const ops::Op&) { return false; };
 
 }  // namespace
 
-const Kernel kSliceKernel = {"slice", slice_forward, slice_backward,
-                             [](const ops::Op&) { return false; }, slice_covers};
+const Kernel kPadKernel = {"pad", pad_forward, pad_backward, kNoResult, pad_covers};
+const Kernel kSliceKernel = {"slice", slice_forward, slice_backward, kNoResult, slice_covers};
 
 }  // namespace tandem::runtime
