@@ -2,6 +2,8 @@
 
 #include <mpi.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "runtime/device_network.h"
 #include "runtime/tensor_memory.h"
@@ -44,7 +46,9 @@ std::unique_ptr<DeviceNetwork> make_network([[maybe_unused]] at::Device device,
                                             [[maybe_unused]] const World& world) {
 #ifdef TANDEM_HAS_CUDA
   if (!device.is_cuda()) return nullptr;
-  const bool own = world.local_size <= count_gpus();
+  // Processes that NCCL is told to be on different computers may share a GPU: they talk by sockets.
+  const bool apart = std::getenv("NCCL_HOSTID") != nullptr;
+  const bool own = apart || world.local_size <= count_gpus();
   int all_own = own ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &all_own, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (all_own != 0) return make_cuda_network(device);

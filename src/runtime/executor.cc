@@ -202,7 +202,8 @@ void Executor::backward(const Ready& ready) {
     result = widened(result);
     gradient = widened(gradient);
   }
-  BackwardInput input{.operands = operands, .result = result, .gradient = gradient};
+  BackwardInput input{
+      .operands = operands, .result = result, .gradient = gradient, .wide = ready.wide};
   for (auto i : task.operands) input.wanted |= term::InputMask{1} << i;
   if (ready.updates != Program::kNone) {
     input.weight = value(ready.updates);
@@ -409,7 +410,9 @@ void Executor::change(at::Tensor weight, const Task& task) {
     gradient = channels_last(gradient);
     for (auto& s : state) s = channels_last(s);
   }
-  at::Tensor updated = widened(weight);
+  // A GPU computes one operation with numbers in 16 bits as if it were given wide ones.
+  const bool as_it_is = weight.is_cuda() && program_.optimizer == plan::Optimizer::kSgd;
+  at::Tensor updated = as_it_is ? weight : widened(weight);
   const bool has_master = has_master_of(task);
   if (has_master) updated = state.back();
   auto wide = widened(state);

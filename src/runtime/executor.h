@@ -86,6 +86,7 @@ class Executor {
     bool reads_result = false;  // backward: there is no operand, only that
     bool starts = false;        // a collective that goes on while others compute
     bool widens = false;        // what it reads in 16 bits
+    bool wide = false;          // backward: of such it makes a gradient in fp32
     bool of_rows = false;       // it sums sparse tensors
     // Backward: the weight that it subtracts a product from (lower/product_updates.h).
     lower::BufferId updates = lower::Program::kNone;

@@ -124,11 +124,16 @@ Executor::Ready Executor::prepare(const Task& task) const {
   ready.call.op = op;
   place(ready.call, task, 0);
   ready.kernel = &find_kernel(ready.call);
-  // What is wanted in more bits than operands have is made of wide ones.
-  const bool all_half = std::ranges::all_of(
-      task.writes, [&](BufferId id) { return program_.buffer(id).dtype == DType::kBf16; });
-  ready.widens =
-      !takes_half(*ready.kernel) && !(all_half && multiplies_half(*ready.kernel, place_));
+  // What is wanted in more bits than operands have is made of wide ones; but GPUs multiply those
+  // many times slower, and sum what is in 16 bits in fp32.
+  const auto is_half = [&](BufferId id) { return program_.buffer(id).dtype == DType::kBf16; };
+  const bool all_half = std::ranges::all_of(task.writes, is_half);
+  const bool multiplies = multiplies_half(*ready.kernel, place_);
+  ready.wide =
+      multiplies && !all_half && place_.is_cuda() && is_half(program_.tensor[task.node.index()]);
+  const bool as_they_are =
+      all_half ? multiplies || takes_half_for_half(*ready.kernel, place_) : ready.wide;
+  ready.widens = !takes_half(*ready.kernel) && !as_they_are;
   if (task.kind == TaskKind::kBackward) {
     ready.reads_result = signature_of(program_.pcg, task.node).gradient_from_result.has_value();
     const auto result = program_.tensor[task.node.index()];

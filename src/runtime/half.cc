@@ -14,6 +14,11 @@ constexpr auto kTakeHalf = std::to_array<std::string_view>(
     {"add", "concat", "embedding", "embedding_bag", "embedding_bags", "identity", "neg", "relu",
      "reshape", "slice", "split", "transpose"});
 
+// What ATen has as one kernel for GPUs, or several whose sums are in fp32.
+constexpr auto kTakeHalfOnGpus = std::to_array<std::string_view>(
+    {"batch_norm", "gelu", "gelu_tanh", "layer_norm", "max_pool2d", "mul", "reduce_sum", "rms_norm",
+     "rope", "scale", "sigmoid", "silu", "softmax", "sub", "tanh"});
+
 constexpr auto kProducts =
     std::to_array<std::string_view>({"attention", "contract", "conv2d", "linear", "matmul"});
 
@@ -29,14 +34,20 @@ bool has_half_products(at::Device device) {
 #endif
 }
 
+bool is_in(std::span<const std::string_view> names, const Kernel& kernel) {
+  return std::ranges::find(names, kernel.name) != names.end();
+}
+
 }  // namespace
 
-bool takes_half(const Kernel& kernel) {
-  return std::ranges::find(kTakeHalf, kernel.name) != kTakeHalf.end();
+bool takes_half(const Kernel& kernel) { return is_in(kTakeHalf, kernel); }
+
+bool takes_half_for_half(const Kernel& kernel, at::Device device) {
+  return takes_half(kernel) || (device.is_cuda() && is_in(kTakeHalfOnGpus, kernel));
 }
 
 bool multiplies_half(const Kernel& kernel, at::Device device) {
-  return std::ranges::find(kProducts, kernel.name) != kProducts.end() && has_half_products(device);
+  return is_in(kProducts, kernel) && has_half_products(device);
 }
 
 at::Tensor widened(const at::Tensor& t) {

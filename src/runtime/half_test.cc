@@ -7,6 +7,8 @@
 #include "ops/attributes.h"
 #include "ops/registry.h"
 #include "runtime/aten.h"
+#include "runtime/gpu_test_support.h"
+#include "runtime/product.h"
 
 namespace tandem::runtime {
 namespace {
@@ -32,8 +34,8 @@ Call call_of(const Product& p) {
 }
 
 // Of the largest number in `wide`.
-double difference(const at::Tensor& narrow, const at::Tensor& wide) {
-  EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
+double difference(const at::Tensor& made, const at::Tensor& wide) {
+  const auto narrow = rounded(made, at::kBFloat16);
   EXPECT_EQ(narrow.sizes(), wide.sizes());
   return ((narrow.to(at::kFloat) - wide).abs().max() / wide.abs().max()).item<double>();
 }
@@ -49,34 +51,45 @@ bool sums_in_fp32() {
 #endif
 }
 
-TEST_P(Half, ProductsAreThoseOfWideNumbers) {
-  if (!sums_in_fp32()) GTEST_SKIP() << "this processor has no AVX-512, and ATen sums in bf16";
+// By what forward has kept, and without.
+void expect_those_of_wide_numbers(const Product& p, at::Device place) {
   const c10::InferenceMode no_autograd;
   at::manual_seed(1);
-  const auto& p = GetParam();
-  const auto call = call_of(p);
+  auto call = call_of(p);
   const auto& kernel = find_kernel(call);
-  ASSERT_TRUE(multiplies_half(kernel, at::Device(at::kCUDA, 0))) << kernel.name;
-
   std::vector<at::Tensor> narrow;
   for (const auto& shape : p.operands) {
-    narrow.push_back(at::randn(to_aten(shape)).to(at::kBFloat16));
+    narrow.push_back(at::randn(to_aten(shape)).to(place, at::kBFloat16));
   }
   const auto wide = widened(narrow);
   constexpr double kRounding = 0x1p-8;  // half of the last bit of eight
+  std::vector<at::Tensor> kept_of_wide, kept_of_narrow;
+  call.kept = &kept_of_wide;
   const auto result = kernel.forward(call, wide);
+  call.kept = &kept_of_narrow;
   EXPECT_LE(difference(kernel.forward(call, narrow), result), 2 * kRounding);
 
   const auto gradient = at::randn_like(result).to(at::kBFloat16);
   const auto all = (term::InputMask{1} << narrow.size()) - 1;
-  const auto of_wide = kernel.backward(
-      call, {.operands = wide, .result = {}, .gradient = widened(gradient), .wanted = all});
-  const auto of_narrow = kernel.backward(
-      call, {.operands = narrow, .result = {}, .gradient = gradient, .wanted = all});
-  ASSERT_EQ(of_narrow.size(), of_wide.size());
-  for (std::size_t i = 0; i < of_wide.size(); ++i) {
-    EXPECT_LE(difference(of_narrow[i], of_wide[i]), 4 * kRounding) << "operand " << i;
+  for (const bool keeps : {false, true}) {
+    call.kept = keeps ? &kept_of_wide : nullptr;
+    const auto of_wide = kernel.backward(
+        call, {.operands = wide, .result = {}, .gradient = widened(gradient), .wanted = all});
+    call.kept = keeps ? &kept_of_narrow : nullptr;
+    const auto of_narrow = kernel.backward(
+        call, {.operands = narrow, .result = {}, .gradient = gradient, .wanted = all});
+    ASSERT_EQ(of_narrow.size(), of_wide.size());
+    for (std::size_t i = 0; i < of_wide.size(); ++i) {
+      EXPECT_LE(difference(of_narrow[i], of_wide[i]), 4 * kRounding) << "operand " << i;
+    }
   }
+}
+
+TEST_P(Half, ProductsAreThoseOfWideNumbers) {
+  if (!sums_in_fp32()) GTEST_SKIP() << "this processor has no AVX-512, and ATen sums in bf16";
+  const auto& kernel = find_kernel(call_of(GetParam()));
+  ASSERT_TRUE(multiplies_half(kernel, at::Device(at::kCUDA, 0))) << kernel.name;
+  expect_those_of_wide_numbers(GetParam(), at::kCPU);
 }
 
 std::vector<Product> products() {
@@ -102,13 +115,67 @@ std::vector<Product> products() {
 INSTANTIATE_TEST_SUITE_P(Kernels, Half, testing::ValuesIn(products()),
                          [](const auto& test) { return test.param.name; });
 
+#ifdef TANDEM_HAS_CUDA
+class HalfOnGpus : public testing::TestWithParam<Product> {};
+
+TEST_P(HalfOnGpus, KernelsMakeWhatTheyMakeOfWideNumbers) {
+  if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
+  const at::Device gpu(at::kCUDA, 0);
+  const auto& kernel = find_kernel(call_of(GetParam()));
+  ASSERT_TRUE(multiplies_half(kernel, gpu) || takes_half_for_half(kernel, gpu)) << kernel.name;
+  expect_those_of_wide_numbers(GetParam(), gpu);
+}
+
+std::vector<Product> on_gpus() {
+  const auto attention = [](bool causal) {
+    return ops::make_op(ops::kAttention, ops::Attention{0.125, causal});
+  };
+  auto out = products();
+  out.insert(
+      out.end(),
+      {{"flash", attention(false), {{2, 4, 16, 64}, {2, 4, 24, 64}, {2, 4, 24, 64}}},
+       {"flash_causal", attention(true), {{2, 4, 40, 64}, {2, 2, 40, 64}, {2, 2, 40, 64}}},
+       {"batch_norm", ops::parse_op(ops::kBatchNorm, {}), {{8, 6, 5, 5}, {6}, {6}}},
+       {"gelu", ops::parse_op(ops::kGelu, {}), {{6, 64}}},
+       {"gelu_tanh", ops::parse_op(ops::kGeluTanh, {}), {{6, 64}}},
+       {"layer_norm", ops::parse_op(ops::kLayerNorm, {}), {{3, 4, 64}, {64}, {64}}},
+       {"max_pool2d",
+        ops::make_op(ops::kMaxPool2d,
+                     ops::Pool2d{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
+        {{2, 4, 9, 9}}},
+       {"mul", ops::parse_op(ops::kMul, {}), {{6, 64}, {6, 64}}},
+       {"rms_norm", ops::parse_op(ops::kRmsNorm, {}), {{3, 4, 64}, {64}}},
+       {"rope", ops::parse_op(ops::kRope, {}), {{2, 4, 6, 32}}},
+       {"scale", ops::make_op(ops::kScale, ops::Scale{0.3}), {{6, 64}}},
+       {"sigmoid", ops::parse_op(ops::kSigmoid, {}), {{6, 64}}},
+       {"silu", ops::parse_op(ops::kSilu, {}), {{6, 64}}},
+       {"softmax", ops::make_op(ops::kSoftmax, ops::Softmax{.causal = true}), {{2, 3, 16, 16}}},
+       {"sub", ops::parse_op(ops::kSub, {}), {{6, 64}, {6, 64}}},
+       {"tanh", ops::parse_op(ops::kTanh, {}), {{6, 64}}}});
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, HalfOnGpus, testing::ValuesIn(on_gpus()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(HalfOnGpus, GradientsOfWeightsAreWideWhereWanted) {
+  if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
+  const auto a = at::randn({48, 64}).to(at::Device(at::kCUDA, 0), at::kBFloat16);
+  const auto b = at::randn({48, 32}).to(at::Device(at::kCUDA, 0), at::kBFloat16);
+  const auto made = wide_product_of(a.t(), b);
+  ASSERT_EQ(made.scalar_type(), at::kFloat);
+  EXPECT_LE((made - at::mm(widened(a).t(), widened(b))).abs().max().item<double>(), 1e-4);
+}
+#endif
+
 // On processors only where that is faster; what is no product never.
 TEST(HalfKernels, OthersAreWidened) {
   const Product sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
   const auto& kernel = find_kernel(call_of(sum));
   EXPECT_FALSE(multiplies_half(kernel, at::kCPU));
   EXPECT_FALSE(multiplies_half(kernel, at::Device(at::kCUDA, 0)));
-  EXPECT_FALSE(takes_half(kernel));
+  EXPECT_FALSE(takes_half_for_half(kernel, at::kCPU));
+  EXPECT_TRUE(takes_half_for_half(kernel, at::Device(at::kCUDA, 0)));
 }
 
 }  // namespace

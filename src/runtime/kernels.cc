@@ -82,7 +82,7 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
       auto weight = b.weight;
       add_product(weight, g.t(), x, -b.rate);
     } else {
-      out[1] = product_of(g.t(), x);
+      out[1] = b.wide ? wide_product_of(g.t(), x) : product_of(g.t(), x);
     }
   }
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, 0);

@@ -50,6 +50,8 @@ struct BackwardInput {
   // subtracted from it.
   at::Tensor weight = {};
   double rate = 0;
+  // Is the weight's gradient wanted in fp32, though operands are in 16 bits?
+  bool wide = false;
 
   [[nodiscard]] bool wants(std::size_t i) const { return ((wanted >> i) & 1U) != 0; }
 };

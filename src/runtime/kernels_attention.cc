@@ -1,12 +1,17 @@
 // attention, some heads of keys and values at a time: the scores of those are all that is ever in
 // memory, and the backward pass makes them again. A processor takes one head, whose scores stay in
-// its caches; a GPU, which is told what to do one product at a time, many.
+// its caches; a GPU, which is told what to do one product at a time, many, where it has no kernel
+// of its own for that (cuda_attention.h).
 #include <algorithm>
 #include <limits>
 
 #include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
+
+#ifdef TANDEM_HAS_CUDA
+#include "runtime/cuda_attention.h"
+#endif
 
 namespace tandem::runtime {
 
@@ -74,6 +79,9 @@ class SharedHeads {
 };
 
 at::Tensor attention_forward(const Call& call, std::span<const at::Tensor> in) {
+#ifdef TANDEM_HAS_CUDA
+  if (has_flash_attention(call, in)) return flash_attention(call, in);
+#endif
   const SharedHeads heads(call, in);
   const auto v = SharedHeads::matrices_of(in[2]);
   auto sizes = in[0].sizes().vec();
@@ -88,6 +96,9 @@ at::Tensor attention_forward(const Call& call, std::span<const at::Tensor> in) {
 }
 
 Gradients attention_backward(const Call& call, const BackwardInput& b) {
+#ifdef TANDEM_HAS_CUDA
+  if (has_flash_attention(call, b.operands)) return flash_attention_gradients(call, b);
+#endif
   const SharedHeads heads(call, b.operands);
   const auto g = heads.rows_of(b.gradient);
   const bool scores_too = b.wants(0) || b.wants(1);

@@ -20,17 +20,36 @@ at::Tensor joined(std::vector<at::Tensor> groups) {
 
 double eps_of(const Call& call) { return call.op.get<ops::BatchNorm>().eps; }
 
+// What backward needs of one group, by whichever of ATen's kernels was chosen: cuDNN's on a GPU
+// where that has one.
+struct Statistics {
+  at::Tensor mean, inverse_deviation, reserve;
+  std::int64_t chosen = 0;
+};
+
+// They are kept as a list of tensors.
+constexpr std::size_t kKept = 4;
+
+Statistics kept_of(const std::vector<at::Tensor>& kept, std::size_t group) {
+  const auto* t = &kept[kKept * group];
+  return {t[0], t[1], t[2], t[3].item<std::int64_t>()};
+}
+
+Statistics statistics_of(const at::Tensor& x, double eps) {
+  const auto [mean, variance] = at::batch_norm_update_stats(x, {}, {}, 0);
+  return {mean, variance.add(eps).rsqrt_(), at::empty({0}, x.options().dtype(at::kByte))};
+}
+
 at::Tensor batch_norm_forward(const Call& call, std::span<const at::Tensor> in) {
   auto groups = in_groups(call, in[0]);
-  std::vector<at::Tensor> statistics;  // of each group its mean and 1 / its deviation
+  std::vector<at::Tensor> kept;
   for (auto& x : groups) {
-    auto [out, mean, inverse] =
-        at::native_batch_norm(x, in[1], in[2], {}, {}, true, 0, eps_of(call));
+    auto [out, mean, inverse, reserve, chosen] =
+        at::_batch_norm_impl_index(x, in[1], in[2], {}, {}, true, 0, eps_of(call), true);
     x = out;
-    statistics.push_back(mean);
-    statistics.push_back(inverse);
+    kept.insert(kept.end(), {mean, inverse, reserve, at::scalar_tensor(chosen, at::kLong)});
   }
-  call.keep(std::move(statistics));
+  call.keep(std::move(kept));
   return joined(std::move(groups));
 }
 
@@ -55,17 +74,10 @@ Gradients batch_norm_backward(const Call& call, const BackwardInput& b) {
   };
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto& x = groups[i];
-    at::Tensor mean, inverse_deviation;
-    if (call.has_kept()) {
-      mean = call.kept->at(2 * i);
-      inverse_deviation = call.kept->at(2 * i + 1);
-    } else {
-      std::tie(mean, inverse_deviation) = at::batch_norm_update_stats(x, {}, {}, 0);
-      inverse_deviation.add_(eps_of(call)).rsqrt_();
-    }
-    const auto [gx, gscale, gshift] = at::native_batch_norm_backward(
-        gradients[i].contiguous(x.suggest_memory_format()), x, scale, {}, {}, mean,
-        inverse_deviation, true, eps_of(call), {b.wants(0), b.wants(1), b.wants(2)});
+    const auto s = call.has_kept() ? kept_of(*call.kept, i) : statistics_of(x, eps_of(call));
+    const auto [gx, gscale, gshift] = at::_batch_norm_impl_index_backward(
+        s.chosen, x, gradients[i].contiguous(x.suggest_memory_format()), scale, {}, {}, s.mean,
+        s.inverse_deviation, true, eps_of(call), {b.wants(0), b.wants(1), b.wants(2)}, s.reserve);
     if (b.wants(0)) images.push_back(gx);
     add(1, gscale);
     add(2, gshift);

@@ -75,6 +75,37 @@ Gradients aten_rms_norm_gradients(const Call& call, const BackwardInput& b) {
   return out;
 }
 
+// --- By ATen's kernels for GPUs ------------------------------------------------------------------
+
+#if defined(TANDEM_HAS_CUDA) && __has_include(<ATen/ops/_fused_rms_norm_backward.h>)
+constexpr bool kIsFusedOnGpus = true;
+
+at::Tensor fused_rms_norm(const Call& call, const at::Tensor& x, const at::Tensor& scale) {
+  const auto [out, rates] =
+      at::_fused_rms_norm(x, {x.size(-1)}, scale, call.op.get<ops::Norm>().eps);
+  call.keep({rates});
+  return out;
+}
+
+Gradients fused_rms_norm_gradients(const Call& call, const BackwardInput& b) {
+  const auto& x = b.operands[0];
+  // Where only its gradient is wanted the scale is not kept, and its value is not looked at.
+  const auto scale = b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
+  const auto rates =
+      call.has_kept()
+          ? call.kept->at(0)
+          : std::get<1>(at::_fused_rms_norm(x, {x.size(-1)}, scale, call.op.get<ops::Norm>().eps));
+  const auto [gx, gscale] = at::_fused_rms_norm_backward(b.gradient, x, {x.size(-1)}, rates, scale,
+                                                         {b.wants(0), b.wants(1)});
+  return {gx, gscale};
+}
+#else
+constexpr bool kIsFusedOnGpus = false;
+
+at::Tensor fused_rms_norm(const Call&, const at::Tensor&, const at::Tensor&) { return {}; }
+Gradients fused_rms_norm_gradients(const Call&, const BackwardInput&) { return {}; }
+#endif
+
 // --- By rows, on the processor ------------------------------------------------------------------
 
 // One over the root of the mean square of every row.
@@ -95,6 +126,7 @@ at::Tensor rates_of(const Call& call, const at::Tensor& x) {
 }
 
 at::Tensor rms_norm_forward(const Call& call, std::span<const at::Tensor> in) {
+  if (kIsFusedOnGpus && in[0].is_cuda()) return fused_rms_norm(call, in[0], in[1]);
   if (!in[0].is_cpu()) return aten_rms_norm(call, in[0], in[1]);
   const auto x = in[0].contiguous();
   const auto scale = in[1].contiguous();
@@ -113,6 +145,7 @@ at::Tensor rms_norm_forward(const Call& call, std::span<const at::Tensor> in) {
 }
 
 Gradients rms_norm_backward(const Call& call, const BackwardInput& b) {
+  if (kIsFusedOnGpus && b.gradient.is_cuda()) return fused_rms_norm_gradients(call, b);
   if (!b.gradient.is_cpu()) return aten_rms_norm_gradients(call, b);
   const auto x = b.operands[0].contiguous();
   const auto g = b.gradient.contiguous();

@@ -67,15 +67,17 @@ template <class T>
 at::Tensor turned_by_halves(const at::Tensor& x, const at::Tensor& table, int sign) {
   const auto halves = x.split(x.size(-1) / 2, -1);
   const auto cos = table.select(0, 0);
-  const auto sin = at::mul(table.select(0, 1), sign);
-  return at::cat({at::sub(at::mul(halves[0], cos), at::mul(halves[1], sin)),
-                  at::add(at::mul(halves[1], cos), at::mul(halves[0], sin))},
-                 -1);
+  const auto sin = table.select(0, 1);
+  auto out = at::empty_like(x);
+  auto made = out.split(x.size(-1) / 2, -1);
+  at::addcmul_out(made[0], at::mul(halves[0], cos), halves[1], sin, -sign);
+  at::addcmul_out(made[1], at::mul(halves[1], cos), halves[0], sin, sign);
+  return out;
 }
 
 at::Tensor turned(const Call& call, const at::Tensor& given, int sign) {
   const auto x = given.contiguous();
-  const auto& table = turns(call, x.options());
+  const auto& table = turns(call, x.options().dtype(at::toOpMathType(x.scalar_type())));
   if (!x.is_cpu()) return turned_by_halves(x, table, sign);
   const auto rows = table.size(1);
   const auto pairs = table.size(2);

@@ -11,6 +11,7 @@
 #include "ops/registry.h"
 #include "ops/signature.h"
 #include "runtime/aten.h"
+#include "runtime/gpu_test_support.h"
 #include "runtime/guarded_device_test_support.h"
 #include "term/evaluate.h"
 
@@ -466,7 +467,8 @@ class KernelTest : public testing::TestWithParam<Case> {
     call.kept = nullptr;
     call.row_sparse = true;
     // Only libtorch's own devices have sparse tensors.
-    if (GetParam().op.spec().row_sparse_operand && place_.is_cpu()) check_all("sparse:");
+    const bool has_sparse = place_ != guarded_device();
+    if (GetParam().op.spec().row_sparse_operand && has_sparse) check_all("sparse:");
   }
 
   ops::Signature signature_;
@@ -484,6 +486,14 @@ TEST_P(KernelTest, MeansItWhereTheProcessorCannotRead) {
   place_ = guarded_device();
   check_devices();
 }
+
+#ifdef TANDEM_HAS_CUDA
+TEST_P(KernelTest, MeansItOnAGpu) {
+  if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
+  place_ = at::Device(at::kCUDA, 0);
+  check_devices();
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(All, KernelTest, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });

@@ -204,10 +204,10 @@ Windows pool_windows(const Call& call) {
                           .ceil = a.ceil});
 }
 
-Frame pool_frame(const Call& call) {
+Frame pool_frame(const Call& call, bool has_atens_padding = true) {
   const auto& a = call.op.get<ops::Pool2d>();
-  const bool atens =
-      is_symmetric(a.padding) && 2 * a.padding[0] <= a.kernel[0] && 2 * a.padding[1] <= a.kernel[1];
+  const bool atens = has_atens_padding && is_symmetric(a.padding) &&
+                     2 * a.padding[0] <= a.kernel[0] && 2 * a.padding[1] <= a.kernel[1];
   return frame_of(call, pool_windows(call), atens);
 }
 
@@ -278,7 +278,8 @@ at::Tensor average_forward(const Call& call, std::span<const at::Tensor> in) {
 
 Gradients average_backward(const Call& call, const BackwardInput& b) {
   const auto& a = call.op.get<ops::Pool2d>();
-  const auto frame = pool_frame(call);
+  // ATen's kernel for GPUs forgets the padding of images in this format (pytorch issue 188344).
+  const auto frame = pool_frame(call, !b.gradient.is_cuda());
   const auto like = frame.empty(call, b.gradient.options());
   if (frame.is_atens) {
     return {at::avg_pool2d_backward(as_image(b.gradient), like, a.kernel, a.stride, frame.padding,

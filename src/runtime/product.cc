@@ -233,4 +233,19 @@ void warm_products() {}
 
 #endif
 
+namespace {
+
+// libtorch has such products since version 2.8, for GPUs.
+template <class Tensor>
+at::Tensor wide_product(const Tensor& a, const Tensor& b) {
+  if constexpr (requires { at::mm(a, b, at::kFloat); }) {
+    if (a.is_cuda()) return at::mm(a, b, at::kFloat);
+  }
+  return at::mm(a.to(at::kFloat), b.to(at::kFloat));
+}
+
+}  // namespace
+
+at::Tensor wide_product_of(const at::Tensor& a, const at::Tensor& b) { return wide_product(a, b); }
+
 }  // namespace tandem::runtime

@@ -11,6 +11,9 @@ namespace tandem::runtime {
 // [rows, depth] times [depth, columns], and a bias of [columns] where there is one.
 at::Tensor product_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
+// In fp32, of matrices in 16 bits.
+at::Tensor wide_product_of(const at::Tensor& a, const at::Tensor& b);
+
 // sum += factor * a * b.
 void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double factor);
 

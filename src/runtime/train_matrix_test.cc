@@ -10,14 +10,6 @@
 namespace tandem::runtime {
 namespace {
 
-// Normalised over two samples of few elements, small convolutional networks are chaotic: from 1e-16
-// differences grow a hundredfold in every step, in one process, too. So their first steps count.
-std::uint64_t counted_steps(const std::string& model) {
-  constexpr std::uint64_t kSteady = 50;
-  constexpr std::uint64_t kChaotic = 3;
-  return models::small_models().at(model).others.contains("bn_group") ? kChaotic : kSteady;
-}
-
 struct PlanKind {
   std::string strategy;
   int processes = 2;

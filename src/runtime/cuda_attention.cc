@@ -1,0 +1,56 @@
+#include "runtime/cuda_attention.h"
+
+#include "ops/attributes.h"
+#include "runtime/aten.h"
+
+namespace tandem::runtime {
+
+namespace {
+
+// What the backward pass takes.
+struct Made {
+  at::Tensor result, log_sums, seed, offset;
+};
+
+Made run(const Call& call, std::span<const at::Tensor> in) {
+  const auto& a = call.op.get<ops::Attention>();
+  constexpr double kDropped = 0;
+  const auto out = at::_scaled_dot_product_flash_attention(in[0], in[1], in[2], kDropped, a.causal,
+                                                           false, a.scale);
+  return {std::get<0>(out), std::get<1>(out), std::get<6>(out), std::get<7>(out)};
+}
+
+}  // namespace
+
+// A row that is causal sees what is up to its own number, here among all rows.
+bool has_flash_attention(const Call& call, std::span<const at::Tensor> in) {
+  const auto& q = in[0];
+  if (!q.is_cuda() || q.scalar_type() != at::kBFloat16) return false;
+  const auto width = q.size(3);
+  constexpr std::int64_t kUnit = 8;
+  constexpr std::int64_t kWidest = 256;
+  if (width != in[2].size(3) || width % kUnit != 0 || width > kWidest) return false;
+  return !call.op.get<ops::Attention>().causal ||
+         (call.operands[0].offset[2] == 0 && q.size(2) == in[1].size(2));
+}
+
+at::Tensor flash_attention(const Call& call, std::span<const at::Tensor> in) {
+  const auto made = run(call, in);
+  call.keep({made.result, made.log_sums, made.seed, made.offset});
+  return made.result;
+}
+
+Gradients flash_attention_gradients(const Call& call, const BackwardInput& b) {
+  const auto& a = call.op.get<ops::Attention>();
+  const auto& in = b.operands;
+  const auto made =
+      call.has_kept() ? Made{call.kept->at(0), call.kept->at(1), call.kept->at(2), call.kept->at(3)}
+                      : run(call, in);
+  constexpr double kDropped = 0;
+  const auto [q, k, v] = at::_scaled_dot_product_flash_attention_backward(
+      b.gradient, in[0], in[1], in[2], made.result, made.log_sums, {}, {}, in[0].size(2),
+      in[1].size(2), kDropped, a.causal, made.seed, made.offset, a.scale);
+  return {q, k, v};
+}
+
+}  // namespace tandem::runtime

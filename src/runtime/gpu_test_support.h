@@ -1,0 +1,22 @@
+// For tests that need a GPU.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/device.h"
+
+namespace tandem::runtime {
+
+// Nothing where there is one.
+inline std::optional<std::string> why_no_gpu() {
+  try {
+    visible_devices("cuda");
+    return std::nullopt;
+  } catch (const UserError& e) {
+    return e.message;
+  }
+}
+
+}  // namespace tandem::runtime
