@@ -2,6 +2,7 @@
 // operand.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "base/text.h"
@@ -124,8 +125,7 @@ at::Tensor gradient(const Call& call, const Factors& f, const std::string& of, c
       found += c;
     }
   }
-  auto result =
-      einsum(f.out, other_factors, found, f.apart(g, f.out), f.apart(other, other_factors));
+  auto result = einsum(f.out, other_factors, found, g, f.apart(other, other_factors));
   if (result.is_alias_of(g) || result.is_alias_of(other)) result = result.clone();
   result = scaled(call, result);
   for (std::size_t d = 0; d < of.size(); ++d) {
@@ -136,13 +136,34 @@ at::Tensor gradient(const Call& call, const Factors& f, const std::string& of, c
   return result.expand(f.sizes(of)).reshape(to_aten(local));
 }
 
+// In memory first what both operands have, then the left one's factors, then the right one's: so
+// that neither product has to copy it into such an order.
+at::Tensor arranged(const Factors& f, const at::Tensor& g) {
+  const auto has = [](const std::string& of, char c) { return of.find(c) != std::string::npos; };
+  const auto place = [&](std::int64_t d) {
+    const char c = f.out[static_cast<std::size_t>(d)];
+    const bool left = has(f.lhs, c);
+    return left && has(f.rhs, c) ? 0 : left ? 1 : 2;
+  };
+  std::vector<std::int64_t> order(f.out.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, place);
+  std::vector<std::int64_t> back(order.size());
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+  }
+  return g.permute(order).contiguous().permute(back);
+}
+
 Gradients contract_backward(const Call& call, const BackwardInput& b) {
   const Factors f(call);
   if (skips_zeros(call, f)) return expert_backward(call, b);
+  auto g = f.apart(b.gradient, f.out);
+  if (b.wants(0) && b.wants(1)) g = arranged(f, g);
   Gradients grads(2);
   for (const std::size_t i : {0, 1}) {
     if (!b.wants(i)) continue;
-    grads[i] = gradient(call, f, i == 0 ? f.lhs : f.rhs, call.operands[i].local, b.gradient,
+    grads[i] = gradient(call, f, i == 0 ? f.lhs : f.rhs, call.operands[i].local, g,
                         i == 0 ? f.rhs : f.lhs, b.operands[1 - i]);
   }
   return grads;
