@@ -12,11 +12,15 @@ struct Made {
   at::Tensor result, log_sums, seed, offset;
 };
 
+constexpr double kDropped = 0;
+
+// As the kernel reads it: a head's elements lie side by side.
+at::Tensor readable(const at::Tensor& t) { return t.stride(3) == 1 ? t : t.contiguous(); }
+
 Made run(const Call& call, std::span<const at::Tensor> in) {
   const auto& a = call.op.get<ops::Attention>();
-  constexpr double kDropped = 0;
-  const auto out = at::_scaled_dot_product_flash_attention(in[0], in[1], in[2], kDropped, a.causal,
-                                                           false, a.scale);
+  const auto out = at::_scaled_dot_product_flash_attention(
+      readable(in[0]), readable(in[1]), readable(in[2]), kDropped, a.causal, false, a.scale);
   return {std::get<0>(out), std::get<1>(out), std::get<6>(out), std::get<7>(out)};
 }
 
@@ -25,6 +29,8 @@ Made run(const Call& call, std::span<const at::Tensor> in) {
 // A row that is causal sees what is up to its own number, here among all rows.
 bool has_flash_attention(const Call& call, std::span<const at::Tensor> in) {
   const auto& q = in[0];
+  // A gradient may be wanted that takes not all of them.
+  if (!q.defined() || !in[1].defined() || !in[2].defined()) return false;
   if (!q.is_cuda() || q.scalar_type() != at::kBFloat16) return false;
   const auto width = q.size(3);
   constexpr std::int64_t kUnit = 8;
@@ -46,10 +52,10 @@ Gradients flash_attention_gradients(const Call& call, const BackwardInput& b) {
   const auto made =
       call.has_kept() ? Made{call.kept->at(0), call.kept->at(1), call.kept->at(2), call.kept->at(3)}
                       : run(call, in);
-  constexpr double kDropped = 0;
   const auto [q, k, v] = at::_scaled_dot_product_flash_attention_backward(
-      b.gradient, in[0], in[1], in[2], made.result, made.log_sums, {}, {}, in[0].size(2),
-      in[1].size(2), kDropped, a.causal, made.seed, made.offset, a.scale);
+      readable(b.gradient), readable(in[0]), readable(in[1]), readable(in[2]), made.result,
+      made.log_sums, {}, {}, in[0].size(2), in[1].size(2), kDropped, a.causal, made.seed,
+      made.offset, a.scale);
   return {q, k, v};
 }
 
