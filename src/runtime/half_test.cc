@@ -1,5 +1,6 @@
-// Products of 16-bit operands as they are, against the same on wide ones: what they are made of is
-// rounded before it is used, so they differ by little more than one rounding.
+// Products of 16-bit operands as they are, and on GPUs other kernels too, against the same on wide
+// ones: what they are made of is rounded before it is used, so they differ by little more than one
+// rounding.
 #include "runtime/half.h"
 
 #include <gtest/gtest.h>
@@ -168,8 +169,8 @@ TEST(HalfOnGpus, GradientsOfWeightsAreWideWhereWanted) {
 }
 #endif
 
-// On processors only where that is faster; what is no product never.
-TEST(HalfKernels, OthersAreWidened) {
+// What is no product is widened on processors.
+TEST(HalfKernels, OthersAreWidenedOnProcessors) {
   const Product sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
   const auto& kernel = find_kernel(call_of(sum));
   EXPECT_FALSE(multiplies_half(kernel, at::kCPU));
