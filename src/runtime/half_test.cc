@@ -36,6 +36,7 @@ Call call_of(const Product& p) {
 
 // Of the largest number in `wide`.
 double difference(const at::Tensor& made, const at::Tensor& wide) {
+  EXPECT_TRUE(!made.is_cpu() || made.scalar_type() == at::kBFloat16);
   const auto narrow = rounded(made, at::kBFloat16);
   EXPECT_EQ(narrow.sizes(), wide.sizes());
   return ((narrow.to(at::kFloat) - wide).abs().max() / wide.abs().max()).item<double>();
