@@ -126,6 +126,7 @@ Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const
       throw UserError("checkpoint", folder_.string(), "has checkpoints, which are not overwritten",
                       "--resume goes on from the newest; or another folder");
     }
+    remove_leftovers(folder_);
   });
 }
 
@@ -321,6 +322,24 @@ std::vector<Piece> Checkpoints::gather(const std::vector<Piece>& mine) const {
   return out;
 }
 
+namespace {
+
+// The new checkpoint is there already: that an old one cannot be removed ends no run.
+void discard(const fs::path& checkpoint) {
+  // Out of the way first: half a checkpoint must not look like one.
+  const auto old = old_of(checkpoint);
+  std::error_code failed;
+  fs::remove_all(old, failed);
+  if (!failed) fs::rename(checkpoint, old, failed);
+  if (!failed) fs::remove_all(old, failed);
+  if (failed) {
+    fmt::print(stderr, "note: the old checkpoint {} cannot be removed: {}\n", checkpoint.string(),
+               failed.message());
+  }
+}
+
+}  // namespace
+
 void Checkpoints::publish(Manifest manifest, const fs::path& unfinished) const {
   for (const auto& [name, id, before] : lasting_) {
     const auto& buffer = program_.buffer(id);
@@ -334,16 +353,11 @@ void Checkpoints::publish(Manifest manifest, const fs::path& unfinished) const {
   fs::rename(unfinished, folder_of(folder_, manifest.step));
   finish_folder(folder_);
   const auto steps = complete_steps(folder_);
-  for (std::size_t i = 0; i + kKept < steps.size(); ++i) {
-    // Out of the way first: half a checkpoint must not look like one.
-    const auto old = fs::path(folder_of(folder_, steps[i]).string() + ".old");
-    fs::rename(folder_of(folder_, steps[i]), old);
-    fs::remove_all(old);
-  }
+  for (std::size_t i = 0; i + kKept < steps.size(); ++i) discard(folder_of(folder_, steps[i]));
 }
 
 void Checkpoints::save(std::int64_t step, const Training& training, Executor& executor) const {
-  const auto unfinished = fs::path(folder_of(folder_, step).string() + ".new");
+  const auto unfinished = unfinished_of(folder_of(folder_, step));
   try {
     on_first(world_, [&] {
       fs::remove_all(unfinished);  // of a run that was killed

@@ -49,10 +49,9 @@ Shape shape_of(const Json& json) {
 }
 
 DType dtype_of(const Json& json) {
-  for (const auto type : {DType::kFp64, DType::kFp32}) {
-    if (json == name(type)) return type;
-  }
-  throw std::runtime_error("dtype");
+  DType type{};
+  if (!parse_attribute(json.get<std::string>(), type)) throw std::runtime_error("dtype");
+  return type;
 }
 
 Hash checksum_of(std::string_view text) {
@@ -152,10 +151,12 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   const auto sum = parse_hex(std::string_view(text).substr(kHeader.size(), line - kHeader.size()));
   const auto body = std::string_view(text).substr(line + 1, text.size() - line - 2);
   if (sum != checksum_of(body)) throw damaged("is damaged: its checksum does not match");
+  // As it was written, so another version's.
   try {
     return from_json(Json::parse(body));
   } catch (const std::exception&) {
-    throw damaged("has the wrong keys");
+    throw UserError("checkpoint", path, "is undamaged, but not as this version writes it",
+                    "the version that made it can read it");
   }
 }
 
@@ -175,6 +176,22 @@ std::vector<std::int64_t> complete_steps(const fs::path& checkpoints) {
   }
   std::ranges::sort(out);
   return out;
+}
+
+fs::path unfinished_of(const fs::path& checkpoint) { return checkpoint.string() + ".new"; }
+fs::path old_of(const fs::path& checkpoint) { return checkpoint.string() + ".old"; }
+
+void remove_leftovers(const fs::path& checkpoints) {
+  std::vector<fs::path> left;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(checkpoints, failed)) {
+    const auto ending = entry.path().extension();
+    if (ending != unfinished_of("").native() && ending != old_of("").native()) continue;
+    const auto name = entry.path().stem().string();
+    if (!name.starts_with(kFolder)) continue;
+    if (parse_int(std::string_view(name).substr(kFolder.size()))) left.push_back(entry.path());
+  }
+  for (const auto& path : left) fs::remove_all(path, failed);
 }
 
 Manifest read_manifest(const fs::path& folder) {

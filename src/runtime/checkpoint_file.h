@@ -5,9 +5,10 @@
 //   tensors,
 //                                     which box of each is where, with checksums; what was trained
 //
-// A checkpoint is written into DIR/step-20.new, all of it made to reach the disk, and then renamed:
-// a folder without `.new` is complete. Pieces say what they are by global index, so that any plan
-// on any number of devices can read them.
+// A checkpoint is written into DIR/step-20.new, all of it made to reach the disk, and then renamed;
+// what is no longer needed is DIR/step-20.old until it is gone: a folder without either is
+// complete. Pieces say what they are by global index, so that any plan on any number of devices can
+// read them.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,11 @@ Manifest parse_manifest(const std::string& text, const std::string& path);
 
 // DIR/step-20
 std::filesystem::path folder_of(const std::filesystem::path& checkpoints, std::int64_t step);
+// What it is called while it is written, and while it is removed.
+std::filesystem::path unfinished_of(const std::filesystem::path& checkpoint);
+std::filesystem::path old_of(const std::filesystem::path& checkpoint);
+// Removes what runs that were killed left of either.
+void remove_leftovers(const std::filesystem::path& checkpoints);
 // By step, those that are complete.
 std::vector<std::int64_t> complete_steps(const std::filesystem::path& checkpoints);
 // Throws UserError.

@@ -88,6 +88,17 @@ TEST(Checkpoint, ARunGoesOnUnderAnyPlan) {
   expect_tail(whole, trainer.losses(last, trainer.flags(16, "--resume yes")), 4);
 }
 
+// Weights in 16 bits, Adam's moments in 32.
+TEST(Checkpoint, WeightsOf16BitsGoOn) {
+  Trainer trainer;
+  const auto plan =
+      make_plan(mlp(DType::kBf16), "local:2", kDataParallel, Optimizer::kAdam, DType::kBf16);
+  const auto whole = trainer.losses(plan, "--steps 6 --lr 0.05");
+  ASSERT_EQ(whole.size(), 6U);
+  trainer.losses(plan, trainer.flags(4));
+  expect_tail(whole, trainer.losses(plan, trainer.flags(6, "--resume yes")), 2);
+}
+
 // Both versions of the weights are kept where updates are delayed; from what is kept of an ordinary
 // run there is only one.
 TEST(Checkpoint, DelayedUpdatesGoOn) {
@@ -121,6 +132,22 @@ TEST(Checkpoint, TheTwoNewestAreKept) {
 void expect_error(const Output& run, const std::string& message) {
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.out.find(message), std::string::npos) << run.out << run.err;
+}
+
+// Of runs that were killed while they wrote or removed one.
+TEST(Checkpoint, LeftoversAreRemoved) {
+  Trainer trainer;
+  trainer.losses(plan_of(kDataParallel), trainer.flags(2, "--checkpoint-every 1"));
+  const fs::path folder = trainer.folder();
+  for (const auto* name : {"step-1.old", "step-7.new", "step-2.mine"}) {
+    fs::create_directories(folder / name);
+    std::ofstream(folder / name / "rank-0") << "half";
+  }
+  trainer.losses(plan_of(kDataParallel), trainer.flags(4, "--checkpoint-every 1 --resume yes"));
+  EXPECT_FALSE(fs::exists(folder / "step-1.old"));
+  EXPECT_FALSE(fs::exists(folder / "step-7.new"));
+  EXPECT_TRUE(fs::exists(folder / "step-2.mine"));
+  EXPECT_EQ(complete_steps(folder), (std::vector<std::int64_t>{3, 4}));
 }
 
 TEST(Checkpoint, WhatIsThereIsNotOverwritten) {

@@ -1,5 +1,6 @@
 #include "runtime/world.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -95,6 +96,8 @@ void together(const World& world, const std::function<void()>& work) {
     work();
   } catch (const UserError& e) {
     error = e;
+  } catch (const c10::Error& e) {
+    error = UserError("runtime", fmt::format("rank {}", world.rank), e.what_without_backtrace());
   } catch (const std::exception& e) {
     error = UserError("runtime", fmt::format("rank {}", world.rank), e.what());
   }
