@@ -16,13 +16,13 @@ using Mark = std::shared_ptr<void>;
 
 // How many elements go to or come from every member of a group, and after how many others they lie.
 struct Lengths {
-  std::vector<int> of, before;
+  std::vector<std::int64_t> of, before;
 
   void add(std::int64_t length) {
-    before.push_back(before.empty() ? 0 : before.back() + of.back());
-    of.push_back(static_cast<int>(length));
+    before.push_back(all());
+    of.push_back(length);
   }
-  [[nodiscard]] std::int64_t all() const { return before.back() + of.back(); }
+  [[nodiscard]] std::int64_t all() const { return of.empty() ? 0 : before.back() + of.back(); }
 };
 
 // Collectives of a group, all of whose members start the same ones in the same order. Tensors are

@@ -162,7 +162,8 @@ class Executor {
   Collectives collectives_;
   lower::Instances instances_;
   ImageOrder order_;
-  std::vector<Ready> tasks_;  // those this device takes part in
+  std::vector<int> send_number_;  // by task of the program: which send it is; -1: none
+  std::vector<Ready> tasks_;      // those this device takes part in
   std::vector<Turn> turns_;
   std::vector<at::Tensor> values_;  // by instance
   std::vector<at::Tensor> newest_;  // by buffer, of weights whose updates are delayed

@@ -1,6 +1,7 @@
 // What an executor works out before its first step: which tasks run here and what does not change
 // of them from step to step, their turns, what is kept and for how long, and first values.
 #include <algorithm>
+#include <limits>
 #include <ranges>
 #include <set>
 
@@ -60,7 +61,9 @@ bool Executor::holds(BufferId id) const {
 // All devices do this in the same order.
 void Executor::prepare_communication() {
   std::set<std::pair<std::int64_t, std::int64_t>> pairs;
+  int sends = 0;
   for (const auto& task : program_.tasks) {
+    send_number_.push_back(task.kind == TaskKind::kSend ? sends++ : -1);
     if (task.kind == TaskKind::kMove && !is_local(task.step.kind)) {
       collectives_.prepare(task.step.digits);
     }
@@ -80,11 +83,12 @@ void Executor::prepare_communication() {
   }
 }
 
-// Micro-batches tell apart what the task number `send` sends.
+// Of what the task `send` sends in this micro-batch; no two messages have the same.
 int Executor::tag_of(std::size_t send, std::int64_t micro_batch) const {
-  return static_cast<int>(
-      (static_cast<std::int64_t>(send) * program_.digits.micro_batches() + micro_batch) %
-      (1 << 20));
+  const std::int64_t number = send_number_[send];
+  const auto tag = number * program_.digits.micro_batches() + micro_batch;
+  CHECK(number >= 0 && tag <= std::numeric_limits<int>::max(), send, tag);
+  return static_cast<int>(tag);
 }
 
 // In the order in which they are sent.

@@ -46,12 +46,19 @@ MPI_Datatype to_mpi(at::ScalarType type) {
   }
 }
 
-int count(const at::Tensor& t) {
-  if (t.numel() > std::numeric_limits<int>::max()) {
-    throw UserError("plan", "", fmt::format("{} elements are too many for one message", t.numel()),
+int mpi_count(std::int64_t elements) {
+  if (elements > std::numeric_limits<int>::max()) {
+    throw UserError("plan", "", fmt::format("{} elements are too many for one message", elements),
                     "MPI counts up to 2147483647");
   }
-  return static_cast<int>(t.numel());
+  return static_cast<int>(elements);
+}
+
+int count(const at::Tensor& t) { return mpi_count(t.numel()); }
+
+MpiLengths::MpiLengths(const Lengths& lengths) {
+  for (const auto n : lengths.of) of.push_back(mpi_count(n));
+  for (const auto n : lengths.before) before.push_back(mpi_count(n));
 }
 
 std::vector<at::Tensor> only(at::Tensor t) {
@@ -245,8 +252,8 @@ Transfer GroupCollectives::shift(const at::Tensor& t) const {
   Lengths sent;
   Lengths received;
   for (std::int64_t r = 0; r < size_; ++r) {
-    sent.add(r == (rank_ + size_ - 1) % size_ ? count(in) : 0);
-    received.add(r == (rank_ + 1) % size_ ? count(in) : 0);
+    sent.add(r == (rank_ + size_ - 1) % size_ ? in.numel() : 0);
+    received.add(r == (rank_ + 1) % size_ ? in.numel() : 0);
   }
   exchange(transfer, in, sent, out, received);
   return transfer;
@@ -259,7 +266,7 @@ void GroupCollectives::exchange(Transfer& transfer, const at::Tensor& from, cons
     return;
   }
   transfer.memory = nullptr;
-  const auto kept = std::make_shared<std::pair<Lengths, Lengths>>(gives, takes);
+  const auto kept = std::make_shared<std::pair<MpiLengths, MpiLengths>>(gives, takes);
   MPI_Ialltoallv(from.data_ptr(), kept->first.of.data(), kept->first.before.data(), type_,
                  to.data_ptr(), kept->second.of.data(), kept->second.before.data(), type_, comm_,
                  &transfer.request);

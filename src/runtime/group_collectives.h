@@ -11,7 +11,14 @@ namespace tandem::runtime {
 MPI_Datatype to_mpi(at::ScalarType type);
 
 // Of a message, as MPI counts.
+int mpi_count(std::int64_t elements);
 int count(const at::Tensor& t);
+
+// As MPI counts them.
+struct MpiLengths {
+  explicit MpiLengths(const Lengths& lengths);
+  std::vector<int> of, before;
+};
 
 // One tensor, of which nobody else holds a copy.
 std::vector<at::Tensor> only(at::Tensor t);

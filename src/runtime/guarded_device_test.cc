@@ -1,4 +1,5 @@
 #include "runtime/aten.h"
+#include "runtime/group_collectives.h"
 #include "runtime/guarded_device_test_support.h"
 
 #pragma push_macro("CHECK")
@@ -245,9 +246,11 @@ class GuardedChannel final : public DeviceChannel {
   Mark exchange(const at::Tensor& from, const Lengths& gives, const at::Tensor& to,
                 const Lengths& takes) override {
     CHECK(from.scalar_type() == at::kDouble);
+    const MpiLengths given(gives);
+    const MpiLengths taken(takes);
     return on_copies(from, to, [&](void* in, void* out) {
-      MPI_Alltoallv(in, gives.of.data(), gives.before.data(), MPI_DOUBLE, out, takes.of.data(),
-                    takes.before.data(), MPI_DOUBLE, comm_);
+      MPI_Alltoallv(in, given.of.data(), given.before.data(), MPI_DOUBLE, out, taken.of.data(),
+                    taken.before.data(), MPI_DOUBLE, comm_);
     });
   }
 

@@ -301,7 +301,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);     // a file that may not grow is an error like a full disk
   const runtime::Deadline deadline;  // processes wait for each other in MPI_Init, and to the end
   deadline.renew(runtime::kLoading, "starting");
-  MPI_Init(&argc, &argv);
+  int threads = 0;  // others compute and read ahead, and say nothing
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &threads);
   runtime::report_lost_files();
   const int status = runtime::start(std::span(argv, static_cast<std::size_t>(argc)), deadline);
   MPI_Finalize();
