@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -32,10 +33,14 @@ void parallel_for(std::size_t n, unsigned threads, Work&& work) {
       if (!thrown) thrown = std::current_exception();
     }
   };
-  std::vector<std::thread> others;
-  for (unsigned t = 1; t < threads && t < n; ++t) others.emplace_back(run);
+  std::vector<std::jthread> others;
+  try {
+    for (unsigned t = 1; t < threads && t < n; ++t) others.emplace_back(run);
+  } catch (const std::system_error&) {
+    // The system gives no more: those there are do it.
+  }
   run();
-  for (auto& thread : others) thread.join();
+  others.clear();
   if (thrown) std::rethrow_exception(thrown);
 }
 

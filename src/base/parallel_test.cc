@@ -1,7 +1,12 @@
 #include "base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace tandem {
@@ -25,6 +30,22 @@ TEST(Parallel, ThrowsWhatIsThrown) {
                  std::runtime_error);
   }
 }
+
+#ifndef __SANITIZE_ADDRESS__
+// Where the system gives no more threads those there are do all.
+TEST(Parallel, GoesOnWithFewerThreads) {
+  const auto all_done = [] {
+    rlimit none{};
+    none.rlim_cur = none.rlim_max = std::size_t{64} << 20U;  // less than is in use: nothing more
+    if (setrlimit(RLIMIT_AS, &none) != 0) std::_Exit(1);
+    std::array<std::atomic<int>, 100> done{};
+    parallel_for(done.size(), 64, [&](std::size_t i) { ++done[i]; });
+    const bool each_once = std::ranges::all_of(done, [](const auto& n) { return n == 1; });
+    std::_Exit(each_once ? 0 : 2);
+  };
+  EXPECT_EXIT(all_done(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace tandem

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "search/estimates.h"
 
 namespace tandem::search {
@@ -40,19 +39,18 @@ class Team {
 
   std::vector<std::optional<Outcome>> run() {
     const auto estimable = cases_with_network();
-    share(estimable.size(),
-          [&](std::size_t c, bool reports) { estimate_case(estimable[c], reports); });
+    parallel_for(estimable.size(), options_.threads,
+                 [&](std::size_t c) { estimate_case(estimable[c]); });
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (!outcomes_[i]) left_.push_back(i);
     }
-    share(left_.size(), [this](std::size_t i, bool reports) { simulate(left_[i], reports); });
-    if (failure_) std::rethrow_exception(failure_);
+    parallel_for(left_.size(), options_.threads, [this](std::size_t i) {
+      if (!must_stop()) simulate(left_[i]);
+    });
     return std::move(outcomes_);
   }
 
  private:
-  using Do = std::function<void(std::size_t, bool reports)>;
-
   [[nodiscard]] std::vector<std::size_t> cases_with_network() const {
     std::vector<std::size_t> out;
     for (const auto& work : work_) {
@@ -62,56 +60,33 @@ class Team {
     return out;
   }
 
-  // Does pieces 0 to count - 1; one thread reports.
-  void share(std::size_t count, const Do& piece) {
-    next_ = 0;
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min(options_.threads, count); ++i) {
-      others.emplace_back([&] { take_all(count, piece, false); });
-    }
-    take_all(count, piece, true);
-  }
-
-  void take_all(std::size_t count, const Do& piece, bool reports) {
-    for (std::size_t i = next_++; i < count; i = next_++) {
-      if (must_stop()) return;
-      try {
-        piece(i, reports);
-      } catch (...) {
-        const std::scoped_lock lock(mutex_);
-        if (!failure_) failure_ = std::current_exception();
-      }
-    }
-  }
-
   bool must_stop() {
-    if (options_.stop && options_.stop()) return true;
-    const std::scoped_lock lock(mutex_);
-    return failure_ != nullptr;
+    if (options_.stop && options_.stop()) stopped_ = true;
+    return stopped_;
   }
 
-  void estimate_case(std::size_t number, bool reports) {
+  void estimate_case(std::size_t number) {
     std::optional<Estimates> estimates;
     for (std::size_t i = 0; i < work_.size() && !must_stop(); ++i) {
       if (work_[i].case_number != number) continue;
       if (!estimates) estimates.emplace(*work_[i].on);
       try {
         if (auto point = estimates->near_point(*work_[i].setting)) {
-          put(i, std::move(*point), reports);
+          put(i, std::move(*point));
         }
       } catch (const UserError&) {  // the simulation says what is wrong
       }
     }
   }
 
-  void simulate(std::size_t i, bool reports) {
-    put(i, evaluate(*work_[i].on, *work_[i].setting), reports);
-  }
+  void simulate(std::size_t i) { put(i, evaluate(*work_[i].on, *work_[i].setting)); }
 
-  void put(std::size_t i, Outcome outcome, bool reports) {
+  // One thread reports.
+  void put(std::size_t i, Outcome outcome) {
     std::visit([&](auto& o) { o.case_number = work_[i].case_number; }, outcome);
     outcomes_[i] = std::move(outcome);
     const auto done = ++done_;
+    const bool reports = std::this_thread::get_id() == asking_;
     if (reports && options_.progress) options_.progress(done, work_.size());
   }
 
@@ -119,10 +94,9 @@ class Team {
   const ExploreOptions& options_;
   std::vector<std::optional<Outcome>> outcomes_;
   std::vector<std::size_t> left_;  // what has no estimate
-  std::atomic<std::size_t> next_ = 0;
+  std::thread::id asking_ = std::this_thread::get_id();
   std::atomic<std::size_t> done_ = 0;
-  std::mutex mutex_;
-  std::exception_ptr failure_;
+  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace
