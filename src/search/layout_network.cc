@@ -29,12 +29,6 @@ void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, s
   }
 }
 
-Hash hash_type(const TensorType& type) {
-  Hash h = hash_combine(static_cast<Hash>(type.dtype), std::bit_cast<Hash>(type.density));
-  for (auto n : type.shape.sizes) h = hash_combine(h, static_cast<Hash>(n));
-  return h;
-}
-
 bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
 
 Hash hash_of(const Pass& pass) {
@@ -115,7 +109,7 @@ Hash LayoutNetwork::class_of(NodeId id) const {
   if (!roles_.empty()) h = hash_combine(h, cost::hash_of(roles_[id.index()]));
   for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
   for (auto i : model_.inputs(id)) {
-    h = hash_combine(h, hash_type(model_.node(i).type));
+    h = hash_combine(h, type_hash(model_.node(i).type));
     h = hash_combine(h, (gradient_[i.index()] ? 1U : 0U) | (is_absorbed(i) ? 2U : 0U) |
                             (is_weight(model_.node(i)) ? 4U : 0U) | (is_source(i) ? 8U : 0U));
   }
@@ -355,7 +349,7 @@ std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
 // What its states depend on: those of its producer and its users.
 Hash LayoutNetwork::class_of_shared(NodeId id) const {
   const auto& node = model_.node(id);
-  Hash key = hash_combine(hash_text("tensor"), hash_type(node.type));
+  Hash key = hash_combine(hash_text("tensor"), type_hash(node.type));
   if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
     key = hash_combine(key, states_[producer]->id);
   }
@@ -405,7 +399,7 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   }
   Hash key = hash_combine(hash_combine(a.id, b.id), operand);
   const auto kind = gradient ? 1U + static_cast<unsigned>(*gradient) : 0U;
-  key = hash_combine(hash_combine(key, hash_type(type)), 2 * kind + (blocks ? 1U : 0U));
+  key = hash_combine(hash_combine(key, type_hash(type)), 2 * kind + (blocks ? 1U : 0U));
   auto& table = tables_->edges[key];
   if (!table) {
     auto made = std::make_shared<EdgeTable>(

@@ -28,15 +28,8 @@ ops::InputMask differentiated(const Task& task) {
   return out;
 }
 
-Hash hash_of(const TensorType& type) {
-  Hash h = hash_combine(static_cast<Hash>(type.dtype), std::bit_cast<Hash>(type.density));
-  const auto add = [&h](std::int64_t n) { h = hash_combine(h, static_cast<Hash>(n)); };
-  for (auto n : type.shape.sizes) add(n);
-  for (auto n : type.shape.degrees) add(n);
-  add(type.shape.replicas);
-  add(type.shape.partial);
-  return h;
-}
+// What another task has done already: made again, or of another block.
+bool is_again(const Task& task) { return task.remade || (task.block && !task.block->first); }
 
 }  // namespace
 
@@ -49,26 +42,26 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
       // A ring is told by its digits, which mean something else elsewhere.
       operations_(known != nullptr && !program.schedule.ring ? *known : own_) {
   types_.reserve(program.pcg.size());
-  for (auto id : program.pcg.ids()) types_.push_back(hash_of(program.pcg.node(id).type));
+  for (auto id : program.pcg.ids()) types_.push_back(type_hash(program.pcg.node(id).type));
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
   if (machine.device.software.joined_gradients) joined_ = gradient_syncs(program);
-  for (const auto& task : program_.tasks) {
+  flops_of_task_.resize(program.tasks.size());
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     stop_point();
-    const auto before = model_flops_;
-    add(task);
-    flops_of_task_.push_back(model_flops_ - before);
+    add(t);
+    model_flops_ += flops_of_task_[t];
   }
   const bool takes_any = std::ranges::any_of(
       devices_, [](const machine::Device* device) { return takes_host_time(*device); });
   if (!takes_any) dispatch_.clear();
 }
 
-cost::Work Durations::work(const Task& task) {
+cost::Work Durations::work(const Task& task) const {
   switch (task.kind) {
     case TaskKind::kForward:
     case TaskKind::kBackward:
-      return operator_work(task);
+      return operation_of(task).work;
     case TaskKind::kAccumulate:
     case TaskKind::kCollect:
       return streaming_work(task);
@@ -80,15 +73,19 @@ cost::Work Durations::work(const Task& task) {
 }
 
 // One for the devices of each group.
-void Durations::add(const Task& task) {
+void Durations::add(std::size_t t) {
+  const auto& task = program_.tasks[t];
   switch (task.kind) {
     case TaskKind::kBackward:
       for (auto b : task.writes) made_by_[b.index()] = task.node;
       [[fallthrough]];
-    case TaskKind::kForward:
-      return add_work(task, operator_work(task), program_.pcg.node(task.node).type.dtype);
+    case TaskKind::kForward: {
+      const auto& [work, model] = operation_of(task);
+      if (!is_again(task)) flops_of_task_[t] = model;
+      return add_work(task, work, program_.pcg.node(task.node).type.dtype);
+    }
     case TaskKind::kMove:
-      return add_move(task);
+      return add_move(t);
     case TaskKind::kSend:
     case TaskKind::kReceive:
       return add_for_all(move_time(task), true);
@@ -111,8 +108,9 @@ void Durations::add_for_all(Seconds time, bool communicates) {
   }
 }
 
-void Durations::add_move(const Task& task) {
-  if (!is_joined(flops_of_task_.size()) || is_halo(task.step.kind)) {
+void Durations::add_move(std::size_t t) {
+  const auto& task = program_.tasks[t];
+  if (!is_joined(t) || is_halo(task.step.kind)) {
     return add_for_all(move_time(task), !is_local(task.step.kind));
   }
   const auto bytes = moved_bytes(program_, task);
@@ -168,7 +166,7 @@ Hash Durations::key_of(const Task& task) const {
   return h;
 }
 
-const cost::Work& Durations::operator_work(const Task& task) {
+const Operation& Durations::operation_of(const Task& task) const {
   const auto [at, fresh] = operations_.try_emplace(key_of(task));
   auto& [work, model] = at->second;
   if (fresh) {
@@ -177,9 +175,7 @@ const cost::Work& Durations::operator_work(const Task& task) {
                       : work_of(task, program_.pcg.input_types(task.node),
                                 program_.pcg.node(task.node).type);
   }
-  const bool again = task.remade || (task.block && !task.block->first);
-  if (!again) model_flops_ += model;
-  return work;
+  return at->second;
 }
 
 // As if the devices of the ring shared the factor.

@@ -34,7 +34,7 @@ class Durations {
     return dispatch_.empty() ? Seconds{} : dispatch_[task * devices_.size() + group];
   }
   // What a device does; nothing of moves and the like.
-  [[nodiscard]] cost::Work work(const lower::Task& task);
+  [[nodiscard]] cost::Work work(const lower::Task& task) const;
   // Of all devices together, redundant work not counted.
   [[nodiscard]] Flops model_flops() const { return model_flops_; }
   [[nodiscard]] Flops model_flops(std::size_t task) const { return flops_of_task_[task]; }
@@ -42,14 +42,14 @@ class Durations {
   [[nodiscard]] bool is_joined(std::size_t task) const { return !joined_.empty() && joined_[task]; }
 
  private:
-  void add(const lower::Task& task);
+  void add(std::size_t task);
   void add_for_all(Seconds time, bool communicates);
   void add_work(const lower::Task& task, const cost::Work& work, DType dtype);
 
-  void add_move(const lower::Task& task);
+  void add_move(std::size_t task);
   [[nodiscard]] Seconds move_time(const lower::Task& task) const;
   [[nodiscard]] Hash key_of(const lower::Task& task) const;
-  const cost::Work& operator_work(const lower::Task& task);
+  const Operation& operation_of(const lower::Task& task) const;
   [[nodiscard]] cost::Work work_of(const lower::Task& task, std::span<const TensorType> inputs,
                                    const TensorType& output) const;
   [[nodiscard]] Flops model_flops_of(const lower::Task& task) const;

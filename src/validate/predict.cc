@@ -46,38 +46,37 @@ struct PreparedJob::Parts {
   strategies::Setting setting;
   std::int64_t batch;
   estimate::Training training;
-  std::optional<lower::Program> program;  // where no estimate is near enough
+  std::optional<lower::Program> program = {};       // where no estimate is near enough
+  std::optional<estimate::Estimate> estimate = {};  // else; on the job's machine
 
-  [[nodiscard]] Prediction on(const Machine& machine) const {
-    if (!program) {
-      estimate::Estimator estimator(model, machine, training);
-      if (const auto e = estimator.estimate(setting, batch)) {
-        return prediction_of(to_text(setting), e->memory, Seconds{e->iteration}, machine);
-      }
-    }
-    const auto whole =
-        program ? sim::simulate(*program, machine)
-                : sim::simulate(lower_whole(model, machine, setting, batch, training), machine);
-    return prediction_of(to_text(setting), whole.group_memory.front(), whole.iteration, machine);
+  [[nodiscard]] Prediction of(const estimate::Estimate& e, const Machine& machine) const {
+    return prediction_of(to_text(setting), e.memory, Seconds{e.iteration}, machine);
+  }
+  [[nodiscard]] Prediction of(const lower::Program& whole, const Machine& machine) const {
+    const auto out = sim::simulate(whole, machine);
+    return prediction_of(to_text(setting), out.group_memory.front(), out.iteration, machine);
   }
 };
 
 std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates estimates) {
   try {
+    const estimate::Training training{job.dtype, plan::Optimizer::kAdam, job.precision};
+    const auto model = models::parse_model(job.model);
+    estimate::Estimator estimator(model, job.machine, training);
     for (const auto& setting : job.settings) {
-      const estimate::Training training{job.dtype, plan::Optimizer::kAdam, job.precision};
-      const bool is_last = &setting == &job.settings.back();
-      auto parts = std::make_shared<Parts>(
-          Parts{models::parse_model(job.model), setting, job.batch, training, {}});
-      estimate::Estimator estimator(parts->model, job.machine, training);
-      const auto estimate = estimator.estimate(setting, job.batch);
-      const bool is_near = estimate && (estimates == Estimates::kRoughToo || !estimate->is_rough);
-      if (!is_near) {
-        parts->program = lower_whole(parts->model, job.machine, setting, job.batch, training);
+      Parts parts{model, setting, job.batch, training};
+      parts.estimate = estimator.estimate(setting, job.batch);
+      if (parts.estimate && parts.estimate->is_rough && estimates == Estimates::kNear) {
+        parts.estimate.reset();
       }
-      const auto peak =
-          parts->program ? sim::memory_of(*parts->program).peak : estimate->memory.peak;
-      if (is_last || peak <= limit_of(job.machine)) return PreparedJob(std::move(parts));
+      if (!parts.estimate) {
+        parts.program = lower_whole(model, job.machine, setting, job.batch, training);
+      }
+      const auto& memory = parts.estimate ? parts.estimate->memory : sim::memory_of(*parts.program);
+      const bool is_last = &setting == &job.settings.back();
+      if (is_last || memory.peak <= limit_of(job.machine)) {
+        return PreparedJob(std::make_shared<const Parts>(std::move(parts)));
+      }
     }
   } catch (const UserError& error) {
     return Skipped{error.what()};
@@ -85,12 +84,25 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates e
   return Skipped{"nothing says how it was run"};
 }
 
-Prediction PreparedJob::on(const Machine& machine) const { return parts_->on(machine); }
+Prediction PreparedJob::on_its_own(const Machine& machine) const {
+  const auto& p = *parts_;
+  return p.estimate ? p.of(*p.estimate, machine) : p.of(*p.program, machine);
+}
+
+Prediction PreparedJob::on(const Machine& machine) const {
+  const auto& p = *parts_;
+  if (p.program) return p.of(*p.program, machine);
+  if (const auto e =
+          estimate::Estimator(p.model, machine, p.training).estimate(p.setting, p.batch)) {
+    return p.of(*e, machine);
+  }
+  return p.of(lower_whole(p.model, machine, p.setting, p.batch, p.training), machine);
+}
 
 std::variant<Prediction, Skipped> predict(const Job& job) {
   auto prepared = PreparedJob::make(job, Estimates::kNear);
   if (auto* skipped = std::get_if<Skipped>(&prepared)) return std::move(*skipped);
-  return std::get<PreparedJob>(prepared).on(job.machine);
+  return std::get<PreparedJob>(prepared).on_its_own(job.machine);
 }
 
 }  // namespace tandem::validate

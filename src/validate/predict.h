@@ -29,6 +29,8 @@ class PreparedJob {
   // The first of the job's settings that fits its machine's memory, else the last.
   static std::variant<PreparedJob, Skipped> make(const Job& job, Estimates estimates);
 
+  // On the machine that it was made for.
+  [[nodiscard]] Prediction on_its_own(const machine::Machine& machine) const;
   // The same devices and links, faster or slower.
   [[nodiscard]] Prediction on(const machine::Machine& machine) const;
 
