@@ -263,6 +263,18 @@ Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
   return o.passes(differentiated) * forward_flops(op, inputs, output);
 }
 
+DType computing_type(const graph::Graph& graph) {
+  auto out = graph.node(graph.outputs()[0]).type.dtype;
+  Bytes largest;
+  for (auto id : graph.ids()) {
+    const auto& node = graph.node(id);
+    if (!graph::is_weight(node) || node.type.whole_bytes() <= largest) continue;
+    largest = node.type.whole_bytes();
+    out = node.type.dtype;
+  }
+  return out;
+}
+
 double launches(const machine::Device& device, const Work& work) {
   const bool in_products = device.units > 0 && work.product_count > 0;
   return work.kernels * (in_products ? static_cast<double>(work.product_count) : 1);

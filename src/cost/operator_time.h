@@ -68,6 +68,9 @@ Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows);
 // a narrower one.
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
 
+// The type that a network computes in: that of its largest weight. Its loss may have another.
+DType computing_type(const graph::Graph& graph);
+
 // How many kernels the task is.
 double launches(const machine::Device& device, const Work& work);
 

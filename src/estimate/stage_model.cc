@@ -159,7 +159,7 @@ std::optional<StageModel> stage_model(Network& network, const machine::Machine& 
                     .schedule = program.schedule,
                     .sections = std::move(sections),
                     .footprint = footprint_of(program, places.of_node, places.of_task, runs),
-                    .dtype = program.pcg.node(program.pcg.outputs()[0]).type.dtype,
+                    .dtype = cost::computing_type(program.pcg),
                     .tied = tied(program, places.of_node, places.of_task, network.folded().layers)};
 }
 

@@ -92,7 +92,7 @@ struct StageModel {
   plan::Schedule schedule;  // of one stage
   Sections sections;
   Footprint footprint;
-  DType dtype{};  // of the loss
+  DType dtype{};  // of its weights
   // Of weights that both the first section and the last one read.
   struct Tied {
     Bytes bytes;

@@ -336,6 +336,8 @@ class Simulator {
     if (!communicates(task)) return kComputeStream;
     const auto level = cost::outermost_level(program_.digits, task.step.digits);
     if (machine_.levels[level].by_device) return kComputeStream;
+    const bool between_stages = task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
+    if (between_stages && machine_.device.software.waits_for_sends) return kComputeStream;
     const auto kind = task.step.kind;
     const bool has_root = kind == Step::kScatter || kind == Step::kGather;
     if (task.kind == TaskKind::kMove && !has_root) return 1 + level;
@@ -405,7 +407,7 @@ class Simulator {
       out_.memory = memory.peak;
       out_.persistent = memory.persistent;
     }
-    const auto dtype = program_.pcg.node(program_.pcg.outputs()[0]).type.dtype;
+    const auto dtype = cost::computing_type(program_.pcg);
     out_.model_flops = durations_.model_flops();
     const Seconds at_peak = out_.model_flops / all_peaks(dtype);
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
