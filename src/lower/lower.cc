@@ -253,10 +253,13 @@ class Lowering : ProgramBuilder {
 
   // A gradient of a weight, whole, has its place all through the step where it is of a wider type
   // than the backward pass (as Megatron has it) or is kept whole (ZeRO-1). Sums over devices are
-  // then made in that place. Not where the software frees all that is used no more.
+  // then made in that place. Not where it is scattered as soon as it is there (ZeRO-2 and -3), nor
+  // where the software frees all that is used no more.
   void reserve(BufferId g) {
     auto& buffer = program_.buffers[g.index()];
-    if (is_summand(g) || buffer.shared > Bytes{} || program_.digits.frees_at_last_use()) return;
+    if (program_.schedule.reduce_each || is_summand(g) || buffer.shared > Bytes{} ||
+        program_.digits.frees_at_last_use())
+      return;
     const bool wide = buffer.dtype != pcg_.node(buffer.node).type.dtype;
     buffer.reserved = wide || program_.schedule.whole_gradients;
   }

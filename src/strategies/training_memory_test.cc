@@ -74,6 +74,20 @@ TEST_P(Zero, IsThePapersMemory) {
   }
 }
 
+// Gradients in fp32 are 2 bytes more, of the part that a device has: what is scattered as soon as
+// it is there is whole for one layer at a time, in however many micro-batches.
+TEST(ZeroMemory, NoWholeGradientStaysWhereTheyAreInParts) {
+  constexpr std::int64_t kDevices = 4;
+  for (const char* strategy : {"fsdp", "deepspeed:zero=2", "deepspeed:zero=3", "fsdp:micro=2"}) {
+    SCOPED_TRACE(strategy);
+    const auto peak = [&](const Precision& precision) {
+      return memory_of(program_of(kMlp, 16, "local:4", strategy, precision)).peak.value;
+    };
+    constexpr double kOneLayer = 4 * kWeight;
+    EXPECT_LE(peak(kMegatron), peak(kMixed) + 2 * kParameters / kDevices + 2 * kOneLayer);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, Zero,
                          testing::Values(ZeroCase{"dp", 16, 0}, ZeroCase{"dp:micro=2", 16, 0},
                                          ZeroCase{"deepspeed:zero=0", 16, 0},
