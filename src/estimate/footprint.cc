@@ -201,7 +201,7 @@ class Walk {
     for (std::size_t again = 0; again < first_.size(); ++again) {
       if (!made_elsewhere_[again] || !first_[again] || first_[again]->part != 1) continue;
       const auto& made_again = program_.buffers[again];
-      if (made_again.kind != BufferKind::kActivation) continue;
+      if (made_again.kind == BufferKind::kGradient) continue;
       for (std::size_t b = 0; b < again; ++b) {
         const bool is_received = made_elsewhere_[b] && first_[b] && first_[b]->part == 0;
         if (!is_received || program_.buffers[b].node != made_again.node) continue;

@@ -7,7 +7,7 @@
 
 namespace tandem::estimate {
 
-using Parts = std::array<double, 5>;  // bytes by lower::BufferKind
+using Parts = std::array<double, lower::kBufferKinds>;  // bytes, by lower::BufferKind
 
 void add(Parts& to, const Parts& what, double times = 1);
 double total(const Parts& parts);

@@ -38,7 +38,9 @@ enum class BufferKind : std::uint8_t {
   kState,       // optimizer state of a weight, lives on between steps
   kActivation,  // made by the forward pass
   kGradient,    // made by the backward pass
+  kGathered,    // a weight, or a part of one, as it is moved for those who read it
 };
+inline constexpr std::size_t kBufferKinds = 6;
 
 struct Buffer {
   BufferKind kind = BufferKind::kActivation;

@@ -189,9 +189,18 @@ Task ProgramBuilder::moving(TaskKind kind, const machine::ReshardStep& step, Nod
           .writes = std::move(writes)};
 }
 
+namespace {
+
+BufferKind kind_of_moved(BufferKind from, Place place) {
+  if (from == BufferKind::kGradient) return BufferKind::kGradient;
+  if (from == BufferKind::kWeight || from == BufferKind::kGathered) return BufferKind::kGathered;
+  return place.backward && !place.remade ? BufferKind::kGradient : BufferKind::kActivation;
+}
+
+}  // namespace
+
 BufferId ProgramBuilder::moved(BufferId from, const machine::ReshardStep& step, Place place) {
-  const auto kind =
-      place.backward && !place.remade ? BufferKind::kGradient : BufferKind::kActivation;
+  const auto kind = kind_of_moved(program_.buffer(from).kind, place);
   const auto to = add_buffer(kind, NodeId(program_.buffer(from).node), step.after);
   const auto& origin = program_.buffer(from);
   auto& made = program_.buffers[to.index()];

@@ -70,8 +70,8 @@ std::vector<OperatorTime> compute_times(const Program& program, const std::vecto
   return out;
 }
 
-constexpr std::array<std::string_view, 5> kPartNames = {"inputs", "weights", "optimizer state",
-                                                        "activations", "gradients"};
+constexpr std::array<std::string_view, lower::kBufferKinds> kPartNames = {
+    "inputs", "weights", "optimizer state", "activations", "gradients", "gathered weights"};
 
 // Tensors into groups of the same name and part.
 class TensorGroups {

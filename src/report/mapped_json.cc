@@ -92,6 +92,7 @@ Json memory_json(const sim::Memory& memory) {
   using lower::BufferKind;
   return {{"weights", whole(memory.part(BufferKind::kWeight))},
           {"optimizer_state", whole(memory.part(BufferKind::kState))},
+          {"gathered_weights", whole(memory.part(BufferKind::kGathered))},
           {"gradients", whole(memory.part(BufferKind::kGradient))},
           {"activations", whole(memory.part(BufferKind::kActivation))},
           {"inputs", whole(memory.part(BufferKind::kInput))}};

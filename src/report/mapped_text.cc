@@ -194,10 +194,13 @@ std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Mac
 std::string memory_text(const sim::Memory& memory) {
   using lower::BufferKind;
   const auto part = [&](BufferKind kind) { return bytes_text(memory.part(kind).value); };
-  return fmt::format("{}: weights {}, optimizer state {}, gradients {}, activations {}, inputs {}",
-                     bytes_text(memory.peak.value), part(BufferKind::kWeight),
-                     part(BufferKind::kState), part(BufferKind::kGradient),
-                     part(BufferKind::kActivation), part(BufferKind::kInput));
+  const auto gathered = memory.part(BufferKind::kGathered) > Bytes{}
+                            ? fmt::format(", gathered weights {}", part(BufferKind::kGathered))
+                            : "";
+  return fmt::format(
+      "{}: weights {}, optimizer state {}{}, gradients {}, activations {}, inputs {}",
+      bytes_text(memory.peak.value), part(BufferKind::kWeight), part(BufferKind::kState), gathered,
+      part(BufferKind::kGradient), part(BufferKind::kActivation), part(BufferKind::kInput));
 }
 
 }  // namespace tandem::report

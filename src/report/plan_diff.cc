@@ -155,6 +155,7 @@ std::vector<PlanDiff::Figure> memory_figures(const PlanView& view) {
   return {{"memory", "memory", "memory_bytes", memory.peak.value},
           {"memory", "weights", "weights_bytes", part(BufferKind::kWeight)},
           {"memory", "optimizer state", "optimizer_state_bytes", part(BufferKind::kState)},
+          {"memory", "gathered weights", "gathered_weights_bytes", part(BufferKind::kGathered)},
           {"memory", "gradients", "gradients_bytes", part(BufferKind::kGradient)},
           {"memory", "activations", "activations_bytes", part(BufferKind::kActivation)},
           {"memory", "inputs", "inputs_bytes", part(BufferKind::kInput)},

@@ -157,8 +157,8 @@ class Timeline {
   [[nodiscard]] Json memory_json_of(std::size_t c) const {
     using lower::BufferKind;
     Json out;
-    for (const auto* key :
-         {"at", "weights", "optimizer_state", "gradients", "activations", "inputs"}) {
+    for (const auto* key : {"at", "weights", "optimizer_state", "gathered_weights", "gradients",
+                            "activations", "inputs"}) {
       out[key] = Json::array();
     }
     const auto points = thinned(memory_curve(program_, devices_[c], spans_[c]), kMostMemoryPoints);
@@ -169,6 +169,7 @@ class Timeline {
       out["at"].push_back(whole_nanoseconds(at));
       add("weights", BufferKind::kWeight);
       add("optimizer_state", BufferKind::kState);
+      add("gathered_weights", BufferKind::kGathered);
       add("gradients", BufferKind::kGradient);
       add("activations", BufferKind::kActivation);
       add("inputs", BufferKind::kInput);

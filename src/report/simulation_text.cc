@@ -43,6 +43,7 @@ std::vector<Share> by_reported_kind(const std::vector<Share>& shares) {
 constexpr std::array kParts = {std::pair("inputs", lower::BufferKind::kInput),
                                std::pair("weights", lower::BufferKind::kWeight),
                                std::pair("optimizer state", lower::BufferKind::kState),
+                               std::pair("gathered weights", lower::BufferKind::kGathered),
                                std::pair("activations", lower::BufferKind::kActivation),
                                std::pair("gradients", lower::BufferKind::kGradient)};
 

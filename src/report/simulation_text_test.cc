@@ -54,7 +54,7 @@ TEST(SimulationText, TimesAndMemoryAddUp) {
       const auto json = details_json(program, s, machine, peak);
       double bytes = 0;
       for (const char* part : {"inputs_bytes", "weights_bytes", "optimizer_state_bytes",
-                               "activations_bytes", "gradients_bytes"}) {
+                               "gathered_weights_bytes", "activations_bytes", "gradients_bytes"}) {
         bytes += json.at("memory_at_peak").at(part).get<double>();
       }
       EXPECT_NEAR(bytes, s.memory.value, 5);

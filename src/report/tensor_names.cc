@@ -24,7 +24,7 @@ std::string buffer_name(const lower::Program& program, lower::BufferId id) {
   if (buffer.is_mask) return "the mask of " + node.name;
   if (buffer.kind == BufferKind::kGradient) return "the gradient of " + node.name;
   if (buffer.kind == BufferKind::kState) return "the optimizer state of " + node.name;
-  const bool moved = buffer.kind == BufferKind::kActivation && is_weight(node);
+  const bool moved = buffer.kind == BufferKind::kGathered && is_weight(node);
   return moved ? node.name + ", gathered" : node.name;
 }
 

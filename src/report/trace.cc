@@ -205,9 +205,11 @@ class Writer {
         return parts[static_cast<std::size_t>(kind)].value;
       };
       add(R"({{"ph":"C","name":"memory, bytes","pid":{},"ts":{},"args":{{"weights":{:.0f},)"
-          R"("optimizer state":{:.0f},"gradients":{:.0f},"activations":{:.0f},"inputs":{:.0f}}}}})",
+          R"("optimizer state":{:.0f},"gathered weights":{:.0f},"gradients":{:.0f},)"
+          R"("activations":{:.0f},"inputs":{:.0f}}}}})",
           c, microseconds(nanoseconds(at)), part(BufferKind::kWeight), part(BufferKind::kState),
-          part(BufferKind::kGradient), part(BufferKind::kActivation), part(BufferKind::kInput));
+          part(BufferKind::kGathered), part(BufferKind::kGradient), part(BufferKind::kActivation),
+          part(BufferKind::kInput));
     }
   }
 

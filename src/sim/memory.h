@@ -18,7 +18,7 @@ struct Memory {
   // (lower/order.h).
   Bytes kept;
   // What is there at the peak, by lower::BufferKind. They add up to it, but for `unused`.
-  std::array<Bytes, 5> parts = {};
+  std::array<Bytes, lower::kBufferKinds> parts = {};
   Bytes passing;            // of that, what comes and goes with every micro-batch
   Bytes unused;             // what an allocator holds beside, part of the peak
   Bytes cache;              // of inference: keys and values for later tokens, part of the peak
@@ -41,7 +41,7 @@ struct Moment {
   std::uint32_t task = 0;
   std::int64_t micro_batch = 0;
   std::int64_t step = 0;
-  std::array<Bytes, 5> parts = {};  // as in Memory
+  std::array<Bytes, lower::kBufferKinds> parts = {};  // as in Memory
 };
 std::vector<Moment> memory_over_time(const lower::Program& program, std::int64_t device);
 

@@ -24,7 +24,7 @@ def explanation():
     breakdown["all_reduce"].update(serialized_s=0.04, exposed_s=0.02, overlapped_s=0.02)
     return {"feasible": True, "memory_limit_bytes": 16_000_000_000, "breakdown": breakdown, "bound_by": "compute",
             "memory_at_peak": {"inputs_bytes": 0, "weights_bytes": 4e9, "optimizer_state_bytes": 2e9,
-                               "activations_bytes": 3e9, "gradients_bytes": 1e9, "unused_bytes": 0, "cache_bytes": 0,
+                               "activations_bytes": 3e9, "gathered_weights_bytes": 0, "gradients_bytes": 1e9, "unused_bytes": 0, "cache_bytes": 0,
                                "device": 0, "when": "the update of %n1", "largest": "", "largest_bytes": 0},
             "schedule": {"order": "1f1b", "stages": 4, "micro_batches": 16, "in_words": ["It is made up."]},
             "rules": [], "slowest_operators": [], "most_exposed": [], "largest_tensors": []}
@@ -87,7 +87,7 @@ def timeline(nodes, spans):
         points = 4000
         memory = {"at": [iteration * i // points for i in range(points)], "weights": [4e9] * points,
                   "optimizer_state": [2e9] * points, "gradients": [1e9 * (i % 500) / 500 for i in range(points)],
-                  "activations": [3e9 * (i % 900) / 900 for i in range(points)], "inputs": [0] * points}
+                  "activations": [3e9 * (i % 900) / 900 for i in range(points)], "gathered_weights": [0] * points, "inputs": [0] * points}
         classes.append({"number": number, "name": f"devices of rank {number}", "streams": streams, "memory": memory})
     return {"iteration": iteration, "classes_in_all": 4, "busiest": 0, "micro_batches": 16, "steps_overlap": False,
             "tasks": tasks, "overs": ["node 4"], "classes": classes}

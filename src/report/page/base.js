@@ -77,7 +77,7 @@ function table(head, rows) {
 // --- Colours ----------------------------------------------------------------------------------
 
 const kReported = ['compute', 'embedding', 'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'send_recv'];
-const kMemory = ['weights', 'optimizer_state', 'gradients', 'activations', 'inputs'];
+const kMemory = ['weights', 'optimizer_state', 'gathered_weights', 'gradients', 'activations', 'inputs'];
 // Broadcasts, shifts and halos are sends and receives.
 function reported(kind) { return kReported.includes(kind) || kind === 'idle' ? kind : 'send_recv'; }
 
