@@ -120,16 +120,16 @@ std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces) {
   return out;
 }
 
-Division even_division(std::int64_t layers, std::int64_t stages) {
+Division division_of(const std::vector<std::int64_t>& layers) {
   Classes out;
-  for (std::int64_t s = 0; s < stages; ++s) {
+  for (std::size_t s = 0; s < layers.size(); ++s) {
     const std::int64_t first = s == 0 ? 1 : 0;
-    const std::int64_t last = s + 1 == stages ? 1 : 0;
-    out.add({first, first, layers / stages - first - last, last, last});
+    const std::int64_t last = s + 1 == layers.size() ? 1 : 0;
+    out.add({first, first, layers[s] - first - last, last, last});
   }
   auto& division = out.division();
-  division.ends.assign(static_cast<std::size_t>(stages), {Section::kMiddle, 0});
-  division.stages_after = {static_cast<std::uint16_t>(stages - 1)};
+  division.ends.assign(layers.size(), {Section::kMiddle, 0});
+  division.stages_after = {static_cast<std::uint16_t>(layers.size() - 1)};
   return out.take();
 }
 

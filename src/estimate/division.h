@@ -63,9 +63,10 @@ struct Division {
   std::vector<std::uint16_t> stages_after;  // by piece of the section after the layers
 };
 
-// Of so many layers; over whole sections where the stages divide them.
-Division even_division(std::int64_t layers, std::int64_t stages);
-// Else over all_runs. Nothing where there are too few cuts.
+// Of so many layers by stage, over whole sections.
+Division division_of(const std::vector<std::int64_t>& layers);
+// Where stages divide them in the middle of layers, over all_runs. Nothing where there are too few
+// cuts.
 std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layers,
                                         std::int64_t stages);
 

@@ -10,6 +10,7 @@
 #include "machine/part.h"
 #include "strategies/grid.h"
 #include "strategies/pipeline.h"
+#include "strategies/stages.h"
 
 namespace tandem::estimate {
 
@@ -126,7 +127,8 @@ class Step {
     const auto level = cost::outermost_level(digits_, across);
     return {time_to_send(across, sent.copied ? copies : 0, Bytes{sent.activation}),
             time_to_send(across, sent.gradient_copied ? copies : 0, Bytes{sent.activation}),
-            machine_.levels[level].by_device, machine_.device.software.dispatch_collective.value};
+            machine_.levels[level].by_device || machine_.device.software.waits_for_sends,
+            machine_.device.software.dispatch_collective.value};
   }
 
   void tie(DigitMask across, const Training& training) {
@@ -248,12 +250,12 @@ class Step {
   // Of a weight of the first stage that another uses, that one has a copy; its gradient comes back
   // with the last micro-batch.
   void hold_tied(Held& first, Held& other) const {
-    constexpr auto kActivation = static_cast<std::size_t>(lower::BufferKind::kActivation);
+    constexpr auto kGathered = static_cast<std::size_t>(lower::BufferKind::kGathered);
     constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
     const auto bytes = stage_.tied.bytes.value;
     const auto gradient =
         bytes * (size_of(schedule_.precision.gradient(stage_.dtype)) / size_of(stage_.dtype));
-    if (!stage_.tied.moved || stage_.tied.inside) other.step[kActivation] += bytes;
+    if (!stage_.tied.moved || stage_.tied.inside) other.step[kGathered] += bytes;
     auto end = first.last.net;
     end[kGradient] += gradient;
     keep_most(first.last.most, end);
@@ -317,6 +319,7 @@ Setting of_one_stage(const Setting& setting) {
   auto out = setting;
   out.pp = 1;
   out.interleave = 1;
+  out.ends.reset();
   if (setting.micro) out.micro = std::min<std::int64_t>(*setting.micro, 2);
   return out;
 }
@@ -389,12 +392,13 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
 
   const auto inner = of_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
-  const auto* division = division_into(setting.pp * setting.interleave, *part, batch);
+  const auto* division = division_into(setting.pp * setting.interleave, setting.ends, *part, batch);
   if (division == nullptr) return std::nullopt;
   const bool in_pieces = division->classes[0].size() > kSections;
   // Where stages end inside layers, what starts late and what a host delays mix.
   const bool waits_for_hosts = machine_.device.software.dispatch > Seconds{};
-  if (in_pieces && waits_for_hosts) return std::nullopt;
+  const bool in_unequal_parts = setting.ends && setting.interleave > 1;
+  if ((in_pieces || in_unequal_parts) && waits_for_hosts) return std::nullopt;
   const auto cut = in_pieces ? Cut::kInPieces : Cut::kWhole;
   const Stage on_part{inner, inner_batch, setting.pp, cut};
   auto on_any = on_part;
@@ -465,13 +469,16 @@ const machine::Machine* Estimator::part_for(std::int64_t stages) {
   return at->second ? &*at->second : nullptr;
 }
 
-const Division* Estimator::division_into(std::int64_t stages, const machine::Machine& part,
-                                         std::int64_t batch) {
-  const auto [at, is_new] = divisions_.try_emplace({batch, stages});
+const Division* Estimator::division_into(std::int64_t stages,
+                                         const std::optional<strategies::Ends>& ends,
+                                         const machine::Machine& part, std::int64_t batch) {
+  const auto [at, is_new] = divisions_.try_emplace({batch, stages, ends});
   if (is_new && model_.settings.has("layers")) {
     const auto layers = model_.settings.size("layers");
-    if (layers % stages == 0) {
-      at->second = even_division(layers, stages);
+    if (ends || layers % stages == 0) {
+      const auto counts =
+          strategies::layers_of_stages(layers, stages, ends.value_or(strategies::Ends{}));
+      if (counts) at->second = division_of(*counts);
     } else if (auto* whole = network(part, batch); whole != nullptr && whole->pieces()) {
       at->second = uneven_division(*whole->pieces(), layers, stages);
     }

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "estimate/pipeline.h"
@@ -85,8 +86,8 @@ class Estimator {
   // next is the first.
   const std::vector<machine::DigitMask>& to_next_rank(std::int64_t ranks);
   // Of the whole network; of a folded one on `part` where stages end inside layers.
-  const Division* division_into(std::int64_t stages, const machine::Machine& part,
-                                std::int64_t batch);
+  const Division* division_into(std::int64_t stages, const std::optional<strategies::Ends>& ends,
+                                const machine::Machine& part, std::int64_t batch);
   Network* network(const machine::Machine& part, std::int64_t batch);
   Lowered* lowered(const Stage& key, const strategies::Setting& inner, const machine::Machine& part,
                    std::int64_t batch);
@@ -100,8 +101,10 @@ class Estimator {
   std::map<std::int64_t, std::optional<machine::Machine>> parts_;         // by number of stages
   std::map<std::int64_t, std::vector<machine::DigitMask>> to_next_rank_;  // by number of ranks
   std::map<std::int64_t, std::optional<Folded>> folded_;                  // by batch
-  std::map<std::pair<std::int64_t, std::int64_t>, std::optional<Division>>
-      divisions_;                                                                   // and stages
+  // By batch, stages and how they divide the layers.
+  std::map<std::tuple<std::int64_t, std::int64_t, std::optional<strategies::Ends>>,
+           std::optional<Division>>
+      divisions_;
   std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network> networks_;  // and levels
   std::unordered_map<Stage, std::optional<Lowered>, StageHash> lowered_;
   std::unordered_map<Stage, std::optional<Timed>, StageHash> timed_;

@@ -288,10 +288,12 @@ class Pipeline {
   // The first stage sends the weight before its first activation.
   void share_tied(Rank& rank, std::size_t stage) {
     if (stage == 0) {
-      tied_there_ = rank.sends += tied_.weight;
+      tied_there_ = (any_by_device_ ? rank.free : rank.sends) += tied_.weight;
     } else if (stage == tied_.stage) {
-      rank.receives = std::max(rank.receives, tied_there_);
+      auto& stream = any_by_device_ ? rank.free : rank.receives;
+      stream = std::max(stream, tied_there_);
     }
+    if (any_by_device_ && (stage == 0 || stage == tied_.stage)) rank.exposed += tied_.weight;
   }
 
   static void receive(Rank& rank, double began, const PassTimes& pass, const Transfer& transfer) {
@@ -299,17 +301,26 @@ class Pipeline {
     rank.host += transfer.dispatch;
     const auto start = std::max({stream, began, rank.host});
     stream = start + pass.receive;
-    if (transfer.by_device) return;
+    if (transfer.by_device) {
+      rank.exposed += pass.receive;
+      return;
+    }
     const auto needed = std::max(stream - pass.early, rank.free);
     rank.wait_until(needed, std::min(start, needed));
   }
 
   // Returns when it began.
   static double send(Rank& rank, const PassTimes& pass, const Transfer& transfer) {
-    auto& stream = transfer.by_device ? rank.free : rank.sends;
     rank.host += transfer.dispatch;
-    const auto began = std::max({stream, rank.free + pass.more, pass.more < 0 ? 0 : rank.host});
-    stream = began + pass.send;
+    const auto there = std::max(rank.free + pass.more, pass.more < 0 ? 0 : rank.host);
+    if (transfer.by_device) {
+      // In the turn, before what follows in it.
+      rank.free = std::max(rank.free, there) + pass.send;
+      rank.exposed += pass.send;
+      return there;
+    }
+    const auto began = std::max(rank.sends, there);
+    rank.sends = began + pass.send;
     rank.sends_from = began;
     return began;
   }

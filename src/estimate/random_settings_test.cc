@@ -76,6 +76,7 @@ class Draw {
     std::string out = fmt::format("megatron:tp={},pp={},dp={},micro={}", tp, pp, dp, micro);
     if (tp > 1 && chance(2)) out += ",sp";
     if (pp > 1 && chance(3)) out += fmt::format(",interleave={}", one_of({2, 3}));
+    if (pp > 1 && chance(3)) out += text_of({",ends=1-1", ",ends=1-2", ",ends=0-1"});
     if (chance(3)) out += fmt::format(",zero={}", one_of({1, 1, 2}));
     return out + recompute;
   }

@@ -49,7 +49,9 @@ struct Software {
   Fusion fusion = Fusion::kNone;
   bool joined_products = false;  // products of one tensor are one product (queries, keys, values)
   bool send_parts = false;       // of what several devices hold, each sends a part, gathered behind
-  bool overlap = true;           // do collectives of gradients run beside the backward pass?
+  bool waits_for_sends =
+      false;            // between stages: a device computes nothing while it sends or receives
+  bool overlap = true;  // do collectives of gradients run beside the backward pass?
   bool joined_gradients = false;  // they are one collective, of all gradients
   double fragmentation = 0;       // of memory that comes and goes: how much more an allocator holds
   double interference = 0;        // how much longer compute takes while a collective runs beside it

@@ -206,6 +206,14 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   for (const auto& c : cases) EXPECT_EQ(error_of(kToy + c.lines + "\n", "x"), c.error) << c.lines;
 }
 
+TEST(SoftwareText, ComputeMayWaitForSends) {
+  const auto waits = [](const std::string& text) {
+    return parse_machine(text, "toy.machine", 2, "compiled").device.software.waits_for_sends;
+  };
+  EXPECT_FALSE(waits(kToy));
+  EXPECT_TRUE(waits(kToy + "  wait_for_sends yes\n"));
+}
+
 // A section is checked whether or not it is asked for.
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
   EXPECT_EQ(

@@ -121,6 +121,7 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
   if (setting.interleave > 1 && setting.pp == 1) {
     fail(setting, "interleave needs the stages of a pipeline", "pp=N");
   }
+  if (setting.ends && setting.pp == 1) fail(setting, "ends needs the stages of a pipeline", "pp=N");
   if (setting.order == plan::Order::kGpipe && (setting.pp == 1 || setting.interleave > 1)) {
     fail(setting, "schedule=gpipe needs a pipeline with one stage a rank",
          setting.pp == 1 ? "pp=N" : "without interleave");

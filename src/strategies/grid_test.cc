@@ -72,7 +72,8 @@ TEST(Setting, Errors) {
       {"megatron:ep=1",
        "megatron:ep=1: 'ep=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
        "zero=0|1|2|3, whole_loss, pp=N, "
-       "interleave=N, schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, bucket=BYTES)"},
+       "interleave=N, ends=N-N, schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, "
+       "bucket=BYTES)"},
       {"megatron:pp=2,schedule=interleaved",
        "megatron:pp=2,schedule=interleaved: schedule cannot be 'interleaved' (gpipe or 1f1b; "
        "interleave=N is the interleaved one)"},
@@ -134,8 +135,11 @@ TEST(Setting, ASchedulesOrderIsOneChoice) {
 
 // Every key can be read by the families that have it, and by no other.
 TEST(Setting, KeysBelongToFamilies) {
-  const std::map<std::string_view, const char*> values = {
-      {"schedule", "gpipe"}, {"recompute", "full"}, {"bucket", "1MB"}, {"zero", "1"}};
+  const std::map<std::string_view, const char*> values = {{"schedule", "gpipe"},
+                                                          {"recompute", "full"},
+                                                          {"bucket", "1MB"},
+                                                          {"zero", "1"},
+                                                          {"ends", "1-2"}};
   for (const auto& key : setting_keys()) {
     const auto at = values.find(key.name);
     const auto* value = key.form.empty() ? "yes" : at == values.end() ? "2" : at->second;

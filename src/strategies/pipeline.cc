@@ -167,7 +167,11 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   if (schedule.stages > 1) {
     const auto ranks = rank_digits(problem.digits, setting.pp);
     CHECK(ranks.has_value(), setting.pp);
-    const auto stage = stages_of(problem, schedule.stages, *ranks, load);
+    const auto stage = stages_of(problem, schedule.stages, *ranks, load, setting.ends);
+    if (!stage && setting.ends) {
+      return Refusal{fmt::format("layers cannot be divided so into {} stages", schedule.stages),
+                     "fewer stages, or smaller numbers in `ends`"};
+    }
     if (!stage) {
       return Refusal{fmt::format("{} can be cut into {} stages at most", problem.model.name(),
                                  cuts(problem).size()),

@@ -63,6 +63,33 @@ TEST(Stages, OfEqualLayersAreEqual) {
   EXPECT_EQ(linears, (std::map<int, int>{{0, 2}, {1, 2}, {2, 2}, {3, 2}}));
 }
 
+// The embedding, and the norm and the head, count as so many layers.
+TEST(Stages, CountWhatIsBeforeTheLayersAndBehind) {
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(layers_of_stages(40, 4, {1, 2}), (Counts{10, 11, 11, 8}));
+  EXPECT_EQ(layers_of_stages(30, 4, {1, 1}), (Counts{7, 8, 8, 7}));
+  EXPECT_EQ(layers_of_stages(8, 4, {}), (Counts{2, 2, 2, 2}));
+  EXPECT_EQ(layers_of_stages(4, 4, {1, 1}), std::nullopt);
+
+  const auto model = build("gpt2:layers=6,hidden=8,heads=2,ffn=16,vocab=8,seq=4", 4);
+  const auto digits = plan::digits_of({4});
+  const auto stage = stages_of(Problem(model, digits), 4, digits.all(), {}, Ends{1, 1});
+  ASSERT_TRUE(stage.has_value());
+  std::map<int, std::set<std::string>> layers;
+  for (auto id : model.ids()) {
+    const auto& name = model.node(id).name;
+    const auto dot = name.find('.');
+    if (name.starts_with("l") && dot != std::string::npos) {
+      layers[(*stage)[id.index()]].insert(name.substr(0, dot));
+    }
+  }
+  EXPECT_EQ(layers[0], std::set<std::string>{"l0"});
+  EXPECT_EQ(layers[1], (std::set<std::string>{"l1", "l2"}));
+  EXPECT_EQ(layers[2], (std::set<std::string>{"l3", "l4"}));
+  EXPECT_EQ(layers[3], std::set<std::string>{"l5"});
+  EXPECT_EQ((*stage)[model.outputs()[0].index()], 3);
+}
+
 // Of two groups of devices the one that is twice as fast gets twice as many layers.
 TEST(Stages, OfUnequalDevicesAreAsTheirSpeeds) {
   const auto model = build("mlp:layers=9,hidden=8,inputs=8,outputs=8", 4);

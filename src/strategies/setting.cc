@@ -116,6 +116,8 @@ class Parser {
       out_.tp.clear();
       for (auto level : split(value, '/')) out_.tp.push_back(number(key, level, 1, kMany));
       if (out_.tp.empty()) (void)number(key, value, 1, kMany);
+    } else if (key == "ends") {
+      out_.ends = parse_ends(value);
     } else if (key == "schedule") {
       out_.order = parse_schedule(value);
     } else if (key == "recompute") {
@@ -131,6 +133,16 @@ class Parser {
       return false;
     }
     return true;
+  }
+
+  [[nodiscard]] Ends parse_ends(std::string_view value) const {
+    const auto dash = value.find('-');
+    if (dash == std::string_view::npos) {
+      fail(fmt::format("ends cannot be '{}'", value),
+           "as how many layers stages count what is before them and behind: ends=1-1");
+    }
+    return {number("ends", trim(value.substr(0, dash)), 0, kMany),
+            number("ends", trim(value.substr(dash + 1)), 0, kMany)};
   }
 
   [[nodiscard]] plan::Order parse_schedule(std::string_view value) const {
@@ -266,6 +278,7 @@ std::string to_text(const Setting& s) {
   for (const auto& [kind, sharding] : s.layers) add(name(kind), to_text(sharding));
   if (s.pp != 1) add("pp", s.pp);
   if (s.interleave != 1) add("interleave", s.interleave);
+  if (s.ends) add("ends", fmt::format("{}-{}", s.ends->before, s.ends->behind));
   if (s.order != plan::Order::k1F1B) add("schedule", plan::name(s.order));
   if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);

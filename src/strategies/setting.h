@@ -31,6 +31,14 @@ enum class Family : std::uint8_t {
 const std::vector<std::string>& family_names();
 std::string_view name(Family family);
 
+// As how many layers stages count what is before the first one (an embedding), and what is behind
+// the last (a norm, a head).
+struct Ends {
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  auto operator<=>(const Ends&) const = default;
+};
+
 struct Setting {
   Family family = Family::kDp;
 
@@ -46,6 +54,7 @@ struct Setting {
   std::int64_t pp = 1;                             // pipeline stages
   std::optional<std::int64_t> micro = {};          // micro-batches; a pipeline has a default
   std::int64_t interleave = 1;                     // pieces of the model a stage holds
+  std::optional<Ends> ends = {};                   // how they divide the layers
   bool stale = false;                              // updates one step late: plan::Semantics
   plan::Order order = plan::Order::k1F1B;          // of a pipeline; interleave has its own
   std::string recompute = "none";                  // "selective", "full"

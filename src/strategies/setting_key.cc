@@ -24,6 +24,7 @@ constexpr SettingKey kKeys[] = {
     {"whole_loss", "", kMegatron},
     {"pp", "=N", kMegatron},
     {"interleave", "=N", kMegatron},
+    {"ends", "=N-N", kMegatron},
     {"schedule", "=gpipe|1f1b", kMegatron},
     {"stale", "", kMegatron},
     {"ep", "=N", kEp},

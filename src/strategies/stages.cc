@@ -79,6 +79,19 @@ std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
   return ends(until, speeds, high);
 }
 
+std::optional<std::vector<std::int64_t>> layers_of_stages(std::int64_t layers, std::int64_t stages,
+                                                          const Ends& ends) {
+  const auto all = layers + ends.before + ends.behind;
+  const auto least = all / stages;
+  const auto left = all % stages;
+  std::vector<std::int64_t> out;
+  for (std::int64_t s = 0; s < stages; ++s) out.push_back(least + (s < left ? 1 : 0));
+  out.front() -= ends.before;
+  out.back() -= ends.behind;
+  if (std::ranges::min(out) < 1) return std::nullopt;
+  return out;
+}
+
 std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts) {
   std::vector<std::size_t> out;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
@@ -91,27 +104,59 @@ std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<st
 
 namespace {
 
-// Where runs of as many layers each end, if there are equal layers that many stages divide. (The
-// first and the last layer may be others: of other sizes, or with a head.)
-std::optional<std::vector<std::size_t>> even_ends(const Problem& problem,
-                                                  const std::vector<std::size_t>& cuts,
-                                                  const std::vector<double>& until,
-                                                  std::int64_t stages) {
-  auto layers = layer_ends(problem, cuts);
-  layers.push_back(cuts.back());
-  std::erase_if(layers, [&](std::size_t end) { return layer_of(problem, end).empty(); });
-  const auto each = layers.size() / static_cast<std::size_t>(stages);
-  if (each == 0 || layers.size() % static_cast<std::size_t>(stages) != 0) return std::nullopt;
+// Where the layers end: those of one number each, the last one with what is behind it.
+std::vector<std::size_t> numbered_layers(const Problem& problem,
+                                         const std::vector<std::size_t>& cuts) {
+  auto out = layer_ends(problem, cuts);
+  out.push_back(cuts.back());
+  std::erase_if(out, [&](std::size_t end) { return layer_of(problem, end).empty(); });
+  return out;
+}
+
+// Are the layers equal, but for the first and the last? (Which may have other sizes, or a head.)
+bool are_equal(const std::vector<std::size_t>& layers, const std::vector<double>& until) {
   constexpr double kRounding = 1e-9;
   for (std::size_t l = 2; l + 1 < layers.size(); ++l) {
     const auto second = until[layers[1]] - until[layers[0]];
     const auto this_one = until[layers[l]] - until[layers[l - 1]];
-    if (std::abs(this_one - second) > kRounding * until.back()) return std::nullopt;
+    if (std::abs(this_one - second) > kRounding * until.back()) return false;
   }
+  return true;
+}
+
+// Where runs of so many layers end; the last one with what is behind them.
+std::vector<std::size_t> ends_of_runs(const std::vector<std::int64_t>& runs,
+                                      const std::vector<std::size_t>& layers,
+                                      const std::vector<std::size_t>& cuts) {
   std::vector<std::size_t> out;
-  for (std::size_t l = each; l < layers.size(); l += each) out.push_back(layers[l - 1]);
-  out.push_back(cuts.back());
+  std::size_t done = 0;
+  for (const auto run : runs) {
+    done += static_cast<std::size_t>(run);
+    out.push_back(layers[done - 1]);
+  }
+  out.back() = cuts.back();
   return out;
+}
+
+// Where runs of as many layers each end, if there are equal layers that many stages divide.
+std::optional<std::vector<std::size_t>> even_ends(const Problem& problem,
+                                                  const std::vector<std::size_t>& cuts,
+                                                  const std::vector<double>& until,
+                                                  std::int64_t stages) {
+  const auto layers = numbered_layers(problem, cuts);
+  const auto count = static_cast<std::int64_t>(layers.size());
+  if (count < stages || count % stages != 0 || !are_equal(layers, until)) return std::nullopt;
+  const std::vector<std::int64_t> runs(static_cast<std::size_t>(stages), count / stages);
+  return ends_of_runs(runs, layers, cuts);
+}
+
+std::optional<std::vector<std::size_t>> counted_ends(const Problem& problem,
+                                                     const std::vector<std::size_t>& cuts,
+                                                     std::int64_t stages, const Ends& ends) {
+  const auto layers = numbered_layers(problem, cuts);
+  const auto runs = layers_of_stages(static_cast<std::int64_t>(layers.size()), stages, ends);
+  if (!runs) return std::nullopt;
+  return ends_of_runs(*runs, layers, cuts);
 }
 
 }  // namespace
@@ -175,14 +220,21 @@ std::vector<double> speeds_of_stages(const Problem& problem, std::int64_t stages
 
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
                                                     machine::DigitMask ranks,
-                                                    const std::vector<double>& load) {
+                                                    const std::vector<double>& load,
+                                                    const std::optional<Ends>& ends) {
   const auto places = cuts(problem);
   if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
   const auto until = load.empty() ? operations_until(problem) : sums_of(load);
   const auto speeds = speeds_of_stages(problem, stages, ranks,
                                        problem.model.node(graph::NodeId(places[0])).type.dtype);
-  const bool are_equal = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
-  auto found = are_equal && load.empty() ? even_ends(problem, places, until, stages) : std::nullopt;
+  const bool of_one_speed = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
+  std::optional<std::vector<std::size_t>> found;
+  if (ends) {
+    found = counted_ends(problem, places, stages, *ends);
+    if (!found) return std::nullopt;
+  } else if (of_one_speed && load.empty()) {
+    found = even_ends(problem, places, until, stages);
+  }
   if (!found) {
     std::vector<double> until_cuts;
     until_cuts.reserve(places.size());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strategies/problem.h"
+#include "strategies/setting.h"
 
 namespace tandem::strategies {
 
@@ -31,12 +32,19 @@ std::string_view layer_number(std::string_view name);
 std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
                                        const std::vector<double>& speeds);
 
+// How many of so many layers each stage has, where what is before them and behind counts as layers,
+// too. The first ones have one more where stages do not divide all. Nothing where one has none.
+std::optional<std::vector<std::int64_t>> layers_of_stages(std::int64_t layers, std::int64_t stages,
+                                                          const Ends& ends);
+
 // By node; operators in `stages` runs that end at cuts. On equal devices as many layers each, where
 // equal layers divide so; else the run that takes longest as short as can be, by operations, or by
 // what is said of each node. Stages are on the pipeline's `ranks` in turn. A source is where its
 // first reader is. Nothing where there are fewer cuts.
+// With `ends` layers divide as they say.
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
                                                     machine::DigitMask ranks,
-                                                    const std::vector<double>& load = {});
+                                                    const std::vector<double>& load = {},
+                                                    const std::optional<Ends>& ends = {});
 
 }  // namespace tandem::strategies
