@@ -61,6 +61,8 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (!as_it_is || job.stale_weights || !is_setting(strategy)) return std::nullopt;
   auto setup = resolve_folded(job, kLeastNodes);
   if (!setup) return std::nullopt;
+  // What tasks take from each other is known of the whole step, not of what is compute in it.
+  if (setup->machine.device.software.interference > 0) return std::nullopt;
   const auto limits = search::memory_limits(setup->machine, setup->options.memory);
   const strategies::Problem problem(setup->graph, setup->digits);
   std::optional<search::Costed> best;
