@@ -57,19 +57,33 @@ std::string names_of(const Table& table) {
   return join(names, ",");
 }
 
-// The entries that a list names. Throws UserError where there is none of a name: "there is no
-// dimension 'x'".
 template <class Table>
-auto named(const Table& table, const std::string& list, const std::string& flag,
-           const std::string& what) {
+auto find_named(const Table& table, std::string_view word) {
+  return std::ranges::find(table, word, [](const auto& entry) { return entry.name; });
+}
+
+// For a flag that names some of a table's entries: "there is no dimension 'x'".
+template <class Table>
+CLI::Validator list_of(const Table& table, const std::string& what) {
+  const auto wrong = [&table, what](const std::string& list) {
+    if (list.empty()) return fmt::format("names no {} (there are: {})", what, names_of(table));
+    for (auto word : split(list, ',')) {
+      if (find_named(table, word) != std::end(table)) continue;
+      return fmt::format("there is no {} '{}' (there are: {})", what, word, names_of(table));
+    }
+    return std::string();
+  };
+  return {wrong, "LIST"};
+}
+
+// The entries that a list, which list_of has passed, names.
+template <class Table>
+auto named(const Table& table, const std::string& list) {
   std::vector<std::ranges::range_value_t<Table>> out;
   if (list.empty()) return out;
   for (auto word : split(list, ',')) {
-    const auto at = std::ranges::find(table, word, [](const auto& entry) { return entry.name; });
-    if (at == std::end(table)) {
-      throw UserError("flag", flag, fmt::format("there is no {} '{}'", what, word),
-                      "there are: " + names_of(table));
-    }
+    const auto at = find_named(table, word);
+    CHECK(at != std::end(table), list);
     out.push_back(*at);
   }
   return out;
@@ -96,6 +110,12 @@ const CLI::Validator kNotNegative(
       return is_right ? std::string() : "'" + text + "' is not a number from 0";
     },
     "X");
+
+const CLI::Validator kFile(
+    [](const std::string& text) {
+      return text.empty() ? std::string("'' is not a file's name") : std::string();
+    },
+    "FILE");
 
 std::string counted(std::int64_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
@@ -159,7 +179,8 @@ void Job::add_memory_flag(CLI::App& command) {
 
 void Job::add_search_flags(CLI::App& command) {
   add_memory_flag(command);
-  command.add_option("--dims", dims, "what may be partitioned: some of " + names_of(kDims));
+  command.add_option("--dims", dims, "what may be partitioned: some of " + names_of(kDims))
+      ->check(list_of(kDims, "dimension"));
   auto* none = command.add_flag("--no-pipeline", no_pipeline, "leave pipelines out");
   command
       .add_flag("--pipeline", pipelines,
@@ -174,18 +195,25 @@ void Job::add_search_flags(CLI::App& command) {
                   "compare with")
       ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc", "unity"}))
       ->capture_default_str();
-  command.add_option(
-      "--without", without,
-      "leave out what makes the search fast, some of " + names_of(kShortcuts) +
-          ": costs shared among rewritings (cache), equal layers rewritten as one "
-          "(split), the cheapest layouts found exactly (dp); of --search unity what its "
-          "paper calls so");
+  command
+      .add_option("--without", without,
+                  "leave out what makes the search fast, some of " + names_of(kShortcuts) +
+                      ": costs shared among rewritings (cache), equal layers rewritten as one "
+                      "(split), the cheapest layouts found exactly (dp); of --search unity what "
+                      "its paper calls so")
+      ->check(list_of(kShortcuts, "shortcut"));
   command
       .add_option("--alpha", alpha,
                   fmt::format("rewritings that cost more than this times the best are not taken "
                               "further; default: {}, of --search unity {}",
                               search::Options{}.alpha, unity::Options{}.alpha))
-      ->check(CLI::Range(1.0, 10.0));
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const auto value = parse_double(text);
+            const bool is_right = value && *value >= 1 && *value <= 10;
+            return is_right ? std::string() : "'" + text + "' is not a number from 1 to 10";
+          },
+          "X"));
   command.add_option("--k", least_nodes, "of --search unity: operators of a piece, at least")
       ->check(kPositive)
       ->default_str(fmt::format("{}", unity::Options{}.least_nodes));
@@ -223,12 +251,16 @@ search::Dims parse_dims(const std::string& text) {
   search::Dims dims;
   if (text.empty()) return dims;
   for (const auto& [name, dim] : kDims) dims.*dim = false;
-  for (const auto& [name, dim] : named(kDims, text, "--dims", "dimension")) dims.*dim = true;
+  for (const auto& [name, dim] : named(kDims, text)) dims.*dim = true;
   return dims;
 }
 
 // What a search cannot do at the same time.
 void check_agrees(const Job& job, const search::Options& options) {
+  if (job.no_pipeline && !job.dims.empty() && parse_dims(job.dims).pipeline) {
+    throw UserError("flag", "--no-pipeline", "leaves out the pipelines that --dims asks for",
+                    "one of the two");
+  }
   if (job.pipelines && !options.dims.pipeline) {
     throw UserError("flag", "--dims", "leaves out the pipelines that --pipeline asks for",
                     job.dims + ",pipeline");
@@ -253,7 +285,7 @@ void set_search(const Job& job, search::Options& out) {
   out.alpha = job.alpha.value_or(out.alpha);
   out.rewritings = job.max_rewritings.value_or(out.rewritings);
   out.finder.seed = job.seed.value_or(out.finder.seed);
-  for (const auto& shortcut : named(kShortcuts, job.without, "--without", "shortcut")) {
+  for (const auto& shortcut : named(kShortcuts, job.without)) {
     shortcut.leave_out(out);
   }
   if (job.search == "mcmc") out.finder.by = search::Finder::By::kWalk;
@@ -520,6 +552,8 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, const std::string& text) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) throw UserError("file", path, "is a folder");
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();

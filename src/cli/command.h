@@ -98,6 +98,8 @@ void add_stale_flag(CLI::App& command, bool& stale_weights);
 extern const CLI::Validator kPositive;
 extern const CLI::Validator kWhole;
 extern const CLI::Validator kNotNegative;
+// For flags that name a file, which cannot be ''.
+extern const CLI::Validator kFile;
 
 // "1 device", "2 devices".
 std::string counted(std::int64_t n, const std::string& what);

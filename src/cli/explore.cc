@@ -284,9 +284,10 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--top", flags->top, "lines of each table")
       ->check(kPositive)
       ->capture_default_str();
-  command->add_option("--csv", flags->csv, "write the points to this file");
-  command->add_option("--plot,--svg", flags->svg,
-                      "plot memory against throughput in this file (SVG)");
+  command->add_option("--csv", flags->csv, "write the points to this file")->check(kFile);
+  command
+      ->add_option("--plot,--svg", flags->svg, "plot memory against throughput in this file (SVG)")
+      ->check(kFile);
   command->callback([flags] { run(*flags); });
 }
 

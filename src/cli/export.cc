@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/lowered.h"
+#include "cli/read_plan.h"
 #include "frameworks/flags.h"
 #include "frameworks/torch_module.h"
 #include "plan/json.h"
@@ -79,7 +80,7 @@ Exported flags_export(const plan::Plan& plan, const machine::Machine& machine,
 // Of a file, or of a strategy by name.
 plan::Plan plan_of(const ExportFlags& flags) {
   const auto& path = flags.job.model_text;
-  if (!path.ends_with(".json") || !plan::is_plan(read_file(path))) {
+  if (!is_plan_file(path)) {
     if (flags.job.machine_text.empty()) {
       throw UserError("plan", path, "is no plan",
                       "`tandem plan ... -o plan.json` writes one; of a model, --machine and "
@@ -135,7 +136,8 @@ void add_export(CLI::App& app, int& /*exit_code*/) {
                    "flags; deepspeed: a configuration file")
       ->required()
       ->check(CLI::IsMember({"torch", "torchtitan", "megatron", "deepspeed"}));
-  command->add_option("-o,--output", flags->output, "write to this file, not standard output");
+  command->add_option("-o,--output", flags->output, "write to this file, not standard output")
+      ->check(kFile);
   command->callback([flags, command] {
     for (const char* flag : {"--machine", "--batch", "--optimizer", "--dtype", "--master",
                              "--grad-dtype", "--strategy", "--stale-weights"}) {

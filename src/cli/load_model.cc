@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "graph/json.h"
@@ -87,12 +88,26 @@ std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path, const std::s
   return out;
 }
 
+// What is wrong with JSON that is neither a graph nor a network's config.json.
+void refuse_json(const std::string& text, const std::string& path) {
+  if (!path.ends_with(".json") && !trim(text).starts_with('{')) return;
+  const auto json = read_json<Json>(text, "model", path);
+  if (!json.is_object()) return;
+  if (json.contains("tandem_plan")) {
+    throw UserError("model", path, "is a plan", "a network is asked for: plans name theirs");
+  }
+  throw UserError("model", path, "'model_type' is missing",
+                  "a network's config.json has it; a graph has 'tandem_graph', a plan "
+                  "'tandem_plan'");
+}
+
 std::shared_ptr<const ModelSpec> spec_in(const std::string& path, const std::string& overrides) {
   if (import::is_onnx_file(path)) return onnx_spec(path, overrides);
   const auto text = read_file(path);
   if (graph::is_graph_text(text)) return spec_of(graph::parse_graph(text, path), path);
   if (graph::is_graph_json(text)) return spec_of(graph::parse_json(text, path), path);
   if (import::is_config(text)) return import::read_config(text, path);
+  refuse_json(text, path);
   throw UserError("model", path, "is not a file that describes a model",
                   "ONNX, a graph as text (which begins with 'graph NAME') or as JSON, or a "
                   "network's config.json");
@@ -121,6 +136,9 @@ Model load_model(const std::string& text) {
   if (file) return models::make_model(spec_in(file->path, file->overrides), text, file->overrides);
   if (text.ends_with(".onnx") || text.ends_with(".json")) {
     throw UserError("file", text, "cannot be read");
+  }
+  if (std::filesystem::is_directory(text) && !models::is_built_in(text)) {
+    throw UserError("model", text, "is a folder", "a model is a name or a file");
   }
   return models::parse_model(text);
 }

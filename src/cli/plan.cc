@@ -276,9 +276,11 @@ void add_plan(CLI::App& app, int& exit_code) {
   auto flags = add_search_command(
       app, "plan", "find the fastest way to train a network on a machine",
       "plan bert_large --machine summit:8 -o plan.json", exit_code, run_plan, &command);
-  command->add_option("-o,--output", flags->output, "write the plan to this file");
-  command->add_option("--report", flags->report,
-                      "write a page to look at, with the plan and how it was found");
+  command->add_option("-o,--output", flags->output, "write the plan to this file")->check(kFile);
+  command
+      ->add_option("--report", flags->report,
+                   "write a page to look at, with the plan and how it was found")
+      ->check(kFile);
 }
 
 void add_compare(CLI::App& app, int& exit_code) {

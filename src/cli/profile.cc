@@ -235,8 +235,10 @@ void add_profile(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--dtype", flags->job.dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16"}))
       ->capture_default_str();
-  command->add_option("-o", flags->output,
-                      "the machine file to write; default: the one that `local` reads");
+  command
+      ->add_option("-o", flags->output,
+                   "the machine file to write; default: the one that `local` reads")
+      ->check(kFile);
   command->add_option("--devices", flags->devices, "processes; default: one a core, at least 2")
       ->check(kPositive);
   command

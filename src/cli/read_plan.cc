@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "plan/json.h"
 
 namespace tandem::cli {
+
+bool is_plan_file(const std::string& path) {
+  return std::filesystem::is_regular_file(path) && plan::is_plan(read_file(path));
+}
 
 Lowered read_and_lower(const std::string& path) {
   if (!plan::is_plan(read_file(path))) {

@@ -6,6 +6,9 @@
 
 namespace tandem::cli {
 
+// Is there such a file, and is it a plan by what stands in it? Others may be networks.
+bool is_plan_file(const std::string& path);
+
 // Read, lowered and simulated. Throws UserError, also where the file is no plan.
 Lowered read_and_lower(const std::string& path);
 

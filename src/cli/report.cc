@@ -153,7 +153,9 @@ void add_report(CLI::App& app, int& /*exit_code*/) {
   auto* command = add_command(app, "report", "a plan as a page to look at in a browser",
                               "report plan.json -o plan.html", flags->json);
   command->add_option("plan", flags->path, "a plan.json")->required();
-  command->add_option("-o,--output", flags->output, "write the page to this file")->required();
+  command->add_option("-o,--output", flags->output, "write the page to this file")
+      ->required()
+      ->check(kFile);
   command
       ->add_option("--compare", flags->compare,
                    "compare with known strategies no longer than so many seconds; 0: do not")

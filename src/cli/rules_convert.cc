@@ -144,7 +144,8 @@ CLI::App* add_conversion(CLI::App& rules, const std::string& name, const std::st
                          const SharedFlags& flags, void convert(const ConvertFlags&)) {
   auto* command = add_command(rules, name, doc, example, flags->json);
   command->add_option("file", flags->input, input)->required();
-  command->add_option("-o,--output", flags->output, "where to write; default: the terminal");
+  command->add_option("-o,--output", flags->output, "where to write; default: the terminal")
+      ->check(kFile);
   add_quiet_flag(*command);
   command->callback([flags, convert] { convert(*flags); });
   return command;

@@ -139,6 +139,11 @@ std::string file_text(const GenerateFlags& flags, const generate::Generated& gen
   return out;
 }
 
+std::string wrong_operators(const std::string& ops) {
+  if (ops == "taso" || ops == "all" || std::filesystem::is_regular_file(ops)) return {};
+  return fmt::format("there is no operator set '{}' (there are: taso, all; or name a file)", ops);
+}
+
 // The name of a set, or a file of one.
 generate::OperatorSet operators_of(const std::string& ops) {
   const bool is_file = std::filesystem::is_regular_file(ops);
@@ -188,8 +193,9 @@ void add_rules_generate(CLI::App& rules) {
       ->check(CLI::Range(1, 4))
       ->capture_default_str();
   command->add_option("--ops", flags->ops, "taso, all, or a file of operators (docs/rules.md)")
+      ->check(CLI::Validator(wrong_operators, "SET"))
       ->capture_default_str();
-  command->add_option("-o,--output", flags->output, "file for the rules")->required();
+  command->add_option("-o,--output", flags->output, "file for the rules")->required()->check(kFile);
   command->add_flag("--prove", flags->prove, "keep what is proved, under the condition it needs");
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);

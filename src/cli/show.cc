@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/read_plan.h"
 #include "cli/show_mapped.h"
 #include "graph/json.h"
 #include "graph/text.h"
@@ -87,7 +88,10 @@ Shown show_onnx(const ShowFlags& flags) {
     if (!size || *size < 0) {
       throw UserError("flag", "--dim", fmt::format("'{}' is not NAME=SIZE", text));
     }
-    options.dims[text.substr(0, equals)] = *size;
+    if (!options.dims.emplace(text.substr(0, equals), *size).second) {
+      throw UserError("flag", "--dim", fmt::format("'{}' stands twice", text.substr(0, equals)),
+                      "one of the two");
+    }
   }
   auto model = import::import_onnx_file(flags.model, options);
   Shown out{.name = model.graph.name(), .batch = model.batch, .graph = model.graph};
@@ -98,6 +102,13 @@ Shown show_onnx(const ShowFlags& flags) {
 }
 
 Shown show_model(const ShowFlags& flags) {
+  if (!flags.dims.empty()) {
+    const bool has_sizes = flags.model.find(':') != std::string::npos;
+    throw UserError(
+        "flag", "--dim", "is for what an ONNX file leaves open, given by its path alone",
+        has_sizes ? "sizes stand in the model, behind its ':'"
+                  : fmt::format("sizes stand in the model: {}:{}", flags.model, flags.dims[0]));
+  }
   const auto model = load_model(flags.model);
   const auto batch = std::max<std::int64_t>(flags.batch, 1);
   DType dtype = DType::kFp32;
@@ -209,10 +220,6 @@ void show_graph(const ShowFlags& flags) {
                         : report::graph_text(shown.graph, shown.title(), shown.samples()));
       return;
   }
-}
-
-bool is_plan_file(const std::string& path) {
-  return std::filesystem::is_regular_file(path) && plan::is_plan(read_file(path));
 }
 
 void show(const ShowFlags& flags) {

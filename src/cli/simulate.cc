@@ -12,6 +12,7 @@
 #include "cli/lowered.h"
 #include "cli/madmax.h"
 #include "cli/progress.h"
+#include "cli/read_plan.h"
 #include "plan/json.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
@@ -55,17 +56,17 @@ void check_task(const SimulateFlags& flags) {
 
 // Where nothing was asked for that needs the tasks.
 std::optional<Estimated> estimate_job(const SimulateFlags& flags) {
-  const bool is_plan = flags.job.model_text.ends_with(".json");
-  if (flags.exact || flags.tasks || is_plan) return std::nullopt;
+  if (flags.exact || flags.tasks || is_plan_file(flags.job.model_text)) return std::nullopt;
   if (!flags.trace.empty() || !flags.output.empty()) return std::nullopt;
   if (flags.job.machine_text.empty()) return std::nullopt;
   return estimate_strategy(flags.job, flags.strategy);
 }
 
 Lowered lower_job(const SimulateFlags& flags) {
-  if (flags.job.model_text.ends_with(".json")) return lower_plan(flags.job, flags.given);
+  if (is_plan_file(flags.job.model_text)) return lower_plan(flags.job, flags.given);
   if (flags.job.machine_text.empty()) {
-    throw UserError("flag", "--machine", "is needed with a model", "`tandem machines` lists them");
+    (void)load_model(flags.job.model_text);  // what is wrong with a file is told first
+    throw CLI::RequiredError("--machine");
   }
   return lower_strategy(flags.job, flags.strategy);
 }
@@ -184,9 +185,11 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
                    "of a pipeline (megatron:pp=N): gpipe, 1f1b or interleaved")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}));
   command->add_flag("--exact", flags->exact, "simulate every task of a network that is large, too");
-  command->add_option("--trace", flags->trace,
-                      "write the timeline to this file, for ui.perfetto.dev");
-  command->add_option("-o,--output", flags->output, "write the strategy's plan to this file");
+  command
+      ->add_option("--trace", flags->trace, "write the timeline to this file, for ui.perfetto.dev")
+      ->check(kFile);
+  command->add_option("-o,--output", flags->output, "write the strategy's plan to this file")
+      ->check(kFile);
   add_quiet_flag(*command);
   command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
       ->excludes("--json");

@@ -15,10 +15,15 @@ void TaskFlags::add_flags(CLI::App& command) {
                   "language models of a whole context, or of one token after MODEL:cache=N")
       ->check(CLI::IsMember({"pretrain", "finetune", "inference"}))
       ->capture_default_str();
-  command.add_option(
-      "--freeze", freeze,
-      "finetune: whose weights stay, some of embedding, dense, transformer, experts, "
-      "word_embedding; default: embedding and word_embedding, as far as there are");
+  command
+      .add_option("--freeze", freeze,
+                  "finetune: whose weights stay, some of embedding, dense, transformer, experts, "
+                  "word_embedding; default: embedding and word_embedding, as far as there are")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.empty() ? std::string("names no layers") : std::string();
+          },
+          "LIST"));
 }
 
 lower::Phase TaskFlags::phase() const {

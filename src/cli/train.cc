@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/read_plan.h"
 #include "cli/run_plan.h"
 #include "plan/json.h"
 
@@ -46,7 +47,7 @@ std::int64_t default_devices(const std::string& kind) {
 }
 
 plan::Plan choose_plan(const TrainFlags& flags) {
-  if (flags.job.model_text.ends_with(".json")) return read_plan_for(flags);
+  if (is_plan_file(flags.job.model_text)) return read_plan_for(flags);
   for (const auto& flag : flags.not_with_a_strategy) {
     if (flags.strategy.empty()) break;
     throw UserError("flag", flag, "cannot be given with --strategy, which is not searched for",
@@ -155,19 +156,24 @@ void add_train(CLI::App& app, int& exit_code) {
   command->add_option("--steps", run.steps, "steps in all, those before --resume included")
       ->check(kPositive)
       ->capture_default_str();
-  command->add_option(
-      "--data", run.data,
-      "what to train on: tokens (.bin, .u16, .u32), Criteo's table (.tsv, .txt), a folder with a "
-      "folder of pictures for each class (JPEG, PNG, PPM, PGM), or one with an .npy file for every "
-      "input; default: random numbers");
+  command
+      ->add_option("--data", run.data,
+                   "what to train on: tokens (.bin, .u16, .u32), Criteo's table (.tsv, .txt), a "
+                   "folder with a "
+                   "folder of pictures for each class (JPEG, PNG, PPM, PGM), or one with an .npy "
+                   "file for every "
+                   "input; default: random numbers")
+      ->check(kFile);
   command->add_option("--seed", run.seed, "of weights and data; default: 0, or the checkpoint's")
       ->check(kWhole);
   command
       ->add_option("--lr", run.rate,
                    "learning rate; default: 0.01 for sgd, else 0.001, or the checkpoint's")
       ->check(kNotNegative);
-  auto* folder = command->add_option("--checkpoint", run.checkpoints,
-                                     "keep the two newest checkpoints in this folder");
+  auto* folder = command
+                     ->add_option("--checkpoint", run.checkpoints,
+                                  "keep the two newest checkpoints in this folder")
+                     ->check(kFile);
   command
       ->add_option("--checkpoint-every", run.every,
                    "steps; default: as often as takes a tenth of the time")

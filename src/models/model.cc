@@ -115,11 +115,21 @@ std::span<const ModelSpec* const> all_models() {
   return kAll;
 }
 
+namespace {
+
+auto find_model(std::string_view name) {
+  return std::ranges::find_if(all_models(), [&](const auto* spec) { return spec->name == name; });
+}
+
+}  // namespace
+
+bool is_built_in(std::string_view name) { return find_model(name) != all_models().end(); }
+
 Model parse_model(std::string_view text) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
   const auto all = all_models();
-  const auto at = std::ranges::find_if(all, [&](const auto* spec) { return spec->name == name; });
+  const auto at = find_model(name);
   if (at == all.end()) {
     std::vector<std::string> names;
     for (const auto* spec : all) names.push_back(spec->name);

@@ -109,6 +109,7 @@ struct Model {
   }
 };
 
+bool is_built_in(std::string_view name);
 // "mlp" or "mlp:layers=4,hidden=256". Throws UserError naming what is unknown and what there is.
 Model parse_model(std::string_view text);
 // A model that is not built in, with overrides "layers=4,hidden=256" for it; `text` names it.
