@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "strategies/pipeline.h"
 
 namespace tandem::strategies {
@@ -102,6 +103,14 @@ std::string nearest_hint(std::string_view key, double wanted, const std::set<std
   return fmt::format("{}={} is nearest", key, *std::ranges::min_element(legal, {}, distance));
 }
 
+// " beside cp=2 and pp=4": what takes devices before those that are to be grouped.
+std::string beside_text(const Setting& setting) {
+  std::vector<std::string> taken;
+  if (setting.cp > 1) taken.push_back(fmt::format("cp={}", setting.cp));
+  if (setting.pp > 1) taken.push_back(fmt::format("pp={}", setting.pp));
+  return taken.empty() ? "" : " beside " + join(taken, " and ");
+}
+
 [[noreturn]] void fail(const Setting& setting, const std::string& message,
                        const std::string& hint) {
   throw UserError("strategy", to_text(setting), message, hint);
@@ -116,8 +125,17 @@ std::set<std::int64_t> rank_counts(const Digits& digits) {
   return out;
 }
 
+// "tp=1/2" is of one device of the innermost level by two of the next.
+void check_levels(const Setting& setting, const Digits& digits) {
+  const auto levels = digits.count() == 0 ? 1 : digits[digits.count() - 1].level + 1;
+  if (setting.tp.size() <= levels) return;
+  fail(setting, fmt::format("tp names {} levels and the machine has {}", setting.tp.size(), levels),
+       "tp=N, or N/M/... from the innermost level outwards");
+}
+
 std::vector<Setting> complete_megatron(const Setting& setting, const Problem& problem) {
   const auto& digits = problem.digits;
+  check_levels(setting, digits);
   if (setting.interleave > 1 && setting.pp == 1) {
     fail(setting, "interleave needs the stages of a pipeline", "pp=N");
   }
@@ -157,7 +175,8 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     if (!mask || std::ranges::find(all_masks, *mask) == all_masks.end()) {
       std::int64_t wanted = 1;
       for (auto n : setting.tp) wanted *= n;
-      fail(setting, fmt::format("{} devices cannot be grouped so", devices),
+      fail(setting,
+           fmt::format("{} devices cannot be grouped so{}", digits.devices(), beside_text(setting)),
            nearest_hint("tp", static_cast<double>(wanted), legal));
     }
     const auto dp = devices / digits.group_size(*mask);
@@ -180,7 +199,8 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     if (masks.empty()) {
       std::set<std::int64_t> groups;
       for (auto tp : legal) groups.insert(devices / tp);
-      fail(setting, fmt::format("{} devices cannot be grouped so", devices),
+      fail(setting,
+           fmt::format("{} devices cannot be grouped so{}", digits.devices(), beside_text(setting)),
            nearest_hint("dp", static_cast<double>(*setting.dp), groups));
     }
   }
@@ -263,7 +283,7 @@ Made make_pass(const Setting& setting, const Problem& problem) {
     case Family::kDlrmHybrid:
       return dlrm_hybrid(problem);
     case Family::kEp:
-      if (!setting.ep) {
+      if (!problem.has(LayerKind::kExperts)) {
         return Refusal{"it needs experts, and " + problem.model.name() + " has none", ""};
       }
       return expert_parallel(problem, expert_mask(problem, *setting.ep));

@@ -209,11 +209,15 @@ TEST(Grid, SaysWhyNot) {
       {"megatron:tp=3", mlp, "megatron:tp=3: 4 devices cannot be grouped so (tp=4 is nearest)"},
       {"megatron:dp=3", mlp, "megatron:dp=3: 4 devices cannot be grouped so (dp=4 is nearest)"},
       {"megatron:tp=2/2/2", mlp,
-       "megatron:tp=2/2/2: 4 devices cannot be grouped so (tp=4 is nearest)"},
+       "megatron:tp=2/2/2: tp names 3 levels and the machine has 2 (tp=N, or N/M/... from the "
+       "innermost level outwards)"},
+      {"megatron:tp=4,cp=2", mlp,
+       "megatron:tp=4,cp=2: 4 devices cannot be grouped so beside cp=2 (tp=2 is nearest)"},
       {"megatron:tp=2,dp=4", mlp,
        "megatron:tp=2,dp=4: tp x dp is 8 and the machine has 4 devices (dp=2)"},
       {"megatron:tp=2,sp", mlp, "megatron:tp=2,sp: sp needs a sequence, and mlp has none"},
       {"ep", small_resnet, "ep: it needs experts, and resnet50 has none"},
+      {"ep:ep=2", small_resnet, "ep:ep=2: it needs experts, and resnet50 has none"},
       {"ep", moe, "ep: no level of the 4 devices divides the number of experts"},
       {"ep:ep=2", moe,
        "ep:ep=2: the experts or the devices cannot be grouped so (ep=1 is nearest)"},
@@ -223,7 +227,14 @@ TEST(Grid, SaysWhyNot) {
        "madmax:experts=mp: xdl has no layers of the kind experts (it has: embedding, dense)"},
       {"dp", "resnet50:image=32,classes=5,width=2,blocks=1-2,bn_group=4",
        "dp: batch_norm %stem_norm takes the batch in 2 groups, which do not divide over 4 devices "
-       "(smaller groups, or a larger --batch)",
+       "(--batch 16 does, or smaller groups: bn_group=2)",
+       8},
+      {"dp", "resnet50:image=32,classes=5,width=2,blocks=1-2,bn_group=0",
+       "dp: batch_norm %stem_norm needs the whole batch (bn_group=2)", 8},
+      {"megatron:tp=1,pp=4,micro=2", "resnet50:image=32,classes=5,width=2,blocks=1-2,bn_group=0",
+       "megatron:tp=1,pp=4,micro=2: batch_norm %stem_norm needs the whole batch, not 2 "
+       "micro-batches "
+       "(micro=1, or groups of it: bn_group=4)",
        8}};
   const auto digits = digits_of({2, 2});
   for (const auto& c : cases) {

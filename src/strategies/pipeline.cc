@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/divisor.h"
+#include "ops/registry.h"
 #include "strategies/recomputation.h"
 #include "strategies/stages.h"
 
@@ -95,11 +96,22 @@ class Cutter {
     const bool may_cut =
         machine::may_cut(node.signature, *batch) && !machine::is_minor(node.signature, *batch);
     if (may_cut && size % degree == 0) return std::nullopt;
+    if (!may_cut) return whole_batch_refusal(problem_.model.node(id), size, degree);
     const auto devices = degree / micro_batches_;
     const auto nearest = size % devices == 0 ? nearest_divisor(size / devices, micro_batches_) : 1;
     return Refusal{fmt::format("{} micro-batches on {} devices do not divide the {} of %{}",
                                micro_batches_, devices, size, problem_.model.node(id).name),
                    fmt::format("micro={} is nearest", nearest)};
+  }
+
+  // A batch normalisation over smaller groups can be cut between them.
+  [[nodiscard]] Refusal whole_batch_refusal(const graph::Node& node, std::int64_t size,
+                                            std::int64_t degree) const {
+    const bool has_groups = node.op.is(ops::kBatchNorm) && size % degree == 0;
+    return {fmt::format("{} %{} needs the whole batch, not {} micro-batches", node.op.name(),
+                        node.name, micro_batches_),
+            has_groups ? fmt::format("micro=1, or groups of it: bn_group={}", size / degree)
+                       : "micro=1"};
   }
 
   // An input lies in micro-batches if its readers want it so.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/registry.h"
 #include "strategies/packing.h"
 #include "strategies/storage.h"
 
@@ -302,7 +303,8 @@ class Spreader {
     const auto devices = digits_.group_size(jobs_[id.index()].data);
     const auto place = fmt::format("{} %{}", node.op.name(), node.name);
     if (!machine::may_cut_in_shards(s, batch)) {
-      return {fmt::format("{} needs the whole batch", place), ""};
+      return {fmt::format("{} needs the whole batch", place),
+              norm_groups_hint(node, s.map.factors[batch].size, devices)};
     }
     const auto size = s.map.factors[batch].size;
     if (is_whole_batch(id, batch)) {
@@ -310,9 +312,20 @@ class Spreader {
       return {fmt::format("the batch of {} does not divide over {} devices", size, devices),
               fmt::format("--batch {} does", nearest)};
     }
+    const auto samples = model_.node(model_.inputs(id)[0]).type.shape.sizes[0];
+    const auto groups = std::max<std::int64_t>(1, (size + devices / 2) / devices) * devices;
+    const auto smaller = norm_groups_hint(node, samples, devices);
     return {fmt::format("{} takes the batch in {} groups, which do not divide over {} devices",
                         place, size, devices),
-            "smaller groups, or a larger --batch"};
+            fmt::format("--batch {} does, or smaller groups{}", groups * (samples / size),
+                        smaller.empty() ? "" : ": " + smaller)};
+  }
+
+  // How large groups may be that each lie on one device; nothing where there are none.
+  [[nodiscard]] static std::string norm_groups_hint(const graph::Node& node, std::int64_t samples,
+                                                    std::int64_t devices) {
+    if (!node.op.is(ops::kBatchNorm) || samples % devices != 0) return {};
+    return fmt::format("bn_group={}", samples / devices);
   }
 
   // Else it runs along groups of samples.
