@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "base/json.h"
@@ -69,8 +71,18 @@ class Reader {
   const std::string& source_;
 };
 
+using Texts = std::unordered_map<std::string, std::string>;
+
+[[noreturn]] void refuse_other_layouts(const Reader& reader, const Texts& texts,
+                                       const graph::Graph& pcg) {
+  std::set<std::string> others;
+  for (const auto& [name, text] : texts) others.insert(name);
+  for (auto id : pcg.ids()) others.erase(pcg.node(id).name);
+  reader.fail("layouts", fmt::format("names %{}, which is not there", *others.begin()));
+}
+
 std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Graph& pcg) {
-  const auto texts = reader.get<std::unordered_map<std::string, std::string>>("layouts");
+  const auto texts = reader.get<Texts>("layouts");
   std::vector<machine::Layout> out;
   for (auto id : pcg.ids()) {
     const auto& name = pcg.node(id).name;
@@ -81,15 +93,17 @@ std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Gra
       reader.fail("layouts", fmt::format("gives %{} '{}', which is no layout", name, at->second));
     out.push_back(*layout);
   }
+  if (texts.size() > out.size()) refuse_other_layouts(reader, texts, pcg);
   return out;
 }
 
-std::int64_t read_count(const Reader& reader, const Json& json, const char* key) {
+std::int64_t read_count(const Reader& reader, const Json& json, const char* key,
+                        std::int64_t least = 1) {
   const auto at = json.find(key);
   constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
   if (at == json.end()) reader.fail(key, "is missing");
-  if (!at->is_number_integer() || *at < 1 || *at > kLargest) {
-    reader.fail(key, "must be a whole number from 1");
+  if (!at->is_number_integer() || *at < least || *at > kLargest) {
+    reader.fail(key, fmt::format("must be a whole number from {}", least));
   }
   return at->get<std::int64_t>();
 }
@@ -133,6 +147,9 @@ Schedule read_schedule(const Reader& reader) {
   out.stages = read_count(reader, json, "stages");
   constexpr std::int64_t kMost = 4096;
   if (out.stages > kMost) reader.fail("stages", fmt::format("must be at most {}", kMost));
+  if (out.order == Order::kInterleaved && out.stages == 1) {
+    reader.fail("order", "is interleaved, and there is one stage");
+  }
   const auto ranks = text("ranks");
   if (ranks.size() > machine::Digits::kMax || ranks.find_first_not_of("-s") != std::string::npos) {
     reader.fail("ranks", "must have a '-' or an 's' for every digit");
@@ -168,10 +185,38 @@ Schedule read_schedule(const Reader& reader) {
   };
   out.precision.master = is_first("master", "fp32", "none");
   out.precision.wide_gradients = is_first("gradients", "fp32", "weights");
-  if (json.value("bucket_bytes", Json(0)) != 0) {
-    out.bucket = Bytes{static_cast<double>(read_count(reader, json, "bucket_bytes"))};
+  if (json.contains("bucket_bytes")) {
+    out.bucket = Bytes{static_cast<double>(read_count(reader, json, "bucket_bytes", 0))};
   }
   return out;
+}
+
+void check_stages(const Reader& reader, const MappedGraph& mapped) {
+  std::vector<bool> is_used(static_cast<std::size_t>(mapped.schedule.stages));
+  for (const auto stage : mapped.stage) is_used[stage] = true;
+  const auto idle = std::ranges::find(is_used, false);
+  if (idle == is_used.end()) return;
+  reader.fail("schedule.stages", fmt::format("is {} and no node is in stage {}",
+                                             mapped.schedule.stages, idle - is_used.begin()));
+}
+
+// A step's samples are the first dimension of what it reads. (An ONNX file may have them later.)
+void check_batch(const Reader& reader, const Plan& plan) {
+  const bool anywhere = plan.model.find(".onnx") != std::string::npos;
+  std::optional<std::int64_t> first;
+  for (auto id : plan.mapped.pcg.ids()) {
+    const auto& node = plan.mapped.pcg.node(id);
+    if (!is_input(node) || node.type.shape.rank() == 0) continue;
+    const auto& sizes = node.type.shape.sizes;
+    if (!first) first = sizes[0];
+    for (std::size_t d = 0; d < (anywhere ? sizes.rank() : 1); ++d) {
+      if (sizes[d] == plan.batch) return;
+    }
+  }
+  if (first) {
+    reader.fail("batch",
+                fmt::format("is {} and the graph's inputs have {} samples", plan.batch, *first));
+  }
 }
 
 // The nodes named, by node.
@@ -190,8 +235,11 @@ void read_stages_and_remade(const Reader& reader, MappedGraph& mapped) {
     if (!known) reader.fail("stages", fmt::format("gives %{} none that there is", name));
     mapped.stage[find("stages", name)] = stage.get<std::uint16_t>();
   }
+  check_stages(reader, mapped);
   for (const auto& name : reader.get<std::vector<std::string>>("remake")) {
-    mapped.remake[find("remake", name)] = true;
+    const auto at = find("remake", name);
+    if (mapped.remake[at]) reader.fail("remake", fmt::format("names %{} twice", name));
+    mapped.remake[at] = true;
   }
 }
 
@@ -200,6 +248,9 @@ void read_prediction(const Reader& reader, Plan& plan) {
   const auto value = [&](const char* key) {
     const auto at = predicted.find(key);
     if (at == predicted.end()) reader.fail("predicted", fmt::format("has no '{}'", key));
+    if (at->second < 0) {
+      reader.fail(fmt::format("predicted.{}", key), "must be a number from 0");
+    }
     return at->second;
   };
   plan.iteration = Seconds{value("iteration_s")};
@@ -216,7 +267,8 @@ Json parse_object(std::string_view text, const std::string& source) {
 Plan read_origin(const Reader& reader, const Json& json) {
   if (const int version = reader.get<int>("tandem_plan");
       version < kOldestVersion || version > kVersion) {
-    reader.fail("tandem_plan", fmt::format("is {} and this program reads {}", version, kVersion));
+    reader.fail("tandem_plan", fmt::format("is {} and this program reads {} to {}", version,
+                                           kOldestVersion, kVersion));
   }
   Plan plan;
   plan.model = reader.get<std::string>("model");
@@ -396,7 +448,8 @@ Plan parse_plan(std::string_view text, const std::string& source) {
     }
   }
   read_derivation(reader, json, plan);
-  const auto hashes = reader.get<std::unordered_map<std::string, std::string>>("hashes");
+  check_batch(reader, plan);
+  const auto hashes = reader.get<Texts>("hashes");
   const auto hash = hashes.find("graph");
   if (hash == hashes.end() ||
       hash->second != hex(erase_parallelism(plan.mapped.pcg).identity_hash())) {
