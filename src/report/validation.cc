@@ -209,7 +209,9 @@ ordered_json validation_json(const Report& report) {
   out["fields_not_read"] = report.unread;
   out["coverage"] = or_null(report.coverage);
   out["coverage_of_all"] = or_null(report.coverage_of_all);
-  out["mape"] = report.mape;
+  const bool any = std::ranges::any_of(report.groups,
+                                       [](const auto& group) { return group.second.by == "time"; });
+  out["mape"] = any ? ordered_json(report.mape) : nullptr;
   return out;
 }
 

@@ -266,8 +266,11 @@ std::vector<Record> parse_records(std::string_view text, const std::string& sour
   }
   std::vector<Record> out;
   out.reserve(list->size());
+  std::set<std::string> ids;
   for (std::size_t i = 0; i < list->size(); ++i) {
     out.push_back(read_record((*list)[i], fmt::format("{}: record {}", source, i + 1)));
+    const bool is_new = ids.insert(out.back().id).second;
+    if (!is_new) out.back().unreadable = "a record before it has the same id";
   }
   complete_relative(out);
   return out;

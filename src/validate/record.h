@@ -75,7 +75,9 @@ struct Record {
   BatchFacts batch;
   OptionFacts options;
   std::vector<Metric> measured;
-  std::string unreadable;           // the first field that could not be read, and why; else empty
+  // Why nothing is made of it: the first field that could not be read, an id that stood before;
+  // else empty.
+  std::string unreadable;
   std::vector<std::string> unread;  // fields that are not looked at, "options.offload"
 };
 

@@ -117,6 +117,11 @@ TEST(Records, ErrorsNameTheRecordAndTheField) {
   EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":"g"}]})"),
             "m.json: record 1 ('a'): 'kind' is missing");
   EXPECT_TRUE(parse_records(R"({"records":[]})", "m.json").empty());
+  const auto twice = parse_records(R"({"records":[{"id":"a","group":"g","kind":"memory"},
+                                                  {"id":"a","group":"g","kind":"memory"}]})",
+                                   "m.json");
+  EXPECT_EQ(twice[0].unreadable, "");
+  EXPECT_EQ(twice[1].unreadable, "a record before it has the same id");
 }
 
 TEST(Records, NameFieldsThatNothingLooksAt) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <mutex>
@@ -39,7 +40,10 @@ struct Outcome {
 std::string not_by_kind(const Record& record) {
   if (record.kind == "hardware") return "a fact about hardware";
   if (record.kind == "reference_prediction") return "another tool's prediction";
-  return {};
+  constexpr std::array<std::string_view, 7> kPredicted = {
+      "train_step", "train_run", "throughput", "mfu", "memory", "oom", "collective"};
+  if (std::ranges::find(kPredicted, record.kind) != kPredicted.end()) return {};
+  return fmt::format("there is no kind '{}'", record.kind);
 }
 
 std::optional<double> at_half_of_peak(const Record& record) {
@@ -95,6 +99,7 @@ class Judge {
     if (const auto* value = std::get_if<bool>(&metric.value)) r.measured = *value ? 1 : 0;
     const auto kind = kind_of(metric.name);
     if (kind == MetricKind::kOther) return skip(std::move(r), {"a number that is not predicted"});
+    if (r.measured && *r.measured < 0) return skip(std::move(r), {"what was measured is negative"});
     if (!r.measured || (kind != MetricKind::kOom && !(*r.measured > 0))) {
       return skip(std::move(r), {"nothing was measured"});
     }

@@ -159,13 +159,19 @@ TEST(Validation, SkipsByKindAndSaysWhy) {
   known.measured = {number("iter_s", 1)};
   auto impossible = known;
   impossible.system.gpu = "TPUv4";
-  const auto report = validate({fact, other, unknown, known, impossible}, {});
-  ASSERT_EQ(report.rows.size(), 5U);
+  auto misspelt = known;
+  misspelt.kind = "train_stp";
+  auto negative = known;
+  negative.measured = {number("iter_s", -1)};
+  const auto report = validate({fact, other, unknown, known, impossible, misspelt, negative}, {});
+  ASSERT_EQ(report.rows.size(), 7U);
   EXPECT_EQ(report.rows[0].skipped, "a fact about hardware");
   EXPECT_EQ(report.rows[1].skipped, "another tool's prediction");
   EXPECT_EQ(report.rows[2].skipped, "the model's layers is not stated");
-  EXPECT_EQ(report.coverage, 0.5);  // what is not stated does not count
-  EXPECT_EQ(report.coverage_of_all, 1.0 / 3);
+  EXPECT_EQ(report.rows[5].skipped, "there is no kind 'train_stp'");
+  EXPECT_EQ(report.rows[6].skipped, "what was measured is negative");
+  EXPECT_EQ(report.coverage, 1.0 / 3);  // what is not stated does not count
+  EXPECT_EQ(report.coverage_of_all, 1.0 / 4);
 }
 
 TEST(Validation, IsTheSameOnSeveralThreads) {
