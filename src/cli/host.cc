@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <iostream>
+#include <mutex>
+#include <set>
 
 #include "base/check.h"
 #include "cli/progress.h"
@@ -11,6 +13,8 @@ namespace tandem::cli {
 namespace {
 
 std::atomic<Host*> current = nullptr;
+std::mutex telling;
+std::set<std::string> told;
 
 }  // namespace
 
@@ -25,6 +29,19 @@ Host* host() { return current; }
 
 void remark(const std::string& line) {
   if (!is_quiet()) complain(line);
+}
+
+void note(const std::string& line) {
+  {
+    const std::scoped_lock lock(telling);
+    if (!told.insert(line).second) return;
+  }
+  remark("note: " + line);
+}
+
+void forget_notes() {
+  const std::scoped_lock lock(telling);
+  told.clear();
 }
 
 void complain(const std::string& line) {

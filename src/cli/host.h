@@ -42,4 +42,9 @@ Host* host();
 void remark(const std::string& line);
 void complain(const std::string& line);
 
+// "note: ...", as a remark, the first time that a command says it.
+void note(const std::string& line);
+// Before a command, of which a host runs several.
+void forget_notes();
+
 }  // namespace tandem::cli

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/host.h"
 #include "graph/json.h"
 #include "graph/text.h"
 #include "import/config.h"
@@ -113,6 +114,17 @@ std::shared_ptr<const ModelSpec> spec_in(const std::string& path, const std::str
                   "network's config.json");
 }
 
+Model load_file(const FileModel& file, const std::string& text) {
+  auto model = models::make_model(spec_in(file.path, file.overrides), text, file.overrides);
+  if (import::is_onnx_file(file.path)) return model;
+  const auto contents = read_file(file.path);
+  if (!import::is_config(contents)) return model;
+  for (const auto& line : import::config_notes(contents, file.path, model.settings.size("seq"))) {
+    note(line);
+  }
+  return model;
+}
+
 // Two values of one hyperparameter: which of them is meant?
 void refuse_repeated(const std::string& text, std::string_view overrides) {
   std::set<std::string_view> keys;
@@ -133,7 +145,7 @@ Model load_model(const std::string& text) {
   } else if (colon != std::string::npos) {
     refuse_repeated(text, std::string_view(text).substr(colon + 1));
   }
-  if (file) return models::make_model(spec_in(file->path, file->overrides), text, file->overrides);
+  if (file) return load_file(*file, text);
   if (text.ends_with(".onnx") || text.ends_with(".json")) {
     throw UserError("file", text, "cannot be read");
   }

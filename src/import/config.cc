@@ -79,6 +79,13 @@ class Config {
     return value->get<std::string>();
   }
 
+  // Every head has as many of the others.
+  void check_divides(std::string_view key, std::int64_t value, std::string_view of,
+                     std::int64_t whole) const {
+    if (whole % value == 0) return;
+    fail(fmt::format("'{}' is {}, which is not a multiple of '{}', {}", of, whole, key, value));
+  }
+
   // An option that this program cannot honour must have the value that changes nothing.
   void expect(std::string_view key, bool value) const {
     if (flag(key, value) != value) {
@@ -136,6 +143,7 @@ ModelSpec gpt2(const Config& c) {
                         .context = context,
                         .tied = c.flag("tie_word_embeddings", true)};
   const auto heads = c.size("n_head");
+  c.check_divides("n_head", heads, "n_embd", hidden);
   return decoder_spec({.layers = c.size("n_layer"),
                        .hidden = hidden,
                        .heads = heads,
@@ -147,13 +155,16 @@ ModelSpec gpt2(const Config& c) {
                       decoder);
 }
 
-// LLaMA, Mistral (whose sliding window is not modelled) and, with experts, Mixtral.
+// LLaMA, Mistral (of whose sliding window config_notes tells) and, with experts, Mixtral.
 ModelSpec llama(const Config& c, bool has_experts) {
   const auto hidden = c.size("hidden_size");
   const auto heads = c.size("num_attention_heads");
+  const auto kv_heads = c.size("num_key_value_heads", heads);
+  c.check_divides("num_attention_heads", heads, "hidden_size", hidden);
+  c.check_divides("num_key_value_heads", kv_heads, "num_attention_heads", heads);
   c.expect("attention_bias", false);
   c.expect("mlp_bias", false);
-  if (hidden % heads == 0 && c.size("head_dim", hidden / heads) != hidden / heads) {
+  if (c.size("head_dim", hidden / heads) != hidden / heads) {
     c.fail(fmt::format("'head_dim' {} is not hidden_size / num_attention_heads = {}",
                        c.size("head_dim"), hidden / heads));
   }
@@ -163,7 +174,7 @@ ModelSpec llama(const Config& c, bool has_experts) {
   return decoder_spec({.layers = c.size("num_hidden_layers"),
                        .hidden = hidden,
                        .heads = heads,
-                       .kv_heads = c.size("num_key_value_heads", heads),
+                       .kv_heads = kv_heads,
                        .ffn = c.size("intermediate_size"),
                        .vocab = c.size("vocab_size"),
                        .seq = c.size("max_position_embeddings", 2048),
@@ -186,6 +197,7 @@ ModelSpec opt(const Config& c) {
                         .context = positions + 2,  // its first two rows stand for padding
                         .tied = c.flag("tie_word_embeddings", true)};
   const auto heads = c.size("num_attention_heads");
+  c.check_divides("num_attention_heads", heads, "hidden_size", hidden);
   return decoder_spec({.layers = c.size("num_hidden_layers"),
                        .hidden = hidden,
                        .heads = heads,
@@ -199,6 +211,8 @@ ModelSpec opt(const Config& c) {
 
 ModelSpec bert(const Config& c) {
   const auto positions = c.size("max_position_embeddings", 512);
+  c.check_divides("num_attention_heads", c.size("num_attention_heads"), "hidden_size",
+                  c.size("hidden_size"));
   const models::Encoder encoder{.activation = &c.activation("hidden_act", "gelu"),
                                 .norm = {models::NormKind::kLayer, c.real("layer_norm_eps", 1e-12)},
                                 .positions = positions};
@@ -235,6 +249,24 @@ bool is_config(std::string_view text) {
   const auto flat = [](int depth, Json::parse_event_t, const Json&) { return depth <= 1; };
   const auto json = Json::parse(text, flat, false);
   return json.is_object() && json.contains("model_type");
+}
+
+std::vector<std::string> config_notes(std::string_view text, const std::string& source,
+                                      std::int64_t seq) {
+  const Config config(read_json<Json>(text, "config", source), source);
+  std::vector<std::string> out;
+  const auto* window = config.find("sliding_window");
+  if (window != nullptr && config.size("sliding_window") < seq) {
+    out.push_back(fmt::format(
+        "{}: attention is counted over all {} positions, not over a 'sliding_window' of {}", source,
+        seq, config.size("sliding_window")));
+  }
+  if (config.find("quantization_config") != nullptr) {
+    out.push_back(fmt::format(
+        "{}: 'quantization_config' is not looked at: weights are of the element type that is run",
+        source));
+  }
+  return out;
 }
 
 std::shared_ptr<const ModelSpec> read_config(std::string_view text, const std::string& source) {

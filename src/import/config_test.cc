@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace tandem::import {
 namespace {
@@ -79,6 +80,21 @@ TEST(Config, OverridesAndDefaults) {
   EXPECT_FALSE(is_config(std::string(100000, '[')));
 }
 
+TEST(Config, NotesWhatTheNetworkDoesNotHave) {
+  const auto notes = [](std::string_view text, std::int64_t seq) {
+    return join(config_notes(text, "config.json", seq), "; ");
+  };
+  const std::string_view window = R"({"model_type": "mistral", "sliding_window": 128})";
+  EXPECT_EQ(notes(window, 256),
+            "config.json: attention is counted over all 256 positions, not over a "
+            "'sliding_window' of 128");
+  EXPECT_EQ(notes(window, 128), "");
+  EXPECT_EQ(notes(R"({"model_type": "mistral", "sliding_window": null})", 256), "");
+  EXPECT_EQ(notes(R"({"model_type": "llama", "quantization_config": {"bits": 4}})", 256),
+            "config.json: 'quantization_config' is not looked at: weights are of the element type "
+            "that is run");
+}
+
 TEST(Config, ErrorsNameTheFileAndTheKey) {
   struct Case {
     std::string_view config;
@@ -115,6 +131,14 @@ TEST(Config, ErrorsNameTheFileAndTheKey) {
       {R"({"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2,
            "rms_norm_eps": -1})",
        "config.json: 'rms_norm_eps' is -1 and must be a number above 0"},
+      {R"({"model_type": "gpt2", "n_embd": 8, "n_head": 3})",
+       "config.json: 'n_embd' is 8, which is not a multiple of 'n_head', 3"},
+      {R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 32,
+           "num_key_value_heads": 5})",
+       "config.json: 'num_attention_heads' is 32, which is not a multiple of "
+       "'num_key_value_heads', 5"},
+      {R"({"model_type": "bert", "hidden_size": 8, "num_attention_heads": 3})",
+       "config.json: 'hidden_size' is 8, which is not a multiple of 'num_attention_heads', 3"},
       {R"({"model_type": "opt", "hidden_size": 8, "do_layer_norm_before": false})",
        "config.json: 'do_layer_norm_before': false is not supported"},
       {R"({"model_type": "opt", "hidden_size": 8, "word_embed_proj_dim": 4})",
