@@ -43,7 +43,16 @@ struct FlagsOf {
     try {
       app.parse(std::vector<std::string>{fmt::format("--{}={}", key, value)});
     } catch (const CLI::ParseError& error) {
-      throw UserError("flag", "--vary", error.what());
+      // "--dtype: fp8 not in {fp64,fp32}"
+      const std::string message = error.what();
+      const std::string_view list = " not in {";
+      const auto at = message.find(list);
+      if (at == std::string::npos || !message.ends_with('}')) {
+        throw UserError("flag", "--vary", message);
+      }
+      auto values = message.substr(at + list.size());
+      values.pop_back();
+      throw UserError("flag", "--vary", fmt::format("{} cannot be '{}'", key, value), values);
     }
   }
 };

@@ -30,8 +30,9 @@ std::string read_file(const std::string& path) {
   constexpr std::size_t kMost = 1 << 20;  // also ends the reading of /dev/zero
   std::error_code ignored;
   std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path, ignored)) {
-    throw UserError("machine", path, "cannot read this file",
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  if (!in || is_folder) {
+    throw UserError("machine", path, is_folder ? "is a folder" : "cannot read this file",
                     "a machine is NAME:SIZE of a built-in one or the path of a machine file");
   }
   std::string text(kMost + 1, '\0');
@@ -53,6 +54,8 @@ std::optional<std::string> measured_local() {
 }
 
 [[noreturn]] void unknown_machine(const std::string& name, std::string_view stem) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(name, ignored)) (void)read_file(name);  // says that it is one
   std::vector<std::string> stems;
   std::vector<std::string> usages;
   std::string hint;

@@ -245,7 +245,7 @@ TEST(LoadMachine, Errors) {
             "no/such.machine: cannot read this file "
             "(a machine is NAME:SIZE of a built-in one or the path of a machine file)");
   EXPECT_EQ(load_error("/tmp/"),
-            "/tmp/: cannot read this file "
+            "/tmp/: is a folder "
             "(a machine is NAME:SIZE of a built-in one or the path of a machine file)");
   EXPECT_NE(load_error("summit:1000000").find("6000000 devices, more than 1048576"),
             std::string::npos);

@@ -13,6 +13,21 @@ namespace tandem::madmax {
 
 using nlohmann::json;
 
+namespace {
+
+// A field that is there and may be the one that is missing, misspelt.
+std::string like_it(const json& fields, const std::vector<std::string>& asked_for,
+                    std::string_view missing) {
+  std::vector<std::string> there;
+  for (const auto& [key, value] : fields.items()) {
+    if (std::ranges::find(asked_for, key) == asked_for.end()) there.push_back(key);
+  }
+  const auto near = nearest(missing, there);
+  return near.empty() ? "" : fmt::format("is it '{}', which is there?", near);
+}
+
+}  // namespace
+
 Fields::Fields(std::string_view text, std::string source) : source_(std::move(source)) {
   json_ = read_json<json>(text, "madmax", source_);
   if (!json_.is_object()) fail("is not a JSON object");
@@ -32,7 +47,7 @@ bool Fields::has(std::string_view key) {
 }
 
 const json& Fields::at(std::string_view key) {
-  if (!has(key)) fail(fmt::format("'{}' is missing", key));
+  if (!has(key)) fail(fmt::format("'{}' is missing", key), like_it(json_, known_, key));
   return json_.at(std::string(key));
 }
 

@@ -85,6 +85,8 @@ TEST(Inputs, ModelErrors) {
             "(there are: DLRM, DLRM_MoE, DLRM_Transformer, LLM, LLM_MoE, ViT)");
   EXPECT_EQ(say(with(kDlrm, "type", 3)), "m.json: 'type' is 3 and must be a string");
   EXPECT_EQ(say(with(kDlrm, "mlp_dim", {})), "m.json: 'mlp_dim' is missing");
+  EXPECT_EQ(say(with(with(kDlrm, "mlp_dim", {}), "mlp_dims", 8)),
+            "m.json: 'mlp_dim' is missing (is it 'mlp_dims', which is there?)");
   EXPECT_EQ(say(with(kDlrm, "mlp_dim", -64)),
             "m.json: 'mlp_dim' is -64 and must be a number above 0");
   EXPECT_EQ(say(with(kDlrm, "num_top_mlp_layers", 2.5)),

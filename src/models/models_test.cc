@@ -352,6 +352,8 @@ TEST(ModelErrors, SayWhatIsWrongAndWhatThereIs) {
        "mixtral_8x7b: 'imbalance' cannot be 'even' (expected a number above 0)"},
       {"mixtral_8x7b:imbalance=0",
        "mixtral_8x7b: 'imbalance' cannot be '0' (expected a number above 0)"},
+      {"dlrm:tables=63", "dlrm: 'tables' is 63 and may be 62 at most"},
+      {"xdl:tables=64", "xdl: 'tables' is 64 and may be 63 at most"},
       {"inception_v3:image=74", "inception_v3: image 74 is smaller than 75"},
       {"inception_v3:image=298,aux=true",
        "inception_v3: image 298 is smaller than 299, which the auxiliary head needs"},

@@ -3,13 +3,20 @@
 #include <fmt/format.h>
 
 #include "ops/registry.h"
+#include "term/index_map.h"
 
 namespace tandem::models {
 
-std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch) {
+std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
+                                   std::int64_t beside) {
   std::vector<NodeId> out;
   const auto rows = settings.size("rows");
-  for (std::int64_t t = 0; t < settings.size("tables"); ++t) {
+  const auto tables = settings.size("tables");
+  const auto most = static_cast<std::int64_t>(term::IndexMap::kMaxInputs) - beside;
+  if (tables > most) {
+    settings.fail(fmt::format("'tables' is {} and may be {} at most", tables, most));
+  }
+  for (std::int64_t t = 0; t < tables; ++t) {
     const auto index = b.indices(fmt::format("index{}", t), {batch, settings.size("bag")}, rows);
     const auto table = b.weight(fmt::format("table{}", t), {rows, settings.size("dim")});
     out.push_back(b.add(ops::kEmbeddingBag, {index, table}, fmt::format("bag{}", t)));

@@ -10,8 +10,10 @@
 
 namespace tandem::models {
 
-// For every one of `tables` an input "index0", its table and the sum of the rows it names.
-std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch);
+// For every one of `tables` an input "index0", its table and the sum of the rows it names. They are
+// to be joined with `beside` others, which says how many there may be.
+std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
+                                   std::int64_t beside);
 
 // The recommenders of MAD-Max (ISCA'24, table 2) and their variants.
 struct ProductionSizes {
