@@ -6,7 +6,9 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "plan/json.h"
 
@@ -45,9 +47,14 @@ check::Report check_text(const std::string& text, const CheckFlags& flags,
   } catch (const UserError& error) {
     return wrong(plan.model, fmt::format("the model cannot be built: {}", error.what()));
   }
-  BusyProgress progress("checking");
-  return check::check_plan(plan, digits_of(plan, machine), model, flags.allow_unproved,
-                           [&](const std::string& line) { progress.tell(line); });
+  const Interrupt interrupt;
+  BusyProgress progress("checking", Interrupt::requested);
+  try {
+    return check::check_plan(plan, digits_of(plan, machine), model, flags.allow_unproved,
+                             [&](const std::string& line) { progress.tell(line); });
+  } catch (const Stopped&) {
+    fail_interrupted("check");
+  }
 }
 
 std::string compared(const check::Report& report) {

@@ -25,10 +25,15 @@ constexpr int kSignalled = 128;
 
 std::atomic<int> asked_by = 0;
 
-// The second signal ends this program at once.
+// What signals did before the first one asked to stop: they end this program at once, and remove
+// an unfinished file.
+EndingHandlers handlers_before;
+
 void ask_to_stop(int signal) {
   asked_by = signal;
-  std::signal(signal, SIG_DFL);
+  for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
+    if (kEndingSignals[i] == signal) ::sigaction(signal, &handlers_before[i], nullptr);
+  }
 }
 
 // While one exists; a program that has the commands inside sees to signals itself.
@@ -36,10 +41,12 @@ class StopRequests {
  public:
   StopRequests() {
     asked_by = 0;
-    if (host() == nullptr) before_ = handle_ending_signals(ask_to_stop);
+    if (host() != nullptr) return;
+    handlers_before = current_ending_handlers();
+    (void)handle_ending_signals(ask_to_stop);
   }
   ~StopRequests() {
-    if (host() == nullptr) restore_ending_signals(before_);
+    if (host() == nullptr) restore_ending_signals(handlers_before);
   }
   StopRequests(const StopRequests&) = delete;
   StopRequests& operator=(const StopRequests&) = delete;
@@ -48,9 +55,6 @@ class StopRequests {
     const bool by_host = host() != nullptr && host()->wants_stop();
     return by_host ? SIGINT : asked_by.load();
   }
-
- private:
-  EndingHandlers before_{};
 };
 
 UserError not_started() {

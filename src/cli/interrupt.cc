@@ -1,9 +1,8 @@
 #include "cli/interrupt.h"
 
 #include <atomic>
-#include <csignal>
 
-#include "cli/host.h"
+#include "base/error.h"
 
 namespace tandem::cli {
 
@@ -11,9 +10,12 @@ namespace {
 
 std::atomic<bool> requested_now = false;
 
+// What the second signal does: what it did before, which may be to remove an unfinished file.
+struct sigaction second {};
+
 void on_signal(int /*signal*/) {
   requested_now = true;
-  std::signal(SIGINT, SIG_DFL);
+  ::sigaction(SIGINT, &second, nullptr);
 }
 
 }  // namespace
@@ -21,16 +23,25 @@ void on_signal(int /*signal*/) {
 Interrupt::Interrupt() {
   if (host() != nullptr) return;
   requested_now = false;
-  std::signal(SIGINT, on_signal);
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  ::sigaction(SIGINT, nullptr, &before_);
+  second = before_;
+  ::sigaction(SIGINT, &action, nullptr);
 }
 
 Interrupt::~Interrupt() {
-  if (host() == nullptr) std::signal(SIGINT, SIG_DFL);
+  if (host() == nullptr) ::sigaction(SIGINT, &before_, nullptr);
 }
 
 bool Interrupt::requested() {
   auto* asked = host();
   return asked != nullptr ? asked->wants_stop() : requested_now.load();
+}
+
+void fail_interrupted(const std::string& command) {
+  if (host() != nullptr) throw Stopped{};
+  throw UserError("interrupted", command, "was stopped before its end");
 }
 
 }  // namespace tandem::cli

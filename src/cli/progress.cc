@@ -52,12 +52,12 @@ void Progress::show(const std::string& what) {
   }
 }
 
-BusyProgress::BusyProgress(std::string what) : what_(std::move(what)) {
+BusyProgress::BusyProgress(std::string what, std::function<bool()> stops) : what_(std::move(what)) {
   constexpr unsigned kEvery = 256;  // each of which is a microsecond of work or more
   if (host() != nullptr) return;
-  stop_.emplace([this] {
+  stop_.emplace([this, stops = std::move(stops)] {
     if (++passed_ % kEvery == 0) show();
-    return false;
+    return stops && stops();
   });
 }
 

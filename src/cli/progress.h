@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -37,10 +38,10 @@ class Progress {
 };
 
 // Tells what is being done at the stop points (base/stop.h) that it passes: for what has no better
-// way to say how far it is. At most one at a time.
+// way to say how far it is. At most one at a time. `stops` has a stop point end the work.
 class BusyProgress {
  public:
-  explicit BusyProgress(std::string what);
+  explicit BusyProgress(std::string what, std::function<bool()> stops = {});
 
   // From now on.
   void tell(const std::string& what);

@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/rules.h"
@@ -154,15 +155,15 @@ void run(const GenerateFlags& flags) {
   const auto begin = std::chrono::steady_clock::now();
   const auto set = operators_of(flags.ops);
   NewFile file(flags.output);
-  generate::Generated generated;
-  {
+  auto generated = interruptible("rules generate", [&] {
     Progress progress;
-    generated =
+    auto found =
         generate::generate(set, {.max_ops = flags.max_ops,
                                  .threads = threads_of(flags.threads),
                                  .progress = [&](const std::string& s) { progress.show(s); }});
-    if (flags.prove) keep_proved(generated, threads_of(flags.threads), progress);
-  }
+    if (flags.prove) keep_proved(found, threads_of(flags.threads), progress);
+    return found;
+  });
   rename(generated.rules);
   file.write(file_text(flags, generated));
   file.finish();

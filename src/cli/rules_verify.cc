@@ -14,6 +14,7 @@
 #include "base/stop.h"
 #include "cli/command.h"
 #include "cli/derived.h"
+#include "cli/interrupt.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/rules.h"
@@ -237,7 +238,8 @@ void print(const Verified& result) {
 int run(const VerifyFlags& flags) {
   if (flags.properties) return verify_properties(flags);
   if (flags.files.empty()) throw CLI::RequiredError("file");
-  const auto result = Verification(flags).run();
+  Verification verification(flags);
+  const auto result = interruptible("rules verify", [&] { return verification.run(); });
   if (flags.json) {
     print_json(result_json(result));
   } else {

@@ -9,6 +9,7 @@
 
 #include "base/hash_set.h"
 #include "base/parallel.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "generate/equations.h"
 #include "generate/parallel_rules.h"
@@ -49,6 +50,7 @@ class Generator {
 
  private:
   void say(const std::string& line) const {
+    stop_point();
     if (options_.progress) options_.progress(line);
   }
   void count(const std::string& what, std::size_t left) { out_.left.emplace_back(what, left); }
@@ -188,6 +190,7 @@ class Generator {
     parallel_for(options_.threads, options_.threads, [&](std::size_t thread) {
       KernelCache kernels;
       for (auto i = next++; i < directions.size(); i = next++) {
+        stop_point();
         auto made = make_rule(formulas_, *directions[i].source, *directions[i].target, indices_);
         if (bind_open_symbols(made)) {
           literal[i] = made;

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/parallel.h"
+#include "base/stop.h"
 
 namespace tandem::generate {
 
@@ -337,6 +338,7 @@ void TensorTable::refine(std::vector<Piece>& pieces, bool all,
   std::atomic<std::size_t> next = 0;
   parallel_for(threads_, threads_, [&](std::size_t thread) {
     for (auto i = next++; i < pieces.size(); i = next++) {
+      stop_point();
       for (auto& found : pieces[i].found) {
         found.first_draw = found.hash;
         if (all || !is_alone(found.hash)) {
@@ -429,6 +431,7 @@ void TensorTable::fill(std::size_t levels, const std::function<void(const Progre
     std::atomic<std::size_t> next = 0;
     parallel_for(threads_, threads_, [&](std::size_t thread) {
       for (auto i = next++; i < pieces.size(); i = next++) {
+        stop_point();
         run_piece(level, pieces[i], memories[thread]);
         graphs += pieces[i].found.size();
         ++done;
