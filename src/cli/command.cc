@@ -17,6 +17,7 @@
 #include "cli/idle_flags.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cost/peak.h"
 #include "estimate/folded.h"
 #include "search/taso_flexflow.h"
 #include "sim/breakdown.h"
@@ -469,6 +470,18 @@ search::Case case_of(const Setup& setup, const strategies::Problem& problem,
           .dtype = setup.dtype};
 }
 
+void note_peak(const machine::Machine& machine, DType dtype) {
+  const auto tell = [&](const std::string& who, const machine::Device& device) {
+    const auto taken = cost::type_of_peak(device, dtype);
+    if (taken == dtype) return;
+    note(fmt::format("{} has no peak for {}; that of {} is taken", who, name(dtype), name(taken)));
+  };
+  if (machine.groups.empty()) return tell(machine.name, machine.device);
+  for (const auto& group : machine.groups) {
+    tell(fmt::format("group '{}' of {}", group.name, machine.name), group.device);
+  }
+}
+
 search::Result find_plan(const Setup& setup) {
   for (const auto& idle : setup.idle_flags) remark("tandem: " + idle);
   const Interrupt interrupt;
@@ -560,6 +573,13 @@ void write_file(const std::string& path, const std::string& text) {
   if (!out) throw UserError("file", path, "cannot be written");
 }
 
+Json sequence_of(const models::Model& model) {
+  const auto& settings = model.settings;
+  if (!settings.has("seq")) return {};
+  const bool continues = settings.has("cache") && settings.size("cache", 0) > 0;
+  return continues ? 1 : settings.size("seq");
+}
+
 Json echo(const plan::Plan& plan) {
   Json out;
   out["model"] = plan.model;
@@ -570,8 +590,8 @@ Json echo(const plan::Plan& plan) {
   try {
     const auto model = load_model(plan.model);
     const auto& settings = model.settings;
+    out["seq"] = sequence_of(model);
     const auto cache = settings.has("cache") ? settings.size("cache", 0) : 0;
-    if (settings.has("seq")) out["seq"] = cache > 0 ? 1 : settings.size("seq");
     if (cache > 0) out["cache"] = cache;
   } catch (const UserError&) {
     // A plan may be of a graph that no built-in model makes; it has no sequence length to tell.

@@ -137,6 +137,9 @@ std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
 search::Case case_of(const Setup& setup, const strategies::Problem& problem,
                      search::Values values = {});
 
+// Notes an element type that the machine's devices have no peak for: another's is taken.
+void note_peak(const machine::Machine& machine, DType dtype);
+
 // The search for the best plan; progress on the error stream.
 search::Result find_plan(const Setup& setup);
 
@@ -150,6 +153,8 @@ plan::Plan make_plan(const Setup& setup, const search::Costed& costed);
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
 
+// The length of a network's sequences, one where it continues others; null where it has none.
+Json sequence_of(const models::Model& model);
 // What was run, echoed in every result.
 Json echo(const plan::Plan& plan);
 

@@ -79,6 +79,7 @@ std::unique_ptr<Prepared> prepare(const ExploreFlags& flags, const Values& value
   if (variant.strategies.empty()) variant.strategies = {"all"};
   for (const auto& [key, value] : values) vary(variant, key, value);
   auto out = std::make_unique<Prepared>(variant);
+  note_peak(out->setup.machine, out->setup.dtype);
   // Of groups: what was asked for by name or by --vary is refused.
   const auto recomputes = [](const auto& setting) { return setting.recompute != "none"; };
   const bool has_others = !std::ranges::all_of(out->settings, recomputes);
@@ -158,6 +159,7 @@ Json case_json(const Explored& explored, std::size_t number) {
       {"machine", setup.machine.name},
       {"devices", setup.machine.devices()},
       {"batch", setup.batch},
+      {"seq", sequence_of(setup.model)},
       {"fastest", index_or_null(fastest(points, own, search::Memory::kLimited))},
       {"fastest_without_limit", index_or_null(fastest(points, own, search::Memory::kUnlimited))},
       {"pareto", pareto_front(points, own)}};
@@ -170,6 +172,7 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
            {"machine", join(flags.machines, ",")},
            {"devices", first.machine.devices()},
            {"batch", first.batch},
+           {"seq", sequence_of(first.model)},
            {"dtype", name(first.dtype)},
            {"optimizer", name(first.options.optimizer)},
            {"task", flags.job.task.task},

@@ -145,10 +145,12 @@ void run(const SimulateFlags& flags) {
   if (flags.job.model_text.empty()) throw CLI::RequiredError("model");
   check_task(flags);
   if (const auto estimated = estimate_job(flags)) {
+    note_peak(estimated->machine, estimated->plan.dtype);
     if (flags.json) return print_json(to_json(*estimated));
     return print(*estimated);
   }
   const auto s = lower_job(flags);
+  note_peak(s.machine, s.plan.dtype);
   if (!flags.output.empty()) write_plan(flags, s);
   if (!flags.trace.empty()) write_trace(flags, s);
   if (flags.tasks) {

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "cost/peak.h"
 
 namespace tandem::cost {
 
@@ -169,14 +170,17 @@ std::span<const DType> rates_for(DType type) {
 
 }  // namespace
 
-FlopsPerSecond peak_of(const machine::Device& device, DType dtype) {
+DType type_of_peak(const machine::Device& device, DType dtype) {
   for (const DType stand_in : rates_for(dtype)) {
-    const auto found = device.peak.find(stand_in);
-    if (found != device.peak.end()) return found->second;
+    if (device.peak.contains(stand_in)) return stand_in;
   }
   // Only integer rates are listed.
   CHECK(!device.peak.empty(), device.name);
-  return device.peak.begin()->second;
+  return device.peak.begin()->first;
+}
+
+FlopsPerSecond peak_of(const machine::Device& device, DType dtype) {
+  return device.peak.at(type_of_peak(device, dtype));
 }
 
 std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {

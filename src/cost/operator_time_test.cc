@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/peak.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
 
@@ -177,6 +178,8 @@ TEST(TaskTime, AnUnlistedTypeTakesTheNearestListedRate) {
   EXPECT_NEAR(time(DType::kFp64), 1e-3, 1e-12);
   EXPECT_NEAR(time(DType::kInt32), 1e-3, 1e-12);
   EXPECT_NEAR(time(DType::kInt64), 1e-3, 1e-12);
+  EXPECT_EQ(type_of_peak(device(), DType::kFp16), DType::kFp16);
+  EXPECT_EQ(type_of_peak(device(), DType::kBf16), DType::kFp32);
 }
 
 TEST(TaskTime, RowsAnywhereAreSlower) {
