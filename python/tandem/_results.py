@@ -98,10 +98,11 @@ class Prediction(Result):
 
 
 class Baseline(NamedTuple):
-    """A known strategy at its best settings. `time` and `memory` are None where it does not fit."""
+    """A known strategy at its best settings. `time` and `memory` are None where it does not fit; `strategy`, too,
+    where this network, batch or machine does not allow it."""
 
     name: str
-    strategy: str
+    strategy: str | None
     feasible: bool
     time: float | None
     memory: int | None

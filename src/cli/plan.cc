@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/baselines.h"
 #include "cli/command.h"
 #include "cli/emphasis.h"
 #include "cli/fitting_change.h"
@@ -72,14 +73,25 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
   return ExitCode::kCannot;
 }
 
-Json baselines_json(const search::Result& result) {
+Json baseline_json(const search::Costed& b) {
+  Json row{{"name", b.family}, {"strategy", b.name}, {"feasible", b.feasible}};
+  row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
+  row["memory_bytes"] =
+      b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
+  return row;
+}
+
+// The same names whatever is planned.
+Json baselines_json(const Setup& setup, const search::Result& result) {
   Json out = Json::array();
-  for (const auto& b : result.baselines) {
-    Json row{{"name", b.family}, {"strategy", b.name}, {"feasible", b.feasible}};
-    row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
-    row["memory_bytes"] =
-        b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
-    out.push_back(row);
+  for (const auto& b : result.baselines) out.push_back(baseline_json(b));
+  for (const auto& unusable : unusable_baselines(setup, result)) {
+    out.push_back({{"name", unusable.family},
+                   {"strategy", nullptr},
+                   {"feasible", false},
+                   {"iteration_s", nullptr},
+                   {"memory_bytes", nullptr},
+                   {"why", unusable.why}});
   }
   return out;
 }
@@ -100,7 +112,7 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out["candidates"] = result.candidates + result.estimated;
   out["stop_reason"] = result.stop_reason;
   out["lower_bound_s"] = result.lower_bound ? Json(result.lower_bound->value) : Json();
-  out["baselines"] = baselines_json(result);
+  out["baselines"] = baselines_json(setup, result);
   const auto* baseline = best_baseline(result);
   out["speedup_over_best_baseline"] =
       baseline == nullptr ? Json()
@@ -152,6 +164,12 @@ void print_comparison(const Setup& setup, const search::Result& result) {
                                  "memory"))
             << "\n";
   for (const auto& row : rows) std::cout << row_text(row, width, setup, result);
+  for (const auto& unusable : unusable_baselines(setup, result)) {
+    if (!unusable.is_told) continue;
+    std::cout << faint(fmt::format("  {:<{}} cannot be used: {}", unusable.family, width,
+                                   unusable.why))
+              << "\n";
+  }
   std::cout << "\n";
 }
 
@@ -227,6 +245,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
 
 int run_plan(const PlanFlags& flags) {
   const auto setup = resolve(flags.job);
+  note_peak(setup.machine, setup.dtype);
   const auto result = find_plan(setup);
   if (!result.best) return print_infeasible(flags, setup, result);
   if (!flags.output.empty())
@@ -242,6 +261,7 @@ int run_plan(const PlanFlags& flags) {
 
 int run_compare(const PlanFlags& flags) {
   const auto setup = resolve(flags.job);
+  note_peak(setup.machine, setup.dtype);
   const auto result = find_plan(setup);
   if (!result.best) return print_infeasible(flags, setup, result);
   if (flags.json) {

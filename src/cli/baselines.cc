@@ -1,0 +1,67 @@
+#include "cli/baselines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "strategies/grid.h"
+
+namespace tandem::cli {
+
+namespace {
+
+using strategies::Family;
+using strategies::LayerKind;
+using strategies::Problem;
+
+// Nothing where one of its settings can be made.
+std::optional<std::string> refusal_of(Family family, const Problem& problem) {
+  std::optional<std::string> first;
+  try {
+    for (const auto& setting : complete({.family = family}, problem)) {
+      const auto made = make_strategy(setting, problem);
+      const auto* refusal = std::get_if<strategies::Refusal>(&made);
+      if (refusal == nullptr) return std::nullopt;
+      if (!first) first = refusal->message;
+    }
+  } catch (const UserError& error) {
+    return error.message;
+  }
+  return first;
+}
+
+bool is_for_other_networks(Family family, const Problem& problem) {
+  return (family == Family::kDlrmHybrid && !problem.has(LayerKind::kEmbedding)) ||
+         (family == Family::kEp && !problem.has(LayerKind::kExperts));
+}
+
+Unusable unusable(Family family, const Problem& problem, const Setup& setup,
+                  const search::Result& result) {
+  const std::string name(strategies::name(family));
+  if (setup.options.semantics != plan::Semantics::kSynchronous) {
+    return {name, "delays no updates", false};
+  }
+  const auto refusal = refusal_of(family, problem);
+  if (refusal) return {name, *refusal, !is_for_other_networks(family, problem)};
+  if (setup.machine.devices() == 1) return {name, "is dp on one device", false};
+  return {name, fmt::format("was not tried ({})", result.stop_reason), false};
+}
+
+}  // namespace
+
+std::vector<Unusable> unusable_baselines(const Setup& setup, const search::Result& result) {
+  const Problem problem(setup.graph, setup.digits);
+  std::vector<Unusable> out;
+  const auto& families = strategies::family_names();
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    if (std::ranges::find(result.baselines, families[f], &search::Costed::family) !=
+        result.baselines.end()) {
+      continue;
+    }
+    out.push_back(unusable(static_cast<Family>(f), problem, setup, result));
+  }
+  return out;
+}
+
+}  // namespace tandem::cli
