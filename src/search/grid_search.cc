@@ -77,6 +77,12 @@ std::vector<Setting> varied(const std::vector<Setting>& settings, std::int64_t b
   return out;
 }
 
+Point point_of(const Costed& costed) {
+  Point out{.strategy = costed.name, .over = costed.over, .feasible = costed.feasible};
+  out.simulation.iteration = costed.simulation.iteration;
+  return out;
+}
+
 std::vector<Estimated> estimate_all(Estimates& estimates, const std::vector<Setting>& settings) {
   std::vector<Estimated> out;
   for (const auto& setting : settings) {

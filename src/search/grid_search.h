@@ -24,6 +24,8 @@ struct Estimated {
   strategies::Setting setting;
   std::optional<Point> point;
 };
+// What is known of what was simulated.
+Point point_of(const Costed& costed);
 // Of all of them, in their order.
 std::vector<Estimated> estimate_all(Estimates& estimates,
                                     const std::vector<strategies::Setting>& settings);

@@ -21,21 +21,26 @@ Bytes usable(const machine::Machine& machine, std::optional<Bytes> asked) {
 
 }  // namespace
 
-Bytes least_stored(const graph::Graph& model, plan::Optimizer optimizer,
+Bytes stored_bytes(const graph::Node& weight, plan::Optimizer optimizer,
                    const plan::Precision& precision) {
+  const auto whole = weight.type.whole_bytes();
+  if (!is_trained(weight)) return whole;
   // Under plain SGD what makes a gradient may subtract it at once, and of tables few rows have one.
   const bool keeps_gradients = optimizer != plan::Optimizer::kSgd;
+  const auto dtype = weight.type.dtype;
+  const auto states = plan::states(optimizer) + (precision.has_master(dtype) ? 1 : 0);
+  const double elements = whole / size_of(dtype);
+  auto out = whole + size_of(precision.state(dtype)) * (elements * static_cast<double>(states));
+  if (keeps_gradients) out += size_of(precision.gradient(dtype)) * elements;
+  return out;
+}
+
+Bytes least_stored(const graph::Graph& model, plan::Optimizer optimizer,
+                   const plan::Precision& precision) {
   Bytes sum;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
-    if (!is_weight(node)) continue;
-    sum += node.type.whole_bytes();
-    if (!is_trained(node)) continue;
-    const auto dtype = node.type.dtype;
-    const auto states = plan::states(optimizer) + (precision.has_master(dtype) ? 1 : 0);
-    const double elements = node.type.whole_bytes() / size_of(dtype);
-    sum += size_of(precision.state(dtype)) * (elements * static_cast<double>(states));
-    if (keeps_gradients) sum += size_of(precision.gradient(dtype)) * elements;
+    if (is_weight(node)) sum += stored_bytes(node, optimizer, precision);
   }
   return sum;
 }

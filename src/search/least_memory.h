@@ -5,6 +5,10 @@
 
 namespace tandem::search {
 
+// Of a weight: itself, its optimizer's state, a master copy and a gradient that is kept.
+Bytes stored_bytes(const graph::Node& weight, plan::Optimizer optimizer,
+                   const plan::Precision& precision);
+
 // Weights, state and master copies, each stored once: what all devices together hold at least.
 Bytes least_stored(const graph::Graph& model, plan::Optimizer optimizer,
                    const plan::Precision& precision);

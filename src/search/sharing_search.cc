@@ -70,12 +70,6 @@ class Descent {
   std::vector<Estimated> tried_;
 };
 
-Point point_of(const Costed& costed) {
-  Point out{.strategy = costed.name, .over = costed.over, .feasible = costed.feasible};
-  out.simulation.iteration = costed.simulation.iteration;
-  return out;
-}
-
 }  // namespace
 
 std::vector<Estimated> try_shardings(const strategies::Problem& problem, std::size_t whole,

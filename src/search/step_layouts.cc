@@ -52,6 +52,7 @@ void store_in_parts(const Problem& problem, machine::DigitMask over, Choices& ch
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
                                     CostModel& costs, const Options& options,
                                     std::size_t& products) {
+  if (!options.network) return {};
   const auto& known = *options.network;
   const auto micro = setting.micro.value_or(1);
   const auto as_it_is = make_pass(setting, problem);

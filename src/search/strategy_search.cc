@@ -5,9 +5,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "search/by_memory.h"
 #include "search/partial_saving.h"
 #include "search/sharing_search.h"
 #include "search/step_layouts.h"
+#include "strategies/wide_grid.h"
 
 namespace tandem::search {
 
@@ -80,6 +82,11 @@ StrategySearch::Tried StrategySearch::tried(const Setting& setting, const Costed
   return {setting, costed.simulation.iteration, costed.over, costed.feasible};
 }
 
+StrategySearch::Tried StrategySearch::tried(const Estimated& known) {
+  const auto& point = known.point.value();
+  return {known.setting, point.simulation.iteration, point.over, point.feasible};
+}
+
 // Settings that come to the same choices are costed once.
 void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies) {
   std::vector<Candidate> distinct;
@@ -130,10 +137,12 @@ void StrategySearch::choose_seeds(std::vector<Candidate> candidates,
 
 std::vector<Setting> StrategySearch::allowed_grid() const {
   auto settings = grid_settings(problem_);
-  std::erase_if(settings, [&](const auto& s) {
-    return (s.sp && !options_.dims.sequence) || (s.pp > 1 && !options_.dims.pipeline);
-  });
+  std::erase_if(settings, [&](const auto& s) { return !is_allowed(s); });
   return settings;
+}
+
+bool StrategySearch::is_allowed(const Setting& setting) const {
+  return (!setting.sp || options_.dims.sequence) && (setting.pp == 1 || options_.dims.pipeline);
 }
 
 // Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
@@ -185,31 +194,74 @@ bool StrategySearch::cost_smallest() {
 // Strategies of which there are too many to simulate each.
 void StrategySearch::cost_grid() {
   if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
-  const auto& estimated = estimated_grid();
-  if (estimated.empty()) {
-    if (contest_.is_large() || !contest_.may_fit()) return;
-    const auto entered =
-        enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
-    for (const auto& e : entered) {
-      if (!e.point) continue;
-      sharded_.push_back(
-          {e.setting, e.point->simulation.iteration, e.point->over, e.point->feasible});
+  auto known = estimated_grid();
+  auto found = known.empty() ? cost_shardings() : cost_estimated(known);
+  if (is_memory_scarce()) {
+    const auto more = enter_by_memory(contest_, problem_, without_estimate(known),
+                                      [&](const auto& choices) { return may_win(choices); });
+    for (const auto& e : more) {
+      if (e.point) found.push_back(tried(e));
     }
-    return;
+    known.insert(known.end(), more.begin(), more.end());
   }
+  tried_.insert(tried_.end(), found.begin(), found.end());
+  if (!contest_.may_fit() || !may_win_) return;
+  if (contest_.are_equal_devices()) save_in_part(known);
+  lay_out_steps(std::move(found));
+}
+
+// Of a network that cannot be estimated the shardings alone, of which many differ in little.
+std::vector<StrategySearch::Tried> StrategySearch::cost_shardings() {
+  if (contest_.is_large() || !contest_.may_fit()) return {};
+  const auto entered =
+      enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
+  for (const auto& e : entered) {
+    if (e.point) sharded_.push_back(tried(e));
+  }
+  return {};
+}
+
+std::vector<StrategySearch::Tried> StrategySearch::cost_estimated(
+    const std::vector<Estimated>& estimated) {
   std::vector<Strategy> strategies;
   std::vector<Tried> found;
   for (auto& strategy : make_strategies(chosen(estimated), problem_)) {
     if (!contest_.is_within_dims(problem_, strategy.choices)) continue;
-    const auto& point = *std::ranges::find(estimated, strategy.setting, &Estimated::setting)->point;
-    found.push_back({strategy.setting, point.simulation.iteration, point.over, point.feasible});
+    found.push_back(tried(*std::ranges::find(estimated, strategy.setting, &Estimated::setting)));
     strategies.push_back(std::move(strategy));
   }
   simulate_the_best(strategies, found);
-  tried_.insert(tried_.end(), found.begin(), found.end());
-  if (!contest_.may_fit()) return;
-  if (may_win_ && contest_.are_equal_devices()) save_in_part(estimated);
-  if (may_win_) lay_out_steps(std::move(found));
+  return found;
+}
+
+// Does nothing fit so far, or not what would be faster? Of a large network, whose estimates leave
+// out little, the first.
+bool StrategySearch::is_memory_scarce() {
+  if (contest_.is_over() || !may_win_) return false;
+  const auto& best = contest_.result().best;
+  if (!best) return true;
+  return !contest_.is_large() && std::ranges::any_of(tried_, [&](const Tried& t) {
+    return !t.feasible && t.iteration < best->simulation.iteration;
+  });
+}
+
+// The settings of `explore` that are neither estimated nor simulated yet.
+std::vector<Setting> StrategySearch::without_estimate(const std::vector<Estimated>& known) const {
+  std::vector<Setting> out;
+  const auto add = [&](const std::vector<Setting>& settings) {
+    for (const auto& setting : settings) {
+      if (!is_allowed(setting) || std::ranges::find(out, setting) != out.end()) continue;
+      const auto is_it = [&](const auto& other) { return other.setting == setting; };
+      const auto at = std::ranges::find_if(known, is_it);
+      if (at != known.end() && at->point) continue;
+      if (std::ranges::none_of(tried_, is_it) && std::ranges::none_of(sharded_, is_it)) {
+        out.push_back(setting);
+      }
+    }
+  };
+  add(grid_settings(problem_));
+  add(strategies::settings_named("all", problem_));
+  return out;
 }
 
 // What is to be simulated. Where devices differ, the weakest's estimates compare what has as many

@@ -66,10 +66,17 @@ class StrategySearch {
   std::vector<strategies::Setting> shortened(const std::vector<strategies::Setting>& settings);
   void cost_distinct(const std::vector<strategies::Strategy>& strategies);
   static Tried tried(const strategies::Setting& setting, const Costed& costed);
+  static Tried tried(const Estimated& known);
   void add_baseline(const strategies::Strategy& strategy, Costed costed);
   void choose_seeds(std::vector<Candidate> candidates,
                     const std::vector<std::optional<Costed>>& costed);
   [[nodiscard]] std::vector<strategies::Setting> allowed_grid() const;
+  [[nodiscard]] bool is_allowed(const strategies::Setting& setting) const;
+  std::vector<Tried> cost_shardings();
+  std::vector<Tried> cost_estimated(const std::vector<Estimated>& estimated);
+  bool is_memory_scarce();
+  [[nodiscard]] std::vector<strategies::Setting> without_estimate(
+      const std::vector<Estimated>& known) const;
   const std::vector<Estimated>& estimated_grid();
   std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] std::vector<strategies::Setting> chosen(
