@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/error.h"
@@ -88,11 +89,48 @@ bool fits_unrestricted(Job job) {
   return can_fit(job);
 }
 
+// In three digits, which are to be enough.
+std::string enough_text(Bytes bytes) {
+  const double last = std::pow(10, std::floor(std::log10(std::max(bytes.value, 1.0))) - 2);
+  return bytes_text(std::ceil(bytes.value / last - 1e-9) * last);
+}
+
+bool fits_in(Job job, Bytes memory) {
+  job.memory = fmt::format("{:.0f}", std::ceil(memory.value));
+  auto setup = resolve(job);
+  setup.options.until.first_fit = true;
+  return find_plan(setup).best.has_value();
+}
+
+// What the smallest plan needs beyond the limit. It may be estimated, and a little too low then:
+// as much is asked for as lets a search find a plan.
+Bytes enough_memory(const Job& job, const Setup& setup, const search::Result& result) {
+  const auto tightest = search::tightest(result.smallest.simulation, result.limits);
+  const auto over = tightest.needs.peak - tightest.limit;
+  if (!setup.machine.groups.empty()) return over;  // --memory is for all alike
+  for (const double times : {1.0, 1.01, 1.02, 1.05}) {
+    const auto memory = times * tightest.needs.peak;
+    if (Interrupt::requested() || fits_in(job, memory)) return memory - tightest.limit;
+  }
+  return over;
+}
+
 }  // namespace
 
-std::string fitting_change(const Job& job, const Setup& setup, const search::Result& result) {
-  const auto tightest = search::tightest(result.smallest.simulation, result.limits);
-  if (fits_unrestricted(job)) return "to allow all dimensions: without --dims and --no-pipeline";
+bool ended_early(const search::Result& result) {
+  const auto& why = result.stop_reason;
+  return why == "budget" || why == "candidates" || why == "interrupted";
+}
+
+FittingChange fitting_change(const Job& job, const Setup& setup, const search::Result& result) {
+  if (ended_early(result)) {
+    const auto over = result.smallest.over;
+    return {fmt::format("a longer search, or {} more a device", enough_text(over)), over};
+  }
+  const auto over = enough_memory(job, setup, result);
+  if (fits_unrestricted(job)) {
+    return {"to allow all dimensions: without --dims and --no-pipeline", over};
+  }
   std::vector<std::string> changes;
   if (const auto batch = smaller_batch(job, setup.batch)) {
     changes.push_back(fmt::format("a batch of {} instead of {}", *batch, setup.batch));
@@ -100,11 +138,11 @@ std::string fitting_change(const Job& job, const Setup& setup, const search::Res
   if (const auto machine = larger_machine(job, setup.batch)) {
     changes.push_back(fmt::format("{} instead of {}", *machine, job.machine_text));
   }
-  changes.push_back(fmt::format("{} more a device", bytes_text(result.smallest.over.value)));
-  if (tightest.needs.persistent > tightest.limit) {
+  changes.push_back(fmt::format("{} more a device", enough_text(over)));
+  if (search::is_too_large(setup.graph, setup.machine, setup.options)) {
     changes.back() += " (weights and optimizer state alone need more than it has)";
   }
-  return join(changes, ", or ");
+  return {join(changes, ", or "), over};
 }
 
 }  // namespace tandem::cli

@@ -52,24 +52,38 @@ void check_something_was_tried(const search::Result& result) {
                   "ended the search before it came to a plan that may be chosen", "more of it");
 }
 
+// Why a search ended that was not done: "the search ended after --budget 3".
+std::string end_text(const Job& job, const search::Result& result) {
+  if (result.stop_reason == "budget") {
+    return fmt::format("the search ended after --budget {}", job.budget.value_or(0));
+  }
+  if (result.stop_reason == "candidates") {
+    return fmt::format("the search ended after --max-candidates {}",
+                       job.max_candidates.value_or(0));
+  }
+  return "the search was stopped";
+}
+
 int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::Result& result) {
   check_something_was_tried(result);
   const auto tightest = search::tightest(result.smallest.simulation, result.limits);
-  const auto over = result.smallest.over;
   const auto change = fitting_change(flags.job, setup, result);
   if (flags.json) {
     Json out = {{"feasible", false},
                 {"limit", fmt::format("device memory: {:.0f} bytes", tightest.limit.value)},
-                {"over_by_bytes", static_cast<std::int64_t>(over.value)},
-                {"smallest_change", change}};
+                {"over_by_bytes", static_cast<std::int64_t>(std::ceil(change.more.value))},
+                {"smallest_change", change.text},
+                {"stop_reason", result.stop_reason}};
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
-  complain(fmt::format(
-      "tandem: nothing fits: the smallest plan found, {}, needs {} ({} too much); what would help: "
-      "{}",
-      result.smallest.name, search::shortage_text(tightest, setup.machine), bytes_text(over.value),
-      change));
+  const auto what = ended_early(result)
+                        ? fmt::format("{} before it found a plan that fits: the smallest so far",
+                                      end_text(flags.job, result))
+                        : std::string("nothing fits: the smallest plan found");
+  complain(fmt::format("tandem: {}, {}, needs {} ({} too much); what would help: {}", what,
+                       result.smallest.name, search::shortage_text(tightest, setup.machine),
+                       bytes_text(result.smallest.over.value), change.text));
   return ExitCode::kCannot;
 }
 

@@ -1,7 +1,8 @@
 #include "search/layout_search.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <numbers>
 
 #include "base/parallel.h"
 #include "search/partial_saving.h"
@@ -49,10 +50,26 @@ void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
   network.allow_saving();
   if (!contest_.is_large()) {
     fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
+    save_a_little(network);
   }
   // Of a large network what saves memory by strategy is enough: each price costs a simulation.
   const bool has_plan = contest_.is_large() && contest_.result().best;
   if (!fits && !has_plan) raise_memory_price(network, graph);
+}
+
+// Gathering weights again, or computing again, often hides behind something else, which the tables
+// cannot tell: where it seems to cost a little it is simulated, whether memory is scarce or not.
+void LayoutSearch::save_a_little(const LayoutNetwork& network) {
+  const auto scale = memory_scale();
+  all_fit_in_memory(solve(network, {{.async = 0.25},
+                                    {.async = 0.5, .per_byte = scale / 64},
+                                    {.async = 0.5, .per_byte = scale / 32}}));
+}
+
+// A byte's share of the step. Not of what there is: with more memory the same prices are tried.
+double LayoutSearch::memory_scale() const {
+  const auto& first = solved_.front();
+  return first.memory > Bytes{} ? first.iteration / Seconds{1} / first.memory.value : 0;
 }
 
 void LayoutSearch::add_lower_bound(Seconds bound) {
@@ -81,8 +98,11 @@ const LayoutSearch::Solved& LayoutSearch::costed(const LayoutNetwork::Solution& 
   const auto same = std::ranges::find(solved_, solution.choices, &Solved::choices);
   if (same != solved_.end()) return *same;
   const auto costed = contest_.enter({{"search", solution.choices, {}, true, rewritten_}})[0];
-  const Bytes unknown{std::numeric_limits<double>::infinity()};  // the search is over
-  solved_.push_back({solution.choices, costed ? costed->over : unknown});
+  solved_.push_back({solution.choices});
+  if (costed) {
+    const auto& simulation = costed->simulation;
+    solved_.back() = {solution.choices, costed->over, simulation.memory, simulation.iteration};
+  }
   return solved_.back();
 }
 
@@ -93,40 +113,66 @@ bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>&
   return all;
 }
 
-// Doubles the price of a byte until the solution fits, then halves the gap a few times: the
-// cheapest price that fits gives up the least time. A rewritten model's is near the model's.
+// Raises the price of a byte until the solution fits, then halves the gap a few times: the cheapest
+// price that fits gives up the least time. A rewritten model's price is near the model's.
 // Equal layers all do the same at one price: what is between two prices saves in some of them.
 void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph) {
-  const auto& result = contest_.result();
-  const auto least = std::ranges::min(result.limits);
-  const double scale = result.smallest.simulation.iteration / Seconds{1} / least.value;
   std::optional<Solved> faster;
   std::optional<Solved> fits;
-  const auto fits_at = [&](double per_byte) {
+  const auto at_price = [&](double per_byte) {
     const auto& now = costed(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
     (now.fits() ? fits : faster) = now;
-    return now.fits();
+    return now;
   };
-  double low = 0;
-  double high = memory_price_ > 0 ? memory_price_ : scale / 64;
-  constexpr int kDoublings = 24;
-  constexpr int kHalvings = 6;
-  for (int doublings = 0; !fits_at(high); ++doublings) {
-    if (doublings == kDoublings || contest_.is_over()) return;
-    low = high;
-    high *= 2;
-  }
+  const auto first = memory_price_ > 0 ? memory_price_ : memory_scale() / 64;
+  auto gap = gap_of_prices(first, at_price);
+  if (!gap) return;
+  constexpr int kHalvings = 5;
   for (int i = 0; i < kHalvings && !contest_.is_over(); ++i) {
-    const double middle = (low + high) / 2;
-    (fits_at(middle) ? high : low) = middle;
+    const double middle = (gap->low + gap->high) / 2;
+    (at_price(middle).fits() ? gap->high : gap->low) = middle;
   }
-  if (rewritten_ == nullptr) memory_price_ = high;
+  if (rewritten_ == nullptr) memory_price_ = gap->high;
   constexpr std::size_t kShares = 4;
   if (!faster || contest_.is_over()) return;
   enter_between(
       contest_, graph,
       {"search", {faster->choices, faster->over}, {fits->choices, fits->over}, {}, rewritten_},
       kShares);
+}
+
+// By the tables dearer memory always saves some; in the simulation what is brought where it is
+// needed takes more, at last, than it saves. So prices rise as long as that is not the case, and
+// where none of them fits there are some more next to the one at which least was needed.
+std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
+    double first, const std::function<Solved(double)>& at_price) {
+  constexpr int kRises = 28;
+  constexpr int kBeyond = 4;  // behind the least
+  constexpr double kMore = 1.5;
+  double low = 0;
+  auto price = first;
+  auto best = first;
+  Bytes least{std::numeric_limits<double>::infinity()};
+  for (int rises = 0, beyond = 0; rises < kRises; ++rises) {
+    const auto now = at_price(price);
+    if (now.fits()) return Gap{low, price};
+    if (contest_.is_over()) return std::nullopt;
+    if (now.memory < least) {
+      least = now.memory;
+      best = price;
+      beyond = 0;
+    } else if (++beyond >= kBeyond && now.memory > kMore * least) {
+      break;
+    }
+    low = price;
+    price *= std::numbers::sqrt2;
+  }
+  for (const int eighths : {-3, -2, -1, 1, 2, 3}) {
+    const auto near = best * std::exp2(eighths / 8.0);
+    if (at_price(near).fits()) return Gap{best / std::numbers::sqrt2, near};
+    if (contest_.is_over()) return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tandem::search

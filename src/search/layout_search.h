@@ -2,7 +2,10 @@
 // memory when the result does not fit; each solution is lowered and simulated.
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "search/contest.h"
@@ -29,7 +32,9 @@ class LayoutSearch {
  private:
   struct Solved {
     std::vector<plan::Choice> choices;
-    Bytes over;  // infinite where the search was over before
+    Bytes over{std::numeric_limits<double>::infinity()};  // as where the search was over before
+    Bytes memory = {};
+    Seconds iteration = {};
 
     [[nodiscard]] bool fits() const { return over <= Bytes{0}; }
   };
@@ -40,6 +45,14 @@ class LayoutSearch {
                 const std::vector<LayoutNetwork::Solution>& solutions);
   const Solved& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
+  void save_a_little(const LayoutNetwork& network);
+  [[nodiscard]] double memory_scale() const;
+  // Prices of a byte: at the lower one the solution does not fit, at the higher one it does.
+  struct Gap {
+    double low;
+    double high;
+  };
+  std::optional<Gap> gap_of_prices(double first, const std::function<Solved(double)>& at_price);
   void raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph);
   void add_lower_bound(Seconds bound);
 

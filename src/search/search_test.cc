@@ -489,6 +489,49 @@ TEST(Search, FitsByComputingAgain) {
   EXPECT_EQ(flat.best->mapped.schedule.stages, 1);
 }
 
+// What is too large is told by how much: with that much more memory there is a plan, and whatever
+// less there is, the same is asked for.
+TEST(Search, AsksForAsMuchMemoryAsWillDo) {
+  const auto model = build("resnet50:image=64", 16);
+  const auto machine = machine::load_machine("dgx_v100:1");
+  Options options;
+  options.algebra = Algebra::kJoint;
+  const auto roomy = search(model, machine, options);
+  std::optional<Bytes> least;
+  for (const double share : {0.02, 0.05, 0.08}) {
+    options.memory = share * roomy.best->simulation.memory;
+    const auto result = search(model, machine, options);
+    ASSERT_FALSE(result.best.has_value()) << share;
+    const auto needs = *options.memory + result.smallest.over;
+    if (least) EXPECT_EQ(needs, *least) << share;
+    least = needs;
+  }
+  options.memory = *least;
+  EXPECT_TRUE(search(model, machine, options).best.has_value());
+  options.memory = 1.05 * *least;
+  EXPECT_TRUE(search(model, machine, options).best.has_value());
+}
+
+// What saves memory may be faster as well, where it hides behind something else.
+TEST(Search, IsNoSlowerWithMoreMemory) {
+  const auto network = models::parse_model("gpt2:layers=4");
+  const auto model = network.build(16, DType::kBf16);
+  const auto machine = machine::load_machine("dgx_a100:1");
+  Options options;
+  options.optimizer = plan::Optimizer::kAdam;
+  options.algebra = Algebra::kJoint;
+  options.network = {&network, 16, DType::kBf16};
+  const auto roomy = search(model, machine, options);
+  ASSERT_TRUE(roomy.best.has_value());
+  for (const double memory : {956272258.0, 0.95 * roomy.best->simulation.memory.value}) {
+    options.memory = Bytes{memory};
+    const auto tight = search(model, machine, options);
+    ASSERT_TRUE(tight.best.has_value());
+    EXPECT_GE(tight.best->simulation.iteration.value,
+              roomy.best->simulation.iteration.value * (1 - 1e-9));
+  }
+}
+
 // What overlaps is not in the tables: a walk over fewer dimensions came to 0.2 % less here.
 TEST(Search, IsNoSlowerThanTasoAndFlexFlow) {
   const auto machine = machine::load_machine("summit:2");

@@ -185,7 +185,10 @@ bool StrategySearch::cost_smallest() {
       return true;
     }
     contest_.enter({{name, made[0].choices, made[0].schedule}});
-    if (result.best || !contest_.may_fit() || is_far_too_large(result.smallest.over)) return true;
+    if (result.best) return true;
+    // Of others, what has no estimate may need much less.
+    const bool is_hopeless = !contest_.may_fit() || is_far_too_large(result.smallest.over);
+    if (contest_.is_large() && is_hopeless) return true;
     if (result.candidates - before == kSmallest) break;
   }
   return contest_.is_large() && result.candidates > before;
