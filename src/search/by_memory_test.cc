@@ -9,7 +9,7 @@
 namespace tandem::search {
 namespace {
 
-struct Case {
+struct Scarce {
   const char* model;
   std::int64_t batch;
   const char* machine;
@@ -17,11 +17,11 @@ struct Case {
 };
 
 // Pipelines of few layers, and all of what cannot be folded, have no estimate.
-const std::vector<Case> kCases = {
+const std::vector<Scarce> kScarce = {
     {"mlp:layers=4", 96, "summit:1", "megatron:tp=2,pp=3,micro=24"},
     {"bert_large:layers=4", 16, "dgx_v100:1", "megatron:tp=4,sp,pp=2,micro=16,recompute=full"}};
 
-Bytes needs(const Case& c, const graph::Graph& model, const machine::Machine& machine) {
+Bytes needed_by(const Scarce& c, const graph::Graph& model, const machine::Machine& machine) {
   const auto s = strategies::named_strategies(c.strategy, model, machine::Digits(machine)).at(0);
   return cost_choices(model, machine, s.name, s.choices, s.schedule, plan::Optimizer::kSgd,
                       memory_limits(machine, {}))
@@ -29,13 +29,13 @@ Bytes needs(const Case& c, const graph::Graph& model, const machine::Machine& ma
 }
 
 TEST(ByMemory, FindsThePipelineThatFits) {
-  for (const auto& c : kCases) {
+  for (const auto& c : kScarce) {
     SCOPED_TRACE(c.model);
     const auto known = models::parse_model(c.model);
     const auto model = known.build(c.batch, DType::kFp32);
     const auto machine = machine::load_machine(c.machine);
     Options options;
-    options.memory = needs(c, model, machine);
+    options.memory = needed_by(c, model, machine);
     for (const bool is_known : {true, false}) {
       if (is_known) options.network = {&known, c.batch, DType::kFp32};
       if (!is_known) options.network.reset();

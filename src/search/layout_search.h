@@ -28,6 +28,7 @@ class LayoutSearch {
   // The bound is that of weights stored as they are used; a baseline may store them in parts, and
   // update less on every device.
   void keep_bound_if_true();
+  void drop_bound() { is_bounded_ = false; }
 
  private:
   struct Solved {

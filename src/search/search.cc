@@ -5,11 +5,13 @@
 #include <limits>
 #include <set>
 
+#include "search/branches.h"
 #include "search/contest.h"
 #include "search/earlier.h"
 #include "search/layout_search.h"
 #include "search/rewritings.h"
 #include "search/side_by_side.h"
+#include "search/storage.h"
 #include "search/strategy_search.h"
 #include "search/taso_flexflow.h"
 
@@ -22,6 +24,7 @@ class Search {
   static constexpr std::size_t kLargeRewritten = 1;
   static constexpr std::size_t kRankedUnder = 6;  // strategies whose layouts a ranking knows
   static constexpr std::size_t kBesides = 2;      // plans that tables are tried beside once more
+  static constexpr std::size_t kStored = 3;       // plans whose weights are stored otherwise
   static constexpr double kWaits = 0.02;          // of a step
   static constexpr double kNear = 1.03;           // times the best
   static constexpr std::size_t kNearest = 3;      // rewritings that get more strategies at last,
@@ -75,6 +78,7 @@ class Search {
     } else {
       place_side_by_side({rewriting_of_the_best()});
     }
+    store_weights_otherwise();
   }
 
   [[nodiscard]] std::shared_ptr<const Rewritten> rewriting_of_the_best() const {
@@ -93,6 +97,18 @@ class Search {
       if (!leaders.empty() && std::ranges::none_of(from, is_it)) from.push_back(std::move(leaders));
     }
     for (const auto& plans : from) search::place_side_by_side(contest_, plans);
+    for (const auto& plans : from) {
+      if (place_branches(contest_, plans)) layouts_.drop_bound();
+    }
+  }
+
+  void store_weights_otherwise() {
+    if (contest_.is_large() || !contest_.result().best) return;
+    auto plans = contest_.leaders(rewriting_of_the_best());
+    plans.resize(std::min(plans.size(), kStored));
+    for (const auto& plan : plans) {
+      if (!contest_.is_over()) store_otherwise(contest_, plan);
+    }
   }
 
   // What one device gains most by is among them, so that a plan is no worse than one that was

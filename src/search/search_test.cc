@@ -325,7 +325,7 @@ TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
     SCOPED_TRACE(c.model);
     const auto machine = machine::load_machine(c.machine);
     Options options;
-    options.dims = {.model = false, .reduction = false, .head = false};
+    options.dims = {.model = false, .reduction = false, .head = false, .pipeline = false};
     const auto best = search(build(c.model, c.batch), machine, options).best;
     ASSERT_TRUE(best.has_value());
     const auto steps = plan::parallelization_of(best->mapped, machine::Digits(machine));
@@ -503,7 +503,7 @@ TEST(Search, AsksForAsMuchMemoryAsWillDo) {
     const auto result = search(model, machine, options);
     ASSERT_FALSE(result.best.has_value()) << share;
     const auto needs = *options.memory + result.smallest.over;
-    if (least) EXPECT_EQ(needs, *least) << share;
+    EXPECT_EQ(needs, least.value_or(needs)) << share;
     least = needs;
   }
   options.memory = *least;

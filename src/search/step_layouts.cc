@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "search/layout_network.h"
+#include "search/storage.h"
 #include "strategies/grid.h"
 #include "strategies/pipeline.h"
 #include "strategies/storage.h"
@@ -13,22 +14,6 @@ namespace {
 
 using strategies::Choices;
 using strategies::Problem;
-
-// The layout in which each weight's first reader wants it.
-std::vector<machine::Layout> used_layouts(const Problem& problem, const Choices& choices) {
-  const auto& model = problem.model;
-  std::vector<machine::Layout> out(model.size());
-  for (auto id : model.ids()) {
-    const auto inputs = model.inputs(id);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      auto& layout = out[inputs[i].index()];
-      if (!is_weight(model.node(inputs[i])) || layout.count() > 0) continue;
-      layout = input_layout(problem.nodes[id.index()].signature, choices[id.index()].node,
-                            problem.digits.count(), i);
-    }
-  }
-  return out;
-}
 
 bool stores_in_parts(const Problem& problem, const Choices& choices) {
   const auto used = used_layouts(problem, choices);

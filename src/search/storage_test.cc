@@ -1,0 +1,59 @@
+#include "search/storage.h"
+
+#include <gtest/gtest.h>
+
+#include "machine/machine.h"
+#include "models/model.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+namespace {
+
+Candidate candidate_of(const char* strategy, const graph::Graph& model,
+                       const machine::Digits& digits) {
+  auto s = strategies::named_strategies(strategy, model, digits).at(0);
+  return {s.name, std::move(s.choices), s.schedule};
+}
+
+// What is looked up in, or used twice, lies as it is used; all else that copies were of is in
+// parts.
+TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
+  const auto model = models::parse_model("bert_large:layers=2").build(24, DType::kFp32);
+  const auto machine = machine::load_machine("summit:1");
+  const Options options;
+  Contest contest(model, machine, options);
+  const auto from = candidate_of("dp", model, contest.digits());
+  store_otherwise(contest, from);
+  ASSERT_TRUE(contest.best_candidate().has_value());
+  const auto& choices = contest.best_candidate()->choices;
+  const auto consumers = model.consumers();
+  std::size_t whole = 0;
+  std::size_t in_parts = 0;
+  for (auto id : model.ids()) {
+    if (!is_weight(model.node(id))) continue;
+    const auto& source = choices[id.index()].source;
+    const bool is_whole = source.digits(machine::DigitRole::kReplica) == contest.digits().all();
+    const auto& readers = consumers[id.index()];
+    const auto& reader = model.node(readers[0]);
+    if (readers.size() > 1 || reader.op.spec().row_sparse_operand) {
+      EXPECT_TRUE(is_whole) << model.node(id).name;
+      ++whole;
+    } else if (!is_whole) {
+      ++in_parts;
+    }
+  }
+  EXPECT_GT(whole, 0U);
+  EXPECT_GT(in_parts, 20U);
+}
+
+TEST(StoreOtherwise, LeavesPipelinesAsTheyAre) {
+  const auto model = models::parse_model("mlp:layers=4").build(24, DType::kFp32);
+  const auto machine = machine::load_machine("summit:1");
+  const Options options;
+  Contest contest(model, machine, options);
+  store_otherwise(contest, candidate_of("megatron:tp=1,pp=2,micro=4", model, contest.digits()));
+  EXPECT_EQ(contest.result().candidates, 0U);
+}
+
+}  // namespace
+}  // namespace tandem::search
