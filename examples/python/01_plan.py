@@ -24,7 +24,7 @@ print(f"{plan.speedup:.2f} x as fast as the best known strategy; the search ende
 
 # %%
 for baseline in plan.baselines:
-    time = f"{1e3 * baseline.time:8.2f} ms" if baseline.feasible else "does not fit"
+    time = f"{1e3 * baseline.time:8.2f} ms" if baseline.feasible else "does not fit, or apply"
     print(f"{baseline.strategy:<28} {time}")
 
 # %% [markdown]

@@ -98,11 +98,11 @@ class Prediction(Result):
 
 
 class Baseline(NamedTuple):
-    """A known strategy at its best settings. `time` and `memory` are None where it does not fit; `strategy`, too,
-    where this network, batch or machine does not allow it."""
+    """A known strategy at its best settings. `time` and `memory` are None where it does not fit, or cannot be
+    used for this network, batch or machine."""
 
     name: str
-    strategy: str | None
+    strategy: str
     feasible: bool
     time: float | None
     memory: int | None

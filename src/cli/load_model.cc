@@ -146,11 +146,11 @@ Model load_model(const std::string& text) {
     refuse_repeated(text, std::string_view(text).substr(colon + 1));
   }
   if (file) return load_file(*file, text);
-  if (text.ends_with(".onnx") || text.ends_with(".json")) {
-    throw UserError("file", text, "cannot be read");
-  }
   if (std::filesystem::is_directory(text) && !models::is_built_in(text)) {
     throw UserError("model", text, "is a folder", "a model is a name or a file");
+  }
+  if (text.ends_with(".onnx") || text.ends_with(".json")) {
+    throw UserError("file", text, "cannot be read");
   }
   return models::parse_model(text);
 }

@@ -101,7 +101,7 @@ Json baselines_json(const Setup& setup, const search::Result& result) {
   for (const auto& b : result.baselines) out.push_back(baseline_json(b));
   for (const auto& unusable : unusable_baselines(setup, result)) {
     out.push_back({{"name", unusable.family},
-                   {"strategy", nullptr},
+                   {"strategy", unusable.family},
                    {"feasible", false},
                    {"iteration_s", nullptr},
                    {"memory_bytes", nullptr},

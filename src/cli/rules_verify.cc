@@ -275,7 +275,8 @@ void add_rules_verify(CLI::App& rules, int& exit_code) {
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
   command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules")
-      ->excludes(properties);
+      ->excludes(properties)
+      ->check(kFile);
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 

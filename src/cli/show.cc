@@ -102,6 +102,7 @@ Shown show_onnx(const ShowFlags& flags) {
 }
 
 Shown show_model(const ShowFlags& flags) {
+  const auto model = load_model(flags.model);
   if (!flags.dims.empty()) {
     const bool has_sizes = flags.model.find(':') != std::string::npos;
     throw UserError(
@@ -109,7 +110,6 @@ Shown show_model(const ShowFlags& flags) {
         has_sizes ? "sizes stand in the model, behind its ':'"
                   : fmt::format("sizes stand in the model: {}:{}", flags.model, flags.dims[0]));
   }
-  const auto model = load_model(flags.model);
   const auto batch = std::max<std::int64_t>(flags.batch, 1);
   DType dtype = DType::kFp32;
   if (!flags.dtype.empty()) CHECK(parse_attribute(flags.dtype, dtype), flags.dtype);
@@ -117,10 +117,7 @@ Shown show_model(const ShowFlags& flags) {
 }
 
 Shown load(const ShowFlags& flags) {
-  if (!std::filesystem::is_regular_file(flags.model)) {
-    if (flags.model.ends_with(".onnx")) throw UserError("file", flags.model, "cannot be read");
-    return show_model(flags);
-  }
+  if (!std::filesystem::is_regular_file(flags.model)) return show_model(flags);
   if (import::is_onnx_file(flags.model)) return show_onnx(flags);
   const auto text = read_file(flags.model);
   if (graph::is_graph_text(text)) return show_file(flags, graph::parse_graph(text, flags.model));

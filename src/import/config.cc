@@ -256,10 +256,10 @@ std::vector<std::string> config_notes(std::string_view text, const std::string& 
   const Config config(read_json<Json>(text, "config", source), source);
   std::vector<std::string> out;
   const auto* window = config.find("sliding_window");
-  if (window != nullptr && config.size("sliding_window") < seq) {
+  if (window != nullptr && window->is_number_integer() && *window > 0 && *window < seq) {
     out.push_back(fmt::format(
         "{}: attention is counted over all {} positions, not over a 'sliding_window' of {}", source,
-        seq, config.size("sliding_window")));
+        seq, shown(*window)));
   }
   if (config.find("quantization_config") != nullptr) {
     out.push_back(fmt::format(

@@ -153,14 +153,15 @@ TEST(Config, ErrorsNameTheFileAndTheKey) {
       EXPECT_EQ(e.kind, "config");
     }
   }
-  // What is possible alone and impossible together shows when the network is built.
+  // What is impossible with an override shows when the network is built.
   try {
-    (void)model(R"({"model_type": "gpt2", "n_embd": 9, "n_head": 2, "n_layer": 1,
-                    "vocab_size": 5})")
-        .build(1, DType::kFp32);
+    const auto spec = read_config(
+        R"({"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 5})",
+        "config.json");
+    (void)models::make_model(spec, "config.json:heads=3", "heads=3").build(1, DType::kFp32);
     ADD_FAILURE() << "accepted";
   } catch (const UserError& e) {
-    EXPECT_EQ(std::string_view(e.what()), "gpt2: hidden 9 is not a multiple of heads 2");
+    EXPECT_EQ(std::string_view(e.what()), "gpt2: hidden 8 is not a multiple of heads 3");
   }
 }
 
