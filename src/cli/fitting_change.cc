@@ -117,13 +117,14 @@ Bytes enough_memory(const Job& job, const Setup& setup, const search::Result& re
 
 }  // namespace
 
-bool ended_early(const search::Result& result) {
+bool ended_early(const Setup& setup, const search::Result& result) {
   const auto& why = result.stop_reason;
-  return why == "budget" || why == "candidates" || why == "interrupted";
+  return (why == "budget" || why == "candidates" || why == "interrupted") &&
+         !search::is_too_large(setup.graph, setup.machine, setup.options);
 }
 
 FittingChange fitting_change(const Job& job, const Setup& setup, const search::Result& result) {
-  if (ended_early(result)) {
+  if (ended_early(setup, result)) {
     const auto over = result.smallest.over;
     return {fmt::format("a longer search, or {} more a device", enough_text(over)), over};
   }

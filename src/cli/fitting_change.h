@@ -7,8 +7,8 @@
 
 namespace tandem::cli {
 
-// Did the budget, --max-candidates or Ctrl-C end it before it was done?
-bool ended_early(const search::Result& result);
+// Did the budget, --max-candidates or Ctrl-C end it before it was known that nothing fits?
+bool ended_early(const Setup& setup, const search::Result& result);
 
 struct FittingChange {
   std::string text;  // "a batch of 32 instead of 64, or summit:16"; else of what kind it must be

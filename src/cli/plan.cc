@@ -77,7 +77,7 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
-  const auto what = ended_early(result)
+  const auto what = ended_early(setup, result)
                         ? fmt::format("{} before it found a plan that fits: the smallest so far",
                                       end_text(flags.job, result))
                         : std::string("nothing fits: the smallest plan found");
