@@ -200,18 +200,15 @@ void check_stages(const Reader& reader, const MappedGraph& mapped) {
                                              mapped.schedule.stages, idle - is_used.begin()));
 }
 
-// A step's samples are the first dimension of what it reads. (An ONNX file may have them later.)
+// A step's samples are a dimension of what it reads.
 void check_batch(const Reader& reader, const Plan& plan) {
-  const bool anywhere = plan.model.find(".onnx") != std::string::npos;
   std::optional<std::int64_t> first;
   for (auto id : plan.mapped.pcg.ids()) {
     const auto& node = plan.mapped.pcg.node(id);
     if (!is_input(node) || node.type.shape.rank() == 0) continue;
     const auto& sizes = node.type.shape.sizes;
     if (!first) first = sizes[0];
-    for (std::size_t d = 0; d < (anywhere ? sizes.rank() : 1); ++d) {
-      if (sizes[d] == plan.batch) return;
-    }
+    if (std::ranges::find(sizes, plan.batch) != sizes.end()) return;
   }
   if (first) {
     reader.fail("batch",

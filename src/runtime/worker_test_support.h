@@ -143,7 +143,10 @@ inline plan::Plan make_plan(const Graph& model, const std::string& machine, cons
   plan.model = model.name();
   plan.machine = machine;
   plan.strategy = "by hand";
-  plan.batch = 8;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (is_input(node) && node.type.shape.rank() > 0) plan.batch = node.type.shape.sizes[0];
+  }
   plan.optimizer = optimizer;
   plan.dtype = dtype;
   plan.mapped = plan::parallelize(model, digits, choices(model, digits.count(), spread));
