@@ -8,7 +8,6 @@ namespace {
 
 using rewrite::Draft;
 using rewrite::Match;
-using rewrite::Rule;
 using rewrite::RuleSet;
 using rewrite::Side;
 using rewrite::Slot;
