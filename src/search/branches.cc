@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost/operator_time.h"
+#include "search/descent.h"
 #include "search/side_by_side.h"
 #include "strategies/packing.h"
 
@@ -170,25 +171,11 @@ class Placing {
     return out;
   }
 
-  // Simulates them; the fastest that fits, if it is faster than that.
   std::optional<Timed> best_of(const std::vector<Places>& all, Seconds than) {
-    std::vector<Candidate> candidates;
-    std::vector<std::size_t> which;
-    for (std::size_t i = 0; i < all.size() && tried_ < kMostTried; ++i) {
-      auto made = candidate(all[i]);
-      if (!made) continue;
-      ++tried_;
-      which.push_back(i);
-      candidates.push_back(std::move(*made));
-    }
-    const auto costed = contest_.enter(candidates);
-    std::optional<Timed> best;
-    for (std::size_t i = 0; i < costed.size(); ++i) {
-      if (!costed[i] || !costed[i]->feasible) continue;
-      const auto seconds = costed[i]->simulation.iteration;
-      if (seconds < (best ? best->seconds : than)) best = {all[which[i]], seconds};
-    }
-    return best;
+    const auto best = fastest_of(contest_, all, left_, than,
+                                 [this](const Places& places) { return candidate(places); });
+    if (!best) return std::nullopt;
+    return Timed{all[best->first], best->second};
   }
 
   // What has most to compute first, each at the place that has least so far. Nothing where the
@@ -282,12 +269,8 @@ class Placing {
   std::vector<double> operations_;      // by branch
   std::vector<Hash> class_;
   Places places_;
-  std::size_t tried_ = 0;
+  std::size_t left_ = kMostTried;  // to try
 };
-
-bool is_for_one_pass(const Candidate& plan) {
-  return plan.schedule.stages == 1 && plan.schedule.micro_batches == 1;
-}
 
 }  // namespace
 

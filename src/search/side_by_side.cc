@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "search/descent.h"
 #include "strategies/packing.h"
 
 namespace tandem::search {
@@ -23,10 +24,6 @@ using machine::NodeLayout;
 constexpr std::size_t kMostTried = 160;
 constexpr std::size_t kMostNarrowed = 80;  // tried beside
 constexpr double kHopeless = 1.3;          // of the best, where tables have not moved yet
-
-bool is_for_one_pass(const Candidate& plan) {
-  return plan.schedule.stages == 1 && plan.schedule.micro_batches == 1;
-}
 
 class Tables {
  public:
@@ -123,7 +120,7 @@ class Tables {
   // elsewhere: little work is done sooner by one than told to many. What reads the tables is there,
   // too, or has copies on all.
   void narrow(const Timed& now) {
-    most_tried_ = tried_ + kMostNarrowed;
+    left_ = kMostNarrowed;
     is_narrowed_ = true;
     const auto wide = *from_;
     DigitMask idle = 0;
@@ -286,25 +283,14 @@ class Tables {
     return now;
   }
 
-  // Simulates them; the fastest that fits, if it is faster than that.
   std::optional<Timed> best_of(const std::vector<Layouts>& all, Seconds than) {
-    std::vector<Candidate> candidates;
-    std::vector<std::size_t> which;
-    for (std::size_t i = 0; i < all.size() && tried_ < most_tried_; ++i) {
-      auto made = candidate(all[i]);
-      if (!is_legal(made)) continue;
-      ++tried_;
-      which.push_back(i);
-      candidates.push_back(std::move(made));
-    }
-    const auto costed = contest_.enter(candidates);
-    std::optional<Timed> best;
-    for (std::size_t i = 0; i < costed.size(); ++i) {
-      if (!costed[i] || !costed[i]->feasible) continue;
-      const auto seconds = costed[i]->simulation.iteration;
-      if (seconds < (best ? best->seconds : than)) best = {all[which[i]], seconds};
-    }
-    return best;
+    const auto best = fastest_of(
+        contest_, all, left_, than, [this](const Layouts& layouts) -> std::optional<Candidate> {
+          auto made = candidate(layouts);
+          return is_legal(made) ? std::optional(std::move(made)) : std::nullopt;
+        });
+    if (!best) return std::nullopt;
+    return Timed{all[best->first], best->second};
   }
 
   // The largest first, each at the place that has least so far.
@@ -387,8 +373,7 @@ class Tables {
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<NodeId> tables_;
   std::vector<std::vector<NodeId>> followers_;  // by table
-  std::size_t tried_ = 0;
-  std::size_t most_tried_ = kMostTried;
+  std::size_t left_ = kMostTried;               // to try
   bool from_the_last_place_ = false;
   bool is_narrowed_ = false;
 };
