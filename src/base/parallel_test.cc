@@ -31,7 +31,7 @@ TEST(Parallel, ThrowsWhatIsThrown) {
   }
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef TANDEM_SANITIZE  // which needs memory for each thread
 // Where the system gives no more threads those there are do all.
 TEST(Parallel, GoesOnWithFewerThreads) {
   const auto all_done = [] {
