@@ -563,13 +563,4 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::error_code unknown;
-  if (std::filesystem::is_directory(path, unknown)) throw UserError("file", path, "is a folder");
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw UserError("file", path, "cannot be written");
-}
-
 }  // namespace tandem::cli

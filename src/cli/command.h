@@ -151,7 +151,6 @@ search::Costed cost_named_strategy(const Setup& setup, const std::string& name);
 
 plan::Plan make_plan(const Setup& setup, const search::Costed& costed);
 std::string read_file(const std::string& path);
-void write_file(const std::string& path, const std::string& text);
 
 // The length of a network's sequences, one where it continues others; null where it has none.
 Json sequence_of(const models::Model& model);

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/host.h"
 #include "cli/interrupt.h"
+#include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/vary.h"
 #include "report/exploration.h"
@@ -231,6 +232,8 @@ void check_plot(const std::string& file) {
 
 void run(const ExploreFlags& flags) {
   check_plot(flags.svg);
+  expect_writable(flags.svg);
+  expect_writable(flags.csv);
   const auto explored = explore_all(flags);
   if (explored.result.points.empty() && explored.is_complete()) {
     const auto& refused = explored.result.refused;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/lowered.h"
+#include "cli/new_file.h"
 #include "cli/read_plan.h"
 #include "frameworks/flags.h"
 #include "frameworks/torch_module.h"

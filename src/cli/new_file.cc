@@ -127,4 +127,18 @@ void NewFile::finish() {
   keep_name(place_);
 }
 
+void expect_writable(const std::string& path) {
+  std::error_code ignored;
+  const auto kind = fs::status(path, ignored).type();
+  const bool is_special = fs::exists(fs::file_status(kind)) && kind != fs::file_type::regular &&
+                          kind != fs::file_type::directory;
+  if (!path.empty() && !is_special) const NewFile probe(path);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  NewFile file(path);
+  file.write(text);
+  file.finish();
+}
+
 }  // namespace tandem::cli

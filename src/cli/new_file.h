@@ -33,4 +33,8 @@ class NewFile {
   int descriptor_ = -1;
 };
 
+// Before work whose result goes there. What is no plain file is left alone: a pipe would end.
+void expect_writable(const std::string& path);
+void write_file(const std::string& path, std::string_view text);
+
 }  // namespace tandem::cli

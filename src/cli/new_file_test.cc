@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 
@@ -129,6 +130,28 @@ TEST_F(NewFileTest, Errors) {
   EXPECT_EQ(message_of("/dev/full"), "cannot be written: No space left on device");
   EXPECT_EQ(message_of(path(std::string(300, 'n'))), "cannot be written: File name too long");
   EXPECT_EQ(files(), 0);
+}
+
+TEST_F(NewFileTest, WhetherItCanBeWrittenIsSaidBefore) {
+  EXPECT_THROW(expect_writable(path("missing/out")), UserError);
+  EXPECT_THROW(expect_writable(path("")), UserError);
+  expect_writable("");
+  expect_writable(path());
+  EXPECT_EQ(files(), 0);
+  keep("before");
+  expect_writable(path());
+  EXPECT_EQ(text_of(path()), "before");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(NewFileTest, ReadersOfAPipeGetWhatIsWrittenAlone) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  expect_writable(path());  // would wait for a reader
+  std::string got;
+  std::thread reader([&] { got = text_of(path()); });
+  write_file(path(), "x");
+  reader.join();
+  EXPECT_EQ(got, "x");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "cli/emphasis.h"
 #include "cli/fitting_change.h"
 #include "cli/host.h"
+#include "cli/new_file.h"
 #include "cli/report.h"
 #include "cli/run_plan.h"
 #include "lower/lower.h"
@@ -260,6 +261,8 @@ void print_plan(const Setup& setup, const search::Result& result) {
 int run_plan(const PlanFlags& flags) {
   const auto setup = resolve(flags.job);
   note_peak(setup.machine, setup.dtype);
+  expect_writable(flags.output);
+  expect_writable(flags.report);
   const auto result = find_plan(setup);
   if (!result.best) return print_infeasible(flags, setup, result);
   if (!flags.output.empty())

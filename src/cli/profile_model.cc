@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/lines.h"
 #include "base/text.h"
+#include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "lower/lower.h"

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/interrupt.h"
+#include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/read_plan.h"
 #include "lower/lower.h"

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/new_file.h"
 
 namespace tandem::cli {
 

@@ -11,6 +11,7 @@
 #include "cli/host.h"
 #include "cli/lowered.h"
 #include "cli/madmax.h"
+#include "cli/new_file.h"
 #include "cli/progress.h"
 #include "cli/read_plan.h"
 #include "plan/json.h"
@@ -144,6 +145,8 @@ void run(const SimulateFlags& flags) {
   if (flags.madmax.given()) return simulate_madmax(flags.madmax, flags.json);
   if (flags.job.model_text.empty()) throw CLI::RequiredError("model");
   check_task(flags);
+  expect_writable(flags.output);
+  expect_writable(flags.trace);
   if (const auto estimated = estimate_job(flags)) {
     note_peak(estimated->machine, estimated->plan.dtype);
     if (flags.json) return print_json(to_json(*estimated));
