@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "base/fewer_test_support.h"
 #include "base/text.h"
 #include "graph/one_device_test_support.h"
 #include "graph/random_graph_test_support.h"
@@ -199,19 +200,12 @@ void for_each_spread(const Example& some, const Bounds& bounds, Visit&& visit) {
   });
 }
 
-// Sanitizers make this ten times slower; under them every eighth grid runs.
-#ifdef TANDEM_SANITIZE
-constexpr std::uint64_t kEvery = 8;
-#else
-constexpr std::uint64_t kEvery = 1;
-#endif
-
 void expect_every_legal_grid(const Bounds& bounds, std::uint64_t least_cases) {
   std::uint64_t cases = 0;
   for (const auto& some : ops::examples()) {
     OneDevice<Field> one;
     for_each_spread(some, bounds, [&](const Example& example, const Spread& spread) {
-      if (++cases % kEvery != 0) return;
+      if (++cases % kFewer != 0) return;
       const auto graph = graph_of(example, spread);
       SCOPED_TRACE(to_text(graph));
       // Grids over the same sizes share what one device computes.
@@ -221,7 +215,7 @@ void expect_every_legal_grid(const Bounds& bounds, std::uint64_t least_cases) {
     });
     if (testing::Test::HasFailure()) return;  // one operator's failures are enough to read
   }
-  fmt::print("{} of {} legal grids run\n", cases / kEvery, cases);
+  fmt::print("{} of {} legal grids run\n", cases / kFewer, cases);
   testing::Test::RecordProperty("cases", std::to_string(cases));
   EXPECT_GT(cases, least_cases);
 }

@@ -2,6 +2,7 @@
 // hand, and of some generated ones, is refuted with concrete tensors or proved.
 #include <gtest/gtest.h>
 
+#include "base/fewer_test_support.h"
 #include "rewrite/collection.h"
 #include "rewrite/embedded.h"
 #include "rewrite/rule_text.h"
@@ -26,17 +27,10 @@ std::vector<rewrite::Rule> written_rules() {
   return out;
 }
 
-// Sanitizers make this ten times slower; under them every third rule is proved.
-#ifdef TANDEM_SANITIZE
-constexpr std::size_t kEvery = 3;
-#else
-constexpr std::size_t kEvery = 1;
-#endif
-
 TEST(ShippedRules, AreProved) {
   std::size_t count = 0;
   for (const auto& rule : written_rules()) {
-    if (count++ % kEvery != 0) continue;
+    if (count++ % kFewer != 0) continue;
     const auto verdict = verify(rule);
     EXPECT_EQ(verdict.proof.status, Status::kProved) << rule.name << ": " << described(verdict);
     EXPECT_NE(verdict.proof.prover, kProvedByLayouts) << rule.name << " applies nowhere";
@@ -56,7 +50,7 @@ void judge_generated(std::size_t every) {
   }
 }
 
-TEST(GeneratedRules, AreProved) { judge_generated(37); }
+TEST(GeneratedRules, AreProved) { judge_generated(37 * kFewer); }
 TEST(GeneratedRules, AreAllProvedNightly) { judge_generated(1); }
 
 void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every) {
@@ -85,7 +79,7 @@ std::vector<rewrite::Rule> generated() {
 }
 
 // Samples; all of them at night.
-TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
+TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41 * kFewer); }
 TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
 TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }
 TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 1); }
