@@ -28,7 +28,7 @@ constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 18;
 
 // What a signal that ends the program has to remove; a signal's function may call little.
 std::atomic<const char*> unfinished = nullptr;
-EndingHandlers handlers_before;
+EndingHandlers handlers_without_file;
 
 void remove_and_die(int signal) {
   if (const char* path = unfinished.load(); path != nullptr) ::unlink(path);
@@ -40,11 +40,11 @@ void remove_on_signals(const std::string& path) {
   CHECK(unfinished.load() == nullptr, path);
   unfinished = path.c_str();
   if (host() != nullptr) return;  // which stops commands in its own way
-  handlers_before = handle_ending_signals(remove_and_die);
+  handlers_without_file = handle_ending_signals(remove_and_die);
 }
 
 void leave_to_signals() {
-  if (host() == nullptr) restore_ending_signals(handlers_before);
+  if (host() == nullptr) restore_ending_signals(handlers_without_file);
   unfinished = nullptr;
 }
 

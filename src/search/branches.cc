@@ -20,10 +20,10 @@ using machine::DigitMask;
 using machine::DigitRole;
 using machine::DigitUse;
 
-constexpr std::size_t kMostTried = 120;  // of one plan
+constexpr std::size_t kMostPlaced = 120;  // of one plan
 constexpr std::size_t kPlans = 2;
 constexpr double kMostWeights = 0.5;
-constexpr double kHopeless = 1.5;  // of the best, where all have changed alike
+constexpr double kTooSlow = 1.5;  // of the best, where all have changed alike
 
 // By node, the operand of `join` through which all goes that comes of it; -1 for the others.
 std::vector<int> operands_reached(const graph::Graph& graph,
@@ -96,7 +96,7 @@ class Placing {
     const auto best = contest_.result().best->simulation.iteration;
     std::vector<Places> alike;
     for (const auto& place : places_) alike.emplace_back(branches_.size(), place);
-    if (const auto first = best_of(alike, kHopeless * best)) descend(*first);
+    if (const auto first = best_of(alike, kTooSlow * best)) descend(*first);
   }
 
  private:
@@ -269,7 +269,7 @@ class Placing {
   std::vector<double> operations_;      // by branch
   std::vector<Hash> class_;
   Places places_;
-  std::size_t left_ = kMostTried;  // to try
+  std::size_t left_ = kMostPlaced;  // to try
 };
 
 }  // namespace
