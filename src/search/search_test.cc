@@ -121,6 +121,20 @@ TEST(Search, ImprovesOnMegatronOnASummitNode) {
   EXPECT_LT(result.best->simulation.iteration, result.baselines[0].simulation.iteration);
 }
 
+// As they are, strategies without stages are faster here, and take no part of what is laid out from
+// what a pipeline gains by layouts of its own.
+TEST(Search, LaysOutPipelinesBesideFasterStrategies) {
+  const auto model = models::parse_model("bert_large");
+  const auto machine = machine::load_machine("summit:16,software=serial");
+  constexpr std::int64_t kBatch = 384;
+  Options options;
+  options.optimizer = plan::Optimizer::kAdam;
+  options.network = {&model, kBatch, DType::kFp32};
+  const auto result = search(model.build(kBatch, DType::kFp32), machine, options);
+  ASSERT_TRUE(result.best.has_value());
+  EXPECT_EQ(result.best->mapped.schedule.stages, 8);
+}
+
 struct Case {
   const char* model;
   std::int64_t batch;

@@ -393,19 +393,20 @@ std::vector<Estimated> StrategySearch::estimate_grid(const std::vector<Setting>&
 }
 
 // What the best of the grid come to with layouts of their own inside their steps. One of those
-// that differ in little more than their number of micro-batches stands for them.
+// that differ in little more than their number of micro-batches stands for them, and for those that
+// compute again what it has memory for.
 void StrategySearch::lay_out_steps(std::vector<Tried> tried) {
   std::ranges::stable_sort(tried, Tried::is_better);
-  std::vector<Setting> taken;
+  std::vector<Tried> taken;
   for (const auto& t : tried) {
-    const auto& setting = t.setting;
-    const auto is_alike = [&](const Setting& other) {
-      return other.pp == setting.pp && other.recompute == setting.recompute;
+    const auto is_alike = [&](const Tried& better) {
+      return better.setting.pp == t.setting.pp &&
+             (better.feasible || better.setting.recompute == t.setting.recompute);
     };
     if (std::ranges::any_of(taken, is_alike)) continue;
-    taken.push_back(setting);
+    taken.push_back(t);
     contest_.enter(
-        lay_out_step(setting, problem_, contest_.costs(), options_, contest_.result().products));
+        lay_out_step(t.setting, problem_, contest_.costs(), options_, contest_.result().products));
     if (contest_.is_over()) return;
     if (taken.size() == (contest_.is_large() ? kLargeLaidOut : kLaidOut)) return;
   }
