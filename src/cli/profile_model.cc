@@ -24,7 +24,6 @@ namespace {
 using lower::Program;
 using lower::Task;
 using lower::TaskKind;
-using machine::MeasuredKind;
 using machine::MeasuredTime;
 
 constexpr std::int64_t kProfiledSteps = 12;
