@@ -142,31 +142,43 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph:
 }
 
 // By the tables dearer memory always saves some; in the simulation what is brought where it is
-// needed takes more, at last, than it saves. So prices rise as long as that is not the case, and
-// where none of them fits there are some more next to the one at which least was needed.
+// needed takes more, at last, than it saves. So prices rise as long as that is not the case and
+// what is needed changes, and where none of them fits, but one nearly, there are some more next to
+// that.
 std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
     double first, const std::function<Solved(double)>& at_price) {
   constexpr int kRises = 28;
   constexpr int kBeyond = 4;  // behind the least
   constexpr double kMore = 1.5;
+  constexpr int kAlike = 6;  // by which a byte has become eight times as dear
+  constexpr double kSame = 0.001;
   double low = 0;
   auto price = first;
   auto best = first;
   Bytes least{std::numeric_limits<double>::infinity()};
-  for (int rises = 0, beyond = 0; rises < kRises; ++rises) {
+  Bytes least_over{};
+  Bytes before{};
+  for (int rises = 0, beyond = 0, alike = 0; rises < kRises; ++rises) {
     const auto now = at_price(price);
     if (now.fits()) return Gap{low, price};
     if (contest_.is_over()) return std::nullopt;
     if (now.memory < least) {
       least = now.memory;
+      least_over = now.over;
       best = price;
       beyond = 0;
     } else if (++beyond >= kBeyond && now.memory > kMore * least) {
       break;
     }
+    const bool is_same = std::abs(now.memory / before - 1) < kSame;
+    alike = is_same ? alike + 1 : 0;
+    if (alike == kAlike) break;
+    before = now.memory;
     low = price;
     price *= std::numbers::sqrt2;
   }
+  constexpr double kNearly = 0.1;
+  if (least_over > kNearly * (least - least_over)) return std::nullopt;
   for (const int eighths : {-3, -2, -1, 1, 2, 3}) {
     const auto near = best * std::exp2(eighths / 8.0);
     if (at_price(near).fits()) return Gap{best / std::numbers::sqrt2, near};
