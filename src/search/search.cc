@@ -102,9 +102,15 @@ class Search {
     }
   }
 
+  // Of the best rewriting, and of what one device gains most by, so that a plan is no worse than
+  // one that was rewritten first.
   void store_weights_otherwise() {
     if (contest_.is_large() || !contest_.result().best) return;
-    auto plans = contest_.leaders(rewriting_of_the_best());
+    store_weights_otherwise(rewriting_of_the_best());
+    if (for_one_device_) store_weights_otherwise(for_one_device_);
+  }
+  void store_weights_otherwise(const std::shared_ptr<const Rewritten>& rewritten) {
+    auto plans = contest_.leaders(rewritten);
     plans.resize(std::min(plans.size(), kStored));
     for (const auto& plan : plans) {
       if (!contest_.is_over()) store_otherwise(contest_, plan);
