@@ -67,9 +67,13 @@ void LayoutSearch::save_a_little(const LayoutNetwork& network) {
 }
 
 // A byte's share of the step. Not of what there is: with more memory the same prices are tried.
-double LayoutSearch::memory_scale() const {
-  const auto& first = solved_.front();
-  return first.memory > Bytes{} ? first.iteration / Seconds{1} / first.memory.value : 0;
+double LayoutSearch::memory_scale() const { return solved_.front().per_byte(); }
+
+// The first solution leaves out communication, and may take far longer than others.
+double LayoutSearch::least_memory_scale() const {
+  double least = memory_scale();
+  for (const auto& solved : solved_) least = std::min(least, solved.per_byte());
+  return least;
 }
 
 void LayoutSearch::add_lower_bound(Seconds bound) {
@@ -124,7 +128,8 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph:
     (now.fits() ? fits : faster) = now;
     return now;
   };
-  const auto first = memory_price_ > 0 ? memory_price_ : memory_scale() / 64;
+  const auto first =
+      memory_price_ > 0 ? memory_price_ : std::min(memory_scale() / 64, least_memory_scale() / 4);
   auto gap = gap_of_prices(first, at_price);
   if (!gap) return;
   constexpr int kHalvings = 5;
@@ -150,15 +155,16 @@ std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
   constexpr int kRises = 28;
   constexpr int kBeyond = 4;  // behind the least
   constexpr double kMore = 1.5;
-  constexpr int kAlike = 6;  // by which a byte has become eight times as dear
+  constexpr double kDear = 64;  // times its share: then memory is all that counts
   constexpr double kSame = 0.001;
+  const auto dear = kDear * least_memory_scale();
   double low = 0;
   auto price = first;
   auto best = first;
   Bytes least{std::numeric_limits<double>::infinity()};
   Bytes least_over{};
   Bytes before{};
-  for (int rises = 0, beyond = 0, alike = 0; rises < kRises; ++rises) {
+  for (int rises = 0, beyond = 0; rises < kRises; ++rises) {
     const auto now = at_price(price);
     if (now.fits()) return Gap{low, price};
     if (contest_.is_over()) return std::nullopt;
@@ -170,9 +176,7 @@ std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
     } else if (++beyond >= kBeyond && now.memory > kMore * least) {
       break;
     }
-    const bool is_same = std::abs(now.memory / before - 1) < kSame;
-    alike = is_same ? alike + 1 : 0;
-    if (alike == kAlike) break;
+    if (price > dear && std::abs(now.memory / before - 1) < kSame) break;
     before = now.memory;
     low = price;
     price *= std::numbers::sqrt2;

@@ -38,6 +38,10 @@ class LayoutSearch {
     Seconds iteration = {};
 
     [[nodiscard]] bool fits() const { return over <= Bytes{0}; }
+    // A byte's share of the step.
+    [[nodiscard]] double per_byte() const {
+      return memory > Bytes{} ? iteration / Seconds{1} / memory.value : 0;
+    }
   };
 
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
@@ -48,6 +52,7 @@ class LayoutSearch {
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
   void save_a_little(const LayoutNetwork& network);
   [[nodiscard]] double memory_scale() const;
+  [[nodiscard]] double least_memory_scale() const;
   // Prices of a byte: at the lower one the solution does not fit, at the higher one it does.
   struct Gap {
     double low;

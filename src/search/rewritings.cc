@@ -137,7 +137,9 @@ class BestFirst {
       // Those that cost the same differ in what does not matter.
       if (!costs.empty() && visits_[v].cost < (1 + kSame) * costs.back()) continue;
       costs.push_back(visits_[v].cost);
-      out.push_back(without_idle(moves_to(v), visits_[v].cost));
+      auto moves = without_idle(moves_to(v), visits_[v].cost);
+      // All may be, where layouts had to be left out unseen.
+      if (!moves.empty()) out.push_back(std::move(moves));
     }
     return out;
   }
