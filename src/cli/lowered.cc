@@ -19,6 +19,7 @@ Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
                     fmt::format("is {} and the plan is for {}", job.machine_text, plan.machine));
   }
   auto machine = machine::load_machine(plan.machine);
+  check_simulable(plan.mapped.pcg, plan.mapped.schedule, plan.strategy);
   const BusyProgress progress("simulating the plan");
   auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
   auto simulation = sim::simulate(program, machine);
