@@ -517,11 +517,11 @@ void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
   constexpr std::int64_t kMost = 20'000'000;
   const auto most = kMost / static_cast<std::int64_t>(graph.size());
   if (schedule.micro_batches <= std::max<std::int64_t>(most, 1)) return;
-  throw UserError("strategy", strategy,
-                  fmt::format("{} micro-batches of {} are too many to simulate",
-                              schedule.micro_batches,
-                              counted(static_cast<std::int64_t>(graph.size()), "operator")),
-                  fmt::format("at most {} here", most));
+  throw UserError(
+      "strategy", strategy,
+      fmt::format("{} micro-batches of {} are too many to simulate", schedule.micro_batches,
+                  counted(static_cast<std::int64_t>(graph.size()), "operator")),
+      fmt::format("at most {} here", most));
 }
 
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
