@@ -14,9 +14,9 @@ namespace tandem::search {
 std::vector<machine::Layout> used_layouts(const strategies::Problem& problem,
                                           const std::vector<plan::Choice>& choices);
 
-// The plan enters with the weights that have one reader, which is no look-up, in parts over every set
-// of levels, and the others as they are used; and with what is gathered kept for the backward pass.
-// Not if it is for several passes.
+// The plan enters with the weights that have one reader, which is no look-up, in parts over every
+// set of levels, and the others as they are used; and with what is gathered kept for the backward
+// pass. Not if it is for several passes.
 void store_otherwise(Contest& contest, const Candidate& plan);
 
 }  // namespace tandem::search

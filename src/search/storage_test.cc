@@ -48,7 +48,8 @@ TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
 
 // Seven sets of three levels, each also with what is gathered kept.
 TEST(StoreOtherwise, TriesEverySetOfLevels) {
-  const auto model = models::parse_model("mlp:layers=4,inputs=96,hidden=96,outputs=96").build(96, DType::kFp32);
+  const auto model =
+      models::parse_model("mlp:layers=4,inputs=96,hidden=96,outputs=96").build(96, DType::kFp32);
   const auto machine = machine::load_machine("summit:2");
   const Options options;
   for (const bool gathers_again : {false, true}) {
