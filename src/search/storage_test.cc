@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "machine/machine.h"
 #include "models/model.h"
 #include "strategies/grid.h"
@@ -24,26 +26,30 @@ TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
   Contest contest(model, machine, options);
   const auto from = candidate_of("dp", model, contest.digits());
   store_otherwise(contest, from);
-  ASSERT_TRUE(contest.best_candidate().has_value());
-  const auto& choices = contest.best_candidate()->choices;
+  const auto entered = contest.leaders(nullptr);
+  ASSERT_EQ(entered.size(), 3U);  // over sockets, over GPUs, over both
   const auto consumers = model.consumers();
-  std::size_t whole = 0;
-  std::size_t in_parts = 0;
-  for (auto id : model.ids()) {
-    if (!is_weight(model.node(id))) continue;
-    const auto& source = choices[id.index()].source;
-    const bool is_whole = source.digits(machine::DigitRole::kReplica) == contest.digits().all();
-    const auto& readers = consumers[id.index()];
-    const auto& reader = model.node(readers[0]);
-    if (readers.size() > 1 || reader.op.spec().row_sparse_operand) {
-      EXPECT_TRUE(is_whole) << model.node(id).name;
-      ++whole;
-    } else if (!is_whole) {
-      ++in_parts;
+  std::size_t most_in_parts = 0;
+  for (const auto& plan : entered) {
+    std::size_t whole = 0;
+    std::size_t in_parts = 0;
+    for (auto id : model.ids()) {
+      if (!is_weight(model.node(id))) continue;
+      const auto& source = plan.choices[id.index()].source;
+      const bool is_whole = source.digits(machine::DigitRole::kReplica) == contest.digits().all();
+      const auto& readers = consumers[id.index()];
+      const auto& reader = model.node(readers[0]);
+      if (readers.size() > 1 || reader.op.spec().row_sparse_operand) {
+        EXPECT_TRUE(is_whole) << model.node(id).name;
+        ++whole;
+      } else if (!is_whole) {
+        ++in_parts;
+      }
     }
+    EXPECT_GT(whole, 0U);
+    most_in_parts = std::max(most_in_parts, in_parts);
   }
-  EXPECT_GT(whole, 0U);
-  EXPECT_GT(in_parts, 0U);
+  EXPECT_GT(most_in_parts, 20U);
 }
 
 // Seven sets of three levels, each also with what is gathered kept.
