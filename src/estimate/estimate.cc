@@ -128,7 +128,7 @@ class Step {
     return {time_to_send(across, sent.copied ? copies : 0, Bytes{sent.activation}),
             time_to_send(across, sent.gradient_copied ? copies : 0, Bytes{sent.activation}),
             machine_.levels[level].by_device || machine_.device.software.waits_for_sends,
-            machine_.device.software.dispatch_collective.value};
+            machine_.device.software.send_dispatch().value};
   }
 
   void tie(DigitMask across, const Training& training) {

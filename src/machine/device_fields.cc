@@ -34,6 +34,8 @@ const NumberField<Device> kDeviceNumbers[] = {
      [](Device& d) -> double& { return d.software.dispatch_backward.value; }, true},
     {"dispatch_collective", kTime, false, true,
      [](Device& d) -> double& { return d.software.dispatch_collective.value; }, true},
+    {"dispatch_send", kTime, false, true,
+     [](Device& d) -> double& { return d.software.dispatch_send.value; }, true},
     {"micro_batch", kTime, false, true,
      [](Device& d) -> double& { return d.software.micro_batch.value; }, true},
     {"step", kTime, false, true, [](Device& d) -> double& { return d.software.step.value; }, true},

@@ -44,6 +44,7 @@ struct Software {
   Seconds dispatch;             // of the host, per kernel of the forward pass
   Seconds dispatch_backward;    // and of the backward pass
   Seconds dispatch_collective;  // and per collective
+  Seconds dispatch_send;        // and per send or receive; 0: as per collective
   Seconds micro_batch;          // host and device wait for each other this long in each micro-batch
   Seconds step;                 // and in each optimizer step
   Fusion fusion = Fusion::kNone;
@@ -78,6 +79,10 @@ struct Software {
     bool operator==(const Kernels&) const = default;
   };
   std::map<std::string, Kernels, std::less<>> kernels = {};
+
+  [[nodiscard]] Seconds send_dispatch() const {
+    return dispatch_send > Seconds{} ? dispatch_send : dispatch_collective;
+  }
 };
 
 struct Device {

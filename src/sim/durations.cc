@@ -19,7 +19,8 @@ namespace {
 
 bool takes_host_time(const machine::Device& device) {
   const auto& s = device.software;
-  return std::max({s.dispatch, s.dispatch_backward, s.dispatch_collective}) > Seconds{};
+  return std::max({s.dispatch, s.dispatch_backward, s.dispatch_collective, s.dispatch_send}) >
+         Seconds{};
 }
 
 ops::InputMask differentiated(const Task& task) {
@@ -88,10 +89,10 @@ void Durations::add(std::size_t t) {
       return add_move(t);
     case TaskKind::kSend:
     case TaskKind::kReceive:
-      return add_for_all(move_time(task), true);
+      return add_for_all(move_time(task), kSend);
     case TaskKind::kSeed:
     case TaskKind::kJoin:
-      return add_for_all(Seconds{}, false);
+      return add_for_all(Seconds{}, kNothing);
     case TaskKind::kAccumulate:
     case TaskKind::kCollect:
       return add_work(task, streaming_work(task), program_.buffer(task.writes[0]).dtype);
@@ -101,22 +102,25 @@ void Durations::add(std::size_t t) {
   CHECK(false);
 }
 
-void Durations::add_for_all(Seconds time, bool communicates) {
+void Durations::add_for_all(Seconds time, Dispatched what) {
   for (const auto* device : devices_) {
+    const auto& software = device->software;
     duration_.push_back(time);
-    dispatch_.push_back(communicates ? device->software.dispatch_collective : Seconds{});
+    dispatch_.push_back(what == kNothing      ? Seconds{}
+                        : what == kCollective ? software.dispatch_collective
+                                              : software.send_dispatch());
   }
 }
 
 void Durations::add_move(std::size_t t) {
   const auto& task = program_.tasks[t];
   if (!is_joined(t) || is_halo(task.step.kind)) {
-    return add_for_all(move_time(task), !is_local(task.step.kind));
+    return add_for_all(move_time(task), is_local(task.step.kind) ? kNothing : kCollective);
   }
   const auto bytes = moved_bytes(program_, task);
   add_for_all(
       cost::carrying_time(machine_, program_.digits, task.step.kind, task.step.digits, bytes),
-      false);
+      kNothing);
 }
 
 void Durations::add_work(const Task& task, const cost::Work& work, DType dtype) {

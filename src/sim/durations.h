@@ -43,7 +43,8 @@ class Durations {
 
  private:
   void add(std::size_t task);
-  void add_for_all(Seconds time, bool communicates);
+  enum Dispatched { kNothing, kCollective, kSend };  // by the host
+  void add_for_all(Seconds time, Dispatched what);
   void add_work(const lower::Task& task, const cost::Work& work, DType dtype);
 
   void add_move(std::size_t task);

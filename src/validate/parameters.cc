@@ -34,6 +34,7 @@ constexpr Parameter kParameters[] = {
     {"dispatch", 1e-6, 300e-6, "us", kMicro},
     {"dispatch_backward", 0.5e-6, 300e-6, "us", kMicro},
     {"dispatch_collective", 1e-6, 500e-6, "us", kMicro},
+    {"dispatch_send", 1e-6, 2e-3, "us", kMicro},
     {"micro_batch", 10e-6, 50e-3, "ms", kMilli},
     {"step", 100e-6, 500e-3, "ms", kMilli},
     {"interference", 0.01, 1},
