@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "strategies/stages.h"
+
 namespace tandem::validate {
 
 namespace {
@@ -31,6 +33,7 @@ struct Software {
   bool recomputes = false;      // all, where that is not stated
   bool pads_to_divide = false;  // a vocabulary only where it is divided
   bool packs = false;           // computes no positions that are padding
+  bool even_weights = false;    // stages divide by what layers, embedding and head weigh
   std::string_view stack = {};  // whose section but for one kernel it is; empty: its own
 };
 
@@ -50,12 +53,14 @@ constexpr std::array<Software, 14> kSoftware = {{
      .section = "aleph-alpha",
      .plain_loss = true,
      .plain = true,
-     .narrow = true},
+     .narrow = true,
+     .even_weights = true},
     {.word = "2311.05610",
      .section = "aleph-alpha",
      .plain_loss = true,
      .plain = true,
-     .narrow = true},
+     .narrow = true,
+     .even_weights = true},
     {.word = "torchtitan", .section = "torchtitan", .plain_loss = true},
     {.word = "Megatron", .section = "megatron", .recomputes = true},
     {.word = "2104.04473", .section = "megatron", .recomputes = true},
@@ -73,6 +78,7 @@ constexpr Software kFlash1 = {.word = "",
                               .plain_loss = true,
                               .plain = true,
                               .narrow = true,
+                              .even_weights = true,
                               .stack = "aleph-alpha"};
 
 bool has_float8(const Record& record) {
@@ -247,6 +253,19 @@ std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& rec
   return out;
 }
 
+// An embedding or a head is as many layers as it has their weights. Nothing where there are no
+// weights to compare, or a stage would have no layer.
+std::optional<strategies::Ends> even_weights(const Record& record, std::int64_t stages) {
+  const auto sizes = decoder_sizes(record.model);
+  if (!std::holds_alternative<Sizes>(sizes)) return std::nullopt;
+  const auto& s = std::get<Sizes>(sizes);
+  const auto [layer, head] = parameters(s);
+  const auto layers = std::llround(head / layer);
+  const strategies::Ends ends{layers, layers};
+  if (!strategies::layers_of_stages(s.layers, stages, ends)) return std::nullopt;
+  return ends;
+}
+
 Setting setting_of(const Record& record, const Degrees& d, std::int64_t micro) {
   const auto& p = record.parallel;
   Setting out{.micro = micro, .recompute = recompute_of(record)};
@@ -266,6 +285,9 @@ Setting setting_of(const Record& record, const Degrees& d, std::int64_t micro) {
     out.sp = p.sp && d.tp > 1;
     out.whole_loss = software_of(record).plain && d.tp > 1;
     out.interleave = d.pp > 1 ? p.vpp.value_or(1) : 1;
+    if (d.pp > 1 && software_of(record).even_weights) {
+      out.ends = even_weights(record, d.pp * out.interleave);
+    }
   }
   return out;
 }
@@ -307,6 +329,14 @@ std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& m) {
     return Skipped{"the model's sizes are beyond those of any network"};
   }
   return s;
+}
+
+Parameters parameters(const Sizes& s) {
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const auto h = number(s.hidden);
+  const auto kv = h * number(s.kv_heads) / number(s.heads);
+  const double matrices = s.gated ? 3 : 2;
+  return {2 * h * h + 2 * h * kv + matrices * h * number(s.ffn), number(s.vocab) * h};
 }
 
 std::variant<std::int64_t, Skipped> global_batch(const Record& record) {

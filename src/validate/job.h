@@ -39,6 +39,11 @@ struct Sizes {
   bool tied = false;   // the head is the embedding's table
 };
 std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& model);
+// Of one layer's matrices, and of the product with the vocabulary.
+struct Parameters {
+  double layer, head;
+};
+Parameters parameters(const Sizes& sizes);
 std::variant<std::int64_t, Skipped> global_batch(const Record& record);
 // Does the whole forward pass run again?
 bool recomputes_all(const Record& record);

@@ -135,6 +135,28 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   EXPECT_FALSE(made(r).precision.wide_gradients);
 }
 
+// LLaMA-13B's table of 128,000 words weighs as much as two of its layers, so that four stages have
+// 9, 11, 11 and 9. Where that would leave a stage without layers they divide evenly.
+TEST(Jobs, StagesThatWeighAlike) {
+  auto r = small_gpt();
+  r.source = "Aleph-Alpha";
+  r.model.type = "llama";
+  r.model.layers = 40;
+  r.model.hidden = 5120;
+  r.model.heads = 40;
+  r.model.ffn = 13824;
+  r.model.vocab = 128000;
+  const strategies::Ends two{2, 2};
+  EXPECT_EQ(made(r).settings.at(0).ends, two);
+  r.model.layers = 4;
+  r.parallel.pp = 4;
+  EXPECT_EQ(made(r).settings.at(0).ends, std::nullopt);
+  r.model.layers = 40;
+  EXPECT_EQ(made(r).settings.at(0).ends, two);
+  r.source = "torchtitan";
+  EXPECT_EQ(made(r).settings.at(0).ends, std::nullopt);
+}
+
 TEST(Jobs, OfVTrainsSingleNodes) {
   auto r = small_gpt();
   r.source = "VIA-Research/vTrain data/ground_truth_single.csv";

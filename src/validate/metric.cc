@@ -29,17 +29,6 @@ constexpr std::array<std::string_view, 5> kMemories = {"mem_gib", "mem_alloc_gib
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
-// Of one layer's matrices, and of the product with the vocabulary.
-struct Parameters {
-  double layer, head;
-};
-Parameters parameters(const Sizes& s) {
-  const auto h = number(s.hidden);
-  const auto kv = h * number(s.kv_heads) / number(s.heads);
-  const double matrices = s.gated ? 3 : 2;
-  return {2 * h * h + 2 * h * kv + matrices * h * number(s.ffn), number(s.vocab) * h};
-}
-
 // What every conversion of a decoder's operations needs.
 struct Work {
   Sizes sizes;
