@@ -511,19 +511,6 @@ search::Costed cost_taso_flexflow(const Setup& setup) {
 
 }  // namespace
 
-void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
-                     const std::string& strategy) {
-  // Takes half a minute and 4 GB.
-  constexpr std::int64_t kMost = 20'000'000;
-  const auto most = kMost / static_cast<std::int64_t>(graph.size());
-  if (schedule.micro_batches <= std::max<std::int64_t>(most, 1)) return;
-  throw UserError(
-      "strategy", strategy,
-      fmt::format("{} micro-batches of {} are too many to simulate", schedule.micro_batches,
-                  counted(static_cast<std::int64_t>(graph.size()), "operator")),
-      fmt::format("at most {} here", most));
-}
-
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
   if (name == search::kTasoFlexflow) return cost_taso_flexflow(setup);
   const auto limits = search::memory_limits(setup.machine, setup.options.memory);
@@ -534,7 +521,6 @@ search::Costed cost_named_strategy(const Setup& setup, const std::string& name) 
     s.schedule.precision =
         name == "best_baseline" ? setup.options.precision : setup.precision_of(s.setting.family);
     progress.tell("simulating " + s.name);
-    check_simulable(setup.graph, s.schedule, s.name);
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
                                        setup.options.optimizer, limits, setup.phase);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);

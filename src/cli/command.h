@@ -146,10 +146,6 @@ search::Result find_plan(const Setup& setup);
 // Does the name stand for one setting of a strategy (strategies/setting.h), complete or not?
 bool is_setting(const std::string& strategy);
 
-// Throws where simulating every micro-batch would take all time and memory.
-void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
-                     const std::string& strategy);
-
 // The fastest of the strategies that the name stands for; the smallest where none fits.
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name);
 

@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "lower/lower.h"
 #include "plan/json.h"
+#include "search/costed.h"
 
 namespace tandem::cli {
 
@@ -19,7 +20,7 @@ Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
                     fmt::format("is {} and the plan is for {}", job.machine_text, plan.machine));
   }
   auto machine = machine::load_machine(plan.machine);
-  check_simulable(plan.mapped.pcg, plan.mapped.schedule, plan.strategy);
+  search::check_simulable(plan.mapped.pcg, plan.mapped.schedule, plan.strategy);
   const BusyProgress progress("simulating the plan");
   auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
   auto simulation = sim::simulate(program, machine);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "base/text.h"
 
 namespace tandem::search {
@@ -34,10 +37,23 @@ std::string shortage_text(const Tightest& tightest, const machine::Machine& mach
                      whose, bytes_text(tightest.limit.value));
 }
 
+void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
+                     const std::string& strategy) {
+  // Takes half a minute and 4 GB.
+  constexpr std::int64_t kMost = 20'000'000;
+  const auto most = kMost / static_cast<std::int64_t>(graph.size());
+  if (schedule.micro_batches <= std::max<std::int64_t>(most, 1)) return;
+  throw UserError("strategy", strategy,
+                  fmt::format("{} micro-batches of {} operators are too many to simulate",
+                              schedule.micro_batches, graph.size()),
+                  fmt::format("at most {} here", most));
+}
+
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
                     const std::vector<Bytes>& limits, lower::Phase phase, sim::Classes classes) {
+  check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
   const auto program = lower::lower(mapped, digits, optimizer, phase);

@@ -25,7 +25,11 @@ struct Costed {
   std::shared_ptr<const Rewritten> rewritten = {};  // null: the model as it is
 };
 
-// Lowers and simulates one strategy's choices.
+// Throws where simulating every micro-batch would take all time and memory.
+void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
+                     const std::string& strategy);
+
+// Lowers and simulates one strategy's choices. Throws where it has too many micro-batches.
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
