@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/fewer_test_support.h"
 #include "base/text.h"
 #include "graph/random_graph_test_support.h"
 #include "graph/text.h"
@@ -263,7 +264,7 @@ TEST(Fold, RandomBlocksUnfold) {
 // Blocks of a third of the graph that differ only at their ends: comparing them anew from each of
 // their nodes would outlast the test's time-out.
 TEST(Fold, WorkStaysNearLinear) {
-  constexpr int kBlock = 60'000;
+  constexpr int kBlock = 60'000 / kFewer;
   GraphBuilder b("g");
   const auto x = b.input("x", {4, 4}, DType::kFp32);
   for (int block = 1; block <= 3; ++block) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fewer_test_support.h"
 #include "graph/text.h"
 #include "lower/lower.h"
 #include "lower/task_interpreter.h"
@@ -49,12 +50,12 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
       {{2}, 0, 2, 3, Order::kGpipe},
       {{2, 2}, 0b10, 4, 4, Order::k1F1B},
   };
-  int sends = 0;
-  int again = 0;
+  unsigned sends = 0;
+  unsigned again = 0;
   for (const auto& c : cases) {
     const auto lazy = digits_of(c.counts, c.micro_batches);
     const auto whole = digits_that_remake_whole(c.counts, c.micro_batches);
-    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    for (std::uint64_t seed = 0; seed < 60; seed += kFewer) {
       const auto& digits = seed / 2 % 2 == 0 ? lazy : whole;
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
       const bool small_batch = seed % 3 == 1;  // attention's is 2
@@ -78,8 +79,8 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
       }
     }
   }
-  EXPECT_GT(sends, 500);
-  EXPECT_GT(again, 500);
+  EXPECT_GT(sends, 500 / kFewer);
+  EXPECT_GT(again, 500 / kFewer);
 }
 
 // Two layers split by columns and rows: the second product and the sum of its parts are read by
@@ -129,11 +130,11 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
   const std::vector<Case> cases = {
       {{2}, 0b10, 2, 2},     {{2}, 0b10, 4, 2},     {{3}, 0b10, 3, 3}, {{2, 2}, 0b10, 3, 2},
       {{2, 2}, 0b100, 2, 2}, {{2, 2}, 0b110, 4, 4}, {{2}, 0, 2, 1}};
-  int sends = 0;
-  int gathered_once = 0;
+  unsigned sends = 0;
+  unsigned gathered_once = 0;
   for (const auto& c : cases) {
     const auto digits = digits_of(c.counts, c.micro_batches);
-    for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    for (std::uint64_t seed = 0; seed < 24; seed += kFewer) {
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
       const bool small_batch = seed % 3 == 1;  // attention's is 2
       if (small_batch && c.micro_batches != 2) continue;
@@ -159,8 +160,8 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
       }
     }
   }
-  EXPECT_GT(sends, 100);
-  EXPECT_GT(gathered_once, 100);
+  EXPECT_GT(sends, 100 / kFewer);
+  EXPECT_GT(gathered_once, 100 / kFewer);
 }
 
 // Delay is another training: the interpreter must not take one for the other.

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <random>
 
+#include "base/fewer_test_support.h"
 #include "base/fields.h"
 #include "rewrite/collection.h"
 #include "verify/mutants.h"
@@ -210,7 +211,8 @@ const char* const kFalse[] = {
 };
 
 TEST(Soundness, WhatHadBeenProvedAndIsFalse) {
-  for (const auto* text : kFalse) {
+  for (std::size_t r = 0; r < std::size(kFalse); r += kFewer) {
+    const auto* text = kFalse[r];
     const auto rule = rewrite::parse_rule(std::string("false: ") + text)[0];
     const auto verdict = verify(rule);
     EXPECT_NE(verdict.proof.status, Status::kProved) << text;
