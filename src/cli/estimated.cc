@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/text.h"
+#include "cli/fitting_strategy.h"
 #include "estimate/estimate.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
@@ -90,14 +91,14 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
                    setup->model.settings.size("layers")};
 }
 
-void print(const Estimated& e) {
+void print(const Estimated& e, const std::optional<search::Point>& fitting) {
   const auto& s = e.simulation;
   std::cout << fmt::format("{} on {} ({}), batch {}, pretrain, {}, {}, strategy {}\n\n",
                            e.plan.model, e.machine.name, counted(e.machine.devices(), "device"),
                            e.plan.batch, name(e.plan.dtype), name(e.plan.optimizer),
                            e.plan.strategy);
   const report::Peak peak{.memory = e.memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
-  std::cout << report::headline_text(s, e.plan.batch, e.tokens, e.memory);
+  std::cout << report::headline_text(s, e.plan.batch, e.tokens, e.memory) << fitting_line(fitting);
   std::cout << fmt::format("  bound by    {}\n", bound_text(s));
   std::cout << fmt::format(
       "  estimated   one layer stands for all {}; --exact simulates every task and tells more\n\n",
@@ -107,12 +108,13 @@ void print(const Estimated& e) {
             << report::memory_table(peak);
 }
 
-Json to_json(const Estimated& e) {
+Json to_json(const Estimated& e, const std::optional<search::Point>& fitting) {
   Json out = echo(e.plan);
   out["task"] = "pretrain";
   out["estimated"] = true;
   out.update(simulation_json(e.simulation, e.plan.batch, e.tokens));
   out["feasible"] = e.memory.fits();
+  if (!e.memory.fits()) out["fitting"] = fitting_json(fitting);
   out["bound_by"] = bound_text(e.simulation);
   return out;
 }

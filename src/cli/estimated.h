@@ -19,7 +19,8 @@ struct Estimated {
 // network is small, is not trained as it is, or where a strategy has no estimate.
 std::optional<Estimated> estimate_strategy(const Job& job, const std::string& strategy);
 
-void print(const Estimated& estimated);
-Json to_json(const Estimated& estimated);
+// `fitting`: what to take instead where it does not fit (cli/fitting_strategy.h).
+void print(const Estimated& estimated, const std::optional<search::Point>& fitting);
+Json to_json(const Estimated& estimated, const std::optional<search::Point>& fitting);
 
 }  // namespace tandem::cli

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/emphasis.h"
 #include "cli/estimated.h"
+#include "cli/fitting_strategy.h"
 #include "cli/host.h"
 #include "cli/lowered.h"
 #include "cli/madmax.h"
@@ -83,19 +84,30 @@ search::Tightest fullest(const Lowered& s) {
   return search::tightest(s.simulation, search::memory_limits(s.machine, {}));
 }
 
-void print_headline(const Lowered& s, const std::vector<sim::Share>& shares) {
+// What to take instead of a named strategy that does not fit.
+std::optional<search::Point> fitting_instead(const SimulateFlags& flags,
+                                             const std::string& strategy,
+                                             const search::Tightest& memory) {
+  if (memory.fits() || is_plan_file(flags.job.model_text)) return std::nullopt;
+  if (!is_setting(flags.strategy)) return std::nullopt;
+  return fitting_strategy(flags.job, strategy);
+}
+
+void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
+                    const std::optional<search::Point>& fitting) {
   std::cout << fmt::format(
       "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
       infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
-  std::cout << report::headline_text(s.simulation, s.plan.batch, tokens_of(s), fullest(s));
+  std::cout << report::headline_text(s.simulation, s.plan.batch, tokens_of(s), fullest(s))
+            << fitting_line(fitting);
   std::cout << fmt::format("  bound by    {}\n\n",
                            report::bound_text(shares, s.simulation, s.machine, s.program.digits));
 }
 
-void print(const Lowered& s) {
+void print(const Lowered& s, const std::optional<search::Point>& fitting) {
   const auto shares = sim::break_down(s.program, s.simulation);
   const auto peak = report::peak_of(s.program, fullest(s).needs);
-  print_headline(s, shares);
+  print_headline(s, shares, fitting);
   std::cout << strong("Where the time goes, on the busiest device:") << "\n"
             << report::time_table(shares, s.simulation);
   const auto moves = report::communication_text(shares, s.machine, s.program.digits);
@@ -108,13 +120,14 @@ void print(const Lowered& s) {
             << report::memory_table(peak);
 }
 
-Json to_json(const Lowered& s) {
+Json to_json(const Lowered& s, const std::optional<search::Point>& fitting) {
   Json out = echo(s.plan);
   out["task"] = task_of(s.program);
   if (infers(s)) out["optimizer"] = nullptr;
   out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
   const auto memory = fullest(s);
   out["feasible"] = memory.fits();
+  if (!memory.fits()) out["fitting"] = fitting_json(fitting);
   out.update(report::details_json(s.program, s.simulation, s.machine,
                                   report::peak_of(s.program, memory.needs)));
   return out;
@@ -149,8 +162,9 @@ void run(const SimulateFlags& flags) {
   expect_writable(flags.trace);
   if (const auto estimated = estimate_job(flags)) {
     note_peak(estimated->machine, estimated->plan.dtype);
-    if (flags.json) return print_json(to_json(*estimated));
-    return print(*estimated);
+    const auto fitting = fitting_instead(flags, estimated->plan.strategy, estimated->memory);
+    if (flags.json) return print_json(to_json(*estimated, fitting));
+    return print(*estimated, fitting);
   }
   const auto s = lower_job(flags);
   note_peak(s.machine, s.plan.dtype);
@@ -158,11 +172,11 @@ void run(const SimulateFlags& flags) {
   if (!flags.trace.empty()) write_trace(flags, s);
   if (flags.tasks) {
     std::cout << lower::to_text(s.program);
-  } else if (flags.json) {
-    print_json(to_json(s));
-  } else {
-    print(s);
+    return;
   }
+  const auto fitting = fitting_instead(flags, s.plan.strategy, fullest(s));
+  if (flags.json) return print_json(to_json(s, fitting));
+  print(s, fitting);
 }
 
 }  // namespace

@@ -1,0 +1,90 @@
+#include "search/fitting_setting.h"
+
+#include <algorithm>
+#include <ranges>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tandem::search {
+
+namespace {
+
+using strategies::Family;
+using strategies::Setting;
+
+struct Changed {
+  Setting setting;
+  int changes = 0;
+};
+
+// Each of these and, for each of `values` that is another, a copy that `set` puts it into.
+template <class Values, class Set>
+void multiply(std::vector<Changed>& all, const Values& values, Set&& set) {
+  const auto own = all.size();
+  for (const auto& value : values) {
+    for (std::size_t i = 0; i < own; ++i) {
+      auto other = all[i];
+      set(other.setting, value);
+      if (other.setting == all[i].setting) continue;
+      ++other.changes;
+      all.push_back(std::move(other));
+    }
+  }
+}
+
+std::vector<Changed> changed(const Setting& setting, std::int64_t batch) {
+  std::vector<Changed> out = {{setting}};
+  const bool is_megatron = setting.family == Family::kMegatron;
+  if (is_megatron || setting.family == Family::kDeepspeed) {
+    std::vector<std::int64_t> levels;
+    for (auto zero = setting.zero.value_or(0) + 1; zero <= 3; ++zero) levels.push_back(zero);
+    multiply(out, levels, [](Setting& s, std::int64_t zero) { s.zero = zero; });
+  }
+  if (is_megatron && std::ranges::any_of(setting.tp, [](auto n) { return n > 1; })) {
+    multiply(out, std::vector{true}, [](Setting& s, bool sp) { s.sp = sp; });
+  }
+  std::vector<std::string> again = {"selective", "full"};
+  if (setting.recompute != "none") again.erase(again.begin());
+  if (setting.recompute == "full") again.clear();
+  multiply(out, again, [](Setting& s, const std::string& what) { s.recompute = what; });
+  std::vector<std::int64_t> micro_batches;
+  for (auto n = 2 * setting.micro.value_or(1); batch % n == 0; n *= 2) micro_batches.push_back(n);
+  multiply(out, micro_batches, [](Setting& s, std::int64_t n) { s.micro = n; });
+  return out;
+}
+
+// Nothing where the strategy cannot be had so.
+std::optional<Point> estimated(Estimates& estimates, const Setting& setting) {
+  try {
+    return estimates.point(setting);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<Point> fitting_setting(Estimates& estimates, const Setting& setting,
+                                     std::int64_t batch) {
+  constexpr double kNearlyAsFast = 1.02;
+  struct Fitting {
+    Point point;
+    int changes = 0;
+  };
+  std::vector<Fitting> fitting;
+  for (const auto& [other, changes] : changed(setting, batch)) {
+    auto point = estimated(estimates, other);
+    if (point && point->feasible) fitting.push_back({std::move(*point), changes});
+  }
+  if (fitting.empty()) return std::nullopt;
+  const auto time = [](const Fitting& f) { return f.point.simulation.iteration.value; };
+  const auto fastest = std::ranges::min(fitting | std::views::transform(time));
+  std::erase_if(fitting, [&](const Fitting& f) { return time(f) > kNearlyAsFast * fastest; });
+  const auto least = std::ranges::min_element(
+      fitting, {}, [&](const Fitting& f) { return std::pair(f.changes, time(f)); });
+  return std::move(least->point);
+}
+
+}  // namespace tandem::search
