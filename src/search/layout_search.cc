@@ -52,9 +52,17 @@ void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
     fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
     save_a_little(network);
   }
-  // Of a large network what saves memory by strategy is enough: each price costs a simulation.
-  const bool has_plan = contest_.is_large() && contest_.result().best;
-  if (!fits && !has_plan) raise_memory_price(network, graph);
+  if (!fits && !has_enough()) raise_memory_price(network, graph);
+}
+
+// Of a large network what saves memory by strategy is enough, unless it takes far longer than
+// layouts that do not fit: each price costs a simulation.
+bool LayoutSearch::has_enough() const {
+  constexpr double kFarLonger = 2;
+  const auto& best = contest_.result().best;
+  if (!contest_.is_large() || !best) return false;
+  const auto fastest = std::ranges::min(solved_, {}, &Solved::iteration).iteration;
+  return best->simulation.iteration <= kFarLonger * fastest;
 }
 
 // Gathering weights again, or computing again, often hides behind something else, which the tables

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fewer_test_support.h"
 #include "graph/text.h"
 #include "machine/machine.h"
 #include "models/model.h"
@@ -218,6 +219,22 @@ TEST(Search, SaysByEstimatesThatALargeModelFitsNowhere) {
   const auto simulated = search(model, machine, options);
   EXPECT_GT(simulated.candidates, 0U);
   EXPECT_LE(estimated.smallest.over.value, 1.01 * simulated.smallest.over.value);
+}
+
+// A pipeline fits, and takes four times as long as layouts that need more memory: of a large
+// network, too, that is no reason to leave out layouts that save.
+TEST(Search, SavesMemoryInLayoutsWhereWhatFitsIsFarSlower) {
+  if (kFewer > 1) GTEST_SKIP() << "takes long";
+  const auto known = models::parse_model("nasnet_a");
+  const auto model = known.build(192, DType::kFp32);
+  Options options;
+  options.algebra = Algebra::kNone;
+  options.network = KnownNetwork{&known, 192, DType::kFp32};
+  const auto result = search(model, machine::load_machine("summit:1"), options);
+  ASSERT_TRUE(result.best.has_value());
+  const auto dp = std::ranges::find(result.baselines, "dp", &Costed::family);
+  EXPECT_FALSE(dp->feasible);
+  EXPECT_LT(result.best->simulation.iteration, 1.2 * dp->simulation.iteration);
 }
 
 // The first stage of two has the large weight, on whichever group's device comes first.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/divisor.h"
 #include "ops/registry.h"
@@ -150,10 +151,12 @@ std::optional<DigitMask> rank_digits(const Digits& digits, std::int64_t pp) {
 }
 
 std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp) {
-  const auto has_batch = [](const AnalyzedNode& n) { return n.batch().has_value(); };
-  const auto at = std::ranges::find_if(problem.nodes, has_batch);
-  if (at == problem.nodes.end()) return 1;
-  const auto batch = at->signature.map.factors[*at->batch()].size / dp;
+  // That every operator can be cut into: a batch norm, only between the groups it is over.
+  std::int64_t batch = 0;
+  for (const auto& n : problem.nodes) {
+    if (n.batch()) batch = std::gcd(batch, n.signature.map.factors[*n.batch()].size);
+  }
+  batch /= dp;
   constexpr std::int64_t kPerStage = 8;
   for (auto n = std::min(batch, kPerStage * pp); n > 1; --n) {
     if (batch % n == 0 && n % pp == 0) return n;

@@ -328,6 +328,13 @@ TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
   EXPECT_EQ(name("dp:micro=1"), "dp");
 }
 
+// Batch norms are over groups of 32 of 256 samples: 8 in all, 4 of them a replica's.
+TEST(Pipeline, ByDefaultHasMicroBatchesThatBatchNormsCanBeCutInto) {
+  const auto model = build("resnet50", 256);
+  const auto name = named_strategies("megatron:pp=4,dp=2", model, plan::digits_of({2, 4}))[0].name;
+  EXPECT_EQ(name, "megatron:tp=1,dp=2,pp=4,micro=4");
+}
+
 TEST(Pipeline, SaysWhyNot) {
   const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
   auto semantics = plan::Semantics::kSynchronous;
