@@ -14,9 +14,8 @@ using strategies::Setting;
 using strategies::Strategy;
 
 constexpr std::size_t kLargeSimulated = 4;
-// Operators times micro-batches of all that is simulated: a second or two of one core.
-constexpr double kMostPasses = 1e6;
-constexpr std::size_t kVaried = 3;  // of these, in other numbers of micro-batches
+constexpr double kMostPasses = 1e6;  // of all that is simulated
+constexpr std::size_t kVaried = 3;   // of these, in other numbers of micro-batches
 
 double parts(const machine::Layout& layout, const machine::Digits& digits) {
   double out = 1;
@@ -55,10 +54,9 @@ std::vector<Ranked> ranked(const Contest& contest, const Problem& problem,
 // As many of them, from the first on, as may be simulated.
 std::size_t most_simulated(const Contest& contest, const std::vector<Ranked>& all) {
   const auto most = contest.is_large() ? std::min(all.size(), kLargeSimulated) : all.size();
-  const auto operators = static_cast<double>(contest.model().size());
   double passes = 0;
   for (std::size_t i = 0; i < most; ++i) {
-    passes += operators * static_cast<double>(all[i].strategy.schedule.micro_batches);
+    passes += contest.passes(all[i].strategy.schedule);
     if (passes > kMostPasses) return std::max<std::size_t>(i, 1);
   }
   return most;

@@ -1,6 +1,7 @@
 #include "search/contest.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/parallel.h"
@@ -32,8 +33,13 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
                  [&](std::size_t i) { out[from + i] = cost(candidates[from + i]); });
     for (std::size_t i = from; i < from + n; ++i) {
       ++result_.candidates;
+      // The best's alone is asked for, and one of many micro-batches takes a gigabyte.
+      auto timeline = std::exchange(out[i]->simulation.timeline, {});
       if (!candidates[i].may_win) continue;
-      if (consider(*out[i])) best_candidate_ = candidates[i];
+      if (consider(*out[i])) {
+        best_candidate_ = candidates[i];
+        result_.best->simulation.timeline = std::move(timeline);
+      }
       consider_as_leader(candidates[i], *out[i]);
     }
   }

@@ -31,8 +31,8 @@ class Contest {
  public:
   Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options);
 
-  // What each came to; nothing for those that the search was over before. The first of all
-  // candidates is costed in any case.
+  // What each came to, without its timeline; nothing for those that the search was over before. The
+  // first of all candidates is costed in any case.
   std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates);
 
   // Where the question is what fits and an estimate answers it: no plan comes of this.
@@ -67,6 +67,10 @@ class Contest {
   [[nodiscard]] bool may_fit() const { return may_fit_; }
   // Simulating one strategy of it takes a good part of a second.
   [[nodiscard]] bool is_large() const { return model_.size() >= kLargeNodes; }
+  // Operators times micro-batches: a million are simulated in about a second of one core.
+  [[nodiscard]] double passes(const plan::Schedule& schedule) const {
+    return static_cast<double>(model_.size()) * static_cast<double>(schedule.micro_batches);
+  }
   // Does a strategy keep to the dimensions the user allows? Only then may it win or seed.
   [[nodiscard]] bool is_within_dims(const strategies::Problem& problem,
                                     const std::vector<plan::Choice>& choices) const;

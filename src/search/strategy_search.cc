@@ -364,6 +364,7 @@ void StrategySearch::save_in_part(const std::vector<Estimated>& estimated) {
     if (best && pair.iteration > kWorthIt * best->simulation.iteration.value) return;
     const auto made = make_strategies({pair.faster->setting, pair.fits->setting}, problem_);
     if (made.size() < 2 || !may_win(made[1].choices)) continue;
+    if (contest_.passes(made[1].schedule) > kMostPasses) continue;
     ++taken;
     enter_between(contest_, problem_.model,
                   {"search:" + made[1].name + " in part",

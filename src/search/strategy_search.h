@@ -48,6 +48,7 @@ class StrategySearch {
   static constexpr std::size_t kSmallest = 2;     // simulated where the question is what fits
   static constexpr std::size_t kInPart = 2;       // settings with less computed again than they say
   static constexpr double kWorthIt = 0.995;       // of the best's time, that it may come to
+  static constexpr double kMostPasses = 2e6;      // of each of these
   static constexpr std::size_t kSharesTried = 4;  // of each
   static constexpr std::size_t kLargeSharesTried = 3;
   static constexpr std::size_t kLaidOut = 3;  // of these again
