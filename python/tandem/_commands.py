@@ -40,5 +40,6 @@ def command(*words: str, progress: Progress | None = None, **flags: Flag) -> Any
     code, text = _core.run([*words, *words_of(flags), "--json"], progress)
     document = json.loads(text) if text else None
     if code != 0 and isinstance(document, dict) and document.get("feasible") is False:
-        raise DoesNotFit(document["limit"], document["over_by_bytes"], document["smallest_change"])
+        told = ("limit", "over_by_bytes", "smallest_change", "stop_reason")
+        raise DoesNotFit(*(document[key] for key in told))
     return document

@@ -27,14 +27,16 @@ class Error(Exception):
 class DoesNotFit(Error):
     """No plan fits the memory of the devices.
 
-    `limit` says which limit is the tightest, `over` by how many bytes the smallest plan exceeds it, and
-    `smallest_change` what would help.
+    `limit` says which limit is the tightest, `over` by how many bytes the smallest plan exceeds it,
+    `smallest_change` what would help, and `stop_reason` whether the search was over by then (`"done"`) or
+    what ended it, as in a plan.
     """
 
-    def __init__(self, limit: str, over: int, smallest_change: str) -> None:
+    def __init__(self, limit: str, over: int, smallest_change: str, stop_reason: str = "done") -> None:
         message = f"the smallest plan found needs {over} bytes more than there are"
         super().__init__("plan", limit, message, smallest_change)
-        self.args = (limit, over, smallest_change)
+        self.args = (limit, over, smallest_change, stop_reason)
         self.limit = limit
         self.over = over
         self.smallest_change = smallest_change
+        self.stop_reason = stop_reason

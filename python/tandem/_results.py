@@ -89,6 +89,12 @@ class Prediction(Result):
         """Does it fit the devices?"""
         return bool(self._data.get("feasible", True))
 
+    @property
+    def fitting(self) -> dict[str, Any] | None:
+        """Where it does not fit: `strategy`, `iteration_s` and `memory_bytes` of what it becomes with some of
+        its settings changed so that it does. None where that is not known."""
+        return self._data.get("fitting")
+
     def __repr__(self) -> str:
         fits = "" if self.feasible else ", does not fit"
         return (

@@ -210,6 +210,7 @@ class Plans(unittest.TestCase):
             tandem.plan("mlp:layers=4", "summit:1", memory="1MB")
         self.assertGreater(caught.exception.over, 0)
         self.assertTrue(caught.exception.smallest_change)
+        self.assertEqual(caught.exception.stop_reason, "done")
         self.assertIsInstance(pickle.loads(pickle.dumps(caught.exception)), tandem.DoesNotFit)
 
     def test_flags(self):
@@ -231,7 +232,16 @@ class Simulations(unittest.TestCase):
         self.assertTrue(found.feasible)
 
     def test_what_does_not_fit_is_a_value(self):
-        self.assertFalse(tandem.simulate("llama3_70b", "dgx_a100:1", batch=8).feasible)
+        found = tandem.simulate("llama3_70b", "dgx_a100:1", batch=8)
+        self.assertFalse(found.feasible)
+        self.assertIsNone(found.fitting)
+
+    def test_what_would_fit_is_told(self):
+        found = tandem.simulate("gpt2", "dgx_a100:1", strategy="dp", batch=1024)
+        self.assertFalse(found.feasible)
+        changed = tandem.simulate("gpt2", "dgx_a100:1", strategy=found.fitting["strategy"], batch=1024)
+        self.assertTrue(changed.feasible)
+        self.assertIsNone(changed.fitting)
 
     def test_a_model_needs_a_machine(self):
         with self.assertRaisesRegex(tandem.Error, "--machine"):
