@@ -75,6 +75,7 @@ std::optional<Point> fitting_setting(Estimates& estimates, const Setting& settin
   };
   std::vector<Fitting> fitting;
   for (const auto& [other, changes] : changed(setting, batch)) {
+    if (changes == 0) continue;  // an estimate may be a little too low
     auto point = estimated(estimates, other);
     if (point && point->feasible) fitting.push_back({std::move(*point), changes});
   }

@@ -61,9 +61,12 @@ TEST(FittingSetting, FitsWhereItIsSimulated) {
 
 TEST(FittingSetting, ChangesNoMoreThanItMust) {
   const OnMachine c(kNetwork, "dgx_a100:1", 64);
-  const auto on = c.limited_to(Bytes{1e15});
-  Estimates estimates(on);
-  EXPECT_EQ(fitting_setting(estimates, c.setting("dp"), c.batch)->strategy, "dp");
+  const auto dp = c.setting("dp");
+  const auto needs = std::get<Point>(evaluate(c.limited_to(Bytes{1e15}), dp)).simulation.memory;
+  for (const double part : {0.9, 1.1}) {
+    Estimates estimates(c.limited_to(part * needs));
+    EXPECT_EQ(fitting_setting(estimates, dp, c.batch)->strategy, "dp:recompute=selective") << part;
+  }
 }
 
 TEST(FittingSetting, IsNoneWhereWeightsAloneAreTooMuch) {
