@@ -1,8 +1,8 @@
 #include "search/fitting_setting.h"
 
 #include <algorithm>
-#include <ranges>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -81,7 +81,7 @@ std::optional<Point> fitting_setting(Estimates& estimates, const Setting& settin
   }
   if (fitting.empty()) return std::nullopt;
   const auto time = [](const Fitting& f) { return f.point.simulation.iteration.value; };
-  const auto fastest = std::ranges::min(fitting | std::views::transform(time));
+  const auto fastest = time(*std::ranges::min_element(fitting, {}, time));
   std::erase_if(fitting, [&](const Fitting& f) { return time(f) > kNearlyAsFast * fastest; });
   const auto least = std::ranges::min_element(
       fitting, {}, [&](const Fitting& f) { return std::pair(f.changes, time(f)); });
