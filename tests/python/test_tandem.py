@@ -165,7 +165,7 @@ class Plans(unittest.TestCase):
         self.assertEqual((plan.batch, plan.devices, plan.stop_reason), (512, 12, "done"))
         best = min(b.time for b in plan.baselines if b.feasible)
         self.assertAlmostEqual(plan.speedup, best / plan.time)
-        self.assertGreaterEqual(plan.time, plan.lower_bound)
+        self.assertGreaterEqual(plan.time, plan.lower_bound or 0)  # not every search has one
         self.assertEqual(plan.to_dict()["memory_bytes"], plan.memory)
 
     def test_printed_with_units(self):
@@ -326,7 +326,7 @@ class Calls(unittest.TestCase):
             pressed.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
-        timer = threading.Timer(1, press)
+        timer = threading.Timer(0.3, press)
         timer.start()
         try:
             with self.assertRaises(KeyboardInterrupt):
@@ -345,7 +345,7 @@ class Calls(unittest.TestCase):
     def test_control_c_ends_a_simulation(self):
         self.assert_control_c_ends(
             lambda: tandem.simulate(
-                "gpt3_175b", "dgx_a100:96", strategy="megatron:tp=8,pp=96,micro=8192", batch=8192, exact=True
+                "gpt3_175b", "dgx_a100:96", strategy="megatron:tp=8,pp=96,micro=4096", batch=4096, exact=True
             )
         )
 
