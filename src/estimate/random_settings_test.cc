@@ -178,7 +178,7 @@ unsigned compare(Hash first, Hash end, const std::vector<std::int64_t>& layers) 
 }
 
 TEST(RandomSettings, AreEstimatedAsTheyAreSimulated) {
-  EXPECT_GT(compare(0, 360 / kFewer, kFewLayers), 110 / kFewer);
+  EXPECT_GE(compare(0, 360 / kFewer, kFewLayers), 121 / kFewer);
   EXPECT_GT(compare(0, 240 / kFewer, kManyLayers), 100 / kFewer);
 }
 

@@ -57,10 +57,11 @@ void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
 
 // Of a large network what saves memory by strategy is enough, unless it takes far longer than
 // layouts that do not fit: each price costs a simulation.
-bool LayoutSearch::has_enough() const {
+bool LayoutSearch::has_enough() {
   constexpr double kFarLonger = 2;
   const auto& best = contest_.result().best;
   if (!contest_.is_large() || !best) return false;
+  if (contest_.is_over()) return true;
   const auto fastest = std::ranges::min(solved_, {}, &Solved::iteration).iteration;
   return best->simulation.iteration <= kFarLonger * fastest;
 }

@@ -50,7 +50,7 @@ class LayoutSearch {
                 const std::vector<LayoutNetwork::Solution>& solutions);
   const Solved& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
-  [[nodiscard]] bool has_enough() const;
+  [[nodiscard]] bool has_enough();
   void save_a_little(const LayoutNetwork& network);
   [[nodiscard]] double memory_scale() const;
   [[nodiscard]] double least_memory_scale() const;
