@@ -351,6 +351,62 @@ Smaller with_less_data(const Setting& setting, const machine::Machine& part, std
   return {setting, part, batch};
 }
 
+// The loads of a micro-batch's tasks, but for gradients' additions, which the ZeRO stage decides,
+// and for what data parallel devices send each other. By run.
+std::vector<std::array<double, Streams::kMost>> loads_of(const Sections& sections, DigitMask data) {
+  constexpr std::size_t kPasses = 2;  // forward and backward
+  std::vector<std::array<double, Streams::kMost>> out(sections.runs());
+  const auto add = [&](const TimedTask& task, std::size_t run) {
+    if (task.when == lower::When::kEach) out[run][task.stream] += task.duration;
+  };
+  for (std::size_t p = 0; p < kPasses; ++p) {
+    for (std::size_t r = 0; r < sections.runs(); ++r) {
+      for (const auto& task : sections.parts[p][r].tasks) {
+        if (computes(task.kind) && !task.adds) add(task, r);
+      }
+    }
+  }
+  for (const auto& c : sections.collectives) {
+    if (c.part >= kPasses || (c.digits & data) != 0) continue;
+    add(sections.parts[c.part][c.run].tasks[c.task], c.run);
+  }
+  return out;
+}
+
+// What one layer more between the first and the last adds to a micro-batch, forward and backward.
+double steady_layer(const Sections& sections, Passages& passages,
+                    const std::vector<std::size_t>& whole) {
+  constexpr std::int64_t kLayers = 8;
+  double out = 0;
+  for (const auto part : {lower::Part::kForward, lower::Part::kBackward}) {
+    double before = 0;
+    for (const auto layers : {kLayers, kLayers + 1}) {
+      RunCounts counts(sections.runs());
+      for (std::size_t s = 0; s < kSections; ++s) counts[whole[s]] = 1;
+      counts[whole[static_cast<std::size_t>(Section::kMiddle)]] = layers;
+      StageTimer timer(sections, counts, passages, false);
+      auto streams = timer.idle();
+      const auto time = timer.run(part, false, false, 0, streams);
+      if (layers > kLayers) out += time - before;
+      before = time;
+    }
+  }
+  return out;
+}
+
+// Which runs are the whole sections.
+std::vector<std::size_t> whole_runs(Cut cut, Network* network) {
+  if (cut == Cut::kWhole) return {0, 1, 2, 3, 4};
+  const auto& pieces = network->pieces().value();
+  const auto runs = all_runs(pieces);
+  std::vector<std::size_t> out;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    const Run whole{static_cast<Section>(s), 0, pieces.count(s)};
+    out.push_back(static_cast<std::size_t>(std::ranges::find(runs, whole) - runs.begin()));
+  }
+  return out;
+}
+
 // To lower all of so few layers takes little.
 constexpr std::int64_t kFew = 6;
 
@@ -388,7 +444,6 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   // Those of the levels, of compute and of the host.
   if (machine_.levels.size() + 2 > Streams::kMost) return std::nullopt;
   if (setting.interleave > 1 && micro % setting.pp != 0) return std::nullopt;
-  if (setting.pp > 1 && !is_worth_folding(setting)) return std::nullopt;
 
   const auto inner = of_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
@@ -398,7 +453,6 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   // Where stages end inside layers, what starts late and what a host delays mix.
   const bool waits_for_hosts = machine_.device.software.dispatch > Seconds{};
   const bool in_unequal_parts = setting.ends && setting.interleave > 1;
-  if ((in_pieces || in_unequal_parts) && waits_for_hosts) return std::nullopt;
   const auto cut = in_pieces ? Cut::kInPieces : Cut::kWhole;
   const Stage on_part{inner, inner_batch, setting.pp, cut};
   auto on_any = on_part;
@@ -416,14 +470,79 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   const auto tied_to = division->stages_after[tied.piece];
   constexpr double kMuch = 0.02;
   const bool in_parts = setting.zero.value_or(0) > 0;
-  if (setting.pp > 1 && in_parts && tied.part > kMuch) return std::nullopt;
-  if (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0) return std::nullopt;
   auto* timed = timed_on(on_part, *stage, inner, *part);
   if (timed == nullptr) return std::nullopt;
   auto out = Step(machine_, digits_, to_next_rank(setting.pp), stage->stage, timed->sections,
                   timed->passages, stage->beginnings, setting, *division, batch, training_, turns_)
                  .run();
-  out.is_rough = is_rough(setting, stage->stage, out);
+  out.is_rough = is_rough(setting, stage->stage, out) ||
+                 ((in_pieces || in_unequal_parts) && waits_for_hosts) ||
+                 (setting.pp > 1 && !is_worth_folding(setting)) ||
+                 (setting.pp > 1 && in_parts && tied.part > kMuch) ||
+                 (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0);
+  return out;
+}
+
+std::optional<PassBound> Estimator::bound_pass(const Setting& setting, std::int64_t batch,
+                                               Cut cut) {
+  auto inner = of_one_stage(setting);
+  inner.zero.reset();
+  const auto* part = part_for(setting.pp);
+  const auto micro = setting.micro.value_or(1);
+  if (part == nullptr || batch % micro != 0 || machine_.levels.size() + 2 > Streams::kMost) {
+    return std::nullopt;
+  }
+  const auto inner_batch = batch / micro * inner.micro.value_or(1);
+  Stage key{inner, inner_batch, setting.pp, cut};
+  if (is_data_parallel(inner)) {
+    if (inner_batch % *inner.dp != 0) return std::nullopt;
+    key.setting.dp = 2;
+    key.batch /= *inner.dp;
+    key.part = 0;
+  }
+  auto* stage = lowered(key, inner, *part, inner_batch);
+  if (stage == nullptr) return std::nullopt;
+  const auto& model = stage->stage;
+  constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
+  const auto whole = whole_runs(cut, network(*part, batch));
+  const auto loads = loads_of(model.sections, stage->data);
+  PassBound out;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    const auto times = s == kMiddle ? static_cast<double>(model.layers - 2) : 1;
+    for (std::size_t stream = 0; stream < out.loads.size(); ++stream) {
+      out.loads[stream] += times * loads[whole[s]][stream];
+    }
+  }
+  for (const auto& load : loads) out.compute.push_back(load[0]);
+  const auto steady = steady_layer(model.sections, stage->passages, whole);
+  out.exposed = std::max(0.0, steady - out.compute[whole[kMiddle]]);
+  constexpr auto kActivation = static_cast<std::size_t>(lower::BufferKind::kActivation);
+  const auto& held = model.footprint.runs[whole[kMiddle]];
+  out.saved = Bytes{std::max(0.0, held.forward.net[kActivation])};
+  return out;
+}
+
+std::optional<PipelineDivision> Estimator::divide(std::int64_t ranks, std::int64_t stages_of_rank,
+                                                  std::int64_t micro_batches, std::int64_t batch) {
+  const auto* part = part_for(ranks);
+  if (part == nullptr) return std::nullopt;
+  PipelineDivision out;
+  out.division = division_into(ranks * stages_of_rank, {}, *part, batch);
+  if (out.division == nullptr) return std::nullopt;
+  const auto& classes = out.division->classes;
+  const auto cut = classes[0].size() == kSections ? Cut::kWhole : Cut::kInPieces;
+  const auto whole = whole_runs(cut, network(*part, batch));
+  for (const auto& counts : classes) {
+    out.layers.push_back(counts[whole[static_cast<std::size_t>(Section::kMiddle)]]);
+  }
+  plan::Schedule schedule;
+  schedule.stages = ranks * stages_of_rank;
+  if (stages_of_rank > 1) schedule.order = plan::Order::kInterleaved;
+  schedule.micro_batches = micro_batches;
+  for (const auto& turn : lower::turns_of(schedule, ranks, 0)) {
+    if (turn.part != lower::Part::kForward) break;
+    out.in_flight += out.layers[out.division->class_of_stage[turn.stage]];
+  }
   return out;
 }
 

@@ -37,6 +37,27 @@ struct Estimate {
   bool is_rough = false;
 };
 
+// What one micro-batch takes at least, in seconds, whatever the number of stages, the data parallel
+// devices and the ZeRO stage: those only add to it.
+struct PassBound {
+  // Loads of all layers by stream: compute, then a stream for each machine level.
+  std::array<double, Streams::kMost> loads{};
+  std::vector<double> compute;  // by run of the division
+  // What a layer between the first and the last that follows another one in its stage takes beside
+  // its compute: communication that nothing overlaps.
+  double exposed = 0;
+  Bytes saved;  // for the backward pass, by one such layer
+};
+
+// How a pipeline's stages divide the network.
+struct PipelineDivision {
+  const Division* division = nullptr;
+  // By class of stages: whole layers between the first and the last.
+  std::vector<std::int64_t> layers;
+  // Of those that the first rank has passed forward before its first backward pass.
+  std::int64_t in_flight = 0;
+};
+
 // Of one network on one machine. Keeps what strategies have in common, so that a sweep costs little
 // more than what differs.
 class Estimator {
@@ -46,6 +67,15 @@ class Estimator {
   // Nothing where the network cannot be folded or the strategy does not fit: then lowering all of
   // it tells. The setting is complete (strategies::complete).
   std::optional<Estimate> estimate(const strategies::Setting& setting, std::int64_t batch);
+
+  // Lowers one stage of the setting without ZeRO, for divisions into sections or pieces. Nothing
+  // where there is no estimate.
+  std::optional<PassBound> bound_pass(const strategies::Setting& setting, std::int64_t batch,
+                                      Cut cut);
+  // Of so many ranks with so many stages each, which take up so many micro-batches; nothing where
+  // there is no such division.
+  std::optional<PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
+                                         std::int64_t micro_batches, std::int64_t batch);
 
  private:
   // What is lowered and timed once: one stage of a setting, with so many samples, on the part of

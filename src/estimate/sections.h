@@ -31,7 +31,8 @@ struct TimedTask {
   std::uint8_t kind = 0;
   std::uint8_t stream = 0;
   lower::When when = lower::When::kEach;
-  bool waits = false;           // does it read what is made of the section's input?
+  bool waits : 1 = false;       // does it read what is made of the section's input?
+  bool adds : 1 = false;        // gradients, of several uses or micro-batches
   std::uint32_t task = 0;       // of the program
   std::uint32_t first_use = 0;  // of `uses`: reads, then writes
   std::uint16_t reads = 0;

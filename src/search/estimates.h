@@ -21,6 +21,12 @@ class Estimates {
   // Nor where it may be off by more than 1 %.
   std::optional<Point> near_point(const strategies::Setting& setting);
 
+  // Of estimate/estimate.h, for so many samples.
+  std::optional<estimate::PassBound> bound_pass(const strategies::Setting& setting,
+                                                std::int64_t batch, estimate::Cut cut);
+  std::optional<estimate::PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
+                                                   std::int64_t micro_batches);
+
  private:
   std::optional<Point> point(const strategies::Setting& setting, bool rough_too);
   estimate::Estimator& estimator(const plan::Precision& precision);

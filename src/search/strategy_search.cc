@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "search/by_memory.h"
 #include "search/partial_saving.h"
+#include "search/plain_grid.h"
 #include "search/sharing_search.h"
 #include "search/step_layouts.h"
 #include "strategies/wide_grid.h"
@@ -133,12 +134,6 @@ void StrategySearch::choose_seeds(std::vector<Candidate> candidates,
     const auto family = candidates[i].name.substr(0, candidates[i].name.find(':'));
     if (taken[family]++ < kPerFamily) seeds_.push_back(std::move(candidates[i].choices));
   }
-}
-
-std::vector<Setting> StrategySearch::allowed_grid() const {
-  auto settings = grid_settings(problem_);
-  std::erase_if(settings, [&](const auto& s) { return !is_allowed(s); });
-  return settings;
 }
 
 bool StrategySearch::is_allowed(const Setting& setting) const {
@@ -376,20 +371,30 @@ void StrategySearch::save_in_part(const std::vector<Estimated>& estimated) {
 }
 
 const std::vector<Estimated>& StrategySearch::estimated_grid() {
-  if (!grid_) grid_ = estimate_grid(allowed_grid());
+  if (!grid_) grid_ = estimate_grid();
   return *grid_;
 }
 
 // None where nothing can be estimated.
-std::vector<Estimated> StrategySearch::estimate_grid(const std::vector<Setting>& settings) {
+std::vector<Estimated> StrategySearch::estimate_grid() {
   if (!can_estimate()) return {};
-  auto out = estimate(settings);
-  if (std::ranges::none_of(out, [](const auto& e) { return e.point.has_value(); })) return {};
+  const auto on = case_to_estimate();
+  if (!estimates_) estimates_.emplace(on);
+  GridOptions grid{.sequence = options_.dims.sequence, .pipeline = options_.dims.pipeline};
+  if (options_.dims != Dims{}) {
+    grid.allowed = [&](const Setting& setting) {
+      const auto made = make_pass(setting, problem_);
+      const auto* choices = std::get_if<strategies::Choices>(&made);
+      return choices != nullptr && contest_.is_within_dims(problem_, *choices);
+    };
+  }
+  grid.stop = [&] { return contest_.is_over(); };
+  auto out = evaluate_grid(on, *estimates_, grid);
+  contest_.result().estimated += out.size();
+  if (out.empty()) return {};
   std::ranges::move(
       try_shardings(problem_, kWholeGrid, [&](const auto& some) { return estimate(some); }),
       std::back_inserter(out));
-  const auto more = varied(promising_of_each_depth(out, kVaried), options_.network->batch);
-  std::ranges::move(estimate(more), std::back_inserter(out));
   return out;
 }
 

@@ -36,7 +36,6 @@ class StrategySearch {
  private:
   static constexpr std::size_t kPerFamily = 8;
   static constexpr std::size_t kWholeGrid = 300;  // of MAD-Max's grid; of a larger one a part
-  static constexpr std::size_t kVaried = 32;      // of the grid
   static constexpr std::size_t kSimulated = 8;    // of these
   static constexpr std::size_t kLargeSimulated = 3;
   static constexpr std::size_t kOfEachDepth = 4;  // where estimates say little
@@ -71,7 +70,6 @@ class StrategySearch {
   void add_baseline(const strategies::Strategy& strategy, Costed costed);
   void choose_seeds(std::vector<Candidate> candidates,
                     const std::vector<std::optional<Costed>>& costed);
-  [[nodiscard]] std::vector<strategies::Setting> allowed_grid() const;
   [[nodiscard]] bool is_allowed(const strategies::Setting& setting) const;
   std::vector<Tried> cost_shardings();
   std::vector<Tried> cost_estimated(const std::vector<Estimated>& estimated);
@@ -79,7 +77,7 @@ class StrategySearch {
   [[nodiscard]] std::vector<strategies::Setting> without_estimate(
       const std::vector<Estimated>& known) const;
   const std::vector<Estimated>& estimated_grid();
-  std::vector<Estimated> estimate_grid(const std::vector<strategies::Setting>& settings);
+  std::vector<Estimated> estimate_grid();
   [[nodiscard]] std::vector<strategies::Setting> chosen(
       const std::vector<Estimated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,

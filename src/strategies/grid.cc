@@ -12,11 +12,17 @@
 
 namespace tandem::strategies {
 
-namespace {
-
 using machine::bit;
 using machine::DigitMask;
 using machine::Digits;
+
+std::optional<DigitMask> context_digits(const Digits& digits, std::int64_t cp, DigitMask taken) {
+  const auto mask = dividing_digits(digits, digits.all() & ~taken, cp);
+  if (digits.group_size(mask) != cp) return std::nullopt;
+  return mask;
+}
+
+namespace {
 
 // Every subset of digits that takes the last ones of each level.
 std::vector<DigitMask> last_of_levels(const Digits& digits) {
@@ -75,13 +81,6 @@ std::optional<DigitMask> tensor_digits(const Digits& digits, const std::vector<s
     if (by_level(digits, mask) == tp) return mask;
   }
   return std::nullopt;
-}
-
-// The digits that `cp` devices take, from the innermost that are left.
-std::optional<DigitMask> context_digits(const Digits& digits, std::int64_t cp, DigitMask taken) {
-  const auto mask = dividing_digits(digits, digits.all() & ~taken, cp);
-  if (digits.group_size(mask) != cp) return std::nullopt;
-  return mask;
 }
 
 Setting megatron_setting(const Problem& problem, DigitMask mask, Setting out) {
@@ -257,6 +256,15 @@ std::vector<Setting> complete_deepspeed(const Setting& setting) {
 }
 
 }  // namespace
+
+std::vector<std::pair<std::int64_t, DigitMask>> tensor_groups(const Digits& digits) {
+  std::vector<std::pair<std::int64_t, DigitMask>> out;
+  for (auto mask : tensor_masks(digits)) {
+    const auto size = digits.group_size(mask);
+    if (innermost(digits, size) == mask) out.emplace_back(size, mask);
+  }
+  return out;
+}
 
 Made make_pass(const Setting& setting, const Problem& problem) {
   switch (setting.family) {

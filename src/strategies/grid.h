@@ -33,6 +33,14 @@ std::vector<Setting> madmax_settings(const Problem& problem);
 // devices cannot be grouped as it says, naming the nearest number that can.
 std::vector<Setting> complete(const Setting& setting, const Problem& problem);
 
+// Every size that a tensor parallel group may have, with the innermost digits that have it.
+std::vector<std::pair<std::int64_t, machine::DigitMask>> tensor_groups(
+    const machine::Digits& digits);
+
+// The digits that `cp` devices of a context parallel group take: the innermost that are left.
+std::optional<machine::DigitMask> context_digits(const machine::Digits& digits, std::int64_t cp,
+                                                 machine::DigitMask taken);
+
 // The digits that tensor parallelism takes in Megatron's setting, which is complete.
 machine::DigitMask tensor_digits(const Setting& setting, const machine::Digits& digits);
 
