@@ -24,6 +24,7 @@ def plan(
     optimizer: str | None = None,
     dtype: str | None = None,
     memory: Size | None = None,
+    margin: float | None = None,
     dims: Sequence[str] | str | None = None,
     pipeline: bool = True,
     search: str | None = None,
@@ -46,6 +47,7 @@ def plan(
     - `dtype`: "fp64", "fp32" (the default), "bf16" or "fp16"; of 16-bit weights `master` is their copy,
       "fp32" or "none", and `grad_dtype` what gradients are added up in.
     - `memory`: of a device, 16000000000 or "16GB"; by default what the machine has, less its reserve.
+    - `margin`: the fraction of that memory left free; by default 0.05, and none of a `memory` that is given.
     - `dims`: what may be partitioned, some of data, model, spatial, reduction, head, expert, sequence,
       pipeline; by default all. `pipeline=False` leaves pipelines out.
     - `search`: "joint" (the default), "sequential", "layouts" or "mcmc", of which `seed` is the seed;
@@ -68,6 +70,7 @@ def plan(
             optimizer=optimizer,
             dtype=dtype,
             memory=memory,
+            margin=margin,
             dims=dims,
             no_pipeline=not pipeline,
             search=search,
@@ -115,6 +118,8 @@ def simulate(
     stale_weights: bool = False,
     task: str | None = None,
     freeze: Sequence[str] | str | None = None,
+    memory: Size | None = None,
+    margin: float | None = None,
     recompute: str | None = None,
     schedule: str | None = None,
     exact: bool = False,
@@ -141,6 +146,8 @@ def simulate(
         "stale_weights": stale_weights,
         "task": task,
         "freeze": freeze,
+        "memory": memory,
+        "margin": margin,
         "recompute": recompute,
         "schedule": schedule,
         "exact": exact,
@@ -165,6 +172,7 @@ def explore(
     master: str | None = None,
     grad_dtype: str | None = None,
     memory: Size | None = None,
+    margin: float | None = None,
     task: str | None = None,
     freeze: Sequence[str] | str | None = None,
     threads: int | None = None,
@@ -197,6 +205,7 @@ def explore(
         master=master,
         grad_dtype=grad_dtype,
         memory=memory,
+        margin=margin,
         task=task,
         freeze=freeze,
         threads=threads,

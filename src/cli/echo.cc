@@ -40,6 +40,10 @@ Json echo(const plan::Plan& plan) {
   return out;
 }
 
+Json limit_json(double margin, Bytes limit) {
+  return {{"margin", margin}, {"memory_limit_bytes", static_cast<std::int64_t>(limit.value)}};
+}
+
 Json simulation_json(const sim::Simulation& s, std::int64_t batch, std::int64_t tokens) {
   Json out;
   out["iteration_s"] = s.iteration.value;

@@ -64,7 +64,7 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (!setup) return std::nullopt;
   // What tasks take from each other is known of the whole step, not of what is compute in it.
   if (setup->machine.device.software.interference > 0) return std::nullopt;
-  const auto limits = search::memory_limits(setup->machine, setup->options.memory);
+  const auto limits = setup->memory_limits();
   const strategies::Problem problem(setup->graph, setup->digits);
   std::optional<search::Costed> best;
   strategies::Family family{};
@@ -87,6 +87,8 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
                    setup->machine,
                    std::move(best->simulation),
                    memory,
+                   setup->options.margin,
+                   setup->margin_text(),
                    strategies::count_tokens(setup->graph),
                    setup->model.settings.size("layers")};
 }
@@ -98,7 +100,11 @@ void print(const Estimated& e, const std::optional<search::Point>& fitting) {
                            e.plan.batch, name(e.plan.dtype), name(e.plan.optimizer),
                            e.plan.strategy);
   const report::Peak peak{.memory = e.memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
-  std::cout << report::headline_text(s, e.plan.batch, e.tokens, e.memory) << fitting_line(fitting);
+  std::cout << report::headline_text(s, {.batch = e.plan.batch,
+                                         .tokens = e.tokens,
+                                         .memory = e.memory,
+                                         .margin = e.margin_text})
+            << fitting_line(fitting);
   std::cout << fmt::format("  bound by    {}\n", bound_text(s));
   std::cout << fmt::format(
       "  estimated   one layer stands for all {}; --exact simulates every task and tells more\n\n",
@@ -113,6 +119,7 @@ Json to_json(const Estimated& e, const std::optional<search::Point>& fitting) {
   out["task"] = "pretrain";
   out["estimated"] = true;
   out.update(simulation_json(e.simulation, e.plan.batch, e.tokens));
+  out.update(limit_json(e.margin, e.memory.limit));
   out["feasible"] = e.memory.fits();
   if (!e.memory.fits()) out["fitting"] = fitting_json(fitting);
   out["bound_by"] = bound_text(e.simulation);

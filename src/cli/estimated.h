@@ -11,6 +11,8 @@ struct Estimated {
   machine::Machine machine;
   sim::Simulation simulation;
   search::Tightest memory;
+  double margin = 0;
+  std::string margin_text;
   std::int64_t tokens = 0;  // of a step
   std::int64_t layers = 0;
 };

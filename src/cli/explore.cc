@@ -139,6 +139,8 @@ Json point_json(const Explored& explored, const search::Point& point) {
   out["machine"] = setup.machine.name;
   out["batch"] = setup.batch;
   out["feasible"] = point.feasible;
+  out.update(limit_json(setup.options.margin,
+                        search::tightest(point.simulation, on.limits).limit));
   out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
   out.update(simulation_json(point.simulation, setup.batch, strategies::count_tokens(setup.graph)));
   out["exposed_pct"] = 100 * point.exposed_share();
@@ -262,7 +264,7 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
       add_command(app, "explore", "every strategy of a model, in time and memory",
                   "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);
   flags->job.add_flags(*command);
-  flags->job.add_memory_flag(*command);
+  flags->job.add_memory_flags(*command);
   flags->job.task.add_flags(*command);
   for (const char* other : {"--machine", "--stale-weights"}) {
     command->remove_option(command->get_option(other));

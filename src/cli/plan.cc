@@ -75,6 +75,7 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
                 {"over_by_bytes", static_cast<std::int64_t>(std::ceil(change.more.value))},
                 {"smallest_change", change.text},
                 {"stop_reason", result.stop_reason}};
+    out.update(limit_json(setup.options.margin, tightest.limit));
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
@@ -83,7 +84,8 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
                                       end_text(flags.job, result))
                         : std::string("nothing fits: the smallest plan found");
   complain(fmt::format("tandem: {}, {}, needs {} ({} too much); what would help: {}", what,
-                       result.smallest.name, search::shortage_text(tightest, setup.machine),
+                       result.smallest.name,
+                       search::shortage_text(tightest, setup.machine, setup.margin_text()),
                        bytes_text(result.smallest.over.value), change.text));
   return ExitCode::kCannot;
 }
@@ -123,6 +125,8 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   Json out = echo(make_plan(setup, best));
   out.update(simulation_json(best.simulation, setup.batch, strategies::count_tokens(setup.graph)));
+  out.update(
+      limit_json(setup.options.margin, search::tightest(best.simulation, result.limits).limit));
   out["search_s"] = result.search_s;
   out["candidates"] = result.candidates + result.estimated;
   out["stop_reason"] = result.stop_reason;
@@ -233,11 +237,11 @@ void print_plan(const Setup& setup, const search::Result& result) {
             << report::communication_text(sim::break_down(program, s), setup.machine,
                                           program.digits);
   std::cout << fmt::format(
-      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} "
-      "%.\n",
+      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}{}. MFU "
+      "{:.1f} %.\n",
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
-      bytes_text(fullest.limit.value), 100 * s.mfu);
+      bytes_text(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
   if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
   if (result.lower_bound) {
     std::cout << fmt::format(

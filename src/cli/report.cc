@@ -135,9 +135,9 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
       lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
   // With the timeline of all devices.
   auto simulation = sim::simulate(program, setup.machine);
-  const Lowered lowered{std::move(plan), setup.machine, std::move(program), std::move(simulation)};
-  auto view = view_of_plan(lowered);
-  view.may_use = setup.options.memory;
+  const Lowered lowered{std::move(plan),       setup.machine,        std::move(program),
+                        std::move(simulation), setup.options.memory, setup.options.margin};
+  const auto view = view_of_plan(lowered);
   auto compared = compare_strategies(setup, kCompareSeconds, setup.options.threads);
   write_page(path, lowered,
              {.view = view,

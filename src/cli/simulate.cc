@@ -79,11 +79,6 @@ std::int64_t tokens_of(const Lowered& s) {
   return strategies::count_tokens(graph::erase_parallelism(s.plan.mapped.pcg));
 }
 
-// Of the group with the least room.
-search::Tightest fullest(const Lowered& s) {
-  return search::tightest(s.simulation, search::memory_limits(s.machine, {}));
-}
-
 // What to take instead of a named strategy that does not fit.
 std::optional<search::Point> fitting_instead(const SimulateFlags& flags,
                                              const std::string& strategy,
@@ -98,7 +93,10 @@ void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
   std::cout << fmt::format(
       "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
       infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
-  std::cout << report::headline_text(s.simulation, s.plan.batch, tokens_of(s), fullest(s))
+  std::cout << report::headline_text(s.simulation, {.batch = s.plan.batch,
+                                                    .tokens = tokens_of(s),
+                                                    .memory = s.fullest(),
+                                                    .margin = s.margin_text()})
             << fitting_line(fitting);
   std::cout << fmt::format("  bound by    {}\n\n",
                            report::bound_text(shares, s.simulation, s.machine, s.program.digits));
@@ -106,7 +104,7 @@ void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
 
 void print(const Lowered& s, const std::optional<search::Point>& fitting) {
   const auto shares = sim::break_down(s.program, s.simulation);
-  const auto peak = report::peak_of(s.program, fullest(s).needs);
+  const auto peak = report::peak_of(s.program, s.fullest().needs);
   print_headline(s, shares, fitting);
   std::cout << strong("Where the time goes, on the busiest device:") << "\n"
             << report::time_table(shares, s.simulation);
@@ -125,7 +123,8 @@ Json to_json(const Lowered& s, const std::optional<search::Point>& fitting) {
   out["task"] = task_of(s.program);
   if (infers(s)) out["optimizer"] = nullptr;
   out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
-  const auto memory = fullest(s);
+  const auto memory = s.fullest();
+  out.update(limit_json(s.margin, memory.limit));
   out["feasible"] = memory.fits();
   if (!memory.fits()) out["fitting"] = fitting_json(fitting);
   out.update(report::details_json(s.program, s.simulation, s.machine,
@@ -174,7 +173,7 @@ void run(const SimulateFlags& flags) {
     std::cout << lower::to_text(s.program);
     return;
   }
-  const auto fitting = fitting_instead(flags, s.plan.strategy, fullest(s));
+  const auto fitting = fitting_instead(flags, s.plan.strategy, s.fullest());
   if (flags.json) return print_json(to_json(s, fitting));
   print(s, fitting);
 }
@@ -194,6 +193,7 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       ->add_option("--strategy", flags->strategy,
                    "dp, megatron:tp=N, taso+flexflow, best_baseline, ... (docs/strategies.md)")
       ->capture_default_str();
+  flags->job.add_memory_flags(*command);
   flags->job.task.add_flags(*command);
   command
       ->add_option("--recompute", flags->job.beside.recompute,

@@ -22,7 +22,7 @@ struct FlagsOf {
 
   explicit FlagsOf(Job& job) {
     job.add_flags(app);
-    job.add_memory_flag(app);
+    job.add_memory_flags(app);
     job.task.add_flags(app);
     for (auto* option : app.get_options()) option->required(false);
     for (const char* other : {"--stale-weights", "--help", "model"}) {
