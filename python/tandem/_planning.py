@@ -129,7 +129,7 @@ def simulate(
 
     - `strategy`: "dp" (the default), "fsdp", "megatron:tp=8,pp=2", ... (docs/strategies.md)
     - `task`: "pretrain" (the default), "finetune" with the layers of `freeze`, or "inference".
-    - `recompute`: "none", "selective" or "full"; `schedule` of a pipeline: "gpipe", "1f1b", "interleaved".
+    - `recompute`: "none", "selective", "save_matmuls" or "full"; `schedule` of a pipeline: "gpipe", "1f1b", "interleaved".
     - `exact`: every task of a large network, too, which is estimated otherwise.
     - `trace`: a file for the timeline, for ui.perfetto.dev.
 

@@ -197,8 +197,8 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   flags->job.task.add_flags(*command);
   command
       ->add_option("--recompute", flags->job.beside.recompute,
-                   "what the backward pass makes again: none, selective, full")
-      ->check(CLI::IsMember({"none", "selective", "full"}));
+                   "what the backward pass recomputes: none, selective, save_matmuls, full")
+      ->check(CLI::IsMember({"none", "selective", "save_matmuls", "full"}));
   command
       ->add_option("--schedule", flags->job.beside.schedule,
                    "of a pipeline (megatron:pp=N): gpipe, 1f1b or interleaved")
