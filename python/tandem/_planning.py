@@ -166,6 +166,7 @@ def explore(
     strategies: Sequence[str] | str | None = None,
     scale: Sequence[str] | str | None = None,
     vary: Mapping[str, Sequence[int | float | str]] | None = None,
+    fits: bool = False,
     batch: int | None = None,
     optimizer: str | None = None,
     dtype: str | None = None,
@@ -184,7 +185,9 @@ def explore(
       single ones.
     - `scale`: rates of the machine multiplied, like "compute=10,inter=10", or "none"; several are compared.
     - `vary`: values of the batch, of hyperparameters, of settings of strategies, or of fields of the machine file:
-      ``{"batch": [64, 128], "level.node.latency": ["1 us", "5 us"]}``. All combinations are compared.
+      ``{"batch": [64, 128], "level.node.latency": ["1 us", "5 us"]}``. All combinations are compared;
+      those that are impossible are skipped.
+    - `fits`: only strategies that fit.
 
     Others are as in `plan` and `simulate`. docs/explore.md says more.
     """
@@ -199,6 +202,7 @@ def explore(
         model_text(model),
         *words,
         progress=progress,
+        fits=fits,
         batch=batch,
         optimizer=optimizer,
         dtype=dtype,

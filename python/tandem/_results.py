@@ -245,6 +245,11 @@ class Exploration(Result):
         return [self._points[index] for index in self["pareto"]]
 
     @property
+    def ranking(self) -> list[Point]:
+        """All points, the highest throughput first."""
+        return [self._points[index] for index in self["ranking"]]
+
+    @property
     def cases(self) -> list[dict[str, Any]]:
         """The machines, scales and values that were compared, each with its own front and fastest."""
         return list(self["cases"])

@@ -33,6 +33,7 @@ struct ExploreFlags {
   std::vector<std::string> vary;
   unsigned threads = 0;  // 0: as many as there are
   std::size_t top = 15;
+  bool fits = false;     // list only what does
   std::string csv, svg;  // files; empty: none
 };
 
@@ -41,7 +42,7 @@ struct Prepared {
   Job job;
   Setup setup;
   strategies::Problem problem;
-  std::vector<strategies::Setting> settings;
+  VariantSettings settings;
 
   explicit Prepared(const Variant& variant)
       : job(variant.job),
@@ -75,45 +76,77 @@ std::vector<search::Axis> axes_of(const ExploreFlags& flags) {
   return out;
 }
 
-std::unique_ptr<Prepared> prepare(const ExploreFlags& flags, const Values& values) {
-  Variant variant{.job = flags.job, .strategies = flags.strategies};
-  if (variant.strategies.empty()) variant.strategies = {"all"};
-  for (const auto& [key, value] : values) vary(variant, key, value);
+Variant variant_of(const ExploreFlags& flags, const Values& values) {
+  Variant out{.job = flags.job, .strategies = flags.strategies};
+  if (out.strategies.empty()) out.strategies = {"all"};
+  for (const auto& [key, value] : values) vary(out, key, value);
+  return out;
+}
+
+std::unique_ptr<Prepared> prepare(const Variant& variant) {
   auto out = std::make_unique<Prepared>(variant);
   note_peak(out->setup.machine, out->setup.dtype);
   // Of groups: what was asked for by name or by --vary is refused.
   const auto recomputes = [](const auto& setting) { return setting.recompute != "none"; };
-  const bool has_others = !std::ranges::all_of(out->settings, recomputes);
+  auto& settings = out->settings.possible;
+  const bool has_others = !std::ranges::all_of(settings, recomputes);
   if (out->setup.phase == lower::Phase::kInference && has_others) {
-    std::erase_if(out->settings, recomputes);
+    std::erase_if(settings, recomputes);
   }
   return out;
 }
+
+// A combination of values that there cannot be.
+struct Impossible {
+  Values values;
+  UserError error;
+};
 
 struct Explored {
   std::vector<std::unique_ptr<Prepared>> prepared;
   std::vector<Case> cases;
   Exploration result;
+  std::vector<Impossible> impossible;
+  bool is_complete = true;
+  std::size_t without_fit = 0;  // points that --fits leaves out
 
-  [[nodiscard]] bool is_complete() const {
-    return result.points.size() + result.refused.size() == result.asked;
-  }
+  // Combinations of values and strategies that there cannot be.
+  [[nodiscard]] std::size_t skipped() const { return impossible.size() + result.refused.size(); }
 };
 
-Explored explore_all(const ExploreFlags& flags) {
-  Explored out;
+// What stands in no machine file and what no file can be read for is wrong in any combination.
+bool is_impossible(const UserError& error) {
+  return error.kind != "machine" && error.kind != "file";
+}
+
+// The cases of all combinations; those that there cannot be are kept with the reason. Returns the
+// settings of each case.
+std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flags, Explored& out) {
   std::vector<std::vector<strategies::Setting>> settings;
   const auto axes = axes_of(flags);
   check_axes(axes, flags.job.model_text);
   const bool one_machine = axes[0].values.size() == 1;
   for (auto& values : combinations(axes)) {
-    auto prepared = prepare(flags, values);
+    const auto variant = variant_of(flags, values);
     // What all cases share is told once, not with each.
     if (one_machine) values.erase(values.begin());
-    out.cases.push_back(case_of(prepared->setup, prepared->problem, std::move(values)));
-    settings.push_back(prepared->settings);
-    out.prepared.push_back(std::move(prepared));
+    try {
+      auto prepared = prepare(variant);
+      out.cases.push_back(case_of(prepared->setup, prepared->problem, std::move(values)));
+      settings.push_back(prepared->settings.possible);
+      out.prepared.push_back(std::move(prepared));
+    } catch (const UserError& error) {
+      if (!is_impossible(error)) throw;
+      out.impossible.push_back({std::move(values), error});
+    }
   }
+  if (out.cases.empty()) throw UserError(out.impossible.at(0).error);
+  return settings;
+}
+
+Explored explore_all(const ExploreFlags& flags) {
+  Explored out;
+  const auto settings = add_cases(flags, out);
   const Interrupt interrupt;
   Progress progress;
   out.result = explore(out.cases, settings,
@@ -123,12 +156,31 @@ Explored explore_all(const ExploreFlags& flags) {
                               progress.show(fmt::format("exploring: {} of {}", done, of));
                             },
                         .stop = Interrupt::requested});
-  if (!out.is_complete()) remark("tandem: stopped early; what follows is what there is");
+  auto& result = out.result;
+  out.is_complete = result.is_complete();
+  if (!out.is_complete) remark("tandem: stopped early; what follows is what there is");
+  for (std::size_t c = 0; c < out.prepared.size(); ++c) {
+    for (auto refused : out.prepared[c]->settings.refused) {
+      refused.case_number = c;
+      result.refused.push_back(std::move(refused));
+    }
+  }
+  merge_equal(result.points);
+  if (flags.fits) {
+    out.without_fit =
+        std::erase_if(result.points, [](const auto& point) { return !point.feasible; });
+  }
   return out;
 }
 
 Json index_or_null(const std::optional<std::size_t>& index) {
   return index ? Json(*index) : Json();
+}
+
+Json values_json(const Values& values) {
+  Json out = Json::object();
+  for (const auto& [key, value] : values) out[key] = value;
+  return out;
 }
 
 Json point_json(const Explored& explored, const search::Point& point) {
@@ -139,14 +191,13 @@ Json point_json(const Explored& explored, const search::Point& point) {
   out["machine"] = setup.machine.name;
   out["batch"] = setup.batch;
   out["feasible"] = point.feasible;
-  out.update(limit_json(setup.options.margin,
-                        search::tightest(point.simulation, on.limits).limit));
+  out.update(limit_json(setup.options.margin, search::tightest(point.simulation, on.limits).limit));
   out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
   out.update(simulation_json(point.simulation, setup.batch, strategies::count_tokens(setup.graph)));
   out["exposed_pct"] = 100 * point.exposed_share();
-  const auto fsdp = reference(explored.result, on, point.case_number);
-  out["speedup_over_fsdp"] =
-      fsdp ? Json(point.throughput / explored.result.points[*fsdp].throughput) : Json();
+  const auto& fsdp = explored.result.reference[point.case_number];
+  out["speedup_over_fsdp"] = fsdp ? Json(point.throughput / *fsdp) : Json();
+  if (!point.same_as.empty()) out["same_as"] = point.same_as;
   return out;
 }
 
@@ -154,10 +205,8 @@ Json case_json(const Explored& explored, std::size_t number) {
   const auto& points = explored.result.points;
   const auto& setup = explored.prepared[number]->setup;
   const auto own = points_of(explored.result, number);
-  Json values = Json::object();
-  for (const auto& [key, value] : explored.cases[number].values) values[key] = value;
   return {
-      {"values", values},
+      {"values", values_json(explored.cases[number].values)},
       {"model", setup.model.text},
       {"machine", setup.machine.name},
       {"devices", setup.machine.devices()},
@@ -180,10 +229,11 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
            {"optimizer", name(first.options.optimizer)},
            {"task", flags.job.task.task},
            {"freeze", flags.job.task.freeze},
-           {"stop_reason", explored.is_complete() ? "done" : "interrupted"}};
+           {"stop_reason", explored.is_complete ? "done" : "interrupted"}};
   out["points"] = Json::array();
   for (const auto& point : result.points) out["points"].push_back(point_json(explored, point));
   out["pareto"] = pareto_front(result.points, all_points(result));
+  out["ranking"] = search::ranking(result.points);
   for (std::size_t c = 0; c < explored.cases.size(); ++c) {
     out["cases"].push_back(case_json(explored, c));
   }
@@ -191,6 +241,13 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   for (const auto& r : result.refused) {
     out["refused"].push_back({{"strategy", r.strategy}, {"case", r.case_number}, {"why", r.why}});
   }
+  out["impossible"] = Json::array();
+  for (const auto& [values, error] : explored.impossible) {
+    out["impossible"].push_back(
+        {{"values", values_json(values)}, {"why", search::reason(error.message, error.hint)}});
+  }
+  out["skipped"] = explored.skipped();
+  if (flags.fits) out["without_fit"] = explored.without_fit;
   print_json(out);
 }
 
@@ -212,16 +269,55 @@ std::string title(const Explored& explored, std::size_t number) {
                      changes(explored.cases[number].values));
 }
 
+// The fastest that fits of every case, at most `most` of them.
+std::string fastest_text(const Explored& explored, std::size_t most) {
+  const auto& points = explored.result.points;
+  const auto count = explored.cases.size();
+  std::string out;
+  for (std::size_t c = 0; c < std::min(count, most); ++c) {
+    const auto own = points_of(explored.result, c);
+    const auto best = fastest(points, own, search::Memory::kLimited);
+    const auto what = best ? fmt::format("{}, {}", points[*best].strategy,
+                                         seconds_text(points[*best].simulation.iteration.value))
+                           : std::string("nothing");
+    out += fmt::format("  {}: {}\n", search::to_text(explored.cases[c].values), what);
+  }
+  if (count > most) out += fmt::format("  ... and {} more cases\n", count - most);
+  return out;
+}
+
+// "3 impossible combinations skipped, the first tp=3: 8 devices cannot be grouped so (...)"
+std::string skipped_text(const Explored& explored) {
+  const auto& refused = explored.result.refused;
+  if (explored.skipped() == 0) return "";
+  const auto [what, why] = explored.impossible.empty()
+                               ? std::pair(refused[0].strategy, refused[0].why)
+                               : std::pair(search::to_text(explored.impossible[0].values),
+                                           search::reason(explored.impossible[0].error.message,
+                                                          explored.impossible[0].error.hint));
+  return fmt::format(
+      "{} skipped, the first {}: {}\n",
+      counted(static_cast<std::int64_t>(explored.skipped()), "impossible combination"), what, why);
+}
+
 void print_tables(const Explored& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
-  for (std::size_t c = 0; c < explored.cases.size(); ++c) {
-    std::cout << (c > 0 ? "\n" : "") << title(explored, c) << "\n\n"
-              << report::exploration_table(result, explored.cases[c], c, flags.top);
+  if (explored.cases.size() == 1) {
+    std::cout << title(explored, 0) << "\n\n"
+              << report::exploration_table(result, explored.cases[0], 0, flags.top);
+  } else {
+    std::cout << fmt::format("{} on {}, {} cases\n\n", flags.job.model_text,
+                             join(flags.machines, ","), explored.cases.size())
+              << report::ranking_table(result, explored.cases, flags.top)
+              << "\nThe fastest that fits:\n"
+              << fastest_text(explored, flags.top);
   }
-  std::cout << fmt::format("\n{}, {} on a Pareto front; {} cannot be made\n",
+  const auto without_fit =
+      explored.without_fit > 0 ? fmt::format("; {} more do not fit", explored.without_fit) : "";
+  std::cout << fmt::format("\n{}, {} on a Pareto front{}\n{}",
                            counted(static_cast<std::int64_t>(result.points.size()), "point"),
-                           pareto_front(result.points, all_points(result)).size(),
-                           result.refused.size());
+                           pareto_front(result.points, all_points(result)).size(), without_fit,
+                           skipped_text(explored));
 }
 
 // Before anything is computed.
@@ -237,8 +333,9 @@ void run(const ExploreFlags& flags) {
   expect_writable(flags.svg);
   expect_writable(flags.csv);
   const auto explored = explore_all(flags);
-  if (explored.result.points.empty() && explored.is_complete()) {
-    const auto& refused = explored.result.refused;
+  const auto& refused = explored.result.refused;
+  const bool has_none = explored.result.points.empty() && explored.without_fit == 0;
+  if (has_none && explored.is_complete) {
     throw UserError("strategy", refused.empty() ? "" : refused[0].strategy,
                     refused.empty() ? "there is nothing to explore" : refused[0].why);
   }
@@ -289,6 +386,7 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
       "themselves: KEY='A;B'");
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
+  command->add_flag("--fits", flags->fits, "list only strategies that fit");
   command->add_option("--top", flags->top, "lines of each table")
       ->check(kPositive)
       ->capture_default_str();
