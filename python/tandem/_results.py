@@ -65,6 +65,12 @@ class Prediction(Result):
         return float(self["mfu"])
 
     @property
+    def parallelism(self) -> dict[str, Any]:
+        """"dp", "tp", "pp", "cp", "ep", "vpp", "zero", "micro_batch_size", "micro_batches", "recompute" and
+        "recompute_layers"; None where operators differ."""
+        return dict(self["parallelism"])
+
+    @property
     def compute(self) -> float:
         """The time of computation; with `exposed_communication` and `idle` it makes `time`."""
         return float(self["compute_s"])

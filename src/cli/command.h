@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "search/explore.h"
 #include "search/search.h"
+#include "strategies/parallelism.h"
 #include "strategies/setting.h"
 #include "unity/unity.h"
 
@@ -171,6 +172,8 @@ std::string read_file(const std::string& path);
 Json sequence_of(const models::Model& model);
 // What was run, echoed in every result.
 Json echo(const plan::Plan& plan);
+// The same and "parallelism", where its step is predicted.
+Json echo_costed(const plan::Plan& plan);
 
 // "mlp:layers=4", "dir/config.json:layers=4", or a file with a graph: ONNX, text, JSON. UserError.
 models::Model load_model(const std::string& text);
@@ -180,8 +183,22 @@ void check_is_model(const graph::Graph& graph, const std::string& model);
 // Under "margin" and "memory_limit_bytes": what a device may use, and the fraction left free.
 Json limit_json(double margin, Bytes limit);
 
-// A prediction of a step of so many samples and, where there are any, tokens, under the keys of
-// every --json result.
-Json simulation_json(const sim::Simulation& simulation, std::int64_t batch, std::int64_t tokens);
+// The layers of a network, which its hyperparameters say or else the names of its graph; nothing
+// where neither does.
+std::optional<std::int64_t> layers_of(const models::Model& model, const graph::Graph& graph);
+// Of a plan's strategy, where that is a known one; else what its operators have in common.
+strategies::Parallelism parallelism_of(const plan::Plan& plan);
+Json to_json(const strategies::Parallelism& parallelism);
+// The software that a machine's figures are of; null for none.
+Json software_of(const machine::Machine& machine);
+
+// What a step works on.
+struct Step {
+  std::int64_t batch = 0;
+  std::int64_t tokens = 0;  // 0 where there are none
+  std::int64_t devices = 1;
+};
+// A prediction of a step under the keys of every --json result.
+Json simulation_json(const sim::Simulation& simulation, const Step& step);
 
 }  // namespace tandem::cli

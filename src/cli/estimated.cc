@@ -103,7 +103,8 @@ void print(const Estimated& e, const std::optional<search::Point>& fitting) {
   std::cout << report::headline_text(s, {.batch = e.plan.batch,
                                          .tokens = e.tokens,
                                          .memory = e.memory,
-                                         .margin = e.margin_text})
+                                         .margin = e.margin_text,
+                                         .parallelism = to_text(parallelism_of(e.plan))})
             << fitting_line(fitting);
   std::cout << fmt::format("  bound by    {}\n", bound_text(s));
   std::cout << fmt::format(
@@ -115,10 +116,11 @@ void print(const Estimated& e, const std::optional<search::Point>& fitting) {
 }
 
 Json to_json(const Estimated& e, const std::optional<search::Point>& fitting) {
-  Json out = echo(e.plan);
+  Json out = echo_costed(e.plan);
   out["task"] = "pretrain";
   out["estimated"] = true;
-  out.update(simulation_json(e.simulation, e.plan.batch, e.tokens));
+  out.update(simulation_json(
+      e.simulation, {.batch = e.plan.batch, .tokens = e.tokens, .devices = e.machine.devices()}));
   out.update(limit_json(e.margin, e.memory.limit));
   out["feasible"] = e.memory.fits();
   if (!e.memory.fits()) out["fitting"] = fitting_json(fitting);

@@ -193,7 +193,13 @@ Json point_json(const Explored& explored, const search::Point& point) {
   out["feasible"] = point.feasible;
   out.update(limit_json(setup.options.margin, search::tightest(point.simulation, on.limits).limit));
   out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
-  out.update(simulation_json(point.simulation, setup.batch, strategies::count_tokens(setup.graph)));
+  out["software"] = software_of(setup.machine);
+  out["parallelism"] = to_json(
+      parallelism_of(strategies::parse_setting(point.strategy),
+                     step_size(*on.problem, setup.batch, layers_of(setup.model, setup.graph))));
+  out.update(simulation_json(point.simulation, {.batch = setup.batch,
+                                                .tokens = strategies::count_tokens(setup.graph),
+                                                .devices = setup.machine.devices()}));
   out["exposed_pct"] = 100 * point.exposed_share();
   const auto& fsdp = explored.result.reference[point.case_number];
   out["speedup_over_fsdp"] = fsdp ? Json(point.throughput / *fsdp) : Json();
@@ -210,6 +216,7 @@ Json case_json(const Explored& explored, std::size_t number) {
       {"model", setup.model.text},
       {"machine", setup.machine.name},
       {"devices", setup.machine.devices()},
+      {"software", software_of(setup.machine)},
       {"batch", setup.batch},
       {"seq", sequence_of(setup.model)},
       {"fastest", index_or_null(fastest(points, own, search::Memory::kLimited))},
@@ -223,6 +230,7 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   Json out{{"model", flags.job.model_text},
            {"machine", join(flags.machines, ",")},
            {"devices", first.machine.devices()},
+           {"software", software_of(first.machine)},
            {"batch", first.batch},
            {"seq", sequence_of(first.model)},
            {"dtype", name(first.dtype)},

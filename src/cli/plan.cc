@@ -123,8 +123,10 @@ std::size_t derivation_steps(const Setup& setup, const search::Costed& best) {
 
 Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
-  Json out = echo(make_plan(setup, best));
-  out.update(simulation_json(best.simulation, setup.batch, strategies::count_tokens(setup.graph)));
+  Json out = echo_costed(make_plan(setup, best));
+  out.update(simulation_json(best.simulation, {.batch = setup.batch,
+                                               .tokens = strategies::count_tokens(setup.graph),
+                                               .devices = setup.machine.devices()}));
   out.update(
       limit_json(setup.options.margin, search::tightest(best.simulation, result.limits).limit));
   out["search_s"] = result.search_s;
@@ -227,6 +229,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto& s = best.simulation;
   print_comparison(setup, result);
   if (best.rewritten) std::cout << rewriting_text(best.rewritten->derivation);
+  std::cout << fmt::format("Parallelism: {}.\n\n", to_text(parallelism_of(make_plan(setup, best))));
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
   std::cout << strong("What every operator's devices do:") << "\n"
             << report::layouts_text(best.mapped, setup.machine, digits);

@@ -97,9 +97,11 @@ std::optional<Setup> setup_of(const plan::Plan& plan, std::string& why_not) {
 
 void write_page(const std::string& path, const Lowered& lowered, report::ReportInput input) {
   const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
-  input.headline = echo(lowered.plan);
+  input.headline = echo_costed(lowered.plan);
   input.headline["task"] = task_of(lowered.program);
-  input.headline.update(simulation_json(lowered.simulation, lowered.plan.batch, tokens));
+  input.headline.update(simulation_json(
+      lowered.simulation,
+      {.batch = lowered.plan.batch, .tokens = tokens, .devices = lowered.machine.devices()}));
   write_file(path, report::report_page(report::report_data(input)));
 }
 

@@ -96,7 +96,8 @@ void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
   std::cout << report::headline_text(s.simulation, {.batch = s.plan.batch,
                                                     .tokens = tokens_of(s),
                                                     .memory = s.fullest(),
-                                                    .margin = s.margin_text()})
+                                                    .margin = s.margin_text(),
+                                                    .parallelism = to_text(parallelism_of(s.plan))})
             << fitting_line(fitting);
   std::cout << fmt::format("  bound by    {}\n\n",
                            report::bound_text(shares, s.simulation, s.machine, s.program.digits));
@@ -119,10 +120,12 @@ void print(const Lowered& s, const std::optional<search::Point>& fitting) {
 }
 
 Json to_json(const Lowered& s, const std::optional<search::Point>& fitting) {
-  Json out = echo(s.plan);
+  Json out = echo_costed(s.plan);
   out["task"] = task_of(s.program);
   if (infers(s)) out["optimizer"] = nullptr;
-  out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
+  out.update(simulation_json(
+      s.simulation,
+      {.batch = s.plan.batch, .tokens = tokens_of(s), .devices = s.machine.devices()}));
   const auto memory = s.fullest();
   out.update(limit_json(s.margin, memory.limit));
   out["feasible"] = memory.fits();

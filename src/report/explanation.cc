@@ -112,7 +112,8 @@ std::string explanation_text(const PlanView& view, std::int64_t tokens) {
   auto out = headline_text(simulation, {.batch = view.plan.batch,
                                         .tokens = tokens,
                                         .memory = view.memory(),
-                                        .margin = view.margin_text()});
+                                        .margin = view.margin_text(),
+                                        .parallelism = {}});
   out += fmt::format("  bound by    {}\n",
                      bound_text(shares, simulation, view.machine, program.digits));
   out += schedule_section(view);

@@ -37,9 +37,10 @@ struct Headline {
   std::int64_t batch = 0;
   std::int64_t tokens = 0;  // of a step; 0 where there are none
   search::Tightest memory;
-  std::string margin;  // search::margin_text
+  std::string margin;       // search::margin_text
+  std::string parallelism;  // strategies::to_text; may be empty
 };
-// Iteration, throughput, MFU and memory, a line each.
+// Parallelism, iteration, throughput, MFU and memory, a line each.
 std::string headline_text(const sim::Simulation& simulation, const Headline& headline);
 
 // Under the keys "breakdown", "communication", "bound_by" and "memory_at_peak".
