@@ -101,6 +101,12 @@ class Prediction(Result):
         its settings changed so that it does. None where that is not known."""
         return self._data.get("fitting")
 
+    @property
+    def advice(self) -> list[dict[str, Any]]:
+        """Of a known strategy: the single changes of its settings that fit and make its step fastest, each with
+        `change`, `strategy`, `iteration_s` and `memory_bytes`."""
+        return list(self._data.get("advice", []))
+
     def __repr__(self) -> str:
         fits = "" if self.feasible else ", does not fit"
         return (

@@ -5,7 +5,6 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "cli/fitting_strategy.h"
 #include "estimate/estimate.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
@@ -93,7 +92,7 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
                    setup->model.settings.size("layers")};
 }
 
-void print(const Estimated& e, const std::optional<search::Point>& fitting) {
+void print(const Estimated& e, const Advice& advice) {
   const auto& s = e.simulation;
   std::cout << fmt::format("{} on {} ({}), batch {}, pretrain, {}, {}, strategy {}\n\n",
                            e.plan.model, e.machine.name, counted(e.machine.devices(), "device"),
@@ -105,17 +104,17 @@ void print(const Estimated& e, const std::optional<search::Point>& fitting) {
                                          .memory = e.memory,
                                          .margin = e.margin_text,
                                          .parallelism = to_text(parallelism_of(e.plan))})
-            << fitting_line(fitting);
+            << fitting_line(advice);
   std::cout << fmt::format("  bound by    {}\n", bound_text(s));
   std::cout << fmt::format(
       "  estimated   one layer stands for all {}; --exact simulates every task and tells more\n\n",
       e.layers);
-  std::cout << "Where the time goes, on the busiest device:\n"
+  std::cout << faster_text(advice) << "Where the time goes, on the busiest device:\n"
             << time_table(s) << "\nWhat the fullest device holds at the peak:\n"
             << report::memory_table(peak);
 }
 
-Json to_json(const Estimated& e, const std::optional<search::Point>& fitting) {
+Json to_json(const Estimated& e, const Advice& advice) {
   Json out = echo_costed(e.plan);
   out["task"] = "pretrain";
   out["estimated"] = true;
@@ -123,7 +122,7 @@ Json to_json(const Estimated& e, const std::optional<search::Point>& fitting) {
       e.simulation, {.batch = e.plan.batch, .tokens = e.tokens, .devices = e.machine.devices()}));
   out.update(limit_json(e.margin, e.memory.limit));
   out["feasible"] = e.memory.fits();
-  if (!e.memory.fits()) out["fitting"] = fitting_json(fitting);
+  add_advice(out, advice, e.memory.fits());
   out["bound_by"] = bound_text(e.simulation);
   return out;
 }
