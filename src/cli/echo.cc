@@ -1,9 +1,7 @@
 // What every command's JSON says of what it ran, and of a step's time.
 #include "base/error.h"
 #include "cli/command.h"
-#include "graph/graph.h"
 #include "sim/breakdown.h"
-#include "strategies/problem.h"
 
 namespace tandem::cli {
 

@@ -108,7 +108,11 @@ struct Explored {
   Exploration result;
   std::vector<Impossible> impossible;
   bool is_complete = true;
-  std::size_t without_fit = 0;  // points that --fits leaves out
+  // What strategies are tried on: cases without the settings of strategies that tell them apart.
+  std::vector<Values> runs;
+  std::vector<std::size_t> run_of_case;
+  std::vector<std::vector<std::size_t>> of_case;  // its points, which other cases may share
+  std::size_t without_fit = 0;                    // points that --fits leaves out
 
   // Combinations of values and strategies that there cannot be.
   [[nodiscard]] std::size_t skipped() const { return impossible.size() + result.refused.size(); }
@@ -144,6 +148,38 @@ std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flag
   return settings;
 }
 
+void group_by_run(Explored& explored) {
+  for (const auto& on : explored.cases) {
+    auto values = on.values;
+    std::erase_if(values, [](const auto& value) { return is_strategy_key(value.first); });
+    const auto at = std::ranges::find(explored.runs, values);
+    explored.run_of_case.push_back(static_cast<std::size_t>(at - explored.runs.begin()));
+    if (at == explored.runs.end()) explored.runs.push_back(std::move(values));
+  }
+}
+
+// Lists equal points once, and with --fits only what fits.
+void choose_points(Explored& explored, bool fits) {
+  auto& points = explored.result.points;
+  std::vector<std::size_t> case_of_point;
+  for (const auto& point : points) case_of_point.push_back(point.case_number);
+  const auto merged = merge_equal(points, explored.run_of_case);
+  constexpr auto kLeftOut = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> place(points.size(), kLeftOut);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!fits || points[i].feasible) place[i] = count++;
+  }
+  explored.without_fit = points.size() - count;
+  std::erase_if(points, [&](const auto& point) { return fits && !point.feasible; });
+  explored.of_case.resize(explored.cases.size());
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    const auto at = place[merged[i]];
+    auto& own = explored.of_case[case_of_point[i]];
+    if (at != kLeftOut && std::ranges::find(own, at) == own.end()) own.push_back(at);
+  }
+}
+
 Explored explore_all(const ExploreFlags& flags) {
   Explored out;
   const auto settings = add_cases(flags, out);
@@ -165,11 +201,8 @@ Explored explore_all(const ExploreFlags& flags) {
       result.refused.push_back(std::move(refused));
     }
   }
-  merge_equal(result.points);
-  if (flags.fits) {
-    out.without_fit =
-        std::erase_if(result.points, [](const auto& point) { return !point.feasible; });
-  }
+  group_by_run(out);
+  choose_points(out, flags.fits);
   return out;
 }
 
@@ -210,7 +243,7 @@ Json point_json(const Explored& explored, const search::Point& point) {
 Json case_json(const Explored& explored, std::size_t number) {
   const auto& points = explored.result.points;
   const auto& setup = explored.prepared[number]->setup;
-  const auto own = points_of(explored.result, number);
+  const auto& own = explored.of_case[number];
   return {
       {"values", values_json(explored.cases[number].values)},
       {"model", setup.model.text},
@@ -277,20 +310,21 @@ std::string title(const Explored& explored, std::size_t number) {
                      changes(explored.cases[number].values));
 }
 
-// The fastest that fits of every case, at most `most` of them.
+// The fastest that fits of every run, at most `most` of them.
 std::string fastest_text(const Explored& explored, std::size_t most) {
   const auto& points = explored.result.points;
-  const auto count = explored.cases.size();
-  std::string out;
-  for (std::size_t c = 0; c < std::min(count, most); ++c) {
-    const auto own = points_of(explored.result, c);
+  const auto count = explored.runs.size();
+  std::string out = "\nThe fastest that fits:\n";
+  for (std::size_t r = 0; r < std::min(count, most); ++r) {
+    auto own = all_points(explored.result);
+    std::erase_if(own, [&](auto i) { return explored.run_of_case[points[i].case_number] != r; });
     const auto best = fastest(points, own, search::Memory::kLimited);
     const auto what = best ? fmt::format("{}, {}", points[*best].strategy,
                                          seconds_text(points[*best].simulation.iteration.value))
                            : std::string("nothing");
-    out += fmt::format("  {}: {}\n", search::to_text(explored.cases[c].values), what);
+    out += fmt::format("  {}: {}\n", search::to_text(explored.runs[r]), what);
   }
-  if (count > most) out += fmt::format("  ... and {} more cases\n", count - most);
+  if (count > most) out += fmt::format("  ... and {} more\n", count - most);
   return out;
 }
 
@@ -317,8 +351,7 @@ void print_tables(const Explored& explored, const ExploreFlags& flags) {
     std::cout << fmt::format("{} on {}, {} cases\n\n", flags.job.model_text,
                              join(flags.machines, ","), explored.cases.size())
               << report::ranking_table(result, explored.cases, flags.top)
-              << "\nThe fastest that fits:\n"
-              << fastest_text(explored, flags.top);
+              << (explored.runs.size() > 1 ? fastest_text(explored, flags.top) : "");
   }
   const auto without_fit =
       explored.without_fit > 0 ? fmt::format("; {} more do not fit", explored.without_fit) : "";

@@ -176,6 +176,8 @@ void put(search::Values& settings, const std::string& key, const std::string& va
 
 }  // namespace
 
+bool is_strategy_key(const std::string& key) { return what_is(key) == What::kSetting; }
+
 bool is_hyperparameter(const std::string& key) { return what_is(key) == What::kHyperparameter; }
 
 void vary(Variant& variant, const std::string& key, const std::string& value) {

@@ -33,6 +33,9 @@ VariantSettings settings_of(const Variant& variant, const strategies::Problem& p
 // Throws UserError where a key is nothing that can be varied, with all that can.
 void check_axes(const std::vector<search::Axis>& axes, const std::string& model);
 
+// Does it vary the strategies, not what they run?
+bool is_strategy_key(const std::string& key);
+
 // None of the others: a hyperparameter.
 bool is_hyperparameter(const std::string& key);
 

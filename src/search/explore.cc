@@ -174,13 +174,16 @@ Exploration explore(const std::vector<Case>& cases,
   return out;
 }
 
-void merge_equal(std::vector<Point>& points) {
+std::vector<std::size_t> merge_equal(std::vector<Point>& points,
+                                     std::span<const std::size_t> runs) {
   std::vector<Point> out;
+  std::vector<std::size_t> place;
   std::map<std::tuple<std::size_t, double, double>, std::size_t> seen;
   for (auto& point : points) {
     const auto& s = point.simulation;
     const auto [at, is_new] =
-        seen.try_emplace({point.case_number, s.iteration.value, s.memory.value}, out.size());
+        seen.try_emplace({runs[point.case_number], s.iteration.value, s.memory.value}, out.size());
+    place.push_back(at->second);
     if (is_new) {
       out.push_back(std::move(point));
       continue;
@@ -190,9 +193,13 @@ void merge_equal(std::vector<Point>& points) {
       point.same_as = std::exchange(first.same_as, {});
       std::swap(first, point);
     }
-    first.same_as.push_back(std::move(point.strategy));
+    // The same strategy may come of several cases.
+    const bool is_listed = point.strategy == first.strategy ||
+                           std::ranges::find(first.same_as, point.strategy) != first.same_as.end();
+    if (!is_listed) first.same_as.push_back(std::move(point.strategy));
   }
   points = std::move(out);
+  return place;
 }
 
 std::vector<std::size_t> ranking(std::span<const Point> points) {

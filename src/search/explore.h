@@ -81,10 +81,12 @@ Exploration explore(const std::vector<Case>& cases,
                     const std::vector<std::vector<strategies::Setting>>& settings,
                     const ExploreOptions& options);
 
-// Merges points of one case that come to the same time and memory, as where a setting changes
+// Merges points of one run that come to the same time and memory, as where a setting changes
 // nothing: {dp, dp:recompute=selective} without attention that can be recomputed becomes dp, whose
-// same_as is {dp:recompute=selective}. The strategy with the fewest settings stays.
-void merge_equal(std::vector<Point>& points);
+// same_as is {dp:recompute=selective}. The strategy with the fewest settings stays. `runs`: by
+// case, equal for cases that differ in settings of strategies alone. Returns, by former index,
+// where a point is now.
+std::vector<std::size_t> merge_equal(std::vector<Point>& points, std::span<const std::size_t> runs);
 
 // All points, those with the highest throughput first; of equals the earlier.
 std::vector<std::size_t> ranking(std::span<const Point> points);

@@ -283,7 +283,7 @@ Point listed_point(std::size_t case_number, std::string strategy, double seconds
   return out;
 }
 
-TEST(Explore, EqualPointsOfACaseAreMergedUnderTheSimplestName) {
+TEST(Explore, EqualPointsOfARunAreMergedUnderTheSimplestName) {
   std::vector<Point> points = {listed_point(0, "deepspeed:zero=3", 1, 5),
                                listed_point(0, "dp:micro=2,recompute=selective", 2, 5),
                                listed_point(0, "fsdp:recompute=selective", 1, 5),
@@ -291,7 +291,8 @@ TEST(Explore, EqualPointsOfACaseAreMergedUnderTheSimplestName) {
                                listed_point(0, "dp:micro=2", 2, 5),
                                listed_point(0, "fsdp", 1, 5),
                                listed_point(0, "dp", 1, 6)};
-  merge_equal(points);
+  EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 1}),
+            (std::vector<std::size_t>{0, 1, 0, 2, 1, 0, 3}));
   ASSERT_EQ(points.size(), 4U);
   EXPECT_EQ(points[0].strategy, "fsdp");
   EXPECT_EQ(points[0].same_as,
@@ -301,6 +302,17 @@ TEST(Explore, EqualPointsOfACaseAreMergedUnderTheSimplestName) {
   EXPECT_EQ(points[2].case_number, 1U);
   EXPECT_EQ(points[3].strategy, "dp");
   EXPECT_TRUE(points[3].same_as.empty());
+}
+
+TEST(Explore, EqualPointsOfCasesOfOneRunAreMerged) {
+  std::vector<Point> points = {listed_point(0, "dp:recompute=selective", 2, 5),
+                               listed_point(1, "dp", 2, 5), listed_point(2, "dp", 2, 5)};
+  EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 0, 1}),
+            (std::vector<std::size_t>{0, 0, 1}));
+  EXPECT_EQ(points[0].strategy, "dp");
+  EXPECT_EQ(points[0].case_number, 1U);
+  EXPECT_EQ(points[0].same_as, std::vector<std::string>{"dp:recompute=selective"});
+  EXPECT_EQ(points[1].case_number, 2U);
 }
 
 TEST(Explore, RankingHasTheHighestThroughputFirst) {
