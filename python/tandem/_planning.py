@@ -24,6 +24,7 @@ def plan(
     optimizer: str | None = None,
     dtype: str | None = None,
     memory: Size | None = None,
+    margin: float | None = None,
     dims: Sequence[str] | str | None = None,
     pipeline: bool = True,
     search: str | None = None,
@@ -46,6 +47,7 @@ def plan(
     - `dtype`: "fp64", "fp32" (the default), "bf16" or "fp16"; of 16-bit weights `master` is their copy,
       "fp32" or "none", and `grad_dtype` what gradients are added up in.
     - `memory`: of a device, 16000000000 or "16GB"; by default what the machine has, less its reserve.
+    - `margin`: the fraction of that memory left free; by default 0.05, and none of a `memory` that is given.
     - `dims`: what may be partitioned, some of data, model, spatial, reduction, head, expert, sequence,
       pipeline; by default all. `pipeline=False` leaves pipelines out.
     - `search`: "joint" (the default), "sequential", "layouts" or "mcmc", of which `seed` is the seed;
@@ -68,6 +70,7 @@ def plan(
             optimizer=optimizer,
             dtype=dtype,
             memory=memory,
+            margin=margin,
             dims=dims,
             no_pipeline=not pipeline,
             search=search,
@@ -115,6 +118,8 @@ def simulate(
     stale_weights: bool = False,
     task: str | None = None,
     freeze: Sequence[str] | str | None = None,
+    memory: Size | None = None,
+    margin: float | None = None,
     recompute: str | None = None,
     schedule: str | None = None,
     exact: bool = False,
@@ -124,7 +129,7 @@ def simulate(
 
     - `strategy`: "dp" (the default), "fsdp", "megatron:tp=8,pp=2", ... (docs/strategies.md)
     - `task`: "pretrain" (the default), "finetune" with the layers of `freeze`, or "inference".
-    - `recompute`: "none", "selective" or "full"; `schedule` of a pipeline: "gpipe", "1f1b", "interleaved".
+    - `recompute`: "none", "selective", "save_matmuls" or "full"; `schedule` of a pipeline: "gpipe", "1f1b", "interleaved".
     - `exact`: every task of a large network, too, which is estimated otherwise.
     - `trace`: a file for the timeline, for ui.perfetto.dev.
 
@@ -141,6 +146,8 @@ def simulate(
         "stale_weights": stale_weights,
         "task": task,
         "freeze": freeze,
+        "memory": memory,
+        "margin": margin,
         "recompute": recompute,
         "schedule": schedule,
         "exact": exact,
@@ -159,12 +166,14 @@ def explore(
     strategies: Sequence[str] | str | None = None,
     scale: Sequence[str] | str | None = None,
     vary: Mapping[str, Sequence[int | float | str]] | None = None,
+    fits: bool = False,
     batch: int | None = None,
     optimizer: str | None = None,
     dtype: str | None = None,
     master: str | None = None,
     grad_dtype: str | None = None,
     memory: Size | None = None,
+    margin: float | None = None,
     task: str | None = None,
     freeze: Sequence[str] | str | None = None,
     threads: int | None = None,
@@ -176,7 +185,9 @@ def explore(
       single ones.
     - `scale`: rates of the machine multiplied, like "compute=10,inter=10", or "none"; several are compared.
     - `vary`: values of the batch, of hyperparameters, of settings of strategies, or of fields of the machine file:
-      ``{"batch": [64, 128], "level.node.latency": ["1 us", "5 us"]}``. All combinations are compared.
+      ``{"batch": [64, 128], "level.node.latency": ["1 us", "5 us"]}``. All combinations are compared;
+      those that are impossible are skipped.
+    - `fits`: only strategies that fit.
 
     Others are as in `plan` and `simulate`. docs/explore.md says more.
     """
@@ -191,12 +202,14 @@ def explore(
         model_text(model),
         *words,
         progress=progress,
+        fits=fits,
         batch=batch,
         optimizer=optimizer,
         dtype=dtype,
         master=master,
         grad_dtype=grad_dtype,
         memory=memory,
+        margin=margin,
         task=task,
         freeze=freeze,
         threads=threads,

@@ -65,6 +65,12 @@ class Prediction(Result):
         return float(self["mfu"])
 
     @property
+    def parallelism(self) -> dict[str, Any]:
+        """"dp", "tp", "pp", "cp", "ep", "vpp", "zero", "micro_batch_size", "micro_batches", "recompute" and
+        "recompute_layers"; None where operators differ."""
+        return dict(self["parallelism"])
+
+    @property
     def compute(self) -> float:
         """The time of computation; with `exposed_communication` and `idle` it makes `time`."""
         return float(self["compute_s"])
@@ -94,6 +100,12 @@ class Prediction(Result):
         """Where it does not fit: `strategy`, `iteration_s` and `memory_bytes` of what it becomes with some of
         its settings changed so that it does. None where that is not known."""
         return self._data.get("fitting")
+
+    @property
+    def advice(self) -> list[dict[str, Any]]:
+        """Of a known strategy: the single changes of its settings that fit and make its step fastest, each with
+        `change`, `strategy`, `iteration_s` and `memory_bytes`."""
+        return list(self._data.get("advice", []))
 
     def __repr__(self) -> str:
         fits = "" if self.feasible else ", does not fit"
@@ -243,6 +255,11 @@ class Exploration(Result):
     def pareto(self) -> list[Point]:
         """Those that no other beats in both throughput and memory, and that fit."""
         return [self._points[index] for index in self["pareto"]]
+
+    @property
+    def ranking(self) -> list[Point]:
+        """All points, the highest throughput first."""
+        return [self._points[index] for index in self["ranking"]]
 
     @property
     def cases(self) -> list[dict[str, Any]]:

@@ -111,6 +111,15 @@ const CLI::Validator kNotNegative(
     },
     "X");
 
+const CLI::Validator kFraction(
+    [](const std::string& text) {
+      const auto value = parse_double(text);
+      const bool is_right = value && *value >= 0 && *value < 1;
+      return is_right ? std::string()
+                      : "'" + text + "' is not a fraction from 0 to below 1, like 0.05";
+    },
+    "FRACTION");
+
 const CLI::Validator kFile(
     [](const std::string& text) {
       return text.empty() ? std::string("'' is not a file's name") : std::string();
@@ -166,7 +175,7 @@ void add_stale_flag(CLI::App& command, bool& stale_weights) {
                    "allow updates one step late (PipeDream-2BW): another training");
 }
 
-void Job::add_memory_flag(CLI::App& command) {
+void Job::add_memory_flags(CLI::App& command) {
   command
       .add_option("--memory", memory,
                   "what a device may use, like 16GB; default: its memory less its reserve")
@@ -175,10 +184,25 @@ void Job::add_memory_flag(CLI::App& command) {
             return parse_bytes(text) ? std::string() : "'" + text + "' is not an amount like 16GB";
           },
           "BYTES"));
+  command
+      .add_option("--margin", margin,
+                  fmt::format("fraction of a device's memory left free; default: {}, and none of "
+                              "--memory",
+                              search::kDefaultMargin))
+      ->check(kFraction);
+}
+
+std::optional<Bytes> memory_of(const Job& job) {
+  if (job.memory.empty()) return std::nullopt;
+  return Bytes{parse_bytes(job.memory).value()};
+}
+
+double margin_of(const Job& job) {
+  return job.margin.value_or(job.memory.empty() ? search::kDefaultMargin : 0);
 }
 
 void Job::add_search_flags(CLI::App& command) {
-  add_memory_flag(command);
+  add_memory_flags(command);
   command.add_option("--dims", dims, "what may be partitioned: some of " + names_of(kDims))
       ->check(list_of(kDims, "dimension"));
   auto* none = command.add_flag("--no-pipeline", no_pipeline, "leave pipelines out");
@@ -386,7 +410,8 @@ std::optional<Setup> resolve_with(const Job& job,
   const auto published = model.spec->adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
   options.optimizer = plan::parse_optimizer(job.optimizer).value_or(published);
   options.precision = precision_of(job, dtype);
-  if (!job.memory.empty()) options.memory = Bytes{parse_bytes(job.memory).value()};
+  options.memory = memory_of(job);
+  options.margin = margin_of(job);
   options.dims = parse_dims(job.dims);
   if (job.no_pipeline) options.dims.pipeline = false;
   check_agrees(job, options);
@@ -430,6 +455,14 @@ std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes) {
   return resolve_with(job, published_batch, build);
 }
 
+std::vector<Bytes> Setup::memory_limits() const {
+  return search::memory_limits(machine, options.memory, options.margin);
+}
+
+std::string Setup::margin_text() const {
+  return search::margin_text(options.memory, options.margin);
+}
+
 plan::Precision Setup::precision_of(strategies::Family family) const {
   auto out = options.precision;
   if (usual_gradients && is_half(dtype)) {
@@ -464,7 +497,7 @@ search::Case case_of(const Setup& setup, const strategies::Problem& problem,
           .optimizer = setup.options.optimizer,
           .precision = [&setup](auto family) { return setup.precision_of(family); },
           .phase = setup.phase,
-          .limits = search::memory_limits(setup.machine, setup.options.memory),
+          .limits = setup.memory_limits(),
           .network = setup.is_whole_training ? &setup.model : nullptr,
           .dtype = setup.dtype};
 }
@@ -513,7 +546,7 @@ search::Costed cost_taso_flexflow(const Setup& setup) {
 
 search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
   if (name == search::kTasoFlexflow) return cost_taso_flexflow(setup);
-  const auto limits = search::memory_limits(setup.machine, setup.options.memory);
+  const auto limits = setup.memory_limits();
   std::optional<search::Costed> best;
   BusyProgress progress("simulating " + name);
   for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,

@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "search/explore.h"
 #include "search/search.h"
+#include "strategies/parallelism.h"
 #include "strategies/setting.h"
 #include "unity/unity.h"
 
@@ -61,7 +62,8 @@ struct Job {
   std::string master;      // of 16-bit weights: fp32 or none; empty: fp32
   std::string grad_dtype;  // fp32 or dtype; empty: as a strategy has it, dtype in a comparison
   std::string memory;      // empty: the device's, less its reserve
-  std::string dims;        // empty: all
+  std::optional<double> margin = {};  // fraction of memory left free; none: margin_of
+  std::string dims;                   // empty: all
   bool no_pipeline = false;
   bool pipelines = false;  // of --search unity
   std::string search = "joint";
@@ -82,11 +84,18 @@ struct Job {
 
   // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
-  void add_memory_flag(CLI::App& command);
-  // --memory, --dims, --no-pipeline, --search, --without, --alpha, --k, --max-rewritings, --budget,
+  // --memory, --margin.
+  void add_memory_flags(CLI::App& command);
+  // --memory, --margin, --dims, --no-pipeline, --search, --without, --alpha, --k, --max-rewritings,
+  // --budget,
   // --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
+
+// What --memory asks for, if anything.
+std::optional<Bytes> memory_of(const Job& job);
+// Returns --margin; without it the default, or 0 beside --memory, which is then used exactly.
+double margin_of(const Job& job);
 
 // --threads, whose 0 stands for one for each core (threads_of).
 void add_threads_flag(CLI::App& command, unsigned& threads);
@@ -98,6 +107,8 @@ void add_stale_flag(CLI::App& command, bool& stale_weights);
 extern const CLI::Validator kPositive;
 extern const CLI::Validator kWhole;
 extern const CLI::Validator kNotNegative;
+// For flags that take a fraction: a number from 0, below 1.
+extern const CLI::Validator kFraction;
 // For flags that name a file, which cannot be ''.
 extern const CLI::Validator kFile;
 
@@ -120,6 +131,11 @@ struct Setup {
   bool is_whole_training = false;  // of the network as it is: nothing frozen, no inference
   std::string machine_text = {};   // NAME:SIZE, or the path of its file
   std::vector<std::string> idle_flags = {};  // cli/idle_flags.h
+
+  // What its devices may use: search::memory_limits.
+  [[nodiscard]] std::vector<Bytes> memory_limits() const;
+  // Of these limits: search::margin_text.
+  [[nodiscard]] std::string margin_text() const;
 
   // Of a strategy that is named, not compared with others for the best.
   [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;
@@ -156,14 +172,33 @@ std::string read_file(const std::string& path);
 Json sequence_of(const models::Model& model);
 // What was run, echoed in every result.
 Json echo(const plan::Plan& plan);
+// The same and "parallelism", where its step is predicted.
+Json echo_costed(const plan::Plan& plan);
 
 // "mlp:layers=4", "dir/config.json:layers=4", or a file with a graph: ONNX, text, JSON. UserError.
 models::Model load_model(const std::string& text);
 // Throws where a graph has parallelization operators: plans are made of networks without.
 void check_is_model(const graph::Graph& graph, const std::string& model);
 
-// A prediction of a step of so many samples and, where there are any, tokens, under the keys of
-// every --json result.
-Json simulation_json(const sim::Simulation& simulation, std::int64_t batch, std::int64_t tokens);
+// Under "margin" and "memory_limit_bytes": what a device may use, and the fraction left free.
+Json limit_json(double margin, Bytes limit);
+
+// The layers of a network, which its hyperparameters say or else the names of its graph; nothing
+// where neither does.
+std::optional<std::int64_t> layers_of(const models::Model& model, const graph::Graph& graph);
+// Of a plan's strategy, where that is a known one; else what its operators have in common.
+strategies::Parallelism parallelism_of(const plan::Plan& plan);
+Json to_json(const strategies::Parallelism& parallelism);
+// The software that a machine's figures are of; null for none.
+Json software_of(const machine::Machine& machine);
+
+// What a step works on.
+struct Step {
+  std::int64_t batch = 0;
+  std::int64_t tokens = 0;  // 0 where there are none
+  std::int64_t devices = 1;
+};
+// A prediction of a step under the keys of every --json result.
+Json simulation_json(const sim::Simulation& simulation, const Step& step);
 
 }  // namespace tandem::cli

@@ -12,11 +12,75 @@ Json sequence_of(const models::Model& model) {
   return continues ? 1 : settings.size("seq");
 }
 
+std::optional<std::int64_t> layers_of(const models::Model& model, const graph::Graph& graph) {
+  if (model.settings.has("layers")) return model.settings.size("layers");
+  return strategies::count_layers(graph);
+}
+
+Json software_of(const machine::Machine& machine) {
+  return machine.software.empty() ? Json() : Json(machine.software);
+}
+
+namespace {
+
+std::optional<std::int64_t> layers_of_plan(const plan::Plan& plan) {
+  const auto& pcg = plan.mapped.pcg;
+  try {
+    return layers_of(load_model(plan.model), pcg);
+  } catch (const UserError&) {
+    return strategies::count_layers(pcg);  // its model's file is not here
+  }
+}
+
+// Whose operators all do what the setting's numbers say.
+std::optional<strategies::Setting> uniform_setting(const std::string& strategy) {
+  using strategies::Family;
+  try {
+    auto out = strategies::parse_setting(strategy);
+    const bool is_uniform = out.family != Family::kExpert && out.family != Family::kDlrmHybrid &&
+                            out.family != Family::kMadmax;
+    if (is_uniform) return out;
+  } catch (const UserError&) {
+    // It was searched.
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+strategies::Parallelism parallelism_of(const plan::Plan& plan) {
+  const auto machine = machine::load_machine(plan.machine);
+  const auto layers = layers_of_plan(plan);
+  if (const auto setting = uniform_setting(plan.strategy)) {
+    return parallelism_of(*setting,
+                          {.devices = machine.devices(), .batch = plan.batch, .layers = layers});
+  }
+  if (plan.mapped.pcg.size() == 0) return {.layers = layers};
+  return strategies::parallelism_of(plan.mapped, machine, plan.batch, layers);
+}
+
+Json to_json(const strategies::Parallelism& p) {
+  const auto value = [](const auto& known) { return known ? Json(*known) : Json(); };
+  return {{"dp", value(p.dp)},
+          {"tp", value(p.tp)},
+          {"pp", value(p.pp)},
+          {"cp", value(p.cp)},
+          {"ep", value(p.ep)},
+          {"vpp", value(p.vpp)},
+          {"zero", value(p.zero)},
+          {"micro_batch_size", value(p.micro_batch_size)},
+          {"micro_batches", value(p.micro_batches)},
+          {"recompute", value(p.recompute)},
+          {"recompute_layers", value(p.recompute_layers)}};
+}
+
 Json echo(const plan::Plan& plan) {
+  const auto machine = machine::load_machine(plan.machine);
   Json out;
   out["model"] = plan.model;
   out["machine"] = plan.machine;
-  out["devices"] = machine::load_machine(plan.machine).devices();
+  out["devices"] = machine.devices();
+  out["software"] = software_of(machine);
   out["batch"] = plan.batch;
   out["seq"] = nullptr;  // of a network that has none
   try {
@@ -40,11 +104,26 @@ Json echo(const plan::Plan& plan) {
   return out;
 }
 
-Json simulation_json(const sim::Simulation& s, std::int64_t batch, std::int64_t tokens) {
+Json echo_costed(const plan::Plan& plan) {
+  Json out = echo(plan);
+  out["parallelism"] = to_json(parallelism_of(plan));
+  return out;
+}
+
+Json limit_json(double margin, Bytes limit) {
+  return {{"margin", margin}, {"memory_limit_bytes", static_cast<std::int64_t>(limit.value)}};
+}
+
+Json simulation_json(const sim::Simulation& s, const Step& step) {
+  const auto& [batch, tokens, devices] = step;
   Json out;
   out["iteration_s"] = s.iteration.value;
   out["throughput"] = static_cast<double>(batch) / s.iteration.value;
-  if (tokens > 0) out["tokens_per_s"] = static_cast<double>(tokens) / s.iteration.value;
+  if (tokens > 0) {
+    const auto tokens_per_s = static_cast<double>(tokens) / s.iteration.value;
+    out["tokens_per_s"] = tokens_per_s;
+    out["tokens_per_s_per_device"] = tokens_per_s / static_cast<double>(devices);
+  }
   Json serialized;
   for (const auto kind : sim::kReportedKinds) serialized[kind] = 0.0;
   for (const auto& [kind, time] : s.serialized) {

@@ -5,7 +5,6 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "cli/fitting_strategy.h"
 #include "estimate/estimate.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
@@ -64,7 +63,7 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (!setup) return std::nullopt;
   // What tasks take from each other is known of the whole step, not of what is compute in it.
   if (setup->machine.device.software.interference > 0) return std::nullopt;
-  const auto limits = search::memory_limits(setup->machine, setup->options.memory);
+  const auto limits = setup->memory_limits();
   const strategies::Problem problem(setup->graph, setup->digits);
   std::optional<search::Costed> best;
   strategies::Family family{};
@@ -87,34 +86,43 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
                    setup->machine,
                    std::move(best->simulation),
                    memory,
+                   setup->options.margin,
+                   setup->margin_text(),
                    strategies::count_tokens(setup->graph),
                    setup->model.settings.size("layers")};
 }
 
-void print(const Estimated& e, const std::optional<search::Point>& fitting) {
+void print(const Estimated& e, const Advice& advice) {
   const auto& s = e.simulation;
   std::cout << fmt::format("{} on {} ({}), batch {}, pretrain, {}, {}, strategy {}\n\n",
                            e.plan.model, e.machine.name, counted(e.machine.devices(), "device"),
                            e.plan.batch, name(e.plan.dtype), name(e.plan.optimizer),
                            e.plan.strategy);
   const report::Peak peak{.memory = e.memory.needs, .when = {}, .largest = {}, .largest_bytes = {}};
-  std::cout << report::headline_text(s, e.plan.batch, e.tokens, e.memory) << fitting_line(fitting);
+  std::cout << report::headline_text(s, {.batch = e.plan.batch,
+                                         .tokens = e.tokens,
+                                         .memory = e.memory,
+                                         .margin = e.margin_text,
+                                         .parallelism = to_text(parallelism_of(e.plan))})
+            << fitting_line(advice);
   std::cout << fmt::format("  bound by    {}\n", bound_text(s));
   std::cout << fmt::format(
       "  estimated   one layer stands for all {}; --exact simulates every task and tells more\n\n",
       e.layers);
-  std::cout << "Where the time goes, on the busiest device:\n"
+  std::cout << faster_text(advice) << "Where the time goes, on the busiest device:\n"
             << time_table(s) << "\nWhat the fullest device holds at the peak:\n"
             << report::memory_table(peak);
 }
 
-Json to_json(const Estimated& e, const std::optional<search::Point>& fitting) {
-  Json out = echo(e.plan);
+Json to_json(const Estimated& e, const Advice& advice) {
+  Json out = echo_costed(e.plan);
   out["task"] = "pretrain";
   out["estimated"] = true;
-  out.update(simulation_json(e.simulation, e.plan.batch, e.tokens));
+  out.update(simulation_json(
+      e.simulation, {.batch = e.plan.batch, .tokens = e.tokens, .devices = e.machine.devices()}));
+  out.update(limit_json(e.margin, e.memory.limit));
   out["feasible"] = e.memory.fits();
-  if (!e.memory.fits()) out["fitting"] = fitting_json(fitting);
+  add_advice(out, advice, e.memory.fits());
   out["bound_by"] = bound_text(e.simulation);
   return out;
 }

@@ -2,6 +2,7 @@
 // every task takes long.
 #pragma once
 
+#include "cli/advice.h"
 #include "cli/command.h"
 
 namespace tandem::cli {
@@ -11,6 +12,8 @@ struct Estimated {
   machine::Machine machine;
   sim::Simulation simulation;
   search::Tightest memory;
+  double margin = 0;
+  std::string margin_text;
   std::int64_t tokens = 0;  // of a step
   std::int64_t layers = 0;
 };
@@ -19,8 +22,7 @@ struct Estimated {
 // network is small, is not trained as it is, or where a strategy has no estimate.
 std::optional<Estimated> estimate_strategy(const Job& job, const std::string& strategy);
 
-// `fitting`: what to take instead where it does not fit (cli/fitting_strategy.h).
-void print(const Estimated& estimated, const std::optional<search::Point>& fitting);
-Json to_json(const Estimated& estimated, const std::optional<search::Point>& fitting);
+void print(const Estimated& estimated, const Advice& advice);
+Json to_json(const Estimated& estimated, const Advice& advice);
 
 }  // namespace tandem::cli

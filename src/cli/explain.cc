@@ -25,9 +25,11 @@ void explain_plan(const Lowered& lowered, bool json) {
   const auto view = view_of_plan(lowered);
   const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
   if (json) {
-    Json out = echo(lowered.plan);
+    Json out = echo_costed(lowered.plan);
     out["task"] = task_of(lowered.program);
-    out.update(simulation_json(lowered.simulation, lowered.plan.batch, tokens));
+    out.update(simulation_json(
+        lowered.simulation,
+        {.batch = lowered.plan.batch, .tokens = tokens, .devices = lowered.machine.devices()}));
     out.update(report::explanation_json(view));
     return print_json(out);
   }

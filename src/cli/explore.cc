@@ -5,14 +5,11 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/explored.h"
 #include "cli/host.h"
-#include "cli/interrupt.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
-#include "cli/vary.h"
 #include "report/exploration.h"
 #include "strategies/layer_kinds.h"
 
@@ -20,115 +17,16 @@ namespace tandem::cli {
 
 namespace {
 
-using search::Case;
-using search::Exploration;
 using search::Values;
-
-struct ExploreFlags {
-  bool json = false;
-  Job job;
-  std::vector<std::string> machines;    // each may be several, with commas
-  std::vector<std::string> strategies;  // groups or texts; empty: all
-  std::vector<std::string> scales;
-  std::vector<std::string> vary;
-  unsigned threads = 0;  // 0: as many as there are
-  std::size_t top = 15;
-  std::string csv, svg;  // files; empty: none
-};
-
-// A case with what it points to.
-struct Prepared {
-  Job job;
-  Setup setup;
-  strategies::Problem problem;
-  std::vector<strategies::Setting> settings;
-
-  explicit Prepared(const Variant& variant)
-      : job(variant.job),
-        setup(resolve(job)),
-        problem(setup.graph, setup.digits),
-        settings(settings_of(variant, problem)) {}
-};
-
-// "a:2,b:2,software=x" are a:2 and b:2,software=x.
-std::vector<std::string> machine_names(const std::string& text) {
-  std::vector<std::string> out;
-  for (const auto part : split(text, ',')) {
-    if (!out.empty() && part.find('=') != std::string_view::npos) {
-      out.back() += fmt::format(",{}", part);
-    } else {
-      out.emplace_back(part);
-    }
-  }
-  return out;
-}
-
-std::vector<search::Axis> axes_of(const ExploreFlags& flags) {
-  std::vector<search::Axis> out;
-  search::Axis machines{.key = "machine", .values = {}};
-  for (const auto& text : flags.machines) {
-    std::ranges::move(machine_names(text), std::back_inserter(machines.values));
-  }
-  out.push_back(machines);
-  if (!flags.scales.empty()) out.push_back({.key = "scale", .values = flags.scales});
-  for (const auto& text : flags.vary) out.push_back(search::parse_axis(text));
-  return out;
-}
-
-std::unique_ptr<Prepared> prepare(const ExploreFlags& flags, const Values& values) {
-  Variant variant{.job = flags.job, .strategies = flags.strategies};
-  if (variant.strategies.empty()) variant.strategies = {"all"};
-  for (const auto& [key, value] : values) vary(variant, key, value);
-  auto out = std::make_unique<Prepared>(variant);
-  note_peak(out->setup.machine, out->setup.dtype);
-  // Of groups: what was asked for by name or by --vary is refused.
-  const auto recomputes = [](const auto& setting) { return setting.recompute != "none"; };
-  const bool has_others = !std::ranges::all_of(out->settings, recomputes);
-  if (out->setup.phase == lower::Phase::kInference && has_others) {
-    std::erase_if(out->settings, recomputes);
-  }
-  return out;
-}
-
-struct Explored {
-  std::vector<std::unique_ptr<Prepared>> prepared;
-  std::vector<Case> cases;
-  Exploration result;
-
-  [[nodiscard]] bool is_complete() const {
-    return result.points.size() + result.refused.size() == result.asked;
-  }
-};
-
-Explored explore_all(const ExploreFlags& flags) {
-  Explored out;
-  std::vector<std::vector<strategies::Setting>> settings;
-  const auto axes = axes_of(flags);
-  check_axes(axes, flags.job.model_text);
-  const bool one_machine = axes[0].values.size() == 1;
-  for (auto& values : combinations(axes)) {
-    auto prepared = prepare(flags, values);
-    // What all cases share is told once, not with each.
-    if (one_machine) values.erase(values.begin());
-    out.cases.push_back(case_of(prepared->setup, prepared->problem, std::move(values)));
-    settings.push_back(prepared->settings);
-    out.prepared.push_back(std::move(prepared));
-  }
-  const Interrupt interrupt;
-  Progress progress;
-  out.result = explore(out.cases, settings,
-                       {.threads = threads_of(flags.threads),
-                        .progress =
-                            [&](std::size_t done, std::size_t of) {
-                              progress.show(fmt::format("exploring: {} of {}", done, of));
-                            },
-                        .stop = Interrupt::requested});
-  if (!out.is_complete()) remark("tandem: stopped early; what follows is what there is");
-  return out;
-}
 
 Json index_or_null(const std::optional<std::size_t>& index) {
   return index ? Json(*index) : Json();
+}
+
+Json values_json(const Values& values) {
+  Json out = Json::object();
+  for (const auto& [key, value] : values) out[key] = value;
+  return out;
 }
 
 Json point_json(const Explored& explored, const search::Point& point) {
@@ -139,26 +37,32 @@ Json point_json(const Explored& explored, const search::Point& point) {
   out["machine"] = setup.machine.name;
   out["batch"] = setup.batch;
   out["feasible"] = point.feasible;
+  out.update(limit_json(setup.options.margin, search::tightest(point.simulation, on.limits).limit));
   out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
-  out.update(simulation_json(point.simulation, setup.batch, strategies::count_tokens(setup.graph)));
+  out["software"] = software_of(setup.machine);
+  out["parallelism"] = to_json(
+      parallelism_of(strategies::parse_setting(point.strategy),
+                     step_size(*on.problem, setup.batch, layers_of(setup.model, setup.graph))));
+  out.update(simulation_json(point.simulation, {.batch = setup.batch,
+                                                .tokens = strategies::count_tokens(setup.graph),
+                                                .devices = setup.machine.devices()}));
   out["exposed_pct"] = 100 * point.exposed_share();
-  const auto fsdp = reference(explored.result, on, point.case_number);
-  out["speedup_over_fsdp"] =
-      fsdp ? Json(point.throughput / explored.result.points[*fsdp].throughput) : Json();
+  const auto& fsdp = explored.result.reference[point.case_number];
+  out["speedup_over_fsdp"] = fsdp ? Json(point.throughput / *fsdp) : Json();
+  if (!point.same_as.empty()) out["same_as"] = point.same_as;
   return out;
 }
 
 Json case_json(const Explored& explored, std::size_t number) {
   const auto& points = explored.result.points;
   const auto& setup = explored.prepared[number]->setup;
-  const auto own = points_of(explored.result, number);
-  Json values = Json::object();
-  for (const auto& [key, value] : explored.cases[number].values) values[key] = value;
+  const auto& own = explored.of_case[number];
   return {
-      {"values", values},
+      {"values", values_json(explored.cases[number].values)},
       {"model", setup.model.text},
       {"machine", setup.machine.name},
       {"devices", setup.machine.devices()},
+      {"software", software_of(setup.machine)},
       {"batch", setup.batch},
       {"seq", sequence_of(setup.model)},
       {"fastest", index_or_null(fastest(points, own, search::Memory::kLimited))},
@@ -172,16 +76,18 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   Json out{{"model", flags.job.model_text},
            {"machine", join(flags.machines, ",")},
            {"devices", first.machine.devices()},
+           {"software", software_of(first.machine)},
            {"batch", first.batch},
            {"seq", sequence_of(first.model)},
            {"dtype", name(first.dtype)},
            {"optimizer", name(first.options.optimizer)},
            {"task", flags.job.task.task},
            {"freeze", flags.job.task.freeze},
-           {"stop_reason", explored.is_complete() ? "done" : "interrupted"}};
+           {"stop_reason", explored.is_complete ? "done" : "interrupted"}};
   out["points"] = Json::array();
   for (const auto& point : result.points) out["points"].push_back(point_json(explored, point));
   out["pareto"] = pareto_front(result.points, all_points(result));
+  out["ranking"] = search::ranking(result.points);
   for (std::size_t c = 0; c < explored.cases.size(); ++c) {
     out["cases"].push_back(case_json(explored, c));
   }
@@ -189,6 +95,13 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   for (const auto& r : result.refused) {
     out["refused"].push_back({{"strategy", r.strategy}, {"case", r.case_number}, {"why", r.why}});
   }
+  out["impossible"] = Json::array();
+  for (const auto& [values, error] : explored.impossible) {
+    out["impossible"].push_back(
+        {{"values", values_json(values)}, {"why", search::reason(error.message, error.hint)}});
+  }
+  out["skipped"] = explored.skipped();
+  if (flags.fits) out["without_fit"] = explored.without_fit;
   print_json(out);
 }
 
@@ -210,16 +123,55 @@ std::string title(const Explored& explored, std::size_t number) {
                      changes(explored.cases[number].values));
 }
 
+// The fastest that fits of every run, at most `most` of them.
+std::string fastest_text(const Explored& explored, std::size_t most) {
+  const auto& points = explored.result.points;
+  const auto count = explored.runs.size();
+  std::string out = "\nThe fastest that fits:\n";
+  for (std::size_t r = 0; r < std::min(count, most); ++r) {
+    auto own = all_points(explored.result);
+    std::erase_if(own, [&](auto i) { return explored.run_of_case[points[i].case_number] != r; });
+    const auto best = fastest(points, own, search::Memory::kLimited);
+    const auto what = best ? fmt::format("{}, {}", points[*best].strategy,
+                                         seconds_text(points[*best].simulation.iteration.value))
+                           : std::string("nothing");
+    out += fmt::format("  {}: {}\n", search::to_text(explored.runs[r]), what);
+  }
+  if (count > most) out += fmt::format("  ... and {} more\n", count - most);
+  return out;
+}
+
+// "3 impossible combinations skipped, the first tp=3: 8 devices cannot be grouped so (...)"
+std::string skipped_text(const Explored& explored) {
+  const auto& refused = explored.result.refused;
+  if (explored.skipped() == 0) return "";
+  const auto [what, why] = explored.impossible.empty()
+                               ? std::pair(refused[0].strategy, refused[0].why)
+                               : std::pair(search::to_text(explored.impossible[0].values),
+                                           search::reason(explored.impossible[0].error.message,
+                                                          explored.impossible[0].error.hint));
+  return fmt::format(
+      "{} skipped, the first {}: {}\n",
+      counted(static_cast<std::int64_t>(explored.skipped()), "impossible combination"), what, why);
+}
+
 void print_tables(const Explored& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
-  for (std::size_t c = 0; c < explored.cases.size(); ++c) {
-    std::cout << (c > 0 ? "\n" : "") << title(explored, c) << "\n\n"
-              << report::exploration_table(result, explored.cases[c], c, flags.top);
+  if (explored.cases.size() == 1) {
+    std::cout << title(explored, 0) << "\n\n"
+              << report::exploration_table(result, explored.cases[0], 0, flags.top);
+  } else {
+    std::cout << fmt::format("{} on {}, {} cases\n\n", flags.job.model_text,
+                             join(flags.machines, ","), explored.cases.size())
+              << report::ranking_table(result, explored.cases, flags.top)
+              << (explored.runs.size() > 1 ? fastest_text(explored, flags.top) : "");
   }
-  std::cout << fmt::format("\n{}, {} on a Pareto front; {} cannot be made\n",
+  const auto without_fit =
+      explored.without_fit > 0 ? fmt::format("; {} more do not fit", explored.without_fit) : "";
+  std::cout << fmt::format("\n{}, {} on a Pareto front{}\n{}",
                            counted(static_cast<std::int64_t>(result.points.size()), "point"),
-                           pareto_front(result.points, all_points(result)).size(),
-                           result.refused.size());
+                           pareto_front(result.points, all_points(result)).size(), without_fit,
+                           skipped_text(explored));
 }
 
 // Before anything is computed.
@@ -235,8 +187,9 @@ void run(const ExploreFlags& flags) {
   expect_writable(flags.svg);
   expect_writable(flags.csv);
   const auto explored = explore_all(flags);
-  if (explored.result.points.empty() && explored.is_complete()) {
-    const auto& refused = explored.result.refused;
+  const auto& refused = explored.result.refused;
+  const bool has_none = explored.result.points.empty() && explored.without_fit == 0;
+  if (has_none && explored.is_complete) {
     throw UserError("strategy", refused.empty() ? "" : refused[0].strategy,
                     refused.empty() ? "there is nothing to explore" : refused[0].why);
   }
@@ -262,7 +215,7 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
       add_command(app, "explore", "every strategy of a model, in time and memory",
                   "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);
   flags->job.add_flags(*command);
-  flags->job.add_memory_flag(*command);
+  flags->job.add_memory_flags(*command);
   flags->job.task.add_flags(*command);
   for (const char* other : {"--machine", "--stale-weights"}) {
     command->remove_option(command->get_option(other));
@@ -287,6 +240,7 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
       "themselves: KEY='A;B'");
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
+  command->add_flag("--fits", flags->fits, "list only strategies that fit");
   command->add_option("--top", flags->top, "lines of each table")
       ->check(kPositive)
       ->capture_default_str();

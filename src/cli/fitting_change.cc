@@ -97,6 +97,7 @@ std::string enough_text(Bytes bytes) {
 
 bool fits_in(Job job, Bytes memory) {
   job.memory = fmt::format("{:.0f}", std::ceil(memory.value));
+  job.margin.reset();
   auto setup = resolve(job);
   setup.options.until.first_fit = true;
   return find_plan(setup).best.has_value();

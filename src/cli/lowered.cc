@@ -24,7 +24,8 @@ Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
   const BusyProgress progress("simulating the plan");
   auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
   auto simulation = sim::simulate(program, machine);
-  return {std::move(plan), std::move(machine), std::move(program), std::move(simulation)};
+  return {std::move(plan),       std::move(machine), std::move(program),
+          std::move(simulation), memory_of(job),     margin_of(job)};
 }
 
 Lowered lower_strategy(const Job& job, const std::string& strategy) {
@@ -33,8 +34,15 @@ Lowered lower_strategy(const Job& job, const std::string& strategy) {
   auto plan = make_plan(setup, best);
   auto program =
       lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
-  return {std::move(plan), setup.machine, std::move(program), best.simulation};
+  return {std::move(plan), setup.machine,        std::move(program),
+          best.simulation, setup.options.memory, setup.options.margin};
 }
+
+search::Tightest Lowered::fullest() const {
+  return search::tightest(simulation, search::memory_limits(machine, memory, margin));
+}
+
+std::string Lowered::margin_text() const { return search::margin_text(memory, margin); }
 
 std::string title(const Lowered& lowered) {
   return fmt::format("{} on {} ({}), batch {}", lowered.plan.model, lowered.machine.name,

@@ -11,9 +11,16 @@ struct Lowered {
   machine::Machine machine;
   lower::Program program;
   sim::Simulation simulation;
+  std::optional<Bytes> memory = {};  // that a device may use; default: its own, less its reserve
+  double margin = 0;                 // fraction of it left free
+
+  // Of the group of devices with the least room.
+  [[nodiscard]] search::Tightest fullest() const;
+  [[nodiscard]] std::string margin_text() const;
 };
 
-// The plan in the file job.model_text; --machine may repeat its machine. `others` are flags that
+// The plan in the file job.model_text, under the job's --memory and --margin; --machine may repeat
+// its machine. `others` are flags that
 // were given and that a plan has itself: a UserError names the first.
 Lowered lower_plan(const Job& job, const std::vector<std::string>& others);
 

@@ -75,9 +75,9 @@ void MadMaxFiles::add_flags(CLI::App& command) {
     for (auto* other : {model_flag, system_flag, task_flag}) {
       if (other != flag) flag->needs(other);
     }
-    for (const char* other :
-         {"model", "--machine", "--batch", "--optimizer", "--dtype", "--strategy", "--tasks",
-          "--task", "--freeze", "--recompute", "--schedule", "--trace", "--output"}) {
+    for (const char* other : {"model", "--machine", "--batch", "--optimizer", "--dtype",
+                              "--strategy", "--tasks", "--task", "--freeze", "--memory", "--margin",
+                              "--recompute", "--schedule", "--trace", "--output"}) {
       flag->excludes(command.get_option(other));
     }
   }

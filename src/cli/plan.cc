@@ -75,6 +75,7 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
                 {"over_by_bytes", static_cast<std::int64_t>(std::ceil(change.more.value))},
                 {"smallest_change", change.text},
                 {"stop_reason", result.stop_reason}};
+    out.update(limit_json(setup.options.margin, tightest.limit));
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
@@ -83,7 +84,8 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
                                       end_text(flags.job, result))
                         : std::string("nothing fits: the smallest plan found");
   complain(fmt::format("tandem: {}, {}, needs {} ({} too much); what would help: {}", what,
-                       result.smallest.name, search::shortage_text(tightest, setup.machine),
+                       result.smallest.name,
+                       search::shortage_text(tightest, setup.machine, setup.margin_text()),
                        bytes_text(result.smallest.over.value), change.text));
   return ExitCode::kCannot;
 }
@@ -121,8 +123,12 @@ std::size_t derivation_steps(const Setup& setup, const search::Costed& best) {
 
 Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
-  Json out = echo(make_plan(setup, best));
-  out.update(simulation_json(best.simulation, setup.batch, strategies::count_tokens(setup.graph)));
+  Json out = echo_costed(make_plan(setup, best));
+  out.update(simulation_json(best.simulation, {.batch = setup.batch,
+                                               .tokens = strategies::count_tokens(setup.graph),
+                                               .devices = setup.machine.devices()}));
+  out.update(
+      limit_json(setup.options.margin, search::tightest(best.simulation, result.limits).limit));
   out["search_s"] = result.search_s;
   out["candidates"] = result.candidates + result.estimated;
   out["stop_reason"] = result.stop_reason;
@@ -223,6 +229,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto& s = best.simulation;
   print_comparison(setup, result);
   if (best.rewritten) std::cout << rewriting_text(best.rewritten->derivation);
+  std::cout << fmt::format("Parallelism: {}.\n\n", to_text(parallelism_of(make_plan(setup, best))));
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
   std::cout << strong("What every operator's devices do:") << "\n"
             << report::layouts_text(best.mapped, setup.machine, digits);
@@ -233,11 +240,11 @@ void print_plan(const Setup& setup, const search::Result& result) {
             << report::communication_text(sim::break_down(program, s), setup.machine,
                                           program.digits);
   std::cout << fmt::format(
-      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}. MFU {:.1f} "
-      "%.\n",
+      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}{}. MFU "
+      "{:.1f} %.\n",
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
-      bytes_text(fullest.limit.value), 100 * s.mfu);
+      bytes_text(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
   if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
   if (result.lower_bound) {
     std::cout << fmt::format(

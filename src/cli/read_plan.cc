@@ -29,7 +29,8 @@ Lowered read_and_lower(const std::string& path) {
 }
 
 report::PlanView view_of_plan(const Lowered& lowered) {
-  return {lowered.plan, lowered.machine, lowered.program, lowered.simulation};
+  return {lowered.plan,       lowered.machine, lowered.program,
+          lowered.simulation, lowered.memory,  lowered.margin};
 }
 
 std::string plan_title(const Lowered& lowered) {

@@ -97,9 +97,11 @@ std::optional<Setup> setup_of(const plan::Plan& plan, std::string& why_not) {
 
 void write_page(const std::string& path, const Lowered& lowered, report::ReportInput input) {
   const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
-  input.headline = echo(lowered.plan);
+  input.headline = echo_costed(lowered.plan);
   input.headline["task"] = task_of(lowered.program);
-  input.headline.update(simulation_json(lowered.simulation, lowered.plan.batch, tokens));
+  input.headline.update(simulation_json(
+      lowered.simulation,
+      {.batch = lowered.plan.batch, .tokens = tokens, .devices = lowered.machine.devices()}));
   write_file(path, report::report_page(report::report_data(input)));
 }
 
@@ -135,9 +137,9 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
       lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
   // With the timeline of all devices.
   auto simulation = sim::simulate(program, setup.machine);
-  const Lowered lowered{std::move(plan), setup.machine, std::move(program), std::move(simulation)};
-  auto view = view_of_plan(lowered);
-  view.may_use = setup.options.memory;
+  const Lowered lowered{std::move(plan),       setup.machine,        std::move(program),
+                        std::move(simulation), setup.options.memory, setup.options.margin};
+  const auto view = view_of_plan(lowered);
   auto compared = compare_strategies(setup, kCompareSeconds, setup.options.threads);
   write_page(path, lowered,
              {.view = view,

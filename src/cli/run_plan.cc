@@ -57,7 +57,7 @@ Json run_plan(const plan::Plan& plan, const Run& run) {
   Json out = Json::parse(text, nullptr, false);
   if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
   out["predicted_step_s"] = plan.iteration.value;
-  out.update(echo(plan));
+  out.update(echo_costed(plan));
   return out;
 }
 

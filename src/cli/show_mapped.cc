@@ -31,7 +31,10 @@ View view_of(const Lowered& lowered, bool unfolded) {
 }
 
 void print_words(const View& view) {
-  const auto& [plan, machine, program, simulation] = view.lowered;
+  const auto& plan = view.lowered.plan;
+  const auto& machine = view.lowered.machine;
+  const auto& program = view.lowered.program;
+  const auto& simulation = view.lowered.simulation;
   std::cout << fmt::format("{}, {}, {}, strategy {}\n", title(view.lowered), name(plan.dtype),
                            name(plan.optimizer), plan.strategy);
   const auto& schedule = program.schedule;
@@ -52,7 +55,10 @@ void print_words(const View& view) {
 }
 
 Json figures(const View& view) {
-  const auto& [plan, machine, program, simulation] = view.lowered;
+  const auto& plan = view.lowered.plan;
+  const auto& machine = view.lowered.machine;
+  const auto& program = view.lowered.program;
+  const auto& simulation = view.lowered.simulation;
   const auto& pcg = program.pcg;
   std::size_t edges = 0;
   for (auto id : pcg.ids()) edges += pcg.inputs(id).size();

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/advice.h"
 #include "cli/emphasis.h"
 #include "cli/estimated.h"
-#include "cli/fitting_strategy.h"
 #include "cli/host.h"
 #include "cli/lowered.h"
 #include "cli/madmax.h"
@@ -79,35 +79,32 @@ std::int64_t tokens_of(const Lowered& s) {
   return strategies::count_tokens(graph::erase_parallelism(s.plan.mapped.pcg));
 }
 
-// Of the group with the least room.
-search::Tightest fullest(const Lowered& s) {
-  return search::tightest(s.simulation, search::memory_limits(s.machine, {}));
+// What to change of a named strategy; plans have none.
+Advice advice_on(const SimulateFlags& flags, const std::string& strategy,
+                 const search::Tightest& memory) {
+  if (is_plan_file(flags.job.model_text) || !is_setting(flags.strategy)) return {};
+  return advise(flags.job, strategy, memory.fits());
 }
 
-// What to take instead of a named strategy that does not fit.
-std::optional<search::Point> fitting_instead(const SimulateFlags& flags,
-                                             const std::string& strategy,
-                                             const search::Tightest& memory) {
-  if (memory.fits() || is_plan_file(flags.job.model_text)) return std::nullopt;
-  if (!is_setting(flags.strategy)) return std::nullopt;
-  return fitting_strategy(flags.job, strategy);
-}
-
-void print_headline(const Lowered& s, const std::vector<sim::Share>& shares,
-                    const std::optional<search::Point>& fitting) {
+void print_headline(const Lowered& s, const std::vector<sim::Share>& shares, const Advice& advice) {
   std::cout << fmt::format(
       "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
       infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
-  std::cout << report::headline_text(s.simulation, s.plan.batch, tokens_of(s), fullest(s))
-            << fitting_line(fitting);
+  std::cout << report::headline_text(s.simulation, {.batch = s.plan.batch,
+                                                    .tokens = tokens_of(s),
+                                                    .memory = s.fullest(),
+                                                    .margin = s.margin_text(),
+                                                    .parallelism = to_text(parallelism_of(s.plan))})
+            << fitting_line(advice);
   std::cout << fmt::format("  bound by    {}\n\n",
-                           report::bound_text(shares, s.simulation, s.machine, s.program.digits));
+                           report::bound_text(shares, s.simulation, s.machine, s.program.digits))
+            << faster_text(advice);
 }
 
-void print(const Lowered& s, const std::optional<search::Point>& fitting) {
+void print(const Lowered& s, const Advice& advice) {
   const auto shares = sim::break_down(s.program, s.simulation);
-  const auto peak = report::peak_of(s.program, fullest(s).needs);
-  print_headline(s, shares, fitting);
+  const auto peak = report::peak_of(s.program, s.fullest().needs);
+  print_headline(s, shares, advice);
   std::cout << strong("Where the time goes, on the busiest device:") << "\n"
             << report::time_table(shares, s.simulation);
   const auto moves = report::communication_text(shares, s.machine, s.program.digits);
@@ -120,14 +117,17 @@ void print(const Lowered& s, const std::optional<search::Point>& fitting) {
             << report::memory_table(peak);
 }
 
-Json to_json(const Lowered& s, const std::optional<search::Point>& fitting) {
-  Json out = echo(s.plan);
+Json to_json(const Lowered& s, const Advice& advice) {
+  Json out = echo_costed(s.plan);
   out["task"] = task_of(s.program);
   if (infers(s)) out["optimizer"] = nullptr;
-  out.update(simulation_json(s.simulation, s.plan.batch, tokens_of(s)));
-  const auto memory = fullest(s);
+  out.update(simulation_json(
+      s.simulation,
+      {.batch = s.plan.batch, .tokens = tokens_of(s), .devices = s.machine.devices()}));
+  const auto memory = s.fullest();
+  out.update(limit_json(s.margin, memory.limit));
   out["feasible"] = memory.fits();
-  if (!memory.fits()) out["fitting"] = fitting_json(fitting);
+  add_advice(out, advice, memory.fits());
   out.update(report::details_json(s.program, s.simulation, s.machine,
                                   report::peak_of(s.program, memory.needs)));
   return out;
@@ -162,9 +162,9 @@ void run(const SimulateFlags& flags) {
   expect_writable(flags.trace);
   if (const auto estimated = estimate_job(flags)) {
     note_peak(estimated->machine, estimated->plan.dtype);
-    const auto fitting = fitting_instead(flags, estimated->plan.strategy, estimated->memory);
-    if (flags.json) return print_json(to_json(*estimated, fitting));
-    return print(*estimated, fitting);
+    const auto advice = advice_on(flags, estimated->plan.strategy, estimated->memory);
+    if (flags.json) return print_json(to_json(*estimated, advice));
+    return print(*estimated, advice);
   }
   const auto s = lower_job(flags);
   note_peak(s.machine, s.plan.dtype);
@@ -174,9 +174,9 @@ void run(const SimulateFlags& flags) {
     std::cout << lower::to_text(s.program);
     return;
   }
-  const auto fitting = fitting_instead(flags, s.plan.strategy, fullest(s));
-  if (flags.json) return print_json(to_json(s, fitting));
-  print(s, fitting);
+  const auto advice = advice_on(flags, s.plan.strategy, s.fullest());
+  if (flags.json) return print_json(to_json(s, advice));
+  print(s, advice);
 }
 
 }  // namespace
@@ -194,11 +194,12 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
       ->add_option("--strategy", flags->strategy,
                    "dp, megatron:tp=N, taso+flexflow, best_baseline, ... (docs/strategies.md)")
       ->capture_default_str();
+  flags->job.add_memory_flags(*command);
   flags->job.task.add_flags(*command);
   command
       ->add_option("--recompute", flags->job.beside.recompute,
-                   "what the backward pass makes again: none, selective, full")
-      ->check(CLI::IsMember({"none", "selective", "full"}));
+                   "what the backward pass recomputes: none, selective, save_matmuls, full")
+      ->check(CLI::IsMember({"none", "selective", "save_matmuls", "full"}));
   command
       ->add_option("--schedule", flags->job.beside.schedule,
                    "of a pipeline (megatron:pp=N): gpipe, 1f1b or interleaved")

@@ -65,14 +65,14 @@ plan::Plan choose_plan(const TrainFlags& flags) {
     }
     return make_plan(setup, *result.best);
   }
-  const auto limits = search::memory_limits(setup.machine, setup.options.memory);
+  const auto limits = setup.memory_limits();
   const auto costed = cost_named_strategy(setup, flags.strategy);
   if (!costed.feasible) {
     throw UserError(
         "plan", costed.name,
         fmt::format("needs {}", search::shortage_text(search::tightest(costed.simulation, limits),
-                                                      setup.machine)),
-        "--memory, a smaller batch or more devices");
+                                                      setup.machine, setup.margin_text())),
+        "--memory, --margin, a smaller batch or more devices");
   }
   return make_plan(setup, costed);
 }
@@ -193,9 +193,10 @@ void add_train(CLI::App& app, int& exit_code) {
       "global batch; default: a small one of the model's own");
   command->callback([flags, command, &exit_code] {
     for (const char* flag :
-         {"--batch", "--optimizer", "--dtype", "--master", "--grad-dtype", "--strategy", "--memory",
-          "--dims", "--stale-weights", "--no-pipeline", "--budget", "--max-candidates", "--threads",
-          "--pipeline", "--search", "--without", "--alpha", "--k", "--max-rewritings"}) {
+         {"--batch",       "--optimizer", "--dtype",          "--master",  "--grad-dtype",
+          "--strategy",    "--memory",    "--margin",         "--dims",    "--stale-weights",
+          "--no-pipeline", "--budget",    "--max-candidates", "--threads", "--pipeline",
+          "--search",      "--without",   "--alpha",          "--k",       "--max-rewritings"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
     for (const char* flag : {"--search", "--without", "--alpha", "--k", "--max-rewritings"}) {

@@ -22,7 +22,7 @@ struct FlagsOf {
 
   explicit FlagsOf(Job& job) {
     job.add_flags(app);
-    job.add_memory_flag(app);
+    job.add_memory_flags(app);
     job.task.add_flags(app);
     for (auto* option : app.get_options()) option->required(false);
     for (const char* other : {"--stale-weights", "--help", "model"}) {
@@ -132,22 +132,37 @@ void check_has(const strategies::Setting& setting, const std::string& group,
   }
 }
 
-// Strategies that differed in what is varied alone are one now.
-std::vector<strategies::Setting> group_with(const std::string& group,
-                                            const search::Values& settings,
-                                            const strategies::Problem& problem) {
-  auto all = strategies::settings_named(group, problem);
-  if (settings.empty()) return all;
-  std::vector<strategies::Setting> out;
-  for (const auto& setting : all) {
-    check_has(setting, group, settings);
-    const auto varied = strategies::parse_setting(with_settings(to_text(setting), settings));
-    for (auto& one : complete(varied, problem)) {
-      if (std::ranges::find(out, one) == out.end()) out.push_back(std::move(one));
+// Settings of strategies, completed one after the other. What cannot be is kept with the reason.
+class Collection {
+ public:
+  explicit Collection(const strategies::Problem& problem) : problem_(problem) {}
+
+  // A group's, or the one that a text stands for.
+  void add(const std::string& strategy) {
+    try {
+      for (auto& setting : strategies::settings_named(strategy, problem_)) {
+        // Strategies that differed in what is varied alone are one now.
+        if (std::ranges::find(out_.possible, setting) != out_.possible.end()) continue;
+        out_.possible.push_back(std::move(setting));
+      }
+    } catch (const UserError& error) {
+      if (error.kind != "strategy") throw;
+      if (!first_) first_ = error;
+      out_.refused.push_back({0, strategy, search::reason(error.message, error.hint)});
     }
   }
-  return out;
-}
+
+  // Throws the first reason where nothing is possible.
+  VariantSettings take() {
+    if (out_.possible.empty() && first_) throw UserError(*first_);
+    return std::move(out_);
+  }
+
+ private:
+  const strategies::Problem& problem_;
+  VariantSettings out_;
+  std::optional<UserError> first_;
+};
 
 void put(search::Values& settings, const std::string& key, const std::string& value) {
   const auto is_same = [&](const auto& other) { return other.first == key; };
@@ -160,6 +175,8 @@ void put(search::Values& settings, const std::string& key, const std::string& va
 }
 
 }  // namespace
+
+bool is_strategy_key(const std::string& key) { return what_is(key) == What::kSetting; }
 
 bool is_hyperparameter(const std::string& key) { return what_is(key) == What::kHyperparameter; }
 
@@ -187,15 +204,19 @@ void vary(Variant& variant, const std::string& key, const std::string& value) {
   }
 }
 
-std::vector<strategies::Setting> settings_of(const Variant& variant,
-                                             const strategies::Problem& problem) {
-  std::vector<strategies::Setting> out;
+VariantSettings settings_of(const Variant& variant, const strategies::Problem& problem) {
+  Collection out(problem);
   for (const auto& name : variant.strategies) {
-    auto settings = is_group(name) ? group_with(name, variant.settings, problem)
-                                   : settings_named(with_settings(name, variant.settings), problem);
-    std::ranges::move(settings, std::back_inserter(out));
+    if (!is_group(name) || variant.settings.empty()) {
+      out.add(with_settings(name, variant.settings));
+      continue;
+    }
+    for (const auto& setting : strategies::settings_named(name, problem)) {
+      check_has(setting, name, variant.settings);
+      out.add(with_settings(to_text(setting), variant.settings));
+    }
   }
-  return out;
+  return out.take();
 }
 
 void check_axes(const std::vector<search::Axis>& axes, const std::string& model) {

@@ -22,13 +22,19 @@ struct Variant {
 // One value, put in place of what is said. Throws UserError.
 void vary(Variant& variant, const std::string& key, const std::string& value);
 
+struct VariantSettings {
+  std::vector<strategies::Setting> possible;
+  std::vector<search::Refused> refused;  // that the machine's devices cannot be grouped for
+};
 // The strategies with the settings in place. Throws UserError where a group is given a setting that
-// only some strategies have.
-std::vector<strategies::Setting> settings_of(const Variant& variant,
-                                             const strategies::Problem& problem);
+// only some strategies have, and where nothing is possible.
+VariantSettings settings_of(const Variant& variant, const strategies::Problem& problem);
 
 // Throws UserError where a key is nothing that can be varied, with all that can.
 void check_axes(const std::vector<search::Axis>& axes, const std::string& model);
+
+// Does it vary the strategies, not what they run?
+bool is_strategy_key(const std::string& key);
 
 // None of the others: a hyperparameter.
 bool is_hyperparameter(const std::string& key);

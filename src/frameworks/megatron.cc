@@ -108,8 +108,8 @@ class Megatron {
 
   void recomputation() {
     const auto& what = setting_.recompute;
-    refuse_.when(what == "products",
-                 "Megatron-LM does not recompute every other product of a layer",
+    refuse_.when(what == "save_matmuls",
+                 "Megatron-LM does not recompute all of a layer but every other matmul",
                  "recompute=selective or full");
     if (what == "selective") add("--recompute-granularity", "selective");
     if (what != "full") return;

@@ -97,9 +97,9 @@ class Torchtitan {
     const auto& what = setting_.recompute;
     refuse_.when(what == "selective",
                  "torchtitan does not recompute just what grows with the square of a sequence",
-                 "recompute=products, full or none");
-    add("activation_checkpoint.mode", what == "products" ? "selective" : what);
-    if (what == "products") add("activation_checkpoint.selective_ac_option", "op");
+                 "recompute=save_matmuls, full or none");
+    add("activation_checkpoint.mode", what == "save_matmuls" ? "selective" : what);
+    if (what == "save_matmuls") add("activation_checkpoint.selective_ac_option", "op");
   }
 
   void numbers() {

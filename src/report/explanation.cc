@@ -109,7 +109,11 @@ std::string explanation_text(const PlanView& view, std::int64_t tokens) {
   const auto& simulation = view.simulation;
   const auto shares = sim::break_down(program, simulation);
   const auto times = task_times(program, simulation, simulation.busiest);
-  auto out = headline_text(simulation, view.plan.batch, tokens, view.memory());
+  auto out = headline_text(simulation, {.batch = view.plan.batch,
+                                        .tokens = tokens,
+                                        .memory = view.memory(),
+                                        .margin = view.margin_text(),
+                                        .parallelism = {}});
   out += fmt::format("  bound by    {}\n",
                      bound_text(shares, simulation, view.machine, program.digits));
   out += schedule_section(view);
@@ -212,6 +216,7 @@ Json explanation_json(const PlanView& view) {
   const auto times = task_times(program, view.simulation, view.simulation.busiest);
   Json out;
   out["feasible"] = memory.fits();
+  out["margin"] = view.margin;
   out["memory_limit_bytes"] = static_cast<std::int64_t>(memory.limit.value);
   out.update(details_json(program, view.simulation, view.machine, peak_of(program, memory.needs)));
   out["schedule"] = schedule_json_of(view);

@@ -29,6 +29,38 @@ std::string csv_cell(const std::string& text) {
   return out + "\"";
 }
 
+// "pareto, also dp:recompute=selective"
+std::string notes_text(const search::Point& point, bool is_front) {
+  std::vector<std::string> notes;
+  if (is_front) notes.emplace_back("pareto");
+  if (!point.same_as.empty()) notes.push_back("also " + point.same_as[0]);
+  if (point.same_as.size() > 1) notes.push_back(fmt::format("{} more", point.same_as.size() - 1));
+  return join(notes, ", ");
+}
+
+// The values of a point's case, under the keys.
+struct Column {
+  std::string key;
+  std::vector<std::string> values;  // by case
+  std::size_t width = 0;
+};
+
+// Of what differs between cases.
+std::vector<Column> columns_of(const std::vector<Case>& cases) {
+  std::vector<Column> out;
+  for (std::size_t k = 0; k < cases[0].values.size(); ++k) {
+    Column column{.key = cases[0].values[k].first, .values = {}};
+    column.width = column.key.size();
+    for (const auto& on : cases) {
+      column.values.push_back(on.values[k].second);
+      column.width = std::max(column.width, column.values.back().size());
+    }
+    const auto differs = [&](const auto& value) { return value != column.values[0]; };
+    if (std::ranges::any_of(column.values, differs)) out.push_back(std::move(column));
+  }
+  return out;
+}
+
 std::vector<bool> marked(const std::vector<std::size_t>& indices, std::size_t count) {
   std::vector<bool> out(count);
   for (auto i : indices) out[i] = true;
@@ -41,7 +73,7 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
                               std::size_t case_number, std::size_t most) {
   const auto order = fastest_first(exploration, case_number);
   const auto front = marked(pareto_front(exploration.points, order), exploration.points.size());
-  const auto fsdp = reference(exploration, on, case_number);
+  const auto& fsdp = exploration.reference[case_number];
   std::size_t width = 8;
   const auto shown = std::min(most, order.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -51,21 +83,18 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
                                 "time", "x fsdp", "exposed", "memory");
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& p = exploration.points[order[i]];
-    const auto relative =
-        fsdp ? fmt::format("{:.2f}", p.throughput / exploration.points[*fsdp].throughput) : "";
+    const auto relative = fsdp ? fmt::format("{:.2f}", p.throughput / *fsdp) : "";
     auto line = fmt::format("  {:<{}}  {:>9}  {:>7}  {:>5.1f} %  {:>9}  {:<3}  {}", p.strategy,
                             width, seconds_text(p.simulation.iteration.value), relative,
                             100 * p.exposed_share(), bytes_text(p.simulation.memory.value),
-                            p.feasible ? "yes" : "no", front[order[i]] ? "pareto" : "");
+                            p.feasible ? "yes" : "no", notes_text(p, front[order[i]]));
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }
   if (order.size() > shown) out += fmt::format("  ... and {} slower\n", order.size() - shown);
   const auto best = fastest(exploration.points, order, search::Memory::kLimited);
   const auto unlimited = fastest(exploration.points, order, search::Memory::kUnlimited);
-  if (order.empty()) {
-    out += "  nothing can be made\n";
-  } else if (!best) {
+  if (!best) {
     out += fmt::format("  nothing fits: {} may be used\n",
                        bytes_text(std::ranges::min(on.limits).value));
   } else if (best != unlimited) {
@@ -75,6 +104,36 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
         fmt::format("  fastest that fits: {}; without the limit {} is {:.2f} x as fast, {} over\n",
                     a.strategy, b.strategy, b.throughput / a.throughput, bytes_text(b.over.value));
   }
+  return out;
+}
+
+std::string ranking_table(const Exploration& exploration, const std::vector<Case>& cases,
+                          std::size_t most) {
+  const auto& points = exploration.points;
+  const auto order = search::ranking(points);
+  const auto front = marked(pareto_front(points, order), points.size());
+  const auto columns = columns_of(cases);
+  const auto shown = std::min(most, order.size());
+  std::size_t width = 8;
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, points[order[i]].strategy.size());
+  std::string out = fmt::format("  {:<{}}", "strategy", width);
+  for (const auto& column : columns) out += fmt::format("  {:<{}}", column.key, column.width);
+  out +=
+      fmt::format("  {:>9}  {:>9}  {:>7}  {:>9}  fits\n", "samples/s", "time", "exposed", "memory");
+  for (std::size_t i = 0; i < shown; ++i) {
+    const auto& p = points[order[i]];
+    auto line = fmt::format("  {:<{}}", p.strategy, width);
+    for (const auto& column : columns) {
+      line += fmt::format("  {:<{}}", column.values[p.case_number], column.width);
+    }
+    line += fmt::format("  {:>9}  {:>9}  {:>5.1f} %  {:>9}  {:<3}  {}", si(p.throughput),
+                        seconds_text(p.simulation.iteration.value), 100 * p.exposed_share(),
+                        bytes_text(p.simulation.memory.value), p.feasible ? "yes" : "no",
+                        notes_text(p, front[order[i]]));
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  if (order.size() > shown) out += fmt::format("  ... and {} slower\n", order.size() - shown);
   return out;
 }
 

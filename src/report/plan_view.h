@@ -17,11 +17,13 @@ struct PlanView {
   const lower::Program& program;
   const sim::Simulation& simulation;
   std::optional<Bytes> may_use = {};  // of a device's memory; default: all less its reserve
+  double margin = 0;                  // fraction of it left free: search::memory_limits
 
   // Of the group of devices with least room left, against what they may use.
   [[nodiscard]] search::Tightest memory() const {
-    return search::tightest(simulation, search::memory_limits(machine, may_use));
+    return search::tightest(simulation, search::memory_limits(machine, may_use, margin));
   }
+  [[nodiscard]] std::string margin_text() const { return search::margin_text(may_use, margin); }
 };
 
 }  // namespace tandem::report

@@ -135,17 +135,18 @@ std::string memory_table(const Peak& peak) {
                            bytes_text(peak.largest_bytes.value));
 }
 
-std::string headline_text(const sim::Simulation& simulation, std::int64_t batch,
-                          std::int64_t tokens, const search::Tightest& memory) {
+std::string headline_text(const sim::Simulation& simulation, const Headline& headline) {
+  const auto& [batch, tokens, memory, margin, parallelism] = headline;
   const auto a_second = [&](std::int64_t n) {
     return si(static_cast<double>(n) / simulation.iteration.value);
   };
-  auto out = fmt::format("  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
-                         seconds_text(simulation.iteration.value), a_second(batch),
-                         tokens > 0 ? fmt::format(", {} tokens/s", a_second(tokens)) : "",
-                         100 * simulation.mfu);
-  out += fmt::format("  memory      {} of {}{}; {}\n", bytes_text(memory.needs.peak.value),
-                     bytes_text(memory.limit.value), memory.fits() ? "" : ": does not fit",
+  auto out = parallelism.empty() ? "" : fmt::format("  parallelism {}\n", parallelism);
+  out += fmt::format("  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
+                     seconds_text(simulation.iteration.value), a_second(batch),
+                     tokens > 0 ? fmt::format(", {} tokens/s", a_second(tokens)) : "",
+                     100 * simulation.mfu);
+  out += fmt::format("  memory      {} of {}{}{}; {}\n", bytes_text(memory.needs.peak.value),
+                     bytes_text(memory.limit.value), margin, memory.fits() ? "" : ": does not fit",
                      largest_part_text(memory.needs));
   return out;
 }

@@ -32,9 +32,16 @@ Peak peak_of(const lower::Program& program, const sim::Memory& memory);
 
 std::string memory_table(const Peak& peak);
 
-// Iteration, throughput, MFU and memory, a line each; `tokens` of a step, 0 where there are none.
-std::string headline_text(const sim::Simulation& simulation, std::int64_t batch,
-                          std::int64_t tokens, const search::Tightest& memory);
+// What a headline says beside the simulation.
+struct Headline {
+  std::int64_t batch = 0;
+  std::int64_t tokens = 0;  // of a step; 0 where there are none
+  search::Tightest memory;
+  std::string margin;       // search::margin_text
+  std::string parallelism;  // strategies::to_text; may be empty
+};
+// Parallelism, iteration, throughput, MFU and memory, a line each.
+std::string headline_text(const sim::Simulation& simulation, const Headline& headline);
 
 // Under the keys "breakdown", "communication", "bound_by" and "memory_at_peak".
 nlohmann::ordered_json details_json(const lower::Program& program,

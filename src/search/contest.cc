@@ -16,7 +16,7 @@ Contest::Contest(const graph::Graph& model, const machine::Machine& machine, con
       options_(options),
       costs_(machine, digits_, options.optimizer, options.precision),
       may_fit_(!is_too_large(model, machine, options)) {
-  result_.limits = memory_limits(machine, options.memory);
+  result_.limits = memory_limits(machine, options.memory, options.margin);
   result_.stop_reason = "done";
 }
 

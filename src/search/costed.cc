@@ -9,14 +9,22 @@
 
 namespace tandem::search {
 
-std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked) {
+std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked,
+                                 double margin) {
   const auto limit = [&](const machine::Device& device) {
-    return asked.value_or(device.memory - device.reserve);
+    const auto usable = asked.value_or(device.memory - device.reserve);
+    return std::max(usable - margin * asked.value_or(device.memory), Bytes{});
   };
   if (machine.groups.empty()) return {limit(machine.device)};
   std::vector<Bytes> out;
   for (const auto& group : machine.groups) out.push_back(limit(group.device));
   return out;
+}
+
+std::string margin_text(std::optional<Bytes> asked, double margin) {
+  if (margin <= 0) return "";
+  return fmt::format(" ({:.3g} % of {} left free)", 100 * margin,
+                     asked ? "--memory" : "the device");
 }
 
 Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits) {
@@ -29,12 +37,13 @@ Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& l
   return out;
 }
 
-std::string shortage_text(const Tightest& tightest, const machine::Machine& machine) {
+std::string shortage_text(const Tightest& tightest, const machine::Machine& machine,
+                          const std::string& margin) {
   const auto whose = machine.groups.empty()
                          ? std::string()
                          : fmt::format(" of group '{}'", machine.groups[tightest.group].name);
-  return fmt::format("{} a device{} and {} may be used", bytes_text(tightest.needs.peak.value),
-                     whose, bytes_text(tightest.limit.value));
+  return fmt::format("{} a device{} and {} may be used{}", bytes_text(tightest.needs.peak.value),
+                     whose, bytes_text(tightest.limit.value), margin);
 }
 
 void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,

@@ -42,9 +42,19 @@ Costed costed(std::string name, sim::Simulation simulation, const std::vector<By
 // Feasible before infeasible; then the faster, or the smaller where neither fits.
 bool is_better(const Costed& a, const Costed& b);
 
-// What is asked for, or what a device has less its reserve: by group, one where all devices are
-// equal.
-std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked);
+// The fraction of a device's memory that commands leave free unless they are told otherwise: what
+// an allocator cannot hand out because of fragmentation, and what a prediction misses.
+inline constexpr double kDefaultMargin = 0.05;
+
+// Returns what a device may use, by group; one entry where all devices are equal. `asked` replaces
+// the device's memory less its reserve. `margin` is left free: a fraction of `asked`, else of the
+// device's whole memory. 80 GB with a reserve of 1 GB and a margin of 0.05 give 75 GB.
+std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked,
+                                 double margin = 0);
+
+// " (5 % of the device left free)", or "(5 % of --memory left free)" where memory was `asked` for;
+// empty without a margin.
+std::string margin_text(std::optional<Bytes> asked, double margin);
 
 // The group whose devices have least room left, or lack most.
 struct Tightest {
@@ -56,7 +66,8 @@ struct Tightest {
 };
 Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits);
 // "20 GB a device and 15 GB may be used"; of a machine of several groups, "20 GB a device of group
-// 'old' and ...".
-std::string shortage_text(const Tightest& tightest, const machine::Machine& machine);
+// 'old' and ...". `margin`, a margin_text, follows.
+std::string shortage_text(const Tightest& tightest, const machine::Machine& machine,
+                          const std::string& margin = "");
 
 }  // namespace tandem::search

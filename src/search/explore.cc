@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -25,10 +28,6 @@ struct Work {
   std::size_t case_number = 0;
 };
 using Outcome = std::variant<Point, Refused>;
-
-std::string reason(const std::string& message, const std::string& hint) {
-  return hint.empty() ? message : fmt::format("{} ({})", message, hint);
-}
 
 // Threads take the next piece of work: first a case, of which they estimate what can be, then one
 // after the other what is left. Results lie by the number of the setting.
@@ -99,7 +98,30 @@ class Team {
   std::atomic<bool> stopped_ = false;
 };
 
+std::optional<double> reference(const std::vector<Point>& points, const Case& on,
+                                std::size_t case_number) {
+  const auto* name = on.problem->has(strategies::LayerKind::kEmbedding) ? "madmax" : "fsdp";
+  for (const auto& point : points) {
+    if (point.case_number == case_number && point.strategy == name) return point.throughput;
+  }
+  return std::nullopt;
+}
+
+// Fewer settings are simpler, then a shorter text.
+bool is_simpler(const std::string& a, const std::string& b) {
+  const auto key = [](const std::string& strategy) {
+    const auto settings =
+        strategy.find(':') == std::string::npos ? 0 : 1 + std::ranges::count(strategy, ',');
+    return std::pair(settings, strategy.size());
+  };
+  return key(a) < key(b);
+}
+
 }  // namespace
+
+std::string reason(const std::string& message, const std::string& hint) {
+  return hint.empty() ? message : fmt::format("{} ({})", message, hint);
+}
 
 double Point::exposed_share() const {
   Seconds communication;
@@ -137,7 +159,7 @@ Exploration explore(const std::vector<Case>& cases,
   for (std::size_t c = 0; c < cases.size(); ++c) {
     for (const auto& setting : settings[c]) work.push_back({&cases[c], &setting, c});
   }
-  Exploration out{.points = {}, .refused = {}, .asked = work.size()};
+  Exploration out{.points = {}, .refused = {}, .asked = work.size(), .reference = {}};
   for (auto& outcome : Team(work, options).run()) {
     if (!outcome) continue;
     if (auto* point = std::get_if<Point>(&*outcome)) {
@@ -146,6 +168,45 @@ Exploration explore(const std::vector<Case>& cases,
       out.refused.push_back(std::get<Refused>(std::move(*outcome)));
     }
   }
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    out.reference.push_back(reference(out.points, cases[c], c));
+  }
+  return out;
+}
+
+std::vector<std::size_t> merge_equal(std::vector<Point>& points,
+                                     std::span<const std::size_t> runs) {
+  std::vector<Point> out;
+  std::vector<std::size_t> place;
+  std::map<std::tuple<std::size_t, double, double>, std::size_t> seen;
+  for (auto& point : points) {
+    const auto& s = point.simulation;
+    const auto [at, is_new] =
+        seen.try_emplace({runs[point.case_number], s.iteration.value, s.memory.value}, out.size());
+    place.push_back(at->second);
+    if (is_new) {
+      out.push_back(std::move(point));
+      continue;
+    }
+    auto& first = out[at->second];
+    if (is_simpler(point.strategy, first.strategy)) {
+      point.same_as = std::exchange(first.same_as, {});
+      std::swap(first, point);
+    }
+    // The same strategy may come of several cases.
+    const bool is_listed = point.strategy == first.strategy ||
+                           std::ranges::find(first.same_as, point.strategy) != first.same_as.end();
+    if (!is_listed) first.same_as.push_back(std::move(point.strategy));
+  }
+  points = std::move(out);
+  return place;
+}
+
+std::vector<std::size_t> ranking(std::span<const Point> points) {
+  std::vector<std::size_t> out(points.size());
+  std::iota(out.begin(), out.end(), 0U);
+  std::ranges::stable_sort(out, std::greater{},
+                           [&](std::size_t i) { return points[i].throughput; });
   return out;
 }
 
@@ -186,15 +247,6 @@ std::optional<std::size_t> fastest(std::span<const Point> points,
     if (!best || points[i].throughput > points[*best].throughput) best = i;
   }
   return best;
-}
-
-std::optional<std::size_t> reference(const Exploration& exploration, const Case& on,
-                                     std::size_t case_number) {
-  const auto* name = on.problem->has(strategies::LayerKind::kEmbedding) ? "madmax" : "fsdp";
-  for (auto i : points_of(exploration, case_number)) {
-    if (exploration.points[i].strategy == name) return i;
-  }
-  return std::nullopt;
 }
 
 }  // namespace tandem::search

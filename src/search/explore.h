@@ -38,6 +38,7 @@ struct Point {
   double throughput = 0;            // samples a second
   Bytes over = {};                  // most that a device needs beyond what it may use
   bool feasible = false;
+  std::vector<std::string> same_as = {};  // merge_equal: strategies that come to the same
 
   // Communication that has no compute beside it, of all communication; 0 where there is none.
   [[nodiscard]] double exposed_share() const;
@@ -50,6 +51,9 @@ struct Refused {
   std::string why;
 };
 
+// "message (hint)", of a UserError or a refusal.
+std::string reason(const std::string& message, const std::string& hint);
+
 // The one place where a setting becomes a point, by the event simulation.
 std::variant<Point, Refused> evaluate(const Case& on, const strategies::Setting& setting);
 
@@ -57,6 +61,11 @@ struct Exploration {
   std::vector<Point> points;  // by case, then in the order of its settings
   std::vector<Refused> refused;
   std::size_t asked = 0;  // points and refusals; more than there are where it was stopped
+  // By case: the throughput that others are compared with, of `fsdp`, and where there are tables of
+  // `madmax`, which is the same but for tables that are split. Nothing where it was not explored.
+  std::vector<std::optional<double>> reference = {};
+
+  [[nodiscard]] bool is_complete() const { return points.size() + refused.size() == asked; }
 };
 
 struct ExploreOptions {
@@ -72,6 +81,16 @@ Exploration explore(const std::vector<Case>& cases,
                     const std::vector<std::vector<strategies::Setting>>& settings,
                     const ExploreOptions& options);
 
+// Merges points of one run that come to the same time and memory, as where a setting changes
+// nothing: {dp, dp:recompute=selective} without attention that can be recomputed becomes dp, whose
+// same_as is {dp:recompute=selective}. The strategy with the fewest settings stays. `runs`: by
+// case, equal for cases that differ in settings of strategies alone. Returns, by former index,
+// where a point is now.
+std::vector<std::size_t> merge_equal(std::vector<Point>& points, std::span<const std::size_t> runs);
+
+// All points, those with the highest throughput first; of equals the earlier.
+std::vector<std::size_t> ranking(std::span<const Point> points);
+
 // Of these, what nothing else beats in both, less memory and more throughput; equals stay together.
 // Ascending.
 std::vector<std::size_t> pareto_front(std::span<const Point> points,
@@ -85,10 +104,5 @@ std::vector<std::size_t> all_points(const Exploration& exploration);
 enum class Memory { kLimited, kUnlimited };
 std::optional<std::size_t> fastest(std::span<const Point> points,
                                    std::span<const std::size_t> among, Memory memory);
-
-// What others of the case are compared with: `fsdp`, and where there are tables `madmax`, which is
-// the same but for tables that are split. Nothing where it was not explored.
-std::optional<std::size_t> reference(const Exploration& exploration, const Case& on,
-                                     std::size_t case_number);
 
 }  // namespace tandem::search

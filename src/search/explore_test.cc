@@ -273,5 +273,53 @@ TEST(Sweep, Errors) {
   EXPECT_THROW(combinations({parse_axis(many), other}), UserError);
 }
 
+// ---- Listing ------------------------------------------------------------------------------------
+
+Point listed_point(std::size_t case_number, std::string strategy, double seconds, double bytes) {
+  Point out{.case_number = case_number, .strategy = std::move(strategy)};
+  out.simulation.iteration = Seconds{seconds};
+  out.simulation.memory = Bytes{bytes};
+  out.throughput = 1 / seconds;
+  return out;
+}
+
+TEST(Explore, EqualPointsOfARunAreMergedUnderTheSimplestName) {
+  std::vector<Point> points = {listed_point(0, "deepspeed:zero=3", 1, 5),
+                               listed_point(0, "dp:micro=2,recompute=selective", 2, 5),
+                               listed_point(0, "fsdp:recompute=selective", 1, 5),
+                               listed_point(1, "fsdp", 1, 5),
+                               listed_point(0, "dp:micro=2", 2, 5),
+                               listed_point(0, "fsdp", 1, 5),
+                               listed_point(0, "dp", 1, 6)};
+  EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 1}),
+            (std::vector<std::size_t>{0, 1, 0, 2, 1, 0, 3}));
+  ASSERT_EQ(points.size(), 4U);
+  EXPECT_EQ(points[0].strategy, "fsdp");
+  EXPECT_EQ(points[0].same_as,
+            (std::vector<std::string>{"fsdp:recompute=selective", "deepspeed:zero=3"}));
+  EXPECT_EQ(points[1].strategy, "dp:micro=2");
+  EXPECT_EQ(points[1].same_as, std::vector<std::string>{"dp:micro=2,recompute=selective"});
+  EXPECT_EQ(points[2].case_number, 1U);
+  EXPECT_EQ(points[3].strategy, "dp");
+  EXPECT_TRUE(points[3].same_as.empty());
+}
+
+TEST(Explore, EqualPointsOfCasesOfOneRunAreMerged) {
+  std::vector<Point> points = {listed_point(0, "dp:recompute=selective", 2, 5),
+                               listed_point(1, "dp", 2, 5), listed_point(2, "dp", 2, 5)};
+  EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 0, 1}),
+            (std::vector<std::size_t>{0, 0, 1}));
+  EXPECT_EQ(points[0].strategy, "dp");
+  EXPECT_EQ(points[0].case_number, 1U);
+  EXPECT_EQ(points[0].same_as, std::vector<std::string>{"dp:recompute=selective"});
+  EXPECT_EQ(points[1].case_number, 2U);
+}
+
+TEST(Explore, RankingHasTheHighestThroughputFirst) {
+  const std::vector<Point> points = {listed_point(0, "a", 2, 1), listed_point(1, "b", 1, 1),
+                                     listed_point(0, "c", 3, 1), listed_point(1, "d", 1, 1)};
+  EXPECT_EQ(ranking(points), (std::vector<std::size_t>{1, 3, 0, 2}));
+}
+
 }  // namespace
 }  // namespace tandem::search

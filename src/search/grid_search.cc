@@ -32,12 +32,12 @@ void add_schedules(const Setting& setting, std::int64_t batch, std::vector<Setti
   }
 }
 
-// More, smaller micro-batches instead of computing again, and results of products kept.
+// More, smaller micro-batches instead of recomputation, and results of matmuls saved.
 void add_micro_batches(const Setting& setting, std::int64_t batch, std::vector<Setting>& out) {
   const auto usual = setting.micro.value_or(1);
   for (const auto micro : {usual, usual / 2, usual * 2, usual * 4}) {
     if (micro < 1 || batch % micro != 0) continue;
-    for (const auto& how : {setting.recompute, std::string("none"), std::string("products")}) {
+    for (const auto& how : {setting.recompute, std::string("none"), std::string("save_matmuls")}) {
       auto other = setting;
       other.recompute = how;
       other.micro = micro > 1 ? std::optional(micro) : std::nullopt;

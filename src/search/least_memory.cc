@@ -6,8 +6,8 @@ namespace tandem::search {
 
 namespace {
 
-Bytes usable(const machine::Machine& machine, std::optional<Bytes> asked) {
-  const auto limits = memory_limits(machine, asked);
+Bytes usable(const machine::Machine& machine, const Options& options) {
+  const auto limits = memory_limits(machine, options.memory, options.margin);
   if (machine.groups.empty()) return limits[0] * static_cast<double>(machine.devices());
   double units = 0;
   for (const auto& group : machine.groups) units += static_cast<double>(group.units);
@@ -47,8 +47,7 @@ Bytes least_stored(const graph::Graph& model, plan::Optimizer optimizer,
 
 bool is_too_large(const graph::Graph& model, const machine::Machine& machine,
                   const Options& options) {
-  return least_stored(model, options.optimizer, options.precision) >
-         usable(machine, options.memory);
+  return least_stored(model, options.optimizer, options.precision) > usable(machine, options);
 }
 
 }  // namespace tandem::search

@@ -54,6 +54,7 @@ struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   plan::Precision precision = {};  // of all candidates alike
   std::optional<Bytes> memory;     // per device; default: each one's, less its reserve
+  double margin = 0;               // fraction of it left free: memory_limits
   Dims dims;
   std::size_t states_per_node = 64;
   std::optional<KnownNetwork> network;

@@ -57,6 +57,13 @@ TEST(Setting, TextParsesBack) {
             "megatron:dp=2,sp");
 }
 
+TEST(Setting, OlderSpellingOfRecomputationIsRead) {
+  EXPECT_EQ(parse_setting("dp:recompute=products"), parse_setting("dp:recompute=save_matmuls"));
+  EXPECT_EQ(to_text(parse_setting("dp:recompute=products")), "dp:recompute=save_matmuls");
+  EXPECT_EQ(parse_setting("dp", {.recompute = "products", .schedule = {}}).recompute,
+            "save_matmuls");
+}
+
 TEST(Setting, Errors) {
   const std::map<std::string, std::string> cases = {
       {"zero",
@@ -80,7 +87,7 @@ TEST(Setting, Errors) {
        "interleave=N is the interleaved one)"},
       {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (an amount like 25MB)"},
       {"fsdp:recompute=some",
-       "fsdp:recompute=some: recompute cannot be 'some' (none, selective, products or full)"},
+       "fsdp:recompute=some: recompute cannot be 'some' (none, selective, save_matmuls or full)"},
       {"deepspeed:zero=4", "deepspeed:zero=4: zero cannot be '4' (a whole number from 0 to 3)"},
       {"madmax:dense=pp", "madmax:dense=pp: dense cannot be 'pp' (ddp, fsdp, tp or mp)"},
       {"madmax:dense=tp/tp/tp",

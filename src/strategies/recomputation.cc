@@ -26,7 +26,7 @@ bool is_product(const ops::Op& op) {
 }
 
 // As TorchTitan checkpoints operators.
-std::vector<bool> all_but_products(const Problem& problem) {
+std::vector<bool> all_but_matmuls(const Problem& problem) {
   auto out = insides_of_layers(problem);
   std::string_view layer;
   std::size_t products = 0;
@@ -58,9 +58,14 @@ std::vector<bool> squares_of_sequences(const Problem& problem) {
 
 }  // namespace
 
+std::string_view canonical_recomputation(std::string_view what) {
+  return what == "products" ? "save_matmuls" : what;
+}
+
 std::vector<bool> recomputed(std::string_view what, const Problem& problem) {
+  what = canonical_recomputation(what);
   if (what == "full") return insides_of_layers(problem);
-  if (what == "products") return all_but_products(problem);
+  if (what == "save_matmuls") return all_but_matmuls(problem);
   if (what == "selective") return squares_of_sequences(problem);
   CHECK(what == "none", std::string(what));
   return std::vector<bool>(problem.model.size());

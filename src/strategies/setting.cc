@@ -121,10 +121,12 @@ class Parser {
     } else if (key == "schedule") {
       out_.order = parse_schedule(value);
     } else if (key == "recompute") {
-      if (std::ranges::find(kRecomputations, value) == kRecomputations.end()) {
-        fail(fmt::format("recompute cannot be '{}'", value), "none, selective, products or full");
+      const auto what = canonical_recomputation(value);
+      if (std::ranges::find(kRecomputations, what) == kRecomputations.end()) {
+        fail(fmt::format("recompute cannot be '{}'", value),
+             "none, selective, save_matmuls or full");
       }
-      out_.recompute = value;
+      out_.recompute = what;
     } else if (key == "bucket") {
       const auto bytes = parse_bytes(value);
       if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "an amount like 25MB");
@@ -249,7 +251,7 @@ Setting parse_setting(std::string_view text, const Beside& beside) {
   auto out = parse_setting(text);
   if (!beside.recompute.empty()) {
     if (says(text, "recompute")) fail_twice("--recompute", text, "recompute");
-    out.recompute = beside.recompute;
+    out.recompute = canonical_recomputation(beside.recompute);
   }
   if (!beside.schedule.empty()) set_schedule(out, beside.schedule, text);
   return out;
@@ -282,7 +284,7 @@ std::string to_text(const Setting& s) {
   if (s.order != plan::Order::k1F1B) add("schedule", plan::name(s.order));
   if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);
-  if (s.recompute != "none") add("recompute", s.recompute);
+  if (s.recompute != "none") add("recompute", canonical_recomputation(s.recompute));
   if (s.ring) parts.emplace_back("ring");
   if (s.bucket > Bytes{}) add("bucket", exact_text(s.bucket));
   return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));

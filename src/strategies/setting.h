@@ -57,7 +57,7 @@ struct Setting {
   std::optional<Ends> ends = {};                   // how they divide the layers
   bool stale = false;                              // updates one step late: plan::Semantics
   plan::Order order = plan::Order::k1F1B;          // of a pipeline; interleave has its own
-  std::string recompute = "none";                  // "selective", "full"
+  std::string recompute = "none";                  // one of kRecomputations
   std::int64_t cp = 1;                             // megatron: how many devices share a sequence
   bool ring = false;                               // blocks go round rings: lower/rings.h
   Bytes bucket = {};                               // of gradients; 0: none
@@ -76,7 +76,7 @@ std::string to_text(const Setting& setting);
 
 // What is said beside a strategy's text, by flags of the command line; empty: nothing.
 struct Beside {
-  std::string recompute;  // "none", "selective", "full"
+  std::string recompute;  // one of kRecomputations
   std::string schedule;   // "gpipe", "1f1b", "interleaved"
 };
 

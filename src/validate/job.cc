@@ -127,13 +127,13 @@ std::variant<DType, Skipped> dtype_of(const Record& record) {
   return contains(record.system.gpu, "V100") ? DType::kFp16 : DType::kBf16;
 }
 
-// "none", "selective", "products" or "full".
+// "none", "selective", "save_matmuls" or "full".
 std::string recompute_of(const Record& record) {
   const auto& text = record.options.recompute;
   if (recomputes_all(record)) return "full";
   if (text.empty() || text == "none" || text == "false") return "none";
   if (software_of(record).keeps_all) return "none";
-  if (software_of(record).section.starts_with("torchtitan")) return "products";
+  if (software_of(record).section.starts_with("torchtitan")) return "save_matmuls";
   return "selective";  // "selective op", "partial (own backward)"
 }
 

@@ -119,7 +119,7 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   r.options.attention = "torch";
   EXPECT_TRUE(made(r).model.ends_with("attention=plain,loss=plain"));
   r.options.recompute = "selective op";
-  EXPECT_EQ(made(r).settings.at(0).recompute, "products");
+  EXPECT_EQ(made(r).settings.at(0).recompute, "save_matmuls");
   r.source = "Aleph-Alpha";
   EXPECT_TRUE(made(r).model.ends_with("attention=wide,loss=plain,norm=plain"));
   EXPECT_TRUE(made(r).settings.at(0).whole_loss);

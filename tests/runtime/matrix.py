@@ -22,7 +22,7 @@ BATCH = 8
 # Strategy, processes.
 STRATEGIES = [
     ("dp", 2), ("dp", 4), ("dp:bucket=500B", 2), ("dp:micro=4,recompute=full", 2), ("dp:micro=2,recompute=selective", 2),
-    ("dp:micro=2,recompute=products", 4), ("fsdp", 2), ("fsdp", 4), ("fsdp:micro=2,recompute=full", 2),
+    ("dp:micro=2,recompute=save_matmuls", 4), ("fsdp", 2), ("fsdp", 4), ("fsdp:micro=2,recompute=full", 2),
     ("deepspeed:zero=1", 2), ("deepspeed:zero=1,micro=2", 4), ("deepspeed:zero=2,micro=2", 2),
     ("deepspeed:zero=3", 2), ("deepspeed:zero=3,micro=2,recompute=selective", 4),
     ("megatron:tp=2", 2), ("megatron:tp=4", 4), ("megatron:tp=2,sp", 2), ("megatron:tp=2,dp=2,zero=1", 4),
