@@ -351,24 +351,48 @@ Smaller with_less_data(const Setting& setting, const machine::Machine& part, std
   return {setting, part, batch};
 }
 
-// The loads of a micro-batch's tasks, but for gradients' additions, which the ZeRO stage decides,
-// and for what data parallel devices send each other. By run.
-std::vector<std::array<double, Streams::kMost>> loads_of(const Sections& sections, DigitMask data) {
+// By run, the loads of a micro-batch's tasks, but for what data parallel devices send each other;
+// and what accumulates gradients, which the ZeRO stage decides.
+struct RunLoad {
+  std::array<double, Streams::kMost> streams{};
+  double accumulation = 0;
+};
+std::vector<RunLoad> loads_of(const Sections& sections, DigitMask data) {
   constexpr std::size_t kPasses = 2;  // forward and backward
-  std::vector<std::array<double, Streams::kMost>> out(sections.runs());
-  const auto add = [&](const TimedTask& task, std::size_t run) {
-    if (task.when == lower::When::kEach) out[run][task.stream] += task.duration;
+  std::vector<RunLoad> out(sections.runs());
+  const auto add = [&](const TimedTask& task, RunLoad& run) {
+    if (task.when != lower::When::kEach) return;
+    (task.accumulates ? run.accumulation : run.streams[task.stream]) += task.duration;
   };
   for (std::size_t p = 0; p < kPasses; ++p) {
     for (std::size_t r = 0; r < sections.runs(); ++r) {
       for (const auto& task : sections.parts[p][r].tasks) {
-        if (computes(task.kind) && !task.adds) add(task, r);
+        if (computes(task.kind)) add(task, out[r]);
       }
     }
   }
   for (const auto& c : sections.collectives) {
     if (c.part >= kPasses || (c.digits & data) != 0) continue;
-    add(sections.parts[c.part][c.run].tasks[c.task], c.run);
+    add(sections.parts[c.part][c.run].tasks[c.task], out[c.run]);
+  }
+  return out;
+}
+
+// What a run takes by itself, forward and backward, until its compute ends. Without its longest
+// collective each way, which may run before its compute begins, beside that of what comes before.
+double time_of_run(const Sections& sections, Passages& passages, std::size_t run) {
+  double out = 0;
+  for (const auto part : {lower::Part::kForward, lower::Part::kBackward}) {
+    double longest = 0;
+    for (const auto& task : sections.parts[static_cast<std::size_t>(part)][run].tasks) {
+      if (!computes(task.kind)) longest = std::max(longest, task.duration);
+    }
+    RunCounts counts(sections.runs());
+    counts[run] = 1;
+    StageTimer timer(sections, counts, passages, false);
+    auto streams = timer.idle();
+    timer.run(part, false, false, 0, streams);
+    out += std::max(0.0, streams[0] - longest);
   }
   return out;
 }
@@ -504,18 +528,43 @@ std::optional<PassBound> Estimator::bound_pass(const Setting& setting, std::int6
   if (stage == nullptr) return std::nullopt;
   const auto& model = stage->stage;
   constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
-  const auto whole = whole_runs(cut, network(*part, batch));
+  const auto smaller = with_less_data(inner, *part, inner_batch);
+  const auto whole = whole_runs(cut, network(smaller.part, smaller.batch));
   const auto loads = loads_of(model.sections, stage->data);
   PassBound out;
   for (std::size_t s = 0; s < kSections; ++s) {
     const auto times = s == kMiddle ? static_cast<double>(model.layers - 2) : 1;
     for (std::size_t stream = 0; stream < out.loads.size(); ++stream) {
-      out.loads[stream] += times * loads[whole[s]][stream];
+      out.loads[stream] += times * loads[whole[s]].streams[stream];
     }
   }
-  for (const auto& load : loads) out.compute.push_back(load[0]);
+  // What is recomputed may run while something is communicated: so what is exposed is that of the
+  // same pass without recomputation.
+  const bool recomputes = setting.recompute != "none";
+  std::optional<PassBound> without;
+  if (recomputes) {
+    auto other = setting;
+    other.recompute = "none";
+    without = bound_pass(other, batch, cut);
+    if (!without) return std::nullopt;
+  }
+  for (std::size_t r = 0; r < loads.size(); ++r) {
+    const auto& [streams, accumulation] = loads[r];
+    const auto exposed = recomputes
+                             ? without->exposed[r]
+                             : std::max(0.0, time_of_run(model.sections, stage->passages, r) -
+                                                 streams[0] - accumulation);
+    out.exposed.push_back(exposed);
+    out.runs.push_back(streams[0] + exposed);
+    out.accumulation.push_back(accumulation);
+  }
   const auto steady = steady_layer(model.sections, stage->passages, whole);
-  out.exposed = std::max(0.0, steady - out.compute[whole[kMiddle]]);
+  out.following =
+      std::max(0.0, steady - out.runs[whole[kMiddle]] - out.accumulation[whole[kMiddle]]);
+  const auto& boundary = model.footprint.boundaries[kMiddle].back();
+  out.sent = boundary.activation;
+  out.copied = boundary.copied;
+  out.gradient_copied = boundary.gradient_copied;
   constexpr auto kActivation = static_cast<std::size_t>(lower::BufferKind::kActivation);
   const auto& held = model.footprint.runs[whole[kMiddle]];
   out.saved = Bytes{std::max(0.0, held.forward.net[kActivation])};

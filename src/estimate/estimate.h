@@ -42,11 +42,18 @@ struct Estimate {
 struct PassBound {
   // Loads of all layers by stream: compute, then a stream for each machine level.
   std::array<double, Streams::kMost> loads{};
-  std::vector<double> compute;  // by run of the division
+  // By run of the division: compute, and communication inside it that nothing overlaps.
+  std::vector<double> runs;
+  std::vector<double> exposed;       // of these, communication
+  std::vector<double> accumulation;  // by run, of whole gradients, where micro-batches are several
   // What a layer between the first and the last that follows another one in its stage takes beside
   // its compute: communication that nothing overlaps.
-  double exposed = 0;
-  Bytes saved;  // for the backward pass, by one such layer
+  double following = 0;
+  // What one stage sends to the next; its gradient comes back.
+  double sent = 0;
+  bool copied = false;           // do several devices hold the same of it,
+  bool gradient_copied = false;  // of its gradient?
+  Bytes saved;                   // for the backward pass, by one such layer
 };
 
 // How a pipeline's stages divide the network.

@@ -141,7 +141,7 @@ class Compiler {
                     .kind = static_cast<std::uint8_t>(kind_of(program_, task)),
                     .stream = stream_of(task),
                     .when = task.when,
-                    .adds = task.kind == TaskKind::kAccumulate || task.kind == TaskKind::kCollect,
+                    .accumulates = task.kind == TaskKind::kCollect,
                     .task = static_cast<std::uint32_t>(t),
                     .first_use = static_cast<std::uint32_t>(flow.uses.size())};
     for (auto b : task.reads) {

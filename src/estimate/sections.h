@@ -31,10 +31,10 @@ struct TimedTask {
   std::uint8_t kind = 0;
   std::uint8_t stream = 0;
   lower::When when = lower::When::kEach;
-  bool waits : 1 = false;       // does it read what is made of the section's input?
-  bool adds : 1 = false;        // gradients, of several uses or micro-batches
-  std::uint32_t task = 0;       // of the program
-  std::uint32_t first_use = 0;  // of `uses`: reads, then writes
+  bool waits : 1 = false;        // does it read what is made of the section's input?
+  bool accumulates : 1 = false;  // gradients over micro-batches
+  std::uint32_t task = 0;        // of the program
+  std::uint32_t first_use = 0;   // of `uses`: reads, then writes
   std::uint16_t reads = 0;
   std::uint16_t writes = 0;
 };

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "search/by_memory.h"
+#include "search/grid/folded_grid_model.h"
+#include "search/grid/graph_grid_model.h"
+#include "search/grid/grid.h"
 #include "search/partial_saving.h"
-#include "search/plain_grid.h"
 #include "search/sharing_search.h"
 #include "search/step_layouts.h"
 #include "strategies/wide_grid.h"
@@ -18,6 +20,14 @@ using strategies::Setting;
 using strategies::Strategy;
 
 namespace {
+
+// Samples of the batch; nothing where no operator has any.
+std::optional<std::int64_t> samples_of(const strategies::Problem& problem) {
+  for (const auto& node : problem.nodes) {
+    if (const auto batch = node.batch()) return node.signature.map.factors[*batch].size;
+  }
+  return std::nullopt;
+}
 
 machine::Machine with_equal_devices(machine::Machine machine) {
   machine.groups.clear();
@@ -81,6 +91,12 @@ std::vector<Setting> StrategySearch::shortened(const std::vector<Setting>& setti
 
 StrategySearch::Tried StrategySearch::tried(const Setting& setting, const Costed& costed) {
   return {setting, costed.simulation.iteration, costed.over, costed.feasible};
+}
+
+Point StrategySearch::point_of(const Tried& tried) {
+  Point out{.over = tried.over, .feasible = tried.feasible};
+  out.simulation.iteration = tried.iteration;
+  return out;
 }
 
 StrategySearch::Tried StrategySearch::tried(const Estimated& known) {
@@ -193,7 +209,16 @@ bool StrategySearch::cost_smallest() {
 void StrategySearch::cost_grid() {
   if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
   auto known = estimated_grid();
-  auto found = known.empty() ? cost_shardings() : cost_estimated(known);
+  std::vector<Tried> found;
+  if (!known.empty()) {
+    found = cost_estimated(known);
+  } else {
+    cost_shardings();
+    known = simulate_grid();
+    for (const auto& e : known) {
+      if (e.point) found.push_back(tried(e));
+    }
+  }
   if (is_memory_scarce()) {
     const auto more = enter_by_memory(contest_, problem_, without_estimate(known),
                                       [&](const auto& choices) { return may_win(choices); });
@@ -209,14 +234,13 @@ void StrategySearch::cost_grid() {
 }
 
 // Of a network that cannot be estimated the shardings alone, of which many differ in little.
-std::vector<StrategySearch::Tried> StrategySearch::cost_shardings() {
-  if (contest_.is_large() || !contest_.may_fit()) return {};
+void StrategySearch::cost_shardings() {
+  if (contest_.is_large() || !contest_.may_fit()) return;
   const auto entered =
       enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
   for (const auto& e : entered) {
     if (e.point) sharded_.push_back(tried(e));
   }
-  return {};
 }
 
 std::vector<StrategySearch::Tried> StrategySearch::cost_estimated(
@@ -375,27 +399,52 @@ const std::vector<Estimated>& StrategySearch::estimated_grid() {
   return *grid_;
 }
 
-// None where nothing can be estimated.
-std::vector<Estimated> StrategySearch::estimate_grid() {
-  if (!can_estimate()) return {};
-  const auto on = case_to_estimate();
-  if (!estimates_) estimates_.emplace(on);
-  GridOptions grid{.sequence = options_.dims.sequence, .pipeline = options_.dims.pipeline};
+GridOptions StrategySearch::grid_options() {
+  GridOptions out{.sequence = options_.dims.sequence, .pipeline = options_.dims.pipeline};
   if (options_.dims != Dims{}) {
-    grid.allowed = [&](const Setting& setting) {
+    out.allowed = [this](const Setting& setting) {
       const auto made = make_pass(setting, problem_);
       const auto* choices = std::get_if<strategies::Choices>(&made);
       return choices != nullptr && contest_.is_within_dims(problem_, *choices);
     };
   }
-  grid.stop = [&] { return contest_.is_over(); };
-  auto out = evaluate_grid(on, *estimates_, grid);
+  out.stop = [this] { return contest_.is_over(); };
+  return out;
+}
+
+// None where nothing can be estimated.
+std::vector<Estimated> StrategySearch::estimate_grid() {
+  if (!can_estimate() || !contest_.are_equal_devices()) return {};
+  const auto on = case_to_estimate();
+  if (!estimates_) estimates_.emplace(on);
+  FoldedGridModel model(on, *estimates_);
+  auto out = evaluate_grid(on, model, grid_options());
   contest_.result().estimated += out.size();
   if (out.empty()) return {};
   std::ranges::move(
       try_shardings(problem_, kWholeGrid, [&](const auto& some) { return estimate(some); }),
       std::back_inserter(out));
   return out;
+}
+
+// Of a network that cannot be estimated: what may be faster than all so far is simulated.
+std::vector<Estimated> StrategySearch::simulate_grid() {
+  const auto batch = samples_of(problem_);
+  if (!batch || !contest_.may_fit()) return {};
+  Case on{.values = {},
+          .problem = &problem_,
+          .machine = &contest_.machine(),
+          .batch = *batch,
+          .optimizer = options_.optimizer,
+          .precision = [this](auto) { return options_.precision; },
+          .limits = contest_.result().limits,
+          .network = options_.network ? options_.network->model : nullptr};
+  auto grid = grid_options();
+  grid.near = 1;
+  for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
+  GraphGridModel model(contest_, problem_, *batch,
+                       [this](const auto& choices) { return may_win(choices); });
+  return evaluate_grid(on, model, grid);
 }
 
 // What the best of the grid come to with layouts of their own inside their steps. One of those

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "search/contest.h"
+#include "search/grid/grid.h"
 #include "search/grid_search.h"
 #include "strategies/grid.h"
 
@@ -71,13 +72,16 @@ class StrategySearch {
   void choose_seeds(std::vector<Candidate> candidates,
                     const std::vector<std::optional<Costed>>& costed);
   [[nodiscard]] bool is_allowed(const strategies::Setting& setting) const;
-  std::vector<Tried> cost_shardings();
+  void cost_shardings();
   std::vector<Tried> cost_estimated(const std::vector<Estimated>& estimated);
   bool is_memory_scarce();
   [[nodiscard]] std::vector<strategies::Setting> without_estimate(
       const std::vector<Estimated>& known) const;
   const std::vector<Estimated>& estimated_grid();
+  GridOptions grid_options();
   std::vector<Estimated> estimate_grid();
+  std::vector<Estimated> simulate_grid();
+  static Point point_of(const Tried& tried);
   [[nodiscard]] std::vector<strategies::Setting> chosen(
       const std::vector<Estimated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,

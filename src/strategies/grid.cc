@@ -214,16 +214,6 @@ DigitMask expert_mask(const Problem& problem, std::int64_t ep) {
   return dividing_digits(problem.digits, expert_digits(problem), ep);
 }
 
-std::set<std::int64_t> expert_degrees(const Problem& problem) {
-  std::set<std::int64_t> out = {1};
-  std::int64_t most = 1;
-  const auto digits = expert_digits(problem);
-  for (std::size_t i = problem.digits.count(); i-- > 0;) {
-    if (machine::has(digits, i)) out.insert(most *= problem.digits[i].size);
-  }
-  return out;
-}
-
 std::vector<Setting> complete_ep(const Setting& setting, const Problem& problem) {
   if (!problem.has(LayerKind::kExperts)) return {setting};  // refused when it is made
   const auto legal = expert_degrees(problem);
@@ -256,6 +246,16 @@ std::vector<Setting> complete_deepspeed(const Setting& setting) {
 }
 
 }  // namespace
+
+std::set<std::int64_t> expert_degrees(const Problem& problem) {
+  std::set<std::int64_t> out = {1};
+  std::int64_t most = 1;
+  const auto digits = expert_digits(problem);
+  for (std::size_t i = problem.digits.count(); i-- > 0;) {
+    if (machine::has(digits, i)) out.insert(most *= problem.digits[i].size);
+  }
+  return out;
+}
 
 std::vector<std::pair<std::int64_t, DigitMask>> tensor_groups(const Digits& digits) {
   std::vector<std::pair<std::int64_t, DigitMask>> out;

@@ -2,6 +2,7 @@
 // machine. Written once, for the search's baselines, for sweeps, and for what a user names.
 #pragma once
 
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,6 +37,9 @@ std::vector<Setting> complete(const Setting& setting, const Problem& problem);
 // Every size that a tensor parallel group may have, with the innermost digits that have it.
 std::vector<std::pair<std::int64_t, machine::DigitMask>> tensor_groups(
     const machine::Digits& digits);
+
+// How many devices may share a model's experts; 1 alone where it has none.
+std::set<std::int64_t> expert_degrees(const Problem& problem);
 
 // The digits that `cp` devices of a context parallel group take: the innermost that are left.
 std::optional<machine::DigitMask> context_digits(const machine::Digits& digits, std::int64_t cp,

@@ -1,6 +1,7 @@
-#include "search/plain_grid.h"
+#include "search/grid/grid.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <queue>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "cost/collectives.h"
+#include "search/estimates.h"
 #include "search/least_memory.h"
 #include "strategies/pipeline.h"
 #include "strategies/recomputation.h"
@@ -18,15 +20,9 @@ namespace tandem::search {
 
 namespace {
 
-using estimate::Cut;
-using estimate::PipelineDivision;
 using machine::DigitMask;
 using strategies::Family;
 using strategies::Setting;
-
-// Strategies whose bounds are within this of the fastest that fits are evaluated: they are the
-// alternatives that a plan is compared with, and an estimate may be off by as much.
-constexpr double kNear = 1.03;
 
 // Bytes of all weights together, as the bounds of memory need them.
 struct StoredBytes {
@@ -68,22 +64,10 @@ StoredBytes stored_bytes_of(const strategies::Problem& problem, plan::Optimizer 
   return out;
 }
 
-// What strategies have in common that differ in their pipeline, data parallelism and ZeRO stage:
-// how one micro-batch is computed by one tensor and context parallel group.
-struct PassKind {
-  DigitMask tensor = 0;
-  DigitMask context = 0;
-  bool sequence_parallel = false;
-  std::int64_t micro_batch_size = 1;
-  std::size_t recompute = 0;  // index into the recomputations
-  Cut cut = Cut::kWhole;      // of the pipeline's division
-  auto operator<=>(const PassKind&) const = default;
-};
-
 struct Bounded {
-  estimate::PassBound pass;
-  bool known = false;       // `pass` is of this kind, not of one that takes no longer
-  bool impossible = false;  // no estimate
+  PassBound pass;
+  bool known = false;  // `pass` is of this kind, not of one that takes no longer
+  bool impossible = false;
 };
 
 // One strategy of the grid: its kind of pass and what the rest of the devices do.
@@ -98,24 +82,28 @@ struct Item {
 
 // How tensor, context, data parallelism and pipeline ranks share the devices.
 struct Split {
-  std::int64_t tp = 1, cp = 1, pp = 1, dp = 1;
+  std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1;
   DigitMask tensor = 0, context = 0;
 };
 
 class Grid {
  public:
-  Grid(const Case& on, Estimates& estimates, const GridOptions& options)
+  Grid(const Case& on, GridModel& model, const GridOptions& options)
       : problem_(*on.problem),
         digits_(on.problem->digits),
         batch_(on.batch),
         options_(options),
-        estimates_(estimates),
-        limit_(on.limits[0]),
+        model_(model),
+        limit_(std::ranges::max(on.limits)),
         machine_(*on.machine),
         stored_(stored_bytes_of(*on.problem, on.optimizer,
                                 precision_of(on, {.family = Family::kMegatron}))),
         most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
-        layers_(on.network->settings.has("layers") ? on.network->settings.size("layers") : 0) {
+        layers_(layers_of(on)) {
+    for (const auto& known : options.known) {
+      if (!known.point || !known.point->feasible) continue;
+      best_ = std::min(best_, known.point->simulation.iteration.value);
+    }
     find_recomputations();
     find_splits();
   }
@@ -130,10 +118,18 @@ class Grid {
       return split.cp > 1 || stages_of_rank > 2;
     });
     evaluate();
+    if (best_ == kNever) evaluate_smallest();
     return std::move(out_);
   }
 
  private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  static std::int64_t layers_of(const Case& on) {
+    const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
+    return has_layers ? on.network->settings.size("layers") : 0;
+  }
+
   void find_recomputations() {
     std::vector<std::vector<bool>> seen;
     for (const auto* what : {"none", "selective", "products", "full"}) {
@@ -158,8 +154,13 @@ class Grid {
           if (left % cp != 0 || batch_ % (left / cp) != 0) continue;
           const auto context = strategies::context_digits(digits_, cp, tensor | *ranks);
           if (!context) continue;
-          splits_.push_back({tp, cp, pp, left / cp, tensor, *context});
+          splits_.push_back({tp, cp, pp, left / cp, 1, tensor, *context});
         }
+      }
+    }
+    for (const auto ep : strategies::expert_degrees(problem_)) {
+      if (ep > 1 && batch_ % digits_.devices() == 0) {
+        splits_.push_back({1, 1, 1, digits_.devices(), ep, 0, 0});
       }
     }
   }
@@ -198,11 +199,18 @@ class Grid {
           if (!wanted(split, v)) continue;
           const auto* pipeline = pipeline_of(split.pp, v, micro_batches);
           if (pipeline == nullptr) continue;
-          const auto cut = cut_of(*pipeline);
           for (const bool sp : {false, true}) {
             if (sp && !has_sequence) continue;
             for (std::size_t r = 0; r < recomputations_.size(); ++r) {
-              const auto kind = kind_of({split.tensor, split.context, sp, size, r, cut}, s);
+              const auto kind = kind_of({.tensor = split.tensor,
+                                         .context = split.context,
+                                         .tp = split.tp,
+                                         .cp = split.cp,
+                                         .ep = split.ep,
+                                         .sequence_parallel = sp,
+                                         .micro_batch_size = size,
+                                         .recompute = r,
+                                         .in_pieces = pipeline->is_in_pieces()});
               for (std::uint8_t zero = 0; zero <= 3; ++zero) {
                 add({kind, static_cast<std::uint32_t>(s), micro_batches,
                      static_cast<std::uint16_t>(v), zero});
@@ -216,71 +224,68 @@ class Grid {
 
   void add(Item item) {
     const auto& split = splits_[item.split];
-    if (item.zero > 0 && split.dp * split.cp == 1) return;
-    if (memory_bound(item) > limit_) return;
+    if (item.zero > 0 && (split.dp * split.cp == 1 || split.ep > 1)) return;
+    if (bounds_[item.kind].impossible) return;
+    const auto needs = memory_bound(item);
+    if (needs > limit_) {
+      note_smallest(item, needs);
+      return;
+    }
     item.bound = time_bound(item);
-    if (item.bound > kNear * best_) return;
-    queue_.push(item);
+    if (item.bound <= options_.near * best_) queue_.push(item);
   }
 
-  // The number of the kind. `split`: where it first occurs.
-  std::uint32_t kind_of(const PassKind& kind, std::size_t split) {
+  std::uint32_t kind_of(const PassKind& kind) {
     const auto [at, is_new] = kind_numbers_.try_emplace(kind, kinds_.size());
     if (is_new) {
       kinds_.push_back(kind);
-      bounds_.push_back(base_bound(kind, split));
+      bounds_.push_back(base_bound(kind));
     }
     return static_cast<std::uint32_t>(at->second);
   }
 
   // Before a kind is lowered: a sample takes least in the largest micro-batch with nothing
   // recomputed.
-  Bounded base_bound(const PassKind& kind, std::size_t split) {
+  Bounded base_bound(const PassKind& kind) {
     auto base = kind;
-    base.micro_batch_size = largest_micro_batch();
+    base.micro_batch_size = batch_;
     base.recompute = 0;
     const auto [at, is_new] = base_bounds_.try_emplace(base);
-    if (is_new) at->second = bounded(base, splits_[split]);
+    if (is_new) at->second = bounded(base);
     auto out = at->second;
     out.known = kind == base;
     if (out.known) return out;
     const auto scale =
         static_cast<double>(kind.micro_batch_size) / static_cast<double>(base.micro_batch_size);
     auto& pass = out.pass;
-    for (auto& load : pass.loads) load *= scale;
-    for (auto& time : pass.compute) time *= scale;
-    pass.exposed *= scale;
+    for (auto& load : pass.levels) load *= scale;
+    for (auto& time : pass.units) time *= scale;
+    std::ranges::fill(pass.accumulation, 0.0);
+    pass.following *= scale;
+    pass.sent = pass.sent * scale;
     pass.saved = {};
     return out;
   }
 
-  [[nodiscard]] std::int64_t largest_micro_batch() const { return batch_; }
-
-  // Lowers it, on as few devices as it needs.
-  Bounded bounded(const PassKind& kind, const Split& split) {
-    Setting setting = {.family = Family::kMegatron};
-    setting.tp = {split.tp};
-    setting.cp = split.cp;
-    setting.dp = digits_.devices() / split.tp / split.cp;
-    setting.sp = kind.sequence_parallel;
-    setting.recompute = recomputations_[kind.recompute];
-    const auto bound =
-        estimates_.bound_pass(setting, kind.micro_batch_size * *setting.dp, kind.cut);
+  Bounded bounded(const PassKind& kind) {
+    auto bound = model_.bound(kind, recomputations_[kind.recompute]);
     if (!bound) return {.pass = {}, .known = true, .impossible = true};
-    return {.pass = *bound, .known = true};
+    return {.pass = std::move(*bound), .known = true};
   }
 
   // A device holds at least its share of what is stored, and the first rank what its forward passes
   // save before its first backward pass.
   Bytes memory_bound(const Item& item) {
     const auto& saved = bounds_[item.kind].pass.saved;
-    return stored_by_device(item) + saved * static_cast<double>(pipeline_of(item)->in_flight);
+    return stored_by_device(item) +
+           saved * static_cast<double>(pipeline_of(item)->layers_in_flight());
   }
 
   [[nodiscard]] Bytes stored_by_device(const Item& item) const {
     const auto& split = splits_[item.split];
     const auto group = static_cast<double>(split.tp * split.pp);
     const auto all = group * static_cast<double>(split.dp * split.cp);
+    if (split.ep > 1) return (stored_.weights + stored_.states) * (1 / all);
     switch (item.zero) {
       case 0:
         return (stored_.weights + stored_.gradients + stored_.states) * (1 / group);
@@ -292,48 +297,44 @@ class Grid {
     }
   }
 
-  // No rank takes less than its stages, and the last one begins when all others have passed their
-  // first micro-batch forward, and they end after it with the last one's backward pass. No stream
-  // has more than the step.
+  // No rank takes less than its stages do. The last one begins when all others have passed their
+  // first micro-batch forward, and they end after it with its backward pass. No level has more to
+  // carry than there is time.
   double time_bound(const Item& item) {
     const auto& split = splits_[item.split];
     const auto& pass = bounds_[item.kind].pass;
     const auto micro_batches = static_cast<double>(item.micro_batches);
-    const auto ranks = static_cast<std::size_t>(split.pp);
-    const auto& pipeline = *pipeline_of(item);
-    const auto& division = *pipeline.division;
-    times_of_class_.clear();
-    for (std::size_t c = 0; c < division.classes.size(); ++c) {
-      double time =
-          static_cast<double>(std::max<std::int64_t>(0, pipeline.layers[c] - 1)) * pass.exposed;
-      for (std::size_t r = 0; r < pass.compute.size(); ++r) {
-        time += static_cast<double>(division.classes[c][r]) * pass.compute[r];
-      }
-      times_of_class_.push_back(time);
-    }
-    double busiest = 0;
-    double last = 0;
-    double others = 0;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      last = 0;
-      for (auto s = rank; s < division.class_of_stage.size(); s += ranks) {
-        last += times_of_class_[division.class_of_stage[s]];
-      }
-      busiest = std::max(busiest, last);
-      if (rank + 1 < ranks) others += times_of_class_[division.class_of_stage[rank]];
-    }
-    double out = std::max(micro_batches * busiest, micro_batches * last + others);
+    // ZeRO-2 and -3 accumulate shards.
+    const bool accumulates = item.micro_batches > 1 && item.zero < 2;
+    const auto loads = pipeline_of(item)->loads(pass, accumulates);
+    double out = std::max(micro_batches * loads.busiest, micro_batches * loads.last + loads.others);
     const auto on_level = [&](std::size_t level) {
-      return micro_batches * pass.loads[level + 1] / static_cast<double>(ranks);
+      if (level >= pass.levels.size()) return 0.0;
+      return micro_batches * pass.levels[level] / static_cast<double>(split.pp);
     };
-    // What a stage that ends inside a layer recomputes need not be all of it.
-    if (kinds_[item.kind].cut == Cut::kWhole) {
-      for (std::size_t l = 0; l < machine_.levels.size(); ++l) out = std::max(out, on_level(l));
+    for (std::size_t l = 0; l < pass.levels.size(); ++l) out = std::max(out, on_level(l));
+    if (split.pp > 1) {
+      const auto sends =
+          static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
+      out = std::max(out, micro_batches * sends * send_time(item));
     }
-    if (split.dp * split.cp == 1) return out;
+    if (split.dp * split.cp == 1 || split.ep > 1) return out;
     const auto level = cost::outermost_level(digits_, shared_digits(split));
-    const bool is_whole = kinds_[item.kind].cut == Cut::kWhole;
-    return std::max(out, (is_whole ? on_level(level) : 0) + data_parallel_time(item));
+    return std::max(out, on_level(level) + data_parallel_time(item));
+  }
+
+  // Of an activation to the next rank and a gradient back, where that is fastest.
+  double send_time(const Item& item) {
+    const auto& split = splits_[item.split];
+    const auto& pass = bounds_[item.kind].pass;
+    if (pass.sent == Bytes{}) return 0;
+    // Ranks differ in the innermost of their digits at least.
+    const auto ranks = strategies::rank_digits(digits_, split.pp).value();
+    const auto across = std::bit_floor(ranks);
+    const auto time = [&](bool copied) {
+      return cost::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent).value;
+    };
+    return time(pass.copied) + time(pass.gradient_copied);
   }
 
   [[nodiscard]] DigitMask shared_digits(const Split& split) const {
@@ -357,6 +358,7 @@ class Grid {
                time(Step::kReduceScatter, stored_.dense_gradients),
                time(Step::kAllGather, stored_.dense_weights)};
     }
+    constexpr double kGathers = 1.8;
     const auto micro_batches = static_cast<double>(item.micro_batches);
     switch (item.zero) {
       case 0:
@@ -366,44 +368,66 @@ class Grid {
       case 2:
         return micro_batches * times.reduce_scatter + times.all_gather;
       default:
-        return micro_batches * (times.reduce_scatter + times.all_gather);
+        // The backward pass gathers again, but for the last weights.
+        return micro_batches * (times.reduce_scatter + kGathers * times.all_gather);
     }
   }
 
   // Null where it cannot be divided so.
-  const PipelineDivision* pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
-                                      std::int64_t micro_batches) {
+  const Pipeline* pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
+                              std::int64_t micro_batches) {
     // More of them change nothing before the first backward pass.
     micro_batches = std::min(micro_batches, 4 * pp);
     const auto [at, is_new] = pipelines_.try_emplace({pp, stages_of_rank, micro_batches});
-    if (is_new) at->second = estimates_.divide(pp, stages_of_rank, micro_batches);
-    return at->second ? &*at->second : nullptr;
+    if (is_new) at->second = model_.divide(pp, stages_of_rank, micro_batches);
+    return at->second.get();
   }
-  const PipelineDivision* pipeline_of(const Item& item) {
+  const Pipeline* pipeline_of(const Item& item) {
     return pipeline_of(splits_[item.split].pp, item.stages_of_rank, item.micro_batches);
   }
-  static Cut cut_of(const PipelineDivision& pipeline) {
-    const bool is_whole = pipeline.division->classes[0].size() == estimate::kSections;
-    return is_whole ? Cut::kWhole : Cut::kInPieces;
-  }
 
+  // From the lowest bound on; a kind's own bound is found when one of its strategies is first.
   void evaluate() {
+    std::vector<Item> next;
     while (!queue_.empty() && !(options_.stop && options_.stop())) {
       auto item = queue_.top();
+      if (item.bound > options_.near * best_) break;
       queue_.pop();
-      if (item.bound > kNear * best_) {
-        queue_ = {};
-        return;
-      }
       auto& bound = bounds_[item.kind];
-      if (!bound.known) bound = bounded(kinds_[item.kind], splits_[item.split]);
+      if (!bound.known) bound = bounded(kinds_[item.kind]);
+      if (bound.impossible || needs_too_much(item)) continue;
+      if (const auto needs = memory_bound(item); needs > limit_) {
+        note_smallest(item, needs);
+        continue;
+      }
       if (const auto now = time_bound(item); now > item.bound) {
         item.bound = now;
         queue_.push(item);
         continue;
       }
-      if (!needs_too_much(item) && memory_bound(item) <= limit_) evaluate(item);
+      next.push_back(item);
+      if (next.size() < model_.batch()) continue;
+      evaluate(next);
+      next.clear();
     }
+    if (!next.empty()) evaluate(next);
+    queue_ = {};
+  }
+
+  // Of what cannot fit, what may come nearest to it.
+  void note_smallest(const Item& item, Bytes needs) {
+    constexpr std::size_t kMost = 16;
+    if (best_ < kNever) return;
+    const auto at =
+        std::ranges::upper_bound(smallest_, needs, {}, [](const auto& s) { return s.second; });
+    if (smallest_.size() == kMost && at == smallest_.end()) return;
+    smallest_.insert(at, {item, needs});
+    if (smallest_.size() > kMost) smallest_.pop_back();
+  }
+  void evaluate_smallest() {
+    std::vector<Item> items;
+    for (const auto& [item, needs] : smallest_) items.push_back(item);
+    evaluate(items);
   }
 
   // More samples at once need no less memory.
@@ -417,25 +441,34 @@ class Grid {
     return at != too_large_.end() && kinds_[item.kind].micro_batch_size >= at->second;
   }
 
-  void evaluate(const Item& item) {
-    const auto setting = setting_of(item);
-    if (options_.allowed && !is_allowed(item, setting)) return;
-    Estimated made{setting, std::nullopt};
-    try {
-      made.point = estimates_.point(setting);
-    } catch (const UserError&) {
+  void evaluate(const std::vector<Item>& items) {
+    std::vector<Setting> settings;
+    std::vector<const Item*> which;
+    for (const auto& item : items) {
+      auto setting = setting_of(item);
+      if (options_.allowed && !is_allowed(item, setting)) continue;
+      if (std::ranges::find(options_.known, setting, &Estimated::setting) != options_.known.end()) {
+        continue;
+      }
+      settings.push_back(std::move(setting));
+      which.push_back(&item);
+    }
+    auto made = model_.evaluate(settings);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (!made[i].point) continue;
+      note(*which[i], *made[i].point);
+      out_.push_back(std::move(made[i]));
+    }
+  }
+
+  void note(const Item& item, const Point& point) {
+    if (point.feasible) {
+      best_ = std::min(best_, point.simulation.iteration.value);
       return;
     }
-    if (!made.point) return;
-    if (made.point->feasible) {
-      best_ = std::min(best_, made.point->simulation.iteration.value);
-    } else {
-      auto& size =
-          too_large_.try_emplace(without_size(item), std::numeric_limits<std::int64_t>::max())
-              .first->second;
-      size = std::min(size, kinds_[item.kind].micro_batch_size);
-    }
-    out_.push_back(std::move(made));
+    const auto size = kinds_[item.kind].micro_batch_size;
+    auto& smallest = too_large_.try_emplace(without_size(item), size).first->second;
+    smallest = std::min(smallest, size);
   }
 
   // Strategies of one split use the same dimensions.
@@ -452,6 +485,11 @@ class Grid {
     Setting out;
     out.recompute = recomputations_[kind.recompute];
     if (item.micro_batches > 1 || split.pp > 1) out.micro = item.micro_batches;
+    if (split.ep > 1) {
+      out.family = Family::kEp;
+      out.ep = split.ep;
+      return out;
+    }
     if (split.tp * split.cp * split.pp == 1) {
       out.family = item.zero == 0   ? Family::kDp
                    : item.zero == 3 ? Family::kFsdp
@@ -482,7 +520,7 @@ class Grid {
   const machine::Digits& digits_;
   std::int64_t batch_;
   const GridOptions& options_;
-  Estimates& estimates_;
+  GridModel& model_;
   Bytes limit_;
   const machine::Machine& machine_;
   StoredBytes stored_;
@@ -494,9 +532,8 @@ class Grid {
   std::vector<PassKind> kinds_;
   std::vector<Bounded> bounds_;  // by kind
   std::map<PassKind, Bounded> base_bounds_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::optional<PipelineDivision>>
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<Pipeline>>
       pipelines_;
-  std::vector<double> times_of_class_;  // of what is being bounded
   struct DataParallelTimes {
     double all_reduce, reduce_scatter, all_gather;
   };
@@ -504,15 +541,15 @@ class Grid {
   std::map<Sizeless, std::int64_t> too_large_;  // the smallest micro-batch that is known to be
   std::map<std::pair<std::uint32_t, bool>, bool> allowed_;
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;
-  double best_ = std::numeric_limits<double>::infinity();
+  std::vector<std::pair<Item, Bytes>> smallest_;
+  double best_ = kNever;
   std::vector<Estimated> out_;
 };
 
 }  // namespace
 
-std::vector<Estimated> evaluate_grid(const Case& on, Estimates& estimates,
-                                     const GridOptions& options) {
-  return Grid(on, estimates, options).run();
+std::vector<Estimated> evaluate_grid(const Case& on, GridModel& model, const GridOptions& options) {
+  return Grid(on, model, options).run();
 }
 
 }  // namespace tandem::search

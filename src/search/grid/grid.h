@@ -1,0 +1,34 @@
+// The complete grid of plain strategies: every way to divide the devices into tensor, context, data
+// and pipeline parallel groups, with every micro-batch size, number of virtual stages, ZeRO stage
+// and recomputation.
+//
+// The grid has up to millions of strategies, of which few are evaluated: each has proved lower
+// bounds of its step time and memory, and the rest are pruned by these alone. Evaluation goes from
+// the lowest bound on, and ends when the next bound is above the best step time.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "search/grid/grid_model.h"
+
+namespace tandem::search {
+
+struct GridOptions {
+  bool sequence = true;  // may strategies divide sequences?
+  bool pipeline = true;  // may they have several stages?
+  // Do the user's dimensions allow the pass of this setting?
+  std::function<bool(const strategies::Setting&)> allowed = {};
+  std::function<bool()> stop = {};  // asked between evaluations
+  // Strategies slower than this times the best are pruned.
+  double near = 1.02;
+  // Strategies that were evaluated before: they are not evaluated again.
+  std::vector<Estimated> known = {};
+};
+
+// The strategies of the grid that were evaluated: all that fit and are within GridOptions::near of
+// the fastest are among them, but for those that are known. Where none fits, those that may need
+// least memory are.
+std::vector<Estimated> evaluate_grid(const Case& on, GridModel& model, const GridOptions& options);
+
+}  // namespace tandem::search

@@ -1,0 +1,76 @@
+// What the grid asks of strategies: proved lower bounds of what they take, and what they take.
+//
+// A pass is the forward and the backward pass of one micro-batch on the devices of one tensor and
+// context parallel group. Strategies that differ only in their stages, data parallelism and ZeRO
+// stage have the same passes, so that one bound serves hundreds of strategies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "search/grid_search.h"
+
+namespace tandem::search {
+
+// How one micro-batch is computed.
+struct PassKind {
+  machine::DigitMask tensor = 0;
+  machine::DigitMask context = 0;
+  std::int64_t tp = 1;
+  std::int64_t cp = 1;
+  std::int64_t ep = 1;  // experts, in place of the former two
+  bool sequence_parallel = false;
+  std::int64_t micro_batch_size = 1;
+  std::size_t recompute = 0;  // index into the grid's recomputations
+  bool in_pieces = false;     // may its pipeline's stages end inside layers?
+  auto operator<=>(const PassKind&) const = default;
+};
+
+// Seconds that one micro-batch takes at least, whatever the stages, the data parallel devices and
+// the ZeRO stage: those only add to it.
+struct PassBound {
+  // By unit of the pipelines' stages (Pipeline::loads): compute, and what nothing overlaps.
+  std::vector<double> units;
+  // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
+  std::vector<double> accumulation;
+  std::vector<double> levels;    // of communication, by machine level, of all stages together
+  double following = 0;          // what a layer that follows another one in its stage takes more
+  Bytes sent;                    // from a stage to the next one, and its gradient back
+  bool copied = false;           // do several devices hold the same of what is sent,
+  bool gradient_copied = false;  // and of the gradient?
+  Bytes saved;                   // for the backward pass, by one layer
+};
+
+// The stages of a pipeline.
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  struct Loads {
+    double busiest = 0;  // of the rank that has most
+    double last = 0;     // of the last rank
+    double others = 0;   // of the first stages of all other ranks together
+  };
+  // `accumulates`: with PassBound::accumulation.
+  [[nodiscard]] virtual Loads loads(const PassBound& pass, bool accumulates) const = 0;
+  // Layers whose forward pass the first rank has computed before its first backward pass.
+  [[nodiscard]] virtual std::int64_t layers_in_flight() const { return 0; }
+  [[nodiscard]] virtual bool is_in_pieces() const { return false; }
+};
+
+class GridModel {
+ public:
+  virtual ~GridModel() = default;
+  // Null where stages cannot divide the network so.
+  virtual std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
+                                           std::int64_t micro_batches) = 0;
+  // `recompute` is the kind's. Nothing where there is no such strategy.
+  virtual std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) = 0;
+  // By setting; no point where it is impossible.
+  virtual std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) = 0;
+  // How many strategies are evaluated together.
+  [[nodiscard]] virtual std::size_t batch() const { return 1; }
+};
+
+}  // namespace tandem::search
