@@ -13,12 +13,15 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "cli/fitting_change.h"
 #include "cli/host.h"
 #include "cli/idle_flags.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cost/peak.h"
 #include "estimate/folded.h"
+#include "machine/fewer.h"
+#include "search/fewer_devices.h"
 #include "search/taso_flexflow.h"
 #include "strategies/grid.h"
 
@@ -521,6 +524,30 @@ search::Result find_plan(const Setup& setup) {
   const auto options = options_with(setup, line);
   if (setup.unity) return unity::search(setup.graph, setup.machine, options, *setup.unity);
   return search::search(setup.graph, setup.machine, options);
+}
+
+search::Result find_plan_on_any_part(Setup& setup) {
+  auto all = find_plan(setup);
+  if (setup.unity || !setup.options.finder.is_exact() || ended_early(setup, all)) return all;
+  const Interrupt interrupt;
+  Progress line;
+  auto fewer =
+      search::search_fewer_devices(setup.graph, setup.machine, options_with(setup, line), all);
+  if (!fewer) return all;
+  setup.offered = {setup.machine_text, setup.machine.devices()};
+  setup.machine = std::move(fewer->machine);
+  setup.digits = machine::Digits(setup.machine);
+  std::vector<std::int64_t> units;
+  for (const auto& level : setup.machine.levels) units.push_back(level.count);
+  setup.machine_text = machine::with_units(setup.machine_text, units);
+  auto out = std::move(fewer->result);
+  out.baselines = std::move(all.baselines);
+  if (out.lower_bound && all.lower_bound) {
+    out.lower_bound = std::min(*out.lower_bound, *all.lower_bound);
+  } else {
+    out.lower_bound.reset();
+  }
+  return out;
 }
 
 bool is_setting(const std::string& strategy) {

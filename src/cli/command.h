@@ -137,6 +137,13 @@ struct Setup {
   // Of these limits: search::margin_text.
   [[nodiscard]] std::string margin_text() const;
 
+  // The whole machine, where the plan is for a part of it.
+  struct Offered {
+    std::string machine_text;
+    std::int64_t devices = 0;
+  };
+  std::optional<Offered> offered = {};
+
   // Of a strategy that is named, not compared with others for the best.
   [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;
 };
@@ -156,8 +163,11 @@ search::Case case_of(const Setup& setup, const strategies::Problem& problem,
 // Notes an element type that the machine's devices have no peak for: another's is taken.
 void note_peak(const machine::Machine& machine, DType dtype);
 
-// The search for the best plan; progress on the error stream.
+// The search for the best plan on all devices; progress on stderr.
 search::Result find_plan(const Setup& setup);
+// The same, also on fewer devices. Where fewer are faster, `setup` becomes that of the part of the
+// machine that has them, and Setup::offered says what there was.
+search::Result find_plan_on_any_part(Setup& setup);
 
 // Does the name stand for one setting of a strategy (strategies/setting.h), complete or not?
 bool is_setting(const std::string& strategy);

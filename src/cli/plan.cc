@@ -124,6 +124,12 @@ std::size_t derivation_steps(const Setup& setup, const search::Costed& best) {
 Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   Json out = echo_costed(make_plan(setup, best));
+  out["devices_used"] = setup.machine.devices();
+  if (setup.offered) {
+    out["machine"] = setup.offered->machine_text;
+    out["devices"] = setup.offered->devices;
+    out["machine_used"] = setup.machine_text;
+  }
   out.update(simulation_json(best.simulation, {.batch = setup.batch,
                                                .tokens = strategies::count_tokens(setup.graph),
                                                .devices = setup.machine.devices()}));
@@ -177,6 +183,12 @@ void print_comparison(const Setup& setup, const search::Result& result) {
       counted(setup.machine.devices(), "device"), setup.batch, name(setup.dtype),
       name(setup.options.optimizer),
       best.mapped.schedule.is_delayed() ? ", updates one step late (PipeDream-2BW)" : "");
+  if (setup.offered) {
+    std::cout << fmt::format(
+        "Uses {} of the {} devices, {} of {}: the rest is idle, as fewer are faster here.\n\n",
+        setup.machine.devices(), setup.offered->devices, setup.machine_text,
+        setup.offered->machine_text);
+  }
   std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
   for (const auto& b : result.baselines) rows.push_back({b.name, &b});
   std::size_t width = 28;
@@ -266,11 +278,11 @@ void print_plan(const Setup& setup, const search::Result& result) {
 }
 
 int run_plan(const PlanFlags& flags) {
-  const auto setup = resolve(flags.job);
+  auto setup = resolve(flags.job);
   note_peak(setup.machine, setup.dtype);
   expect_writable(flags.output);
   expect_writable(flags.report);
-  const auto result = find_plan(setup);
+  const auto result = find_plan_on_any_part(setup);
   if (!result.best) return print_infeasible(flags, setup, result);
   if (!flags.output.empty())
     write_file(flags.output, plan::to_json(make_plan(setup, *result.best)));
@@ -284,9 +296,9 @@ int run_plan(const PlanFlags& flags) {
 }
 
 int run_compare(const PlanFlags& flags) {
-  const auto setup = resolve(flags.job);
+  auto setup = resolve(flags.job);
   note_peak(setup.machine, setup.dtype);
-  const auto result = find_plan(setup);
+  const auto result = find_plan_on_any_part(setup);
   if (!result.best) return print_infeasible(flags, setup, result);
   if (flags.json) {
     print_json(plan_json(setup, result));

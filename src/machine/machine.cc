@@ -15,6 +15,7 @@
 #include "machine/device_fields.h"
 #include "machine/edit.h"
 #include "machine/embedded.h"
+#include "machine/fewer.h"
 #include "machine/number.h"
 #include "machine/parse.h"
 
@@ -77,6 +78,7 @@ struct Named {
   std::string text, source;
   std::int64_t size;
   std::string software = {};
+  std::string use = {};  // units by level; empty: all
 };
 
 Named resolve_without_software(const std::string& name) {
@@ -108,18 +110,38 @@ Named resolve_without_software(const std::string& name) {
   return open(stem, *size);
 }
 
-// "dgx_a100:4,software=megatron"
-Named resolve(const std::string& name) {
-  constexpr std::string_view kMark = ",software=";
-  const auto at = name.rfind(kMark);
-  if (at == std::string::npos) return resolve_without_software(name);
-  auto out = resolve_without_software(name.substr(0, at));
-  out.software = name.substr(at + kMark.size());
-  if (out.software.empty()) {
-    throw UserError("machine", name, "names no software",
-                    fmt::format("`tandem machines {}` lists those it has", name.substr(0, at)));
-  }
+// What stands behind `mark` at the end of `name`, which loses it; nothing where there is none.
+std::optional<std::string> take_ending(std::string& name, std::string_view mark) {
+  const auto at = name.rfind(mark);
+  if (at == std::string::npos) return std::nullopt;
+  auto out = name.substr(at + mark.size());
+  name.resize(at);
   return out;
+}
+
+// "dgx_a100:4,use=3/8,software=megatron"
+Named resolve(const std::string& name) {
+  auto rest = name;
+  const auto software = take_ending(rest, ",software=");
+  if (software && software->empty()) {
+    throw UserError("machine", name, "names no software",
+                    fmt::format("`tandem machines {}` lists those it has", rest));
+  }
+  const auto use = take_ending(rest, ",use=");
+  auto out = resolve_without_software(rest);
+  out.software = software.value_or("");
+  out.use = use.value_or("");
+  return out;
+}
+
+Machine in_use(Machine machine, const std::string& use) {
+  if (use.empty()) return machine;
+  auto out = with_units(machine, parse_units(use, machine));
+  if (out) return std::move(*out);
+  throw UserError("machine", machine.name,
+                  fmt::format("use={}: a level whose units are not joined by one switch cannot be "
+                              "used in part",
+                              use));
 }
 
 }  // namespace
@@ -188,16 +210,16 @@ std::string measured_local_path() {
 
 Machine load_machine(const std::string& name) {
   const auto named = resolve(name);
-  return parse_machine(named.text, named.source, named.size, named.software);
+  return in_use(parse_machine(named.text, named.source, named.size, named.software), named.use);
 }
 
 Machine load_machine(const std::string& name, const std::vector<FieldValue>& fields) {
-  auto [text, source, size, software] = resolve(name);
+  auto [text, source, size, software, use] = resolve(name);
   for (const auto& field : fields) {
     text = with_field(text, field);
     source += fmt::format(", {}={}", printable(field.path), printable(field.value));
   }
-  return parse_machine(text, source, size, software);
+  return in_use(parse_machine(text, source, size, software), use);
 }
 
 MachineFile load_machine_file(const std::string& name) {

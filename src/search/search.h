@@ -85,6 +85,9 @@ struct Result {
   // For these rewritings and layouts, with all that may overlap taken as free; nothing if it could
   // not be found, as on a machine of several groups, where layouts decide which devices wait.
   std::optional<Seconds> lower_bound;
+  // What all devices together compute at least in a step, by the grid of plain strategies; 0 where
+  // it is not known.
+  double device_seconds = 0;
   double search_s = 0;
   std::size_t candidates = 0;  // lowered and simulated
   std::size_t estimated = 0;   // strategies that were compared without

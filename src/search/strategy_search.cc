@@ -399,8 +399,9 @@ const std::vector<Estimated>& StrategySearch::estimated_grid() {
   return *grid_;
 }
 
-GridOptions StrategySearch::grid_options() {
-  GridOptions out{.sequence = options_.dims.sequence, .pipeline = options_.dims.pipeline};
+GridOptions StrategySearch::grid_options(double beat) {
+  GridOptions out{
+      .sequence = options_.dims.sequence, .pipeline = options_.dims.pipeline, .beat = beat};
   if (options_.dims != Dims{}) {
     out.allowed = [this](const Setting& setting) {
       const auto made = make_pass(setting, problem_);
@@ -413,13 +414,14 @@ GridOptions StrategySearch::grid_options() {
 }
 
 // None where nothing can be estimated.
-std::vector<Estimated> StrategySearch::estimate_grid() {
+std::vector<Estimated> StrategySearch::estimate_grid(double beat) {
   if (!can_estimate() || !contest_.are_equal_devices()) return {};
   const auto on = case_to_estimate();
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_);
-  auto out = evaluate_grid(on, model, grid_options());
+  auto [out, device_seconds] = evaluate_grid(on, model, grid_options(beat));
   contest_.result().estimated += out.size();
+  contest_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
   std::ranges::move(
       try_shardings(problem_, kWholeGrid, [&](const auto& some) { return estimate(some); }),
@@ -428,7 +430,7 @@ std::vector<Estimated> StrategySearch::estimate_grid() {
 }
 
 // Of a network that cannot be estimated: what may be faster than all so far is simulated.
-std::vector<Estimated> StrategySearch::simulate_grid() {
+std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
   const auto batch = samples_of(problem_);
   if (!batch || !contest_.may_fit()) return {};
   Case on{.values = {},
@@ -439,12 +441,34 @@ std::vector<Estimated> StrategySearch::simulate_grid() {
           .precision = [this](auto) { return options_.precision; },
           .limits = contest_.result().limits,
           .network = options_.network ? options_.network->model : nullptr};
-  auto grid = grid_options();
+  auto grid = grid_options(beat);
   grid.near = 1;
   for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
   GraphGridModel model(contest_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
-  return evaluate_grid(on, model, grid);
+  auto [out, device_seconds] = evaluate_grid(on, model, grid);
+  contest_.result().device_seconds = device_seconds;
+  return out;
+}
+
+std::optional<double> StrategySearch::fastest_plain(double beat) {
+  std::optional<double> best;
+  const auto note = [&](const std::vector<Estimated>& evaluated) {
+    for (const auto& e : evaluated) {
+      if (!e.point || !e.point->feasible) continue;
+      const auto time = e.point->simulation.iteration.value;
+      if (time < best.value_or(beat)) best = time;
+    }
+  };
+  const auto estimated = estimate_grid(beat);
+  note(estimated);
+  if (!estimated.empty() || (can_estimate() && contest_.are_equal_devices())) return best;
+  cost_baselines();
+  cost_shardings();
+  simulate_grid(beat);
+  const auto& found = contest_.result().best;
+  if (found && found->simulation.iteration.value < beat) best = found->simulation.iteration.value;
+  return best;
 }
 
 // What the best of the grid come to with layouts of their own inside their steps. One of those

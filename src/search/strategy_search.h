@@ -3,6 +3,7 @@
 // best of them simulated, and then with layouts of their own inside their steps.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,10 @@ class StrategySearch {
   // Does all that is estimated of a large model need much more memory than there is? Layouts of its
   // own save some of it, not that much.
   [[nodiscard]] bool are_far_too_large();
+
+  // The step time of the fastest plain strategy that fits, if it is less than `beat`. Of a search
+  // that does nothing else.
+  std::optional<double> fastest_plain(double beat);
 
   // What was simulated, and what would have been but for its estimate, the best first; and with the
   // shardings of a network that cannot be estimated, of which many differ in little.
@@ -78,9 +83,11 @@ class StrategySearch {
   [[nodiscard]] std::vector<strategies::Setting> without_estimate(
       const std::vector<Estimated>& known) const;
   const std::vector<Estimated>& estimated_grid();
-  GridOptions grid_options();
-  std::vector<Estimated> estimate_grid();
-  std::vector<Estimated> simulate_grid();
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  // `beat`: GridOptions::beat.
+  GridOptions grid_options(double beat = kNever);
+  std::vector<Estimated> estimate_grid(double beat = kNever);
+  std::vector<Estimated> simulate_grid(double beat = kNever);
   static Point point_of(const Tried& tried);
   [[nodiscard]] std::vector<strategies::Setting> chosen(
       const std::vector<Estimated>& estimated) const;

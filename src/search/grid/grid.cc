@@ -99,7 +99,8 @@ class Grid {
         stored_(stored_bytes_of(*on.problem, on.optimizer,
                                 precision_of(on, {.family = Family::kMegatron}))),
         most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
-        layers_(layers_of(on)) {
+        layers_(layers_of(on)),
+        best_(options.beat) {
     for (const auto& known : options.known) {
       if (!known.point || !known.point->feasible) continue;
       best_ = std::min(best_, known.point->simulation.iteration.value);
@@ -108,7 +109,7 @@ class Grid {
     find_splits();
   }
 
-  std::vector<Estimated> run() {
+  GridResult run() {
     // First what most often is best, so that the rest is pruned from the beginning.
     add_items([](const Split& split, std::int64_t stages_of_rank) {
       return split.cp == 1 && stages_of_rank <= 2;
@@ -119,7 +120,7 @@ class Grid {
     });
     evaluate();
     if (best_ == kNever) evaluate_smallest();
-    return std::move(out_);
+    return {std::move(out_), device_seconds_ == kNever ? 0 : device_seconds_};
   }
 
  private:
@@ -251,7 +252,10 @@ class Grid {
     base.micro_batch_size = batch_;
     base.recompute = 0;
     const auto [at, is_new] = base_bounds_.try_emplace(base);
-    if (is_new) at->second = bounded(base);
+    if (is_new) {
+      at->second = bounded(base);
+      note_device_seconds(base, at->second);
+    }
     auto out = at->second;
     out.known = kind == base;
     if (out.known) return out;
@@ -265,6 +269,14 @@ class Grid {
     pass.sent = pass.sent * scale;
     pass.saved = {};
     return out;
+  }
+
+  // A sample takes least in the largest micro-batch.
+  void note_device_seconds(const PassKind& base, const Bounded& bound) {
+    if (bound.impossible || base.in_pieces) return;
+    const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, false).busiest;
+    const auto devices = static_cast<double>(base.tp * base.cp);
+    device_seconds_ = std::min(device_seconds_, devices * all);
   }
 
   Bounded bounded(const PassKind& kind) {
@@ -543,12 +555,13 @@ class Grid {
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;
   std::vector<std::pair<Item, Bytes>> smallest_;
   double best_ = kNever;
+  double device_seconds_ = kNever;
   std::vector<Estimated> out_;
 };
 
 }  // namespace
 
-std::vector<Estimated> evaluate_grid(const Case& on, GridModel& model, const GridOptions& options) {
+GridResult evaluate_grid(const Case& on, GridModel& model, const GridOptions& options) {
   return Grid(on, model, options).run();
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "search/grid/grid_model.h"
@@ -22,13 +23,21 @@ struct GridOptions {
   std::function<bool()> stop = {};  // asked between evaluations
   // Strategies slower than this times the best are pruned.
   double near = 1.02;
+  // Strategies that are no faster than this are pruned from the beginning.
+  double beat = std::numeric_limits<double>::infinity();
   // Strategies that were evaluated before: they are not evaluated again.
   std::vector<Estimated> known = {};
+};
+
+struct GridResult {
+  std::vector<Estimated> evaluated;
+  // What all devices together compute at least in a step, in seconds; 0 where it is not known.
+  double device_seconds = 0;
 };
 
 // The strategies of the grid that were evaluated: all that fit and are within GridOptions::near of
 // the fastest are among them, but for those that are known. Where none fits, those that may need
 // least memory are.
-std::vector<Estimated> evaluate_grid(const Case& on, GridModel& model, const GridOptions& options);
+GridResult evaluate_grid(const Case& on, GridModel& model, const GridOptions& options);
 
 }  // namespace tandem::search

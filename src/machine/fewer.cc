@@ -1,0 +1,89 @@
+#include "machine/fewer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem::machine {
+
+namespace {
+
+double fastest_peak(const Device& device) {
+  double out = 0;
+  for (const auto& [type, peak] : device.peak) out = std::max(out, peak.value);
+  return out;
+}
+
+// Leaves out units of the slowest groups until so many are left.
+void keep_fastest(std::vector<DeviceGroup>& groups, std::int64_t units) {
+  std::int64_t all = 0;
+  for (const auto& group : groups) all += group.units;
+  while (all > units) {
+    auto slowest = std::ranges::min_element(
+        groups, {}, [](const DeviceGroup& g) { return fastest_peak(g.device); });
+    const auto left_out = std::min(slowest->units, all - units);
+    slowest->units -= left_out;
+    all -= left_out;
+    if (slowest->units == 0) groups.erase(slowest);
+  }
+}
+
+}  // namespace
+
+std::string with_units(const std::string& name, const std::vector<std::int64_t>& units) {
+  const auto software = std::min(name.find(",software="), name.size());
+  return fmt::format("{},use={}{}", name.substr(0, software), fmt::join(units, "/"),
+                     name.substr(software));
+}
+
+std::optional<Machine> with_units(const Machine& machine, const std::vector<std::int64_t>& units) {
+  auto out = machine;
+  out.mappings.clear();
+  bool changed = false;
+  for (std::size_t l = 0; l < out.levels.size(); ++l) {
+    auto& level = out.levels[l];
+    if (units[l] == level.count) continue;
+    if (level.network != nullptr) return std::nullopt;
+    level.count = units[l];
+    changed = true;
+  }
+  if (!changed) return out;
+  if (!out.groups.empty()) {
+    keep_fastest(out.groups, units[0]);
+    out.device = weakest(out.groups);
+    if (out.groups.size() == 1) {
+      out.device = out.groups[0].device;
+      out.groups.clear();
+    }
+  }
+  out.name = with_units(machine.name, units);
+  return out;
+}
+
+std::vector<std::int64_t> parse_units(std::string_view text, const Machine& machine) {
+  std::vector<std::int64_t> out;
+  const auto parts = split(text, '/');
+  std::vector<std::string> most;
+  for (const auto& level : machine.levels) most.push_back(std::to_string(level.count));
+  const auto fail = [&](const std::string& message) {
+    throw UserError("machine", machine.name, message,
+                    fmt::format("units in use by level, at most use={}", join(most, "/")));
+  };
+  if (parts.size() != machine.levels.size()) {
+    fail(fmt::format("use={}: the machine has {} levels", text, machine.levels.size()));
+  }
+  for (std::size_t l = 0; l < parts.size(); ++l) {
+    const auto n = parse_int(trim(parts[l]));
+    if (!n || *n < 1 || *n > machine.levels[l].count) {
+      fail(
+          fmt::format("use={}: '{}' is not from 1 to {}", text, parts[l], machine.levels[l].count));
+    }
+    out.push_back(*n);
+  }
+  return out;
+}
+
+}  // namespace tandem::machine
