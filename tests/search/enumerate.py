@@ -30,6 +30,13 @@ SHAPES_PART = 0.45
 # Shapes that are changed one setting at a time.
 STARTS = 4
 PLAN_SLOW_S = 5
+# The daily cases: (network, machine, nodes). Node counts that divide no batch, fewer GPUs a node, pipelines of images,
+# pipelines that alone fit, and cases where layouts operator by operator are faster than anything plain.
+DAILY = [
+    ("bert_large", "dgx_a100_40gb", 17), ("gpt3_175b", "five", 31), ("gpt_13b", "five", 9), ("llama3_70b", "five", 19),
+    ("llama3_8b", "dgx_a100_40gb", 5), ("llama3_8b", "five", 25), ("llama3_8b", "mixed", 17), ("mixtral_8x7b", "five", 26),
+    ("resnet50", "five", 31), ("resnet50", "mixed", 11), ("resnet50", "mixed", 18), ("dlrm", "five", 18),
+]
 
 
 class OutOfCalls(Exception):
@@ -347,8 +354,11 @@ def choose(cases, sample, seed):
 
 def main():
     parser = arguments(__doc__, 400)
+    parser.add_argument("--daily", action="store_true", help="a fixed choice of cases, in place of all")
     args = parser.parse_args()
     cases = [case for case in all_cases(pathlib.Path(args.folder)) if args.only in case.name]
+    if args.daily:
+        cases = [case for case in cases if (case.model.name, case.machine.name, case.size.nodes) in DAILY]
     cases = choose(cases, args.sample, args.seed)
     print(f"{len(cases)} cases, seed {args.seed}, {args.calls} calls each", flush=True)
     program = Program(args.binary)
