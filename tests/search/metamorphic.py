@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Plans for more of something are never slower: more nodes, more memory, more bandwidth, more time to search.
+
+    tests/search/metamorphic.py --binary build/tandem [--sample N] [--seed S] [--only SUBSTRING] [--threads N]
+
+Networks, batches and machines are drawn; each case is planned twice, once as it is and once with more of one thing. It
+fails if the second plan takes more than 1.002 times as long, or does not fit where the first does. A case that fails
+is made smaller as long as it fails (fewer nodes, a smaller batch, fewer layers), and then reported with its two commands.
+"""
+
+import dataclasses
+import math
+import pathlib
+import random
+import re
+import sys
+
+from support import (HERE, TOLERANCE, Answer, Case, Machine, Model, Program, Size, arguments, command_line, machines,
+                     run_all, seconds_text, write)
+
+CASES = 200
+KINDS = ("nodes", "memory", "bandwidth", "budget")
+# Pairs of plans to make a failing case smaller.
+SHRINKING_PAIRS = 16
+# Network, its default settings, element type, settings that may be drawn; the first one is made smaller.
+NETWORKS = [
+    ("llama3_8b", "bf16", {"layers": [2, 4, 6, 8, 12, 16, 24, 32], "seq": [2048, 8192]}),
+    ("llama3_8b:hidden=2048,heads=16,kv_heads=4,ffn=8192", "bf16", {"layers": [4, 8, 15, 16, 24], "seq": [2048, 4096]}),
+    ("gpt2:hidden=5120,heads=40,ffn=20480", "bf16", {"layers": [4, 10, 20, 40], "seq": [1024, 2048]}),
+    ("gpt2", "bf16", {"layers": [2, 6, 12], "seq": [512, 1024]}),
+    ("mixtral_8x7b", "bf16", {"layers": [2, 4, 8, 16], "experts": [4, 8], "seq": [2048]}),
+    ("bert_large", "bf16", {"layers": [2, 6, 12, 24]}),
+    ("dlrm", "fp32", {"tables": [4, 8, 13, 26, 40], "dim": [32, 64, 128]}),
+    ("mlp", "fp32", {"layers": [2, 4, 8, 16], "hidden": [1024, 4096, 8192]}),
+    ("resnet50", "fp32", {"width": [32, 64]}),
+]
+SMALLEST = {"layers": 1, "tables": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """A case of this test; `change` says what there is more of, and how much: ("memory", 1.5)."""
+
+    network: str
+    settings: tuple  # of (name, value)
+    dtype: str
+    machine: Machine
+    size: Size
+    batch: int
+    change: tuple
+    folder: pathlib.Path
+
+    @property
+    def name(self):
+        return (f"{self.model_text} {self.machine.name}:{self.size.nodes} batch {self.batch}, "
+                f"more {' '.join(str(part) for part in self.change)}")
+
+    @property
+    def model_text(self):
+        settings = ",".join(f"{key}={value}" for key, value in self.settings)
+        return self.network + (":" if ":" not in self.network else ",") + settings
+
+    def case(self, size=None, more=(), machine=None):
+        model = Model(self.network, self.model_text, 1, self.batch, "", self.dtype)
+        return Case(model, machine or self.machine, size or self.size, self.batch, self.dtype, tuple(more))
+
+    def pair(self):
+        """Returns the case without and the one with more."""
+        what, amount = self.change[0], self.change[-1]
+        if what == "nodes":
+            return self.case(), self.case(larger(self.machine, self.size, amount))
+        if what == "memory":
+            less, more = (f"{gigabytes:g}GB" for gigabytes in amount)
+            return self.case(more=("--memory", less)), self.case(more=("--memory", more))
+        if what == "budget":
+            flag, less, more = self.change[1:]
+            return self.case(more=(flag, str(less))), self.case(more=(flag, str(more)) if more else ())
+        return self.case(), self.case(machine=Faster(self.machine, self.change[1], amount, self.folder))
+
+    def smaller(self):
+        """Yields cases that are smaller than this one in one way."""
+        for nodes in (self.size.nodes // 2, self.size.nodes - 1):
+            least = 2 if self.machine.name == "mixed" else 1
+            if least <= nodes < self.size.nodes:
+                yield dataclasses.replace(self, size=self.machine.size(nodes))
+        if self.batch % 2 == 0:
+            yield dataclasses.replace(self, batch=self.batch // 2)
+        for at, (key, value) in enumerate(self.settings):
+            for less in (value // 2, value - 1) if key in SMALLEST else ():
+                if less >= SMALLEST[key]:
+                    settings = (*self.settings[:at], (key, less), *self.settings[at + 1:])
+                    yield dataclasses.replace(self, settings=settings)
+
+
+class Faster(Machine):
+    """A machine with so many times the bandwidth: of a level, or of a device's memory."""
+
+    def __init__(self, machine, where, factor, folder):
+        super().__init__(machine.name, machine.gpus, folder)
+        self.machine, self.where, self.factor = machine, where, factor
+
+    def argument(self, size):
+        argument = self.machine.argument(size)
+        path, _, count = argument.partition(":")
+        source = pathlib.Path(path)
+        if not source.exists():  # built in
+            source = HERE.parent.parent / "machines" / f"{path}.machine"
+        section, out = "", []
+        for line in source.read_text().splitlines():
+            words = line.split()
+            if words[:1] in (["device"], ["level"], ["software"]):
+                section = " ".join(words[:2]) if words[0] == "level" else words[0]
+            if section == self.where and words[:1] == ["bandwidth"]:
+                line = re.sub(r"(bandwidth +)([\d.]+)", lambda m: f"{m[1]}{float(m[2]) * self.factor:g}", line)
+            out.append(line)
+        name = f"{source.stem}_{self.where.replace(' ', '_')}_x{self.factor:g}.machine"
+        return f"{write(self.folder / name, chr(10).join(out) + chr(10))}{':' + count if count else ''}"
+
+
+def larger(machine, size, how):
+    """Returns a size that has all of `size`, and one node more or twice the nodes."""
+    if how == "one":
+        return dataclasses.replace(size, nodes=size.nodes + 1)
+    return dataclasses.replace(size, nodes=2 * size.nodes, slow=2 * size.slow)
+
+
+def draw(rng, known, folder):
+    network, dtype, choices = rng.choice(NETWORKS)
+    settings = tuple((key, rng.choice(values)) for key, values in choices.items())
+    machine = rng.choice(list(known.values()))
+    nodes = rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 16])
+    if machine.name == "mixed":
+        nodes = max(2, nodes)
+        dtype = "fp16" if dtype == "bf16" else dtype
+    size = machine.size(nodes)
+    batch = rng.choice([16, 32, 64, 128, 192, 256, 8 * size.devices])
+    if network.startswith(("dlrm", "mlp", "resnet")):
+        batch *= 32
+    kind = rng.choice(KINDS)
+    if kind == "nodes":
+        change = (kind, rng.choice(["one", "twice"]))
+    elif kind == "memory":
+        least = rng.choice([8, 12, 16, 24])
+        change = (kind, (least, least * rng.choice([1.1, 1.25, 1.5])))
+    elif kind == "bandwidth":
+        change = (kind, rng.choice(["level node", "level gpu", "device"]), rng.choice([1.25, 2, 4]))
+    else:
+        change = (kind, *rng.choice([("--budget", 1, 4), ("--budget", 2, None), ("--max-candidates", 50, 200),
+                                     ("--max-candidates", 200, None)]))
+    return Draw(network, settings, dtype, machine, size, batch, change, folder)
+
+
+@dataclasses.dataclass
+class Result:
+    draw: Draw
+    less: Answer
+    more: Answer
+
+    @property
+    def ratio(self):
+        """The time with more in that with less; 1 where neither fits."""
+        return 1.0 if math.isinf(self.less.time) else self.more.time / self.less.time
+
+    @property
+    def crashed(self):
+        return [answer for answer in (self.less, self.more)
+                if answer.crashed or (answer.code != 0 and "feasible" not in answer.json and "error" not in answer.json)]
+
+    @property
+    def fails(self):
+        return self.ratio > TOLERANCE or bool(self.crashed)
+
+    def row(self):
+        strategy = self.more.json.get("strategy", "-")
+        return (f"{self.draw.name}  plan {seconds_text(self.less.time)}  with more {seconds_text(self.more.time)}  "
+                f"{self.ratio:.4f}  {strategy}  search {self.less.seconds:.1f} s, {self.more.seconds:.1f} s"
+                f"{'  FAILS' if self.fails else ''}")
+
+    def report(self):
+        lines = [f"{self.draw.name}: " + ("a command ends without an answer" if self.crashed
+                 else "nothing fits with more" if math.isinf(self.ratio)
+                 else f"{100 * (self.ratio - 1):.2f} % slower with more")]
+        for case, answer in zip(self.draw.pair(), (self.less, self.more)):
+            what = answer.json.get("strategy") or answer.error or "nothing fits"
+            lines += [f"  {command_line(case.words('plan'))}", f"    {seconds_text(answer.time)} s: {what}"]
+        return "\n".join(lines)
+
+
+def judge(program, drawn):
+    return Result(drawn, *(program.plan(case) for case in drawn.pair()))
+
+
+def shrink(program, result):
+    """Returns a smaller failing result, found by changes of one thing, or the result itself."""
+    pairs = SHRINKING_PAIRS
+    found = True
+    while found:
+        found = False
+        for smaller in result.draw.smaller():
+            if pairs == 0:
+                return result
+            pairs -= 1
+            one = judge(program, smaller)
+            if one.fails:
+                result, found = one, True
+                break
+    return result
+
+
+def main():
+    args = arguments(__doc__, None).parse_args()
+    folder = pathlib.Path(args.folder)
+    rng = random.Random(args.seed)
+    known = machines(folder)
+    cases = [draw(rng, known, folder) for _ in range(args.sample or CASES)]
+    cases = [case for case in cases if args.only in case.name]
+    print(f"{len(cases)} cases, seed {args.seed}", flush=True)
+    program = Program(args.binary)
+    results = run_all(cases, lambda case: judge(program, case), args.threads)
+    failures = sorted((one for one in results if one.fails), key=lambda one: -one.ratio)
+    for one in failures:
+        small = shrink(program, one)
+        print(f"\n{small.report()}", flush=True)
+        if small is not one:
+            print(f"  first failed as {one.draw.name}: {seconds_text(one.less.time)} s, {seconds_text(one.more.time)} s")
+    print(f"\n{len(results)} cases, {len(failures)} fail; seed {args.seed}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
