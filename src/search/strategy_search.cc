@@ -36,6 +36,23 @@ machine::Machine with_equal_devices(machine::Machine machine) {
 
 }  // namespace
 
+namespace {
+
+// All devices as the fastest.
+machine::Machine with_fastest_devices(machine::Machine machine) {
+  const auto peak = [](const machine::DeviceGroup& group) {
+    double out = 0;
+    for (const auto& [type, rate] : group.device.peak) out = std::max(out, rate.value);
+    return out;
+  };
+  if (machine.groups.empty()) return machine;
+  machine.device = std::ranges::max_element(machine.groups, {}, peak)->device;
+  machine.groups.clear();
+  return machine;
+}
+
+}  // namespace
+
 StrategySearch::StrategySearch(Contest& contest, bool may_win)
     : contest_(contest),
       options_(contest.options()),
@@ -446,6 +463,14 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
   for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
   GraphGridModel model(contest_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
+  const auto fastest = with_fastest_devices(contest_.machine());
+  std::optional<Estimates> fastest_estimates;
+  if (can_estimate() && !contest_.are_equal_devices()) {
+    auto fastest_case = case_to_estimate();
+    fastest_case.machine = &fastest;
+    fastest_estimates.emplace(fastest_case);
+    model.prune_by(*fastest_estimates);
+  }
   auto [out, device_seconds] = evaluate_grid(on, model, grid);
   contest_.result().device_seconds = device_seconds;
   return out;

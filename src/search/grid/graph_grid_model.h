@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "search/contest.h"
+#include "search/estimates.h"
 #include "search/grid/grid_model.h"
 
 namespace tandem::search {
@@ -16,6 +17,10 @@ class GraphGridModel : public GridModel {
   // Strategies are evaluated as candidates of the contest where `may_win` says so, else not.
   GraphGridModel(Contest& contest, const strategies::Problem& problem, std::int64_t batch,
                  std::function<bool(const std::vector<plan::Choice>&)> may_win);
+
+  // A strategy takes no less than by these estimates, of a machine all of whose devices are as fast
+  // as the fastest: it is not simulated where that is too slow or does not fit.
+  void prune_by(Estimates& estimates) { fastest_ = &estimates; }
 
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
@@ -31,6 +36,7 @@ class GraphGridModel : public GridModel {
     std::unique_ptr<strategies::Problem> problem;
   };
   const Part* part_of(machine::DigitMask digits);
+  [[nodiscard]] bool is_hopeless(const strategies::Setting& setting) const;
   [[nodiscard]] std::vector<double> compute_of(const Part& part,
                                                const strategies::Strategy& strategy) const;
 
@@ -39,6 +45,7 @@ class GraphGridModel : public GridModel {
   std::int64_t batch_;
   std::function<bool(const std::vector<plan::Choice>&)> may_win_;
   std::vector<bool> has_gradient_;
+  Estimates* fastest_ = nullptr;
   std::map<machine::DigitMask, std::unique_ptr<Part>> parts_;
 };
 
