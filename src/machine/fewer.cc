@@ -9,21 +9,20 @@
 
 namespace tandem::machine {
 
-namespace {
-
-double fastest_peak(const Device& device) {
+double fastest_peak(const DeviceGroup& group) {
   double out = 0;
-  for (const auto& [type, peak] : device.peak) out = std::max(out, peak.value);
+  for (const auto& [type, peak] : group.device.peak) out = std::max(out, peak.value);
   return out;
 }
+
+namespace {
 
 // Leaves out units of the slowest groups until so many are left.
 void keep_fastest(std::vector<DeviceGroup>& groups, std::int64_t units) {
   std::int64_t all = 0;
   for (const auto& group : groups) all += group.units;
   while (all > units) {
-    auto slowest = std::ranges::min_element(
-        groups, {}, [](const DeviceGroup& g) { return fastest_peak(g.device); });
+    auto slowest = std::ranges::min_element(groups, {}, fastest_peak);
     const auto left_out = std::min(slowest->units, all - units);
     slowest->units -= left_out;
     all -= left_out;

@@ -16,6 +16,9 @@ namespace tandem::machine {
 // where a level is cut whose units are not joined by one switch.
 std::optional<Machine> with_units(const Machine& machine, const std::vector<std::int64_t>& units);
 
+// The highest rate of its devices, of any type.
+double fastest_peak(const DeviceGroup& group);
+
 // with_units("dgx_h100:6,software=megatron", {5, 8}) = "dgx_h100:6,use=5/8,software=megatron"
 std::string with_units(const std::string& name, const std::vector<std::int64_t>& units);
 

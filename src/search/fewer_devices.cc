@@ -40,6 +40,12 @@ bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 // above that those that divide into small groups; where each part is searched, those that divide
 // into pairs, and the nearest. Of the innermost level a power of two, and fewer in one unit.
 std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
+  // Units of the fastest groups alone.
+  std::set<std::int64_t> of_groups;
+  auto sorted_groups = machine.groups;
+  std::ranges::stable_sort(sorted_groups, std::greater{}, machine::fastest_peak);
+  std::int64_t together = 0;
+  for (const auto& group : sorted_groups) of_groups.insert(together += group.units);
   Units all;
   for (const auto& level : machine.levels) all.push_back(level.count);
   if (all.empty()) return {};

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "machine/fewer.h"
 #include "search/by_memory.h"
 #include "search/grid/folded_grid_model.h"
 #include "search/grid/graph_grid_model.h"
@@ -40,13 +41,8 @@ namespace {
 
 // All devices as the fastest.
 machine::Machine with_fastest_devices(machine::Machine machine) {
-  const auto peak = [](const machine::DeviceGroup& group) {
-    double out = 0;
-    for (const auto& [type, rate] : group.device.peak) out = std::max(out, rate.value);
-    return out;
-  };
   if (machine.groups.empty()) return machine;
-  machine.device = std::ranges::max_element(machine.groups, {}, peak)->device;
+  machine.device = std::ranges::max_element(machine.groups, {}, machine::fastest_peak)->device;
   machine.groups.clear();
   return machine;
 }
@@ -469,10 +465,11 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
     auto fastest_case = case_to_estimate();
     fastest_case.machine = &fastest;
     fastest_estimates.emplace(fastest_case);
-    model.prune_by(*fastest_estimates);
+    model.refine_by(*fastest_estimates);
   }
   auto [out, device_seconds] = evaluate_grid(on, model, grid);
-  contest_.result().device_seconds = device_seconds;
+  // A mixed machine's devices compute at different rates.
+  if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   return out;
 }
 
@@ -488,8 +485,10 @@ std::optional<double> StrategySearch::fastest_plain(double beat) {
   const auto estimated = estimate_grid(beat);
   note(estimated);
   if (!estimated.empty() || (can_estimate() && contest_.are_equal_devices())) return best;
-  cost_baselines();
-  cost_shardings();
+  if (!can_estimate()) {
+    cost_baselines();
+    cost_shardings();
+  }
   simulate_grid(beat);
   const auto& found = contest_.result().best;
   if (found && found->simulation.iteration.value < beat) best = found->simulation.iteration.value;

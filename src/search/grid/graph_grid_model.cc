@@ -1,6 +1,7 @@
 #include "search/grid/graph_grid_model.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "cost/kernels.h"
@@ -188,22 +189,20 @@ std::vector<double> GraphGridModel::compute_of(const Part& part,
   return out;
 }
 
-bool GraphGridModel::is_hopeless(const Setting& setting) const {
-  if (fastest_ == nullptr) return false;
+double GraphGridModel::refine(const Setting& setting) {
+  if (fastest_ == nullptr) return 0;
   constexpr double kOff = 0.97;  // how far estimates may be off
   const auto known = estimate_all(*fastest_, {setting});
   const auto& point = known[0].point;
-  if (!point) return false;
-  const auto& best = contest_.result().best;
-  return !point->feasible ||
-         (best && kOff * point->simulation.iteration >= best->simulation.iteration);
+  if (!point) return 0;
+  if (!point->feasible) return std::numeric_limits<double>::infinity();
+  return kOff * point->simulation.iteration.value;
 }
 
 std::vector<Estimated> GraphGridModel::evaluate(const std::vector<Setting>& settings) {
   std::vector<Estimated> out;
   std::vector<Candidate> candidates;
   for (const auto& setting : settings) {
-    if (is_hopeless(setting)) continue;
     auto made = make_strategy(setting, problem_);
     auto* strategy = std::get_if<strategies::Strategy>(&made);
     if (strategy == nullptr || !may_win_(strategy->choices)) continue;

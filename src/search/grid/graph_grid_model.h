@@ -18,13 +18,13 @@ class GraphGridModel : public GridModel {
   GraphGridModel(Contest& contest, const strategies::Problem& problem, std::int64_t batch,
                  std::function<bool(const std::vector<plan::Choice>&)> may_win);
 
-  // A strategy takes no less than by these estimates, of a machine all of whose devices are as fast
-  // as the fastest: it is not simulated where that is too slow or does not fit.
-  void prune_by(Estimates& estimates) { fastest_ = &estimates; }
+  // Closer bounds: the estimates of a machine all of whose devices are as fast as the fastest.
+  void refine_by(Estimates& estimates) { fastest_ = &estimates; }
 
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
   std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) override;
+  double refine(const strategies::Setting& setting) override;
   std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) override;
   [[nodiscard]] std::size_t batch() const override { return 4; }
 
@@ -36,7 +36,6 @@ class GraphGridModel : public GridModel {
     std::unique_ptr<strategies::Problem> problem;
   };
   const Part* part_of(machine::DigitMask digits);
-  [[nodiscard]] bool is_hopeless(const strategies::Setting& setting) const;
   [[nodiscard]] std::vector<double> compute_of(const Part& part,
                                                const strategies::Strategy& strategy) const;
 

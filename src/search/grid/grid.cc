@@ -77,6 +77,7 @@ struct Item {
   std::int64_t micro_batches = 1;
   std::uint16_t stages_of_rank = 1;
   std::uint8_t zero = 0;
+  bool is_refined = false;
   double bound = 0;
 };
 
@@ -418,7 +419,13 @@ class Grid {
         note_smallest(item, needs);
         continue;
       }
-      if (const auto now = time_bound(item); now > item.bound) {
+      // First the kind's own bound, then that of the strategy alone.
+      auto now = time_bound(item);
+      if (now <= item.bound && !item.is_refined) {
+        now = model_.refine(setting_of(item));
+        item.is_refined = true;
+      }
+      if (now > item.bound) {
         item.bound = now;
         queue_.push(item);
         continue;

@@ -67,6 +67,9 @@ class GridModel {
                                            std::int64_t micro_batches) = 0;
   // `recompute` is the kind's. Nothing where there is no such strategy.
   virtual std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) = 0;
+  // A closer lower bound of one strategy, in seconds, that takes longer to find; infinite where it
+  // cannot fit, 0 where there is none.
+  virtual double refine(const strategies::Setting& /*setting*/) { return 0; }
   // By setting; no point where it is impossible.
   virtual std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) = 0;
   // How many strategies are evaluated together.
