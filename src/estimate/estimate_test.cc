@@ -202,15 +202,17 @@ TEST(Estimate, LeavesMachinesOfManyLevelsToTheSimulation) {
   EXPECT_FALSE(has_estimate(7));
 }
 
-// Where their stages end inside layers nothing is estimated: it would be 1 to 2.5 % off.
-TEST(Estimate, LeavesHostsOfUnevenStagesToTheSimulation) {
+// Where their stages end inside layers an estimate is 1 to 2.5 % off, and says that it is rough.
+TEST(Estimate, IsRoughWhereHostsOfUnevenStagesAreWaitedFor) {
   const auto model =
       models::parse_model("gpt2:layers=11,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
   const auto machine = machine::load_machine("dgx_a100:2,software=megatron-deepspeed");
   Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
-  EXPECT_FALSE(
-      estimator.estimate(strategies::parse_setting("megatron:tp=2,pp=4,dp=2,micro=8"), 128));
-  EXPECT_TRUE(estimator.estimate(strategies::parse_setting("megatron:tp=2,dp=8,micro=8"), 128));
+  const auto is_rough = [&](const char* setting) {
+    return estimator.estimate(strategies::parse_setting(setting), 128).value().is_rough;
+  };
+  EXPECT_TRUE(is_rough("megatron:tp=2,pp=4,dp=2,micro=8"));
+  EXPECT_FALSE(is_rough("megatron:tp=2,dp=8,micro=8"));
 }
 
 // In a few layers it is not settled how far a host falls behind: the estimate says that it is
@@ -257,21 +259,32 @@ TEST(Estimate, HasStagesThatEndInsideLayers) {
   }
 }
 
-// Where the weight that the first stage shares is used by another of the same rank, or is stored in
-// parts; gradients in parts; few layers.
-TEST(Estimate, LeavesWhatItWouldNotTellWell) {
-  const auto machine = machine::load_machine("dgx_a100:2");
-  const auto has_estimate = [&](const std::string& layers, const std::string& setting) {
-    const auto model =
-        models::parse_model("gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192" + layers);
-    Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam});
-    return estimator.estimate(strategies::parse_setting(setting), 128).has_value();
+// Where the weight that the first stage shares is used by another of the same rank, or is sharded;
+// sharded gradients; few layers. Near enough to say which strategies to simulate.
+TEST(Estimate, IsRoughWhereItLeavesOutMore) {
+  constexpr double kNearEnough = 0.1;
+  const auto compare_roughly = [&](const std::string& layers, const std::string& setting) {
+    const auto text = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192" + layers;
+    const auto model = models::parse_model(text);
+    const auto machine = machine::load_machine("dgx_a100:2");
+    Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+    const auto estimate = estimator.estimate(strategies::parse_setting(setting), 128).value();
+    EXPECT_TRUE(estimate.is_rough) << layers << " " << setting;
+    const auto graph = model.build(128, DType::kBf16);
+    const machine::Digits digits(machine);
+    const auto strategy = strategies::named_strategies(setting, graph, digits).at(0);
+    const machine::Digits with_time(machine, strategy.schedule.micro_batches);
+    const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
+    const auto whole =
+        sim::simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+    EXPECT_NEAR(estimate.iteration / whole.iteration.value, 1, kNearEnough)
+        << layers << " " << setting;
+    EXPECT_NEAR(estimate.memory.peak / whole.memory, 1, kNearEnough) << layers << " " << setting;
   };
-  EXPECT_FALSE(has_estimate(",layers=9", "megatron:tp=2,sp,pp=2,interleave=4,dp=4,micro=8"));
-  EXPECT_FALSE(has_estimate(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8,zero=1"));
-  EXPECT_FALSE(has_estimate(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8,zero=2"));
-  EXPECT_FALSE(has_estimate(",layers=6", "megatron:tp=2,pp=2,dp=4,micro=8"));
-  EXPECT_TRUE(has_estimate(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8"));
+  compare_roughly(",layers=9", "megatron:tp=2,sp,pp=2,interleave=4,dp=4,micro=8");
+  compare_roughly(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8,zero=1");
+  compare_roughly(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8,zero=2");
+  compare_roughly(",layers=6", "megatron:tp=2,pp=2,dp=4,micro=8");
 }
 
 // Where little of a stage's memory is its layers', what the ends of the network hold decides: here

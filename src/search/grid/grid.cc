@@ -441,13 +441,15 @@ class Grid {
 
   // Of what cannot fit, what may come nearest to it.
   void note_smallest(const Item& item, Bytes needs) {
-    constexpr std::size_t kMost = 16;
+    constexpr std::size_t kEstimated = 64;
+    constexpr std::size_t kSimulated = 4;
+    const auto most = model_.batch() == 1 ? kEstimated : kSimulated;
     if (best_ < kNever) return;
     const auto at =
         std::ranges::upper_bound(smallest_, needs, {}, [](const auto& s) { return s.second; });
-    if (smallest_.size() == kMost && at == smallest_.end()) return;
+    if (smallest_.size() == most && at == smallest_.end()) return;
     smallest_.insert(at, {item, needs});
-    if (smallest_.size() > kMost) smallest_.pop_back();
+    if (smallest_.size() > most) smallest_.pop_back();
   }
   void evaluate_smallest() {
     std::vector<Item> items;

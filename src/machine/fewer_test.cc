@@ -1,0 +1,73 @@
+#include "machine/fewer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tandem::machine {
+namespace {
+
+constexpr const char* kMixed = R"(machine mixed
+doc toy
+
+device A
+  memory 40 GB
+  bandwidth 1 TB/s
+  peak fp32 100 TFLOP/s
+
+device B
+  memory 16 GB
+  bandwidth 1 TB/s
+  peak fp32 10 TFLOP/s
+
+level node 4
+  bandwidth 25 GB/s
+  latency 4 us
+  group slow B 1
+  group fast A 3
+
+level gpu 2
+  bandwidth 100 GB/s
+  latency 2 us
+)";
+
+TEST(WithUnits, HasTheUnitsInUse) {
+  const auto machine = load_machine("dgx_h100:6,use=5/4,software=megatron");
+  EXPECT_EQ(machine.name, "dgx_h100:6,use=5/4,software=megatron");
+  EXPECT_EQ(machine.devices(), 20);
+  EXPECT_EQ(machine.software, "megatron");
+  EXPECT_EQ(load_machine("dgx_h100:6,use=6/8").name, "dgx_h100:6");
+}
+
+TEST(WithUnits, LeavesOutTheSlowest) {
+  const auto mixed = parse_machine(kMixed, "mixed.machine");
+  const auto three = with_units(mixed, {3, 2}).value();
+  EXPECT_TRUE(three.groups.empty());
+  EXPECT_EQ(three.device.name, "A");
+  const auto four = with_units(mixed, {4, 1}).value();
+  EXPECT_EQ(four.groups.size(), 2U);
+  EXPECT_EQ(four.devices(), 4);
+}
+
+std::string error(const std::string& name) {
+  try {
+    load_machine(name);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(WithUnits, SaysWhatIsWrong) {
+  EXPECT_EQ(error("dgx_h100:6,use=5"),
+            "dgx_h100:6: use=5: the machine has 2 levels (units in use by level, at most use=6/8)");
+  EXPECT_EQ(error("dgx_h100:6,use=7/8"),
+            "dgx_h100:6: use=7/8: '7' is not from 1 to 6 (units in use by level, at most "
+            "use=6/8)");
+  EXPECT_EQ(error("dgx_h100:6,use=x/8"),
+            "dgx_h100:6: use=x/8: 'x' is not from 1 to 6 (units in use by level, at most "
+            "use=6/8)");
+}
+
+}  // namespace
+}  // namespace tandem::machine

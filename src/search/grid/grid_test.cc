@@ -1,0 +1,145 @@
+#include "search/grid/grid.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "search/costed.h"
+#include "search/grid/folded_grid_model.h"
+
+namespace tandem::search {
+namespace {
+
+using strategies::Family;
+using strategies::Setting;
+
+struct Question {
+  const char* model;
+  const char* machine;
+  std::int64_t batch;
+};
+
+// Every strategy one by one, by loops that know nothing of bounds.
+std::vector<Setting> all_settings(const strategies::Problem& problem, std::int64_t batch,
+                                  std::int64_t layers) {
+  std::vector<Setting> out = {{.family = Family::kFsdp}};
+  const auto devices = problem.digits.devices();
+  for (std::int64_t tp = 1; tp <= devices; ++tp) {
+    for (std::int64_t pp = 1; tp * pp <= devices && pp <= layers; ++pp) {
+      for (std::int64_t cp = 1; tp * pp * cp <= devices; ++cp) {
+        if (devices % (tp * pp * cp) != 0) continue;
+        const auto dp = devices / (tp * pp * cp);
+        for (std::int64_t size = 1; batch % dp == 0 && size <= batch / dp; size *= 2) {
+          if (batch / dp % size != 0) continue;
+          const auto micro = batch / dp / size;
+          for (const std::int64_t v : {1, 2, 3}) {
+            if (v > 1 && (pp == 1 || micro % pp != 0)) continue;
+            for (const std::int64_t zero : {0, 1, 2, 3}) {
+              for (const char* recompute : {"none", "save_matmuls", "full"}) {
+                for (const bool sp : {false, true}) {
+                  if (sp && tp == 1) continue;
+                  Setting s{.family = Family::kMegatron, .tp = {tp}, .dp = dp, .sp = sp};
+                  s.pp = pp;
+                  s.cp = cp;
+                  s.interleave = v;
+                  if (zero > 0) s.zero = zero;
+                  if (micro > 1 || pp > 1) s.micro = micro;
+                  s.recompute = recompute;
+                  out.push_back(std::move(s));
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+double fastest(const std::vector<Estimated>& evaluated) {
+  double out = std::numeric_limits<double>::infinity();
+  for (const auto& e : evaluated) {
+    if (e.point && e.point->feasible) out = std::min(out, e.point->simulation.iteration.value);
+  }
+  return out;
+}
+
+class Asked {
+ public:
+  explicit Asked(const Question& q, Bytes memory)
+      : model_(models::parse_model(q.model)),
+        machine_(machine::load_machine(q.machine)),
+        digits_(machine_),
+        graph_(model_.build(q.batch, DType::kBf16)),
+        problem_(graph_, digits_) {
+    on = {.values = {},
+          .problem = &problem_,
+          .machine = &machine_,
+          .batch = q.batch,
+          .optimizer = plan::Optimizer::kAdam,
+          .limits = {memory},
+          .network = &model_,
+          .dtype = DType::kBf16};
+  }
+  [[nodiscard]] const strategies::Problem& problem() const { return problem_; }
+  [[nodiscard]] std::int64_t layers() const { return model_.settings.size("layers"); }
+
+  Case on;
+
+ private:
+  models::Model model_;
+  machine::Machine machine_;
+  machine::Digits digits_;
+  graph::Graph graph_;
+  strategies::Problem problem_;
+};
+
+const std::vector<Question> kQuestions = {
+    {"gpt2:layers=12,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192", "dgx_a100:1", 32},
+    {"llama3_8b:layers=10,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024,vocab=8192",
+     "dgx_h100:1", 16},
+    {"gpt2:layers=9,hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192", "dgx_a100:3", 24},
+    {"gpt2:layers=9,hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192",
+     "dgx_a100:3,software=megatron", 48},
+};
+
+// What is pruned is slower: nothing of the whole grid is faster than the best that was evaluated,
+// with much memory and with little.
+TEST(Grid, LeavesOutNothingThatIsFaster) {
+  for (const auto& question : kQuestions) {
+    for (const double memory : {80e9, 3e9, 1e9}) {
+      Asked asked(question, Bytes{memory});
+      Estimates estimates(asked.on);
+      FoldedGridModel model(asked.on, estimates);
+      const auto found = evaluate_grid(asked.on, model, {.near = 1}).evaluated;
+      std::vector<Setting> possible;
+      for (auto& s : all_settings(asked.problem(), asked.on.batch, asked.layers())) {
+        try {
+          const auto complete = strategies::complete(s, asked.problem());
+          possible.insert(possible.end(), complete.begin(), complete.end());
+        } catch (const UserError&) {  // devices that cannot be grouped so
+        }
+      }
+      const auto all = estimate_all(estimates, possible);
+      EXPECT_LE(fastest(found), fastest(all))
+          << question.model << " on " << question.machine << " with " << memory
+          << " bytes: " << found.size() << " of " << possible.size() << " evaluated";
+      EXPECT_LT(found.size(), possible.size() / 2) << question.model;
+    }
+  }
+}
+
+// Where nothing fits what may need least is evaluated.
+TEST(Grid, EvaluatesTheSmallestWhereNothingFits) {
+  Asked asked(kQuestions[0], Bytes{1e6});
+  Estimates estimates(asked.on);
+  FoldedGridModel model(asked.on, estimates);
+  const auto found = evaluate_grid(asked.on, model, {}).evaluated;
+  EXPECT_FALSE(found.empty());
+  for (const auto& e : found) EXPECT_FALSE(e.point && e.point->feasible);
+}
+
+}  // namespace
+}  // namespace tandem::search
