@@ -47,7 +47,9 @@ TEST(ByMemory, FindsThePipelineThatFits) {
       options.until.first_fit = false;
       options.dims.pipeline = false;
       const auto without = search(model, machine, options);
-      if (without.best) EXPECT_EQ(without.best->mapped.schedule.stages, 1) << is_known;
+      if (without.best) {
+        EXPECT_EQ(without.best->mapped.schedule.stages, 1) << is_known;
+      }
       options.dims.pipeline = true;
     }
   }

@@ -18,6 +18,8 @@ using Units = std::vector<std::int64_t>;
 
 // Fewer devices have to be faster by more than this.
 constexpr double kWorthIt = 0.999;
+// Where each part is searched, ever smaller ones are given up after so many.
+constexpr std::size_t kMostInVain = 2;
 // Where layouts alone are searched first, what rewriting may gain beside.
 constexpr double kRewritesMayGain = 1.15;
 
@@ -92,6 +94,7 @@ std::optional<double> fastest_plain(const graph::Graph& model, const machine::Ma
 std::optional<double> fastest_layouts(const graph::Graph& model, const machine::Machine& machine,
                                       Options options, double beat) {
   options.algebra = Algebra::kNone;
+  options.grid = false;
   try {
     const auto found = search(model, machine, options);
     if (!found.best) return std::nullopt;
@@ -129,6 +132,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   const double now = all.best ? all.best->simulation.iteration.value : never;
   double best = now * (is_plain ? kWorthIt : kRewritesMayGain);
   std::optional<machine::Machine> fastest;
+  std::size_t in_vain = 0;  // parts since the last one that was faster
   for (const auto& units : parts_of(machine, is_plain && machine.groups.empty())) {
     if (is_over()) break;
     if (all.device_seconds / static_cast<double>(count(units)) > best) continue;
@@ -137,6 +141,8 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
     own.until.seconds = left();
     const auto time = is_plain ? fastest_plain(model, *part, own, best)
                                : fastest_layouts(model, *part, own, best);
+    in_vain = time ? 0 : in_vain + 1;
+    if (!is_plain && in_vain == kMostInVain) break;
     if (!time) continue;
     fastest = *part;
     best = *time;

@@ -5,7 +5,7 @@
 namespace tandem::search {
 namespace {
 
-struct Asked {
+struct OnParts {
   const char* model;
   const char* machine;
   std::int64_t batch;
@@ -15,12 +15,12 @@ struct Asked {
 // two: with more nodes no step takes longer.
 TEST(FewerDevices, AreUsedWhereAllAreSlower) {
   for (const auto& [text, name, batch] :
-       {Asked{"gpt2:layers=4,hidden=512,heads=8,seq=128", "dgx_a100:3", 16},
-        Asked{"dlrm:tables=8,rows=100000", "zionex:2", 512}}) {
+       {OnParts{"gpt2:layers=6", "dgx_a100:3", 64}, OnParts{"dlrm", "zionex:2", 2048}}) {
     const auto known = models::parse_model(text);
     const auto model = known.build(batch, DType::kFp32);
     const auto machine = machine::load_machine(name);
     Options options;
+    options.algebra = Algebra::kJoint;
     options.network = KnownNetwork{&known, batch, DType::kFp32};
     const auto all = search(model, machine, options);
     const auto fewer = search_fewer_devices(model, machine, options, all);

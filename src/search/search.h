@@ -68,6 +68,7 @@ struct Options {
   // What makes the search fast, each to be switched off: it then finds less in the same time.
   bool shares_tables = true;  // of costs, among graphs that are ranked
   bool folds = true;          // equal layers, and places that look alike, are rewritten together
+  bool grid = true;           // the complete grid of plain strategies is evaluated
   Finder finder = {};         // of layouts
   Until until = {};
   unsigned threads = 1;  // the plan does not depend on it

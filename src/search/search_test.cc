@@ -122,9 +122,9 @@ TEST(Search, ImprovesOnMegatronOnASummitNode) {
   EXPECT_LT(result.best->simulation.iteration, result.baselines[0].simulation.iteration);
 }
 
-// As they are, strategies without stages are faster here, and take no part of what is laid out from
-// what a pipeline gains by layouts of its own.
-TEST(Search, LaysOutPipelinesBesideFasterStrategies) {
+// Without overlap of gradients a pipeline is the fastest here, among many strategies without
+// stages.
+TEST(Search, FindsPipelinesBesideFasterStrategies) {
   const auto model = models::parse_model("bert_large");
   const auto machine = machine::load_machine("summit:16,software=serial");
   constexpr std::int64_t kBatch = 384;
@@ -134,7 +134,6 @@ TEST(Search, LaysOutPipelinesBesideFasterStrategies) {
   const auto result = search(model.build(kBatch, DType::kFp32), machine, options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_GT(result.best->mapped.schedule.stages, 1);
-  EXPECT_TRUE(result.best->name.starts_with("search:")) << result.best->name;
 }
 
 struct Case {

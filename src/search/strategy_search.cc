@@ -227,7 +227,7 @@ void StrategySearch::cost_grid() {
     found = cost_estimated(known);
   } else {
     cost_shardings();
-    known = simulate_grid();
+    if (options_.grid) known = simulate_grid();
     for (const auto& e : known) {
       if (e.point) found.push_back(tried(e));
     }
@@ -456,6 +456,8 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
           .network = options_.network ? options_.network->model : nullptr};
   auto grid = grid_options(beat);
   grid.near = 1;
+  constexpr std::size_t kPatience = 64;
+  grid.patience = kPatience;
   for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
   GraphGridModel model(contest_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });

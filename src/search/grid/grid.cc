@@ -408,7 +408,7 @@ class Grid {
   // From the lowest bound on; a kind's own bound is found when one of its strategies is first.
   void evaluate() {
     std::vector<Item> next;
-    while (!queue_.empty() && !(options_.stop && options_.stop())) {
+    while (!queue_.empty() && !is_over()) {
       auto item = queue_.top();
       if (item.bound > options_.near * best_) break;
       queue_.pop();
@@ -488,7 +488,13 @@ class Grid {
     }
   }
 
+  [[nodiscard]] bool is_over() const {
+    return (best_ < kNever && in_vain_ >= options_.patience) || (options_.stop && options_.stop());
+  }
+
   void note(const Item& item, const Point& point) {
+    const bool is_faster = point.feasible && point.simulation.iteration.value < best_;
+    in_vain_ = is_faster ? 0 : in_vain_ + 1;
     if (point.feasible) {
       best_ = std::min(best_, point.simulation.iteration.value);
       return;
@@ -571,6 +577,7 @@ class Grid {
   std::vector<std::pair<Item, Bytes>> smallest_;
   double best_ = kNever;
   double device_seconds_ = kNever;
+  std::size_t in_vain_ = 0;  // evaluations since one was faster than all before
   std::vector<Estimated> out_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 using strategies::Family;
 using strategies::Setting;
 
-struct Question {
+struct GridQuestion {
   const char* model;
   const char* machine;
   std::int64_t batch;
@@ -66,9 +66,9 @@ double fastest(const std::vector<Estimated>& evaluated) {
   return out;
 }
 
-class Asked {
+class AskedGrid {
  public:
-  explicit Asked(const Question& q, Bytes memory)
+  explicit AskedGrid(const GridQuestion& q, Bytes memory)
       : model_(models::parse_model(q.model)),
         machine_(machine::load_machine(q.machine)),
         digits_(machine_),
@@ -96,13 +96,11 @@ class Asked {
   strategies::Problem problem_;
 };
 
-const std::vector<Question> kQuestions = {
+const std::vector<GridQuestion> kQuestions = {
     {"gpt2:layers=12,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192", "dgx_a100:1", 32},
     {"llama3_8b:layers=10,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024,vocab=8192",
      "dgx_h100:1", 16},
     {"gpt2:layers=9,hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192", "dgx_a100:3", 24},
-    {"gpt2:layers=9,hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192",
-     "dgx_a100:3,software=megatron", 48},
 };
 
 // What is pruned is slower: nothing of the whole grid is faster than the best that was evaluated,
@@ -110,7 +108,7 @@ const std::vector<Question> kQuestions = {
 TEST(Grid, LeavesOutNothingThatIsFaster) {
   for (const auto& question : kQuestions) {
     for (const double memory : {80e9, 3e9, 1e9}) {
-      Asked asked(question, Bytes{memory});
+      AskedGrid asked(question, Bytes{memory});
       Estimates estimates(asked.on);
       FoldedGridModel model(asked.on, estimates);
       const auto found = evaluate_grid(asked.on, model, {.near = 1}).evaluated;
@@ -133,7 +131,7 @@ TEST(Grid, LeavesOutNothingThatIsFaster) {
 
 // Where nothing fits what may need least is evaluated.
 TEST(Grid, EvaluatesTheSmallestWhereNothingFits) {
-  Asked asked(kQuestions[0], Bytes{1e6});
+  AskedGrid asked(kQuestions[0], Bytes{1e6});
   Estimates estimates(asked.on);
   FoldedGridModel model(asked.on, estimates);
   const auto found = evaluate_grid(asked.on, model, {}).evaluated;
