@@ -456,7 +456,7 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
           .network = options_.network ? options_.network->model : nullptr};
   auto grid = grid_options(beat);
   grid.near = 1;
-  constexpr std::size_t kPatience = 64;
+  constexpr double kPatience = 4e6;  // some seconds of one core
   grid.patience = kPatience;
   for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
   GraphGridModel model(contest_, problem_, *batch,

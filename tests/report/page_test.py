@@ -228,13 +228,9 @@ def make_pages(tandem, folder):
     run(tandem, "report", "plan.json", "-o", "read.html", "--compare", "2", folder=folder)
     run(tandem, "plan", "bert_large:layers=3", "--machine", "dgx_a100:1", "--dtype", "bf16", "-o", "plan.json",
         "--report", "rewritten.html", folder=folder)
-    # Where every link is slow, little is sent between the stages of a pipeline.
-    lab = (PAGE.parent.parent.parent / "examples" / "02-own-machine" / "lab.machine").read_text()
-    device, levels = lab.split("\nlevel", 1)
-    slow = re.sub(r"(bandwidth +)[\d.]+ GB/s", r"\g<1>0.1 GB/s", levels)
-    (folder / "slow.machine").write_text(device + "\nlevel" + slow)
-    run(tandem, "plan", "gpt2:layers=8,seq=128,vocab=512", "--machine", "slow.machine:2", "--batch", "32", "-o",
-        "plan.json", "--report", "pipeline.html", folder=folder)
+    run(tandem, "simulate", "gpt2:layers=8,seq=128,vocab=512", "--machine", "dgx_a100:1", "--batch", "32", "--strategy",
+        "megatron:tp=2,pp=4,micro=8", "-o", "plan.json", folder=folder)
+    run(tandem, "report", "plan.json", "-o", "pipeline.html", folder=folder)
 
 
 def main():

@@ -16,6 +16,17 @@ namespace {
 using strategies::Family;
 using strategies::Setting;
 
+// The smallest activation that may go from a stage to the next one, of the whole batch.
+Bytes least_sent(const strategies::Problem& problem) {
+  const auto cuts = strategies::cuts(problem);
+  Bytes out;
+  for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
+    const auto bytes = problem.model.node(graph::NodeId(cuts[c])).type.whole_bytes();
+    if (c == 0 || bytes < out) out = bytes;
+  }
+  return out;
+}
+
 // One machine for each kind of device, all of whose devices are of that kind.
 std::vector<machine::Machine> equal_machines(const machine::Machine& machine) {
   if (machine.groups.empty()) return {machine};
@@ -77,7 +88,8 @@ GraphGridModel::GraphGridModel(Contest& contest, const strategies::Problem& prob
       problem_(problem),
       batch_(batch),
       may_win_(std::move(may_win)),
-      has_gradient_(graph::needs_gradient(problem.model)) {}
+      has_gradient_(graph::needs_gradient(problem.model)),
+      least_sent_(least_sent(problem)) {}
 
 std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                                  std::int64_t /*micro_batches*/) {
@@ -145,11 +157,11 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
   const auto made = make_strategy(setting, *part->problem);
   const auto* strategy = std::get_if<strategies::Strategy>(&made);
   if (strategy == nullptr) return std::nullopt;
-  return PassBound{.units = compute_of(*part, *strategy),
-                   .accumulation = {},
-                   .levels = {},
-                   .sent = {},
-                   .saved = {}};
+  PassBound out;
+  out.units = compute_of(*part, *strategy);
+  out.sent = least_sent_ * (static_cast<double>(kind.micro_batch_size) /
+                            static_cast<double>(batch_ * kind.tp * kind.cp));
+  return out;
 }
 
 // What does not depend on the batch may be computed once a step.

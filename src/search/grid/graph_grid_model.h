@@ -2,6 +2,7 @@
 // simulated.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +27,11 @@ class GraphGridModel : public GridModel {
   std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) override;
   double refine(const strategies::Setting& setting) override;
   std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) override;
+  [[nodiscard]] double work(std::int64_t micro_batches) const override {
+    constexpr double kLeast = 1000;  // to lower a strategy takes as long
+    return std::max(
+        kLeast, static_cast<double>(problem_.model.size()) * static_cast<double>(micro_batches));
+  }
   [[nodiscard]] std::size_t batch() const override { return 4; }
 
  private:
@@ -44,6 +50,7 @@ class GraphGridModel : public GridModel {
   std::int64_t batch_;
   std::function<bool(const std::vector<plan::Choice>&)> may_win_;
   std::vector<bool> has_gradient_;
+  Bytes least_sent_;
   Estimates* fastest_ = nullptr;
   std::map<machine::DigitMask, std::unique_ptr<Part>> parts_;
 };

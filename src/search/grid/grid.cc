@@ -494,7 +494,7 @@ class Grid {
 
   void note(const Item& item, const Point& point) {
     const bool is_faster = point.feasible && point.simulation.iteration.value < best_;
-    in_vain_ = is_faster ? 0 : in_vain_ + 1;
+    in_vain_ = is_faster ? 0 : in_vain_ + model_.work(item.micro_batches);
     if (point.feasible) {
       best_ = std::min(best_, point.simulation.iteration.value);
       return;
@@ -577,7 +577,7 @@ class Grid {
   std::vector<std::pair<Item, Bytes>> smallest_;
   double best_ = kNever;
   double device_seconds_ = kNever;
-  std::size_t in_vain_ = 0;  // evaluations since one was faster than all before
+  double in_vain_ = 0;  // work since a strategy was faster than all before
   std::vector<Estimated> out_;
 };
 

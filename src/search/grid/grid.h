@@ -25,9 +25,9 @@ struct GridOptions {
   double near = 1.02;
   // Strategies that are no faster than this are pruned from the beginning.
   double beat = std::numeric_limits<double>::infinity();
-  // Ends when so many evaluations in a row have found nothing faster that fits, once something
-  // does. A limit of time, where each is simulated, and no proof.
-  std::size_t patience = std::numeric_limits<std::size_t>::max();
+  // Ends when evaluations that took so much work (GridModel::work) have found nothing faster that
+  // fits, once something does. A limit of time, where each is simulated, and no proof.
+  double patience = std::numeric_limits<double>::infinity();
   // Strategies that were evaluated before: they are not evaluated again.
   std::vector<Estimated> known = {};
 };

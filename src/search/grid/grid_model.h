@@ -72,6 +72,8 @@ class GridModel {
   virtual double refine(const strategies::Setting& /*setting*/) { return 0; }
   // By setting; no point where it is impossible.
   virtual std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) = 0;
+  // What it takes to evaluate a strategy of so many micro-batches: operators that are simulated.
+  [[nodiscard]] virtual double work(std::int64_t /*micro_batches*/) const { return 0; }
   // How many strategies are evaluated together.
   [[nodiscard]] virtual std::size_t batch() const { return 1; }
 };
