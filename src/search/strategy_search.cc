@@ -23,7 +23,7 @@ using strategies::Strategy;
 namespace {
 
 // Samples of the batch; nothing where no operator has any.
-std::optional<std::int64_t> samples_of(const strategies::Problem& problem) {
+std::optional<std::int64_t> batch_of(const strategies::Problem& problem) {
   for (const auto& node : problem.nodes) {
     if (const auto batch = node.batch()) return node.signature.map.factors[*batch].size;
   }
@@ -444,7 +444,7 @@ std::vector<Estimated> StrategySearch::estimate_grid(double beat) {
 
 // Of a network that cannot be estimated: what may be faster than all so far is simulated.
 std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
-  const auto batch = samples_of(problem_);
+  const auto batch = batch_of(problem_);
   if (!batch || !contest_.may_fit()) return {};
   Case on{.values = {},
           .problem = &problem_,

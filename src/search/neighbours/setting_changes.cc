@@ -223,7 +223,7 @@ std::vector<Setting> single_changes(const Setting& setting, const Problem& probl
 
 std::string change_text(const Setting& from, const Setting& to) {
   if (from.family != to.family) return to_text(to);
-  const auto added = difference(parts_of(to), parts_of(from));
+  auto added = difference(parts_of(to), parts_of(from));
   const auto removed = difference(parts_of(from), parts_of(to));
   if (removed.empty()) return added;
   return added.empty() ? "without " + removed : fmt::format("{} instead of {}", added, removed);
