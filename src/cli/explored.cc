@@ -106,6 +106,7 @@ void group_by_run(Explored& explored) {
 void choose_points(Explored& explored, bool fits) {
   auto& points = explored.result.points;
   std::vector<std::size_t> case_of_point;
+  case_of_point.reserve(points.size());
   for (const auto& point : points) case_of_point.push_back(point.case_number);
   const auto merged = merge_equal(points, explored.run_of_case);
   constexpr auto kLeftOut = static_cast<std::size_t>(-1);

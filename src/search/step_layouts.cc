@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "search/layout_network.h"
 #include "search/storage.h"
 #include "strategies/grid.h"
@@ -32,6 +33,15 @@ void store_in_parts(const Problem& problem, machine::DigitMask over, Choices& ch
   }
 }
 
+// The network for one micro-batch; nothing of a file whose graph is for one batch alone.
+std::optional<graph::Graph> part_of_batch(const KnownNetwork& known, std::int64_t micro) {
+  try {
+    return known.model->build(known.batch / micro, known.dtype);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
@@ -42,8 +52,9 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
   const auto micro = setting.micro.value_or(1);
   const auto as_it_is = make_pass(setting, problem);
   if (!std::holds_alternative<Choices>(as_it_is) || known.batch % micro != 0) return {};
-  const auto part = known.model->build(known.batch / micro, known.dtype);
-  if (part.size() != problem.model.size()) return {};
+  const auto made = part_of_batch(known, micro);
+  if (!made || made->size() != problem.model.size()) return {};
+  const auto& part = *made;
 
   const auto ranks = strategies::rank_digits(problem.digits, setting.pp).value();
   const Pass pass{.redundant = ranks,
