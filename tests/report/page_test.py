@@ -254,9 +254,9 @@ def main():
                 of.open(folder / f"{page}.html")
                 check_structure(of, has_search)
                 check_clean(of, f"on opening {page}")
-            for page, check in (("rewritten", check_rules), ("pipeline", check_pipeline)):
+            for page, has_search, check in (("rewritten", True, check_rules), ("pipeline", False, check_pipeline)):
                 of.open(folder / f"{page}.html")
-                check_structure(of, True)
+                check_structure(of, has_search)
                 check(of)
                 check_clean(of, f"of {page}")
             of.open(folder / "read.html")
