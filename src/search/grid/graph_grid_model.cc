@@ -49,6 +49,7 @@ class GraphPipeline : public Pipeline {
         groups_of_rank_(std::move(groups_of_rank)) {}
 
   [[nodiscard]] Loads loads(const PassBound& pass, bool /*accumulates*/) const override {
+    if (pass.units.empty()) return {};
     const auto nodes = stage_of_node_.size();
     const auto groups = pass.units.size() / nodes;
     const auto ranks = groups_of_rank_.size();

@@ -134,7 +134,7 @@ class Grid {
 
   void find_recomputations() {
     std::vector<std::vector<bool>> seen;
-    for (const auto* what : {"none", "selective", "products", "full"}) {
+    for (const auto* what : {"none", "selective", "save_matmuls", "full"}) {
       auto again = strategies::recomputed(what, problem_);
       if (std::ranges::find(seen, again) != seen.end()) continue;
       seen.push_back(std::move(again));
@@ -258,6 +258,8 @@ class Grid {
       note_device_seconds(base, at->second);
     }
     auto out = at->second;
+    // That the largest cannot be had says nothing of smaller ones: they have no bound yet.
+    if (out.impossible && kind != base) return {};
     out.known = kind == base;
     if (out.known) return out;
     const auto scale =
