@@ -1,5 +1,5 @@
-// A named strategy's step, estimated (estimate/estimate.h): for networks so large that simulating
-// every task takes long.
+// A named strategy's step, estimated (predict/fold/estimate.h): for networks so large that
+// simulating every task takes long.
 #pragma once
 
 #include "cli/advice.h"
@@ -10,7 +10,7 @@ namespace tandem::cli {
 struct Estimated {
   plan::Plan plan;  // what was run; its graph is folded
   machine::Machine machine;
-  sim::Simulation simulation;
+  predict::Simulation simulation;
   search::Tightest memory;
   double margin = 0;
   std::string margin_text;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cost/operator_time.h"
-
 namespace tandem::lower {
 
 namespace {
@@ -17,8 +15,7 @@ class Rows {
   // Of the gradient of a table that this task makes of what it reads.
   void keep(const Task& task, BufferId gradient) {
     auto& buffer = program_.buffers[gradient.index()];
-    const auto elements =
-        cost::row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
+    const auto elements = row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
     // Where as many are looked up as there are, the whole table is the shorter list.
     if (elements >= buffer.shard.count()) return;
     const auto* reader = reader_[gradient.index()];
@@ -49,6 +46,10 @@ class Rows {
 };
 
 }  // namespace
+
+std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
+  return std::min(indices.count() * table[table.rank() - 1], table.count());
+}
 
 void keep_row_sparse_gradients(Program& program) {
   if (program.optimizer != plan::Optimizer::kSgd) return;

@@ -10,6 +10,9 @@
 
 namespace tandem::lower {
 
+// The elements of a table's gradient that these indices can touch.
+std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
+
 void keep_row_sparse_gradients(Program& program);
 
 // Is this all-reduce such an exchange of rows?

@@ -187,4 +187,29 @@ std::vector<ReshardStep> reshard(const Layout& from, const Layout& to) {
   return Resharding(from, to).run();
 }
 
+Bytes bytes_sent(const Digits& digits, Step kind, DigitMask group, Bytes bytes) {
+  const auto n = static_cast<double>(digits.group_size(group));
+  const Bytes others = (n - 1) / n * bytes;
+  switch (kind) {
+    case Step::kAllReduce:
+      return 2 * others;
+    case Step::kReduceScatter:
+    case Step::kAllGather:
+    case Step::kAllToAll:
+    case Step::kReduce:
+    case Step::kBroadcast:
+      return others;
+    case Step::kGather:
+    case Step::kScatter:
+      return others / n;
+    case Step::kSend:
+      return bytes / n;
+    case Step::kShift:
+      return bytes;
+    default:
+      CHECK(is_local(kind));
+      return Bytes{};
+  }
+}
+
 }  // namespace tandem::machine

@@ -31,4 +31,9 @@ std::int64_t target_of(const ReshardStep& step, const Digits& digits);
 
 std::vector<ReshardStep> reshard(const Layout& from, const Layout& to);
 
+// What a device of the group sends on average, by the ring algorithms: all-reduce 2 (n-1)/n of its
+// bytes, a broadcast or reduce (a chain, whose end sends nothing) (n-1)/n, a scatter or gather
+// (only the root sends or receives) (n-1)/n^2.
+Bytes bytes_sent(const Digits& digits, Step kind, DigitMask group, Bytes bytes);
+
 }  // namespace tandem::machine

@@ -76,7 +76,7 @@ Costed Contest::cost(const Candidate& candidate) const {
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
   auto out =
       cost_choices(graph, machine_, candidate.name, candidate.choices, schedule, options_.optimizer,
-                   result_.limits, lower::Phase::kTraining, sim::Classes::kDifferent);
+                   result_.limits, lower::Phase::kTraining, predict::Classes::kDifferent);
   out.rewritten = candidate.rewritten;
   return out;
 }

@@ -27,7 +27,7 @@ std::string margin_text(std::optional<Bytes> asked, double margin) {
                      asked ? "--memory" : "the device");
 }
 
-Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits) {
+Tightest tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits) {
   Tightest out;
   for (std::size_t g = 0; g < limits.size(); ++g) {
     const auto& needs = simulation.group_memory[g];
@@ -61,17 +61,18 @@ void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits, lower::Phase phase, sim::Classes classes) {
+                    const std::vector<Bytes>& limits, lower::Phase phase,
+                    predict::Classes classes) {
   check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
   const auto program = lower::lower(mapped, digits, optimizer, phase);
-  auto out = costed(name, sim::simulate(program, machine, classes), limits);
+  auto out = costed(name, predict::simulate(program, machine, classes), limits);
   out.mapped = std::move(mapped);
   return out;
 }
 
-Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits) {
+Costed costed(std::string name, predict::Simulation simulation, const std::vector<Bytes>& limits) {
   const auto most = tightest(simulation, limits);
   std::string family = name;
   return {.name = std::move(name),

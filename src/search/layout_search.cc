@@ -97,8 +97,8 @@ void LayoutSearch::keep_bound_if_true() {
   if (!is_bounded_ || !holds) result.lower_bound.reset();
 }
 
-std::vector<LayoutNetwork::Solution> LayoutSearch::solve(const LayoutNetwork& network,
-                                                         const std::vector<Prices>& prices) {
+std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
+    const LayoutNetwork& network, const std::vector<predict::Prices>& prices) {
   std::vector<LayoutNetwork::Solution> out(prices.size());
   parallel_for(prices.size(), options_.threads,
                [&](std::size_t i) { out[i] = network.solve(prices[i], options_.finder); });

@@ -18,8 +18,8 @@ struct Prediction {
   Bytes limit;        // what a device may use
 };
 
-// May an estimate (estimate/estimate.h) be off by more than 1 %? Ten times as fast, good enough for
-// fits, which ask again and again.
+// May an estimate (predict/fold/estimate.h) be off by more than 1 %? Ten times as fast, good enough
+// for fits, which ask again and again.
 enum class Estimates { kNear, kRoughToo };
 
 // A job that can be predicted, and what of that does not depend on the machine's speed. By

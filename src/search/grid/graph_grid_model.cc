@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "cost/kernels.h"
 #include "machine/part.h"
+#include "predict/kernels.h"
 #include "strategies/pipeline.h"
 #include "strategies/stages.h"
 
@@ -173,9 +173,9 @@ std::vector<double> GraphGridModel::compute_of(const Part& part,
   out.reserve(part.machines.size() * model.size());
   for (const auto& machine : part.machines) {
     const machine::Digits digits(machine, strategy.schedule.micro_batches);
-    const CostModel costs(machine, digits, contest_.options().optimizer,
-                          contest_.options().precision);
-    const auto roles = cost::kernels_of(model, machine.device.software);
+    const predict::CostModel costs(machine, digits, contest_.options().optimizer,
+                                   contest_.options().precision);
+    const auto roles = predict::kernels_of(model, machine.device.software);
     for (auto id : model.ids()) {
       const auto& node = model.node(id);
       const auto& analyzed = part.problem->nodes[id.index()];

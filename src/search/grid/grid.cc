@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "cost/collectives.h"
+#include "predict/collectives.h"
 #include "search/estimates.h"
 #include "search/least_memory.h"
 #include "strategies/pipeline.h"
@@ -340,7 +340,7 @@ class Grid {
       out = std::max(out, micro_batches * sends * send_time(item));
     }
     if (split.dp * split.cp == 1 || split.ep > 1) return out;
-    const auto level = cost::outermost_level(digits_, shared_digits(split));
+    const auto level = predict::outermost_level(digits_, shared_digits(split));
     return std::max(out, on_level(level) + data_parallel_time(item));
   }
 
@@ -353,7 +353,8 @@ class Grid {
     const auto ranks = strategies::rank_digits(digits_, split.pp).value();
     const auto across = std::bit_floor(ranks);
     const auto time = [&](bool copied) {
-      return cost::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent).value;
+      return predict::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent)
+          .value;
     };
     return time(pass.copied) + time(pass.gradient_copied);
   }
@@ -373,7 +374,7 @@ class Grid {
       const auto group = shared_digits(split);
       const double share = 1 / static_cast<double>(split.tp * split.pp);
       const auto time = [&](Step step, Bytes bytes) {
-        return cost::collective_time(machine_, digits_, step, group, bytes * share).value;
+        return predict::collective_time(machine_, digits_, step, group, bytes * share).value;
       };
       times = {time(Step::kAllReduce, stored_.dense_gradients),
                time(Step::kReduceScatter, stored_.dense_gradients),
