@@ -38,13 +38,14 @@ lower::Program lowered(const graph::Graph& model, const Machine& machine,
 }
 
 // By device: what it does, and when.
-using Work =
+using Occupations =
     std::map<std::int64_t, std::set<std::tuple<std::uint32_t, std::uint32_t, Seconds, Seconds>>>;
 
-Work work_of(const lower::Program& program, const Machine& machine, const Simulation& simulation) {
+Occupations work_of(const lower::Program& program, const Machine& machine,
+                    const Simulation& simulation) {
   const ClassGroups classes(program.digits,
                             class_digits(program) | group_digits(machine, program.digits));
-  Work out;
+  Occupations out;
   for (std::int64_t device = 0; device < program.digits.devices(); ++device) out[device];
   for (auto& [device, work] : out) {
     for (const auto& span : simulation.timeline) {
