@@ -1,7 +1,7 @@
 // Estimates: one strategy from the model's name on, and a sweep of strategies for one network.
 #include <benchmark/benchmark.h>
 
-#include "predict/fold/estimate.h"
+#include "predict/estimator.h"
 #include "strategies/grid.h"
 
 namespace tandem {

@@ -19,7 +19,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "machine/fewer.h"
-#include "predict/fold/folded.h"
+#include "predict/folded.h"
 #include "predict/peak.h"
 #include "search/fewer_devices.h"
 #include "search/taso_flexflow.h"

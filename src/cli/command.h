@@ -151,7 +151,7 @@ Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.
 Setup resolve_for_training(const Job& job);
 
-// The same with only some of a network's equal layers in its graph (predict/fold/folded.h), which
+// The same with only some of a network's equal layers in its graph (predict/folded.h), which
 // takes no longer for many. Nothing where layers are not equal, or where the whole has fewer nodes
 // than `least_nodes`.
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);

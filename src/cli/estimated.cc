@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "predict/breakdown.h"
-#include "predict/fold/estimate.h"
+#include "predict/estimator.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
 #include "strategies/grid.h"
@@ -71,9 +71,9 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
     const predict::Training training{setup->dtype, setup->options.optimizer,
                                      setup->precision_of(setting.family)};
     predict::Estimator estimator(setup->model, setup->machine, training);
-    const auto estimate = estimator.estimate(setting, setup->batch);
+    auto estimate = estimator.estimate(setting, setup->batch);
     if (!estimate || estimate->is_rough) return std::nullopt;
-    auto costed = search::costed(to_text(setting), to_simulation(*estimate), limits);
+    auto costed = search::costed(to_text(setting), std::move(estimate->step), limits);
     if (best && !search::is_better(costed, *best)) continue;
     best = std::move(costed);
     family = setting.family;

@@ -1,4 +1,4 @@
-// A named strategy's step, estimated (predict/fold/estimate.h): for networks so large that
+// A named strategy's step, estimated (predict/estimator.h): for networks so large that
 // simulating every task takes long.
 #pragma once
 

@@ -25,14 +25,14 @@ std::optional<Point> Estimates::near_point(const strategies::Setting& setting) {
 }
 
 std::optional<Point> Estimates::point(const strategies::Setting& setting, bool rough_too) {
-  const auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
+  auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
   if (!estimate || (estimate->is_rough && !rough_too)) return std::nullopt;
-  return point_of(on_, costed(to_text(setting), to_simulation(*estimate), on_.limits));
+  return point_of(on_, costed(to_text(setting), std::move(estimate->step), on_.limits));
 }
 
 std::optional<predict::PassBound> Estimates::bound_pass(const strategies::Setting& setting,
-                                                        std::int64_t batch, predict::Cut cut) {
-  return estimator(precision_of(on_, setting)).bound_pass(setting, batch, cut);
+                                                        std::int64_t batch, bool in_pieces) {
+  return estimator(precision_of(on_, setting)).bound_pass(setting, batch, in_pieces);
 }
 
 std::optional<predict::PipelineDivision> Estimates::divide(std::int64_t ranks,

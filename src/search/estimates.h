@@ -1,4 +1,4 @@
-// Points of one case by estimates of its steps (predict/fold/estimate.h).
+// Points of one case by estimates of its steps (predict/estimator.h).
 #pragma once
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "predict/fold/estimate.h"
+#include "predict/estimator.h"
 #include "search/explore.h"
 
 namespace tandem::search {
@@ -21,9 +21,9 @@ class Estimates {
   // Nor where it may be off by more than 1 %.
   std::optional<Point> near_point(const strategies::Setting& setting);
 
-  // Of predict/fold/estimate.h, for so many samples.
+  // Of predict/estimator.h, for so many samples.
   std::optional<predict::PassBound> bound_pass(const strategies::Setting& setting,
-                                               std::int64_t batch, predict::Cut cut);
+                                               std::int64_t batch, bool in_pieces);
   std::optional<predict::PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                                   std::int64_t micro_batches);
 

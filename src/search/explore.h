@@ -75,7 +75,7 @@ struct ExploreOptions {
 };
 
 // `settings[i]` on `cases[i]`. Steps are estimated where there is an estimate
-// (predict/fold/estimate.h), else simulated. The result does not depend on the number of threads:
+// (predict/estimator.h), else simulated. The result does not depend on the number of threads:
 // each case's estimates are made by one.
 Exploration explore(const std::vector<Case>& cases,
                     const std::vector<std::vector<strategies::Setting>>& settings,

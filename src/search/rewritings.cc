@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "predict/fold/folded.h"
+#include "predict/folded.h"
 #include "rewrite/collection.h"
 #include "rewrite/rule_text.h"
 #include "search/layout_network.h"

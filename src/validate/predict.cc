@@ -4,7 +4,7 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "plan/parallelize.h"
-#include "predict/fold/estimate.h"
+#include "predict/estimator.h"
 #include "strategies/grid.h"
 
 namespace tandem::validate {
@@ -16,10 +16,11 @@ using machine::Machine;
 
 Bytes limit_of(const Machine& machine) { return machine.device.memory - machine.device.reserve; }
 
-Prediction prediction_of(std::string strategy, const predict::Memory& memory, Seconds iteration,
+Prediction prediction_of(std::string strategy, const predict::Simulation& step,
                          const Machine& machine) {
+  const auto& memory = step.group_memory.front();
   return {.strategy = std::move(strategy),
-          .iteration = iteration,
+          .iteration = step.iteration,
           .memory = memory.peak,
           .persistent = memory.persistent,
           .gradients = memory.part(BufferKind::kGradient),
@@ -50,11 +51,10 @@ struct PreparedJob::Parts {
   std::optional<predict::Estimate> estimate = {};  // else; on the job's machine
 
   [[nodiscard]] Prediction of(const predict::Estimate& e, const Machine& machine) const {
-    return prediction_of(to_text(setting), e.memory, Seconds{e.iteration}, machine);
+    return prediction_of(to_text(setting), e.step, machine);
   }
   [[nodiscard]] Prediction of(const lower::Program& whole, const Machine& machine) const {
-    const auto out = predict::simulate(whole, machine);
-    return prediction_of(to_text(setting), out.group_memory.front(), out.iteration, machine);
+    return prediction_of(to_text(setting), predict::simulate(whole, machine), machine);
   }
 };
 
@@ -72,10 +72,10 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates e
       if (!parts.estimate) {
         parts.program = lower_whole(model, job.machine, setting, job.batch, training);
       }
-      const auto& memory =
-          parts.estimate ? parts.estimate->memory : predict::memory_of(*parts.program);
+      const auto peak =
+          parts.estimate ? parts.estimate->step.memory : predict::memory_of(*parts.program).peak;
       const bool is_last = &setting == &job.settings.back();
-      if (is_last || memory.peak <= limit_of(job.machine)) {
+      if (is_last || peak <= limit_of(job.machine)) {
         return PreparedJob(std::make_shared<const Parts>(std::move(parts)));
       }
     }

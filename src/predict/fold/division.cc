@@ -106,6 +106,17 @@ std::vector<Run> all_runs(const Pieces& pieces) {
   return out;
 }
 
+std::vector<std::size_t> whole_runs(const Pieces* pieces) {
+  if (pieces == nullptr) return {0, 1, 2, 3, 4};
+  const auto runs = all_runs(*pieces);
+  std::vector<std::size_t> out;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    const Run whole{static_cast<Section>(s), 0, pieces->count(s)};
+    out.push_back(static_cast<std::size_t>(std::ranges::find(runs, whole) - runs.begin()));
+  }
+  return out;
+}
+
 std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces) {
   std::vector<Place> out(graph.size());
   const auto sections = sections_of(graph);

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "predict/fold/folded.h"
+#include "predict/folded.h"
 #include "strategies/problem.h"
 
 namespace tandem::predict {
@@ -48,6 +48,9 @@ const std::vector<Run>& whole_sections();
 // All runs of pieces, in an order in which every stage has its own.
 std::vector<Run> all_runs(const Pieces& pieces);
 
+// Which of a stage's runs are the five sections; of all_runs where there are `pieces`.
+std::vector<std::size_t> whole_runs(const Pieces* pieces);
+
 // By node of a folded network made parallel: parallelization operators are where what reads them
 // is. Without `pieces` sections are of one piece.
 std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces);
@@ -61,6 +64,9 @@ struct Division {
   std::vector<std::uint16_t> class_of_stage;
   std::vector<Place> ends;                  // by stage: behind which piece it ends
   std::vector<std::uint16_t> stages_after;  // by piece of the section after the layers
+
+  // Over all_runs, not whole sections.
+  [[nodiscard]] bool is_in_pieces() const { return classes[0].size() != kSections; }
 };
 
 // Of so many layers by stage, over whole sections.

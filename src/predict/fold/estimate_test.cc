@@ -1,10 +1,9 @@
 // The estimate against the simulation of the whole program.
-#include "predict/fold/estimate.h"
-
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
 #include "plan/parallelize.h"
+#include "predict/estimator.h"
 #include "strategies/grid.h"
 
 namespace tandem::predict {
@@ -44,7 +43,7 @@ void compare(const Case& c, Compared compared = Compared::kAll, double time_off 
   }
   const auto estimate = estimator.estimate(strategy.setting, c.batch);
   ASSERT_TRUE(estimate.has_value());
-  auto fast = to_simulation(*estimate);
+  auto fast = estimate->step;
   const auto near = [](double expected, double actual, double part) {
     EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
   };
@@ -275,9 +274,9 @@ TEST(Estimate, IsRoughWhereItLeavesOutMore) {
     const machine::Digits with_time(machine, strategy.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
     const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
-    EXPECT_NEAR(estimate.iteration / whole.iteration.value, 1, kNearEnough)
+    EXPECT_NEAR(estimate.step.iteration / whole.iteration, 1, kNearEnough)
         << layers << " " << setting;
-    EXPECT_NEAR(estimate.memory.peak / whole.memory, 1, kNearEnough) << layers << " " << setting;
+    EXPECT_NEAR(estimate.step.memory / whole.memory, 1, kNearEnough) << layers << " " << setting;
   };
   compare_roughly(",layers=9", "megatron:tp=2,sp,pp=2,interleave=4,dp=4,micro=8");
   compare_roughly(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8,zero=1");
@@ -344,10 +343,11 @@ TEST(Estimate, DoesNotDependOnTheOthers) {
           const auto b = alone.estimate(setting, 128);
           ASSERT_EQ(a.has_value(), b.has_value());
           if (!a) continue;
-          EXPECT_NEAR(a->iteration, b->iteration, 1e-6 * b->iteration);
-          EXPECT_NEAR(a->exposed, b->exposed, 1e-6 * b->iteration);
-          EXPECT_NEAR(a->mfu, b->mfu, 1e-6 * b->mfu);
-          EXPECT_EQ(a->memory.peak, b->memory.peak);
+          const auto time = b->step.iteration.value;
+          EXPECT_NEAR(a->step.iteration.value, time, 1e-6 * time);
+          EXPECT_NEAR(a->step.exposed_comm.value, b->step.exposed_comm.value, 1e-6 * time);
+          EXPECT_NEAR(a->step.mfu, b->step.mfu, 1e-6 * b->step.mfu);
+          EXPECT_EQ(a->step.memory, b->step.memory);
         }
       }
     }
@@ -367,8 +367,8 @@ TEST(Estimate, KeepsNothingOfOtherPartsOfWeights) {
   const auto first = fresh.estimate(setting, 128);
   const auto second = used.estimate(setting, 128);
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(first->iteration, second->iteration);
-  EXPECT_EQ(first->memory.peak, second->memory.peak);
+  EXPECT_EQ(first->step.iteration, second->step.iteration);
+  EXPECT_EQ(first->step.memory, second->step.memory);
   compare({gpt, "dgx_a100:2", 128, "megatron:tp=2,dp=8,zero=1,micro=2"});
 }
 

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "lower/lower.h"
 #include "plan/parallelize.h"
-#include "predict/fold/estimate.h"
+#include "predict/estimator.h"
 #include "strategies/grid.h"
 
 namespace tandem::predict {
@@ -117,7 +117,7 @@ std::optional<Off> off(const Drawn& c) {
     const machine::Digits with_time(machine, strategy.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
     const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
-    return Off{fast->iteration / whole.iteration.value - 1, fast->memory.peak / whole.memory - 1};
+    return Off{fast->step.iteration / whole.iteration - 1, fast->step.memory / whole.memory - 1};
   } catch (const UserError&) {
     return std::nullopt;
   }

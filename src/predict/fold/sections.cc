@@ -299,9 +299,10 @@ std::vector<Where> only(const Run& run, const Program& program, const std::vecto
 
 }  // namespace
 
-std::string_view kind_name(std::size_t kind) {
-  if (kind == 0) return "compute";
-  return kind == 1 ? "embedding" : machine::name(static_cast<machine::Step>(kind - 2));
+std::string kind_name(std::size_t kind) {
+  if (kind < 2) return kind == 0 ? "compute" : "embedding";
+  const auto step = static_cast<machine::Step>(kind - 2);
+  return step == machine::Step::kSend ? "send_recv" : std::string(name(step));
 }
 
 bool Sections::has_tasks(std::size_t part) const {

@@ -4,7 +4,7 @@
 
 #include <array>
 #include <memory>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "lower/program.h"
@@ -21,7 +21,7 @@ inline constexpr std::size_t kSynchronize = 3;
 
 // What time is summed up under, in this order: "compute", "embedding", then the collectives.
 inline constexpr std::size_t kKinds = 2 + static_cast<std::size_t>(machine::Step::kHaloReduce) + 1;
-std::string_view kind_name(std::size_t kind);
+std::string kind_name(std::size_t kind);
 inline constexpr bool computes(std::size_t kind) { return kind < 2; }
 
 // A task. Its buffers are slots of its section and part: how late each is there.

@@ -6,7 +6,7 @@
 #include "lower/resize.h"
 #include "plan/parallelize.h"
 #include "predict/collectives.h"
-#include "predict/fold/folded.h"
+#include "predict/folded.h"
 #include "strategies/grid.h"
 #include "strategies/recomputation.h"
 

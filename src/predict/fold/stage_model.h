@@ -9,6 +9,7 @@
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/parallelize.h"
+#include "predict/estimator.h"
 #include "predict/fold/division.h"
 #include "predict/fold/footprint.h"
 #include "predict/fold/sections.h"
@@ -16,12 +17,6 @@
 #include "strategies/setting.h"
 
 namespace tandem::predict {
-
-struct Training {
-  DType dtype = DType::kFp32;
-  plan::Optimizer optimizer = plan::Optimizer::kSgd;
-  plan::Precision precision = {};
-};
 
 // A folded network on a part of a machine, as strategies are asked about it.
 class Network {

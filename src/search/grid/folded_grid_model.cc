@@ -17,34 +17,31 @@ class FoldedPipeline : public Pipeline {
       : pipeline_(std::move(pipeline)), ranks_(static_cast<std::size_t>(ranks)) {}
 
   [[nodiscard]] Loads loads(const PassBound& pass, bool accumulates) const override {
-    const auto& division = *pipeline_.division;
     std::vector<double> times;  // by class of stages
-    for (std::size_t c = 0; c < division.classes.size(); ++c) {
+    for (std::size_t c = 0; c < pipeline_.classes.size(); ++c) {
       const auto following = std::max<std::int64_t>(0, pipeline_.layers[c] - 1);
       double time = static_cast<double>(following) * pass.following;
       for (std::size_t r = 0; r < pass.units.size(); ++r) {
         const auto unit = pass.units[r] + (accumulates ? pass.accumulation[r] : 0);
-        time += static_cast<double>(division.classes[c][r]) * unit;
+        time += static_cast<double>(pipeline_.classes[c][r]) * unit;
       }
       times.push_back(time);
     }
     Loads out;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       out.last = 0;
-      for (auto s = rank; s < division.class_of_stage.size(); s += ranks_) {
-        out.last += times[division.class_of_stage[s]];
+      for (auto s = rank; s < pipeline_.class_of_stage.size(); s += ranks_) {
+        out.last += times[pipeline_.class_of_stage[s]];
       }
       out.busiest = std::max(out.busiest, out.last);
-      if (rank + 1 < ranks_) out.others += times[division.class_of_stage[rank]];
+      if (rank + 1 < ranks_) out.others += times[pipeline_.class_of_stage[rank]];
     }
     return out;
   }
 
   [[nodiscard]] std::int64_t layers_in_flight() const override { return pipeline_.in_flight; }
 
-  [[nodiscard]] bool is_in_pieces() const override {
-    return pipeline_.division->classes[0].size() != predict::kSections;
-  }
+  [[nodiscard]] bool is_in_pieces() const override { return pipeline_.is_in_pieces; }
 
  private:
   predict::PipelineDivision pipeline_;
@@ -77,9 +74,8 @@ std::optional<PassBound> FoldedGridModel::bound(const PassKind& kind,
   // So that what happens once a step is told from what happens in every micro-batch.
   constexpr std::int64_t kMicroBatches = 2;
   setting.micro = kMicroBatches;
-  const auto cut = kind.in_pieces ? predict::Cut::kInPieces : predict::Cut::kWhole;
-  const auto found =
-      estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups, cut);
+  const auto found = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
+                                           kind.in_pieces);
   if (!found) return std::nullopt;
   PassBound out{.units = found->runs,
                 .accumulation = found->accumulation,
@@ -90,9 +86,7 @@ std::optional<PassBound> FoldedGridModel::bound(const PassKind& kind,
                 .gradient_copied = found->gradient_copied,
                 .saved = found->saved};
   // What a stage that ends inside a layer recomputes need not be all of it.
-  for (std::size_t l = 0; l < on_.machine->levels.size() && !kind.in_pieces; ++l) {
-    out.levels.push_back(found->loads[l + 1]);
-  }
+  if (!kind.in_pieces) out.levels = found->levels;
   return out;
 }
 

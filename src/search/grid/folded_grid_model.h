@@ -1,5 +1,5 @@
 // The grid of a network of equal layers: bounds and step times are those of
-// predict/fold/estimate.h.
+// predict/estimator.h.
 #pragma once
 
 #include "search/estimates.h"

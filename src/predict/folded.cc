@@ -1,4 +1,4 @@
-#include "predict/fold/folded.h"
+#include "predict/folded.h"
 
 #include <algorithm>
 #include <set>

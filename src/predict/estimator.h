@@ -1,0 +1,91 @@
+// Predicts the step of a strategy without lowering the whole network: one of many equal layers
+// stands for all, and one device for all that do the same. Takes time that does not grow with
+// layers, devices or micro-batches; what comes out is that of the event simulation
+// (predict/simulate.h), within 1 %.
+//
+// The network is folded (predict/folded.h), one stage's part of the machine is looked at by itself,
+// and the strategy lowered there (fold/stage_model.h); sections of the program are timed as often
+// as a stage has them (fold/stage.h), and the stages put together by the schedule's turns
+// (fold/step.h, fold/pipeline.h). docs/decisions/0025-estimates-fold-layers.md says what that
+// leaves out. Nothing outside of predict/ includes fold/.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "models/model.h"
+#include "plan/plan.h"
+#include "predict/simulate.h"
+#include "strategies/setting.h"
+
+namespace tandem::predict {
+
+struct Training {
+  DType dtype = DType::kFp32;
+  plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  plan::Precision precision = {};
+};
+
+struct Estimate {
+  Simulation step;  // as the event simulation gives it, without a timeline
+  // May it be off by more than 1 %? Good enough to say which strategies to simulate.
+  bool is_rough = false;
+};
+
+// What one micro-batch takes at least, in seconds, whatever the number of stages, the data parallel
+// devices and the ZeRO stage: those only add to it.
+struct PassBound {
+  std::vector<double> levels;  // by machine level: communication of all layers
+  // By run of the division: compute, and communication inside it that nothing overlaps.
+  std::vector<double> runs;
+  std::vector<double> exposed;       // of these, communication
+  std::vector<double> accumulation;  // by run, of whole gradients, where micro-batches are several
+  // What a layer between the first and the last that follows another one in its stage takes beside
+  // its compute: communication that nothing overlaps.
+  double following = 0;
+  // What one stage sends to the next; its gradient comes back.
+  double sent = 0;
+  bool copied = false;           // do several devices hold the same of it,
+  bool gradient_copied = false;  // of its gradient?
+  Bytes saved;                   // for the backward pass, by one such layer
+};
+
+// How a pipeline's stages divide the network into runs: whole sections of it, or pieces of those
+// where stages end inside layers. Stages of one class have the same.
+struct PipelineDivision {
+  bool is_in_pieces = false;
+  std::vector<std::vector<std::int64_t>> classes;  // how many of each run a stage has
+  std::vector<std::uint16_t> class_of_stage;
+  std::vector<std::int64_t> layers;  // by class: whole layers between the first and the last
+  // Of those that the first rank has passed forward before its first backward pass.
+  std::int64_t in_flight = 0;
+};
+
+class StageCache;  // fold/stage_cache.h
+
+// Of one network on one machine. Keeps what strategies have in common, so that a sweep costs little
+// more than what differs. The network and the machine outlive it.
+class Estimator {
+ public:
+  Estimator(const models::Model& model, const machine::Machine& machine, const Training& training);
+  ~Estimator();
+
+  // Nothing where the network cannot be folded or the strategy does not fit: then lowering all of
+  // it tells. The setting is complete (strategies::complete).
+  std::optional<Estimate> estimate(const strategies::Setting& setting, std::int64_t batch);
+
+  // Lowers one stage of the setting without ZeRO, for divisions into sections or pieces. Nothing
+  // where there is no estimate.
+  std::optional<PassBound> bound_pass(const strategies::Setting& setting, std::int64_t batch,
+                                      bool in_pieces);
+  // Of so many ranks with so many stages each, which take up so many micro-batches; nothing where
+  // there is no such division.
+  std::optional<PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
+                                         std::int64_t micro_batches, std::int64_t batch);
+
+ private:
+  std::unique_ptr<StageCache> cache_;
+};
+
+}  // namespace tandem::predict

@@ -1,0 +1,163 @@
+#include "predict/fold/stage_cache.h"
+
+#include <bit>
+
+#include "base/hash.h"
+#include "machine/part.h"
+#include "strategies/grid.h"
+#include "strategies/pipeline.h"
+#include "strategies/stages.h"
+
+namespace tandem::predict {
+
+namespace {
+
+using machine::DigitMask;
+using strategies::Setting;
+
+// Do data parallel devices differ in nothing but what they sum up? Not where they store weights in
+// parts.
+bool is_data_parallel(const Setting& s) {
+  return s.family == strategies::Family::kMegatron && s.dp.value_or(1) > 1 &&
+         s.zero.value_or(0) == 0;
+}
+
+// Fewer devices that run data parallel, as long as there are several: what each does is the same.
+struct Smaller {
+  Setting setting;
+  machine::Machine part;
+  std::int64_t batch = 0;
+};
+Smaller with_less_data(const Setting& setting, const machine::Machine& part, std::int64_t batch) {
+  const machine::Digits digits(part);
+  const auto data = data_digits(setting, digits);
+  if (is_data_parallel(setting) && data != 0) {
+    const auto innermost = std::bit_floor(data);
+    if (auto smaller = part_without(part, digits, data & ~innermost)) {
+      auto out = setting;
+      out.dp = digits.group_size(innermost);
+      return {out, std::move(*smaller), batch / *setting.dp * *out.dp};
+    }
+  }
+  return {setting, part, batch};
+}
+
+}  // namespace
+
+// The digits in which two ranks of so many differ.
+DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::int64_t to,
+                         std::int64_t ranks) {
+  const auto of_ranks = strategies::rank_digits(digits, ranks).value();
+  DigitMask out = 0;
+  for (std::size_t i = 0; i < digits.count(); ++i) {
+    if (!machine::has(of_ranks, i)) continue;
+    const bool differ =
+        digits.coordinate_of_rank(from, of_ranks, i) != digits.coordinate_of_rank(to, of_ranks, i);
+    if (differ) out |= machine::bit(i);
+  }
+  return out;
+}
+
+std::size_t StageCache::KeyHash::operator()(const StageKey& stage) const {
+  const auto& s = stage.setting;
+  Hash h = static_cast<Hash>(s.family);
+  for (auto n :
+       {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
+        s.micro.value_or(-1), s.cp, std::int64_t{s.sp}, static_cast<std::int64_t>(stage.cut)}) {
+    h = hash_combine(h, static_cast<Hash>(n));
+  }
+  for (auto n : s.tp) h = hash_combine(h, static_cast<Hash>(n));
+  return hash_combine(h, hash_text(s.recompute));
+}
+
+const std::vector<DigitMask>& StageCache::to_next_rank(std::int64_t ranks) {
+  const auto [at, is_new] = to_next_rank_.try_emplace(ranks);
+  if (is_new) {
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      at->second.push_back(digits_between(digits_, r, (r + 1) % ranks, ranks));
+    }
+  }
+  return at->second;
+}
+
+const machine::Machine* StageCache::part_for(std::int64_t stages) {
+  const auto [at, is_new] = parts_.try_emplace(stages);
+  if (is_new) {
+    const auto ranks = strategies::rank_digits(digits_, stages);
+    if (ranks) at->second = part_without(machine_, digits_, *ranks);
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+const Division* StageCache::division_into(std::int64_t stages,
+                                          const std::optional<strategies::Ends>& ends,
+                                          const machine::Machine& part, std::int64_t batch) {
+  const auto [at, is_new] = divisions_.try_emplace({batch, stages, ends});
+  if (is_new && model_.settings.has("layers")) {
+    const auto layers = model_.settings.size("layers");
+    if (ends || layers % stages == 0) {
+      const auto counts =
+          strategies::layers_of_stages(layers, stages, ends.value_or(strategies::Ends{}));
+      if (counts) at->second = division_of(*counts);
+    } else if (auto* whole = network(part, batch); whole != nullptr && whole->pieces()) {
+      at->second = uneven_division(*whole->pieces(), layers, stages);
+    }
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+Network* StageCache::network(const machine::Machine& part, std::int64_t batch) {
+  std::vector<std::int64_t> shape;
+  for (const auto& level : part.levels) shape.push_back(level.count);
+  const auto [folded, is_new] = folded_.try_emplace(batch);
+  if (is_new) folded->second = fold(model_, batch, training_.dtype);
+  if (!folded->second) return nullptr;
+  return &networks_.try_emplace({batch, shape}, *folded->second, part).first->second;
+}
+
+LoweredStage* StageCache::lowered(const StageKey& key, const machine::Machine& part) {
+  auto on_any = key;
+  if (is_data_parallel(key.setting)) {
+    if (key.batch % *key.setting.dp != 0) return nullptr;
+    on_any.setting.dp = 2;  // any more than 1
+    on_any.batch /= *key.setting.dp;
+    on_any.part = 0;
+  }
+  const auto [at, is_new] = lowered_.try_emplace(std::move(on_any));
+  if (is_new) {
+    const auto smaller = with_less_data(key.setting, part, key.batch);
+    auto* folded = network(smaller.part, smaller.batch);
+    std::optional<StageModel> stage;
+    if (folded != nullptr) {
+      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_, key.cut);
+    }
+    if (stage) {
+      const auto time = stage->schedule.micro_batches;
+      const auto data = data_digits(smaller.setting, folded->digits()) << (time > 1 ? 1U : 0U);
+      const auto* pieces = key.cut == Cut::kInPieces ? &*folded->pieces() : nullptr;
+      at->second.emplace(machine::Digits(smaller.part, time), data, whole_runs(pieces),
+                         std::move(*stage));
+    }
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+TimedStage* StageCache::timed_on(const StageKey& key, LoweredStage& lowered,
+                                 const machine::Machine& part) {
+  const auto time = lowered.stage.schedule.micro_batches;
+  const auto [at, is_new] = timed_.try_emplace(key);
+  if (is_new) {
+    std::optional<Sections> sections;
+    if (!is_data_parallel(key.setting)) {
+      sections = lowered.stage.sections;
+    } else {
+      const auto data = data_digits(key.setting, machine::Digits(part)) << (time > 1 ? 1U : 0U);
+      sections = retimed(lowered.stage, lowered.data, lowered.digits, part,
+                         machine::Digits(part, time), data);
+    }
+    if (sections) at->second.emplace(std::move(*sections), lowered);
+  }
+  return at->second ? &*at->second : nullptr;
+}
+
+}  // namespace tandem::predict

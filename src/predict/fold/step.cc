@@ -1,0 +1,312 @@
+#include "predict/fold/step.h"
+
+#include <algorithm>
+
+#include "predict/collectives.h"
+#include "predict/device.h"
+#include "predict/fold/pipeline.h"
+#include "strategies/grid.h"
+
+namespace tandem::predict {
+
+namespace {
+
+using machine::DigitMask;
+using strategies::Setting;
+
+// The stages of one strategy, put together.
+class Step {
+ public:
+  Step(StageCache& cache, LoweredStage& lowered, TimedStage& timed, const Setting& setting,
+       const Division& division, std::int64_t batch)
+      : machine_(cache.machine()),
+        digits_(cache.digits()),
+        stage_(lowered.stage),
+        sections_(timed.sections),
+        passages_(timed.passages),
+        beginnings_(lowered.beginnings),
+        division_(division),
+        turns_(cache.turns()),
+        schedule_(stage_.schedule),
+        batch_(batch),
+        ranks_(setting.pp) {
+    schedule_.micro_batches = setting.micro.value_or(1);
+    schedule_.stages = setting.pp * setting.interleave;
+    if (setting.interleave > 1) schedule_.order = plan::Order::kInterleaved;
+    if (ranks_ == 1) return;
+    const auto& to_next_rank = cache.to_next_rank(setting.pp);
+    connect(to_next_rank, setting);
+    const std::int64_t from = division.stages_after[stage_.tied.piece] % ranks_;
+    tie(from + 1 == ranks_ ? to_next_rank.back() : digits_between(digits_, from, 0, ranks_),
+        cache.training());
+  }
+
+  Simulation run() {
+    if (schedule_.stages == 1) {
+      const auto time = time_of_step(sections_, counts_of(0), passages_, schedule_.micro_batches);
+      fill_in_times({.end = time, .busy = {time}, .exposed = {0}});
+    } else {
+      fill_in_times(time_of(schedule_, ranks_, times_of_stages(), transfers_, tied_.sends, turns_));
+    }
+    fill_in_memory();
+    fill_in_flops();
+    return out_;
+  }
+
+ private:
+  [[nodiscard]] std::size_t stages() const { return division_.class_of_stage.size(); }
+  [[nodiscard]] const RunCounts& counts_of(std::size_t stage) const {
+    return division_.classes[division_.class_of_stage[stage]];
+  }
+  // What the stage sends on.
+  [[nodiscard]] const Boundary& boundary(std::size_t stage) const {
+    return stage_.footprint.behind(division_.ends[stage]);
+  }
+
+  // Stages with those behind them. Most send the same in one of a few ways.
+  void connect(const std::vector<DigitMask>& to_next_rank, const Setting& setting) {
+    struct Known {
+      const Boundary* sent;
+      DigitMask across;
+      Transfer transfer;
+    };
+    std::vector<Known> known;
+    transfers_.reserve(stages() - 1);
+    std::optional<DigitMask> copies;
+    for (std::size_t s = 0; s + 1 < stages(); ++s) {
+      const auto& sent = boundary(s);
+      const auto across = to_next_rank[s % to_next_rank.size()];
+      auto at = std::ranges::find_if(
+          known, [&](const Known& k) { return k.sent == &sent && k.across == across; });
+      if (at == known.end()) {
+        if (!copies && (sent.copied || sent.gradient_copied)) {
+          copies = strategies::tensor_digits(setting, digits_);
+        }
+        known.push_back({&sent, across, transfer(across, sent, copies.value_or(0))});
+        at = known.end() - 1;
+      }
+      transfers_.push_back(at->transfer);
+    }
+  }
+
+  // What a weight costs that the first stage and another use: that one has a copy.
+  struct TiedCosts {
+    Tied sends;
+    double collect = 0;     // adding up its gradient over micro-batches where it is not stored
+    double accumulate = 0;  // adding up both uses' gradients, which stages do once
+  };
+
+  [[nodiscard]] double time_to_send(DigitMask across, DigitMask copies, Bytes bytes) const {
+    if (bytes == Bytes{} || across == 0) return 0;
+    return send_time(machine_, digits_, across, copies, bytes).value;
+  }
+  [[nodiscard]] Transfer transfer(DigitMask across, const Boundary& sent, DigitMask copies) const {
+    const auto level = outermost_level(digits_, across);
+    return {time_to_send(across, sent.copied ? copies : 0, Bytes{sent.activation}),
+            time_to_send(across, sent.gradient_copied ? copies : 0, Bytes{sent.activation}),
+            machine_.levels[level].by_device || machine_.device.software.waits_for_sends,
+            machine_.device.software.send_dispatch().value};
+  }
+
+  void tie(DigitMask across, const Training& training) {
+    const auto gradient = schedule_.precision.gradient(stage_.dtype);
+    const auto bytes = stage_.tied.bytes;
+    const auto elements = bytes / size_of(stage_.dtype);
+    tied_.sends = {division_.stages_after[stage_.tied.piece], time_to_send(across, 0, bytes),
+                   time_to_send(across, 0, elements * size_of(gradient))};
+    // Where it makes a gradient of a copy the stage adds that up by itself as well.
+    if (tied_.sends.weight == 0 || schedule_.micro_batches == 1 || stage_.tied.moved) return;
+    const auto pass = [&](double buffers) {
+      const Work work{.flops = {}, .bytes = buffers * bytes};
+      return task_time(machine_.device, work, training.dtype).value;
+    };
+    tied_.collect = pass(2);
+    tied_.accumulate = pass(3);
+  }
+
+  [[nodiscard]] std::vector<StageTimes> times_of_stages() const {
+    std::vector<StageTimes> classes;
+    classes.reserve(division_.classes.size());
+    for (const auto& counts : division_.classes) {
+      classes.push_back(
+          times_of_stage(sections_, counts, passages_, schedule_.micro_batches, beginnings_));
+    }
+    std::vector<StageTimes> out;
+    out.reserve(stages());
+    for (const auto c : division_.class_of_stage) out.push_back(classes[c]);
+    out.front().backward -= tied_.accumulate;
+    out[tied_.sends.stage].backward += tied_.collect;
+    return out;
+  }
+
+  void fill_in_times(const PipelineTime& time) {
+    const auto& [end, busy, exposed] = time;
+    std::size_t busiest = 0;
+    for (std::size_t r = 1; r < busy.size(); ++r) {
+      if (busy[r] + exposed[r] > busy[busiest] + exposed[busiest]) busiest = r;
+    }
+    add_serialized(busiest);
+    double all = 0;
+    double compute = 0;
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      all += serialized_[k];
+      if (computes(k)) compute += serialized_[k];
+      if (serialized_[k] > 0) out_.serialized[kind_name(k)] = Seconds{serialized_[k]};
+    }
+    // Where the host is what is waited for nothing is exposed.
+    const auto shown = std::clamp(busy[busiest] - compute + exposed[busiest], 0.0, all - compute);
+    out_.iteration = Seconds{end};
+    out_.compute = Seconds{compute};
+    out_.exposed_comm = Seconds{shown};
+    out_.bubble = Seconds{std::max(0.0, end - compute - shown)};
+  }
+
+  // Of a rank's stages, of which many are of one class.
+  void add_serialized(std::size_t rank) {
+    std::vector<double> stages_of_class(division_.classes.size());
+    for (auto s = rank; s < stages(); s += static_cast<std::size_t>(ranks_)) {
+      ++stages_of_class[division_.class_of_stage[s]];
+      add_sends(s);
+    }
+    const auto micro_batches = static_cast<double>(schedule_.micro_batches);
+    for (std::size_t c = 0; c < stages_of_class.size(); ++c) {
+      if (stages_of_class[c] == 0) continue;
+      const auto sums = serialized(sections_, division_.classes[c]);
+      for (std::size_t k = 0; k < kKinds; ++k) {
+        serialized_[k] += stages_of_class[c] * (sums.each[k] * micro_batches + sums.once[k]);
+      }
+    }
+  }
+
+  void add_sends(std::size_t s) {
+    if (ranks_ == 1) return;
+    const auto micro_batches = static_cast<double>(schedule_.micro_batches);
+    const bool is_first = s == 0;
+    const bool is_tied = s == tied_.sends.stage;
+    // An activation and its gradient each.
+    double transfers = 0;
+    if (!is_first) transfers += transfers_[s - 1].time + transfers_[s - 1].back;
+    if (s + 1 < stages()) transfers += transfers_[s].time + transfers_[s].back;
+    auto& sends = serialized_[2 + static_cast<std::size_t>(machine::Step::kSend)];
+    sends += transfers * micro_batches;
+    if (is_first || is_tied) sends += tied_.sends.weight + tied_.sends.gradient;
+    serialized_[0] +=
+        ((is_tied ? tied_.collect : 0) - (is_first ? tied_.accumulate : 0)) * micro_batches;
+  }
+
+  void fill_in_memory() {
+    const auto held = held_by_stage();
+    // Beyond these no more are in flight, except where all are; the last of them come in when all
+    // sums over micro-batches have begun, and give back what is there for all.
+    auto micro_batches = schedule_.micro_batches;
+    if (schedule_.order != plan::Order::kGpipe) {
+      const bool interleaved = schedule_.order == plan::Order::kInterleaved;
+      micro_batches = std::min(micro_batches, interleaved ? 4 * ranks_ : 2 * ranks_ + 1);
+    }
+    const auto& turns = turns_.repeats(schedule_, ranks_, micro_batches);
+    const Peaks peaks(held, micro_batches);
+    const auto memory = with_unused(peaks.fullest(turns, ranks_that_differ(held)), machine_.device);
+    out_.memory = memory.peak;
+    out_.persistent = memory.persistent;
+    out_.group_memory = {memory};
+  }
+
+  [[nodiscard]] HeldByStage held_by_stage() const {
+    HeldByStage out;
+    out.class_of_stage.reserve(stages());
+    const std::size_t tied = stages() > 1 ? division_.stages_after[stage_.tied.piece] : 0;
+    std::vector<std::size_t> known;  // by class, its first stage
+    for (std::size_t s = 0; s < stages(); ++s) {
+      const bool is_own = s == 0 || s + 1 == stages() || s == tied;
+      const auto same = std::ranges::find_if(known, [&](std::size_t other) {
+        return !is_own && other != 0 && other != tied && is_like(s, other);
+      });
+      out.class_of_stage.push_back(static_cast<std::uint16_t>(same - known.begin()));
+      if (same != known.end()) continue;
+      const auto* before = s > 0 ? &boundary(s - 1) : nullptr;
+      const auto* behind = s + 1 < stages() ? &boundary(s) : nullptr;
+      known.push_back(s);
+      out.classes.push_back(stage_.footprint.of_stage(counts_of(s), before, behind));
+    }
+    if (tied > 0) hold_tied(out.classes.front(), out.classes[out.class_of_stage[tied]]);
+    return out;
+  }
+
+  // Of a weight of the first stage that another uses, that one has a copy; its gradient comes back
+  // with the last micro-batch.
+  void hold_tied(Held& first, Held& other) const {
+    constexpr auto kGathered = static_cast<std::size_t>(lower::BufferKind::kGathered);
+    constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
+    const auto bytes = stage_.tied.bytes.value;
+    const auto gradient =
+        bytes * (size_of(schedule_.precision.gradient(stage_.dtype)) / size_of(stage_.dtype));
+    if (!stage_.tied.moved || stage_.tied.inside) other.step[kGathered] += bytes;
+    auto end = first.last.net;
+    end[kGradient] += gradient;
+    keep_most(first.last.most, end);
+    // Where there are several, what the other makes of it is counted.
+    if (!stage_.footprint.several) other.step[kGradient] += gradient;
+  }
+
+  // Have both stages the same, and receive and send the same? Of stages but the first and the last.
+  [[nodiscard]] bool is_like(std::size_t stage, std::size_t other) const {
+    return division_.class_of_stage[stage] == division_.class_of_stage[other] &&
+           &boundary(stage) == &boundary(other) && &boundary(stage - 1) == &boundary(other - 1);
+  }
+
+  // Of ranks that hold the same the earliest has most in flight.
+  [[nodiscard]] std::vector<std::size_t> ranks_that_differ(const HeldByStage& held) const {
+    const auto every = static_cast<std::size_t>(ranks_);
+    const auto are_like = [&](std::size_t a, std::size_t b) {
+      for (; b < stages(); a += every, b += every) {
+        if (held.class_of_stage[a] != held.class_of_stage[b]) return false;
+      }
+      return true;
+    };
+    std::vector<std::size_t> out;
+    for (std::size_t r = 0; r < every; ++r) {
+      const bool known = std::ranges::any_of(out, [&](std::size_t o) { return are_like(o, r); });
+      if (!known) out.push_back(r);
+    }
+    return out;
+  }
+
+  void fill_in_flops() {
+    double flops = 0;
+    for (std::size_t r = 0; r < sections_.runs(); ++r) {
+      std::int64_t times = 0;
+      for (const auto c : division_.class_of_stage) times += division_.classes[c][r];
+      flops += static_cast<double>(times) * sections_.model_flops[r];
+    }
+    flops *= static_cast<double>(batch_) / static_cast<double>(stage_.batch);
+    const auto peak =
+        peak_of(machine_.device, stage_.dtype).value * static_cast<double>(machine_.devices());
+    out_.model_flops = Flops{flops};
+    if (out_.iteration > Seconds{}) out_.mfu = flops / peak / out_.iteration.value;
+  }
+
+  const machine::Machine& machine_;
+  const machine::Digits& digits_;
+  const StageModel& stage_;
+  const Sections& sections_;
+  Passages& passages_;
+  Beginnings& beginnings_;
+  const Division& division_;
+  TurnTables& turns_;
+  plan::Schedule schedule_;
+  std::int64_t batch_;
+  std::int64_t ranks_;
+  std::vector<Transfer> transfers_;  // by stage
+  TiedCosts tied_;
+  std::array<double, kKinds> serialized_{};  // of the busiest rank, in seconds
+  Simulation out_;
+};
+
+}  // namespace
+
+Simulation step_of(StageCache& cache, LoweredStage& lowered, TimedStage& timed,
+                   const Setting& setting, const Division& division, std::int64_t batch) {
+  return Step(cache, lowered, timed, setting, division, batch).run();
+}
+
+}  // namespace tandem::predict
