@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <optional>
 #include <span>
 
@@ -12,16 +11,17 @@ namespace {
 
 using lower::Part;
 
-// A stage's forward or backward pass. 0 where it does not receive or send.
+// Of what a pass does not send.
+constexpr double kNothing = -1;
+
+// A stage's forward or backward pass. `receive` is 0 where it receives nothing.
 struct PassTimes {
   double time = 0;
   double early = 0;  // of that, before it needs what it receives
   double more = 0;
   double receive = 0;
-  double send = 0;
-  bool sends = false;
+  double send = 0;  // kNothing: it sends nothing
 };
-static_assert(sizeof(PassTimes) == kPassBytes);
 
 // What it receives and sends, if it does.
 struct Ends {
@@ -50,17 +50,6 @@ struct Rank {
     free = then;
   }
 };
-static_assert(sizeof(Rank) == kRankBytes);
-
-// What lies so many bytes behind the first.
-template <class T>
-T& behind(T* first, std::uint32_t bytes) {
-  return *reinterpret_cast<T*>(reinterpret_cast<std::byte*>(first) + bytes);
-}
-template <class T>
-const T& behind(const T* first, std::uint32_t bytes) {
-  return *reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(first) + bytes);
-}
 
 class Pipeline {
  public:
@@ -83,14 +72,12 @@ class Pipeline {
       times_[2 * s] = {.time = stage.forward,
                        .more = stage.forward_more,
                        .receive = before != nullptr ? before->time : 0,
-                       .send = after != nullptr ? after->time : 0,
-                       .sends = after != nullptr};
+                       .send = after != nullptr ? after->time : kNothing};
       times_[2 * s + 1] = {.time = stage.backward,
                            .early = stage.backward_early,
                            .more = stage.backward_more,
                            .receive = after != nullptr ? after->back : 0,
-                           .send = before != nullptr ? before->back : 0,
-                           .sends = before != nullptr};
+                           .send = before != nullptr ? before->back : kNothing};
       has_host_ = has_host_ || takes_host(stage);
       any_by_device_ = any_by_device_ || (before != nullptr && before->by_device);
     }
@@ -184,12 +171,12 @@ class Pipeline {
 
   void take_any(std::size_t t) {
     const auto& turn = turns_.turns[t];
-    const auto& offsets = turns_.offsets[t];
-    auto& rank = behind(ranks_.data(), offsets.rank);
+    const auto& places = turns_.places[t];
+    auto& rank = ranks_[places.rank];
     if (turn.part == Part::kUpdate) {
       update(rank, turn);
     } else {
-      take(rank, turn, offsets);
+      take(rank, turn, places);
     }
   }
 
@@ -199,7 +186,7 @@ class Pipeline {
     for (const auto count : turns_.stretches) {
       const auto end = next + count;
       if (alike) {
-        take_alike(std::span(turns_.offsets).subspan(next, count));
+        take_alike(std::span(turns_.places).subspan(next, count));
       } else {
         for (auto t = next; t < end; ++t) take_any(t);
       }
@@ -210,39 +197,39 @@ class Pipeline {
 
   // What `take` comes to for most turns, and where most time goes: no host, nothing that is done
   // once. One that receives nothing does so in no time: it has long received all before.
-  void take_alike(std::span<const TurnOffsets> turns) {
+  void take_alike(std::span<const TurnPlaces> turns) {
     const auto* times = times_.data();
     auto* ranks = ranks_.data();
     auto* taken = taken_.data();
     for (const auto& turn : turns) {
-      auto& rank = behind(ranks, turn.rank);
-      const auto& pass = behind(times, turn.pass);
-      const auto start = std::max(rank.receives, behind(taken, turn.input).end);
+      auto& rank = ranks[turn.rank];
+      const auto& pass = times[turn.pass];
+      const auto start = std::max(rank.receives, taken[turn.input].end);
       const auto received = start + pass.receive;
       rank.receives = received;
       const auto needed = received - pass.early;
       if (needed > rank.free) rank.wait_until(needed, std::min(start, needed));
       const auto free = rank.free += pass.time;
       auto began = free;
-      if (pass.sends) {
+      if (pass.send >= 0) {
         began = std::max(rank.sends, free + pass.more);
         rank.sends = began + pass.send;
         rank.sends_from = began;
       }
-      behind(taken, turn.taken) = {began, rank.exposed};
+      taken[turn.taken] = {began, rank.exposed};
     }
   }
 
-  void take(Rank& rank, const OrderedTurn& turn, const TurnOffsets& offsets) {
+  void take(Rank& rank, const OrderedTurn& turn, const TurnPlaces& places) {
     const bool forward = turn.part == Part::kForward;
     const auto& stage = stages_[turn.stage];
-    const auto& pass = behind(times_.data(), offsets.pass);
-    const auto& ends = ends_[offsets.pass / kPassBytes];
+    const auto& pass = times_[places.pass];
+    const auto& ends = ends_[places.pass];
     // The host is ahead by a turn at the most where it waits for the device.
     if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
     if (forward && turn.is_first) share_tied(rank, turn.stage);
     if (ends.from != nullptr) {
-      receive(rank, behind(taken_.data(), offsets.input).end, pass, *ends.from);
+      receive(rank, taken_[places.input].end, pass, *ends.from);
     }
     double time = pass.time;
     if (forward && turn.is_first) {
@@ -259,8 +246,8 @@ class Pipeline {
       rank.host += host.dispatch;
     }
     if (!forward && turn.is_last) finish_gradients(rank, turn.stage, dispatched_from);
-    behind(taken_.data(), offsets.taken) = {
-        ends.to == nullptr ? rank.free : send(rank, pass, *ends.to), rank.exposed};
+    taken_[places.taken] = {ends.to == nullptr ? rank.free : send(rank, pass, *ends.to),
+                            rank.exposed};
   }
 
   static bool takes_host(const StageTimes& stage) {

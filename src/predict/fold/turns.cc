@@ -30,7 +30,7 @@ class Ordering {
     }
     out_.first_place.push_back(places);
     out_.turns.reserve(places);
-    out_.offsets.reserve(places);
+    out_.places.reserve(places);
   }
 
   // A turn of every rank after the other, so that turns next to each other do not wait for each
@@ -63,8 +63,7 @@ class Ordering {
     const auto place = out_.first_place[rank] + static_cast<std::uint32_t>(next_[rank]);
     if (next.part != Part::kUpdate) taken(next, next.stage) = place;
     const auto pass = 2U * next.stage + static_cast<std::uint32_t>(next.part);
-    out_.offsets.push_back({place * kTakenBytes, input * kTakenBytes,
-                            static_cast<std::uint32_t>(rank) * kRankBytes, pass * kPassBytes});
+    out_.places.push_back({place, input, static_cast<std::uint32_t>(rank), pass});
     out_.turns.push_back(
         {.stage = next.stage,
          .part = next.part,

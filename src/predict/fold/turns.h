@@ -11,18 +11,13 @@
 
 namespace tandem::predict {
 
-// Where what a turn needs lies, in bytes behind the first of its kind: most turns are nothing else,
-// and a sweep takes millions.
-struct TurnOffsets {
-  std::uint32_t taken = 0;  // of what is noted of it: one rank's turns after the other's
-  std::uint32_t input = 0;  // of the turn whose result it receives; behind all where none
+// The indices of what a turn needs: most turns are nothing else, and a sweep takes millions.
+struct TurnPlaces {
+  std::uint32_t taken = 0;  // its own place: one rank's turns after the other's
+  std::uint32_t input = 0;  // that of the turn whose result it receives; behind all where none
   std::uint32_t rank = 0;
   std::uint32_t pass = 0;  // of all stages' forward and backward passes
 };
-// The sizes of what lies there.
-inline constexpr std::uint32_t kTakenBytes = 16;
-inline constexpr std::uint32_t kRankBytes = 72;
-inline constexpr std::uint32_t kPassBytes = 48;
 
 struct OrderedTurn {
   std::uint16_t stage = 0;
@@ -38,7 +33,7 @@ struct OrderedTurn {
 
 // Of all ranks, each turn behind those that it waits for.
 struct OrderedTurns {
-  std::vector<TurnOffsets> offsets;
+  std::vector<TurnPlaces> places;
   std::vector<OrderedTurn> turns;
   // How many turns are alike, how many after these are not, and so on.
   std::vector<std::uint32_t> stretches;
@@ -65,7 +60,6 @@ class TurnTables {
   };
   // Room for those of one pipeline, which every one writes anew.
   std::vector<Taken>& taken() { return taken_; }
-  static_assert(sizeof(Taken) == kTakenBytes);
 
  private:
   using Key = std::tuple<plan::Order, std::int64_t, std::int64_t, std::int64_t>;
