@@ -301,7 +301,7 @@ class Lowering : ProgramBuilder {
     task.reads.push_back(move(g, layout_of(id), id, here, here.stage));
     const auto& precision = program_.schedule.precision;
     const auto dtype = pcg_.node(id).type.dtype;
-    const auto count = states(program_.optimizer) + (precision.has_master(dtype) ? 1 : 0);
+    const auto count = states(program_.optimizer, precision, dtype);
     for (std::size_t s = 0; s < count; ++s) {
       const auto state = add_buffer(BufferKind::kState, id, layout_of(id));
       program_.buffers[state.index()].dtype = precision.state(dtype);

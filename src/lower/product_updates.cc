@@ -20,12 +20,11 @@ std::vector<std::size_t> last_reads(const Program& program) {
   return out;
 }
 
-// The weight itself, of the gradient's type and with nothing beside it.
+// Of all of the weight's shard.
 bool is_plain(const Program& program, const Task& update, const Buffer& gradient) {
   const auto& weight = program.buffer(update.reads[0]);
-  const bool exact = weight.dtype == DType::kFp32 || weight.dtype == DType::kFp64;
-  return update.reads.size() == 2 && exact && gradient.dtype == weight.dtype &&
-         gradient.shard == weight.shard && !gradient.reserved && gradient.windows.empty();
+  return may_subtract(program.optimizer, weight.dtype) && gradient.shard == weight.shard &&
+         !gradient.reserved && gradient.windows.empty();
 }
 
 // The operand whose gradient the software subtracts as it makes it.
@@ -37,12 +36,16 @@ std::optional<std::size_t> operand_of(const Program& program, const Task& task) 
 
 }  // namespace
 
+bool may_subtract(plan::Optimizer optimizer, DType weight) {
+  return optimizer == plan::Optimizer::kSgd && (weight == DType::kFp32 || weight == DType::kFp64);
+}
+
 void update_in_products(Program& program) {
   const auto& schedule = program.schedule;
   const bool one_pass = schedule.micro_batches == 1 && schedule.stages == 1 && !schedule.ring &&
                         !schedule.is_delayed();
   const bool does_so = program.digits.updates_in_products() || program.digits.updates_in_tables();
-  if (!does_so || program.optimizer != plan::Optimizer::kSgd || !one_pass) return;
+  if (!does_so || !one_pass) return;
   const auto readers = only_readers(program);
   const auto last = last_reads(program);
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {

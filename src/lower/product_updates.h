@@ -9,6 +9,10 @@
 
 namespace tandem::lower {
 
+// Returns whether `optimizer` may subtract a gradient of a weight of this type at once. Gradients
+// of 16-bit weights may be summed in fp32, and their masters are updated.
+bool may_subtract(plan::Optimizer optimizer, DType weight);
+
 // Where the machine's software does so.
 void update_in_products(Program& program);
 

@@ -18,8 +18,15 @@ namespace tandem::plan {
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdam };
 std::string_view name(Optimizer o);  // "adam"
 std::optional<Optimizer> parse_optimizer(std::string_view text);
-// Optimizer state per weight, in elements: a velocity; Adam keeps two moments.
-inline std::size_t states(Optimizer o) { return static_cast<std::size_t>(o); }
+// Number of tensors that training keeps beside a weight, of its shape and of the type
+// Precision::state: a velocity, or Adam's two moments, and a master copy.
+inline std::size_t states(Optimizer o, const Precision& precision, DType weight) {
+  return static_cast<std::size_t>(o) + (precision.has_master(weight) ? 1 : 0);
+}
+// Bytes that these take, by element of the weight.
+inline Bytes state_bytes(Optimizer o, const Precision& precision, DType weight) {
+  return static_cast<double>(states(o, precision, weight)) * size_of(precision.state(weight));
+}
 
 // Momentum: velocity = kVelocityKept * velocity + gradient; weight -= rate * velocity.
 inline constexpr double kVelocityKept = 0.9;

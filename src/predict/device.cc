@@ -193,13 +193,10 @@ Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows) {
 
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision, const machine::Software& software) {
-  const auto states = static_cast<double>(plan::states(optimizer));
-  const bool master = precision.has_master(weight);
-  const Bytes state = size_of(precision.state(weight));
-  const Bytes updated = master ? 2 * state + size_of(weight) : 2 * size_of(weight);
-  Work out{
-      .flops = {},
-      .bytes = elements * (updated + 2 * states * state + size_of(precision.gradient(weight)))};
+  const double of_weight = precision.has_master(weight) ? 1 : 2;  // else it is read, too
+  const Bytes moved = 2 * plan::state_bytes(optimizer, precision, weight) +
+                      of_weight * size_of(weight) + size_of(precision.gradient(weight));
+  Work out{.flops = {}, .bytes = elements * moved};
   if (software.update_bytes > Bytes{}) out.bytes = elements * software.update_bytes;
   if (software.fusion == machine::Fusion::kElementwise) out.kernels = 0;
   out.kind = kind_of_update(weight, optimizer, false);

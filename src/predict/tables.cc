@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lower/product_updates.h"
 #include "lower/row_sparse.h"
 #include "predict/collectives.h"
 #include "predict/device.h"
@@ -84,9 +85,9 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
     gradient = static_cast<double>(lower::row_sparse_elements(*looked_up, table));
   }
   const bool rows = gradient < shard && digits_.updates_in_tables();
-  const bool in_product =
-      (rows || (of_product && digits_.updates_in_products())) && may_subtract(dtype, layout);
-  const auto states = plan::states(optimizer_) + (precision_.has_master(dtype) ? 1 : 0);
+  const bool in_product = (rows || (of_product && digits_.updates_in_products())) &&
+                          lower::may_subtract(optimizer_, dtype) &&
+                          layout.digits(DigitRole::kReplica) == 0;
   const Bytes of_gradient = size_of(precision_.gradient(dtype));
   Cost out;
   const auto update = in_product ? update_in_product_work(std::min(shard, gradient), dtype)
@@ -94,17 +95,9 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
                                                precision_, software());
   out.update = slowest_task_time(machine_, digits_, layout, update, dtype);
   out.async = time(dual(layout), layout, elements * of_gradient.value);
-  out.memory = shard * size_of(dtype) +
-               shard * static_cast<double>(states) * size_of(precision_.state(dtype)) +
+  out.memory = shard * size_of(dtype) + shard * plan::state_bytes(optimizer_, precision_, dtype) +
                (in_product ? 0 : gradient) * of_gradient;
   return out;
-}
-
-// As lower/product_updates.h has it.
-bool CostModel::may_subtract(DType dtype, const Layout& layout) const {
-  return optimizer_ == plan::Optimizer::kSgd && (dtype == DType::kFp32 || dtype == DType::kFp64) &&
-         precision_.gradient(dtype) == dtype && !precision_.has_master(dtype) &&
-         layout.digits(DigitRole::kReplica) == 0;
 }
 
 Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& layout) const {

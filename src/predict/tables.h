@@ -134,8 +134,6 @@ class CostModel {
   [[nodiscard]] DType gradient_of_weight(DType weight) const { return precision_.gradient(weight); }
 
  private:
-  [[nodiscard]] bool may_subtract(DType dtype, const machine::Layout& layout) const;
-
   // An operator's operands and result as one device has them.
   struct Parts {
     std::vector<TensorType> inputs;

@@ -28,9 +28,8 @@ Bytes stored_bytes(const graph::Node& weight, plan::Optimizer optimizer,
   // Under plain SGD what makes a gradient may subtract it at once, and of tables few rows have one.
   const bool keeps_gradients = optimizer != plan::Optimizer::kSgd;
   const auto dtype = weight.type.dtype;
-  const auto states = plan::states(optimizer) + (precision.has_master(dtype) ? 1 : 0);
   const double elements = whole / size_of(dtype);
-  auto out = whole + size_of(precision.state(dtype)) * (elements * static_cast<double>(states));
+  auto out = whole + elements * plan::state_bytes(optimizer, precision, dtype);
   if (keeps_gradients) out += size_of(precision.gradient(dtype)) * elements;
   return out;
 }
