@@ -325,6 +325,20 @@ void Sections::sum_up() {
   }
 }
 
+Sums Sections::sum_of(const RunCounts& counts) const {
+  Sums out;
+  for (std::size_t r = 0; r < runs(); ++r) {
+    if (counts[r] == 0) continue;
+    const auto times = static_cast<double>(counts[r]);
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      out.each[k] += times * sums[r].each[k];
+      out.once[k] += times * sums[r].once[k];
+    }
+    out.updates += times * sums[r].updates;
+  }
+  return out;
+}
+
 std::vector<Place> places_of_tasks(const Program& program, const std::vector<Place>& of_node,
                                    Cut cut) {
   std::vector<Place> out(program.tasks.size());

@@ -59,7 +59,7 @@ struct SectionPart {
   std::shared_ptr<const Dataflow> flow;
 };
 
-// Seconds of a run's tasks as if one after the other.
+// Seconds of tasks as if one after the other.
 struct Sums {
   std::array<double, kKinds> each{};  // by kind, in every micro-batch
   std::array<double, kKinds> once{};  // by kind, what the first or the last has beside
@@ -91,6 +91,8 @@ struct Sections {
 
   // Makes `sums` of the parts' tasks.
   void sum_up();
+  // Of a stage that has so many of each run.
+  [[nodiscard]] Sums sum_of(const RunCounts& counts) const;
 };
 
 // By task of a folded network's program, from its nodes' (places_of).

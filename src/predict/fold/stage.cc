@@ -311,16 +311,4 @@ void StageTimer::occupy(std::uint16_t stream, double start, double end, Streams&
   }
 }
 
-Serialized serialized(const Sections& sections, const RunCounts& counts) {
-  Serialized out;
-  for (std::size_t s = 0; s < sections.runs(); ++s) {
-    const auto times = static_cast<double>(counts[s]);
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      out.each[k] += times * sections.sums[s].each[k];
-      out.once[k] += times * sections.sums[s].once[k];
-    }
-  }
-  return out;
-}
-
 }  // namespace tandem::predict

@@ -154,12 +154,4 @@ class StageTimer {
   std::vector<std::vector<double>> reduced_;  // the same, by run and layer
 };
 
-// Seconds by kind of a stage's tasks, as if one after the other: in every micro-batch, and what the
-// first or the last has beside.
-struct Serialized {
-  std::array<double, kKinds> each{};
-  std::array<double, kKinds> once{};
-};
-Serialized serialized(const Sections& sections, const RunCounts& counts);
-
 }  // namespace tandem::predict

@@ -95,9 +95,9 @@ struct StageTurns {
   }
 };
 
-Beginnings::Beginning beginning(const Sections& sections, const RunCounts& counts,
-                                Passages& passages, bool one, StageTimer& timer) {
-  Beginnings::Beginning begun{.counts = counts, .times = {}, .streams = timer.idle()};
+Beginning beginning(const Sections& sections, const RunCounts& counts, Passages& passages, bool one,
+                    StageTimer& timer) {
+  Beginning begun{.counts = counts, .times = {}, .streams = timer.idle()};
   StageTurns turns{timer, begun.streams, begun.now};
   auto& out = begun.times;
   const auto first = turns.run(Part::kForward, true, one);
@@ -145,38 +145,22 @@ double time_of_step(const Sections& sections, const RunCounts& counts, Passages&
   return std::max(now, latest(streams));
 }
 
-const Beginnings::Beginning* Beginnings::find(const RunCounts& counts) const {
-  const auto at = std::ranges::find(known_, counts, &Beginning::counts);
-  return at == known_.end() ? nullptr : &*at;
-}
-
-const Beginnings::Beginning& Beginnings::add(Beginning beginning) {
-  return known_.emplace_back(std::move(beginning));
-}
-
 StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Passages& passages,
                           std::int64_t micro_batches, Beginnings& known) {
   const bool one = micro_batches == 1;
   // What has run together slows down what comes after.
   const bool is_shared = passages.begin_as_others() && !one && sections.interference == 0;
   StageTimer timer(sections, counts, passages, false);
-  const auto* found = is_shared ? known.find(counts) : nullptr;
-  std::optional<Beginnings::Beginning> own;
-  if (found == nullptr) {
-    own = beginning(sections, counts, passages, one, timer);
-    found = is_shared ? &known.add(*own) : &*own;
-  }
-  auto out = found->times;
-  auto streams = found->streams;
-  double now = found->now;
+  const auto found = is_shared ? std::ranges::find(known, counts, &Beginning::counts) : known.end();
+  auto begun = found != known.end() ? *found : beginning(sections, counts, passages, one, timer);
+  if (is_shared && found == known.end()) known.push_back(begun);
+  auto& [of_counts, out, streams, now] = begun;
   StageTurns turns{timer, streams, now};
   out.last = turns.run(Part::kBackward, false, true) - out.backward;
   const auto reduced = latest(streams);
   timer.update(streams);
   out.after = latest(streams) - now;
-  for (std::size_t r = 0; r < counts.size(); ++r) {
-    out.updates += static_cast<double>(counts[r]) * sections.sums[r].updates;
-  }
+  out.updates = sections.sum_of(counts).updates;
   out.after = std::max(out.after, out.updates);
   out.reductions = reduced - now;
   if (sections.takes_host) add_host(sections, counts, passages, out);

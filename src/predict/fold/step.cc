@@ -171,7 +171,7 @@ class Step {
     const auto micro_batches = static_cast<double>(schedule_.micro_batches);
     for (std::size_t c = 0; c < stages_of_class.size(); ++c) {
       if (stages_of_class[c] == 0) continue;
-      const auto sums = serialized(sections_, division_.classes[c]);
+      const auto sums = sections_.sum_of(division_.classes[c]);
       for (std::size_t k = 0; k < kKinds; ++k) {
         serialized_[k] += stages_of_class[c] * (sums.each[k] * micro_batches + sums.once[k]);
       }
