@@ -428,26 +428,6 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   EXPECT_NEAR(network.solve(prices).cost, expected, 1e-5 * expected);
 }
 
-// Of a 16-bit weight: itself, its gradient, a master and Adam's moments; sent in the gradient's
-// type.
-TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
-  const auto machine = flat_machine(2);
-  const machine::Digits digits(machine);
-  const machine::Layout replicated(digits.count(), machine::DigitRole::kReplica);
-  const Shape sizes = {64, 32};
-  const auto cost = [&](DType dtype, bool master, bool wide) {
-    predict::CostModel costs(machine, digits, plan::Optimizer::kAdam, {master, wide});
-    return costs.weight(sizes, dtype, replicated);
-  };
-  EXPECT_EQ(cost(DType::kFp32, false, false).memory, Bytes{64 * 32 * 16});
-  EXPECT_EQ(cost(DType::kFp32, true, true).memory, Bytes{64 * 32 * 16});
-  EXPECT_EQ(cost(DType::kFp16, false, false).memory, Bytes{64 * 32 * 8});
-  EXPECT_EQ(cost(DType::kFp16, true, false).memory, Bytes{64 * 32 * 16});
-  EXPECT_EQ(cost(DType::kFp16, true, true).memory, Bytes{64 * 32 * 18});
-  EXPECT_EQ(cost(DType::kFp16, true, true).async, cost(DType::kFp32, true, true).async);
-  EXPECT_EQ(cost(DType::kFp16, true, false).async, cost(DType::kFp16, false, false).async);
-}
-
 // What does not fit without recomputation, and is slower with all of it, fits with some.
 TEST(Search, SavesMemoryOperatorByOperator) {
   const auto known = models::parse_model("gpt2:layers=4");
