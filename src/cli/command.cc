@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -19,8 +20,8 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "machine/fewer.h"
+#include "machine/peak.h"
 #include "predict/folded.h"
-#include "predict/peak.h"
 #include "search/fewer_devices.h"
 #include "search/taso_flexflow.h"
 #include "strategies/grid.h"
@@ -507,7 +508,7 @@ search::Case case_of(const Setup& setup, const strategies::Problem& problem,
 
 void note_peak(const machine::Machine& machine, DType dtype) {
   const auto tell = [&](const std::string& who, const machine::Device& device) {
-    const auto taken = predict::type_of_peak(device, dtype);
+    const auto taken = machine::type_of_peak(device, dtype);
     if (taken == dtype) return;
     note(fmt::format("{} has no peak for {}; that of {} is taken", who, name(dtype), name(taken)));
   };
@@ -531,9 +532,13 @@ search::Result find_plan_on_any_part(Setup& setup) {
   if (setup.unity || !setup.options.finder.is_exact() || ended_early(setup, all)) return all;
   const Interrupt interrupt;
   Progress line;
+  const auto begin = std::chrono::steady_clock::now();
   auto fewer =
       search::search_fewer_devices(setup.graph, setup.machine, options_with(setup, line), all);
-  if (!fewer) return all;
+  if (!fewer) {
+    all.search_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return all;
+  }
   setup.offered = {setup.machine_text, setup.machine.devices()};
   setup.machine = std::move(fewer->machine);
   setup.digits = machine::Digits(setup.machine);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "machine/peak.h"
 
 namespace tandem::machine {
 
@@ -37,7 +38,9 @@ Digits::Digits(const Machine& machine, std::int64_t micro_batches)
   for (const auto& group : machine.groups) {
     end += group.units * machine.devices_below(0);
     auto& speed = groups_.emplace_back(Group{end, {}}).speed;
-    for (const auto& [dtype, peak] : group.device.peak) {
+    for (std::size_t t = 0; t < kDTypeNames.size(); ++t) {
+      const auto dtype = static_cast<DType>(t);
+      const auto peak = group.device.peak.at(type_of_peak(group.device, dtype));
       speed[dtype] = peak.value * group.device.compute_utilization;
     }
   }
@@ -46,8 +49,7 @@ Digits::Digits(const Machine& machine, std::int64_t micro_batches)
 double Digits::speed(std::int64_t device, DType dtype) const {
   for (const auto& group : groups_) {
     if (device >= group.end) continue;
-    const auto at = group.speed.find(dtype);
-    return at == group.speed.end() ? 1 : at->second;
+    return group.speed.at(dtype);
   }
   return 1;
 }

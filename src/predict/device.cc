@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "base/check.h"
-#include "predict/peak.h"
+#include "machine/peak.h"
 
 namespace tandem::predict {
 
@@ -141,46 +141,22 @@ void name_measured(Work& work, const Operator& o, Hash pass, const KernelRole& r
   work.shapes.add(o.output.shape.shard());
 }
 
-// Which rates may stand in for a type the device does not list: the nearest wider type first, for
-// such hardware converts; then the nearest narrower one. Integers count as floats of their size.
-std::span<const DType> rates_for(DType type) {
-  using enum DType;
-  static constexpr std::array kLikeFp64 = {kFp64, kFp32, kFp16, kBf16};
-  static constexpr std::array kLikeFp32 = {kFp32, kFp64, kFp16, kBf16};
-  static constexpr std::array kLikeFp16 = {kFp16, kFp32, kFp64, kBf16};
-  static constexpr std::array kLikeBf16 = {kBf16, kFp32, kFp64, kFp16};
-  static constexpr std::array kLikeInt32 = {kInt32, kFp32, kFp64, kFp16, kBf16};
-  static constexpr std::array kLikeInt64 = {kInt64, kFp64, kFp32, kFp16, kBf16};
-  switch (type) {
-    case kFp64:
-      return kLikeFp64;
-    case kFp32:
-      return kLikeFp32;
-    case kFp16:
-      return kLikeFp16;
-    case kBf16:
-      return kLikeBf16;
-    case kInt32:
-      return kLikeInt32;
-    case kInt64:
-      return kLikeInt64;
-  }
-  CHECK(false);
-}
-
 }  // namespace
-
-DType type_of_peak(const machine::Device& device, DType dtype) {
-  for (const DType stand_in : rates_for(dtype)) {
-    if (device.peak.contains(stand_in)) return stand_in;
-  }
-  // Only integer rates are listed.
-  CHECK(!device.peak.empty(), device.name);
-  return device.peak.begin()->first;
-}
 
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype) {
   return device.peak.at(type_of_peak(device, dtype));
+}
+
+FlopsPerSecond peak_of_all(const machine::Machine& machine, DType dtype) {
+  if (machine.groups.empty()) {
+    return peak_of(machine.device, dtype) * static_cast<double>(machine.devices());
+  }
+  FlopsPerSecond out;
+  for (const auto& group : machine.groups) {
+    const auto devices = group.units * machine.devices_below(0);
+    out += peak_of(group.device, dtype) * static_cast<double>(devices);
+  }
+  return out;
 }
 
 Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows) {

@@ -65,6 +65,9 @@ Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows);
 // a narrower one.
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
 
+// Of all devices together.
+FlopsPerSecond peak_of_all(const machine::Machine& machine, DType dtype);
+
 // The type that a network computes in: that of its largest weight. Its loss may have another.
 DType computing_type(const graph::Graph& graph);
 

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "machine/peak.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
-#include "predict/peak.h"
 
 namespace tandem::predict {
 namespace {

@@ -409,7 +409,7 @@ class Simulator {
     }
     const auto dtype = computing_type(program_.pcg);
     out_.model_flops = durations_.model_flops();
-    const Seconds at_peak = out_.model_flops / all_peaks(dtype);
+    const Seconds at_peak = out_.model_flops / peak_of_all(machine_, dtype);
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
     put_together();
   }
@@ -430,19 +430,6 @@ class Simulator {
         }
       }
     }
-  }
-
-  // Of all devices together.
-  [[nodiscard]] FlopsPerSecond all_peaks(DType dtype) const {
-    if (machine_.groups.empty()) {
-      return peak_of(machine_.device, dtype) * static_cast<double>(machine_.devices());
-    }
-    FlopsPerSecond out;
-    for (const auto& group : machine_.groups) {
-      out += peak_of(group.device, dtype) *
-             static_cast<double>(group.units * machine_.devices_below(0));
-    }
-    return out;
   }
 
   // The time of the iteration that at least one of the spans covers. What runs on in the next has

@@ -3,10 +3,10 @@
 
 #include "machine/machine.h"
 
-namespace tandem::predict {
+namespace tandem::machine {
 
 // The type itself where it is listed, else the nearest wider one (bf16 on a V100: fp32), else a
 // narrower one.
-DType type_of_peak(const machine::Device& device, DType dtype);
+DType type_of_peak(const Device& device, DType dtype);
 
-}  // namespace tandem::predict
+}  // namespace tandem::machine
