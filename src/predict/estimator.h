@@ -36,18 +36,20 @@ struct Estimate {
 // What one micro-batch takes at least, in seconds, whatever the number of stages, the data parallel
 // devices and the ZeRO stage: those only add to it.
 struct PassBound {
-  std::vector<double> levels;  // by machine level: communication of all layers
-  // By run of the division: compute, and communication inside it that nothing overlaps.
-  std::vector<double> runs;
-  std::vector<double> exposed;       // of these, communication
-  std::vector<double> accumulation;  // by run, of whole gradients, where micro-batches are several
+  // By kind of devices, and in it by unit of which stages are made, as a run of the division:
+  // compute, and communication inside it that nothing overlaps.
+  std::vector<double> units;
+  std::vector<double> forward;  // of these, the forward pass; empty where it is not known
+  // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
+  std::vector<double> accumulation;
+  std::vector<double> levels;  // by machine level: communication of all stages together
   // What a layer between the first and the last that follows another one in its stage takes beside
   // its compute: communication that nothing overlaps.
   double following = 0;
-  // What one stage sends to the next; its gradient comes back.
-  double sent = 0;
-  bool copied = false;           // do several devices hold the same of it,
-  bool gradient_copied = false;  // of its gradient?
+  double following_forward = 0;  // of that
+  Bytes sent;                    // from a stage to the next one, and its gradient back
+  bool copied = false;           // do several devices hold the same of what is sent,
+  bool gradient_copied = false;  // and of the gradient?
   Bytes saved;                   // for the backward pass, by one such layer
 };
 
@@ -57,7 +59,8 @@ struct PipelineDivision {
   bool is_in_pieces = false;
   std::vector<std::vector<std::int64_t>> classes;  // how many of each run a stage has
   std::vector<std::uint16_t> class_of_stage;
-  std::vector<std::int64_t> layers;  // by class: whole layers between the first and the last
+  std::vector<std::uint8_t> kind_of_rank;  // of devices, as PassBound has them
+  std::vector<std::int64_t> layers;        // by class: whole layers between the first and the last
   // Of those that the first rank has passed forward before its first backward pass.
   std::int64_t in_flight = 0;
 };

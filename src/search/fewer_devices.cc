@@ -39,8 +39,9 @@ bool has_small_factors(std::int64_t n) {
 bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 
 // Parts of the machine, the largest first. Of the outermost level any number of units up to 64,
-// above that those that divide into small groups; where each part is searched, those that divide
-// into pairs, and the nearest. Of the innermost level a power of two, and fewer in one unit.
+// above that the powers of two and the largest few that divide into small groups; where each part
+// is searched, those that divide into pairs, and the nearest. Of the innermost level a power of
+// two, and fewer in one unit.
 std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
   // Units of the fastest groups alone.
   std::set<std::int64_t> of_groups;
@@ -52,10 +53,14 @@ std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
   for (const auto& level : machine.levels) all.push_back(level.count);
   if (all.empty()) return {};
   constexpr std::int64_t kEach = 64;
+  constexpr int kLargest = 4;
+  int smooth = 0;
   std::set<Units> out;
   for (auto n = all[0]; n >= 1; --n) {
-    const bool wanted =
-        are_many ? n <= kEach || has_small_factors(n) : n + 1 >= all[0] || is_power_of_two(n);
+    bool wanted = is_power_of_two(n) || n + 1 >= all[0];
+    if (are_many) {
+      wanted = wanted || n <= kEach || (has_small_factors(n) && smooth++ < kLargest);
+    }
     if (!wanted) continue;
     auto units = all;
     units[0] = n;
@@ -80,11 +85,11 @@ std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
 
 // The step time of the fastest plain strategy, if it is less than `beat`.
 std::optional<double> fastest_plain(const graph::Graph& model, const machine::Machine& machine,
-                                    const Options& options, double beat) {
+                                    const Options& options, double beat, KnownPasses& known) {
   try {
     Contest contest(model, machine, options);
     if (!contest.may_fit()) return std::nullopt;
-    return StrategySearch(contest, true).fastest_plain(beat);
+    return StrategySearch(contest, true).fastest_plain(beat, known);
   } catch (const UserError&) {  // of a part that no strategy can use
     return std::nullopt;
   }
@@ -132,6 +137,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   const double now = all.best ? all.best->simulation.iteration.value : never;
   double best = now * (is_plain ? kWorthIt : kRewritesMayGain);
   std::optional<machine::Machine> fastest;
+  KnownPasses known;
   std::size_t in_vain = 0;  // parts since the last one that was faster
   for (const auto& units : parts_of(machine, is_plain && machine.groups.empty())) {
     if (is_over()) break;
@@ -139,7 +145,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
     const auto part = machine::with_units(machine, units);
     if (!part) continue;
     own.until.seconds = left();
-    const auto time = is_plain ? fastest_plain(model, *part, own, best)
+    const auto time = is_plain ? fastest_plain(model, *part, own, best, known)
                                : fastest_layouts(model, *part, own, best);
     in_vain = time ? 0 : in_vain + 1;
     if (!is_plain && in_vain == kMostInVain) break;

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "machine/fewer.h"
 #include "search/by_memory.h"
-#include "search/grid/folded_grid_model.h"
 #include "search/grid/graph_grid_model.h"
 #include "search/grid/grid.h"
 #include "search/partial_saving.h"
@@ -30,30 +29,12 @@ std::optional<std::int64_t> batch_of(const strategies::Problem& problem) {
   return std::nullopt;
 }
 
-machine::Machine with_equal_devices(machine::Machine machine) {
-  machine.groups.clear();
-  return machine;
-}
-
-}  // namespace
-
-namespace {
-
-// All devices as the fastest.
-machine::Machine with_fastest_devices(machine::Machine machine) {
-  if (machine.groups.empty()) return machine;
-  machine.device = std::ranges::max_element(machine.groups, {}, machine::fastest_peak)->device;
-  machine.groups.clear();
-  return machine;
-}
-
 }  // namespace
 
 StrategySearch::StrategySearch(Contest& contest, bool may_win)
     : contest_(contest),
       options_(contest.options()),
       problem_(contest.model(), contest.digits()),
-      estimated_on_(with_equal_devices(contest.machine())),
       may_win_(may_win) {}
 
 void StrategySearch::cost_baselines() {
@@ -86,7 +67,7 @@ std::vector<Setting> StrategySearch::best(bool with_shardings) const {
 
 // Of each family those that are the fastest by estimate, and those that have none.
 std::vector<Setting> StrategySearch::shortened(const std::vector<Setting>& settings) {
-  if (!can_estimate() || !contest_.are_equal_devices()) return settings;
+  if (!can_estimate()) return settings;
   std::vector<Setting> out;
   for (auto from = settings.begin(); from != settings.end();) {
     const auto to =
@@ -179,7 +160,7 @@ bool StrategySearch::is_settled(const Point& estimated) const {
 
 bool StrategySearch::are_far_too_large() {
   const bool are_all_allowed = options_.dims == Dims{};
-  if (!contest_.is_large() || !contest_.are_equal_devices() || !are_all_allowed ||
+  if (!contest_.is_large() || !are_all_allowed ||
       options_.semantics != plan::Semantics::kSynchronous) {
     return false;
   }
@@ -193,8 +174,7 @@ bool StrategySearch::are_far_too_large() {
 }
 
 bool StrategySearch::cost_smallest() {
-  if (options_.semantics != plan::Semantics::kSynchronous || !contest_.are_equal_devices())
-    return false;
+  if (options_.semantics != plan::Semantics::kSynchronous) return false;
   auto estimated = estimated_grid();
   std::erase_if(estimated, [](const auto& e) { return !e.point; });
   std::ranges::stable_sort(estimated, {}, [](const auto& e) { return e.point->over; });
@@ -299,18 +279,9 @@ std::vector<Setting> StrategySearch::without_estimate(const std::vector<Estimate
   return out;
 }
 
-// What is to be simulated. Where devices differ, the weakest's estimates compare what has as many
-// stages.
+// What is to be simulated.
 std::vector<Setting> StrategySearch::chosen(const std::vector<Estimated>& estimated) const {
-  const auto most = contest_.is_large() ? kLargeSimulated : kSimulated;
-  if (contest_.are_equal_devices()) return promising_of_each_depth(estimated, most);
-  std::map<std::int64_t, std::vector<Estimated>> by_depth;
-  for (const auto& e : estimated) by_depth[e.setting.pp].push_back(e);
-  std::vector<Setting> out;
-  for (const auto& [depth, settings] : by_depth) {
-    std::ranges::move(promising(settings, kOfEachDepth), std::back_inserter(out));
-  }
-  return out;
+  return promising_of_each_depth(estimated, contest_.is_large() ? kLargeSimulated : kSimulated);
 }
 
 // By estimates, would simulating `tried` only tell what they tell? Where what needs least is far
@@ -336,7 +307,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     std::vector<Candidate> candidates;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < strategies.size(); ++i) {
-      const bool is_slower = contest_.are_equal_devices() && is_no_match(found[i], best);
+      const bool is_slower = is_no_match(found[i], best);
       if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
       const auto& strategy = strategies[i];
       candidates.push_back({strategy.name, strategy.choices, strategy.schedule, may_win_});
@@ -427,14 +398,15 @@ GridOptions StrategySearch::grid_options(double beat) {
 }
 
 // None where nothing can be estimated.
-std::vector<Estimated> StrategySearch::estimate_grid(double beat) {
-  if (!can_estimate() || !contest_.are_equal_devices()) return {};
+std::vector<Estimated> StrategySearch::estimate_grid(double beat, KnownPasses* known) {
+  if (!can_estimate()) return {};
   const auto on = case_to_estimate();
   if (!estimates_) estimates_.emplace(on);
-  FoldedGridModel model(on, *estimates_);
+  FoldedGridModel model(on, *estimates_, known);
   auto [out, device_seconds] = evaluate_grid(on, model, grid_options(beat));
   contest_.result().estimated += out.size();
-  contest_.result().device_seconds = device_seconds;
+  // A mixed machine's devices compute at different rates.
+  if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
   std::ranges::move(
       try_shardings(problem_, kWholeGrid, [&](const auto& some) { return estimate(some); }),
@@ -461,21 +433,13 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
   for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
   GraphGridModel model(contest_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
-  const auto fastest = with_fastest_devices(contest_.machine());
-  std::optional<Estimates> fastest_estimates;
-  if (can_estimate() && !contest_.are_equal_devices()) {
-    auto fastest_case = case_to_estimate();
-    fastest_case.machine = &fastest;
-    fastest_estimates.emplace(fastest_case);
-    model.refine_by(*fastest_estimates);
-  }
   auto [out, device_seconds] = evaluate_grid(on, model, grid);
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   return out;
 }
 
-std::optional<double> StrategySearch::fastest_plain(double beat) {
+std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& known) {
   std::optional<double> best;
   const auto note = [&](const std::vector<Estimated>& evaluated) {
     for (const auto& e : evaluated) {
@@ -484,13 +448,11 @@ std::optional<double> StrategySearch::fastest_plain(double beat) {
       if (time < best.value_or(beat)) best = time;
     }
   };
-  const auto estimated = estimate_grid(beat);
+  const auto estimated = estimate_grid(beat, &known);
   note(estimated);
-  if (!estimated.empty() || (can_estimate() && contest_.are_equal_devices())) return best;
-  if (!can_estimate()) {
-    cost_baselines();
-    cost_shardings();
-  }
+  if (!estimated.empty() || can_estimate()) return best;
+  cost_baselines();
+  cost_shardings();
   simulate_grid(beat);
   const auto& found = contest_.result().best;
   if (found && found->simulation.iteration.value < beat) best = found->simulation.iteration.value;
@@ -533,11 +495,11 @@ std::vector<Estimated> StrategySearch::estimate(const std::vector<Setting>& sett
 Case StrategySearch::case_to_estimate() const {
   return {.values = {},
           .problem = &problem_,
-          .machine = &estimated_on_,
+          .machine = &contest_.machine(),
           .batch = options_.network->batch,
           .optimizer = options_.optimizer,
           .precision = [this](auto) { return options_.precision; },
-          .limits = {std::ranges::max(contest_.result().limits)},
+          .limits = contest_.result().limits,
           .network = options_.network->model,
           .dtype = options_.network->dtype};
 }

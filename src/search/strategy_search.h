@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "search/contest.h"
+#include "search/grid/folded_grid_model.h"
 #include "search/grid/grid.h"
 #include "search/grid_search.h"
 #include "strategies/grid.h"
@@ -30,7 +31,8 @@ class StrategySearch {
 
   // The step time of the fastest plain strategy that fits, if it is less than `beat`. Of a search
   // that does nothing else.
-  std::optional<double> fastest_plain(double beat);
+  // `known`: what it finds on parts of the same machine.
+  std::optional<double> fastest_plain(double beat, KnownPasses& known);
 
   // What was simulated, and what would have been but for its estimate, the best first; and with the
   // shardings of a network that cannot be estimated, of which many differ in little.
@@ -44,7 +46,6 @@ class StrategySearch {
   static constexpr std::size_t kWholeGrid = 300;  // of MAD-Max's grid; of a larger one a part
   static constexpr std::size_t kSimulated = 8;    // of these
   static constexpr std::size_t kLargeSimulated = 3;
-  static constexpr std::size_t kOfEachDepth = 4;  // where estimates say little
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
@@ -86,7 +87,7 @@ class StrategySearch {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   // `beat`: GridOptions::beat.
   GridOptions grid_options(double beat = kNever);
-  std::vector<Estimated> estimate_grid(double beat = kNever);
+  std::vector<Estimated> estimate_grid(double beat = kNever, KnownPasses* known = nullptr);
   std::vector<Estimated> simulate_grid(double beat = kNever);
   static Point point_of(const Tried& tried);
   [[nodiscard]] std::vector<strategies::Setting> chosen(
@@ -107,7 +108,6 @@ class StrategySearch {
   Contest& contest_;
   const Options& options_;
   const strategies::Problem problem_;
-  const machine::Machine estimated_on_;  // all devices as the weakest
   bool may_win_;
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
   std::optional<std::vector<Estimated>> grid_;

@@ -145,9 +145,9 @@ Division division_of(const std::vector<std::int64_t>& layers) {
 }
 
 std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layers,
-                                        std::int64_t stages) {
+                                        const std::vector<double>& speeds) {
   const auto places = unfolded(pieces, layers);
-  if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
+  if (places.size() < speeds.size()) return std::nullopt;
   std::vector<double> until;
   until.reserve(places.size());
   double now = 0;
@@ -159,8 +159,7 @@ std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layer
   StageClasses out;
   auto& division = out.division();
   std::size_t next = 0;
-  const std::vector<double> equal(static_cast<std::size_t>(stages), 1);
-  for (const auto end : strategies::balanced_ends(until, equal)) {
+  for (const auto end : strategies::balanced_ends(until, speeds)) {
     RunCounts counts(runs.size());
     while (next <= end) {
       const auto first = places[next];

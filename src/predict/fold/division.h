@@ -71,9 +71,9 @@ struct Division {
 
 // Of so many layers by stage, over whole sections.
 Division division_of(const std::vector<std::int64_t>& layers);
-// Where stages divide them in the middle of layers, over all_runs. Nothing where there are too few
-// cuts.
+// Where stages divide them in the middle of layers, over all_runs, each as fast as `speeds` says.
+// Nothing where there are too few cuts.
 std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layers,
-                                        std::int64_t stages);
+                                        const std::vector<double>& speeds);
 
 }  // namespace tandem::predict

@@ -28,12 +28,13 @@ Setting of_one_stage(const Setting& setting) {
 
 // The stage of a setting's pipeline that is lowered, of a step with so many samples. Nothing where
 // micro-batches are not equal.
-std::optional<StageKey> stage_key(const Setting& setting, std::int64_t batch, Cut cut) {
+std::optional<StageKey> stage_key(const Setting& setting, std::int64_t batch, Cut cut,
+                                  std::size_t kind) {
   const auto micro = setting.micro.value_or(1);
   if (batch % micro != 0) return std::nullopt;
   auto inner = of_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
-  return StageKey{std::move(inner), inner_batch, setting.pp, cut};
+  return StageKey{std::move(inner), inner_batch, setting.pp, cut, kind};
 }
 
 // In a pipeline of few layers their ends and the sums of parts of gradients, which stages overlap
@@ -75,31 +76,39 @@ Estimator::Estimator(const models::Model& model, const machine::Machine& machine
 Estimator::~Estimator() = default;
 
 std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t batch) {
-  const auto* part = cache_->part_for(setting.pp);
-  if (setting.stale || part == nullptr || !has_room_for(cache_->machine())) return std::nullopt;
+  const bool has_ranks = cache_->part_for(setting.pp, 0) != nullptr;
+  if (setting.stale || !has_ranks || !has_room_for(cache_->machine())) return std::nullopt;
   // A bucket holds gradients of several layers: which, differs from layer to layer.
   if (setting.bucket > Bytes{}) return std::nullopt;
   if (setting.interleave > 1 && setting.micro.value_or(1) % setting.pp != 0) return std::nullopt;
 
-  const auto* division =
-      cache_->division_into(setting.pp * setting.interleave, setting.ends, *part, batch);
+  const auto* division = cache_->division_into(setting.pp, setting.interleave, setting.ends, batch);
   if (division == nullptr) return std::nullopt;
   const bool in_pieces = division->is_in_pieces();
-  const auto key = stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole);
-  auto* lowered = key ? cache_->lowered(*key, *part) : nullptr;
-  auto* timed = lowered != nullptr ? cache_->timed_on(*key, *lowered, *part) : nullptr;
-  if (timed == nullptr) return std::nullopt;
-  Estimate out{step_of(*cache_, *lowered, *timed, setting, *division, batch)};
+  const auto& ranks = cache_->ranks(setting.pp);
+  std::vector<OnKind> on(cache_->kinds().count());
+  for (const auto kind : ranks.kinds) {
+    if (on[kind].lowered != nullptr) continue;
+    const auto key = stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole, kind);
+    const auto& part = *cache_->part_for(setting.pp, kind);
+    auto* lowered = key ? cache_->lowered(*key, part) : nullptr;
+    auto* timed = lowered != nullptr ? cache_->timed_on(*key, *lowered, part) : nullptr;
+    if (timed == nullptr) return std::nullopt;
+    on[kind] = {lowered, timed};
+  }
+  Estimate out{step_of(*cache_, on, setting, *division, batch)};
   // Where stages end inside layers, what starts late and what a host delays mix.
   const bool waits_for_hosts = cache_->machine().device.software.dispatch > Seconds{};
   const bool in_unequal_parts = setting.ends && setting.interleave > 1;
   // Of a weight that two stages of the first rank use the gradient is summed up elsewhere; one that
   // is stored in parts is gathered and summed up in ways of its own.
-  const auto& tied = lowered->stage.tied;
+  const auto& first = on[ranks.kinds[0]].lowered->stage;
+  const auto& tied = first.tied;
   const auto tied_to = division->stages_after[tied.piece];
   constexpr double kMuch = 0.02;
   const bool in_parts = setting.zero.value_or(0) > 0;
-  out.is_rough = leaves_out_much(*cache_, setting, lowered->stage, out.step) ||
+  out.is_rough = leaves_out_much(*cache_, setting, first, out.step) ||
+                 (in_pieces && !cache_->machine().groups.empty()) ||
                  ((in_pieces || in_unequal_parts) && waits_for_hosts) ||
                  (setting.pp > 1 && !is_worth_folding(cache_->model(), setting)) ||
                  (setting.pp > 1 && in_parts && tied.part > kMuch) ||
@@ -109,31 +118,30 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
 
 std::optional<PassBound> Estimator::bound_pass(const Setting& setting, std::int64_t batch,
                                                bool in_pieces) {
-  const auto* part = cache_->part_for(setting.pp);
-  if (part == nullptr || !has_room_for(cache_->machine())) return std::nullopt;
-  auto key = stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole);
-  if (!key) return std::nullopt;
-  key->setting.zero.reset();
-  auto* lowered = cache_->lowered(*key, *part);
-  if (lowered == nullptr) return std::nullopt;
-  const auto levels = cache_->machine().levels.size();
-  if (setting.recompute == "none") return bound_of_pass(*lowered, levels, nullptr);
-  auto other = setting;
-  other.recompute = "none";
-  const auto without = bound_pass(other, batch, in_pieces);
-  if (!without) return std::nullopt;
-  return bound_of_pass(*lowered, levels, &*without);
+  if (cache_->part_for(setting.pp, 0) == nullptr || !has_room_for(cache_->machine())) {
+    return std::nullopt;
+  }
+  std::vector<LoweredStage*> on;
+  for (std::size_t kind = 0; kind < cache_->kinds().count(); ++kind) {
+    auto key = stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole, kind);
+    if (!key) return std::nullopt;
+    key->setting.zero.reset();
+    on.push_back(cache_->lowered(*key, *cache_->part_for(setting.pp, kind)));
+    if (on.back() == nullptr) return std::nullopt;
+  }
+  return bound_of_pass(on, cache_->machine().levels.size());
 }
 
 std::optional<PipelineDivision> Estimator::divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                                   std::int64_t micro_batches, std::int64_t batch) {
-  const auto* part = cache_->part_for(ranks);
+  const auto* part = cache_->part_for(ranks, 0);
   if (part == nullptr) return std::nullopt;
-  const auto* division = cache_->division_into(ranks * stages_of_rank, {}, *part, batch);
+  const auto* division = cache_->division_into(ranks, stages_of_rank, {}, batch);
   if (division == nullptr) return std::nullopt;
   PipelineDivision out{.is_in_pieces = division->is_in_pieces(),
                        .classes = division->classes,
                        .class_of_stage = division->class_of_stage,
+                       .kind_of_rank = cache_->ranks(ranks).kinds,
                        .layers = {}};
   const auto* pieces = out.is_in_pieces ? &*cache_->network(*part, batch)->pieces() : nullptr;
   const auto whole = whole_runs(pieces)[static_cast<std::size_t>(Section::kMiddle)];

@@ -35,53 +35,89 @@ std::vector<RunLoad> loads_of(const Sections& sections, DigitMask data) {
   return out;
 }
 
-// What a run takes by itself, forward and backward, until its compute ends. Without its longest
-// collective each way, which may run before its compute begins, beside that of what comes before.
-double time_of_run(const Sections& sections, Passages& passages, std::size_t run) {
-  double out = 0;
-  for (const auto part : {lower::Part::kForward, lower::Part::kBackward}) {
-    double longest = 0;
-    for (const auto& task : sections.parts[static_cast<std::size_t>(part)][run].tasks) {
-      if (!computes(task.kind)) longest = std::max(longest, task.duration);
+// Seconds from when the compute stream is free to when it has passed a run's tasks of every
+// micro-batch, in their order. Collectives that need none of its compute may run before; without
+// what accumulates gradients, if it need not.
+double least_time(const SectionPart& part, bool accumulates) {
+  const auto& flow = *part.flow;
+  std::vector<double> ready(flow.slots);
+  std::vector<bool> needs_compute(flow.slots);
+  std::array<double, Streams::kMost> free{};
+  for (const auto& task : part.tasks) {
+    if (task.when != lower::When::kEach) continue;
+    const auto* use = flow.uses.data() + task.first_use;
+    double end = 0;
+    bool needs = computes(task.kind);
+    for (std::uint16_t r = 0; r < task.reads; ++r, ++use) {
+      end = std::max(end, ready[*use]);
+      needs = needs || needs_compute[*use];
     }
+    if (needs && (accumulates || !task.accumulates) && task.duration > 0) {
+      end = std::max(end, free[task.stream]) + task.duration;
+      free[task.stream] = end;
+    }
+    for (std::uint16_t w = 0; w < task.writes; ++w, ++use) {
+      ready[*use] = std::max(ready[*use], end);
+      needs_compute[*use] = needs_compute[*use] || needs;
+    }
+  }
+  return free[0];
+}
+
+// What one layer more between the first and the last adds to a micro-batch's pass.
+double steady_layer(LoweredStage& lowered, lower::Part part) {
+  constexpr std::int64_t kLayers = 8;
+  const auto& sections = lowered.stage.sections;
+  double before = 0;
+  double out = 0;
+  for (const auto layers : {kLayers, kLayers + 1}) {
     RunCounts counts(sections.runs());
-    counts[run] = 1;
-    StageTimer timer(sections, counts, passages, false);
+    for (const auto run : lowered.whole) counts[run] = 1;
+    counts[lowered.whole[static_cast<std::size_t>(Section::kMiddle)]] = layers;
+    StageTimer timer(sections, counts, lowered.passages, false);
     auto streams = timer.idle();
-    timer.run(part, false, false, 0, streams);
-    out += std::max(0.0, streams[0] - longest);
+    const auto time = timer.run(part, false, false, 0, streams);
+    out = time - before;
+    before = time;
   }
   return out;
 }
 
-// What one layer more between the first and the last adds to a micro-batch, forward and backward.
-double steady_layer(const Sections& sections, Passages& passages,
-                    const std::vector<std::size_t>& whole) {
-  constexpr std::int64_t kLayers = 8;
-  double out = 0;
-  for (const auto part : {lower::Part::kForward, lower::Part::kBackward}) {
-    double before = 0;
-    for (const auto layers : {kLayers, kLayers + 1}) {
-      RunCounts counts(sections.runs());
-      for (std::size_t s = 0; s < kSections; ++s) counts[whole[s]] = 1;
-      counts[whole[static_cast<std::size_t>(Section::kMiddle)]] = layers;
-      StageTimer timer(sections, counts, passages, false);
-      auto streams = timer.idle();
-      const auto time = timer.run(part, false, false, 0, streams);
-      if (layers > kLayers) out += time - before;
-      before = time;
-    }
+// Of one kind of devices.
+void add_units(LoweredStage& lowered, PassBound& out) {
+  const auto& sections = lowered.stage.sections;
+  const auto middle = lowered.whole[static_cast<std::size_t>(Section::kMiddle)];
+  const auto loads = loads_of(sections, lowered.data);
+  const auto first = out.units.size();
+  double following = 0;
+  double forward = 0;
+  for (std::size_t r = 0; r < loads.size(); ++r) {
+    const auto& [streams, accumulation] = loads[r];
+    const auto forward_time = least_time(sections.parts[0][r], false);
+    const auto& back = sections.parts[1][r];
+    const auto time = std::max(forward_time + least_time(back, false), streams[0]);
+    const auto all = std::max(forward_time + least_time(back, true), streams[0] + accumulation);
+    out.forward.push_back(forward_time);
+    out.units.push_back(time);
+    out.accumulation.push_back(all - time);
   }
-  return out;
+  forward =
+      std::max(0.0, steady_layer(lowered, lower::Part::kForward) - out.forward[first + middle]);
+  const auto backward = out.units[first + middle] - out.forward[first + middle];
+  following = forward + std::max(0.0, steady_layer(lowered, lower::Part::kBackward) - backward -
+                                          out.accumulation[first + middle]);
+  // Less where devices compute faster is exposed, or more: the least of all kinds.
+  out.following = first == 0 ? following : std::min(out.following, following);
+  out.following_forward = first == 0 ? forward : std::min(out.following_forward, forward);
 }
 
 }  // namespace
 
-PassBound bound_of_pass(LoweredStage& lowered, std::size_t levels, const PassBound* without) {
+PassBound bound_of_pass(const std::vector<LoweredStage*>& on, std::size_t levels) {
   constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
-  const auto& model = lowered.stage;
-  const auto& whole = lowered.whole;
-  const auto loads = loads_of(model.sections, lowered.data);
+  const auto& model = on[0]->stage;
+  const auto& whole = on[0]->whole;
+  const auto loads = loads_of(model.sections, on[0]->data);
   PassBound out;
   out.levels.resize(levels);
   for (std::size_t s = 0; s < kSections; ++s) {
@@ -90,21 +126,9 @@ PassBound bound_of_pass(LoweredStage& lowered, std::size_t levels, const PassBou
       out.levels[l] += times * loads[whole[s]].streams[l + 1];
     }
   }
-  for (std::size_t r = 0; r < loads.size(); ++r) {
-    const auto& [streams, accumulation] = loads[r];
-    const auto exposed = without != nullptr
-                             ? without->exposed[r]
-                             : std::max(0.0, time_of_run(model.sections, lowered.passages, r) -
-                                                 streams[0] - accumulation);
-    out.exposed.push_back(exposed);
-    out.runs.push_back(streams[0] + exposed);
-    out.accumulation.push_back(accumulation);
-  }
-  const auto steady = steady_layer(model.sections, lowered.passages, whole);
-  out.following =
-      std::max(0.0, steady - out.runs[whole[kMiddle]] - out.accumulation[whole[kMiddle]]);
+  for (auto* lowered : on) add_units(*lowered, out);
   const auto& boundary = model.footprint.boundaries[kMiddle].back();
-  out.sent = boundary.activation;
+  out.sent = Bytes{boundary.activation};
   out.copied = boundary.copied;
   out.gradient_copied = boundary.gradient_copied;
   constexpr auto kActivation = static_cast<std::size_t>(lower::BufferKind::kActivation);

@@ -6,8 +6,7 @@
 
 namespace tandem::predict {
 
-// `without`: the same pass without recomputation, where this one recomputes. What is recomputed may
-// run while something is communicated, so what is exposed is that of the pass without.
-PassBound bound_of_pass(LoweredStage& lowered, std::size_t levels, const PassBound* without);
+// `on`: the stage on each kind of devices.
+PassBound bound_of_pass(const std::vector<LoweredStage*>& on, std::size_t levels);
 
 }  // namespace tandem::predict

@@ -1,5 +1,6 @@
 #include "predict/fold/stage_cache.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/hash.h"
@@ -61,9 +62,9 @@ DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::
 std::size_t StageCache::KeyHash::operator()(const StageKey& stage) const {
   const auto& s = stage.setting;
   Hash h = static_cast<Hash>(s.family);
-  for (auto n :
-       {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
-        s.micro.value_or(-1), s.cp, std::int64_t{s.sp}, static_cast<std::int64_t>(stage.cut)}) {
+  for (auto n : {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
+                 s.micro.value_or(-1), s.cp, std::int64_t{s.sp},
+                 static_cast<std::int64_t>(stage.cut), static_cast<std::int64_t>(stage.kind)}) {
     h = hash_combine(h, static_cast<Hash>(n));
   }
   for (auto n : s.tp) h = hash_combine(h, static_cast<Hash>(n));
@@ -80,27 +81,35 @@ const std::vector<DigitMask>& StageCache::to_next_rank(std::int64_t ranks) {
   return at->second;
 }
 
-const machine::Machine* StageCache::part_for(std::int64_t stages) {
-  const auto [at, is_new] = parts_.try_emplace(stages);
+const machine::Machine* StageCache::part_for(std::int64_t ranks, std::size_t kind) {
+  const auto [at, is_new] = parts_.try_emplace({ranks, kind});
   if (is_new) {
-    const auto ranks = strategies::rank_digits(digits_, stages);
-    if (ranks) at->second = part_without(machine_, digits_, *ranks);
+    const auto digits = strategies::rank_digits(digits_, ranks);
+    if (digits) at->second = part_without(kinds_.machine(kind), digits_, *digits);
   }
   return at->second ? &*at->second : nullptr;
 }
 
-const Division* StageCache::division_into(std::int64_t stages,
+const Division* StageCache::division_into(std::int64_t ranks, std::int64_t stages_of_rank,
                                           const std::optional<strategies::Ends>& ends,
-                                          const machine::Machine& part, std::int64_t batch) {
-  const auto [at, is_new] = divisions_.try_emplace({batch, stages, ends});
+                                          std::int64_t batch) {
+  const auto& speeds = this->ranks(ranks).speeds;
+  const bool are_equal = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
+  const auto stages = ranks * stages_of_rank;
+  const auto [at, is_new] = divisions_.try_emplace({batch, stages, are_equal ? 0 : ranks, ends});
   if (is_new && model_.settings.has("layers")) {
     const auto layers = model_.settings.size("layers");
-    if (ends || layers % stages == 0) {
+    if (ends || (layers % stages == 0 && are_equal)) {
       const auto counts =
           strategies::layers_of_stages(layers, stages, ends.value_or(strategies::Ends{}));
       if (counts) at->second = division_of(*counts);
-    } else if (auto* whole = network(part, batch); whole != nullptr && whole->pieces()) {
-      at->second = uneven_division(*whole->pieces(), layers, stages);
+    } else if (auto* whole = network(*part_for(ranks, 0), batch);
+               whole != nullptr && whole->pieces()) {
+      std::vector<double> of_stages;
+      for (std::int64_t s = 0; s < stages; ++s) {
+        of_stages.push_back(speeds[static_cast<std::size_t>(s % ranks)] / speeds[0]);
+      }
+      at->second = uneven_division(*whole->pieces(), layers, of_stages);
     }
   }
   return at->second ? &*at->second : nullptr;
@@ -129,7 +138,8 @@ LoweredStage* StageCache::lowered(const StageKey& key, const machine::Machine& p
     auto* folded = network(smaller.part, smaller.batch);
     std::optional<StageModel> stage;
     if (folded != nullptr) {
-      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_, key.cut);
+      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_[key.kind],
+                          key.cut);
     }
     if (stage) {
       const auto time = stage->schedule.micro_batches;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "predict/fold/device_kinds.h"
 #include "predict/fold/stage.h"
 #include "predict/fold/stage_model.h"
 #include "predict/fold/stage_times.h"
@@ -22,6 +23,7 @@ struct StageKey {
   std::int64_t batch = 0;
   std::int64_t part = 0;
   Cut cut = Cut::kWhole;
+  std::size_t kind = 0;  // of devices
   bool operator==(const StageKey&) const = default;
 };
 
@@ -56,7 +58,12 @@ machine::DigitMask digits_between(const machine::Digits& digits, std::int64_t fr
 class StageCache {
  public:
   StageCache(const models::Model& model, const machine::Machine& machine, const Training& training)
-      : model_(model), machine_(machine), digits_(machine), training_(training) {}
+      : model_(model),
+        machine_(machine),
+        digits_(machine),
+        training_(training),
+        kinds_(machine, digits_),
+        programs_(kinds_.count()) {}
 
   [[nodiscard]] const models::Model& model() const { return model_; }
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }
@@ -64,11 +71,17 @@ class StageCache {
   [[nodiscard]] const Training& training() const { return training_; }
   [[nodiscard]] TurnTables& turns() { return turns_; }
 
-  // Null where there is none, from here on.
-  const machine::Machine* part_for(std::int64_t stages);
-  // Of the whole network; of a folded one on `part` where stages end inside layers.
-  const Division* division_into(std::int64_t stages, const std::optional<strategies::Ends>& ends,
-                                const machine::Machine& part, std::int64_t batch);
+  [[nodiscard]] const DeviceKinds& kinds() const { return kinds_; }
+  // Of a pipeline of so many.
+  const DeviceKinds::Ranks& ranks(std::int64_t count) {
+    return kinds_.ranks(count, training_.dtype);
+  }
+
+  // Null where there is none, from here on. The devices of one rank of so many, of one kind.
+  const machine::Machine* part_for(std::int64_t ranks, std::size_t kind);
+  // Of the whole network; of a folded one where stages end inside layers.
+  const Division* division_into(std::int64_t ranks, std::int64_t stages_of_rank,
+                                const std::optional<strategies::Ends>& ends, std::int64_t batch);
   Network* network(const machine::Machine& part, std::int64_t batch);
   LoweredStage* lowered(const StageKey& key, const machine::Machine& part);
   TimedStage* timed_on(const StageKey& key, LoweredStage& lowered, const machine::Machine& part);
@@ -86,17 +99,19 @@ class StageCache {
   const machine::Machine& machine_;
   machine::Digits digits_;
   Training training_;
-  std::map<std::int64_t, std::optional<machine::Machine>> parts_;         // by number of stages
+  DeviceKinds kinds_;
+  // By number of ranks, and kind of devices.
+  std::map<std::pair<std::int64_t, std::size_t>, std::optional<machine::Machine>> parts_;
   std::map<std::int64_t, std::vector<machine::DigitMask>> to_next_rank_;  // by number of ranks
   std::map<std::int64_t, std::optional<Folded>> folded_;                  // by batch
-  // By batch, stages and how they divide the layers.
-  std::map<std::tuple<std::int64_t, std::int64_t, std::optional<strategies::Ends>>,
+  // By batch, stages, ranks where these differ in speed, and how stages divide the layers.
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::optional<strategies::Ends>>,
            std::optional<Division>>
       divisions_;
   std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network> networks_;  // and levels
   std::unordered_map<StageKey, std::optional<LoweredStage>, KeyHash> lowered_;
   std::unordered_map<StageKey, std::optional<TimedStage>, KeyHash> timed_;
-  Programs programs_;
+  std::vector<Programs> programs_;  // by kind of devices
   TurnTables turns_;
 };
 

@@ -17,14 +17,14 @@ using strategies::Setting;
 // The stages of one strategy, put together.
 class Step {
  public:
-  Step(StageCache& cache, LoweredStage& lowered, TimedStage& timed, const Setting& setting,
+  Step(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
        const Division& division, std::int64_t batch)
       : machine_(cache.machine()),
         digits_(cache.digits()),
-        stage_(lowered.stage),
-        sections_(timed.sections),
-        passages_(timed.passages),
-        beginnings_(lowered.beginnings),
+        kinds_(cache.kinds()),
+        kinds_of_ranks_(cache.ranks(setting.pp)),
+        on_(on),
+        stage_(on[kinds_of_ranks_.kinds[0]].lowered->stage),
         division_(division),
         turns_(cache.turns()),
         schedule_(stage_.schedule),
@@ -43,7 +43,9 @@ class Step {
 
   Simulation run() {
     if (schedule_.stages == 1) {
-      const auto time = time_of_step(sections_, counts_of(0), passages_, schedule_.micro_batches);
+      auto& timed = *on_stage(0).timed;
+      const auto time =
+          time_of_step(timed.sections, counts_of(0), timed.passages, schedule_.micro_batches);
       fill_in_times({.end = time, .busy = {time}, .exposed = {0}});
     } else {
       fill_in_times(time_of(schedule_, ranks_, times_of_stages(), transfers_, tied_.sends, turns_));
@@ -58,9 +60,16 @@ class Step {
   [[nodiscard]] const RunCounts& counts_of(std::size_t stage) const {
     return division_.classes[division_.class_of_stage[stage]];
   }
+  [[nodiscard]] std::size_t kind_of(std::size_t stage) const {
+    return kinds_of_ranks_.kinds[stage % kinds_of_ranks_.kinds.size()];
+  }
+  [[nodiscard]] const OnKind& on_stage(std::size_t stage) const { return on_[kind_of(stage)]; }
+  [[nodiscard]] const Footprint& footprint(std::size_t stage) const {
+    return on_stage(stage).lowered->stage.footprint;
+  }
   // What the stage sends on.
   [[nodiscard]] const Boundary& boundary(std::size_t stage) const {
-    return stage_.footprint.behind(division_.ends[stage]);
+    return footprint(stage).behind(division_.ends[stage]);
   }
 
   // Stages with those behind them. Most send the same in one of a few ways.
@@ -116,24 +125,28 @@ class Step {
                    time_to_send(across, 0, elements * size_of(gradient))};
     // Where it makes a gradient of a copy the stage adds that up by itself as well.
     if (tied_.sends.weight == 0 || schedule_.micro_batches == 1 || stage_.tied.moved) return;
-    const auto pass = [&](double buffers) {
+    const auto pass = [&](std::size_t stage, double buffers) {
       const Work work{.flops = {}, .bytes = buffers * bytes};
-      return task_time(machine_.device, work, training.dtype).value;
+      return task_time(kinds_.machine(kind_of(stage)).device, work, training.dtype).value;
     };
-    tied_.collect = pass(2);
-    tied_.accumulate = pass(3);
+    tied_.collect = pass(tied_.sends.stage, 2);
+    tied_.accumulate = pass(0, 3);
   }
 
   [[nodiscard]] std::vector<StageTimes> times_of_stages() const {
-    std::vector<StageTimes> classes;
-    classes.reserve(division_.classes.size());
-    for (const auto& counts : division_.classes) {
-      classes.push_back(
-          times_of_stage(sections_, counts, passages_, schedule_.micro_batches, beginnings_));
-    }
+    const auto classes = division_.classes.size();
+    std::vector<std::optional<StageTimes>> known(classes * on_.size());  // by kind and class
     std::vector<StageTimes> out;
     out.reserve(stages());
-    for (const auto c : division_.class_of_stage) out.push_back(classes[c]);
+    for (std::size_t s = 0; s < stages(); ++s) {
+      auto& times = known[kind_of(s) * classes + division_.class_of_stage[s]];
+      if (!times) {
+        const auto& on = on_stage(s);
+        times = times_of_stage(on.timed->sections, counts_of(s), on.timed->passages,
+                               schedule_.micro_batches, on.lowered->beginnings);
+      }
+      out.push_back(*times);
+    }
     out.front().backward -= tied_.accumulate;
     out[tied_.sends.stage].backward += tied_.collect;
     return out;
@@ -171,7 +184,7 @@ class Step {
     const auto micro_batches = static_cast<double>(schedule_.micro_batches);
     for (std::size_t c = 0; c < stages_of_class.size(); ++c) {
       if (stages_of_class[c] == 0) continue;
-      const auto sums = sections_.sum_of(division_.classes[c]);
+      const auto sums = on_stage(rank).timed->sections.sum_of(division_.classes[c]);
       for (std::size_t k = 0; k < kKinds; ++k) {
         serialized_[k] += stages_of_class[c] * (sums.each[k] * micro_batches + sums.once[k]);
       }
@@ -205,10 +218,14 @@ class Step {
     }
     const auto& turns = turns_.repeats(schedule_, ranks_, micro_batches);
     const Peaks peaks(held, micro_batches);
-    const auto memory = with_unused(peaks.fullest(turns, ranks_that_differ(held)), machine_.device);
-    out_.memory = memory.peak;
-    out_.persistent = memory.persistent;
-    out_.group_memory = {memory};
+    for (std::size_t g = 0; g < kinds_of_ranks_.of_group.size(); ++g) {
+      const auto ranks = ranks_that_differ(held, kinds_of_ranks_.of_group[g]);
+      const auto memory = with_unused(peaks.fullest(turns, ranks), kinds_.machine(g).device);
+      out_.group_memory.push_back(memory);
+      if (memory.peak < out_.memory) continue;
+      out_.memory = memory.peak;
+      out_.persistent = memory.persistent;
+    }
   }
 
   [[nodiscard]] HeldByStage held_by_stage() const {
@@ -226,7 +243,7 @@ class Step {
       const auto* before = s > 0 ? &boundary(s - 1) : nullptr;
       const auto* behind = s + 1 < stages() ? &boundary(s) : nullptr;
       known.push_back(s);
-      out.classes.push_back(stage_.footprint.of_stage(counts_of(s), before, behind));
+      out.classes.push_back(footprint(s).of_stage(counts_of(s), before, behind));
     }
     if (tied > 0) hold_tied(out.classes.front(), out.classes[out.class_of_stage[tied]]);
     return out;
@@ -251,11 +268,13 @@ class Step {
   // Have both stages the same, and receive and send the same? Of stages but the first and the last.
   [[nodiscard]] bool is_like(std::size_t stage, std::size_t other) const {
     return division_.class_of_stage[stage] == division_.class_of_stage[other] &&
-           &boundary(stage) == &boundary(other) && &boundary(stage - 1) == &boundary(other - 1);
+           kind_of(stage) == kind_of(other) && &boundary(stage) == &boundary(other) &&
+           &boundary(stage - 1) == &boundary(other - 1);
   }
 
-  // Of ranks that hold the same the earliest has most in flight.
-  [[nodiscard]] std::vector<std::size_t> ranks_that_differ(const HeldByStage& held) const {
+  // Of ranks of `among` that hold the same the earliest has most in flight.
+  [[nodiscard]] std::vector<std::size_t> ranks_that_differ(
+      const HeldByStage& held, const std::vector<std::size_t>& among) const {
     const auto every = static_cast<std::size_t>(ranks_);
     const auto are_like = [&](std::size_t a, std::size_t b) {
       for (; b < stages(); a += every, b += every) {
@@ -264,7 +283,7 @@ class Step {
       return true;
     };
     std::vector<std::size_t> out;
-    for (std::size_t r = 0; r < every; ++r) {
+    for (const auto r : among) {
       const bool known = std::ranges::any_of(out, [&](std::size_t o) { return are_like(o, r); });
       if (!known) out.push_back(r);
     }
@@ -273,24 +292,24 @@ class Step {
 
   void fill_in_flops() {
     double flops = 0;
-    for (std::size_t r = 0; r < sections_.runs(); ++r) {
+    const auto& sections = on_stage(0).timed->sections;
+    for (std::size_t r = 0; r < sections.runs(); ++r) {
       std::int64_t times = 0;
       for (const auto c : division_.class_of_stage) times += division_.classes[c][r];
-      flops += static_cast<double>(times) * sections_.model_flops[r];
+      flops += static_cast<double>(times) * sections.model_flops[r];
     }
     flops *= static_cast<double>(batch_) / static_cast<double>(stage_.batch);
-    const auto peak =
-        peak_of(machine_.device, stage_.dtype).value * static_cast<double>(machine_.devices());
+    const auto peak = peak_of_all(machine_, stage_.dtype).value;
     out_.model_flops = Flops{flops};
     if (out_.iteration > Seconds{}) out_.mfu = flops / peak / out_.iteration.value;
   }
 
   const machine::Machine& machine_;
   const machine::Digits& digits_;
-  const StageModel& stage_;
-  const Sections& sections_;
-  Passages& passages_;
-  Beginnings& beginnings_;
+  const DeviceKinds& kinds_;
+  const DeviceKinds::Ranks& kinds_of_ranks_;
+  const std::vector<OnKind>& on_;
+  const StageModel& stage_;  // of the first rank
   const Division& division_;
   TurnTables& turns_;
   plan::Schedule schedule_;
@@ -304,9 +323,9 @@ class Step {
 
 }  // namespace
 
-Simulation step_of(StageCache& cache, LoweredStage& lowered, TimedStage& timed,
-                   const Setting& setting, const Division& division, std::int64_t batch) {
-  return Step(cache, lowered, timed, setting, division, batch).run();
+Simulation step_of(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
+                   const Division& division, std::int64_t batch) {
+  return Step(cache, on, setting, division, batch).run();
 }
 
 }  // namespace tandem::predict

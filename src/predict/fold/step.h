@@ -6,9 +6,15 @@
 
 namespace tandem::predict {
 
-// Returns the step of `setting` with `batch` samples, without a timeline. `lowered` and `timed` are
-// of one of its stages, `division` says what each stage has.
-Simulation step_of(StageCache& cache, LoweredStage& lowered, TimedStage& timed,
+// A stage on one kind of devices.
+struct OnKind {
+  LoweredStage* lowered = nullptr;
+  TimedStage* timed = nullptr;
+};
+
+// Returns the step of `setting` with `batch` samples, without a timeline. `on` are of one of its
+// stages, by kind of devices, of those that ranks have; `division` says what each stage has.
+Simulation step_of(StageCache& cache, const std::vector<OnKind>& on,
                    const strategies::Setting& setting, const Division& division,
                    std::int64_t batch);
 

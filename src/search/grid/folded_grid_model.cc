@@ -13,28 +13,34 @@ using strategies::Setting;
 
 class FoldedPipeline : public Pipeline {
  public:
-  FoldedPipeline(predict::PipelineDivision pipeline, std::int64_t ranks)
-      : pipeline_(std::move(pipeline)), ranks_(static_cast<std::size_t>(ranks)) {}
+  explicit FoldedPipeline(predict::PipelineDivision pipeline) : pipeline_(std::move(pipeline)) {}
 
   [[nodiscard]] Loads loads(const PassBound& pass, bool accumulates) const override {
-    std::vector<double> times;  // by class of stages
-    for (std::size_t c = 0; c < pipeline_.classes.size(); ++c) {
-      const auto following = std::max<std::int64_t>(0, pipeline_.layers[c] - 1);
-      double time = static_cast<double>(following) * pass.following;
-      for (std::size_t r = 0; r < pass.units.size(); ++r) {
-        const auto unit = pass.units[r] + (accumulates ? pass.accumulation[r] : 0);
-        time += static_cast<double>(pipeline_.classes[c][r]) * unit;
-      }
-      times.push_back(time);
-    }
+    const auto times = times_of_classes(pass, accumulates);
+    const auto ranks = pipeline_.kind_of_rank.size();
     Loads out;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const auto* of_kind = &times[pipeline_.kind_of_rank[rank] * pipeline_.classes.size()];
+      const auto time_of = [&](std::size_t stage) {
+        const auto& time = of_kind[pipeline_.class_of_stage[stage]];
+        return time.forward + time.backward;
+      };
       out.last = 0;
-      for (auto s = rank; s < pipeline_.class_of_stage.size(); s += ranks_) {
-        out.last += times[pipeline_.class_of_stage[s]];
-      }
+      for (auto s = rank; s < pipeline_.class_of_stage.size(); s += ranks) out.last += time_of(s);
       out.busiest = std::max(out.busiest, out.last);
-      if (rank + 1 < ranks_) out.others += times[pipeline_.class_of_stage[rank]];
+      out.all += out.last;
+      if (rank + 1 < ranks) out.others += time_of(rank);
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::vector<predict::PassTime> times(const PassBound& pass,
+                                                     bool accumulates) const override {
+    const auto of_classes = times_of_classes(pass, accumulates);
+    std::vector<predict::PassTime> out;
+    for (std::size_t s = 0; s < pipeline_.class_of_stage.size(); ++s) {
+      const auto kind = pipeline_.kind_of_rank[s % pipeline_.kind_of_rank.size()];
+      out.push_back(of_classes[kind * pipeline_.classes.size() + pipeline_.class_of_stage[s]]);
     }
     return out;
   }
@@ -44,8 +50,30 @@ class FoldedPipeline : public Pipeline {
   [[nodiscard]] bool is_in_pieces() const override { return pipeline_.is_in_pieces; }
 
  private:
+  // By kind of devices, and in it by class of stages.
+  [[nodiscard]] std::vector<predict::PassTime> times_of_classes(const PassBound& pass,
+                                                                bool accumulates) const {
+    const auto runs = pipeline_.classes[0].size();
+    std::vector<predict::PassTime> out;
+    for (std::size_t first = 0; first < pass.units.size(); first += runs) {
+      for (std::size_t c = 0; c < pipeline_.classes.size(); ++c) {
+        const auto following =
+            static_cast<double>(std::max<std::int64_t>(0, pipeline_.layers[c] - 1));
+        double all = following * pass.following;
+        double forward = following * pass.following_forward;
+        for (std::size_t r = 0; r < runs; ++r) {
+          const auto times = static_cast<double>(pipeline_.classes[c][r]);
+          const auto u = first + r;
+          all += times * (pass.units[u] + (accumulates ? pass.accumulation[u] : 0));
+          forward += times * pass.forward[u];
+        }
+        out.push_back({forward, all - forward});
+      }
+    }
+    return out;
+  }
+
   predict::PipelineDivision pipeline_;
-  std::size_t ranks_;
 };
 
 }  // namespace
@@ -54,11 +82,45 @@ std::unique_ptr<Pipeline> FoldedGridModel::divide(std::int64_t ranks, std::int64
                                                   std::int64_t micro_batches) {
   auto division = estimates_.divide(ranks, stages_of_rank, micro_batches);
   if (!division) return nullptr;
-  return std::make_unique<FoldedPipeline>(std::move(*division), ranks);
+  return std::make_unique<FoldedPipeline>(std::move(*division));
+}
+
+std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind,
+                                            bool has_data_parallel, bool& is_new) {
+  const auto& machine = *on.machine;
+  // Experts are on all devices.
+  if (kind.ep > 1 || !machine.groups.empty()) return nullptr;
+  std::vector<Digit> group;
+  const auto& digits = on.problem->digits;
+  for (std::size_t d = 0; d < digits.count(); ++d) {
+    const bool is_context = machine::has(kind.context, d);
+    if (!is_context && !machine::has(kind.tensor, d)) continue;
+    group.push_back({digits[d].level, digits[d].size, is_context});
+  }
+  // How many units one switch joins changes nothing.
+  std::vector<std::int64_t> counts;
+  for (const auto& level : machine.levels) counts.push_back(level.count);
+  if (!counts.empty() && machine.levels[0].network == nullptr) counts[0] = 0;
+  auto without = kind;
+  without.tensor = without.context = 0;
+  const auto [at, inserted] =
+      known_.try_emplace({without, std::move(group), std::move(counts), has_data_parallel});
+  is_new = inserted;
+  return &at->second;
 }
 
 std::optional<PassBound> FoldedGridModel::bound(const PassKind& kind,
                                                 const std::string& recompute) {
+  const bool has_data_parallel = on_.problem->digits.devices() > kind.tp * kind.cp;
+  bool is_new = true;
+  auto* known = known_ ? known_->find(on_, kind, has_data_parallel, is_new) : nullptr;
+  if (known == nullptr) return found_bound(kind, recompute);
+  if (is_new) *known = found_bound(kind, recompute);
+  return *known;
+}
+
+std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
+                                                      const std::string& recompute) {
   Setting setting{.family = Family::kMegatron};
   auto groups = on_.problem->digits.devices() / kind.tp / kind.cp;
   if (kind.ep > 1) {
@@ -74,19 +136,10 @@ std::optional<PassBound> FoldedGridModel::bound(const PassKind& kind,
   // So that what happens once a step is told from what happens in every micro-batch.
   constexpr std::int64_t kMicroBatches = 2;
   setting.micro = kMicroBatches;
-  const auto found = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
-                                           kind.in_pieces);
-  if (!found) return std::nullopt;
-  PassBound out{.units = found->runs,
-                .accumulation = found->accumulation,
-                .levels = {},
-                .following = found->following,
-                .sent = Bytes{found->sent},
-                .copied = found->copied,
-                .gradient_copied = found->gradient_copied,
-                .saved = found->saved};
+  auto out = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
+                                   kind.in_pieces);
   // What a stage that ends inside a layer recomputes need not be all of it.
-  if (!kind.in_pieces) out.levels = found->levels;
+  if (out && kind.in_pieces) out->levels.clear();
   return out;
 }
 

@@ -1,7 +1,6 @@
 #include "search/grid/graph_grid_model.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "machine/part.h"
@@ -69,9 +68,15 @@ class GraphPipeline : public Pipeline {
       out.last = 0;
       for (auto s = rank; s < stages_; s += ranks) out.last += time_of(s);
       out.busiest = std::max(out.busiest, out.last);
+      out.all += out.last;
       if (rank + 1 < ranks) out.others += time_of(rank);
     }
     return out;
+  }
+
+  [[nodiscard]] std::vector<predict::PassTime> times(const PassBound& /*pass*/,
+                                                     bool /*accumulates*/) const override {
+    return {};
   }
 
  private:
@@ -200,16 +205,6 @@ std::vector<double> GraphGridModel::compute_of(const Part& part,
     }
   }
   return out;
-}
-
-double GraphGridModel::refine(const Setting& setting) {
-  if (fastest_ == nullptr) return 0;
-  constexpr double kOff = 0.97;  // how far estimates may be off
-  const auto known = estimate_all(*fastest_, {setting});
-  const auto& point = known[0].point;
-  if (!point) return 0;
-  if (!point->feasible) return std::numeric_limits<double>::infinity();
-  return kOff * point->simulation.iteration.value;
 }
 
 std::vector<Estimated> GraphGridModel::evaluate(const std::vector<Setting>& settings) {

@@ -19,13 +19,9 @@ class GraphGridModel : public GridModel {
   GraphGridModel(Contest& contest, const strategies::Problem& problem, std::int64_t batch,
                  std::function<bool(const std::vector<plan::Choice>&)> may_win);
 
-  // Closer bounds: the estimates of a machine all of whose devices are as fast as the fastest.
-  void refine_by(Estimates& estimates) { fastest_ = &estimates; }
-
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
   std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) override;
-  double refine(const strategies::Setting& setting) override;
   std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) override;
   [[nodiscard]] double work(std::int64_t micro_batches) const override {
     constexpr double kLeast = 1000;  // to lower a strategy takes as long
@@ -51,7 +47,6 @@ class GraphGridModel : public GridModel {
   std::function<bool(const std::vector<plan::Choice>&)> may_win_;
   std::vector<bool> has_gradient_;
   Bytes least_sent_;
-  Estimates* fastest_ = nullptr;
   std::map<machine::DigitMask, std::unique_ptr<Part>> parts_;
 };
 

@@ -1,6 +1,7 @@
 #include "search/grid/grid.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <map>
@@ -77,7 +78,7 @@ struct Item {
   std::int64_t micro_batches = 1;
   std::uint16_t stages_of_rank = 1;
   std::uint8_t zero = 0;
-  bool is_refined = false;
+  bool is_scheduled = false;  // is its bound that of its schedule?
   double bound = 0;
 };
 
@@ -327,7 +328,7 @@ class Grid {
     const auto micro_batches = static_cast<double>(item.micro_batches);
     // ZeRO-2 and -3 accumulate shards.
     const bool accumulates = item.micro_batches > 1 && item.zero < 2;
-    const auto loads = pipeline_of(item)->loads(pass, accumulates);
+    const auto& loads = loads_of(item, accumulates);
     double out = std::max(micro_batches * loads.busiest, micro_batches * loads.last + loads.others);
     const auto on_level = [&](std::size_t level) {
       if (level >= pass.levels.size()) return 0.0;
@@ -337,18 +338,54 @@ class Grid {
     if (split.pp > 1) {
       const auto sends =
           static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
-      out = std::max(out, micro_batches * sends * send_time(item));
+      const auto [there, back] = send_times(item);
+      out = std::max(out, micro_batches * sends * (there + back));
     }
     if (split.dp * split.cp == 1 || split.ep > 1) return out;
     const auto level = predict::outermost_level(digits_, shared_digits(split));
-    return std::max(out, on_level(level) + data_parallel_time(item));
+    out = std::max(out, on_level(level) + data_parallel_time(item));
+    if (accumulates || item.micro_batches == 1) return out;
+    // Shards accumulate in every micro-batch, each when it is reduced, before any more compute.
+    const auto of_rank = loads.all / static_cast<double>(split.pp);
+    return std::max(out,
+                    micro_batches * (of_rank + data_parallel_times(item.split).reduce_scatter));
+  }
+
+  // Strategies that differ in their ZeRO stage come one after the other.
+  const Pipeline::Loads& loads_of(const Item& item, bool accumulates) {
+    const auto* pipeline = pipeline_of(item);
+    const auto& bound = bounds_[item.kind];
+    const LoadsKey key{pipeline, item.kind, bound.known};
+    auto& last = last_loads_[accumulates ? 1 : 0];
+    if (last.first != key) last = {key, pipeline->loads(bound.pass, accumulates)};
+    return last.second;
+  }
+
+  // The schedule's step of what its kind takes at least. Strategies that differ in their ZeRO stage
+  // have the same but for whether whole gradients accumulate.
+  double schedule_bound(const Item& item) {
+    const auto& split = splits_[item.split];
+    if (split.pp == 1 || bounds_[item.kind].pass.forward.empty()) return 0;
+    const bool accumulates = item.zero < 2;
+    const auto [at, is_new] = schedule_bounds_.try_emplace(
+        {item.kind, split.pp, item.stages_of_rank, item.micro_batches, accumulates});
+    if (is_new) {
+      plan::Schedule schedule;
+      schedule.stages = split.pp * item.stages_of_rank;
+      schedule.micro_batches = item.micro_batches;
+      if (item.stages_of_rank > 1) schedule.order = plan::Order::kInterleaved;
+      const auto stages =
+          pipeline_of(item)->times(bounds_[item.kind].pass, accumulates && item.micro_batches > 1);
+      at->second = schedules_.step(schedule, split.pp, stages, send_times(item));
+    }
+    return at->second;
   }
 
   // Of an activation to the next rank and a gradient back, where that is fastest.
-  double send_time(const Item& item) {
+  predict::PassTime send_times(const Item& item) {
     const auto& split = splits_[item.split];
     const auto& pass = bounds_[item.kind].pass;
-    if (pass.sent == Bytes{}) return 0;
+    if (pass.sent == Bytes{}) return {};
     // Ranks differ in the innermost of their digits at least.
     const auto ranks = strategies::rank_digits(digits_, split.pp).value();
     const auto across = std::bit_floor(ranks);
@@ -356,7 +393,7 @@ class Grid {
       return predict::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent)
           .value;
     };
-    return time(pass.copied) + time(pass.gradient_copied);
+    return {time(pass.copied), time(pass.gradient_copied)};
   }
 
   [[nodiscard]] DigitMask shared_digits(const Split& split) const {
@@ -365,11 +402,14 @@ class Grid {
   }
 
   // Of gradients and weights that are stored sharded: as if each were one collective.
-  double data_parallel_time(const Item& item) {
-    const auto& split = splits_[item.split];
-    const auto [at, is_new] = data_parallel_times_.try_emplace(item.split);
+  struct DataParallelTimes {
+    double all_reduce, reduce_scatter, all_gather;
+  };
+  const DataParallelTimes& data_parallel_times(std::uint32_t of_split) {
+    const auto [at, is_new] = data_parallel_times_.try_emplace(of_split);
     auto& times = at->second;
     if (is_new) {
+      const auto& split = splits_[of_split];
       using machine::Step;
       const auto group = shared_digits(split);
       const double share = 1 / static_cast<double>(split.tp * split.pp);
@@ -380,6 +420,10 @@ class Grid {
                time(Step::kReduceScatter, stored_.dense_gradients),
                time(Step::kAllGather, stored_.dense_weights)};
     }
+    return times;
+  }
+  double data_parallel_time(const Item& item) {
+    const auto& times = data_parallel_times(item.split);
     constexpr double kGathers = 1.8;
     const auto micro_batches = static_cast<double>(item.micro_batches);
     switch (item.zero) {
@@ -422,11 +466,10 @@ class Grid {
         note_smallest(item, needs);
         continue;
       }
-      // First the kind's own bound, then that of the strategy alone.
       auto now = time_bound(item);
-      if (now <= item.bound && !item.is_refined) {
-        now = model_.refine(setting_of(item));
-        item.is_refined = true;
+      if (now <= item.bound && !item.is_scheduled) {
+        now = schedule_bound(item);
+        item.is_scheduled = true;
       }
       if (now > item.bound) {
         item.bound = now;
@@ -570,10 +613,13 @@ class Grid {
   std::map<PassKind, Bounded> base_bounds_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<Pipeline>>
       pipelines_;
-  struct DataParallelTimes {
-    double all_reduce, reduce_scatter, all_gather;
-  };
   std::map<std::uint32_t, DataParallelTimes> data_parallel_times_;  // by split
+  predict::ScheduleTimes schedules_;
+  using LoadsKey = std::tuple<const Pipeline*, std::uint32_t, bool>;
+  std::array<std::pair<LoadsKey, Pipeline::Loads>, 2> last_loads_;  // by whether it accumulates
+  // By kind, ranks, stages of a rank, micro-batches, and whether whole gradients accumulate.
+  std::map<std::tuple<std::uint32_t, std::int64_t, std::uint16_t, std::int64_t, bool>, double>
+      schedule_bounds_;
   std::map<Sizeless, std::int64_t> too_large_;  // the smallest micro-batch that is known to be
   std::map<std::pair<std::uint32_t, bool>, bool> allowed_;
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "predict/schedule_time.h"
 #include "search/grid_search.h"
 
 namespace tandem::search {
@@ -28,20 +29,9 @@ struct PassKind {
   auto operator<=>(const PassKind&) const = default;
 };
 
-// Seconds that one micro-batch takes at least, whatever the stages, the data parallel devices and
-// the ZeRO stage: those only add to it.
-struct PassBound {
-  // By unit of the pipelines' stages (Pipeline::loads): compute, and what nothing overlaps.
-  std::vector<double> units;
-  // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
-  std::vector<double> accumulation;
-  std::vector<double> levels;    // of communication, by machine level, of all stages together
-  double following = 0;          // what a layer that follows another one in its stage takes more
-  Bytes sent;                    // from a stage to the next one, and its gradient back
-  bool copied = false;           // do several devices hold the same of what is sent,
-  bool gradient_copied = false;  // and of the gradient?
-  Bytes saved;                   // for the backward pass, by one layer
-};
+// What a pass takes at least, whatever the stages, the data parallel devices and the ZeRO stage:
+// those only add to it.
+using predict::PassBound;
 
 // The stages of a pipeline.
 class Pipeline {
@@ -51,9 +41,13 @@ class Pipeline {
     double busiest = 0;  // of the rank that has most
     double last = 0;     // of the last rank
     double others = 0;   // of the first stages of all other ranks together
+    double all = 0;      // of all ranks together
   };
   // `accumulates`: with PassBound::accumulation.
   [[nodiscard]] virtual Loads loads(const PassBound& pass, bool accumulates) const = 0;
+  // By stage, what it takes of each micro-batch; empty where PassBound::forward is not known.
+  [[nodiscard]] virtual std::vector<predict::PassTime> times(const PassBound& pass,
+                                                             bool accumulates) const = 0;
   // Layers whose forward pass the first rank has computed before its first backward pass.
   [[nodiscard]] virtual std::int64_t layers_in_flight() const { return 0; }
   [[nodiscard]] virtual bool is_in_pieces() const { return false; }
@@ -67,9 +61,6 @@ class GridModel {
                                            std::int64_t micro_batches) = 0;
   // `recompute` is the kind's. Nothing where there is no such strategy.
   virtual std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) = 0;
-  // A closer lower bound of one strategy, in seconds, that takes longer to find; infinite where it
-  // cannot fit, 0 where there is none.
-  virtual double refine(const strategies::Setting& /*setting*/) { return 0; }
   // By setting; no point where it is impossible.
   virtual std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) = 0;
   // What it takes to evaluate a strategy of so many micro-batches: operators that are simulated.
