@@ -40,6 +40,8 @@ struct PassBound {
   // compute, and communication inside it that nothing overlaps.
   std::vector<double> units;
   std::vector<double> forward;  // of these, the forward pass; empty where it is not known
+  // Likewise, of the backward pass what needs nothing of what is sent back: it may run before.
+  std::vector<double> early;
   // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
   std::vector<double> accumulation;
   std::vector<double> levels;  // by machine level: communication of all stages together

@@ -11,8 +11,10 @@ double ScheduleTimes::step(const plan::Schedule& schedule, std::int64_t ranks,
                            const std::vector<PassTime>& stages, PassTime between) {
   std::vector<StageTimes> times;
   times.reserve(stages.size());
-  for (const auto& [forward, backward] : stages) {
-    times.push_back({.forward = forward, .backward = backward});
+  for (const auto& [forward, backward, early, accumulation] : stages) {
+    // The first does without. Where the last one does nothing is later.
+    times.push_back(
+        {.forward = forward, .backward = backward, .backward_early = early, .last = -accumulation});
   }
   const std::vector<Transfer> transfers(stages.size() - 1,
                                         {.time = between.forward, .back = between.backward});

@@ -15,6 +15,8 @@ class TurnTables;  // fold/turns.h
 struct PassTime {
   double forward = 0;
   double backward = 0;
+  double early = 0;         // of `backward`, before its gradient comes
+  double accumulation = 0;  // of gradients, in `backward` of all micro-batches but one
 };
 
 // Keeps the order of the passes of schedules that it has been asked about.

@@ -403,7 +403,7 @@ std::vector<Estimated> StrategySearch::estimate_grid(double beat, KnownPasses* k
   const auto on = case_to_estimate();
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_, known);
-  auto [out, device_seconds] = evaluate_grid(on, model, grid_options(beat));
+  auto [out, device_seconds, closest_bound] = evaluate_grid(on, model, grid_options(beat));
   contest_.result().estimated += out.size();
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
@@ -433,7 +433,7 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
   for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
   GraphGridModel model(contest_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
-  auto [out, device_seconds] = evaluate_grid(on, model, grid);
+  auto [out, device_seconds, closest_bound] = evaluate_grid(on, model, grid);
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   return out;

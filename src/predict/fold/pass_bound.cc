@@ -64,6 +64,16 @@ double least_time(const SectionPart& part, bool accumulates) {
   return free[0];
 }
 
+// Seconds of compute that does not wait for the run's input.
+double early_time(const SectionPart& part) {
+  double out = 0;
+  for (const auto& task : part.tasks) {
+    const bool is_early = computes(task.kind) && !task.waits && task.when == lower::When::kEach;
+    if (is_early) out += task.duration;
+  }
+  return out;
+}
+
 // What one layer more between the first and the last adds to a micro-batch's pass.
 double steady_layer(LoweredStage& lowered, lower::Part part) {
   constexpr std::int64_t kLayers = 8;
@@ -99,6 +109,7 @@ void add_units(LoweredStage& lowered, PassBound& out) {
     const auto all = std::max(forward_time + least_time(back, true), streams[0] + accumulation);
     out.forward.push_back(forward_time);
     out.units.push_back(time);
+    out.early.push_back(early_time(back));
     out.accumulation.push_back(all - time);
   }
   forward =

@@ -15,8 +15,8 @@ class FoldedPipeline : public Pipeline {
  public:
   explicit FoldedPipeline(predict::PipelineDivision pipeline) : pipeline_(std::move(pipeline)) {}
 
-  [[nodiscard]] Loads loads(const PassBound& pass, bool accumulates) const override {
-    const auto times = times_of_classes(pass, accumulates);
+  [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
+    const auto times = times_of_classes(pass, accumulations);
     const auto ranks = pipeline_.kind_of_rank.size();
     Loads out;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -29,14 +29,16 @@ class FoldedPipeline : public Pipeline {
       for (auto s = rank; s < pipeline_.class_of_stage.size(); s += ranks) out.last += time_of(s);
       out.busiest = std::max(out.busiest, out.last);
       out.all += out.last;
-      if (rank + 1 < ranks) out.others += time_of(rank);
+      if (rank + 1 < ranks) {
+        out.others += time_of(rank) - of_kind[pipeline_.class_of_stage[rank]].early;
+      }
     }
     return out;
   }
 
   [[nodiscard]] std::vector<predict::PassTime> times(const PassBound& pass,
                                                      bool accumulates) const override {
-    const auto of_classes = times_of_classes(pass, accumulates);
+    const auto of_classes = times_of_classes(pass, accumulates ? 1 : 0);
     std::vector<predict::PassTime> out;
     for (std::size_t s = 0; s < pipeline_.class_of_stage.size(); ++s) {
       const auto kind = pipeline_.kind_of_rank[s % pipeline_.kind_of_rank.size()];
@@ -52,7 +54,7 @@ class FoldedPipeline : public Pipeline {
  private:
   // By kind of devices, and in it by class of stages.
   [[nodiscard]] std::vector<predict::PassTime> times_of_classes(const PassBound& pass,
-                                                                bool accumulates) const {
+                                                                double accumulations) const {
     const auto runs = pipeline_.classes[0].size();
     std::vector<predict::PassTime> out;
     for (std::size_t first = 0; first < pass.units.size(); first += runs) {
@@ -61,13 +63,18 @@ class FoldedPipeline : public Pipeline {
             static_cast<double>(std::max<std::int64_t>(0, pipeline_.layers[c] - 1));
         double all = following * pass.following;
         double forward = following * pass.following_forward;
+        double accumulation = 0;
+        double early = 0;
         for (std::size_t r = 0; r < runs; ++r) {
           const auto times = static_cast<double>(pipeline_.classes[c][r]);
           const auto u = first + r;
-          all += times * (pass.units[u] + (accumulates ? pass.accumulation[u] : 0));
+          all += times * pass.units[u];
+          accumulation += times * pass.accumulation[u];
+          if (times > 0) early = std::max(early, pass.early[u]);
           forward += times * pass.forward[u];
         }
-        out.push_back({forward, all - forward});
+        accumulation *= accumulations;
+        out.push_back({forward, all - forward + accumulation, early, accumulation});
       }
     }
     return out;
@@ -136,8 +143,12 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
   // So that what happens once a step is told from what happens in every micro-batch.
   constexpr std::int64_t kMicroBatches = 2;
   setting.micro = kMicroBatches;
-  auto out = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
-                                   kind.in_pieces);
+  std::optional<PassBound> out;
+  try {
+    out = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
+                                kind.in_pieces);
+  } catch (const UserError&) {  // tensors of so many samples are larger than any step's
+  }
   // What a stage that ends inside a layer recomputes need not be all of it.
   if (out && kind.in_pieces) out->levels.clear();
   return out;

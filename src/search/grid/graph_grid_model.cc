@@ -47,7 +47,7 @@ class GraphPipeline : public Pipeline {
         stages_(static_cast<std::size_t>(stages)),
         groups_of_rank_(std::move(groups_of_rank)) {}
 
-  [[nodiscard]] Loads loads(const PassBound& pass, bool /*accumulates*/) const override {
+  [[nodiscard]] Loads loads(const PassBound& pass, double /*accumulations*/) const override {
     if (pass.units.empty()) return {};
     const auto nodes = stage_of_node_.size();
     const auto groups = pass.units.size() / nodes;

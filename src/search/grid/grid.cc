@@ -122,7 +122,7 @@ class Grid {
     });
     evaluate();
     if (best_ == kNever) evaluate_smallest();
-    return {std::move(out_), device_seconds()};
+    return {std::move(out_), device_seconds(), closest_bound_};
   }
 
  private:
@@ -251,7 +251,7 @@ class Grid {
   // recomputed.
   Bounded base_bound(const PassKind& kind) {
     auto base = kind;
-    base.micro_batch_size = batch_;
+    base.micro_batch_size = kind.ep > 1 ? batch_ / digits_.devices() : batch_;
     base.recompute = 0;
     const auto [at, is_new] = base_bounds_.try_emplace(base);
     if (is_new) {
@@ -269,6 +269,7 @@ class Grid {
     for (auto& load : pass.levels) load *= scale;
     for (auto& time : pass.units) time *= scale;
     std::ranges::fill(pass.accumulation, 0.0);
+    for (auto& time : pass.early) time *= scale;
     pass.following *= scale;
     pass.sent = pass.sent * scale;
     pass.saved = {};
@@ -284,7 +285,7 @@ class Grid {
   // A sample takes least in the largest micro-batch.
   void note_device_seconds(const PassKind& base, const Bounded& bound) {
     if (bound.impossible || base.in_pieces) return;
-    const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, false).busiest;
+    const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, 0).busiest;
     const auto devices = static_cast<double>(base.tp * base.cp);
     device_seconds_ = std::min(device_seconds_, devices * all);
   }
@@ -338,26 +339,31 @@ class Grid {
     if (split.pp > 1) {
       const auto sends =
           static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
-      const auto [there, back] = send_times(item);
-      out = std::max(out, micro_batches * sends * (there + back));
+      const auto sent = send_times(item);
+      out = std::max(out, micro_batches * sends * (sent.forward + sent.backward));
     }
     if (split.dp * split.cp == 1 || split.ep > 1) return out;
     const auto level = predict::outermost_level(digits_, shared_digits(split));
     out = std::max(out, on_level(level) + data_parallel_time(item));
     if (accumulates || item.micro_batches == 1) return out;
-    // Shards accumulate in every micro-batch, each when it is reduced, before any more compute.
+    // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
+    // more compute.
     const auto of_rank = loads.all / static_cast<double>(split.pp);
-    return std::max(out,
-                    micro_batches * (of_rank + data_parallel_times(item.split).reduce_scatter));
+    const auto reduced = data_parallel_times(item.split).reduce_scatter;
+    return std::max(out, micro_batches * of_rank + (micro_batches - 1) * reduced);
   }
 
   // Strategies that differ in their ZeRO stage come one after the other.
   const Pipeline::Loads& loads_of(const Item& item, bool accumulates) {
     const auto* pipeline = pipeline_of(item);
     const auto& bound = bounds_[item.kind];
-    const LoadsKey key{pipeline, item.kind, bound.known};
+    const LoadsKey key{pipeline, item.kind, item.micro_batches, bound.known};
     auto& last = last_loads_[accumulates ? 1 : 0];
-    if (last.first != key) last = {key, pipeline->loads(bound.pass, accumulates)};
+    if (last.first != key) {
+      // The first gradients are stored as they are.
+      const auto some = static_cast<double>(item.micro_batches - 1);
+      last = {key, pipeline->loads(bound.pass, accumulates ? some / (some + 1) : 0)};
+    }
     return last.second;
   }
 
@@ -540,6 +546,7 @@ class Grid {
 
   void note(const Item& item, const Point& point) {
     const bool is_faster = point.feasible && point.simulation.iteration.value < best_;
+    closest_bound_ = std::max(closest_bound_, item.bound / point.simulation.iteration.value);
     in_vain_ = is_faster ? 0 : in_vain_ + model_.work(item.micro_batches);
     if (point.feasible) {
       best_ = std::min(best_, point.simulation.iteration.value);
@@ -615,7 +622,7 @@ class Grid {
       pipelines_;
   std::map<std::uint32_t, DataParallelTimes> data_parallel_times_;  // by split
   predict::ScheduleTimes schedules_;
-  using LoadsKey = std::tuple<const Pipeline*, std::uint32_t, bool>;
+  using LoadsKey = std::tuple<const Pipeline*, std::uint32_t, std::int64_t, bool>;
   std::array<std::pair<LoadsKey, Pipeline::Loads>, 2> last_loads_;  // by whether it accumulates
   // By kind, ranks, stages of a rank, micro-batches, and whether whole gradients accumulate.
   std::map<std::tuple<std::uint32_t, std::int64_t, std::uint16_t, std::int64_t, bool>, double>
@@ -626,6 +633,7 @@ class Grid {
   std::vector<std::pair<Item, Bytes>> smallest_;
   double best_ = kNever;
   double device_seconds_ = kNever;
+  double closest_bound_ = 0;
   double in_vain_ = 0;  // work since a strategy was faster than all before
   std::vector<Estimated> out_;
 };

@@ -36,6 +36,8 @@ struct GridResult {
   std::vector<Estimated> evaluated;
   // What all devices together compute at least in a step, in seconds; 0 where it is not known.
   double device_seconds = 0;
+  // The largest of a strategy's lower bound over what it takes: above 1 a bound is wrong.
+  double closest_bound = 0;
 };
 
 // The strategies of the grid that were evaluated: all that fit and are within GridOptions::near of

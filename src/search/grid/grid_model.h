@@ -43,8 +43,8 @@ class Pipeline {
     double others = 0;   // of the first stages of all other ranks together
     double all = 0;      // of all ranks together
   };
-  // `accumulates`: with PassBound::accumulation.
-  [[nodiscard]] virtual Loads loads(const PassBound& pass, bool accumulates) const = 0;
+  // `accumulations`: in so many of all micro-batches with PassBound::accumulation, 0 to 1.
+  [[nodiscard]] virtual Loads loads(const PassBound& pass, double accumulations) const = 0;
   // By stage, what it takes of each micro-batch; empty where PassBound::forward is not known.
   [[nodiscard]] virtual std::vector<predict::PassTime> times(const PassBound& pass,
                                                              bool accumulates) const = 0;

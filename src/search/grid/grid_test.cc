@@ -114,7 +114,9 @@ TEST(Grid, LeavesOutNothingThatIsFaster) {
       AskedGrid asked(question, Bytes{memory});
       Estimates estimates(asked.on);
       FoldedGridModel model(asked.on, estimates);
-      const auto found = evaluate_grid(asked.on, model, {.near = 1}).evaluated;
+      const auto result = evaluate_grid(asked.on, model, {.near = 1});
+      const auto& found = result.evaluated;
+      EXPECT_LE(result.closest_bound, 1.002) << question.model << " on " << question.machine;
       std::vector<Setting> possible;
       for (auto& s : all_settings(asked.problem(), asked.on.batch, asked.layers())) {
         try {
@@ -130,6 +132,37 @@ TEST(Grid, LeavesOutNothingThatIsFaster) {
       EXPECT_LT(found.size(), possible.size() / 2) << question.model;
     }
   }
+}
+
+// Not those of its best alone: strategies far from it are evaluated, too.
+TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
+  const std::vector<GridQuestion> questions = {
+      {"llama3_8b", "dgx_h100:3", 512},
+      {"llama3_70b", "dgx_h100:10,software=megatron", 512},
+      {"llama3_8b", "dgx_h100:2,software=torchtitan", 128},
+      {"mixtral_8x7b", "dgx_h100:4", 64},
+      {"gpt2", "dgx_a100:4,software=megatron-deepspeed", 128},
+      {"bert_large", "dgx_a100:3", 96},
+  };
+  unsigned round = 0;
+  for (const auto& question : questions) {
+    if (round++ % kFewer != 0) continue;
+    AskedGrid asked(question, Bytes{76e9});
+    Estimates estimates(asked.on);
+    FoldedGridModel model(asked.on, estimates);
+    const auto result = evaluate_grid(asked.on, model, {.near = 1.3});
+    EXPECT_LE(result.closest_bound, 1.0001) << question.model << " on " << question.machine;
+    EXPECT_GT(result.closest_bound, 0.8) << question.model << " on " << question.machine;
+  }
+}
+
+// Bounds ask for more samples at once than a step has: as many as tensors can be large.
+TEST(Grid, TakesBatchesOfManyLongSequences) {
+  AskedGrid asked({"mixtral_8x7b:layers=4,seq=65536", "dgx_h100:32", 512}, Bytes{76e9});
+  Estimates estimates(asked.on);
+  FoldedGridModel model(asked.on, estimates);
+  const auto found = evaluate_grid(asked.on, model, {});
+  EXPECT_LT(fastest(found.evaluated), std::numeric_limits<double>::infinity());
 }
 
 // Where nothing fits what may need least is evaluated.
