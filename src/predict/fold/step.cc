@@ -15,10 +15,10 @@ using machine::DigitMask;
 using strategies::Setting;
 
 // The stages of one strategy, put together.
-class Step {
+class AllStages {
  public:
-  Step(StageCache& cache, LoweredStage& lowered, TimedStage& timed, const Setting& setting,
-       const Division& division, std::int64_t batch)
+  AllStages(StageCache& cache, LoweredStage& lowered, TimedStage& timed, const Setting& setting,
+            const Division& division, std::int64_t batch)
       : machine_(cache.machine()),
         digits_(cache.digits()),
         stage_(lowered.stage),
@@ -306,7 +306,7 @@ class Step {
 
 Simulation step_of(StageCache& cache, LoweredStage& lowered, TimedStage& timed,
                    const Setting& setting, const Division& division, std::int64_t batch) {
-  return Step(cache, lowered, timed, setting, division, batch).run();
+  return AllStages(cache, lowered, timed, setting, division, batch).run();
 }
 
 }  // namespace tandem::predict
