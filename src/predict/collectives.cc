@@ -17,7 +17,7 @@ using machine::Step;
 using machine::Pattern;
 
 // One level that the group spans, seen from the inside out.
-struct Span {
+struct LevelSpan {
   double size;           // units of the group at this level
   double inside;         // the group's devices within one such unit
   BytesPerSecond rated;  // of one device, when all send in the pattern
@@ -61,7 +61,7 @@ void for_each_span(const Machine& machine, const Digits& digits, machine::DigitM
     if (size == 1) continue;
     const auto& level = machine.levels[l];
     const auto [load, latency] = passage(machine, digits, group, pattern, l);
-    visit(Span{size, inside, machine.bandwidth_per_device(l) / load, latency, level, kind});
+    visit(LevelSpan{size, inside, machine.bandwidth_per_device(l) / load, latency, level, kind});
     inside *= size;
   }
 }
@@ -85,7 +85,7 @@ class Levels {
 Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
                   Bytes bytes) {
   Levels levels;
-  for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const Span& s) {
+  for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const LevelSpan& s) {
     const Bytes left = bytes / s.inside;
     levels.add((s.size - 1) / s.size * left / s.bandwidth(left), (s.size - 1) * s.latency);
   });
@@ -98,7 +98,7 @@ Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machi
 // pass on in a ring.
 constexpr double kTreeBandwidth = 0.92;  // NCCL's src/graph/tuning.cc: of a ring's, over a network
 
-bool has_tree(const Machine& machine, const Span& s) {
+bool has_tree(const Machine& machine, const LevelSpan& s) {
   return s.level.trees && &s.level != &machine.levels.back() && s.size > 2;
 }
 
@@ -106,7 +106,7 @@ Seconds tree_pass(const Machine& machine, const Digits& digits, machine::DigitMa
                   Bytes bytes) {
   Levels levels;
   const auto kind = Step::kAllReduce;
-  for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const Span& s) {
+  for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const LevelSpan& s) {
     const Bytes left = bytes / s.inside;
     if (has_tree(machine, s)) {
       levels.add(left / (kTreeBandwidth * s.bandwidth(left)),
@@ -121,7 +121,7 @@ Seconds tree_pass(const Machine& machine, const Digits& digits, machine::DigitMa
 bool may_use_trees(const Machine& machine, const Digits& digits, machine::DigitMask group) {
   bool out = false;
   for_each_span(machine, digits, group, Step::kAllReduce, Pattern::kRing,
-                [&](const Span& s) { out = out || has_tree(machine, s); });
+                [&](const LevelSpan& s) { out = out || has_tree(machine, s); });
   return out;
 }
 
@@ -138,10 +138,11 @@ Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitM
                    Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Levels levels;
-  for_each_span(machine, digits, group, Step::kAllToAll, Pattern::kAllToAll, [&](const Span& s) {
-    const auto crossing = (s.size - 1) * s.inside / n;
-    levels.add(bytes * crossing / s.bandwidth(bytes), (s.size - 1) * s.latency);
-  });
+  for_each_span(machine, digits, group, Step::kAllToAll, Pattern::kAllToAll,
+                [&](const LevelSpan& s) {
+                  const auto crossing = (s.size - 1) * s.inside / n;
+                  levels.add(bytes * crossing / s.bandwidth(bytes), (s.size - 1) * s.latency);
+                });
   return levels.time();
 }
 
@@ -149,7 +150,7 @@ Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitM
 Seconds chain(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
               Bytes bytes) {
   Levels levels;
-  for_each_span(machine, digits, group, kind, Pattern::kChain, [&](const Span& s) {
+  for_each_span(machine, digits, group, kind, Pattern::kChain, [&](const LevelSpan& s) {
     levels.add(bytes / s.lone_bandwidth(bytes), (s.size - 1) * s.latency);
   });
   return levels.time();
@@ -160,7 +161,7 @@ Seconds from_root(const Machine& machine, const Digits& digits, Step kind, machi
                   Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Seconds total;
-  for_each_span(machine, digits, group, kind, Pattern::kFromRoot, [&](const Span& s) {
+  for_each_span(machine, digits, group, kind, Pattern::kFromRoot, [&](const LevelSpan& s) {
     total = (n - 1) / n * bytes / s.lone_bandwidth(bytes) + s.latency;
   });
   return total;

@@ -17,7 +17,7 @@ using lower::Task;
 using lower::TaskKind;
 
 // A task, by its place in a part of a section.
-struct Moment {
+struct TaskPlace {
   std::size_t part = 0;  // 0 forward, 1 backward, 2 what comes later
   Place place;
   std::size_t task = 0;
@@ -156,10 +156,10 @@ class Walk {
   }
 
   void note(const Task& task, const Place& place) {
-    Moment now{.part = task.backward ? std::size_t{1} : 0,
-               .place = place,
-               .last = task.when == lower::When::kLast,
-               .first = task.when == lower::When::kFirst};
+    TaskPlace now{.part = task.backward ? std::size_t{1} : 0,
+                  .place = place,
+                  .last = task.when == lower::When::kLast,
+                  .first = task.when == lower::When::kFirst};
     if (task.kind == TaskKind::kUpdate) {
       now.part = 2;
     } else {
@@ -183,7 +183,8 @@ class Walk {
   void pass_over(const Task& task, const Place& place) {
     for (auto b : task.writes) made_elsewhere_[b.index()] = true;
     if (task.remade) return;
-    const Moment now{.part = task.backward ? std::size_t{1} : 0, .place = place, .left_out = true};
+    const TaskPlace now{
+        .part = task.backward ? std::size_t{1} : 0, .place = place, .left_out = true};
     for_each_use(task, [&](BufferId b) {
       if (b != Program::kNone) last_[b.index()] = now;
     });
@@ -262,13 +263,13 @@ class Walk {
     }
   }
 
-  void add(const Moment& m, Changes::Event event, std::size_t kind, double bytes) {
+  void add(const TaskPlace& m, Changes::Event event, std::size_t kind, double bytes) {
     changes_[m.part][m.section()].add(m.task, event, kind, bytes);
   }
-  void begin(const Moment& m, std::size_t kind, double bytes) {
+  void begin(const TaskPlace& m, std::size_t kind, double bytes) {
     add(m, m.last ? Changes::Event::kLastBegins : Changes::Event::kBegins, kind, bytes);
   }
-  void end(const Moment& m, std::size_t kind, double bytes) {
+  void end(const TaskPlace& m, std::size_t kind, double bytes) {
     add(m, m.last ? Changes::Event::kLastEnds : Changes::Event::kEnds, kind, bytes);
   }
 
@@ -277,7 +278,7 @@ class Walk {
   const Program& program_;
   const std::vector<Place>& place_of_node_;
   const Run* run_;
-  std::vector<std::optional<Moment>> first_, last_;        // by buffer
+  std::vector<std::optional<TaskPlace>> first_, last_;     // by buffer
   std::vector<bool> made_elsewhere_;                       // by buffer: by what is left out
   std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
   std::array<Held, kSections> held_;

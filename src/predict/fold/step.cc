@@ -15,10 +15,10 @@ using machine::DigitMask;
 using strategies::Setting;
 
 // The stages of one strategy, put together.
-class Step {
+class AllStages {
  public:
-  Step(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
-       const Division& division, std::int64_t batch)
+  AllStages(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
+            const Division& division, std::int64_t batch)
       : machine_(cache.machine()),
         digits_(cache.digits()),
         kinds_(cache.kinds()),
@@ -325,7 +325,7 @@ class Step {
 
 Simulation step_of(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
                    const Division& division, std::int64_t batch) {
-  return Step(cache, on, setting, division, batch).run();
+  return AllStages(cache, on, setting, division, batch).run();
 }
 
 }  // namespace tandem::predict
