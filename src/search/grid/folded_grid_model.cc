@@ -16,6 +16,7 @@ class FoldedPipeline : public Pipeline {
   explicit FoldedPipeline(predict::PipelineDivision pipeline) : pipeline_(std::move(pipeline)) {}
 
   [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
+    if (pass.units.empty()) return {};  // nothing is known
     const auto times = times_of_classes(pass, accumulations);
     const auto ranks = pipeline_.kind_of_rank.size();
     Loads out;
