@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "predict/collectives.h"
 #include "search/estimates.h"
+#include "search/grid/item.h"
 #include "search/least_memory.h"
 #include "strategies/pipeline.h"
 #include "strategies/recomputation.h"
@@ -71,23 +72,6 @@ struct Bounded {
   bool impossible = false;
 };
 
-// One strategy of the grid: its kind of pass and what the rest of the devices do.
-struct Item {
-  std::uint32_t kind = 0;
-  std::uint32_t split = 0;
-  std::int64_t micro_batches = 1;
-  std::uint16_t stages_of_rank = 1;
-  std::uint8_t zero = 0;
-  bool is_scheduled = false;  // is its bound that of its schedule?
-  double bound = 0;
-};
-
-// How tensor, context, data parallelism and pipeline ranks share the devices.
-struct Split {
-  std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1;
-  DigitMask tensor = 0, context = 0;
-};
-
 class Grid {
  public:
   Grid(const Case& on, GridModel& model, const GridOptions& options)
@@ -102,6 +86,7 @@ class Grid {
                                 precision_of(on, {.family = Family::kMegatron}))),
         most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
         layers_(layers_of(on)),
+        near_(options.near),
         best_(options.beat) {
     for (const auto& known : options.known) {
       if (!known.point || !known.point->feasible) continue;
@@ -112,6 +97,20 @@ class Grid {
   }
 
   GridResult run() {
+    evaluate_all();
+    if (options_.each_family && best_ < kNever) evaluate_families();
+    return {std::move(out_), device_seconds(), closest_bound_};
+  }
+
+ private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  static std::int64_t layers_of(const Case& on) {
+    const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
+    return has_layers ? on.network->settings.size("layers") : 0;
+  }
+
+  void evaluate_all() {
     // First what most often is best, so that the rest is pruned from the beginning.
     add_items([](const Split& split, std::int64_t stages_of_rank) {
       return split.cp == 1 && stages_of_rank <= 2;
@@ -122,15 +121,24 @@ class Grid {
     });
     evaluate();
     if (best_ == kNever) evaluate_smallest();
-    return {std::move(out_), device_seconds(), closest_bound_};
   }
 
- private:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
-
-  static std::int64_t layers_of(const Case& on) {
-    const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
-    return has_layers ? on.network->settings.size("layers") : 0;
+  // The same, pruned by the fastest of one family alone.
+  void evaluate_families() {
+    near_ = 1;
+    const auto fastest = best_;
+    for (const auto family :
+         {Family::kDp, Family::kFsdp, Family::kDeepspeed, Family::kEp, Family::kMegatron}) {
+      family_ = family;
+      best_ = kNever;
+      for (const auto& e : out_) {
+        if (!e.point->feasible || e.setting.family != family) continue;
+        best_ = std::min(best_, e.point->simulation.iteration.value);
+      }
+      smallest_.clear();
+      if (best_ > fastest || best_ == kNever) evaluate_all();
+    }
+    best_ = fastest;
   }
 
   void find_recomputations() {
@@ -228,6 +236,7 @@ class Grid {
   void add(Item item) {
     const auto& split = splits_[item.split];
     if (item.zero > 0 && (split.dp * split.cp == 1 || split.ep > 1)) return;
+    if (family_ && (family_of(item, split) != *family_ || evaluated_.contains(item.key()))) return;
     if (bounds_[item.kind].impossible) return;
     const auto needs = memory_bound(item);
     if (needs > limit_) {
@@ -235,7 +244,7 @@ class Grid {
       return;
     }
     item.bound = time_bound(item);
-    if (item.bound <= options_.near * best_) queue_.push(item);
+    if (item.bound <= near_ * best_) queue_.push(item);
   }
 
   std::uint32_t kind_of(const PassKind& kind) {
@@ -463,7 +472,7 @@ class Grid {
     std::vector<Item> next;
     while (!queue_.empty() && !is_over()) {
       auto item = queue_.top();
-      if (item.bound > options_.near * best_) break;
+      if (item.bound > near_ * best_) break;
       queue_.pop();
       auto& bound = bounds_[item.kind];
       if (!bound.known) bound = bounded(kinds_[item.kind]);
@@ -531,6 +540,7 @@ class Grid {
       }
       settings.push_back(std::move(setting));
       which.push_back(&item);
+      evaluated_.insert(item.key());
     }
     auto made = model_.evaluate(settings);
     for (std::size_t i = 0; i < made.size(); ++i) {
@@ -566,41 +576,9 @@ class Grid {
   }
 
   [[nodiscard]] Setting setting_of(const Item& item) const {
-    const auto& split = splits_[item.split];
     const auto& kind = kinds_[item.kind];
-    Setting out;
-    out.recompute = recomputations_[kind.recompute];
-    if (item.micro_batches > 1 || split.pp > 1) out.micro = item.micro_batches;
-    if (split.ep > 1) {
-      out.family = Family::kEp;
-      out.ep = split.ep;
-      return out;
-    }
-    if (split.tp * split.cp * split.pp == 1) {
-      out.family = item.zero == 0   ? Family::kDp
-                   : item.zero == 3 ? Family::kFsdp
-                                    : Family::kDeepspeed;
-      if (out.family == Family::kDeepspeed) out.zero = item.zero;
-      return out;
-    }
-    out.family = Family::kMegatron;
-    out.tp = {split.tp};
-    out.dp = split.dp;
-    out.cp = split.cp;
-    out.pp = split.pp;
-    out.sp = kind.sequence_parallel;
-    out.interleave = item.stages_of_rank;
-    if (item.zero > 0) out.zero = item.zero;
-    return out;
+    return search::setting_of(item, splits_[item.split], kind, recomputations_[kind.recompute]);
   }
-
-  struct LowestBoundFirst {
-    // Of equal bounds the simpler first.
-    static auto key(const Item& i) {
-      return std::tuple(i.bound, i.split, i.stages_of_rank, i.zero, i.kind);
-    }
-    bool operator()(const Item& a, const Item& b) const { return key(a) > key(b); }
-  };
 
   const strategies::Problem& problem_;
   const machine::Digits& digits_;
@@ -631,6 +609,9 @@ class Grid {
   std::map<std::pair<std::uint32_t, bool>, bool> allowed_;
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;
   std::vector<std::pair<Item, Bytes>> smallest_;
+  double near_;
+  std::optional<Family> family_;  // that is evaluated alone
+  std::set<Item::Key> evaluated_;
   double best_ = kNever;
   double device_seconds_ = kNever;
   double closest_bound_ = 0;

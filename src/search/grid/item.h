@@ -1,0 +1,46 @@
+// One strategy of the grid, in few bytes: there are millions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include "search/grid/grid_model.h"
+
+namespace tandem::search {
+
+// How tensor, context, data parallelism and pipeline ranks share the devices.
+struct Split {
+  std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1;
+  machine::DigitMask tensor = 0, context = 0;
+};
+
+// The strategy's kind of pass, and what the rest of the devices do.
+struct Item {
+  std::uint32_t kind = 0;   // number of a PassKind
+  std::uint32_t split = 0;  // number of a Split
+  std::int64_t micro_batches = 1;
+  std::uint16_t stages_of_rank = 1;
+  std::uint8_t zero = 0;
+  bool is_scheduled = false;  // is its bound that of its schedule?
+  double bound = 0;
+
+  // The same for no other strategy, the simpler first.
+  using Key = std::tuple<std::uint32_t, std::uint16_t, std::uint8_t, std::uint32_t>;
+  [[nodiscard]] Key key() const { return {split, stages_of_rank, zero, kind}; }
+};
+
+struct LowestBoundFirst {
+  bool operator()(const Item& a, const Item& b) const {
+    return std::tuple(a.bound, a.key()) > std::tuple(b.bound, b.key());
+  }
+};
+
+// `split` is the item's.
+strategies::Family family_of(const Item& item, const Split& split);
+
+// `split` and `kind` are the item's, `recompute` the kind's.
+strategies::Setting setting_of(const Item& item, const Split& split, const PassKind& kind,
+                               const std::string& recompute);
+
+}  // namespace tandem::search
