@@ -556,6 +556,7 @@ std::optional<PassBound> Estimator::bound_pass(const Setting& setting, std::int6
                                                  streams[0] - accumulation);
     out.exposed.push_back(exposed);
     out.runs.push_back(streams[0] + exposed);
+    out.recomputed.push_back(recomputes ? std::max(0.0, out.runs[r] - without->runs[r]) : 0);
     out.accumulation.push_back(accumulation);
   }
   const auto steady = steady_layer(model.sections, stage->passages, whole);

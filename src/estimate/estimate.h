@@ -45,6 +45,7 @@ struct PassBound {
   // By run of the division: compute, and communication inside it that nothing overlaps.
   std::vector<double> runs;
   std::vector<double> exposed;       // of these, communication
+  std::vector<double> recomputed;    // of these, what is recomputed
   std::vector<double> accumulation;  // by run, of whole gradients, where micro-batches are several
   // What a layer between the first and the last that follows another one in its stage takes beside
   // its compute: communication that nothing overlaps.

@@ -432,7 +432,7 @@ std::vector<Estimated> StrategySearch::estimate_grid(double beat) {
   const auto on = case_to_estimate();
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_);
-  auto [out, device_seconds] = evaluate_grid(on, model, grid_options(beat));
+  auto [out, bounds, device_seconds] = evaluate_grid(on, model, grid_options(beat));
   contest_.result().estimated += out.size();
   contest_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
@@ -469,7 +469,7 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
     fastest_estimates.emplace(fastest_case);
     model.refine_by(*fastest_estimates);
   }
-  auto [out, device_seconds] = evaluate_grid(on, model, grid);
+  auto [out, bounds, device_seconds] = evaluate_grid(on, model, grid);
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   return out;

@@ -18,28 +18,38 @@ class FoldedPipeline : public Pipeline {
 
   [[nodiscard]] Loads loads(const PassBound& pass, bool accumulates) const override {
     const auto& division = *pipeline_.division;
-    std::vector<double> times;  // by class of stages
+    std::vector<double> in_turn;  // by class of stages
+    std::vector<double> recomputed;
+    std::vector<double> accumulation;
     for (std::size_t c = 0; c < division.classes.size(); ++c) {
       const auto following = std::max<std::int64_t>(0, pipeline_.layers[c] - 1);
-      double time = static_cast<double>(following) * pass.following;
+      in_turn.push_back(static_cast<double>(following) * pass.following);
+      recomputed.push_back(0);
+      accumulation.push_back(0);
       for (std::size_t r = 0; r < pass.units.size(); ++r) {
-        const auto unit = pass.units[r] + (accumulates ? pass.accumulation[r] : 0);
-        time += static_cast<double>(division.classes[c][r]) * unit;
+        const auto runs = static_cast<double>(division.classes[c][r]);
+        in_turn.back() += runs * (pass.units[r] - pass.recomputed[r]);
+        recomputed.back() += runs * pass.recomputed[r];
+        if (accumulates) accumulation.back() += runs * pass.accumulation[r];
       }
-      times.push_back(time);
     }
     Loads out;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      out.last = 0;
+      double load = 0;
       for (auto s = rank; s < division.class_of_stage.size(); s += ranks_) {
-        out.last += times[division.class_of_stage[s]];
+        const auto c = division.class_of_stage[s];
+        load += in_turn[c] + recomputed[c] + accumulation[c];
       }
-      out.busiest = std::max(out.busiest, out.last);
-      if (rank + 1 < ranks_) out.others += times[division.class_of_stage[rank]];
+      out.ranks.push_back(load);
+      const auto first = division.class_of_stage[rank];
+      if (rank + 1 < ranks_) out.others += in_turn[first];
+      if (rank == 0) out.others += accumulation[first];
+      if (rank + 1 == ranks_) out.others -= accumulation[first];
     }
     return out;
   }
 
+  [[nodiscard]] std::size_t rank_of(std::size_t /*unit*/) const override { return 0; }
   [[nodiscard]] std::int64_t layers_in_flight() const override { return pipeline_.in_flight; }
 
   [[nodiscard]] bool is_in_pieces() const override {
@@ -82,6 +92,7 @@ std::optional<PassBound> FoldedGridModel::bound(const PassKind& kind,
       estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups, cut);
   if (!found) return std::nullopt;
   PassBound out{.units = found->runs,
+                .recomputed = found->recomputed,
                 .accumulation = found->accumulation,
                 .levels = {},
                 .following = found->following,

@@ -10,9 +10,8 @@
 
 #include "base/error.h"
 #include "cost/collectives.h"
-#include "search/estimates.h"
-#include "search/least_memory.h"
-#include "strategies/pipeline.h"
+#include "search/grid/split.h"
+#include "search/grid/weight_bounds.h"
 #include "strategies/recomputation.h"
 #include "strategies/stages.h"
 
@@ -20,49 +19,10 @@ namespace tandem::search {
 
 namespace {
 
-using machine::DigitMask;
 using strategies::Family;
 using strategies::Setting;
 
-// Bytes of all weights together, as the bounds of memory need them.
-struct StoredBytes {
-  Bytes weights;
-  Bytes gradients;
-  Bytes states;  // of the optimizer, and master copies
-  // Without embedding tables, whose gradients may be sparse.
-  Bytes dense_weights;
-  Bytes dense_gradients;
-};
-
-StoredBytes stored_bytes_of(const strategies::Problem& problem, plan::Optimizer optimizer,
-                            const plan::Precision& precision) {
-  const auto& model = problem.model;
-  std::vector<bool> is_table(model.size());
-  for (auto id : model.ids()) {
-    for (auto i : model.inputs(id)) {
-      if (problem.is_table(id)) is_table[i.index()] = true;
-    }
-  }
-  StoredBytes out;
-  for (auto id : model.ids()) {
-    const auto& node = model.node(id);
-    if (!is_weight(node)) continue;
-    const auto whole = node.type.whole_bytes();
-    out.weights += whole;
-    if (!is_trained(node)) continue;
-    const auto all = stored_bytes(node, optimizer, precision);
-    const auto scale = size_of(precision.gradient(node.type.dtype)) / size_of(node.type.dtype);
-    // Plain SGD may subtract a gradient at once.
-    const auto gradient = optimizer == plan::Optimizer::kSgd ? Bytes{} : whole * scale;
-    out.gradients += gradient;
-    if (!is_table[id.index()]) {
-      out.dense_weights += whole;
-      out.dense_gradients += whole * scale;
-    }
-    out.states += all - whole - gradient;
-  }
-  return out;
-}
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Bounded {
   PassBound pass;
@@ -81,12 +41,6 @@ struct Item {
   double bound = 0;
 };
 
-// How tensor, context, data parallelism and pipeline ranks share the devices.
-struct Split {
-  std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1;
-  DigitMask tensor = 0, context = 0;
-};
-
 class Grid {
  public:
   Grid(const Case& on, GridModel& model, const GridOptions& options)
@@ -97,8 +51,7 @@ class Grid {
         model_(model),
         limit_(std::ranges::max(on.limits)),
         machine_(*on.machine),
-        stored_(stored_bytes_of(*on.problem, on.optimizer,
-                                precision_of(on, {.family = Family::kMegatron}))),
+        weights_(on),
         most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
         layers_(layers_of(on)),
         best_(options.beat) {
@@ -107,7 +60,9 @@ class Grid {
       best_ = std::min(best_, known.point->simulation.iteration.value);
     }
     find_recomputations();
-    find_splits();
+    splits_ =
+        splits_of(problem_, batch_,
+                  {.stages = options.pipeline ? most_stages_ : 1, .sequence = options.sequence});
   }
 
   GridResult run() {
@@ -121,12 +76,11 @@ class Grid {
     });
     evaluate();
     if (best_ == kNever) evaluate_smallest();
-    return {std::move(out_), device_seconds()};
+    out_.device_seconds = device_seconds();
+    return std::move(out_);
   }
 
  private:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
-
   static std::int64_t layers_of(const Case& on) {
     const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
     return has_layers ? on.network->settings.size("layers") : 0;
@@ -139,31 +93,6 @@ class Grid {
       if (std::ranges::find(seen, again) != seen.end()) continue;
       seen.push_back(std::move(again));
       recomputations_.emplace_back(what);
-    }
-  }
-
-  void find_splits() {
-    const auto tensor_groups = strategies::tensor_groups(digits_);
-    const bool has_sequence = options_.sequence && problem_.has_sequence();
-    for (std::int64_t pp = 1; pp <= std::min(digits_.devices(), most_stages_); ++pp) {
-      if (digits_.devices() % pp != 0 || (pp > 1 && !options_.pipeline)) continue;
-      const auto ranks = strategies::rank_digits(digits_, pp);
-      if (!ranks) continue;
-      for (const auto& [tp, tensor] : tensor_groups) {
-        if ((tensor & *ranks) != 0) continue;
-        const auto left = digits_.devices() / pp / tp;
-        for (std::int64_t cp = 1; cp <= (has_sequence ? left : 1); ++cp) {
-          if (left % cp != 0 || batch_ % (left / cp) != 0) continue;
-          const auto context = strategies::context_digits(digits_, cp, tensor | *ranks);
-          if (!context) continue;
-          splits_.push_back({tp, cp, pp, left / cp, 1, tensor, *context});
-        }
-      }
-    }
-    for (const auto ep : strategies::expert_degrees(problem_)) {
-      if (ep > 1 && batch_ % digits_.devices() == 0) {
-        splits_.push_back({1, 1, 1, digits_.devices(), ep, 0, 0});
-      }
     }
   }
 
@@ -267,7 +196,11 @@ class Grid {
     auto& pass = out.pass;
     for (auto& load : pass.levels) load *= scale;
     for (auto& time : pass.units) time *= scale;
+    for (auto& time : pass.recomputed) time *= scale;
     std::ranges::fill(pass.accumulation, 0.0);
+    // In smaller ones there may be more to compute between two operators.
+    std::erase_if(pass.waits, [](const auto& wait) { return !wait.is_adjacent; });
+    for (auto& wait : pass.waits) wait.seconds *= scale;
     pass.following *= scale;
     pass.sent = pass.sent * scale;
     pass.saved = {};
@@ -283,7 +216,7 @@ class Grid {
   // A sample takes least in the largest micro-batch.
   void note_device_seconds(const PassKind& base, const Bounded& bound) {
     if (bound.impossible || base.in_pieces) return;
-    const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, false).busiest;
+    const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, false).ranks[0];
     const auto devices = static_cast<double>(base.tp * base.cp);
     device_seconds_ = std::min(device_seconds_, devices * all);
   }
@@ -298,50 +231,60 @@ class Grid {
   // save before its first backward pass.
   Bytes memory_bound(const Item& item) {
     const auto& saved = bounds_[item.kind].pass.saved;
-    return stored_by_device(item) +
+    return weights_.stored(splits_[item.split], item.zero) +
            saved * static_cast<double>(pipeline_of(item)->layers_in_flight());
   }
 
-  [[nodiscard]] Bytes stored_by_device(const Item& item) const {
-    const auto& split = splits_[item.split];
-    const auto group = static_cast<double>(split.tp * split.pp);
-    const auto all = group * static_cast<double>(split.dp * split.cp);
-    if (split.ep > 1) return (stored_.weights + stored_.states) * (1 / all);
-    switch (item.zero) {
-      case 0:
-        return (stored_.weights + stored_.gradients + stored_.states) * (1 / group);
-      case 1:
-      case 2:
-        return stored_.weights * (1 / group) + stored_.states * (1 / all);
-      default:
-        return (stored_.weights + stored_.states) * (1 / all);
-    }
-  }
-
-  // No rank takes less than its stages do. The last one begins when all others have passed their
-  // first micro-batch forward, and they end after it with its backward pass. No level has more to
-  // carry than there is time.
+  // No rank takes less than its stages do, and the updates of its weights after them. The last one
+  // begins when all others have passed their first micro-batch forward, and they end after it with
+  // its backward pass. No level has more to carry than there is time, and gradients are
+  // synchronized in the last micro-batch.
   double time_bound(const Item& item) {
     const auto& split = splits_[item.split];
     const auto& pass = bounds_[item.kind].pass;
     const auto micro_batches = static_cast<double>(item.micro_batches);
     // ZeRO-2 and -3 accumulate shards.
     const bool accumulates = item.micro_batches > 1 && item.zero < 2;
-    const auto loads = pipeline_of(item)->loads(pass, accumulates);
-    double out = std::max(micro_batches * loads.busiest, micro_batches * loads.last + loads.others);
+    const auto& loads = loads_of(item, accumulates);
+    const auto least = std::ranges::min(loads.ranks);
+    double out = std::max(micro_batches * std::ranges::max(loads.ranks),
+                          micro_batches * least + weights_.update_time(split, item.zero));
     const auto on_level = [&](std::size_t level) {
       if (level >= pass.levels.size()) return 0.0;
       return micro_batches * pass.levels[level] / static_cast<double>(split.pp);
     };
     for (std::size_t l = 0; l < pass.levels.size(); ++l) out = std::max(out, on_level(l));
     if (split.pp > 1) {
+      const auto send = send_time(item);
       const auto sends =
           static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
-      out = std::max(out, micro_batches * sends * send_time(item));
+      const auto ranks_before = static_cast<double>(split.pp - 1);
+      out = std::max(out, micro_batches * sends * send);
+      out = std::max(out, micro_batches * loads.ranks.back() + loads.others + ranks_before * send);
     }
     if (split.dp * split.cp == 1 || split.ep > 1) return out;
-    const auto level = cost::outermost_level(digits_, shared_digits(split));
-    return std::max(out, on_level(level) + data_parallel_time(item));
+    // Of several stages of a rank, the others' last micro-batches may be before the last one of
+    // the first, and the others' first ones before it gathers the last weights.
+    const auto left = item.stages_of_rank == 1 ? 1 : split.pp;
+    const auto before = static_cast<double>(std::max(item.micro_batches - left, std::int64_t{0}));
+    const auto& times = data_parallel_times(item);
+    for (const auto& [rank, level, sum, gather, again] : times) {
+      const auto sums = item.zero < 2 ? sum : micro_batches * sum;
+      const auto gathers = item.zero < 3 ? gather : micro_batches * (gather + again);
+      const auto load = rank ? loads.ranks[*rank] : least;
+      out = std::max(out, on_level(level) + sums + gathers);
+      out = std::max(out, before * load + sum + (item.zero < 3 ? gather : 0));
+    }
+    return out;
+  }
+
+  // Strategies that differ in their ZeRO stage alone follow one another.
+  const Pipeline::Loads& loads_of(const Item& item, bool accumulates) {
+    const auto* pipeline = pipeline_of(item);
+    const Loaded of{pipeline, item.kind, bounds_[item.kind].known, accumulates};
+    if (of != loaded_) loads_ = pipeline->loads(bounds_[item.kind].pass, accumulates);
+    loaded_ = of;
+    return loads_;
   }
 
   // Of an activation to the next rank and a gradient back, where that is fastest.
@@ -350,48 +293,31 @@ class Grid {
     const auto& pass = bounds_[item.kind].pass;
     if (pass.sent == Bytes{}) return 0;
     // Ranks differ in the innermost of their digits at least.
-    const auto ranks = strategies::rank_digits(digits_, split.pp).value();
-    const auto across = std::bit_floor(ranks);
+    const auto across = std::bit_floor(split.ranks);
     const auto time = [&](bool copied) {
       return cost::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent).value;
     };
     return time(pass.copied) + time(pass.gradient_copied);
   }
 
-  [[nodiscard]] DigitMask shared_digits(const Split& split) const {
-    const auto ranks = strategies::rank_digits(digits_, split.pp).value();
-    return digits_.all() & ~(split.tensor | ranks);
-  }
-
-  // Of gradients and weights that are stored sharded: as if each were one collective.
-  double data_parallel_time(const Item& item) {
+  // Until they are asked for of a strategy that may be the fastest, as if gradients and weights
+  // were each one collective of tensors that are cut evenly.
+  const std::vector<DataParallelTime>& data_parallel_times(const Item& item) {
     const auto& split = splits_[item.split];
-    const auto [at, is_new] = data_parallel_times_.try_emplace(item.split);
+    const bool is_sharded = item.zero > 0;
+    const bool is_close = bounds_[item.kind].known;
+    const auto stages_of_rank = is_close ? item.stages_of_rank : std::uint16_t{1};
+    const auto [at, is_new] =
+        data_parallel_times_.try_emplace({item.split, stages_of_rank, is_sharded, is_close});
     auto& times = at->second;
-    if (is_new) {
-      using machine::Step;
-      const auto group = shared_digits(split);
-      const double share = 1 / static_cast<double>(split.tp * split.pp);
-      const auto time = [&](Step step, Bytes bytes) {
-        return cost::collective_time(machine_, digits_, step, group, bytes * share).value;
-      };
-      times = {time(Step::kAllReduce, stored_.dense_gradients),
-               time(Step::kReduceScatter, stored_.dense_gradients),
-               time(Step::kAllGather, stored_.dense_weights)};
+    if (!is_new) return times;
+    if (is_close) {
+      if (const auto weights = model_.shared_weights(kinds_[item.kind], split.ranks, is_sharded)) {
+        return times = by_rank(*weights, *pipeline_of(item));
+      }
     }
-    constexpr double kGathers = 1.8;
-    const auto micro_batches = static_cast<double>(item.micro_batches);
-    switch (item.zero) {
-      case 0:
-        return std::min(times.all_reduce, times.reduce_scatter + times.all_gather);
-      case 1:
-        return times.reduce_scatter + times.all_gather;
-      case 2:
-        return micro_batches * times.reduce_scatter + times.all_gather;
-      default:
-        // The backward pass gathers again, but for the last weights.
-        return micro_batches * (times.reduce_scatter + kGathers * times.all_gather);
-    }
+    times.push_back(weights_.as_one_collective(split, is_sharded));
+    return times;
   }
 
   // Null where it cannot be divided so.
@@ -486,7 +412,8 @@ class Grid {
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (!made[i].point) continue;
       note(*which[i], *made[i].point);
-      out_.push_back(std::move(made[i]));
+      out_.evaluated.push_back(std::move(made[i]));
+      out_.bounds.push_back(which[i]->bound);
     }
   }
 
@@ -543,6 +470,9 @@ class Grid {
     return out;
   }
 
+  // What loads_ are of: pipeline, kind, whether the kind's own bound is known, accumulation.
+  using Loaded = std::tuple<const Pipeline*, std::uint32_t, bool, bool>;
+
   struct LowestBoundFirst {
     // Of equal bounds the simpler first.
     static auto key(const Item& i) {
@@ -558,7 +488,7 @@ class Grid {
   GridModel& model_;
   Bytes limit_;
   const machine::Machine& machine_;
-  StoredBytes stored_;
+  WeightBounds weights_;
   std::int64_t most_stages_;
   std::int64_t layers_;
   std::vector<std::string> recomputations_;
@@ -569,10 +499,10 @@ class Grid {
   std::map<PassKind, Bounded> base_bounds_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<Pipeline>>
       pipelines_;
-  struct DataParallelTimes {
-    double all_reduce, reduce_scatter, all_gather;
-  };
-  std::map<std::uint32_t, DataParallelTimes> data_parallel_times_;  // by split
+  // By split, stages of a rank, whether weights are stored sharded, and whether the kind's own
+  // bound is known.
+  std::map<std::tuple<std::uint32_t, std::uint16_t, bool, bool>, std::vector<DataParallelTime>>
+      data_parallel_times_;
   std::map<Sizeless, std::int64_t> too_large_;  // the smallest micro-batch that is known to be
   std::map<std::pair<std::uint32_t, bool>, bool> allowed_;
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;
@@ -580,7 +510,9 @@ class Grid {
   double best_ = kNever;
   double device_seconds_ = kNever;
   double in_vain_ = 0;  // work since a strategy was faster than all before
-  std::vector<Estimated> out_;
+  Loaded loaded_{};
+  Pipeline::Loads loads_;
+  GridResult out_;
 };
 
 }  // namespace

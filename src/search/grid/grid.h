@@ -34,6 +34,7 @@ struct GridOptions {
 
 struct GridResult {
   std::vector<Estimated> evaluated;
+  std::vector<double> bounds;  // of their step times, in seconds
   // What all devices together compute at least in a step, in seconds; 0 where it is not known.
   double device_seconds = 0;
 };

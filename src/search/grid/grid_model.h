@@ -33,8 +33,18 @@ struct PassKind {
 struct PassBound {
   // By unit of the pipelines' stages (Pipeline::loads): compute, and what nothing overlaps.
   std::vector<double> units;
+  std::vector<double> recomputed;  // of these, what is recomputed
   // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
   std::vector<double> accumulation;
+  // What a unit waits for a collective after the compute of another one, beside what is computed
+  // in between. It counts where one stage has both.
+  struct Wait {
+    std::size_t unit;
+    std::size_t after;
+    double seconds;
+    bool is_adjacent;  // Is nothing computed in between?
+  };
+  std::vector<Wait> waits = {};
   std::vector<double> levels;    // of communication, by machine level, of all stages together
   double following = 0;          // what a layer that follows another one in its stage takes more
   Bytes sent;                    // from a stage to the next one, and its gradient back
@@ -43,17 +53,28 @@ struct PassBound {
   Bytes saved;                   // for the backward pass, by one layer
 };
 
+// What data parallel devices send each other on one machine level because of one weight, in
+// seconds.
+struct SharedWeight {
+  std::size_t unit;
+  std::size_t level;
+  double synchronization;  // of the gradient of one micro-batch
+  double gather;           // of the weight, for the forward pass
+  double gather_again;     // and for the backward pass, where weights are not kept
+};
+
 // The stages of a pipeline.
 class Pipeline {
  public:
   virtual ~Pipeline() = default;
   struct Loads {
-    double busiest = 0;  // of the rank that has most
-    double last = 0;     // of the last rank
-    double others = 0;   // of the first stages of all other ranks together
+    std::vector<double> ranks;
+    // Of the first stages of all ranks, what is before the last one's and after it.
+    double others = 0;
   };
   // `accumulates`: with PassBound::accumulation.
   [[nodiscard]] virtual Loads loads(const PassBound& pass, bool accumulates) const = 0;
+  [[nodiscard]] virtual std::size_t rank_of(std::size_t unit) const = 0;
   // Layers whose forward pass the first rank has computed before its first backward pass.
   [[nodiscard]] virtual std::int64_t layers_in_flight() const { return 0; }
   [[nodiscard]] virtual bool is_in_pieces() const { return false; }
@@ -67,6 +88,13 @@ class GridModel {
                                            std::int64_t micro_batches) = 0;
   // `recompute` is the kind's. Nothing where there is no such strategy.
   virtual std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) = 0;
+  // The pipeline's ranks differ in the digits `ranks`; over all others but the kind's weights are
+  // shared. Nothing where it is not known.
+  virtual std::optional<std::vector<SharedWeight>> shared_weights(const PassKind& /*kind*/,
+                                                                  machine::DigitMask /*ranks*/,
+                                                                  bool /*is_sharded*/) {
+    return std::nullopt;
+  }
   // A closer lower bound of one strategy, in seconds, that takes longer to find; infinite where it
   // cannot fit, 0 where there is none.
   virtual double refine(const strategies::Setting& /*setting*/) { return 0; }
