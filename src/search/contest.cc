@@ -1,6 +1,7 @@
 #include "search/contest.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -8,6 +9,12 @@
 #include "search/least_memory.h"
 
 namespace tandem::search {
+
+namespace {
+
+constexpr Seconds kUnlimited{std::numeric_limits<double>::infinity()};
+
+}  // namespace
 
 Contest::Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options)
     : model_(model),
@@ -20,7 +27,10 @@ Contest::Contest(const graph::Graph& model, const machine::Machine& machine, con
   result_.stop_reason = "done";
 }
 
-std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& candidates) {
+// Several at a time are limited as if the others were not there, and given up by what is known when
+// it is their turn: so the outcome does not depend on the number of threads.
+std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& candidates,
+                                                  std::optional<Seconds> than) {
   std::vector<std::optional<Costed>> out(candidates.size());
   const std::size_t together = std::max(1U, options_.threads);
   for (std::size_t from = 0; from < candidates.size(); from += together) {
@@ -29,10 +39,20 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
     if (options_.until.candidates) {
       n = std::min(n, std::max<std::size_t>(*options_.until.candidates, 1) - result_.candidates);
     }
-    parallel_for(n, options_.threads,
-                 [&](std::size_t i) { out[from + i] = cost(candidates[from + i]); });
+    const auto limit = [&](std::size_t i) {
+      return than ? std::max(*than, time_to_beat(candidates[i])) : kUnlimited;
+    };
+    parallel_for(n, options_.threads, [&](std::size_t i) {
+      out[from + i] = cost(candidates[from + i], limit(from + i));
+    });
     for (std::size_t i = from; i < from + n; ++i) {
       ++result_.candidates;
+      if (!out[i] || out[i]->simulation.iteration >= limit(i)) {
+        out[i].reset();
+        report_progress();
+        continue;
+      }
+      if (than && out[i]->feasible) than = std::min(*than, out[i]->simulation.iteration);
       // The best's alone is asked for, and one of many micro-batches takes a gigabyte.
       auto timeline = std::exchange(out[i]->simulation.timeline, {});
       if (!candidates[i].may_win) continue;
@@ -44,6 +64,27 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
     }
   }
   return out;
+}
+
+// What takes longer can be neither the best nor the runner-up nor a leader.
+Seconds Contest::time_to_beat(const Candidate& candidate) const {
+  const auto& best = result_.best;
+  const auto& next = result_.runner_up;
+  if (!best) return kUnlimited;
+  auto out = best->simulation.iteration;
+  if (candidate.name != best->name) {
+    if (!next) return kUnlimited;
+    out = std::max(out, next->simulation.iteration);
+  }
+  const auto at = leaders_.find(candidate.rewritten.get());
+  if (at == leaders_.end()) return kUnlimited;
+  const auto& leaders = at->second;
+  const auto other = candidate.name != kSideBySide
+                         ? leaders.end()
+                         : std::ranges::find(leaders, candidate.name,
+                                             [](const Leader& l) { return l.candidate.name; });
+  if (other != leaders.end()) return std::max(out, other->iteration);
+  return leaders.size() < kLeaders ? kUnlimited : std::max(out, leaders.back().iteration);
 }
 
 void Contest::enter_estimated(const Costed& estimated) {
@@ -70,14 +111,14 @@ bool Contest::is_over() {
   return over_ = true;
 }
 
-Costed Contest::cost(const Candidate& candidate) const {
+std::optional<Costed> Contest::cost(const Candidate& candidate, Seconds limit) {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
-  auto out =
-      cost_choices(graph, machine_, candidate.name, candidate.choices, schedule, options_.optimizer,
-                   result_.limits, lower::Phase::kTraining, sim::Classes::kDifferent);
-  out.rewritten = candidate.rewritten;
+  auto out = cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
+                         options_.optimizer, result_.limits, lower::Phase::kTraining,
+                         sim::Classes::kDifferent, options_.threads <= 1 ? &operations_ : nullptr);
+  if (out) out->rewritten = candidate.rewritten;
   return out;
 }
 

@@ -33,7 +33,12 @@ class Contest {
 
   // What each came to, without its timeline; nothing for those that the search was over before. The
   // first of all candidates is costed in any case.
-  std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates);
+  // What takes `than` or longer, or longer than one before it that fits, and can be neither the
+  // best nor the runner-up nor a leader, is given up while it is simulated, and comes to nothing.
+  std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates,
+                                           std::optional<Seconds> than = {});
+  // Where it does not matter what each comes to.
+  void compete(const std::vector<Candidate>& candidates) { enter(candidates, Seconds{}); }
 
   // Where the question is what fits and an estimate answers it: no plan comes of this.
   void enter_estimated(const Costed& estimated);
@@ -76,7 +81,8 @@ class Contest {
                                     const std::vector<plan::Choice>& choices) const;
 
  private:
-  Costed cost(const Candidate& candidate) const;
+  std::optional<Costed> cost(const Candidate& candidate, Seconds limit);
+  [[nodiscard]] Seconds time_to_beat(const Candidate& candidate) const;
   // True if it is the best so far.
   bool consider(const Costed& costed);
   void consider_as_leader(const Candidate& candidate, const Costed& costed);
@@ -90,6 +96,7 @@ class Contest {
   const Options& options_;
   CostModel costs_;
   std::shared_ptr<LayoutNetwork::Tables> tables_;
+  sim::Operations operations_;  // of one thread
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool may_fit_;
   bool over_ = false;

@@ -233,7 +233,7 @@ class Search {
     if (is_random || !waits()) return;
     auto candidates = walked(contest_, for_one_device_, {});
     for (auto& candidate : candidates) candidate.name = "search:walk";
-    contest_.enter(candidates);
+    contest_.compete(candidates);
   }
 
   // Under the strategies that were best for the model, and in layouts of its own.
@@ -263,7 +263,7 @@ class Search {
       candidates.push_back({"search:" + strategy->name, std::move(strategy->choices),
                             strategy->schedule, true, rewritten});
     }
-    contest_.enter(candidates);
+    contest_.compete(candidates);
     return candidates;
   }
 
