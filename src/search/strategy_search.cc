@@ -432,6 +432,11 @@ std::vector<Estimated> StrategySearch::estimate_grid(double beat) {
   const auto on = case_to_estimate();
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_);
+  // Estimates are nearer than this to what was simulated before.
+  constexpr double kOff = 1.01;
+  if (const auto& best = contest_.result().best) {
+    beat = std::min(beat, kOff * best->simulation.iteration.value);
+  }
   auto [out, bounds, device_seconds] = evaluate_grid(on, model, grid_options(beat));
   contest_.result().estimated += out.size();
   contest_.result().device_seconds = device_seconds;

@@ -133,15 +133,19 @@ class Grid {
           for (const bool sp : {false, true}) {
             if (sp && !has_sequence) continue;
             for (std::size_t r = 0; r < recomputations_.size(); ++r) {
-              const auto kind = kind_of({.tensor = split.tensor,
-                                         .context = split.context,
-                                         .tp = split.tp,
-                                         .cp = split.cp,
-                                         .ep = split.ep,
-                                         .sequence_parallel = sp,
-                                         .micro_batch_size = size,
-                                         .recompute = r,
-                                         .in_pieces = pipeline->is_in_pieces()});
+              PassKind pass{.tensor = split.tensor,
+                            .context = split.context,
+                            .tp = split.tp,
+                            .cp = split.cp,
+                            .ep = split.ep,
+                            .sequence_parallel = sp,
+                            .micro_batch_size = size,
+                            .recompute = r};
+              if (pipeline->is_in_pieces()) {
+                if (is_slow_in_pieces(pass, split.pp, micro_batches)) continue;
+                pass.in_pieces = true;
+              }
+              const auto kind = kind_of(pass);
               for (std::uint8_t zero = 0; zero <= 3; ++zero) {
                 add({kind, static_cast<std::uint32_t>(s), micro_batches,
                      static_cast<std::uint16_t>(v), zero});
@@ -151,6 +155,15 @@ class Grid {
         }
       }
     }
+  }
+
+  // By the loads of the same pass that is not in pieces: that is lowered in a fraction of the time.
+  bool is_slow_in_pieces(const PassKind& whole, std::int64_t pp, std::int64_t micro_batches) {
+    const auto& pass = bounds_[kind_of(whole)].pass;
+    auto most = pass.compute;
+    for (auto load : pass.levels) most = std::max(most, load);
+    return static_cast<double>(micro_batches) * most / static_cast<double>(pp) >
+           options_.near * best_;
   }
 
   void add(Item item) {
@@ -194,6 +207,7 @@ class Grid {
     const auto scale =
         static_cast<double>(kind.micro_batch_size) / static_cast<double>(base.micro_batch_size);
     auto& pass = out.pass;
+    pass.compute *= scale;
     for (auto& load : pass.levels) load *= scale;
     for (auto& time : pass.units) time *= scale;
     for (auto& time : pass.recomputed) time *= scale;

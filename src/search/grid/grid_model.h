@@ -45,6 +45,7 @@ struct PassBound {
     bool is_adjacent;  // Is nothing computed in between?
   };
   std::vector<Wait> waits = {};
+  double compute = 0;            // of all stages together
   std::vector<double> levels;    // of communication, by machine level, of all stages together
   double following = 0;          // what a layer that follows another one in its stage takes more
   Bytes sent;                    // from a stage to the next one, and its gradient back
