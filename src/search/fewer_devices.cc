@@ -95,6 +95,7 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
                                       Options options, double beat) {
   options.algebra = Algebra::kNone;
   options.grid = false;
+  options.beat = Seconds{beat};
   try {
     const auto found = search(model, machine, options);
     if (!found.best) return std::nullopt;

@@ -32,8 +32,8 @@ void LayoutSearch::search(const strategies::Problem& problem,
   const auto& best = contest_.result().best;
   // Even if all that may be hidden is: weights in parts have less to update, but no less to
   // compute.
-  const bool may_win =
-      !is_bound || !best || Seconds{solutions[0].cost} < best->simulation.iteration;
+  const auto than = best ? std::min(best->simulation.iteration, options_.beat) : options_.beat;
+  const bool may_win = !is_bound || Seconds{solutions[0].cost} < than;
   if (may_win) simulate(network, problem.model, solutions);
   if (is_bound) {
     add_lower_bound(Seconds{std::max(solutions[0].cost, solutions[1].cost)});

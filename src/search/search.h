@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,6 +71,8 @@ struct Options {
   bool folds = true;          // equal layers, and places that look alike, are rewritten together
   bool grid = true;           // the complete grid of plain strategies is evaluated
   Finder finder = {};         // of layouts
+  // Only a plan that is faster than this is asked for.
+  Seconds beat{std::numeric_limits<double>::infinity()};
   Until until = {};
   unsigned threads = 1;  // the plan does not depend on it
   std::function<void(const Progress&)> progress = {};
