@@ -50,6 +50,8 @@ class Resharding {
   }
 
   std::vector<ReshardStep> run() {
+    constexpr std::size_t kUsual = 3;
+    if (left_ != 0) steps_.reserve(kUsual);
     while (left_ != 0) {
       if (!take_any_step()) clear_the_way();
     }

@@ -1,6 +1,7 @@
 #include "search/contest.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -13,6 +14,28 @@ namespace tandem::search {
 namespace {
 
 constexpr Seconds kUnlimited{std::numeric_limits<double>::infinity()};
+
+// Equal for candidates that do the same.
+Hash hash_of(const Candidate& candidate) {
+  const auto& schedule = candidate.schedule;
+  const auto flags = (schedule.reduce_each ? 1U : 0U) | (schedule.whole_gradients ? 2U : 0U) |
+                     (schedule.ring ? 4U : 0U);
+  Hash out = candidate.rewritten ? candidate.rewritten->graph.identity_hash() : 0;
+  const auto add = [&](auto value) { out = hash_combine(out, static_cast<Hash>(value)); };
+  add(schedule.micro_batches);
+  add(schedule.stages);
+  add(schedule.digits);
+  add(schedule.order);
+  add(flags);
+  add(std::bit_cast<Hash>(schedule.bucket.value));
+  for (const auto& choice : candidate.choices) {
+    const auto again = (choice.remake ? 1U : 0U) | (choice.gather_again ? 2U : 0U);
+    add(choice.source.hash());
+    add(choice.stage * 4U + again);
+    for (auto use : choice.node.uses) add(std::bit_cast<std::uint8_t>(use));
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -43,10 +66,14 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
       return than ? std::max(*than, time_to_beat(candidates[i])) : kUnlimited;
     };
     parallel_for(n, options_.threads, [&](std::size_t i) {
-      out[from + i] = cost(candidates[from + i], limit(from + i));
+      const auto& candidate = candidates[from + i];
+      const auto most = limit(from + i);
+      if (!is_known_to_take(candidate, most)) out[from + i] = cost(candidate, most);
     });
     for (std::size_t i = from; i < from + n; ++i) {
       ++result_.candidates;
+      auto& known = known_[hash_of(candidates[i])];
+      known = std::max(known, out[i] ? out[i]->simulation.iteration : limit(i));
       if (!out[i] || out[i]->simulation.iteration >= limit(i)) {
         out[i].reset();
         report_progress();
@@ -120,6 +147,12 @@ std::optional<Costed> Contest::cost(const Candidate& candidate, Seconds limit) {
                          sim::Classes::kDifferent, options_.threads <= 1 ? &operations_ : nullptr);
   if (out) out->rewritten = candidate.rewritten;
   return out;
+}
+
+// Does it take as long? By what the same candidate came to before.
+bool Contest::is_known_to_take(const Candidate& candidate, Seconds limit) const {
+  const auto at = known_.find(hash_of(candidate));
+  return at != known_.end() && at->second >= limit;
 }
 
 bool Contest::consider(const Costed& costed) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "search/costs.h"
@@ -83,6 +84,7 @@ class Contest {
  private:
   std::optional<Costed> cost(const Candidate& candidate, Seconds limit);
   [[nodiscard]] Seconds time_to_beat(const Candidate& candidate) const;
+  [[nodiscard]] bool is_known_to_take(const Candidate& candidate, Seconds limit) const;
   // True if it is the best so far.
   bool consider(const Costed& costed);
   void consider_as_leader(const Candidate& candidate, const Costed& costed);
@@ -102,6 +104,7 @@ class Contest {
   bool over_ = false;
   Result result_;
   std::optional<Candidate> best_candidate_;
+  std::unordered_map<Hash, Seconds> known_;  // by candidate: what it takes at least
   struct Leader {
     Candidate candidate;
     Seconds iteration;

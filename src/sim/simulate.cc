@@ -94,6 +94,7 @@ class Simulator {
     const bool may_be_alike = class_digits_ != program_.schedule.digits;
     if (may_be_alike) groups_.join(alike(program_, machine_, holders, groups_));
     const auto touched = may_be_alike ? this->touched(holders) : Touched{};
+    std::map<std::pair<std::size_t, std::int64_t>, ListLoads> loads;  // by group and rank
     for (std::size_t number = 0; number < groups_.count(); ++number) {
       const auto device = groups_.device(number);
       DeviceClass c{.device = device,
@@ -110,8 +111,21 @@ class Simulator {
       c.turns =
           lower::turns_of(schedule, instances_.ranks(), rank, program_.phase, steps_.simulated);
       c.ready.resize(instances_.count(rank));
-      if (may_be_alike) c.takes_part = parts_of(holders, touched, device);
-      if (is_limited()) c.left = loads_of(c);
+      std::vector<bool> has_list = {true};
+      if (may_be_alike) {
+        has_list = lists_of(holders, touched, device);
+        for (auto list : touched.of_task) c.takes_part.push_back(has_list[list]);
+      }
+      if (is_limited()) {
+        const auto [at, fresh] = loads.try_emplace({c.group, rank});
+        if (fresh) at->second = loads_of(c, touched);
+        c.left.resize(c.stream_free.size());
+        for (std::size_t l = 0; l < has_list.size(); ++l) {
+          for (std::size_t s = 0; s < c.left.size() && has_list[l]; ++s) {
+            c.left[s] += at->second[l][s];
+          }
+        }
+      }
       classes_.push_back(std::move(c));
     }
     timeline_.resize(classes_.size());
@@ -143,17 +157,15 @@ class Simulator {
     return out;
   }
 
-  // In which tasks the device takes part.
-  [[nodiscard]] static std::vector<bool> parts_of(const Holders& holders, const Touched& touched,
+  // By list: does the device hold a part of any buffer of its kinds? Then it takes part.
+  [[nodiscard]] static std::vector<bool> lists_of(const Holders& holders, const Touched& touched,
                                                   std::int64_t device) {
     const auto has = holders.of(device);
-    std::vector<bool> of_list;
-    for (const auto& kinds : touched.lists) {
-      of_list.push_back(std::ranges::any_of(kinds, [&](std::size_t kind) { return has[kind]; }));
-    }
     std::vector<bool> out;
-    out.reserve(touched.of_task.size());
-    for (auto list : touched.of_task) out.push_back(of_list[list]);
+    out.reserve(touched.lists.size());
+    for (const auto& kinds : touched.lists) {
+      out.push_back(std::ranges::any_of(kinds, [&](std::size_t kind) { return has[kind]; }));
+    }
     return out;
   }
 
@@ -170,12 +182,19 @@ class Simulator {
            task.step.kind != Step::kScatter && task.step.kind != Step::kGather;
   }
 
-  [[nodiscard]] std::vector<Seconds> loads_of(const DeviceClass& c) const {
-    std::vector<Seconds> out(c.stream_free.size());
+  // What tasks take in all, by list and stream, for one of a group and rank that does them all.
+  using ListLoads = std::vector<std::vector<Seconds>>;
+  [[nodiscard]] ListLoads loads_of(const DeviceClass& c, const Touched& touched) const {
+    ListLoads out(std::max<std::size_t>(1, touched.lists.size()),
+                  std::vector<Seconds>(c.stream_free.size()));
     for (const auto& turn : c.turns) {
       for (auto t : tasks_of(turn)) {
-        if (!does(c, t, turn) || !is_whole(program_.tasks[t])) continue;
-        out[stream_of(program_.tasks[t], false)] += durations_.of(t, c.group);
+        const auto& task = program_.tasks[t];
+        if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches()) || !is_whole(task)) {
+          continue;
+        }
+        const auto list = touched.of_task.empty() ? 0 : touched.of_task[t];
+        out[list][stream_of(task, false)] += durations_.of(t, c.group);
       }
     }
     return out;
