@@ -116,8 +116,8 @@ class Prediction(Result):
 
 
 class Baseline(NamedTuple):
-    """A known strategy at its best settings. `time` and `memory` are None where it does not fit, or cannot be
-    used for this network, batch or machine."""
+    """A known strategy at its best settings that fit. `time` and `memory` are None where none fits, or where it
+    cannot be used for this network, batch or machine."""
 
     name: str
     strategy: str

@@ -90,18 +90,24 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
   return ExitCode::kCannot;
 }
 
-Json baseline_json(const search::Costed& b) {
+// Where nothing of a family fits its row is of the settings that need least memory.
+Json baseline_json(const Setup& setup, const search::Costed& b) {
   Json row{{"name", b.family}, {"strategy", b.name}, {"feasible", b.feasible}};
   row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
   row["memory_bytes"] =
       b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
+  if (setup.offered) row["devices"] = b.devices > 0 ? b.devices : setup.offered->devices;
+  if (!b.feasible) {
+    row["why"] = fmt::format("needs at least {} a device, {} too much",
+                             bytes_text(b.simulation.memory.value), bytes_text(b.over.value));
+  }
   return row;
 }
 
 // The same names whatever is planned.
 Json baselines_json(const Setup& setup, const search::Result& result) {
   Json out = Json::array();
-  for (const auto& b : result.baselines) out.push_back(baseline_json(b));
+  for (const auto& b : result.baselines) out.push_back(baseline_json(setup, b));
   for (const auto& unusable : unusable_baselines(setup, result)) {
     out.push_back({{"name", unusable.family},
                    {"strategy", unusable.family},
@@ -190,7 +196,10 @@ void print_comparison(const Setup& setup, const search::Result& result) {
         setup.offered->machine_text);
   }
   std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
-  for (const auto& b : result.baselines) rows.push_back({b.name, &b});
+  for (const auto& b : result.baselines) {
+    rows.push_back({b.name, &b});
+    if (b.devices > 0) rows.back().label += " on " + counted(b.devices, "device");
+  }
   std::size_t width = 28;
   for (const auto& row : rows) width = std::max(width, row.label.size());
   std::cout << faint(fmt::format("  {:<{}} {:>9} {:>14} {:>9}", "", width, "iteration", "samples",

@@ -9,6 +9,15 @@
 
 namespace tandem::search {
 
+Candidate candidate_of(strategies::Strategy strategy, bool may_win) {
+  return {.name = std::move(strategy.name),
+          .choices = std::move(strategy.choices),
+          .schedule = strategy.schedule,
+          .may_win = may_win,
+          .rewritten = nullptr,
+          .setting = std::move(strategy.setting)};
+}
+
 Contest::Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options)
     : model_(model),
       machine_(machine),
@@ -35,6 +44,8 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
       ++result_.candidates;
       // The best's alone is asked for, and one of many micro-batches takes a gigabyte.
       auto timeline = std::exchange(out[i]->simulation.timeline, {});
+      const auto& setting = candidates[i].setting;
+      if (setting && !candidates[i].rewritten) simulated_.push_back({*setting, point_of(*out[i])});
       if (!candidates[i].may_win) continue;
       if (consider(*out[i])) {
         best_candidate_ = candidates[i];

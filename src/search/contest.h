@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "search/costs.h"
+#include "search/grid_search.h"
 #include "search/layout_network.h"
 #include "search/search.h"
+#include "strategies/grid.h"
 #include "strategies/problem.h"
 
 namespace tandem::search {
@@ -22,7 +24,11 @@ struct Candidate {
   plan::Schedule schedule = {};
   bool may_win = true;                              // else it is costed to compare with
   std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
+  std::optional<strategies::Setting> setting = {};  // whose strategy this is, if it is a plain one
 };
+
+// Of a plain strategy; its name is the setting's text.
+Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
 
 // What plans are called whose tables lie side by side (side_by_side.h).
 inline constexpr const char* kSideBySide = "search:side-by-side";
@@ -44,6 +50,8 @@ class Contest {
   void report_progress(std::size_t rewritings = 0) const;
 
   Result& result() { return result_; }
+  // What plain strategies of the model as it is came to.
+  [[nodiscard]] const std::vector<Estimated>& simulated() const { return simulated_; }
   // What result().best was made from.
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
   // The fastest that fit of those that this rewriting was laid out as, the first ones first.
@@ -94,6 +102,7 @@ class Contest {
   bool may_fit_;
   bool over_ = false;
   Result result_;
+  std::vector<Estimated> simulated_;
   std::optional<Candidate> best_candidate_;
   struct Leader {
     Candidate candidate;

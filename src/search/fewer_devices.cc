@@ -105,6 +105,22 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
   }
 }
 
+// By family, the better of its rows on all devices and on a part of them.
+std::vector<Costed> better_rows(const std::vector<Costed>& on_all,
+                                const std::vector<Costed>& on_part, std::int64_t part_devices) {
+  auto out = on_all;
+  for (auto row : on_part) {
+    row.devices = part_devices;
+    const auto at = std::ranges::find(out, row.family, &Costed::family);
+    if (at == out.end()) {
+      out.push_back(std::move(row));
+    } else if (is_better(row, *at)) {
+      *at = std::move(row);
+    }
+  }
+  return out;
+}
+
 bool has_equal_layers(const Options& options) {
   return options.network && options.network->model->settings.has("layers");
 }
@@ -153,6 +169,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   out.result = search(model, out.machine, own);
   const auto& found = out.result.best;
   if (!found || found->simulation.iteration.value > kWorthIt * now) return std::nullopt;
+  out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
   out.result.search_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() +
       all.search_s;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "machine/fewer.h"
+#include "search/baselines.h"
 #include "search/by_memory.h"
 #include "search/grid/folded_grid_model.h"
 #include "search/grid/graph_grid_model.h"
@@ -125,7 +126,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies) {
     const auto same = std::ranges::find(distinct, s.choices, &Candidate::choices);
     which.push_back(static_cast<std::size_t>(same - distinct.begin()));
     if (same != distinct.end()) continue;
-    distinct.push_back({s.name, s.choices, s.schedule, may_win(s.choices)});
+    distinct.push_back(candidate_of(s, may_win(s.choices)));
   }
   const auto costed = contest_.enter(distinct);
   for (std::size_t i = 0; i < strategies.size(); ++i) {
@@ -208,7 +209,9 @@ bool StrategySearch::cost_smallest() {
       contest_.enter_estimated(costed(name, e.point->simulation, result.limits));
       return true;
     }
-    contest_.enter({{name, made[0].choices, made[0].schedule}});
+    auto candidate = candidate_of(made[0]);
+    candidate.name = name;
+    contest_.enter({std::move(candidate)});
     if (result.best) return true;
     // Of others, what has no estimate may need much less.
     const bool is_hopeless = !contest_.may_fit() || is_far_too_large(result.smallest.over);
@@ -241,6 +244,12 @@ void StrategySearch::cost_grid() {
     known.insert(known.end(), more.begin(), more.end());
   }
   tried_.insert(tried_.end(), found.begin(), found.end());
+  Try estimate_some;
+  if (can_estimate() && contest_.are_equal_devices()) {
+    estimate_some = [this](const auto& settings) { return estimate(settings); };
+  }
+  fit_baselines(contest_, problem_, known, estimate_some,
+                [this](const auto& choices) { return may_win(choices); });
   if (!contest_.may_fit() || !may_win_) return;
   if (contest_.are_equal_devices()) save_in_part(known);
   lay_out_steps(std::move(found));
@@ -339,7 +348,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
       const bool is_slower = contest_.are_equal_devices() && is_no_match(found[i], best);
       if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
       const auto& strategy = strategies[i];
-      candidates.push_back({strategy.name, strategy.choices, strategy.schedule, may_win_});
+      candidates.push_back(candidate_of(strategy, may_win_));
       which.push_back(i);
       is_simulated[i] = true;
     }
@@ -432,7 +441,9 @@ std::vector<Estimated> StrategySearch::estimate_grid(double beat) {
   const auto on = case_to_estimate();
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_);
-  auto [out, bounds, device_seconds] = evaluate_grid(on, model, grid_options(beat));
+  auto options = grid_options(beat);
+  options.each_family = beat == kNever;
+  auto [out, bounds, device_seconds] = evaluate_grid(on, model, options);
   contest_.result().estimated += out.size();
   contest_.result().device_seconds = device_seconds;
   if (out.empty()) return {};

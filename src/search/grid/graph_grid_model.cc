@@ -499,7 +499,7 @@ std::vector<Estimated> GraphGridModel::evaluate(const std::vector<Setting>& sett
     auto* strategy = std::get_if<strategies::Strategy>(&made);
     if (strategy == nullptr || !may_win_(strategy->choices)) continue;
     out.push_back({setting, std::nullopt});
-    candidates.push_back({strategy->name, std::move(strategy->choices), strategy->schedule});
+    candidates.push_back(candidate_of(std::move(*strategy)));
   }
   const auto costed = contest_.enter(candidates);
   for (std::size_t i = 0; i < out.size(); ++i) {

@@ -30,6 +30,9 @@ struct GridOptions {
   double patience = std::numeric_limits<double>::infinity();
   // Strategies that were evaluated before: they are not evaluated again.
   std::vector<Estimated> known = {};
+  // Once something fits, finds the fastest of every family that fits, too, or what needs least
+  // memory of a family of which nothing fits.
+  bool each_family = false;
 };
 
 struct GridResult {
