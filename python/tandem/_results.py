@@ -161,9 +161,14 @@ class Plan(Prediction):
 
     @property
     def lower_bound(self) -> float | None:
-        """No layout of these rewritings takes less time than this, where a bound is known."""
+        """Nothing of `bound_scope` takes less time than this; None of a plan that was loaded."""
         value = self._data.get("lower_bound_s")
         return None if value is None else float(value)
+
+    @property
+    def bound_scope(self) -> str | None:
+        """What `lower_bound` covers: "strategies of the grid that fit"."""
+        return self._data.get("bound_scope")
 
     @property
     def stop_reason(self) -> str:

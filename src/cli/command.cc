@@ -541,11 +541,7 @@ search::Result find_plan_on_any_part(Setup& setup) {
   for (const auto& level : setup.machine.levels) units.push_back(level.count);
   setup.machine_text = machine::with_units(setup.machine_text, units);
   auto out = std::move(fewer->result);
-  if (out.lower_bound && all.lower_bound) {
-    out.lower_bound = std::min(*out.lower_bound, *all.lower_bound);
-  } else {
-    out.lower_bound.reset();
-  }
+  out.bound_scope += " on these " + counted(setup.machine.devices(), "device");
   return out;
 }
 

@@ -145,6 +145,7 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out["candidates"] = result.candidates + result.estimated;
   out["stop_reason"] = result.stop_reason;
   out["lower_bound_s"] = result.lower_bound ? Json(result.lower_bound->value) : Json();
+  out["bound_scope"] = result.lower_bound ? Json(result.bound_scope) : Json();
   out["baselines"] = baselines_json(setup, result);
   const auto* baseline = best_baseline(result);
   out["speedup_over_best_baseline"] =
@@ -235,6 +236,15 @@ std::string runner_up_text(const search::Costed& best, const search::Costed& nex
                      differences.empty() ? "much the same" : join(differences, ", "));
 }
 
+// "At least 1 s for strategies of the grid that fit: the plan is within 5.0 %. "
+std::string bound_text(Seconds iteration, const search::Result& result) {
+  const auto times = iteration / std::max(*result.lower_bound, Seconds{1e-12});
+  const auto how_near = times < 2 ? fmt::format("is within {:.1f} %", 100 * (times - 1))
+                                  : fmt::format("takes {:.3g} times that", times);
+  return fmt::format("At least {} for {}: the plan {}. ", seconds_text(result.lower_bound->value),
+                     result.bound_scope, how_near);
+}
+
 // "Rewritten by fuse-linear-relu at 12 places, share-linear at 4."
 std::string rewriting_text(const rewrite::Derivation& derivation) {
   std::vector<std::string> words;
@@ -267,12 +277,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
       seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
       bytes_text(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
   if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
-  if (result.lower_bound) {
-    std::cout << fmt::format(
-        "At least {} for these rewritings and layouts: the plan is within {:.1f} %. ",
-        seconds_text(result.lower_bound->value),
-        100 * (s.iteration / std::max(*result.lower_bound, Seconds{1e-12}) - 1));
-  }
+  if (result.lower_bound) std::cout << bound_text(s.iteration, result);
   const auto estimated =
       result.estimated > 0 ? fmt::format(", {} estimated", result.estimated) : std::string();
   const auto ranked =

@@ -44,8 +44,7 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
       ++result_.candidates;
       // The best's alone is asked for, and one of many micro-batches takes a gigabyte.
       auto timeline = std::exchange(out[i]->simulation.timeline, {});
-      const auto& setting = candidates[i].setting;
-      if (setting && !candidates[i].rewritten) simulated_.push_back({*setting, point_of(*out[i])});
+      note(candidates[i], *out[i]);
       if (!candidates[i].may_win) continue;
       if (consider(*out[i])) {
         best_candidate_ = candidates[i];
@@ -55,6 +54,17 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
     }
   }
   return out;
+}
+
+void Contest::note(const Candidate& candidate, const Costed& costed) {
+  least_time_ = std::min(least_time_, costed.simulation.iteration);
+  const auto& rewritten = candidate.rewritten;
+  if (!rewritten && candidate.setting) {
+    simulated_.push_back({*candidate.setting, point_of(costed)});
+  }
+  if (rewritten && std::ranges::find(rewritten_, rewritten) == rewritten_.end()) {
+    rewritten_.push_back(rewritten);
+  }
 }
 
 void Contest::enter_estimated(const Costed& estimated) {
@@ -133,7 +143,10 @@ std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& 
   std::vector<Candidate> out;
   const auto at = leaders_.find(rewritten.get());
   if (at == leaders_.end()) return out;
-  for (const auto& leader : at->second) out.push_back(leader.candidate);
+  for (const auto& leader : at->second) {
+    out.push_back(leader.candidate);
+    out.back().setting.reset();
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,6 +45,13 @@ class Contest {
   // Where the question is what fits and an estimate answers it: no plan comes of this.
   void enter_estimated(const Costed& estimated);
 
+  // The step time of the fastest candidate, whether it fits or not.
+  [[nodiscard]] Seconds least_time() const { return least_time_; }
+  // What candidates were rewritten into, without the model as it is.
+  [[nodiscard]] const std::vector<std::shared_ptr<const Rewritten>>& rewritten() const {
+    return rewritten_;
+  }
+
   // Has Options::until come? Then result().stop_reason says which.
   bool is_over();
   // More rewritings than those that result() counts already.
@@ -54,7 +62,8 @@ class Contest {
   [[nodiscard]] const std::vector<Estimated>& simulated() const { return simulated_; }
   // What result().best was made from.
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
-  // The fastest that fit of those that this rewriting was laid out as, the first ones first.
+  // The fastest that fit of those that this rewriting was laid out as, the first ones first:
+  // layouts to change, of no setting.
   [[nodiscard]] std::vector<Candidate> leaders(
       const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] std::optional<Seconds> fastest(
@@ -85,6 +94,7 @@ class Contest {
 
  private:
   Costed cost(const Candidate& candidate) const;
+  void note(const Candidate& candidate, const Costed& costed);
   // True if it is the best so far.
   bool consider(const Costed& costed);
   void consider_as_leader(const Candidate& candidate, const Costed& costed);
@@ -103,6 +113,8 @@ class Contest {
   bool over_ = false;
   Result result_;
   std::vector<Estimated> simulated_;
+  Seconds least_time_{std::numeric_limits<double>::infinity()};
+  std::vector<std::shared_ptr<const Rewritten>> rewritten_;
   std::optional<Candidate> best_candidate_;
   struct Leader {
     Candidate candidate;

@@ -83,9 +83,11 @@ struct Result {
   std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists
   Costed smallest;                // what needs least memory of all that was costed
   std::vector<Bytes> limits;      // memory_limits
-  // For these rewritings and layouts, with all that may overlap taken as free; nothing if it could
-  // not be found, as on a machine of several groups, where layouts decide which devices wait.
+  // What nothing of `bound_scope` is faster than: "these rewrites and layouts" with all that may
+  // overlap taken as free, "strategies of the grid that fit", or "all candidates, by compute
+  // alone". Of these the largest, and no larger than what any candidate that fits takes.
   std::optional<Seconds> lower_bound;
+  std::string bound_scope;
   // What all devices together compute at least in a step, by the grid of plain strategies; 0 where
   // it is not known.
   double device_seconds = 0;

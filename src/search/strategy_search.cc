@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "machine/fewer.h"
 #include "search/baselines.h"
+#include "search/bounds.h"
 #include "search/by_memory.h"
 #include "search/grid/folded_grid_model.h"
 #include "search/grid/graph_grid_model.h"
@@ -443,7 +444,8 @@ std::vector<Estimated> StrategySearch::estimate_grid(double beat) {
   FoldedGridModel model(on, *estimates_);
   auto options = grid_options(beat);
   options.each_family = beat == kNever;
-  auto [out, bounds, device_seconds] = evaluate_grid(on, model, options);
+  auto [out, others, device_seconds] = evaluate_grid(on, model, options);
+  others_ = others;
   contest_.result().estimated += out.size();
   contest_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
@@ -480,10 +482,38 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
     fastest_estimates.emplace(fastest_case);
     model.refine_by(*fastest_estimates);
   }
-  auto [out, bounds, device_seconds] = evaluate_grid(on, model, grid);
+  auto [out, others, device_seconds] = evaluate_grid(on, model, grid);
+  others_ = others;
+  simulated_grid_ = out;
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   return out;
+}
+
+// What was simulated takes as long as it does, what was estimated little less than its estimate.
+// What hardly does not fit by its estimate may fit.
+std::optional<Seconds> StrategySearch::bound() const {
+  if (!others_) return std::nullopt;
+  std::map<std::string, const Point*> simulated;
+  for (const auto& e : contest_.simulated()) simulated[to_text(e.setting)] = &*e.point;
+  double out = *others_;
+  const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
+  const auto rough = contest_.is_large() ? kUncertain : kRoughly;
+  for (const auto* grid : {grid_ ? &*grid_ : nullptr, &simulated_grid_}) {
+    for (const auto& e : grid == nullptr ? std::vector<Estimated>{} : *grid) {
+      if (e.bound == 0 || !e.point) continue;
+      const auto off = e.point->is_rough ? rough : kNearly;
+      const auto bound = std::max(e.bound, e.point->simulation.iteration.value / off);
+      const auto at = simulated.find(e.point->strategy);
+      if (at == simulated.end()) {
+        if (e.point->feasible || e.point->over <= unsure) out = std::min(out, bound);
+        continue;
+      }
+      check_bound(at->second->simulation.iteration, Seconds{bound}, e.point->strategy);
+      if (at->second->feasible) out = std::min(out, at->second->simulation.iteration.value);
+    }
+  }
+  return Seconds{out};
 }
 
 std::optional<double> StrategySearch::fastest_plain(double beat) {

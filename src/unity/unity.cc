@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "search/bounds.h"
 #include "search/contest.h"
 #include "search/strategy_search.h"
 #include "strategies/pipeline.h"
@@ -36,6 +37,7 @@ class Search {
     auto& out = contest_.result();
     out.rewritings = candidates_;
     if (out.stop_reason == "done") out.stop_reason = why_;
+    search::tell_bound(contest_, {});
     out.search_s = std::chrono::duration<double>(Clock::now() - begin_).count();
     return std::move(out);
   }

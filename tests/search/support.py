@@ -20,7 +20,7 @@ import zlib
 TOLERANCE = 1.002
 HERE = pathlib.Path(__file__).resolve().parent
 COMMAND_TIMEOUT_S = 300
-ENVIRONMENT = dict(os.environ, TANDEM_NO_CACHE="1")
+ENVIRONMENT = dict(os.environ, TANDEM_NO_CACHE="1", TANDEM_CHECK_BOUNDS="1")
 
 
 # --- Machines ------------------------------------------------------------------------------------

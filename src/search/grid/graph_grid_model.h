@@ -1,6 +1,6 @@
-// The grid of any graph on any machine: strategies are simulated. A bound has the operators' compute
-// times; the collectives between two operators as far as nothing is computed in between; the
-// accumulation of gradients; and the collectives of each weight.
+// The grid of any graph on any machine: strategies are simulated. A bound has the operators'
+// compute times; the collectives between two operators as far as nothing is computed in between;
+// the accumulation of gradients; and the collectives of each weight.
 #pragma once
 
 #include <algorithm>

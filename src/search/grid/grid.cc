@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cost/collectives.h"
+#include "search/bounds.h"
 #include "search/grid/split.h"
 #include "search/grid/weight_bounds.h"
 #include "strategies/recomputation.h"
@@ -69,6 +70,7 @@ class Grid {
   GridResult run() {
     evaluate_all();
     if (options_.each_family && best_ < kNever) evaluate_families();
+    out_.others = others_;
     out_.device_seconds = device_seconds();
     return std::move(out_);
   }
@@ -188,7 +190,11 @@ class Grid {
       return;
     }
     item.bound = time_bound(item);
-    if (item.bound <= near_ * best_) queue_.push(item);
+    if (item.bound <= near_ * best_) {
+      queue_.push(item);
+    } else {
+      note_other(item.bound);
+    }
   }
 
   std::uint32_t kind_of(const PassKind& kind) {
@@ -389,7 +395,12 @@ class Grid {
       next.clear();
     }
     if (!next.empty()) evaluate(next);
+    if (!queue_.empty()) note_other(queue_.top().bound);
     queue_ = {};
+  }
+
+  void note_other(double bound) {
+    if (!family_) others_ = std::min(others_, bound);
   }
 
   // Of what cannot fit, what may come nearest to it.
@@ -437,9 +448,11 @@ class Grid {
     auto made = model_.evaluate(settings);
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (!made[i].point) continue;
+      made[i].bound = which[i]->bound;
+      check_bound(made[i].point->simulation.iteration, Seconds{made[i].bound},
+                  made[i].point->strategy);
       note(*which[i], *made[i].point);
       out_.evaluated.push_back(std::move(made[i]));
-      out_.bounds.push_back(which[i]->bound);
     }
   }
 
@@ -535,6 +548,7 @@ class Grid {
   std::optional<Family> family_;  // that is evaluated alone
   std::set<Key> evaluated_;
   double best_ = kNever;
+  double others_ = kNever;  // lowest bound of those not evaluated
   double device_seconds_ = kNever;
   double in_vain_ = 0;  // work since a strategy was faster than all before
   Loaded loaded_{};

@@ -37,7 +37,8 @@ struct GridOptions {
 
 struct GridResult {
   std::vector<Estimated> evaluated;
-  std::vector<double> bounds;  // of their step times, in seconds
+  // Lower bound of the step times of all others that may fit, in seconds.
+  double others = 0;
   // What all devices together compute at least in a step, in seconds; 0 where it is not known.
   double device_seconds = 0;
 };
