@@ -1,6 +1,7 @@
 // tandem plan, tandem compare: search for the best layouts, say what was found and what it beats.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -90,13 +91,18 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
   return ExitCode::kCannot;
 }
 
+// Of a row beside a plan for a part of the machine.
+std::int64_t devices_of(const Setup& setup, const search::Costed& row) {
+  return row.devices > 0 ? row.devices : setup.offered.value().devices;
+}
+
 // Where nothing of a family fits its row is of the settings that need least memory.
 Json baseline_json(const Setup& setup, const search::Costed& b) {
   Json row{{"name", b.family}, {"strategy", b.name}, {"feasible", b.feasible}};
   row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
   row["memory_bytes"] =
       b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
-  if (setup.offered) row["devices"] = b.devices > 0 ? b.devices : setup.offered->devices;
+  if (setup.offered) row["devices"] = devices_of(setup, b);
   if (!b.feasible) {
     row["why"] = fmt::format("needs at least {} a device, {} too much",
                              bytes_text(b.simulation.memory.value), bytes_text(b.over.value));
@@ -115,6 +121,31 @@ Json baselines_json(const Setup& setup, const search::Result& result) {
                    {"iteration_s", nullptr},
                    {"memory_bytes", nullptr},
                    {"why", unusable.why}});
+  }
+  return out;
+}
+
+// What may be had beside the plan: what is faster and more complicated, and each family's best.
+std::vector<const search::Costed*> alternatives(const search::Result& result) {
+  std::vector<const search::Costed*> out;
+  for (const auto& faster : result.faster) out.push_back(&faster);
+  for (const auto& b : result.baselines) {
+    if (b.feasible && b.name != result.best->name) out.push_back(&b);
+  }
+  std::ranges::stable_sort(out, {}, [](const auto* row) { return row->simulation.iteration; });
+  return out;
+}
+
+Json alternatives_json(const Setup& setup, const search::Result& result) {
+  Json out = Json::array();
+  for (const auto* row : alternatives(result)) {
+    const auto time = row->simulation.iteration;
+    out.push_back({{"name", row->family.substr(0, row->family.find(':'))},
+                   {"strategy", row->name},
+                   {"iteration_s", time.value},
+                   {"memory_bytes", static_cast<std::int64_t>(row->simulation.memory.value)},
+                   {"ratio", time / result.best->simulation.iteration}});
+    if (setup.offered) out.back()["devices"] = devices_of(setup, *row);
   }
   return out;
 }
@@ -151,6 +182,9 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out["speedup_over_best_baseline"] =
       baseline == nullptr ? Json()
                           : Json(baseline->simulation.iteration / best.simulation.iteration);
+  out["tolerance"] = setup.options.tolerance;
+  out["fastest_s"] = result.fastest.value;
+  out["alternatives"] = alternatives_json(setup, result);
   out["derivation_steps"] = derivation_steps(setup, best);
   out["rewritings"] = result.rewritings;
   if (result.runner_up) {
@@ -197,6 +231,9 @@ void print_comparison(const Setup& setup, const search::Result& result) {
         setup.offered->machine_text);
   }
   std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
+  for (const auto& faster : result.faster) {
+    rows.push_back({faster.name + ", more complicated", &faster});
+  }
   for (const auto& b : result.baselines) {
     rows.push_back({b.name, &b});
     if (b.devices > 0) rows.back().label += " on " + counted(b.devices, "device");
@@ -276,6 +313,12 @@ void print_plan(const Setup& setup, const search::Result& result) {
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
       bytes_text(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
+  if (!result.faster.empty()) {
+    std::cout << fmt::format(
+        "The plan is the simplest within {:.3g} % of the fastest found, {}: --tolerance 0 takes "
+        "that.\n",
+        100 * setup.options.tolerance, seconds_text(result.fastest.value));
+  }
   if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
   if (result.lower_bound) std::cout << bound_text(s.iteration, result);
   const auto estimated =

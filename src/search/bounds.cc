@@ -114,10 +114,9 @@ void tell_bound(Contest& contest, std::vector<Bound> bounds) {
   for (const auto& made : rewritten) {
     compute = std::min(compute, compute_bound(made->graph, machine, contest.options()));
   }
-  check_bound(std::min(contest.least_time(), result.best->simulation.iteration), compute,
-              "the fastest candidate");
+  check_bound(std::min(contest.least_time(), result.fastest), compute, "the fastest candidate");
   bounds.push_back({compute, "all candidates, by compute alone"});
-  const auto largest = largest_bound(bounds, result.best->simulation.iteration);
+  const auto largest = largest_bound(bounds, result.fastest);
   if (!largest) return;
   result.lower_bound = largest->time;
   result.bound_scope = largest->scope;

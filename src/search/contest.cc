@@ -1,6 +1,7 @@
 #include "search/contest.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -50,6 +51,7 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
         best_candidate_ = candidates[i];
         result_.best->simulation.timeline = std::move(timeline);
       }
+      if (out[i]->feasible) note_fitting(candidates[i], *out[i]);
       consider_as_leader(candidates[i], *out[i]);
     }
   }
@@ -59,11 +61,78 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
 void Contest::note(const Candidate& candidate, const Costed& costed) {
   least_time_ = std::min(least_time_, costed.simulation.iteration);
   const auto& rewritten = candidate.rewritten;
-  if (!rewritten && candidate.setting) {
+  if (!rewritten && candidate.setting && !candidate.is_in_part) {
     simulated_.push_back({*candidate.setting, point_of(costed)});
   }
   if (rewritten && std::ranges::find(rewritten_, rewritten) == rewritten_.end()) {
     rewritten_.push_back(rewritten);
+  }
+}
+
+void Contest::note_fitting(const Candidate& candidate, const Costed& costed) {
+  const auto time = costed.simulation.iteration;
+  const auto [named, is_new_name] = by_name_.try_emplace(costed.name);
+  if (is_new_name || time < named->second.simulation.iteration) named->second = point_of(costed);
+  if (time > allowed()) return;
+  const auto [at, is_new] = by_complexity_.try_emplace(complexity_of(candidate));
+  if (is_new || time < at->second.point.simulation.iteration) {
+    at->second = {candidate, point_of(costed)};
+  }
+}
+
+Seconds Contest::allowed() const {
+  return (1 + options_.tolerance) * result_.best.value().simulation.iteration;
+}
+
+Complexity Contest::simplest() const {
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    if (chosen.point.simulation.iteration <= allowed()) return complexity;
+  }
+  return complexity_of(best_candidate_.value());
+}
+
+namespace {
+
+Costed row_of(const Point& point) {
+  return {.name = point.strategy,
+          .family = point.strategy,
+          .mapped = {},
+          .simulation = point.simulation,
+          .over = point.over,
+          .feasible = point.feasible};
+}
+
+}  // namespace
+
+// Of several with one name the fastest, and none that is a row anyway.
+void Contest::find_faster(Seconds than) {
+  auto& out = result_.faster;
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    if (chosen.point.simulation.iteration < than) out.push_back(row_of(chosen.point));
+  }
+  std::ranges::stable_sort(out, is_better);
+  std::set<std::string> names;
+  for (const auto& row : result_.baselines) names.insert(row.name);
+  std::erase_if(out, [&](const Costed& row) { return !names.insert(row.name).second; });
+}
+
+void Contest::choose() {
+  if (!result_.best || !best_candidate_) return;
+  const auto limit = allowed();
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    const auto& [candidate, point] = chosen;
+    if (options_.tolerance == 0 || complexity >= complexity_of(*best_candidate_)) break;
+    if (point.simulation.iteration > limit) continue;
+    best_candidate_ = candidate;
+    result_.best = cost(candidate);
+    break;
+  }
+  const auto time = result_.best->simulation.iteration;
+  find_faster(time);
+  for (const auto& [name, point] : by_name_) {
+    if (name == result_.best->name || point.simulation.iteration < time) continue;
+    auto& next = result_.runner_up;
+    if (!next || point.simulation.iteration < next->simulation.iteration) next = row_of(point);
   }
 }
 
@@ -107,13 +176,10 @@ bool Contest::consider(const Costed& costed) {
     result_.smallest = costed;
   }
   auto& best = result_.best;
-  auto& next = result_.runner_up;
   const bool wins = costed.feasible && (!best || is_better(costed, *best));
   if (wins) {
-    if (best && best->name != costed.name) next = std::move(best);
     best = costed;
-  } else if (costed.feasible && costed.name != best->name && (!next || is_better(costed, *next))) {
-    next = costed;
+    result_.fastest = costed.simulation.iteration;
   }
   report_progress();
   return wins;

@@ -14,6 +14,7 @@
 #include "search/grid_search.h"
 #include "search/layout_network.h"
 #include "search/search.h"
+#include "search/simplicity.h"
 #include "strategies/grid.h"
 #include "strategies/problem.h"
 
@@ -26,6 +27,7 @@ struct Candidate {
   bool may_win = true;                              // else it is costed to compare with
   std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
   std::optional<strategies::Setting> setting = {};  // whose strategy this is, if it is a plain one
+  bool is_in_part = false;                          // it recomputes less than the setting says
 };
 
 // Of a plain strategy; its name is the setting's text.
@@ -41,6 +43,14 @@ class Contest {
   // What each came to, without its timeline; nothing for those that the search was over before. The
   // first of all candidates is costed in any case.
   std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates);
+
+  // Ends the contest: makes the simplest of the candidates within Options::tolerance of the fastest
+  // the best, and finds the runner-up.
+  void choose();
+  // Of the simplest candidate that choose() allows. Of a contest that has a best one.
+  [[nodiscard]] Complexity simplest() const;
+  // The step time that choose() allows.
+  [[nodiscard]] Seconds allowed() const;
 
   // Where the question is what fits and an estimate answers it: no plan comes of this.
   void enter_estimated(const Costed& estimated);
@@ -95,6 +105,8 @@ class Contest {
  private:
   Costed cost(const Candidate& candidate) const;
   void note(const Candidate& candidate, const Costed& costed);
+  void find_faster(Seconds than);
+  void note_fitting(const Candidate& candidate, const Costed& costed);
   // True if it is the best so far.
   bool consider(const Costed& costed);
   void consider_as_leader(const Candidate& candidate, const Costed& costed);
@@ -113,6 +125,12 @@ class Contest {
   bool over_ = false;
   Result result_;
   std::vector<Estimated> simulated_;
+  struct Chosen {
+    Candidate candidate;
+    Point point;
+  };
+  std::map<Complexity, Chosen> by_complexity_;  // of those that fit the fastest
+  std::map<std::string, Point> by_name_;        // likewise
   Seconds least_time_{std::numeric_limits<double>::infinity()};
   std::vector<std::shared_ptr<const Rewritten>> rewritten_;
   std::optional<Candidate> best_candidate_;

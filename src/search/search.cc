@@ -51,6 +51,8 @@ class Search {
       strategies.cost_grid();
       if (may_fit) go_beyond(strategies, model_may_win);
     }
+    strategies.try_simpler();
+    contest_.choose();
     tell_bound(strategies);
     auto& out = contest_.result();
     out.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -284,8 +286,9 @@ class Search {
       auto made = make_strategy(setting, problem);
       auto* strategy = std::get_if<strategies::Strategy>(&made);
       if (strategy == nullptr || !contest_.is_within_dims(problem, strategy->choices)) continue;
-      candidates.push_back({"search:" + strategy->name, std::move(strategy->choices),
-                            strategy->schedule, true, rewritten});
+      candidates.push_back(candidate_of(std::move(*strategy)));
+      candidates.back().name.insert(0, "search:");
+      candidates.back().rewritten = rewritten;
     }
     contest_.enter(candidates);
     return candidates;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "machine/fewer.h"
@@ -412,7 +413,9 @@ void StrategySearch::save_in_part(const std::vector<Estimated>& estimated) {
                   {"search:" + made[1].name + " in part",
                    {made[0].choices, pair.faster->point->over},
                    {made[1].choices, pair.fits->point->over},
-                   made[1].schedule},
+                   made[1].schedule,
+                   nullptr,
+                   made[1].setting},
                   contest_.is_large() ? kLargeSharesTried : kSharesTried);
   }
 }
@@ -488,6 +491,31 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   return out;
+}
+
+// What is simpler than the plan so far, and may be nearly as fast by its estimate.
+void StrategySearch::try_simpler() {
+  constexpr std::size_t kTried = 4;
+  if (options_.tolerance == 0 || !grid_ || !contest_.result().best || contest_.is_over()) return;
+  std::vector<std::pair<Complexity, const Estimated*>> simpler;
+  const auto simplest = contest_.simplest();
+  for (const auto& e : *grid_) {
+    if (!e.point || !e.point->feasible) continue;
+    const auto complexity = complexity_of(e.setting);
+    if (complexity >= simplest || e.point->simulation.iteration > contest_.allowed()) continue;
+    const auto is_it = [&](const Estimated& known) { return known.setting == e.setting; };
+    if (std::ranges::none_of(contest_.simulated(), is_it)) simpler.emplace_back(complexity, &e);
+  }
+  std::ranges::stable_sort(simpler, {}, [](const auto& some) {
+    return std::tuple(some.first, some.second->point->simulation.iteration);
+  });
+  if (simpler.size() > kTried) simpler.resize(kTried);
+  for (const auto& [complexity, e] : simpler) {
+    if (complexity >= contest_.simplest()) return;
+    for (auto& strategy : make_strategies({e->setting}, problem_)) {
+      if (may_win(strategy.choices)) contest_.enter({candidate_of(std::move(strategy))});
+    }
+  }
 }
 
 // What was simulated takes as long as it does, what was estimated little less than its estimate.

@@ -32,6 +32,9 @@ class StrategySearch {
   // that does nothing else.
   std::optional<double> fastest_plain(double beat);
 
+  // Simulates strategies that are simpler than the best candidates and may be nearly as fast.
+  void try_simpler();
+
   // Lower bound of the step times of all strategies of the grid that fit, if it was evaluated.
   [[nodiscard]] std::optional<Seconds> bound() const;
 

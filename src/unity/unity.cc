@@ -33,6 +33,7 @@ class Search {
       share_what_is_left(ways.size() - w);
       follow(ways[w]);
     }
+    contest_.choose();
     enter_found();
     auto& out = contest_.result();
     out.rewritings = candidates_;
@@ -183,6 +184,7 @@ class Search {
     auto& result = contest_.result();
     if (found_->feasible && (!result.best || search::is_better(*found_, *result.best))) {
       result.runner_up = std::exchange(result.best, std::move(found_));
+      result.fastest = result.best->simulation.iteration;
       return;
     }
     // What was found is shown beside what it falls back on.

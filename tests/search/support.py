@@ -228,8 +228,8 @@ class Program:
         return Answer(code, document, seconds, error.get("message", "") or message)
 
     def plan(self, case, *more):
-        """Returns the answer of `plan`, on one thread."""
-        return self.run([*case.words("plan"), "--threads", "1", *more])
+        """Returns the answer of `plan` with the fastest it finds, on one thread."""
+        return self.run([*case.words("plan"), "--tolerance", "0", "--threads", "1", *more])
 
     def simulate(self, case, size, strategy):
         return self.run([*case.words("simulate", size), "--strategy", strategy])
