@@ -66,6 +66,14 @@ std::string end_text(const Job& job, const search::Result& result) {
   return "the search was stopped";
 }
 
+Json changes_json(const FittingChange& change) {
+  Json out = Json::array();
+  for (const auto& [text, factor] : change.changes) {
+    out.push_back({{"change", text}, {"factor", factor}});
+  }
+  return out;
+}
+
 int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::Result& result) {
   check_something_was_tried(result);
   const auto tightest = search::tightest(result.smallest.simulation, result.limits);
@@ -74,7 +82,8 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
     Json out = {{"feasible", false},
                 {"limit", fmt::format("device memory: {:.0f} bytes", tightest.limit.value)},
                 {"over_by_bytes", static_cast<std::int64_t>(std::ceil(change.more.value))},
-                {"smallest_change", change.text},
+                {"smallest_change", change.changes.front().text},
+                {"changes", changes_json(change)},
                 {"stop_reason", result.stop_reason}};
     out.update(limit_json(setup.options.margin, tightest.limit));
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
@@ -87,7 +96,7 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
   complain(fmt::format("tandem: {}, {}, needs {} ({} too much); what would help: {}", what,
                        result.smallest.name,
                        search::shortage_text(tightest, setup.machine, setup.margin_text()),
-                       bytes_text(result.smallest.over.value), change.text));
+                       bytes_text(result.smallest.over.value), change.text()));
   return ExitCode::kCannot;
 }
 

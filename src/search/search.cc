@@ -49,7 +49,7 @@ class Search {
     if (!asks_what_fits || !strategies.cost_smallest()) {
       strategies.cost_baselines();
       strategies.cost_grid();
-      if (may_fit) go_beyond(strategies, model_may_win);
+      if (may_fit && options_.layouts) go_beyond(strategies, model_may_win);
     }
     strategies.try_simpler();
     contest_.choose();

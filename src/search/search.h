@@ -75,6 +75,7 @@ struct Options {
   bool shares_tables = true;  // of costs, among graphs that are ranked
   bool folds = true;          // equal layers, and places that look alike, are rewritten together
   bool grid = true;           // the complete grid of plain strategies is evaluated
+  bool layouts = true;        // layouts and rewritings of its own compete with strategies
   Finder finder = {};         // of layouts
   Until until = {};
   unsigned threads = 1;  // the plan does not depend on it
