@@ -71,7 +71,7 @@ std::vector<Estimated> enter(Contest& contest, const Problem& problem,
   std::vector<Estimated> out;
   for (auto& [strategy, needs] : all) {
     out.push_back({strategy.setting, std::nullopt});
-    candidates.push_back({strategy.name, std::move(strategy.choices), strategy.schedule});
+    candidates.push_back(candidate_of(std::move(strategy)));
   }
   const auto costed = contest.enter(candidates);
   for (std::size_t i = 0; i < out.size(); ++i) {

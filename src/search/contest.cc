@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -38,6 +39,15 @@ Hash hash_of(const Candidate& candidate) {
 }
 
 }  // namespace
+
+Candidate candidate_of(strategies::Strategy strategy, bool may_win) {
+  return {.name = std::move(strategy.name),
+          .choices = std::move(strategy.choices),
+          .schedule = strategy.schedule,
+          .may_win = may_win,
+          .rewritten = nullptr,
+          .setting = std::move(strategy.setting)};
+}
 
 Contest::Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options)
     : model_(model),
@@ -82,26 +92,27 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
       if (than && out[i]->feasible) than = std::min(*than, out[i]->simulation.iteration);
       // The best's alone is asked for, and one of many micro-batches takes a gigabyte.
       auto timeline = std::exchange(out[i]->simulation.timeline, {});
+      note(candidates[i], *out[i]);
       if (!candidates[i].may_win) continue;
       if (consider(*out[i])) {
         best_candidate_ = candidates[i];
         result_.best->simulation.timeline = std::move(timeline);
       }
+      if (out[i]->feasible) note_fitting(candidates[i], *out[i]);
       consider_as_leader(candidates[i], *out[i]);
     }
   }
   return out;
 }
 
-// What takes longer can be neither the best nor the runner-up nor a leader.
+// What takes longer can be neither the best nor the runner-up nor a leader, nor simpler than the best
+// and allowed.
 Seconds Contest::time_to_beat(const Candidate& candidate) const {
-  const auto& best = result_.best;
-  const auto& next = result_.runner_up;
-  if (!best) return kUnlimited;
-  auto out = best->simulation.iteration;
-  if (candidate.name != best->name) {
-    if (!next) return kUnlimited;
-    out = std::max(out, next->simulation.iteration);
+  if (!result_.best) return kUnlimited;
+  auto next = kUnlimited;
+  for (const auto& [name, point] : by_name_) {
+    const auto time = point.simulation.iteration;
+    if (name != candidate.name && time > allowed()) next = std::min(next, time);
   }
   const auto at = leaders_.find(candidate.rewritten.get());
   if (at == leaders_.end()) return kUnlimited;
@@ -110,8 +121,86 @@ Seconds Contest::time_to_beat(const Candidate& candidate) const {
                          ? leaders.end()
                          : std::ranges::find(leaders, candidate.name,
                                              [](const Leader& l) { return l.candidate.name; });
-  if (other != leaders.end()) return std::max(out, other->iteration);
-  return leaders.size() < kLeaders ? kUnlimited : std::max(out, leaders.back().iteration);
+  if (other != leaders.end()) return std::max(next, other->iteration);
+  return leaders.size() < kLeaders ? kUnlimited : std::max(next, leaders.back().iteration);
+}
+
+void Contest::note(const Candidate& candidate, const Costed& costed) {
+  least_time_ = std::min(least_time_, costed.simulation.iteration);
+  const auto& rewritten = candidate.rewritten;
+  if (!rewritten && candidate.setting && !candidate.is_in_part) {
+    simulated_.push_back({*candidate.setting, point_of(costed)});
+  }
+  if (rewritten && std::ranges::find(rewritten_, rewritten) == rewritten_.end()) {
+    rewritten_.push_back(rewritten);
+  }
+}
+
+void Contest::note_fitting(const Candidate& candidate, const Costed& costed) {
+  const auto time = costed.simulation.iteration;
+  const auto [named, is_new_name] = by_name_.try_emplace(costed.name);
+  if (is_new_name || time < named->second.simulation.iteration) named->second = point_of(costed);
+  if (time > allowed()) return;
+  const auto [at, is_new] = by_complexity_.try_emplace(complexity_of(candidate));
+  if (is_new || time < at->second.point.simulation.iteration) {
+    at->second = {candidate, point_of(costed)};
+  }
+}
+
+Seconds Contest::allowed() const {
+  return (1 + options_.tolerance) * result_.best.value().simulation.iteration;
+}
+
+Complexity Contest::simplest() const {
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    if (chosen.point.simulation.iteration <= allowed()) return complexity;
+  }
+  return complexity_of(best_candidate_.value());
+}
+
+namespace {
+
+Costed row_of(const Point& point) {
+  return {.name = point.strategy,
+          .family = point.strategy,
+          .mapped = {},
+          .simulation = point.simulation,
+          .over = point.over,
+          .feasible = point.feasible};
+}
+
+}  // namespace
+
+// Of several with one name the fastest, and none that is a row anyway.
+void Contest::find_faster(Seconds than) {
+  auto& out = result_.faster;
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    if (chosen.point.simulation.iteration < than) out.push_back(row_of(chosen.point));
+  }
+  std::ranges::stable_sort(out, is_better);
+  std::set<std::string> names;
+  for (const auto& row : result_.baselines) names.insert(row.name);
+  std::erase_if(out, [&](const Costed& row) { return !names.insert(row.name).second; });
+}
+
+void Contest::choose() {
+  if (!result_.best || !best_candidate_) return;
+  const auto limit = allowed();
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    const auto& [candidate, point] = chosen;
+    if (options_.tolerance == 0 || complexity >= complexity_of(*best_candidate_)) break;
+    if (point.simulation.iteration > limit) continue;
+    best_candidate_ = candidate;
+    result_.best = cost(candidate, kUnlimited);
+    break;
+  }
+  const auto time = result_.best->simulation.iteration;
+  find_faster(time);
+  for (const auto& [name, point] : by_name_) {
+    if (name == result_.best->name || point.simulation.iteration < time) continue;
+    auto& next = result_.runner_up;
+    if (!next || point.simulation.iteration < next->simulation.iteration) next = row_of(point);
+  }
 }
 
 void Contest::enter_estimated(const Costed& estimated) {
@@ -160,13 +249,10 @@ bool Contest::consider(const Costed& costed) {
     result_.smallest = costed;
   }
   auto& best = result_.best;
-  auto& next = result_.runner_up;
   const bool wins = costed.feasible && (!best || is_better(costed, *best));
   if (wins) {
-    if (best && best->name != costed.name) next = std::move(best);
     best = costed;
-  } else if (costed.feasible && costed.name != best->name && (!next || is_better(costed, *next))) {
-    next = costed;
+    result_.fastest = costed.simulation.iteration;
   }
   report_progress();
   return wins;
@@ -196,7 +282,10 @@ std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& 
   std::vector<Candidate> out;
   const auto at = leaders_.find(rewritten.get());
   if (at == leaders_.end()) return out;
-  for (const auto& leader : at->second) out.push_back(leader.candidate);
+  for (const auto& leader : at->second) {
+    out.push_back(leader.candidate);
+    out.back().setting.reset();
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,8 +12,11 @@
 #include <vector>
 
 #include "search/costs.h"
+#include "search/grid_search.h"
 #include "search/layout_network.h"
 #include "search/search.h"
+#include "search/simplicity.h"
+#include "strategies/grid.h"
 #include "strategies/problem.h"
 
 namespace tandem::search {
@@ -23,7 +27,12 @@ struct Candidate {
   plan::Schedule schedule = {};
   bool may_win = true;                              // else it is costed to compare with
   std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
+  std::optional<strategies::Setting> setting = {};  // whose strategy this is, if it is a plain one
+  bool is_in_part = false;                          // it recomputes less than the setting says
 };
+
+// Of a plain strategy; its name is the setting's text.
+Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
 
 // What plans are called whose tables lie side by side (side_by_side.h).
 inline constexpr const char* kSideBySide = "search:side-by-side";
@@ -41,8 +50,23 @@ class Contest {
   // Where it does not matter what each comes to.
   void compete(const std::vector<Candidate>& candidates) { enter(candidates, Seconds{}); }
 
+  // Ends the contest: makes the simplest of the candidates within Options::tolerance of the fastest
+  // the best, and finds the runner-up.
+  void choose();
+  // Of the simplest candidate that choose() allows. Of a contest that has a best one.
+  [[nodiscard]] Complexity simplest() const;
+  // The step time that choose() allows.
+  [[nodiscard]] Seconds allowed() const;
+
   // Where the question is what fits and an estimate answers it: no plan comes of this.
   void enter_estimated(const Costed& estimated);
+
+  // The step time of the fastest candidate, whether it fits or not.
+  [[nodiscard]] Seconds least_time() const { return least_time_; }
+  // What candidates were rewritten into, without the model as it is.
+  [[nodiscard]] const std::vector<std::shared_ptr<const Rewritten>>& rewritten() const {
+    return rewritten_;
+  }
 
   // Has Options::until come? Then result().stop_reason says which.
   bool is_over();
@@ -50,9 +74,12 @@ class Contest {
   void report_progress(std::size_t rewritings = 0) const;
 
   Result& result() { return result_; }
+  // What plain strategies of the model as it is came to.
+  [[nodiscard]] const std::vector<Estimated>& simulated() const { return simulated_; }
   // What result().best was made from.
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
-  // The fastest that fit of those that this rewriting was laid out as, the first ones first.
+  // The fastest that fit of those that this rewriting was laid out as, the first ones first:
+  // layouts to change, of no setting.
   [[nodiscard]] std::vector<Candidate> leaders(
       const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] std::optional<Seconds> fastest(
@@ -85,6 +112,9 @@ class Contest {
   std::optional<Costed> cost(const Candidate& candidate, Seconds limit);
   [[nodiscard]] Seconds time_to_beat(const Candidate& candidate) const;
   [[nodiscard]] bool is_known_to_take(const Candidate& candidate, Seconds limit) const;
+  void note(const Candidate& candidate, const Costed& costed);
+  void find_faster(Seconds than);
+  void note_fitting(const Candidate& candidate, const Costed& costed);
   // True if it is the best so far.
   bool consider(const Costed& costed);
   void consider_as_leader(const Candidate& candidate, const Costed& costed);
@@ -103,6 +133,15 @@ class Contest {
   bool may_fit_;
   bool over_ = false;
   Result result_;
+  std::vector<Estimated> simulated_;
+  struct Chosen {
+    Candidate candidate;
+    Point point;
+  };
+  std::map<Complexity, Chosen> by_complexity_;  // of those that fit the fastest
+  std::map<std::string, Point> by_name_;        // likewise
+  Seconds least_time_{std::numeric_limits<double>::infinity()};
+  std::vector<std::shared_ptr<const Rewritten>> rewritten_;
   std::optional<Candidate> best_candidate_;
   std::unordered_map<Hash, Seconds> known_;  // by candidate: what it takes at least
   struct Leader {

@@ -23,6 +23,7 @@ struct Costed {
   Bytes over;  // most that a device needs beyond what it may use; negative where all fit
   bool feasible = false;
   std::shared_ptr<const Rewritten> rewritten = {};  // null: the model as it is
+  std::int64_t devices = 0;  // that a baseline uses where some may be left idle; 0: all
 };
 
 // Throws where simulating every micro-batch would take all time and memory.

@@ -96,6 +96,7 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
   options.algebra = Algebra::kNone;
   options.grid = false;
   options.beat = Seconds{beat};
+  options.tolerance = 0;
   try {
     const auto found = search(model, machine, options);
     if (!found.best) return std::nullopt;
@@ -104,6 +105,22 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
   } catch (const UserError&) {
     return std::nullopt;
   }
+}
+
+// By family, the better of its rows on all devices and on a part of them.
+std::vector<Costed> better_rows(const std::vector<Costed>& on_all,
+                                const std::vector<Costed>& on_part, std::int64_t part_devices) {
+  auto out = on_all;
+  for (auto row : on_part) {
+    row.devices = part_devices;
+    const auto at = std::ranges::find(out, row.family, &Costed::family);
+    if (at == out.end()) {
+      out.push_back(std::move(row));
+    } else if (is_better(row, *at)) {
+      *at = std::move(row);
+    }
+  }
+  return out;
 }
 
 bool has_equal_layers(const Options& options) {
@@ -130,7 +147,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   auto own = options;
   const bool is_plain = has_equal_layers(options);
   const auto never = std::numeric_limits<double>::infinity();
-  const double now = all.best ? all.best->simulation.iteration.value : never;
+  const double now = all.best ? all.fastest.value : never;
   double best = now * (is_plain ? kWorthIt : kRewritesMayGain);
   std::optional<machine::Machine> fastest;
   std::size_t in_vain = 0;  // parts since the last one that was faster
@@ -152,8 +169,10 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   own.until.seconds = left();
   FewerDevices out{std::move(*fastest), {}};
   out.result = search(model, out.machine, own);
-  const auto& found = out.result.best;
-  if (!found || found->simulation.iteration.value > kWorthIt * now) return std::nullopt;
+  const bool is_found = out.result.best.has_value();
+  if (!is_found || out.result.fastest.value > kWorthIt * now) return std::nullopt;
+  for (auto& row : out.result.faster) row.devices = out.machine.devices();
+  out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
   out.result.search_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() +
       all.search_s;

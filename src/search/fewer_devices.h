@@ -15,7 +15,8 @@ struct FewerDevices {
 };
 
 // The fastest plan on fewer devices, where it is faster than `all`, the result on all of them.
-// Plain strategies are evaluated on each part that may be faster; the best part is searched.
+// Plain strategies are evaluated on each part that may be faster; the best part is searched. Each
+// family's row is the better of those on all devices and on the part.
 std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
                                                  const machine::Machine& machine,
                                                  const Options& options, const Result& all);

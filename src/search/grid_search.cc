@@ -78,8 +78,11 @@ std::vector<Setting> varied(const std::vector<Setting>& settings, std::int64_t b
 }
 
 Point point_of(const Costed& costed) {
-  Point out{.strategy = costed.name, .over = costed.over, .feasible = costed.feasible};
-  out.simulation.iteration = costed.simulation.iteration;
+  Point out{.strategy = costed.name,
+            .simulation = costed.simulation,
+            .over = costed.over,
+            .feasible = costed.feasible};
+  out.simulation.timeline = {};
   return out;
 }
 

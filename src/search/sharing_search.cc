@@ -89,7 +89,7 @@ std::vector<Estimated> enter_shardings(
       auto* strategy = std::get_if<strategies::Strategy>(&made);
       if (strategy == nullptr || !may_win(strategy->choices)) continue;
       if (std::ranges::find(seen, strategy->choices, &Candidate::choices) != seen.end()) continue;
-      candidates.push_back({strategy->name, std::move(strategy->choices), strategy->schedule});
+      candidates.push_back(candidate_of(std::move(*strategy)));
       seen.push_back(candidates.back());
       out.push_back({setting, std::nullopt});
     }

@@ -494,16 +494,18 @@ double GraphGridModel::refine(const Setting& setting) {
 std::vector<Estimated> GraphGridModel::evaluate(const std::vector<Setting>& settings) {
   std::vector<Estimated> out;
   std::vector<Candidate> candidates;
+  std::vector<std::size_t> which;
   for (const auto& setting : settings) {
     auto made = make_strategy(setting, problem_);
     auto* strategy = std::get_if<strategies::Strategy>(&made);
-    if (strategy == nullptr || !may_win_(strategy->choices)) continue;
     out.push_back({setting, std::nullopt});
-    candidates.push_back({strategy->name, std::move(strategy->choices), strategy->schedule});
+    if (strategy == nullptr || !may_win_(strategy->choices)) continue;
+    which.push_back(out.size() - 1);
+    candidates.push_back(candidate_of(std::move(*strategy)));
   }
   const auto costed = contest_.enter(candidates);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (costed[i]) out[i].point = point_of(*costed[i]);
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (costed[i]) out[which[i]].point = point_of(*costed[i]);
   }
   return out;
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cost/collectives.h"
+#include "search/bounds.h"
 #include "search/grid/split.h"
 #include "search/grid/weight_bounds.h"
 #include "strategies/recomputation.h"
@@ -54,6 +55,7 @@ class Grid {
         weights_(on),
         most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
         layers_(layers_of(on)),
+        near_(options.near),
         best_(options.beat) {
     for (const auto& known : options.known) {
       if (!known.point || !known.point->feasible) continue;
@@ -66,6 +68,20 @@ class Grid {
   }
 
   GridResult run() {
+    evaluate_all();
+    if (options_.each_family && best_ < kNever) evaluate_families();
+    out_.others = others_;
+    out_.device_seconds = device_seconds();
+    return std::move(out_);
+  }
+
+ private:
+  static std::int64_t layers_of(const Case& on) {
+    const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
+    return has_layers ? on.network->settings.size("layers") : 0;
+  }
+
+  void evaluate_all() {
     // First what most often is best, so that the rest is pruned from the beginning.
     add_items([](const Split& split, std::int64_t stages_of_rank) {
       return split.cp == 1 && stages_of_rank <= 2;
@@ -76,14 +92,24 @@ class Grid {
     });
     evaluate();
     if (best_ == kNever) evaluate_smallest();
-    out_.device_seconds = device_seconds();
-    return std::move(out_);
   }
 
- private:
-  static std::int64_t layers_of(const Case& on) {
-    const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
-    return has_layers ? on.network->settings.size("layers") : 0;
+  // The same, pruned by the fastest of one family alone.
+  void evaluate_families() {
+    near_ = 1;
+    const auto fastest = best_;
+    for (const auto family :
+         {Family::kDp, Family::kFsdp, Family::kDeepspeed, Family::kEp, Family::kMegatron}) {
+      family_ = family;
+      best_ = kNever;
+      for (const auto& e : out_.evaluated) {
+        if (!e.point->feasible || e.setting.family != family) continue;
+        best_ = std::min(best_, e.point->simulation.iteration.value);
+      }
+      smallest_.clear();
+      if (best_ > fastest || best_ == kNever) evaluate_all();
+    }
+    best_ = fastest;
   }
 
   void find_recomputations() {
@@ -169,6 +195,7 @@ class Grid {
   void add(Item item) {
     const auto& split = splits_[item.split];
     if (item.zero > 0 && (split.dp * split.cp == 1 || split.ep > 1)) return;
+    if (family_ && (family_of(item) != *family_ || evaluated_.contains(key(item)))) return;
     if (bounds_[item.kind].impossible) return;
     const auto needs = memory_bound(item);
     if (needs > limit_) {
@@ -176,7 +203,11 @@ class Grid {
       return;
     }
     item.bound = time_bound(item);
-    if (item.bound <= options_.near * best_) queue_.push(item);
+    if (item.bound <= near_ * best_) {
+      queue_.push(item);
+    } else {
+      note_other(item.bound);
+    }
   }
 
   std::uint32_t kind_of(const PassKind& kind) {
@@ -352,7 +383,7 @@ class Grid {
     std::vector<Item> next;
     while (!queue_.empty() && !is_over()) {
       auto item = queue_.top();
-      if (item.bound > options_.near * best_) break;
+      if (item.bound > near_ * best_) break;
       queue_.pop();
       auto& bound = bounds_[item.kind];
       if (!bound.known) bound = bounded(kinds_[item.kind]);
@@ -378,7 +409,12 @@ class Grid {
       next.clear();
     }
     if (!next.empty()) evaluate(next);
+    if (!queue_.empty()) note_other(queue_.top().bound);
     queue_ = {};
+  }
+
+  void note_other(double bound) {
+    if (!family_) others_ = std::min(others_, bound);
   }
 
   // Of what cannot fit, what may come nearest to it.
@@ -421,13 +457,16 @@ class Grid {
       }
       settings.push_back(std::move(setting));
       which.push_back(&item);
+      evaluated_.insert(key(item));
     }
     auto made = model_.evaluate(settings);
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (!made[i].point) continue;
+      made[i].bound = which[i]->bound;
+      check_bound(made[i].point->simulation.iteration, Seconds{made[i].bound},
+                  made[i].point->strategy);
       note(*which[i], *made[i].point);
       out_.evaluated.push_back(std::move(made[i]));
-      out_.bounds.push_back(which[i]->bound);
     }
   }
 
@@ -455,25 +494,22 @@ class Grid {
     return at->second;
   }
 
+  [[nodiscard]] Family family_of(const Item& item) const {
+    const auto& split = splits_[item.split];
+    if (split.ep > 1) return Family::kEp;
+    if (split.tp * split.cp * split.pp > 1) return Family::kMegatron;
+    return item.zero == 0 ? Family::kDp : item.zero == 3 ? Family::kFsdp : Family::kDeepspeed;
+  }
+
   [[nodiscard]] Setting setting_of(const Item& item) const {
     const auto& split = splits_[item.split];
     const auto& kind = kinds_[item.kind];
-    Setting out;
+    Setting out{.family = family_of(item)};
     out.recompute = recomputations_[kind.recompute];
     if (item.micro_batches > 1 || split.pp > 1) out.micro = item.micro_batches;
-    if (split.ep > 1) {
-      out.family = Family::kEp;
-      out.ep = split.ep;
-      return out;
-    }
-    if (split.tp * split.cp * split.pp == 1) {
-      out.family = item.zero == 0   ? Family::kDp
-                   : item.zero == 3 ? Family::kFsdp
-                                    : Family::kDeepspeed;
-      if (out.family == Family::kDeepspeed) out.zero = item.zero;
-      return out;
-    }
-    out.family = Family::kMegatron;
+    if (out.family == Family::kEp) out.ep = split.ep;
+    if (out.family == Family::kDeepspeed) out.zero = item.zero;
+    if (out.family != Family::kMegatron) return out;
     out.tp = {split.tp};
     out.dp = split.dp;
     out.cp = split.cp;
@@ -487,12 +523,13 @@ class Grid {
   // What loads_ are of: pipeline, kind, whether the kind's own bound is known, accumulation.
   using Loaded = std::tuple<const Pipeline*, std::uint32_t, bool, bool>;
 
+  // Of equal bounds the simpler first.
+  using Key = std::tuple<std::uint32_t, std::uint16_t, std::uint8_t, std::uint32_t>;
+  static Key key(const Item& i) { return {i.split, i.stages_of_rank, i.zero, i.kind}; }
   struct LowestBoundFirst {
-    // Of equal bounds the simpler first.
-    static auto key(const Item& i) {
-      return std::tuple(i.bound, i.split, i.stages_of_rank, i.zero, i.kind);
+    bool operator()(const Item& a, const Item& b) const {
+      return std::tuple(a.bound, key(a)) > std::tuple(b.bound, key(b));
     }
-    bool operator()(const Item& a, const Item& b) const { return key(a) > key(b); }
   };
 
   const strategies::Problem& problem_;
@@ -521,7 +558,11 @@ class Grid {
   std::map<std::pair<std::uint32_t, bool>, bool> allowed_;
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;
   std::vector<std::pair<Item, Bytes>> smallest_;
+  double near_;
+  std::optional<Family> family_;  // that is evaluated alone
+  std::set<Key> evaluated_;
   double best_ = kNever;
+  double others_ = kNever;  // lowest bound of those not evaluated
   double device_seconds_ = kNever;
   double in_vain_ = 0;  // work since a strategy was faster than all before
   Loaded loaded_{};

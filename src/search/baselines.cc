@@ -1,0 +1,184 @@
+#include "search/baselines.h"
+
+#include <algorithm>
+
+#include "search/by_memory.h"
+#include "strategies/recomputation.h"
+
+namespace tandem::search {
+
+namespace {
+
+using strategies::Family;
+using strategies::Setting;
+using strategies::Strategy;
+
+bool is_before(const Point& a, const Point& b) {
+  if (a.feasible != b.feasible) return a.feasible;
+  return a.feasible ? a.simulation.iteration < b.simulation.iteration : a.over < b.over;
+}
+
+class Baselines {
+ public:
+  Baselines(Contest& contest, const strategies::Problem& problem,
+            const std::vector<Estimated>& known, const Try& estimate, const MayWin& may_win)
+      : contest_(contest),
+        problem_(problem),
+        known_(known),
+        estimate_(estimate),
+        may_win_(may_win) {
+    for (const auto& node : problem.nodes) {
+      if (const auto batch = node.batch(); batch && batch_ == 1) {
+        batch_ = node.signature.map.factors[*batch].size;
+      }
+    }
+  }
+
+  void fit() {
+    const auto bases = settings_for(problem_);
+    for (auto& row : contest_.result().baselines) {
+      std::vector<Setting> own;
+      for (const auto& base : bases) {
+        if (name(base.family) == row.family) own.push_back(base);
+      }
+      if (!own.empty() && !contest_.is_over()) fit(row, own);
+    }
+  }
+
+ private:
+  void fit(Costed& row, const std::vector<Setting>& bases) {
+    const auto family = bases[0].family;
+    auto settings = known_of(family);
+    if (!row.feasible && !is_any_feasible(settings)) add_savings(bases, settings);
+    std::ranges::stable_sort(settings, is_before, [](const Estimated& e) { return *e.point; });
+    std::size_t simulated = 0;
+    for (const auto& e : settings) {
+      if (!e.point->feasible || simulated == kSimulated) break;
+      const auto time = e.point->simulation.iteration;
+      if (row.feasible && time > kFaster * row.simulation.iteration) break;
+      const auto costed = simulate(e.setting, simulated);
+      if (costed && is_before(*costed, point_of(row))) replace(row, *costed);
+    }
+    const auto least =
+        std::ranges::min_element(settings, {}, [](const Estimated& e) { return e.point->over; });
+    if (!row.feasible && least != settings.end() && least->point->over < row.over) {
+      replace(row, *least->point);
+      row.feasible = false;  // an estimate may be a little too low
+    }
+  }
+
+  static void replace(Costed& row, const Point& by) {
+    row.name = by.strategy;
+    row.mapped = {};
+    row.simulation = by.simulation;
+    row.over = by.over;
+    row.feasible = by.feasible;
+  }
+
+  static bool is_any_feasible(const std::vector<Estimated>& settings) {
+    return std::ranges::any_of(settings, [](const Estimated& e) { return e.point->feasible; });
+  }
+
+  // What was simulated is known best.
+  [[nodiscard]] std::vector<Estimated> known_of(Family family) const {
+    std::vector<Estimated> out;
+    for (const auto* some : {&contest_.simulated(), &known_}) {
+      for (auto e : *some) {
+        if (!e.point) continue;
+        // The grid calls both fsdp.
+        if (family == Family::kDeepspeed && e.setting.family == Family::kFsdp) {
+          e.setting.family = family;
+          e.setting.zero = 3;
+          e.point->strategy = to_text(e.setting);
+        }
+        if (e.setting.family != family) continue;
+        if (std::ranges::find(out, e.setting, &Estimated::setting) == out.end()) out.push_back(e);
+      }
+    }
+    return out;
+  }
+
+  // With the fewest micro-batches that fit, by what is recomputed. The grid knows all of
+  // Megatron's.
+  void add_savings(const std::vector<Setting>& bases, std::vector<Estimated>& out) {
+    std::vector<Strategy> unknown;
+    for (const auto& base : bases) {
+      if (base.family == Family::kMegatron) return;
+      for (const auto what : strategies::kRecomputations) {
+        auto setting = base;
+        setting.recompute = what;
+        if (estimate_) {
+          add_estimates(std::move(setting), out);
+        } else if (auto strategy = fitting(std::move(setting))) {
+          unknown.push_back(*std::move(strategy));
+        }
+      }
+    }
+    // The fewest micro-batches first.
+    std::ranges::stable_sort(unknown, {}, [](const auto& s) { return s.schedule.micro_batches; });
+    std::size_t simulated = 0;
+    for (const auto& strategy : unknown) {
+      if (simulated == (contest_.is_large() ? 1 : kSimulated)) return;
+      if (auto point = simulate(strategy.setting, simulated)) {
+        out.push_back({strategy.setting, std::move(point)});
+      }
+    }
+  }
+
+  void add_estimates(Setting setting, std::vector<Estimated>& out) const {
+    for (std::int64_t n = 1; n <= batch_; n *= 2) {
+      if (n > 1) setting.micro = n;
+      auto estimated = estimate_({setting});
+      if (!estimated[0].point) return;
+      out.push_back(std::move(estimated[0]));
+      if (out.back().point->feasible) return;
+    }
+  }
+
+  // The first that does not need too much at first sight.
+  std::optional<Strategy> fitting(Setting setting) const {
+    const auto limit = std::ranges::max(contest_.result().limits);
+    for (std::int64_t n = 1; n <= batch_; n *= 2) {
+      if (n > 1) setting.micro = n;
+      auto made = make_strategy(setting, problem_);
+      auto* strategy = std::get_if<Strategy>(&made);
+      if (strategy == nullptr) return std::nullopt;
+      if (roughly_needed(*strategy, problem_, contest_) <= limit) return std::move(*strategy);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Point> simulate(const Setting& setting, std::size_t& simulated) {
+    const auto is_it = [&](const Estimated& e) { return e.setting == setting; };
+    const auto at = std::ranges::find_if(contest_.simulated(), is_it);
+    if (at != contest_.simulated().end()) return at->point;
+    auto made = make_strategy(setting, problem_);
+    auto* strategy = std::get_if<Strategy>(&made);
+    if (strategy == nullptr) return std::nullopt;
+    ++simulated;
+    const bool may_win = may_win_(strategy->choices);
+    const auto costed = contest_.enter({candidate_of(std::move(*strategy), may_win)})[0];
+    return costed ? std::optional(point_of(*costed)) : std::nullopt;
+  }
+
+  static constexpr std::size_t kSimulated = 3;  // settings of a family
+  // A row is replaced by what is faster by more than this.
+  static constexpr double kFaster = 0.999;
+
+  Contest& contest_;
+  const strategies::Problem& problem_;
+  const std::vector<Estimated>& known_;
+  const Try& estimate_;
+  const MayWin& may_win_;
+  std::int64_t batch_ = 1;
+};
+
+}  // namespace
+
+void fit_baselines(Contest& contest, const strategies::Problem& problem,
+                   const std::vector<Estimated>& known, const Try& estimate,
+                   const MayWin& may_win) {
+  Baselines(contest, problem, known, estimate, may_win).fit();
+}
+
+}  // namespace tandem::search
