@@ -1,13 +1,13 @@
 // Estimates: one strategy from the model's name on, and a sweep of strategies for one network.
 #include <benchmark/benchmark.h>
 
-#include "estimate/estimate.h"
+#include "predict/estimator.h"
 #include "strategies/grid.h"
 
 namespace tandem {
 namespace {
 
-constexpr estimate::Training kTraining{DType::kBf16, plan::Optimizer::kAdam};
+constexpr predict::Training kTraining{DType::kBf16, plan::Optimizer::kAdam};
 
 void one(benchmark::State& state, const char* machine_name, const char* model_name,
          const char* strategy, std::int64_t batch) {
@@ -15,7 +15,7 @@ void one(benchmark::State& state, const char* machine_name, const char* model_na
   const auto setting = strategies::parse_setting(strategy);
   for (auto _ : state) {
     const auto model = models::parse_model(model_name);
-    estimate::Estimator estimator(model, machine, kTraining);
+    predict::Estimator estimator(model, machine, kTraining);
     benchmark::DoNotOptimize(estimator.estimate(setting, batch));
   }
 }
@@ -68,7 +68,7 @@ void BM_SweepGpt3(benchmark::State& state) {
   const auto settings = sweep_of_gpt3();
   std::int64_t estimated = 0;
   for (auto _ : state) {
-    estimate::Estimator estimator(model, machine, kTraining);
+    predict::Estimator estimator(model, machine, kTraining);
     for (const auto& s : settings) estimated += estimator.estimate(s, 2048).has_value() ? 1 : 0;
   }
   state.SetItemsProcessed(estimated);

@@ -6,7 +6,7 @@
 #include "graph/text.h"
 #include "lower/lower.h"
 #include "models/model.h"
-#include "sim/simulate.h"
+#include "predict/simulate.h"
 #include "strategies/grid.h"
 
 namespace tandem {
@@ -61,7 +61,7 @@ void BM_Lower(benchmark::State& state) {
 void BM_Simulate(benchmark::State& state) {
   const auto& s = setting();
   const auto program = s.program(strategy_name(state));
-  for (auto _ : state) benchmark::DoNotOptimize(sim::simulate(program, s.summit));
+  for (auto _ : state) benchmark::DoNotOptimize(predict::simulate(program, s.summit));
 }
 
 // GPT-3 on 1,024 devices: tensor parallelism in the node, 16 stages, 128 micro-batches.
@@ -85,7 +85,7 @@ void BM_SimulateGpt3(benchmark::State& state) {
   const Gpt3 gpt3;
   const auto program = lower::lower(gpt3.mapped, gpt3.digits, plan::Optimizer::kAdam);
   std::size_t spans = 0;
-  for (auto _ : state) spans = sim::simulate(program, gpt3.dgx).timeline.size();
+  for (auto _ : state) spans = predict::simulate(program, gpt3.dgx).timeline.size();
   state.counters["spans"] = static_cast<double>(spans);
 }
 

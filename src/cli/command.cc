@@ -18,9 +18,9 @@
 #include "cli/idle_flags.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
-#include "cost/peak.h"
-#include "estimate/folded.h"
 #include "machine/fewer.h"
+#include "predict/folded.h"
+#include "predict/peak.h"
 #include "search/fewer_devices.h"
 #include "search/taso_flexflow.h"
 #include "strategies/grid.h"
@@ -458,8 +458,8 @@ Setup resolve_for_training(const Job& job) { return *resolve_with(job, small_bat
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes) {
   const auto build = [&](const models::Model& model, std::int64_t batch,
                          DType dtype) -> std::optional<graph::Graph> {
-    auto folded = estimate::fold(model, batch, dtype);
-    if (!folded || estimate::count_nodes(*folded) < least_nodes) return std::nullopt;
+    auto folded = predict::fold(model, batch, dtype);
+    if (!folded || predict::count_nodes(*folded) < least_nodes) return std::nullopt;
     return std::move(folded->graph);
   };
   return resolve_with(job, published_batch, build);
@@ -514,7 +514,7 @@ search::Case case_of(const Setup& setup, const strategies::Problem& problem,
 
 void note_peak(const machine::Machine& machine, DType dtype) {
   const auto tell = [&](const std::string& who, const machine::Device& device) {
-    const auto taken = cost::type_of_peak(device, dtype);
+    const auto taken = predict::type_of_peak(device, dtype);
     if (taken == dtype) return;
     note(fmt::format("{} has no peak for {}; that of {} is taken", who, name(dtype), name(taken)));
   };

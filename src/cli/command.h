@@ -151,7 +151,7 @@ Setup resolve(const Job& job);
 // The same with the small batch that `train` takes by default.
 Setup resolve_for_training(const Job& job);
 
-// The same with only some of a network's equal layers in its graph (estimate/folded.h), which takes
+// The same with only some of a network's equal layers in its graph (predict/folded.h), which takes
 // no longer for many. Nothing where layers are not equal, or where the whole has fewer nodes than
 // `least_nodes`.
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
@@ -209,6 +209,6 @@ struct Step {
   std::int64_t devices = 1;
 };
 // A prediction of a step under the keys of every --json result.
-Json simulation_json(const sim::Simulation& simulation, const Step& step);
+Json simulation_json(const predict::Simulation& simulation, const Step& step);
 
 }  // namespace tandem::cli

@@ -1,7 +1,7 @@
 // What every command's JSON says of what it ran, and of a step's time.
 #include "base/error.h"
 #include "cli/command.h"
-#include "sim/breakdown.h"
+#include "predict/breakdown.h"
 
 namespace tandem::cli {
 
@@ -114,7 +114,7 @@ Json limit_json(double margin, Bytes limit) {
   return {{"margin", margin}, {"memory_limit_bytes", static_cast<std::int64_t>(limit.value)}};
 }
 
-Json simulation_json(const sim::Simulation& s, const Step& step) {
+Json simulation_json(const predict::Simulation& s, const Step& step) {
   const auto& [batch, tokens, devices] = step;
   Json out;
   out["iteration_s"] = s.iteration.value;
@@ -125,9 +125,9 @@ Json simulation_json(const sim::Simulation& s, const Step& step) {
     out["tokens_per_s_per_device"] = tokens_per_s / static_cast<double>(devices);
   }
   Json serialized;
-  for (const auto kind : sim::kReportedKinds) serialized[kind] = 0.0;
+  for (const auto kind : predict::kReportedKinds) serialized[kind] = 0.0;
   for (const auto& [kind, time] : s.serialized) {
-    auto& sum = serialized[sim::reported_kind(kind)];
+    auto& sum = serialized[predict::reported_kind(kind)];
     sum = sum.get<double>() + time.value;
   }
   out["serialized_s"] = serialized;

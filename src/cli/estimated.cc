@@ -5,10 +5,10 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "estimate/estimate.h"
+#include "predict/breakdown.h"
+#include "predict/estimator.h"
 #include "report/plan_text.h"
 #include "report/simulation_text.h"
-#include "sim/breakdown.h"
 #include "strategies/grid.h"
 #include "strategies/layer_kinds.h"
 
@@ -19,7 +19,7 @@ namespace {
 // Below these all tasks are simulated in less time than a command takes to start.
 constexpr std::size_t kLeastNodes = 2000;
 
-std::string bound_text(const sim::Simulation& s) {
+std::string bound_text(const predict::Simulation& s) {
   std::vector<std::pair<Seconds, std::string>> parts = {
       {s.compute, "compute"}, {s.exposed_comm, "exposed communication"}, {s.bubble, "idle"}};
   std::ranges::stable_sort(parts, std::greater{}, [](const auto& part) { return part.first; });
@@ -33,7 +33,7 @@ std::string bound_text(const sim::Simulation& s) {
   return join(out, ", ");
 }
 
-std::string time_table(const sim::Simulation& s) {
+std::string time_table(const predict::Simulation& s) {
   std::string out = fmt::format("  {:<15} {:>11} {:>11}\n", "", "serialized", "exposed");
   const auto line = [&](std::string_view what, Seconds serialized) {
     if (serialized <= Seconds{}) return;
@@ -42,10 +42,10 @@ std::string time_table(const sim::Simulation& s) {
   const auto line_exposed = [&](std::string_view what, Seconds exposed) {
     out += fmt::format("  {:<15} {:>11} {:>11}\n", what, "", seconds_text(exposed.value));
   };
-  for (const auto kind : sim::kReportedKinds) {
+  for (const auto kind : predict::kReportedKinds) {
     Seconds sum;
     for (const auto& [own, time] : s.serialized) {
-      if (sim::reported_kind(own) == kind) sum += time;
+      if (predict::reported_kind(own) == kind) sum += time;
     }
     line(kind, sum);
   }
@@ -68,9 +68,9 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   std::optional<search::Costed> best;
   strategies::Family family{};
   for (const auto& setting : complete(strategies::parse_setting(strategy, job.beside), problem)) {
-    const estimate::Training training{setup->dtype, setup->options.optimizer,
-                                      setup->precision_of(setting.family)};
-    estimate::Estimator estimator(setup->model, setup->machine, training);
+    const predict::Training training{setup->dtype, setup->options.optimizer,
+                                     setup->precision_of(setting.family)};
+    predict::Estimator estimator(setup->model, setup->machine, training);
     const auto estimate = estimator.estimate(setting, setup->batch);
     if (!estimate || estimate->is_rough) return std::nullopt;
     auto costed = search::costed(to_text(setting), to_simulation(*estimate), limits);

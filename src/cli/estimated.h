@@ -1,4 +1,4 @@
-// A named strategy's step, estimated (estimate/estimate.h): for networks so large that simulating
+// A named strategy's step, estimated (predict/estimator.h): for networks so large that simulating
 // every task takes long.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace tandem::cli {
 struct Estimated {
   plan::Plan plan;  // what was run; its graph is folded
   machine::Machine machine;
-  sim::Simulation simulation;
+  predict::Simulation simulation;
   search::Tightest memory;
   double margin = 0;
   std::string margin_text;

@@ -22,7 +22,7 @@ struct Change {
 struct FittingChange {
   std::vector<Change> changes;  // at least one, the smallest first
   std::string note;             // on all of them; empty: none
-  Bytes more;                   // that a device needs beyond what it may use, for a plan to be found
+  Bytes more;  // that a device needs beyond what it may use, for a plan to be found
 
   // "--margin 0.03 instead of 0.05, or dgx_h100:7 instead of dgx_h100:6"
   [[nodiscard]] std::string text() const;

@@ -23,7 +23,7 @@ Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
   search::check_simulable(plan.mapped.pcg, plan.mapped.schedule, plan.strategy);
   const BusyProgress progress("simulating the plan");
   auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
-  auto simulation = sim::simulate(program, machine);
+  auto simulation = predict::simulate(program, machine);
   return {std::move(plan),       std::move(machine), std::move(program),
           std::move(simulation), memory_of(job),     margin_of(job)};
 }

@@ -10,7 +10,7 @@ struct Lowered {
   plan::Plan plan;
   machine::Machine machine;
   lower::Program program;
-  sim::Simulation simulation;
+  predict::Simulation simulation;
   std::optional<Bytes> memory = {};  // that a device may use; default: its own, less its reserve
   double margin = 0;                 // fraction of it left free
 

@@ -314,7 +314,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto fullest = search::tightest(s, result.limits);
   std::cout << "\n"
             << strong("What communicates, per device and step:") << "\n"
-            << report::communication_text(sim::break_down(program, s), setup.machine,
+            << report::communication_text(predict::break_down(program, s), setup.machine,
                                           program.digits);
   std::cout << fmt::format(
       "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}{}. MFU "

@@ -14,7 +14,7 @@
 #include "cli/new_file.h"
 #include "cli/profile_model.h"
 #include "cli/progress.h"
-#include "cost/fit.h"
+#include "predict/fit.h"
 
 namespace tandem::cli {
 
@@ -62,14 +62,14 @@ std::string date_and_processor() {
                      processor);
 }
 
-cost::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
+predict::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
   const auto text =
       run_worker(devices,
                  fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
                              flags.threads, progress_flag()),
                  RunFolder());
   try {
-    return cost::parse_profile(text);
+    return predict::parse_profile(text);
   } catch (const std::exception&) {
     throw UserError("runtime", "tandem_worker", "did not print its measurements");
   }
@@ -81,11 +81,11 @@ class Predictions {
   Predictions(const std::string& text, const std::string& path, std::int64_t devices)
       : machine_(machine::parse_machine(text, path, devices)), digits_(machine_) {}
 
-  [[nodiscard]] Seconds of(const cost::MeasuredCollective& c) const {
-    return cost::collective_time(machine_, digits_, c.kind, digits_.all(), c.bytes);
+  [[nodiscard]] Seconds of(const predict::MeasuredCollective& c) const {
+    return predict::collective_time(machine_, digits_, c.kind, digits_.all(), c.bytes);
   }
-  [[nodiscard]] Seconds of(const cost::MeasuredOperator& o) const {
-    return cost::task_time(machine_.device, o.work(), o.dtype);
+  [[nodiscard]] Seconds of(const predict::MeasuredOperator& o) const {
+    return predict::task_time(machine_.device, o.work(), o.dtype);
   }
 
  private:
@@ -93,9 +93,9 @@ class Predictions {
   machine::Digits digits_;
 };
 
-Json json_of(const cost::Profile& profile, const Predictions& predictions,
+Json json_of(const predict::Profile& profile, const Predictions& predictions,
              const std::string& path) {
-  Json out = cost::to_json(profile);
+  Json out = predict::to_json(profile);
   for (std::size_t i = 0; i < profile.operators.size(); ++i) {
     out["operators"][i]["predicted_s"] = predictions.of(profile.operators[i]).value;
   }
@@ -113,7 +113,7 @@ void print_row(const std::string& what, Seconds measured, Seconds predicted,
                            predicted / measured, rate);
 }
 
-void print(const cost::Profile& profile, const Predictions& predictions) {
+void print(const predict::Profile& profile, const Predictions& predictions) {
   std::cout << fmt::format(
       "{}\n\n  {:<32} {:>9} {:>9} {:>6}\n",
       profile.devices == 1 ? "1 process" : fmt::format("{} processes", profile.devices),
@@ -172,7 +172,7 @@ void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std:
   NewFile file(path);
   check_worker_is_built("profile");
   const auto profile = measure(flags, devices);
-  const auto text = cost::machine_text(profile, date_and_processor());
+  const auto text = predict::machine_text(profile, date_and_processor());
   file.write(text);
   file.finish();
   std::vector<TrainedPlan> samples;

@@ -14,8 +14,8 @@
 #include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "lower/lower.h"
-#include "sim/durations.h"
-#include "sim/simulate.h"
+#include "predict/durations.h"
+#include "predict/simulate.h"
 
 namespace tandem::cli {
 
@@ -114,27 +114,27 @@ class Tasks {
 
   bool all_known() {
     bool known = true;
-    for_each([&](std::size_t, const cost::Work& work) {
+    for_each([&](std::size_t, const predict::Work& work) {
       known = known && machine_.device.measured.has(work.kind, work.shapes);
     });
     return known;
   }
 
-  [[nodiscard]] Seconds modelled(const cost::Work& work, const MeasuredTime& m) const {
-    return cost::modelled_time(machine_.device, work, m.kind.dtype);
+  [[nodiscard]] Seconds modelled(const predict::Work& work, const MeasuredTime& m) const {
+    return predict::modelled_time(machine_.device, work, m.kind.dtype);
   }
 
  private:
   const machine::Machine& machine_;
   Program program_;
-  sim::Durations durations_;
+  predict::Durations durations_;
 };
 
 // By what they are: the mean of tasks that are the same.
 class Lines {
  public:
   void add(Tasks& tasks, const std::vector<double>& seconds) {
-    tasks.for_each([&](std::size_t t, const cost::Work& work) {
+    tasks.for_each([&](std::size_t t, const predict::Work& work) {
       if (t >= seconds.size() || seconds[t] <= 0) return;
       auto m = described(tasks.program(), tasks.program().tasks[t]);
       const auto shapes = m.all_shapes().hash;
@@ -200,7 +200,7 @@ TrainedPlan train_under(const Setup& setup, const search::Costed& costed, const 
   return {.model = setup.model.text,
           .strategy = plan.strategy,
           .predicted = plan.iteration,
-          .now = sim::simulate(tasks.program(), machine).iteration,
+          .now = predict::simulate(tasks.program(), machine).iteration,
           .measured = Seconds{result["step_s_median"].get<double>()}};
 }
 

@@ -136,7 +136,7 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
   auto program =
       lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
   // With the timeline of all devices.
-  auto simulation = sim::simulate(program, setup.machine);
+  auto simulation = predict::simulate(program, setup.machine);
   const Lowered lowered{std::move(plan),       setup.machine,        std::move(program),
                         std::move(simulation), setup.options.memory, setup.options.margin};
   const auto view = view_of_plan(lowered);

@@ -50,8 +50,8 @@ void print_words(const View& view) {
   std::cout << "\nWhat communicates, per device and step:\n"
             << report::traffic_text(report::traffic_of(program, simulation), machine,
                                     program.digits);
-  std::cout << "\nMemory of a device at its peak: " << report::memory_text(sim::memory_of(program))
-            << "\n";
+  std::cout << "\nMemory of a device at its peak: "
+            << report::memory_text(predict::memory_of(program)) << "\n";
 }
 
 Json figures(const View& view) {
@@ -74,7 +74,7 @@ Json figures(const View& view) {
   out["parameters"] = models::count_parameters(view.mapped.model);
   out["iteration_s"] = simulation.iteration.value;
   out["memory_bytes"] = static_cast<std::int64_t>(simulation.memory.value);
-  out["memory"] = report::memory_json(sim::memory_of(program));
+  out["memory"] = report::memory_json(predict::memory_of(program));
   out["communication"] =
       report::traffic_json(report::traffic_of(program, simulation), machine, program.digits);
   out["blocks"] = report::blocks_json(view.mapped, view.blocks, machine, program.digits);

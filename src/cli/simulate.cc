@@ -86,7 +86,8 @@ Advice advice_on(const SimulateFlags& flags, const std::string& strategy,
   return advise(flags.job, strategy, memory.fits());
 }
 
-void print_headline(const Lowered& s, const std::vector<sim::Share>& shares, const Advice& advice) {
+void print_headline(const Lowered& s, const std::vector<predict::Share>& shares,
+                    const Advice& advice) {
   std::cout << fmt::format(
       "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
       infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
@@ -102,7 +103,7 @@ void print_headline(const Lowered& s, const std::vector<sim::Share>& shares, con
 }
 
 void print(const Lowered& s, const Advice& advice) {
-  const auto shares = sim::break_down(s.program, s.simulation);
+  const auto shares = predict::break_down(s.program, s.simulation);
   const auto peak = report::peak_of(s.program, s.fullest().needs);
   print_headline(s, shares, advice);
   std::cout << strong("Where the time goes, on the busiest device:") << "\n"

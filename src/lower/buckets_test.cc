@@ -1,5 +1,5 @@
 // Gradients in buckets: the same training, exactly, by fewer collectives. Time and memory are
-// judged in sim/simulate_test.cc.
+// judged in predict/simulate_test.cc.
 #include "lower/buckets.h"
 
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/text.h"
-#include "cost/collectives.h"
 #include "ops/registry.h"
+#include "predict/collectives.h"
 
 namespace tandem::lower {
 
@@ -65,8 +65,8 @@ const Buffer& windowed(const Program& p, const Task& task) {
 // Elements that a group's devices send together in one move or send.
 double elements_sent(const Program& program, const Task& task) {
   if (moves_halo(task)) return static_cast<double>(halo_of(program, task).together);
-  const auto sent = cost::bytes_sent(program.digits, task.step.kind, task.step.digits,
-                                     moved_bytes(program, task));
+  const auto sent = machine::bytes_sent(program.digits, task.step.kind, task.step.digits,
+                                        moved_bytes(program, task));
   return sent / size_of(larger(program, task, 0).dtype) *
          static_cast<double>(program.digits.group_size(task.step.digits));
 }

@@ -202,8 +202,8 @@ machine::Halo halo_of(const Program& program, const Task& task);
 // Of a move of several buffers: the step of one of them.
 machine::ReshardStep step_of(const Program& program, const Task& task, std::size_t which);
 
-// Of a move, send or receive: the largest buffer one device has in it, as cost/collectives.h wants
-// it; of a halo what one device gets. Of several buffers: of one, and of all together.
+// Of a move, send or receive: the largest buffer one device has in it, as predict/collectives.h
+// wants it; of a halo what one device gets. Of several buffers: of one, and of all together.
 Bytes moved_bytes(const Program& program, const Task& task, std::size_t which);
 Bytes moved_bytes(const Program& program, const Task& task);
 

@@ -1,5 +1,5 @@
 // Blocks that go round rings: the same training, exactly, without gathering. Time and memory are
-// judged in sim/simulate_test.cc.
+// judged in predict/simulate_test.cc.
 #include "lower/rings.h"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cost/operator_time.h"
+#include "predict/device.h"
 
 namespace tandem::lower {
 
@@ -18,7 +18,7 @@ class Rows {
   void keep(const Task& task, BufferId gradient) {
     auto& buffer = program_.buffers[gradient.index()];
     const auto elements =
-        cost::row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
+        lower::row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
     // Where as many are looked up as there are, the whole table is the shorter list.
     if (elements >= buffer.shard.count()) return;
     const auto* reader = reader_[gradient.index()];

@@ -1,6 +1,6 @@
 // How long operators' tasks took on a device, as `tandem profile MODEL` measures them: lines of the
 // machine file. The cost model takes them where they are, and corrects by them what is like them
-// (cost/operator_time.h). A line says
+// (predict/device.h). A line says
 //
 //   measured 812 us of 640 us backward:3 fp32 64x2048,2048x2048,64x2048 linear act=relu
 //

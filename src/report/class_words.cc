@@ -40,7 +40,7 @@ std::string stream_text(const machine::Machine& machine, std::uint32_t stream) {
                      kWhat[(stream - 1) / levels]);
 }
 
-std::vector<bool> shown_classes(const sim::Simulation& simulation, std::size_t classes,
+std::vector<bool> shown_classes(const predict::Simulation& simulation, std::size_t classes,
                                 std::size_t most_spans) {
   std::vector<std::size_t> spans(classes);
   for (const auto& span : simulation.timeline) ++spans[span.device_class];

@@ -6,7 +6,7 @@
 
 #include "lower/program.h"
 #include "machine/machine.h"
-#include "sim/simulate.h"
+#include "predict/simulate.h"
 
 namespace tandem::report {
 
@@ -27,7 +27,7 @@ std::string stream_text(const machine::Machine& machine, std::uint32_t stream);
 
 // Which classes a timeline shows that has room for so many spans: the busiest always, then in order
 // those for which there is room.
-std::vector<bool> shown_classes(const sim::Simulation& simulation, std::size_t classes,
+std::vector<bool> shown_classes(const predict::Simulation& simulation, std::size_t classes,
                                 std::size_t most_spans);
 
 }  // namespace tandem::report

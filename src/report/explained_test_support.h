@@ -16,7 +16,7 @@ struct ExplainedPlan {
   plan::Plan plan;
   machine::Machine machine;
   lower::Program program;
-  sim::Simulation simulation;
+  predict::Simulation simulation;
 
   [[nodiscard]] PlanView view() const { return {plan, machine, program, simulation}; }
 };
@@ -36,7 +36,7 @@ inline ExplainedPlan explained_plan(const std::string& model_text, const std::st
   const machine::Digits in_time(machine, found.schedule.micro_batches);
   plan.mapped = plan::parallelize(model, in_time, found.choices, found.schedule);
   auto program = lower::lower(plan.mapped, in_time, plan.optimizer);
-  auto simulation = sim::simulate(program, machine);
+  auto simulation = predict::simulate(program, machine);
   return {std::move(plan), machine, std::move(program), std::move(simulation)};
 }
 

@@ -107,7 +107,7 @@ std::string schedule_section(const PlanView& view) {
 std::string explanation_text(const PlanView& view, std::int64_t tokens) {
   const auto& program = view.program;
   const auto& simulation = view.simulation;
-  const auto shares = sim::break_down(program, simulation);
+  const auto shares = predict::break_down(program, simulation);
   const auto times = task_times(program, simulation, simulation.busiest);
   auto out = headline_text(simulation, {.batch = view.plan.batch,
                                         .tokens = tokens,

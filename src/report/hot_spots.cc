@@ -8,9 +8,9 @@
 #include <set>
 #include <tuple>
 
+#include "predict/breakdown.h"
 #include "report/plan_text.h"
 #include "report/tensor_names.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 
@@ -53,7 +53,7 @@ std::vector<OperatorTime> compute_times(const Program& program, const std::vecto
   std::set<std::pair<std::size_t, graph::NodeId>> counted;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto& task = program.tasks[t];
-    if (times[t].times == 0 || sim::communicates(task)) continue;
+    if (times[t].times == 0 || predict::communicates(task)) continue;
     const auto node = origin_of(program.pcg, task.node);
     const auto& name = program.pcg.node(node).name;
     const auto kind = work_kind(program, task);
@@ -126,14 +126,14 @@ std::vector<Transfer> transfers_by_tensor(const Program& program,
   std::map<std::tuple<std::string, machine::DigitMask, bool>, std::size_t> known;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto& task = program.tasks[t];
-    if (times[t].times == 0 || !sim::communicates(task)) continue;
+    if (times[t].times == 0 || !predict::communicates(task)) continue;
     const auto name = transfer_name(program, task);
     const auto [at, fresh] =
         known.try_emplace({folded_name(name), task.step.digits, task.remade}, out.size());
     if (fresh) {
       out.emplace_back();
       out.back().what = name + (task.remade ? ", again" : "");
-      out.back().kind = sim::kind_of(program, task);
+      out.back().kind = predict::kind_of(program, task);
       out.back().digits = task.step.digits;
     }
     auto& sum = out[at->second];
@@ -148,7 +148,7 @@ std::vector<Transfer> transfers_by_tensor(const Program& program,
   return out;
 }
 
-std::vector<TensorGroup> tensors_at_peak(const Program& program, const sim::Memory& memory) {
+std::vector<TensorGroup> tensors_at_peak(const Program& program, const predict::Memory& memory) {
   TensorGroups groups(program);
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const auto& buffer = program.buffers[b];
@@ -156,7 +156,7 @@ std::vector<TensorGroup> tensors_at_peak(const Program& program, const sim::Memo
     if (!buffer.is_persistent() || !holds(buffer.layout, program.digits, memory.device)) continue;
     groups.add(id, static_cast<double>(program.versions(id)) * buffer.bytes());
   }
-  for (const auto& held : sim::held_at(program, memory.device, memory.moment)) {
+  for (const auto& held : predict::held_at(program, memory.device, memory.moment)) {
     groups.add(held.buffer, held.bytes);
   }
   return groups.take();

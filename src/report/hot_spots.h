@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lower/program.h"
+#include "predict/memory.h"
 #include "report/task_times.h"
-#include "sim/memory.h"
 
 namespace tandem::report {
 
@@ -56,6 +56,7 @@ struct TensorGroup {
 
 // What the device of `memory` holds at its peak, the largest first. They add up to the peak but for
 // Memory::unused.
-std::vector<TensorGroup> tensors_at_peak(const lower::Program& program, const sim::Memory& memory);
+std::vector<TensorGroup> tensors_at_peak(const lower::Program& program,
+                                         const predict::Memory& memory);
 
 }  // namespace tandem::report

@@ -4,8 +4,8 @@
 
 #include <map>
 
+#include "predict/breakdown.h"
 #include "report/explained_test_support.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 namespace {
@@ -17,11 +17,11 @@ void expect_same_exposure(const ExplainedPlan& e, const std::vector<TaskTime>& t
   std::map<std::pair<std::string, machine::DigitMask>, double> exposed;
   for (std::size_t t = 0; t < times.size(); ++t) {
     const auto& task = e.program.tasks[t];
-    if (!sim::communicates(task)) continue;
-    const std::string kind(sim::kind_of(e.program, task));
+    if (!predict::communicates(task)) continue;
+    const std::string kind(predict::kind_of(e.program, task));
     exposed[std::pair(kind, task.step.digits)] += times[t].exposed.value;
   }
-  for (const auto& share : sim::break_down(e.program, e.simulation)) {
+  for (const auto& share : predict::break_down(e.program, e.simulation)) {
     if (share.is_compute()) continue;
     EXPECT_NEAR(exposed[std::pair(share.kind, share.digits)], share.exposed.value,
                 1e-9 * e.simulation.iteration.value)

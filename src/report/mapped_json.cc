@@ -88,7 +88,7 @@ Json traffic_json(const std::vector<Traffic>& traffic, const Machine& machine,
   return out;
 }
 
-Json memory_json(const sim::Memory& memory) {
+Json memory_json(const predict::Memory& memory) {
   using lower::BufferKind;
   return {{"weights", whole(memory.part(BufferKind::kWeight))},
           {"optimizer_state", whole(memory.part(BufferKind::kState))},

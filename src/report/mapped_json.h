@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "predict/memory.h"
 #include "report/blocks.h"
 #include "report/mapped_model.h"
-#include "sim/memory.h"
 
 namespace tandem::report {
 
@@ -22,6 +22,6 @@ Json blocks_json(const MappedModel& mapped, const std::vector<Block>& blocks,
                  const machine::Machine& machine, const machine::Digits& digits);
 Json traffic_json(const std::vector<Traffic>& traffic, const machine::Machine& machine,
                   const machine::Digits& digits);
-Json memory_json(const sim::Memory& memory);
+Json memory_json(const predict::Memory& memory);
 
 }  // namespace tandem::report

@@ -147,7 +147,7 @@ class Reading {
 
 MappedModel mapped_model(const Program& program) { return Reading(program).run(); }
 
-std::vector<Traffic> traffic_of(const Program& program, const sim::Simulation& simulation) {
+std::vector<Traffic> traffic_of(const Program& program, const predict::Simulation& simulation) {
   std::map<std::tuple<bool, machine::Step, machine::DigitMask>, Traffic> sums;
   for (const auto& span : simulation.timeline) {
     const auto& task = program.tasks[span.task];

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lower/program.h"
+#include "predict/simulate.h"
 #include "report/digit_text.h"
-#include "sim/simulate.h"
 
 namespace tandem::report {
 
@@ -54,6 +54,7 @@ struct Traffic {
 };
 
 // Of the busiest device: forward first, then by kind.
-std::vector<Traffic> traffic_of(const lower::Program& program, const sim::Simulation& simulation);
+std::vector<Traffic> traffic_of(const lower::Program& program,
+                                const predict::Simulation& simulation);
 
 }  // namespace tandem::report

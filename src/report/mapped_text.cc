@@ -191,7 +191,7 @@ std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Mac
   return out.empty() ? "  nothing\n" : out;
 }
 
-std::string memory_text(const sim::Memory& memory) {
+std::string memory_text(const predict::Memory& memory) {
   using lower::BufferKind;
   const auto part = [&](BufferKind kind) { return bytes_text(memory.part(kind).value); };
   const auto gathered = memory.part(BufferKind::kGathered) > Bytes{}

@@ -8,9 +8,9 @@
 
 #include <string>
 
+#include "predict/memory.h"
 #include "report/blocks.h"
 #include "report/mapped_model.h"
-#include "sim/memory.h"
 
 namespace tandem::report {
 
@@ -23,7 +23,7 @@ std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Mac
                          const machine::Digits& digits);
 
 // "41 kB: weights 32.8 kB, optimizer state 0 B, ...".
-std::string memory_text(const sim::Memory& memory);
+std::string memory_text(const predict::Memory& memory);
 
 // "all_reduce 5.59 MB over gpu 3 (forward)".
 std::string move_text(const Move& move, const machine::Machine& machine,

@@ -12,7 +12,7 @@ namespace tandem::report {
 
 namespace {
 
-double sum_of_parts(const sim::Moment& moment) {
+double sum_of_parts(const predict::Moment& moment) {
   double sum = 0;
   for (auto part : moment.parts) sum += part.value;
   return sum;
@@ -21,17 +21,17 @@ double sum_of_parts(const sim::Moment& moment) {
 }  // namespace
 
 std::vector<MemoryPoint> memory_curve(const lower::Program& program, std::int64_t device,
-                                      const std::vector<sim::Span>& spans) {
+                                      const std::vector<predict::Span>& spans) {
   using Key = std::tuple<std::uint32_t, std::int64_t, std::int64_t>;  // task, micro-batch, step
-  std::map<Key, const sim::Span*> span_of;
+  std::map<Key, const predict::Span*> span_of;
   for (const auto& span : spans) span_of[{span.task, span.micro_batch, span.step}] = &span;
   const bool flows = lower::steady_steps(program).simulated > 1;
 
   std::vector<MemoryPoint> out;
   std::size_t found = 0;
-  std::optional<sim::Moment> most;
+  std::optional<predict::Moment> most;
   Seconds since;
-  for (const auto& moment : sim::memory_over_time(program, device)) {
+  for (const auto& moment : predict::memory_over_time(program, device)) {
     const auto at = span_of.find({moment.task, moment.micro_batch, moment.step});
     const auto* span = at == span_of.end() ? nullptr : at->second;
     if (span != nullptr) ++found;

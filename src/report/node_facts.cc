@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "cost/operator_time.h"
+#include "predict/breakdown.h"
+#include "predict/device.h"
 #include "report/node_facts_source.h"
 #include "report/tensor_names.h"
-#include "sim/breakdown.h"
 #include "term/index_map.h"
 
 namespace tandem::report {
@@ -93,7 +93,7 @@ class NodeReading {
   void add_task(std::size_t t) {
     const auto& task = program_.tasks[t];
     if (task.kind == TaskKind::kBackward) add_reader(task);
-    if (sim::communicates(task)) return add_transfer(t);
+    if (predict::communicates(task)) return add_transfer(t);
     if (task.node != out_.id) return;
     switch (task.kind) {
       case TaskKind::kForward:
@@ -145,9 +145,10 @@ class NodeReading {
     const auto role = role_of(source_.kernels, task.node);
     ops::InputMask differentiated = 0;
     for (auto i : task.operands) differentiated |= ops::InputMask{1} << i;
-    const auto work = task.kind == TaskKind::kForward
-                          ? cost::forward_work(node_.op, inputs, node_.type, role)
-                          : cost::backward_work(node_.op, inputs, node_.type, differentiated, role);
+    const auto work =
+        task.kind == TaskKind::kForward
+            ? predict::forward_work(node_.op, inputs, node_.type, role)
+            : predict::backward_work(node_.op, inputs, node_.type, differentiated, role);
     constexpr double kEndless = 1e18;
     auto fast_memory = *device_;
     fast_memory.bandwidth = fast_memory.bandwidth * kEndless;
@@ -197,14 +198,14 @@ class NodeReading {
       const auto buffer = moved_buffer(task, which);
       const bool of_bucket = count > 1;
       auto what =
-          std::string(sim::kind_of(program_, task)) + " of " + buffer_name(program_, buffer);
+          std::string(predict::kind_of(program_, task)) + " of " + buffer_name(program_, buffer);
       if (task.kind == TaskKind::kReceive) what = "receive of " + buffer_name(program_, buffer);
       if (task.kind == TaskKind::kSend) what = "send of " + buffer_name(program_, buffer);
       if (of_bucket) what += " (with " + std::to_string(count - 1) + " more)";
       if (task.remade) what += ", again";
       out_.transfers.push_back({.what = what,
                                 .of = of,
-                                .kind = std::string(sim::kind_of(program_, task)),
+                                .kind = std::string(predict::kind_of(program_, task)),
                                 .digits = task.step.digits,
                                 .backward = task.backward,
                                 .bytes = moved_bytes(program_, task, which),

@@ -4,9 +4,9 @@
 #include <limits>
 #include <numeric>
 
+#include "predict/breakdown.h"
 #include "report/plan_text.h"
 #include "report/tensor_names.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 
@@ -17,7 +17,7 @@ NodeFactsSource::NodeFactsSource(const PlanView& of)
       consumers(of.program.pcg.consumers()),
       has_gradient(graph::needs_gradient(of.program.pcg)),
       analyzed(strategies::analyze(of.program.pcg)),
-      kernels(cost::kernels_of(of.program.pcg, of.machine.device.software)),
+      kernels(predict::kernels_of(of.program.pcg, of.machine.device.software)),
       made_again(of.program.buffers.size()),
       class_of(of.program.pcg.size(), of.simulation.busiest),
       tasks_(of.program.pcg.size()),
@@ -41,7 +41,7 @@ void NodeFactsSource::index_tasks() {
         if (b != lower::Program::kNone) add(origin_of(program.pcg, program.buffer(b).node), t);
       }
     }
-    if (!sim::communicates(task)) continue;
+    if (!predict::communicates(task)) continue;
     add_users(task.node, t);
     for (std::size_t i = 0; i < std::max(task.reads.size(), task.writes.size()); ++i) {
       const auto moved = program.buffer(moved_buffer(task, i)).node;

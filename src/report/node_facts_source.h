@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost/kernels.h"
+#include "predict/kernels.h"
 #include "report/plan_view.h"
 #include "report/task_times.h"
 #include "strategies/factor_kinds.h"
@@ -34,7 +34,7 @@ class NodeFactsSource {
   const std::vector<std::vector<graph::NodeId>> consumers;
   const std::vector<bool> has_gradient;
   const std::vector<strategies::AnalyzedNode> analyzed;
-  const std::vector<cost::KernelRole> kernels;
+  const std::vector<predict::KernelRole> kernels;
   std::vector<bool> made_again;         // by buffer: for the backward pass
   std::vector<std::uint32_t> class_of;  // by node: the busiest if it runs it, else the first
 

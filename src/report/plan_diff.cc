@@ -10,11 +10,11 @@
 
 #include "base/text.h"
 #include "graph/text.h"
+#include "predict/breakdown.h"
 #include "report/level_words.h"
 #include "report/mapped_text.h"
 #include "report/plan_text.h"
 #include "report/schedule_text.h"
-#include "sim/breakdown.h"
 #include "strategies/layer_kinds.h"
 
 namespace tandem::report {
@@ -163,15 +163,15 @@ std::vector<PlanDiff::Figure> memory_figures(const PlanView& view) {
 }
 
 std::vector<PlanDiff::Figure> breakdown_figures(const PlanView& view) {
-  const auto shares = sim::break_down(view.program, view.simulation);
+  const auto shares = predict::break_down(view.program, view.simulation);
   std::vector<PlanDiff::Figure> out;
   std::vector<PlanDiff::Figure> of_these;
-  for (const auto kind : sim::kReportedKinds) {
+  for (const auto kind : predict::kReportedKinds) {
     Seconds serialized;
     Seconds exposed;
     const bool is_compute = kind == "compute" || kind == "embedding";
     for (const auto& share : shares) {
-      if (sim::reported_kind(share.kind) != kind) continue;
+      if (predict::reported_kind(share.kind) != kind) continue;
       serialized += share.serialized;
       exposed += share.exposed;
     }

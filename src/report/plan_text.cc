@@ -65,7 +65,7 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
   return out;
 }
 
-std::string communication_text(const std::vector<sim::Share>& shares, const Machine& machine,
+std::string communication_text(const std::vector<predict::Share>& shares, const Machine& machine,
                                const Digits& digits) {
   std::string out;
   for (const auto& share : shares) {

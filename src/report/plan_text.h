@@ -5,7 +5,7 @@
 #include <string>
 
 #include "plan/plan.h"
-#include "sim/breakdown.h"
+#include "predict/breakdown.h"
 
 namespace tandem::report {
 
@@ -20,7 +20,7 @@ std::string folded_name(const std::string& name);
 
 // One line per kind of collective and the levels it spans: how often, how many bytes, how long, and
 // how much of that no compute hides.
-std::string communication_text(const std::vector<sim::Share>& shares,
+std::string communication_text(const std::vector<predict::Share>& shares,
                                const machine::Machine& machine, const machine::Digits& digits);
 
 }  // namespace tandem::report

@@ -6,8 +6,8 @@
 
 #include "lower/program.h"
 #include "plan/plan.h"
+#include "predict/simulate.h"
 #include "search/search.h"
-#include "sim/simulate.h"
 
 namespace tandem::report {
 
@@ -15,7 +15,7 @@ struct PlanView {
   const plan::Plan& plan;
   const machine::Machine& machine;
   const lower::Program& program;
-  const sim::Simulation& simulation;
+  const predict::Simulation& simulation;
   std::optional<Bytes> may_use = {};  // of a device's memory; default: all less its reserve
   double margin = 0;                  // fraction of it left free: search::memory_limits
 

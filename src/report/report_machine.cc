@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "predict/breakdown.h"
 #include "report/class_words.h"
 #include "report/task_times.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 
@@ -70,7 +70,7 @@ Json classes_json(const PlanView& view) {
   const auto& program = view.program;
   const auto devices = devices_of_classes(program, view.machine);
   if (devices.size() > kMostClasses) return nullptr;
-  std::vector<sim::Simulation> own(devices.size());
+  std::vector<predict::Simulation> own(devices.size());
   for (const auto& span : view.simulation.timeline) {
     own[span.device_class].timeline.push_back(span);
   }
@@ -81,14 +81,14 @@ Json classes_json(const PlanView& view) {
     Seconds exposed;
     const auto times = task_times(program, own[c], static_cast<std::uint32_t>(c));
     for (std::size_t t = 0; t < times.size(); ++t) {
-      if (sim::communicates(program.tasks[t])) {
+      if (predict::communicates(program.tasks[t])) {
         exposed += times[t].exposed;
       } else {
         compute += times[t].serialized;
       }
     }
     const auto& device = view.machine.device_of(devices[c]);
-    const auto memory = with_unused(sim::memory_of(program, devices[c]), device);
+    const auto memory = with_unused(predict::memory_of(program, devices[c]), device);
     const auto idle = std::max(Seconds{}, view.simulation.iteration - compute - exposed);
     out.push_back({{"name", class_text(program, view.machine, devices[c])},
                    {"device", devices[c]},

@@ -6,19 +6,19 @@
 #include <unordered_map>
 
 #include "lower/order.h"
+#include "predict/breakdown.h"
 #include "report/class_words.h"
 #include "report/digit_text.h"
 #include "report/memory_curve.h"
 #include "report/task_name.h"
 #include "report/tensor_names.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-using sim::Span;
+using predict::Span;
 
 constexpr std::size_t kMostMemoryPoints = 4000;
 
@@ -129,7 +129,7 @@ class Timeline {
   }
 
   void add_task(const lower::Task& task) {
-    const bool communicates = sim::communicates(task);
+    const bool communicates = predict::communicates(task);
     auto node = task.node;
     if (communicates) node = program_.buffer(moved_buffer(task)).node;
     node = origin_of(program_.pcg, node);
@@ -138,7 +138,7 @@ class Timeline {
     tasks_["name"].push_back(name);
     tasks_["what"].push_back(communicates ? transfer_name(program_, task)
                                           : task_text(program_, task));
-    tasks_["kind"].push_back(sim::kind_of(program_, task));
+    tasks_["kind"].push_back(predict::kind_of(program_, task));
     tasks_["pass"].push_back(pass_of(task));
     tasks_["node"].push_back(known == model_.end() ? Json() : Json(known->second));
     tasks_["bytes"].push_back(

@@ -16,12 +16,12 @@ namespace tandem::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using sim::Share;
+using predict::Share;
 
 // Sums over the levels.
 std::vector<Share> by_reported_kind(const std::vector<Share>& shares) {
   std::vector<Share> out;
-  for (const auto kind : sim::kReportedKinds) {
+  for (const auto kind : predict::kReportedKinds) {
     Share sum{.kind = std::string(kind),
               .digits = 0,
               .count = 0,
@@ -29,7 +29,7 @@ std::vector<Share> by_reported_kind(const std::vector<Share>& shares) {
               .serialized = {},
               .exposed = {}};
     for (const auto& share : shares) {
-      if (sim::reported_kind(share.kind) != kind) continue;
+      if (predict::reported_kind(share.kind) != kind) continue;
       sum.count += share.count;
       sum.bytes += share.bytes;
       sum.serialized += share.serialized;
@@ -48,7 +48,7 @@ constexpr std::array kParts = {std::pair("inputs", lower::BufferKind::kInput),
                                std::pair("gradients", lower::BufferKind::kGradient)};
 
 // "77 % of it activations".
-std::string largest_part_text(const sim::Memory& memory) {
+std::string largest_part_text(const predict::Memory& memory) {
   const auto largest = std::ranges::max_element(
       kParts, {}, [&](const auto& part) { return memory.part(part.second); });
   return fmt::format("{:.0f} % of it {}", 100 * (memory.part(largest->second) / memory.peak),
@@ -57,7 +57,7 @@ std::string largest_part_text(const sim::Memory& memory) {
 
 }  // namespace
 
-std::string time_table(const std::vector<Share>& shares, const sim::Simulation& simulation) {
+std::string time_table(const std::vector<Share>& shares, const predict::Simulation& simulation) {
   auto out =
       fmt::format("  {:<15} {:>11} {:>11} {:>11}\n", "", "serialized", "overlapped", "exposed");
   for (const auto& s : by_reported_kind(shares)) {
@@ -73,7 +73,7 @@ std::string time_table(const std::vector<Share>& shares, const sim::Simulation& 
                            seconds_text(simulation.bubble.value));
 }
 
-std::string bound_text(const std::vector<Share>& shares, const sim::Simulation& simulation,
+std::string bound_text(const std::vector<Share>& shares, const predict::Simulation& simulation,
                        const machine::Machine& machine, const machine::Digits& digits) {
   std::vector<std::pair<Seconds, std::string>> parts = {{simulation.compute, "compute"},
                                                         {simulation.bubble, "idle"}};
@@ -94,15 +94,15 @@ std::string bound_text(const std::vector<Share>& shares, const sim::Simulation& 
   return out;
 }
 
-Peak peak_of(const lower::Program& program, const sim::Memory& memory) {
+Peak peak_of(const lower::Program& program, const predict::Memory& memory) {
   Peak out{.memory = memory, .when = {}, .largest = {}, .largest_bytes = {}};
-  const auto moments = sim::memory_over_time(program, memory.device);
+  const auto moments = predict::memory_over_time(program, memory.device);
   if (memory.moment >= moments.size()) return out;
   const auto& moment = moments[memory.moment];
   out.when = task_text(program, program.tasks[moment.task]);
   if (program.digits.time() != 0) out.when += fmt::format(", micro-batch {}", moment.micro_batch);
   std::map<std::string, Bytes> sums;
-  for (const auto& held : sim::held_at(program, memory.device, memory.moment)) {
+  for (const auto& held : predict::held_at(program, memory.device, memory.moment)) {
     const auto& buffer = program.buffer(held.buffer);
     const auto name = folded_name(program.pcg.node(buffer.node).name);
     const bool is_gradient = buffer.kind == lower::BufferKind::kGradient;
@@ -135,7 +135,7 @@ std::string memory_table(const Peak& peak) {
                            bytes_text(peak.largest_bytes.value));
 }
 
-std::string headline_text(const sim::Simulation& simulation, const Headline& headline) {
+std::string headline_text(const predict::Simulation& simulation, const Headline& headline) {
   const auto& [batch, tokens, memory, margin, parallelism] = headline;
   const auto a_second = [&](std::int64_t n) {
     return si(static_cast<double>(n) / simulation.iteration.value);
@@ -151,9 +151,9 @@ std::string headline_text(const sim::Simulation& simulation, const Headline& hea
   return out;
 }
 
-Json details_json(const lower::Program& program, const sim::Simulation& simulation,
+Json details_json(const lower::Program& program, const predict::Simulation& simulation,
                   const machine::Machine& machine, const Peak& peak) {
-  const auto shares = sim::break_down(program, simulation);
+  const auto shares = predict::break_down(program, simulation);
   Json out;
   for (const auto& s : by_reported_kind(shares)) {
     out["breakdown"][s.kind] = {{"serialized_s", s.serialized.value},

@@ -7,28 +7,30 @@
 #include <vector>
 
 #include "lower/program.h"
+#include "predict/breakdown.h"
 #include "search/search.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 
 // By reported kind: serialized time, and of communication how much is overlapped and how much
 // exposed. Compute, what communication exposes and idle time add up to the iteration.
-std::string time_table(const std::vector<sim::Share>& shares, const sim::Simulation& simulation);
+std::string time_table(const std::vector<predict::Share>& shares,
+                       const predict::Simulation& simulation);
 
 // "compute (71 % of the iteration), exposed all_reduce over node 2 (18 %), idle (11 %)": the
 // largest part first.
-std::string bound_text(const std::vector<sim::Share>& shares, const sim::Simulation& simulation,
-                       const machine::Machine& machine, const machine::Digits& digits);
+std::string bound_text(const std::vector<predict::Share>& shares,
+                       const predict::Simulation& simulation, const machine::Machine& machine,
+                       const machine::Digits& digits);
 
 // What a device holds at its peak, and when that is.
 struct Peak {
-  sim::Memory memory;
+  predict::Memory memory;
   std::string when;     // "the backward pass of %l3.scores, micro-batch 2"
   std::string largest;  // of what the step makes: "l*.scores"; may be empty
   Bytes largest_bytes;  // of all of these
 };
-Peak peak_of(const lower::Program& program, const sim::Memory& memory);
+Peak peak_of(const lower::Program& program, const predict::Memory& memory);
 
 std::string memory_table(const Peak& peak);
 
@@ -41,11 +43,11 @@ struct Headline {
   std::string parallelism;  // strategies::to_text; may be empty
 };
 // Parallelism, iteration, throughput, MFU and memory, a line each.
-std::string headline_text(const sim::Simulation& simulation, const Headline& headline);
+std::string headline_text(const predict::Simulation& simulation, const Headline& headline);
 
 // Under the keys "breakdown", "communication", "bound_by" and "memory_at_peak".
 nlohmann::ordered_json details_json(const lower::Program& program,
-                                    const sim::Simulation& simulation,
+                                    const predict::Simulation& simulation,
                                     const machine::Machine& machine, const Peak& peak);
 
 }  // namespace tandem::report

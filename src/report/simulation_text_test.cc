@@ -5,7 +5,7 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "models/small_models_test_support.h"
-#include "sim/breakdown_test_support.h"
+#include "predict/breakdown_test_support.h"
 #include "strategies/grid.h"
 
 namespace tandem::report {
@@ -13,7 +13,7 @@ namespace {
 
 struct Simulated {
   lower::Program program;
-  sim::Simulation simulation;
+  predict::Simulation simulation;
 };
 
 Simulated simulated(const graph::Graph& model, const machine::Machine& machine,
@@ -22,7 +22,7 @@ Simulated simulated(const graph::Graph& model, const machine::Machine& machine,
   Simulated out{lower::lower(plan::parallelize(model, digits, strategy.choices, strategy.schedule),
                              digits, plan::Optimizer::kAdam),
                 {}};
-  out.simulation = sim::simulate(out.program, machine);
+  out.simulation = predict::simulate(out.program, machine);
   return out;
 }
 
@@ -48,7 +48,7 @@ TEST(SimulationText, TimesAndMemoryAddUp) {
     for (const auto& strategy : all) {
       SCOPED_TRACE(name + " " + strategy.name);
       const auto [program, s] = simulated(model, machine, strategy);
-      sim::expect_adds_up(sim::break_down(program, s), s);
+      predict::expect_adds_up(predict::break_down(program, s), s);
       exposed += s.exposed_comm > Seconds{} ? 1 : 0;
       const auto peak = peak_of(program, s.group_memory[0]);
       const auto json = details_json(program, s, machine, peak);
@@ -71,13 +71,13 @@ TEST(SimulationText, TimesAndMemoryAddUp) {
 }
 
 TEST(SimulationText, SaysWhatBounds) {
-  sim::Simulation s;
+  predict::Simulation s;
   s.iteration = Seconds{10};
   s.compute = Seconds{3};
   s.bubble = Seconds{1};
   const auto machine = machine::load_machine("dgx_a100:2");
   const machine::Digits digits(machine);
-  const std::vector<sim::Share> shares = {
+  const std::vector<predict::Share> shares = {
       {"compute", 0, 5, {}, Seconds{3}, Seconds{3}},
       {"all_reduce", 0b0001, 2, Bytes{8}, Seconds{7}, Seconds{5.5}},
       {"all_gather", 0b1110, 2, Bytes{8}, Seconds{2}, Seconds{0.43}},

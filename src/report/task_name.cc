@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/breakdown.h"
+#include "predict/breakdown.h"
 
 namespace tandem::report {
 
@@ -17,7 +17,7 @@ std::string_view pass_of(const lower::Task& task) {
 std::string task_text(const lower::Program& program, const lower::Task& task) {
   const auto& name = program.pcg.node(task.node).name;
   if (task.kind == TaskKind::kUpdate) return fmt::format("the update of %{}", name);
-  if (!sim::communicates(task)) {
+  if (!predict::communicates(task)) {
     return task.remade ? fmt::format("the recomputation of %{}", name)
                        : fmt::format("the {} pass of %{}", pass_of(task), name);
   }

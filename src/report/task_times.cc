@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "predict/breakdown.h"
 #include "report/class_words.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 
@@ -12,10 +12,10 @@ namespace {
 // Hands out what is exposed while it sweeps over what begins and ends.
 class ExposureSweep {
  public:
-  ExposureSweep(const lower::Program& program, const sim::Simulation& simulation)
+  ExposureSweep(const lower::Program& program, const predict::Simulation& simulation)
       : program_(program), iteration_(simulation.iteration) {}
 
-  void add(const sim::Span& span) {
+  void add(const predict::Span& span) {
     // What runs on in the next iteration has run on from the last, too.
     if (span.end > iteration_) {
       add_part(span.task, span.start, iteration_);
@@ -35,7 +35,7 @@ class ExposureSweep {
         }
       }
       before = edge.at;
-      if (!sim::communicates(program_.tasks[edge.task])) {
+      if (!predict::communicates(program_.tasks[edge.task])) {
         computing_ += edge.begins ? 1 : -1;
       } else if (edge.begins) {
         active_.push_back(edge.task);
@@ -67,7 +67,8 @@ class ExposureSweep {
 
 }  // namespace
 
-std::vector<TaskTime> task_times(const lower::Program& program, const sim::Simulation& simulation,
+std::vector<TaskTime> task_times(const lower::Program& program,
+                                 const predict::Simulation& simulation,
                                  std::uint32_t device_class) {
   std::vector<TaskTime> out(program.tasks.size());
   ExposureSweep sweep(program, simulation);

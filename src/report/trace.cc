@@ -13,10 +13,10 @@
 
 #include "lower/instances.h"
 #include "lower/order.h"
+#include "predict/breakdown.h"
 #include "report/class_words.h"
 #include "report/memory_curve.h"
 #include "report/task_name.h"
-#include "sim/breakdown.h"
 
 namespace tandem::report {
 
@@ -26,7 +26,7 @@ using lower::BufferId;
 using lower::Program;
 using lower::Task;
 using lower::TaskKind;
-using sim::Span;
+using predict::Span;
 
 // Times are written in whole nanoseconds, so that rows of spans that touch do not overlap.
 std::int64_t nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
@@ -41,7 +41,8 @@ std::string json_text(const std::string& text) {
 
 class Writer {
  public:
-  Writer(const Program& program, const machine::Machine& machine, const sim::Simulation& simulation)
+  Writer(const Program& program, const machine::Machine& machine,
+         const predict::Simulation& simulation)
       : program_(program),
         machine_(machine),
         simulation_(simulation),
@@ -108,23 +109,24 @@ class Writer {
   void add_span(const Span& span) {
     const auto& task = program_.tasks[span.task];
     const auto begin = nanoseconds(span.start);
-    std::string args = fmt::format(R"("kind":"{}","pass":"{}","micro_batch":{})",
-                                   sim::kind_of(program_, task), pass_of(task), span.micro_batch);
-    if (sim::communicates(task)) {
+    std::string args =
+        fmt::format(R"("kind":"{}","pass":"{}","micro_batch":{})", predict::kind_of(program_, task),
+                    pass_of(task), span.micro_batch);
+    if (predict::communicates(task)) {
       args += fmt::format(R"(,"bytes":{:.0f})", moved_bytes(program_, task).value);
     } else {
       args += fmt::format(R"(,"operator":"{}")", program_.pcg.node(task.node).op.name());
     }
     if (steps_ > 1) args += fmt::format(R"(,"step":{})", span.step);
     add(R"({{"ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-        names_[moved_node(task).index()], sim::reported_kind(sim::kind_of(program_, task)),
+        names_[moved_node(task).index()], predict::reported_kind(predict::kind_of(program_, task)),
         span.device_class, span.stream, microseconds(begin),
         microseconds(nanoseconds(span.end) - begin), args);
   }
 
   // Of a collective: whose tensor it moves.
   [[nodiscard]] graph::NodeId moved_node(const Task& task) const {
-    if (!sim::communicates(task)) return task.node;
+    if (!predict::communicates(task)) return task.node;
     return program_.buffer(task.reads.empty() ? task.writes[0] : task.reads[0]).node;
   }
 
@@ -221,7 +223,7 @@ class Writer {
 
   const Program& program_;
   const machine::Machine& machine_;
-  const sim::Simulation& simulation_;
+  const predict::Simulation& simulation_;
   lower::Instances instances_;
   std::int64_t steps_;
   machine::DigitMask class_digits_;
@@ -238,7 +240,7 @@ class Writer {
 }  // namespace
 
 Trace chrome_trace(const Program& program, const machine::Machine& machine,
-                   const sim::Simulation& simulation, const std::string& title,
+                   const predict::Simulation& simulation, const std::string& title,
                    std::size_t most_spans) {
   return Writer(program, machine, simulation).run(title, most_spans);
 }

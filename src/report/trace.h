@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lower/program.h"
-#include "sim/simulate.h"
+#include "predict/simulate.h"
 
 namespace tandem::report {
 
@@ -22,7 +22,7 @@ struct Trace {
 inline constexpr std::size_t kMostTracedSpans = 200'000;
 
 Trace chrome_trace(const lower::Program& program, const machine::Machine& machine,
-                   const sim::Simulation& simulation, const std::string& title,
+                   const predict::Simulation& simulation, const std::string& title,
                    std::size_t most_spans = kMostTracedSpans);
 
 }  // namespace tandem::report

@@ -21,7 +21,7 @@ using Row = std::pair<std::int64_t, std::int64_t>;  // process, thread
 
 struct Traced {
   lower::Program program;
-  sim::Simulation simulation;
+  predict::Simulation simulation;
   Trace trace;
   Json json;
 };
@@ -37,7 +37,7 @@ Traced traced(const std::string& text, const machine::Machine& machine, const st
              {},
              {},
              {}};
-  out.simulation = sim::simulate(out.program, machine);
+  out.simulation = predict::simulate(out.program, machine);
   out.trace = chrome_trace(out.program, machine, out.simulation, "a \"title\"", most_spans);
   out.json = Json::parse(out.trace.json);
   return out;

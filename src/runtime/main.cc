@@ -19,10 +19,11 @@
 #include <optional>
 
 #include "base/text.h"
-#include "cost/profile.h"
 #include "lower/lower.h"
 #include "machine/machine.h"
 #include "plan/json.h"
+#include "predict/memory.h"
+#include "predict/profile.h"
 #include "runtime/arguments.h"
 #include "runtime/checkpoint.h"
 #include "runtime/device.h"
@@ -35,7 +36,6 @@
 #include "runtime/threads.h"
 #include "runtime/training.h"
 #include "runtime/world.h"
-#include "sim/memory.h"
 
 namespace tandem::runtime {
 namespace {
@@ -161,7 +161,7 @@ int profile(const Arguments& arguments, const World& world, const Deadline& dead
     if (progress) std::cerr << fmt::format("\rmeasuring: {:.0f} % ", 100 * done) << std::flush;
   });
   if (progress) std::cerr << "\r" << std::flush;
-  if (world.rank == 0) std::cout << cost::to_json(measured).dump(1) << std::endl;
+  if (world.rank == 0) std::cout << predict::to_json(measured).dump(1) << std::endl;
   return 0;
 }
 
@@ -240,7 +240,7 @@ int run_plan(const Arguments& arguments, const World& world, const Deadline& dea
   deadline.renew(patience, "ending");
   const MemoryUse memory{.baseline = of_all(baseline, world),
                          .arena = of_all(peak_memory(device), world),
-                         .predicted = of_all(sim::memory_of(*program, world.rank).peak, world),
+                         .predicted = of_all(predict::memory_of(*program, world.rank).peak, world),
                          .resident = of_all(peak_resident(), world)};
   const auto tasks = arguments.measure ? slowest(executor.task_seconds()) : std::vector<double>();
   if (world.rank == 0) {

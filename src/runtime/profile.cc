@@ -20,11 +20,11 @@ namespace tandem::runtime {
 
 namespace {
 
-using cost::MeasuredCollective;
-using cost::MeasuredOperator;
 using machine::DigitRole;
 using machine::Layout;
 using machine::Step;
+using predict::MeasuredCollective;
+using predict::MeasuredOperator;
 
 constexpr std::array kTypes = {DType::kFp32, DType::kFp64, DType::kBf16};
 constexpr std::int64_t kBeyondCaches = 32 << 20;  // elements of 4 bytes
@@ -128,7 +128,7 @@ class Measurement {
              kCollectives * extent_.message_bytes.size();
   }
 
-  cost::Profile run() {
+  predict::Profile run() {
     out_.devices = devices_;
     out_.threads = threads_;
     out_.resident = resident();
@@ -346,12 +346,13 @@ class Measurement {
   Collectives collectives_;
   std::size_t steps_ = 0;
   std::size_t done_ = 0;
-  cost::Profile out_;
+  predict::Profile out_;
 };
 
 }  // namespace
 
-cost::Profile measure(bool quick, std::int64_t threads, const std::function<void(double)>& renew) {
+predict::Profile measure(bool quick, std::int64_t threads,
+                         const std::function<void(double)>& renew) {
   return Measurement(quick, threads, renew).run();
 }
 

@@ -4,13 +4,14 @@
 
 #include <functional>
 
-#include "cost/profile.h"
+#include "predict/profile.h"
 
 namespace tandem::runtime {
 
 // All processes of MPI_COMM_WORLD call it together; each gets the same, and computes with
 // `threads`. One process alone has no collectives. `quick`: fewer sizes and repeats. `renew` is
 // called between measurements, with what has been done of 1.
-cost::Profile measure(bool quick, std::int64_t threads, const std::function<void(double)>& renew);
+predict::Profile measure(bool quick, std::int64_t threads,
+                         const std::function<void(double)>& renew);
 
 }  // namespace tandem::runtime

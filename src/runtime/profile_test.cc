@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "cost/fit.h"
+#include "predict/fit.h"
 
 namespace tandem::runtime {
 namespace {
@@ -21,10 +21,10 @@ std::string output_of(const std::string& command) {
   return pclose(pipe) == 0 ? out : "";
 }
 
-cost::Profile quick_profile(int processes) {
+predict::Profile quick_profile(int processes) {
   const auto worker =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
-  return cost::parse_profile(output_of(
+  return predict::parse_profile(output_of(
       fmt::format("mpirun --allow-run-as-root --oversubscribe --bind-to none -np {} '{}' --profile "
                   "quick",
                   processes, worker.string())));
@@ -58,7 +58,7 @@ TEST(ProfileNightly, MeasuresEveryCollectiveOfEverySize) {
                                                  {"add fp32 1", 1},
                                                  {fmt::format("add fp32 {}", processes), 1}};
     EXPECT_EQ(operators, expected);
-    const auto text = cost::machine_text(profile, "a day, a processor");
+    const auto text = predict::machine_text(profile, "a day, a processor");
     EXPECT_EQ(machine::parse_machine(text, "measured.machine", processes).devices(), processes);
   }
 }

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "base/check.h"
-#include "cost/kernels.h"
+#include "predict/kernels.h"
+#include "predict/tables.h"
 #include "search/contest.h"
-#include "search/costs.h"
 #include "strategies/problem.h"
 
 namespace tandem::search {
@@ -47,8 +47,8 @@ std::vector<double> compute_times(const graph::Graph& graph, const machine::Mach
                                   const Options& options) {
   const machine::Digits digits(device);
   const strategies::Problem problem(graph, digits);
-  const CostModel costs(device, digits, options.optimizer, options.precision);
-  const auto roles = cost::kernels_of(graph, device.device.software);
+  const predict::CostModel costs(device, digits, options.optimizer, options.precision);
+  const auto roles = predict::kernels_of(graph, device.device.software);
   const auto has_gradient = graph::needs_gradient(graph);
   std::vector<double> out;
   for (auto id : graph.ids()) {

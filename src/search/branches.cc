@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "cost/operator_time.h"
+#include "predict/device.h"
 #include "search/descent.h"
 #include "search/side_by_side.h"
 #include "strategies/packing.h"
@@ -135,7 +135,7 @@ class Placing {
       if (node.op.role() != ops::Role::kCompute) continue;
       std::vector<TensorType> types;
       for (auto input : graph_.inputs(id)) types.push_back(graph_.node(input).type);
-      out += cost::forward_flops(node.op, types, node.type).value;
+      out += predict::forward_flops(node.op, types, node.type).value;
     }
     return out;
   }

@@ -105,8 +105,8 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
   return out;
 }
 
-// What takes longer can be neither the best nor the runner-up nor a leader, nor simpler than the best
-// and allowed.
+// What takes longer can be neither the best nor the runner-up nor a leader, nor simpler than the
+// best and allowed.
 Seconds Contest::time_to_beat(const Candidate& candidate) const {
   if (!result_.best) return kUnlimited;
   auto next = kUnlimited;
@@ -231,9 +231,10 @@ std::optional<Costed> Contest::cost(const Candidate& candidate, Seconds limit) {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
-  auto out = cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
-                         options_.optimizer, result_.limits, lower::Phase::kTraining,
-                         sim::Classes::kDifferent, options_.threads <= 1 ? &operations_ : nullptr);
+  auto out =
+      cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
+                  options_.optimizer, result_.limits, lower::Phase::kTraining,
+                  predict::Classes::kDifferent, options_.threads <= 1 ? &operations_ : nullptr);
   if (out) out->rewritten = candidate.rewritten;
   return out;
 }

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "search/costs.h"
+#include "predict/tables.h"
 #include "search/grid_search.h"
 #include "search/layout_network.h"
 #include "search/search.h"
@@ -89,7 +89,7 @@ class Contest {
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const Options& options() const { return options_; }
   // Of layouts on these digits. Not for several threads.
-  CostModel& costs() { return costs_; }
+  predict::CostModel& costs() { return costs_; }
   // Of networks of these costs, whatever graph they are of; fresh ones where none are shared.
   std::shared_ptr<LayoutNetwork::Tables> tables() {
     if (!tables_ || !options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
@@ -126,9 +126,9 @@ class Contest {
   const machine::Machine& machine_;
   machine::Digits digits_;
   const Options& options_;
-  CostModel costs_;
+  predict::CostModel costs_;
   std::shared_ptr<LayoutNetwork::Tables> tables_;
-  sim::Operations operations_;  // of one thread
+  predict::Operations operations_;  // of one thread
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool may_fit_;
   bool over_ = false;

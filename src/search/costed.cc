@@ -28,7 +28,7 @@ std::string margin_text(std::optional<Bytes> asked, double margin) {
                      asked ? "--memory" : "the device");
 }
 
-Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits) {
+Tightest tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits) {
   Tightest out;
   for (std::size_t g = 0; g < limits.size(); ++g) {
     const auto& needs = simulation.group_memory[g];
@@ -62,7 +62,8 @@ void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
 Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits, lower::Phase phase, sim::Classes classes) {
+                    const std::vector<Bytes>& limits, lower::Phase phase,
+                    predict::Classes classes) {
   constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
   return std::move(cost_within(kNever, model, machine, name, choices, schedule, optimizer, limits,
                                phase, classes)
@@ -74,12 +75,12 @@ std::optional<Costed> cost_within(Seconds limit, const graph::Graph& model,
                                   const std::vector<plan::Choice>& choices,
                                   const plan::Schedule& schedule, plan::Optimizer optimizer,
                                   const std::vector<Bytes>& limits, lower::Phase phase,
-                                  sim::Classes classes, sim::Operations* known) {
+                                  predict::Classes classes, predict::Operations* known) {
   check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
   const auto program = lower::lower_legal(mapped, digits, optimizer, phase);
-  auto simulation = sim::simulate_within(limit, program, machine, classes, known);
+  auto simulation = predict::simulate_within(limit, program, machine, classes, known);
   if (!simulation) return std::nullopt;
   plan::check_mapped(mapped, digits);
   auto out = costed(name, std::move(*simulation), limits);
@@ -87,7 +88,7 @@ std::optional<Costed> cost_within(Seconds limit, const graph::Graph& model,
   return out;
 }
 
-Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits) {
+Costed costed(std::string name, predict::Simulation simulation, const std::vector<Bytes>& limits) {
   const auto most = tightest(simulation, limits);
   std::string family = name;
   return {.name = std::move(name),

@@ -9,8 +9,8 @@
 #include "lower/lower.h"
 #include "machine/machine.h"
 #include "plan/parallelize.h"
+#include "predict/simulate.h"
 #include "search/rewritten.h"
-#include "sim/simulate.h"
 
 namespace tandem::search {
 
@@ -19,7 +19,7 @@ struct Costed {
   std::string name;    // with its settings: "megatron:tp=2,dp=24"
   std::string family;  // the fixed name of a baseline: "megatron"; else the name itself
   plan::MappedGraph mapped;
-  sim::Simulation simulation;
+  predict::Simulation simulation;
   Bytes over;  // most that a device needs beyond what it may use; negative where all fit
   bool feasible = false;
   std::shared_ptr<const Rewritten> rewritten = {};  // null: the model as it is
@@ -35,18 +35,18 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::string& name, const std::vector<plan::Choice>& choices,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
                     const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining,
-                    sim::Classes classes = sim::Classes::kAll);
+                    predict::Classes classes = predict::Classes::kAll);
 
-// The same; nothing where the step takes `limit` or more. `known`: of sim::Durations.
+// The same; nothing where the step takes `limit` or more. `known`: of predict::Durations.
 std::optional<Costed> cost_within(Seconds limit, const graph::Graph& model,
                                   const machine::Machine& machine, const std::string& name,
                                   const std::vector<plan::Choice>& choices,
                                   const plan::Schedule& schedule, plan::Optimizer optimizer,
                                   const std::vector<Bytes>& limits, lower::Phase phase,
-                                  sim::Classes classes, sim::Operations* known = nullptr);
+                                  predict::Classes classes, predict::Operations* known = nullptr);
 
 // What a simulation says of a strategy, its graph left out.
-Costed costed(std::string name, sim::Simulation simulation, const std::vector<Bytes>& limits);
+Costed costed(std::string name, predict::Simulation simulation, const std::vector<Bytes>& limits);
 
 // Feasible before infeasible; then the faster, or the smaller where neither fits.
 bool is_better(const Costed& a, const Costed& b);
@@ -68,12 +68,12 @@ std::string margin_text(std::optional<Bytes> asked, double margin);
 // The group whose devices have least room left, or lack most.
 struct Tightest {
   std::size_t group = 0;
-  sim::Memory needs;
+  predict::Memory needs;
   Bytes limit;
 
   [[nodiscard]] bool fits() const { return needs.peak <= limit; }
 };
-Tightest tightest(const sim::Simulation& simulation, const std::vector<Bytes>& limits);
+Tightest tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits);
 // "20 GB a device and 15 GB may be used"; of a machine of several groups, "20 GB a device of group
 // 'old' and ...". `margin`, a margin_text, follows.
 std::string shortage_text(const Tightest& tightest, const machine::Machine& machine,

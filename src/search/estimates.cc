@@ -32,24 +32,24 @@ std::optional<Point> Estimates::point(const strategies::Setting& setting, bool r
   return out;
 }
 
-std::optional<estimate::PassBound> Estimates::bound_pass(const strategies::Setting& setting,
-                                                         std::int64_t batch, estimate::Cut cut) {
+std::optional<predict::PassBound> Estimates::bound_pass(const strategies::Setting& setting,
+                                                        std::int64_t batch, predict::Cut cut) {
   return estimator(precision_of(on_, setting)).bound_pass(setting, batch, cut);
 }
 
-std::optional<estimate::PipelineDivision> Estimates::divide(std::int64_t ranks,
-                                                            std::int64_t stages_of_rank,
-                                                            std::int64_t micro_batches) {
+std::optional<predict::PipelineDivision> Estimates::divide(std::int64_t ranks,
+                                                           std::int64_t stages_of_rank,
+                                                           std::int64_t micro_batches) {
   return estimator(precision_of(on_, {.family = strategies::Family::kMegatron}))
       .divide(ranks, stages_of_rank, micro_batches, on_.batch);
 }
 
-estimate::Estimator& Estimates::estimator(const plan::Precision& precision) {
+predict::Estimator& Estimates::estimator(const plan::Precision& precision) {
   for (auto& [known, estimator] : estimators_) {
     if (known == precision) return *estimator;
   }
-  const estimate::Training training{on_.dtype, on_.optimizer, precision};
-  auto made = std::make_unique<estimate::Estimator>(*on_.network, *on_.machine, training);
+  const predict::Training training{on_.dtype, on_.optimizer, precision};
+  auto made = std::make_unique<predict::Estimator>(*on_.network, *on_.machine, training);
   return *estimators_.emplace_back(precision, std::move(made)).second;
 }
 

@@ -1,4 +1,4 @@
-// Points of one case by estimates of its steps (estimate/estimate.h).
+// Points of one case by estimates of its steps (predict/estimator.h).
 #pragma once
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimate/estimate.h"
+#include "predict/estimator.h"
 #include "search/explore.h"
 
 namespace tandem::search {
@@ -21,18 +21,18 @@ class Estimates {
   // Nor where it may be off by more than 1 %.
   std::optional<Point> near_point(const strategies::Setting& setting);
 
-  // Of estimate/estimate.h, for so many samples.
-  std::optional<estimate::PassBound> bound_pass(const strategies::Setting& setting,
-                                                std::int64_t batch, estimate::Cut cut);
-  std::optional<estimate::PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
-                                                   std::int64_t micro_batches);
+  // Of predict/estimator.h, for so many samples.
+  std::optional<predict::PassBound> bound_pass(const strategies::Setting& setting,
+                                               std::int64_t batch, predict::Cut cut);
+  std::optional<predict::PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
+                                                  std::int64_t micro_batches);
 
  private:
   std::optional<Point> point(const strategies::Setting& setting, bool rough_too);
-  estimate::Estimator& estimator(const plan::Precision& precision);
+  predict::Estimator& estimator(const plan::Precision& precision);
 
   const Case on_;
-  std::vector<std::pair<plan::Precision, std::unique_ptr<estimate::Estimator>>> estimators_;
+  std::vector<std::pair<plan::Precision, std::unique_ptr<predict::Estimator>>> estimators_;
 };
 
 // A costed strategy as a point of the case.

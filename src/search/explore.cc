@@ -145,7 +145,7 @@ std::variant<Point, Refused> evaluate(const Case& on, const Setting& setting) {
     strategy.schedule.precision = precision_of(on, setting);
     return point_of(on, cost_choices(on.problem->model, *on.machine, strategy.name,
                                      strategy.choices, strategy.schedule, on.optimizer, on.limits,
-                                     on.phase, sim::Classes::kDifferent));
+                                     on.phase, predict::Classes::kDifferent));
   } catch (const UserError& error) {
     return Refused{0, to_text(setting), reason(error.message, error.hint)};
   }

@@ -33,10 +33,10 @@ struct Case {
 
 struct Point {
   std::size_t case_number = 0;
-  std::string strategy = {};        // its text, complete: `simulate --strategy` takes it
-  sim::Simulation simulation = {};  // without its timeline
-  double throughput = 0;            // samples a second
-  Bytes over = {};                  // most that a device needs beyond what it may use
+  std::string strategy = {};            // its text, complete: `simulate --strategy` takes it
+  predict::Simulation simulation = {};  // without its timeline
+  double throughput = 0;                // samples a second
+  Bytes over = {};                      // most that a device needs beyond what it may use
   bool feasible = false;
   bool is_rough = false;                  // an estimate that may be off by more than 1 %
   std::vector<std::string> same_as = {};  // merge_equal: strategies that come to the same
@@ -76,7 +76,7 @@ struct ExploreOptions {
 };
 
 // `settings[i]` on `cases[i]`. Steps are estimated where there is an estimate
-// (estimate/estimate.h), else simulated. The result does not depend on the number of threads: each
+// (predict/estimator.h), else simulated. The result does not depend on the number of threads: each
 // case's estimates are made by one.
 Exploration explore(const std::vector<Case>& cases,
                     const std::vector<std::vector<strategies::Setting>>& settings,

@@ -23,7 +23,7 @@ class FastestPlan {
         limits_(memory_limits(machine, {})),
         choices_(model.size()),
         layouts_(model.size()) {
-    CostModel costs(machine, digits_, optimizer);
+    predict::CostModel costs(machine, digits_, optimizer);
     operators_ = LayoutOracle(model, digits_, costs).layouts();
     const machine::Layout everywhere(digits_.count(), machine::DigitRole::kReplica);
     for (auto& choice : choices_) choice.source = everywhere;

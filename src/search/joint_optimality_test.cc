@@ -56,7 +56,7 @@ std::optional<std::vector<Graph>> all_rewritings(const Graph& model) {
 // What the cheapest layouts of the cheapest of them cost.
 double least_of_all(const std::vector<Graph>& graphs, const machine::Machine& machine) {
   const machine::Digits digits(machine);
-  CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   double least = LayoutOracle::kNever;
   for (const auto& graph : graphs) {
     least = std::min(least, LayoutOracle(graph, digits, costs).least({}, least));

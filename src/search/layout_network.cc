@@ -50,7 +50,8 @@ Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
 }  // namespace
 
 LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& digits,
-                             CostModel& costs, const Dims& dims, std::size_t states_per_node,
+                             predict::CostModel& costs, const Dims& dims,
+                             std::size_t states_per_node,
                              const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass,
                              std::shared_ptr<Tables> tables)
     : model_(model),
@@ -62,7 +63,7 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       consumers_(model.consumers()),
       gradient_(graph::needs_gradient(model)),
       precedence_(model),
-      roles_(cost::kernels_of(model, costs.software())),
+      roles_(predict::kernels_of(model, costs.software())),
       operator_variable_(model.size(), kNoVariable),
       tensor_variable_(model.size(), kNoVariable),
       tables_(std::move(tables)) {
@@ -107,7 +108,7 @@ Hash LayoutNetwork::class_of(NodeId id) const {
   const auto& node = model_.node(id);
   Hash h = hash_combine(node.op.hash(), (gradient_[id.index()] ? 1U : 0U) | (places_ ? 2U : 0U));
   h = hash_combine(h, pass_hash_);
-  if (!roles_.empty()) h = hash_combine(h, cost::hash_of(roles_[id.index()]));
+  if (!roles_.empty()) h = hash_combine(h, predict::hash_of(roles_[id.index()]));
   for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
   for (auto i : model_.inputs(id)) {
     h = hash_combine(h, type_hash(model_.node(i).type));
@@ -138,8 +139,8 @@ bool LayoutNetwork::has_unequal_devices() {
   });
 }
 
-Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
-                                bool of_product) {
+predict::Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
+                                         bool of_product) {
   const auto& type = model_.node(id).type;
   if (!is_trained(model_.node(id))) {
     return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
@@ -152,8 +153,8 @@ Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* lo
   return cost;
 }
 
-Cost LayoutNetwork::shared_weights_cost(NodeId id, const NodeLayout& layout) {
-  Cost out;
+predict::Cost LayoutNetwork::shared_weights_cost(NodeId id, const NodeLayout& layout) {
+  predict::Cost out;
   const auto inputs = model_.inputs(id);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!is_weight(model_.node(inputs[i])) || is_absorbed(inputs[i])) continue;
@@ -163,7 +164,7 @@ Cost LayoutNetwork::shared_weights_cost(NodeId id, const NodeLayout& layout) {
   return out;
 }
 
-Cost LayoutNetwork::compute_cost(NodeId id, const NodeLayout& layout) const {
+predict::Cost LayoutNetwork::compute_cost(NodeId id, const NodeLayout& layout) const {
   const auto& node = model_.node(id);
   const auto inputs = model_.inputs(id);
   std::vector<TensorType> types;
@@ -178,11 +179,12 @@ Cost LayoutNetwork::compute_cost(NodeId id, const NodeLayout& layout) const {
       .times(pass_.times, pass_.kept);
 }
 
-Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout, const Cost& compute) {
+predict::Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout,
+                                           const predict::Cost& compute) {
   const auto& node = model_.node(id);
   const auto& s = nodes_[id.index()].signature;
   const auto inputs = model_.inputs(id);
-  Cost cost = compute;
+  predict::Cost cost = compute;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto read = input_layout(s, layout, digits_.count(), i);
     const auto& source = model_.node(inputs[i]);
@@ -220,11 +222,13 @@ Hash LayoutNetwork::parts_of(const NodeLayout& layout) const {
   return out;
 }
 
-void LayoutNetwork::list(NodeId id, const NodeLayout& layout, const Cost& compute, Listed& to) {
+void LayoutNetwork::list(NodeId id, const NodeLayout& layout, const predict::Cost& compute,
+                         Listed& to) {
   const auto cost = operator_cost(id, layout, compute);
   to.layouts.push_back(layout);
   to.cost.push_back(cost);
-  to.rank.push_back(Prices{}.of(cost) + Prices{}.of(shared_weights_cost(id, layout)));
+  to.rank.push_back(predict::Prices{}.of(cost) +
+                    predict::Prices{}.of(shared_weights_cost(id, layout)));
 }
 
 const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) {
@@ -234,7 +238,7 @@ const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) 
   for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
     if (!is_source(model_.inputs(id)[i])) freedom.partial |= ops::InputMask{1} << i;
   }
-  std::unordered_map<Hash, Cost> computed;  // by parts
+  std::unordered_map<Hash, predict::Cost> computed;  // by parts
   for (const auto& layout : node_layouts(nodes_[id.index()], digits_, dims, freedom)) {
     if (!costs_.has_equal_devices()) {
       list(id, layout, compute_cost(id, layout), out);
@@ -249,7 +253,7 @@ const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) 
 
 // The cheapest ones taken by themselves, and all that a seed uses.
 std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
-                                                    std::vector<Cost>& cost) {
+                                                    std::vector<predict::Cost>& cost) {
   auto all = listed(id, dims);
   const auto& seeds = seeds_[classes_[id.index()]];
   std::vector<std::size_t> wanted;
@@ -373,7 +377,7 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
     auto table = std::make_shared<CostTable>();
     auto layouts = shared_layouts(id);
     for (const auto& layout : layouts) {
-      table->cost.push_back(is_weight(model_.node(id)) ? weight_cost(id, layout) : Cost{});
+      table->cost.push_back(is_weight(model_.node(id)) ? weight_cost(id, layout) : predict::Cost{});
     }
     made->id = key;
     made->out = end_of(std::move(layouts));
@@ -442,11 +446,11 @@ LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
     weight.operand = i;
     for (const auto& used : states.in[i].layouts) {
       const auto parts = stored(inputs[i], used);
-      const auto cost = [&](CostModel::Gathered gathered) {
+      const auto cost = [&](predict::CostModel::Gathered gathered) {
         return costs_.stored_in_parts(types[i], used, parts, gathered);
       };
-      weight.gathered_once.push_back(cost(CostModel::Gathered::kOnce));
-      weight.gathered_anew.push_back(cost(CostModel::Gathered::kForEachPass));
+      weight.gathered_once.push_back(cost(predict::CostModel::Gathered::kOnce));
+      weight.gathered_anew.push_back(cost(predict::CostModel::Gathered::kForEachPass));
     }
   }
   for (const auto& layout : states.nodes) {
@@ -475,7 +479,8 @@ const LayoutNetwork::Saving* LayoutNetwork::saving_of(const CostTable& unary) co
   return saves_ && at != tables_->saving.end() ? &at->second : nullptr;
 }
 
-std::vector<float> LayoutNetwork::at_prices(const Prices& prices, const CostTable& unary) const {
+std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices,
+                                            const CostTable& unary) const {
   const auto* saving = saving_of(unary);
   std::vector<float> out;
   out.reserve(unary.cost.size());
@@ -493,7 +498,7 @@ std::vector<float> LayoutNetwork::at_prices(const Prices& prices, const CostTabl
   return out;
 }
 
-std::vector<float> LayoutNetwork::at_prices(const Prices& prices, const EdgeTable& edge) {
+std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices, const EdgeTable& edge) {
   const double per_second = edge.blocks ? prices.blocking : prices.async;
   std::vector<float> different;
   different.reserve(edge.cost.size());
@@ -547,7 +552,8 @@ double LayoutNetwork::cost(Priced& priced, const Finder& finder) const {
   return find(this->priced(priced), priced, finder).cost;
 }
 
-LayoutNetwork::Solution LayoutNetwork::solve(const Prices& prices, const Finder& finder) const {
+LayoutNetwork::Solution LayoutNetwork::solve(const predict::Prices& prices,
+                                             const Finder& finder) const {
   Priced priced{prices};
   const auto minimum = find(this->priced(priced), priced, finder);
 

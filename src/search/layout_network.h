@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/parallelize.h"
-#include "search/costs.h"
+#include "predict/tables.h"
 #include "search/elimination.h"
 #include "search/finder.h"
 #include "search/precedence.h"
@@ -29,7 +29,7 @@ class LayoutNetwork {
   // the same.
   struct End {
     std::vector<machine::Layout> layouts;  // by state
-    CostModel::LayoutList different;
+    predict::CostModel::LayoutList different;
     std::vector<std::uint32_t> of;  // by state, of the different ones
   };
   struct States {
@@ -42,7 +42,7 @@ class LayoutNetwork {
   using StatesPtr = std::shared_ptr<const States>;
   struct CostTable {
     Hash id = 0;
-    std::vector<Cost> cost;  // by state
+    std::vector<predict::Cost> cost;  // by state
   };
   using CostTablePtr = std::shared_ptr<const CostTable>;
   // What it costs to bring a tensor from one end to another.
@@ -51,7 +51,7 @@ class LayoutNetwork {
     StatesPtr a, b;
     std::size_t operand = 0;  // of b
     bool blocks = false;
-    std::vector<CostModel::Moved> cost;  // by different layouts
+    std::vector<predict::CostModel::Moved> cost;  // by different layouts
 
     [[nodiscard]] const End& from() const { return a->out; }
     [[nodiscard]] const End& to() const { return b->in[operand]; }
@@ -65,7 +65,7 @@ class LayoutNetwork {
   // All layouts that an operator may take, and what they cost.
   struct Listed {
     std::vector<machine::NodeLayout> layouts;
-    std::vector<Cost> cost;
+    std::vector<predict::Cost> cost;
     std::vector<double> rank;  // with the weights that it reads
   };
 
@@ -73,11 +73,11 @@ class LayoutNetwork {
   struct Saving {
     struct Weight {
       std::size_t operand;
-      std::vector<Cost> gathered_once;  // in parts
-      std::vector<Cost> gathered_anew;  // the same
+      std::vector<predict::Cost> gathered_once;  // in parts
+      std::vector<predict::Cost> gathered_anew;  // the same
     };
     std::vector<Weight> weights;
-    std::vector<Cost> again;  // its result
+    std::vector<predict::Cost> again;  // its result
   };
 
  public:
@@ -92,7 +92,7 @@ class LayoutNetwork {
   // Tables at these prices, and what elimination makes of them; networks that share Tables may
   // share them.
   struct Priced {
-    Prices prices;
+    predict::Prices prices;
     std::unordered_map<CostTablePtr, TablePtr> unary = {};
     std::unordered_map<EdgeTablePtr, TablePtr> edges = {};
     MadeTables made = {};
@@ -102,7 +102,7 @@ class LayoutNetwork {
   };
 
   // `seeds` are choices whose states are always among those kept.
-  LayoutNetwork(const graph::Graph& model, const machine::Digits& digits, CostModel& costs,
+  LayoutNetwork(const graph::Graph& model, const machine::Digits& digits, predict::CostModel& costs,
                 const Dims& dims, std::size_t states_per_node,
                 const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass = {},
                 std::shared_ptr<Tables> tables = std::make_shared<Tables>());
@@ -118,7 +118,7 @@ class LayoutNetwork {
     bool exact = true;
     std::size_t products = 0;
   };
-  Solution solve(const Prices& prices, const Finder& finder = {}) const;
+  Solution solve(const predict::Prices& prices, const Finder& finder = {}) const;
   // Their cost alone.
   double cost(Priced& priced, const Finder& finder = {}) const;
 
@@ -132,18 +132,20 @@ class LayoutNetwork {
   void add_shared_tensor(graph::NodeId id);
   void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
                 bool blocks);
-  Cost weight_cost(graph::NodeId id, const machine::Layout& layout,
-                   const Shape* looked_up = nullptr, bool of_product = false);
+  predict::Cost weight_cost(graph::NodeId id, const machine::Layout& layout,
+                            const Shape* looked_up = nullptr, bool of_product = false);
   // What the layout of an operator says of weights that others read, too.
-  Cost shared_weights_cost(graph::NodeId id, const machine::NodeLayout& layout);
-  Cost compute_cost(graph::NodeId id, const machine::NodeLayout& layout) const;
+  predict::Cost shared_weights_cost(graph::NodeId id, const machine::NodeLayout& layout);
+  predict::Cost compute_cost(graph::NodeId id, const machine::NodeLayout& layout) const;
   // With what it reads in windows, and its own weights.
-  Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout, const Cost& compute);
+  predict::Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout,
+                              const predict::Cost& compute);
   Hash parts_of(const machine::NodeLayout& layout) const;
   const Listed& listed(graph::NodeId id, const Dims& dims);
-  void list(graph::NodeId id, const machine::NodeLayout& layout, const Cost& compute, Listed& to);
+  void list(graph::NodeId id, const machine::NodeLayout& layout, const predict::Cost& compute,
+            Listed& to);
   std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep,
-                                                const Dims& dims, std::vector<Cost>& cost);
+                                                const Dims& dims, std::vector<predict::Cost>& cost);
   End end_of(std::vector<machine::Layout> layouts);
   bool is_source(graph::NodeId id) const;
   bool has_unequal_devices();
@@ -155,21 +157,21 @@ class LayoutNetwork {
   machine::Layout stored(graph::NodeId weight, const machine::Layout& used) const;
   // A weight or input with one user lies as that user wants it and has no variable.
   bool is_absorbed(graph::NodeId id) const;
-  std::vector<float> at_prices(const Prices& prices, const CostTable& unary) const;
-  static std::vector<float> at_prices(const Prices& prices, const EdgeTable& edge);
+  std::vector<float> at_prices(const predict::Prices& prices, const CostTable& unary) const;
+  static std::vector<float> at_prices(const predict::Prices& prices, const EdgeTable& edge);
   Network priced(Priced& priced) const;
   Minimum find(const Network& network, Priced& priced, const Finder& finder) const;
 
   const graph::Graph& model_;
   const machine::Digits& digits_;
-  CostModel& costs_;
+  predict::CostModel& costs_;
   const Pass pass_;
   const Hash pass_hash_;
   std::vector<strategies::AnalyzedNode> nodes_;
   std::vector<std::vector<graph::NodeId>> consumers_;
   std::vector<bool> gradient_;
   Precedence precedence_;
-  std::vector<cost::KernelRole> roles_;
+  std::vector<predict::KernelRole> roles_;
   bool places_ = false;  // do the states of operators and tensors differ by idle digits' places?
   std::vector<Hash> classes_;                                         // by node
   std::unordered_map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class

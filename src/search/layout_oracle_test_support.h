@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/costs.h"
+#include "predict/tables.h"
 #include "strategies/storage.h"
 
 namespace tandem::search {
@@ -26,7 +26,7 @@ class LayoutOracle {
 
   // With `saves` every weight that one operator reads may also be stored in parts, gathered once or
   // for every pass, and every result computed again.
-  LayoutOracle(const graph::Graph& model, const machine::Digits& digits, CostModel& costs,
+  LayoutOracle(const graph::Graph& model, const machine::Digits& digits, predict::CostModel& costs,
                bool saves = false)
       : model_(model),
         digits_(digits),
@@ -34,7 +34,7 @@ class LayoutOracle {
         saves_(saves),
         users_(uses_of(model)),
         gradient_(graph::needs_gradient(model)),
-        roles_(cost::kernels_of(model, costs.software())),
+        roles_(predict::kernels_of(model, costs.software())),
         of_operator_(model.size()),
         of_tensor_(model.size()) {
     find_order();
@@ -51,7 +51,7 @@ class LayoutOracle {
   }
 
   // The least cost of all assignments that cost less than `below`; kNever if there is none.
-  double least(const Prices& prices, double below) {
+  double least(const predict::Prices& prices, double below) {
     price(prices);
     best_ = below;
     found_ = false;
@@ -62,7 +62,7 @@ class LayoutOracle {
   }
 
   // What an assignment of the operators costs, shared tensors lying where that is cheapest.
-  double cost_of(const Prices& prices, const std::vector<machine::NodeLayout>& layouts) {
+  double cost_of(const predict::Prices& prices, const std::vector<machine::NodeLayout>& layouts) {
     price(prices);
     for (auto& v : variables_) {
       for (std::size_t s = 0; s < v.layouts.size(); ++s) {
@@ -91,18 +91,19 @@ class LayoutOracle {
   // An operator's layout, or that of a tensor between its users.
   struct Variable {
     NodeId node;
-    std::vector<machine::NodeLayout> layouts;  // of an operator
-    std::vector<std::vector<Layout>> in;       // by operand, by state
-    std::vector<Layout> out;                   // by state
-    std::vector<std::vector<Cost>> cost;       // by state, of the ways there are to save
-    std::vector<double> own;                   // priced, of the cheapest way
-    std::vector<std::size_t> earlier;          // edges to variables before it
-    std::optional<std::size_t> parent;         // of these one, the tree's
+    std::vector<machine::NodeLayout> layouts;      // of an operator
+    std::vector<std::vector<Layout>> in;           // by operand, by state
+    std::vector<Layout> out;                       // by state
+    std::vector<std::vector<predict::Cost>> cost;  // by state, of the ways there are to save
+    std::vector<double> own;                       // priced, of the cheapest way
+    std::vector<std::size_t> earlier;              // edges to variables before it
+    std::optional<std::size_t> parent;             // of these one, the tree's
   };
   struct Edge {
     std::size_t from = 0;
     std::size_t to = 0;
-    std::vector<std::optional<Cost>> cost;  // by states of `from`, then of `to`; none: impossible
+    std::vector<std::optional<predict::Cost>>
+        cost;  // by states of `from`, then of `to`; none: impossible
     std::vector<double> priced;
   };
 
@@ -216,7 +217,8 @@ class LayoutOracle {
     return true;
   }
 
-  Cost operator_cost(NodeId id, const ops::Signature& s, const machine::NodeLayout& layout) {
+  predict::Cost operator_cost(NodeId id, const ops::Signature& s,
+                              const machine::NodeLayout& layout) {
     const auto& node = model_.node(id);
     const auto types = model_.input_types(id);
     const auto inputs = model_.inputs(id);
@@ -242,11 +244,12 @@ class LayoutOracle {
   }
 
   // All combinations.
-  std::vector<Cost> ways_to_save(NodeId id, const ops::Signature& s,
-                                 const machine::NodeLayout& layout, const Cost& as_it_is) {
-    std::vector<Cost> out = {as_it_is};
+  std::vector<predict::Cost> ways_to_save(NodeId id, const ops::Signature& s,
+                                          const machine::NodeLayout& layout,
+                                          const predict::Cost& as_it_is) {
+    std::vector<predict::Cost> out = {as_it_is};
     if (!saves_) return out;
-    const auto or_else = [&](const std::vector<Cost>& more) {
+    const auto or_else = [&](const std::vector<predict::Cost>& more) {
       const auto before = out;
       for (const auto& m : more) {
         for (auto cost : before) out.push_back(cost += m);
@@ -262,7 +265,7 @@ class LayoutOracle {
       const auto used = input_layout(s, layout, digits_.count(), i);
       const auto stored =
           strategies::stored_in_parts(used, weight.type.shape.sizes, digits_.all(), digits_);
-      using Gathered = CostModel::Gathered;
+      using Gathered = predict::CostModel::Gathered;
       or_else({costs_.stored_in_parts(weight.type, used, stored, Gathered::kOnce),
                costs_.stored_in_parts(weight.type, used, stored, Gathered::kForEachPass)});
     }
@@ -273,8 +276,8 @@ class LayoutOracle {
     return out;
   }
 
-  Cost weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
-                   bool of_product = false) {
+  predict::Cost weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
+                            bool of_product = false) {
     const auto& type = model_.node(id).type;
     if (!is_trained(model_.node(id))) {
       return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
@@ -289,7 +292,8 @@ class LayoutOracle {
     Layout now(digits_.count(), Role::kReplica);
     enumerate(id, 0, now, v.out);
     for (const auto& layout : v.out) {
-      v.cost.push_back({is_weight(model_.node(id)) ? weight_cost(id, layout, nullptr) : Cost{}});
+      v.cost.push_back(
+          {is_weight(model_.node(id)) ? weight_cost(id, layout, nullptr) : predict::Cost{}});
     }
     v.in = {v.out};
     const auto here = variables_.size();
@@ -334,7 +338,7 @@ class LayoutOracle {
           is_weight(model_.node(tensor)) ? costs_.gradient_of_weight(type.dtype) : type.dtype;
     }
     Edge edge{from, to, {}, {}};
-    std::map<std::pair<Layout, Layout>, std::optional<Cost>> known;
+    std::map<std::pair<Layout, Layout>, std::optional<predict::Cost>> known;
     for (const auto& has : variables_[from].out) {
       for (const auto& wanted : variables_[to].in[operand]) {
         const auto [at, fresh] = known.try_emplace({has, wanted});
@@ -373,7 +377,7 @@ class LayoutOracle {
 
   // --- Enumeration -------------------------------------------------------------------------------
 
-  void price(const Prices& prices) {
+  void price(const predict::Prices& prices) {
     for (auto& v : variables_) {
       v.own.clear();
       for (const auto& ways : v.cost) {
@@ -461,11 +465,11 @@ class LayoutOracle {
 
   const graph::Graph& model_;
   const machine::Digits& digits_;
-  CostModel& costs_;
+  predict::CostModel& costs_;
   const bool saves_;
   std::vector<std::vector<std::pair<NodeId, std::size_t>>> users_;  // by node: who, which operand
   std::vector<bool> gradient_;
-  std::vector<cost::KernelRole> roles_;
+  std::vector<predict::KernelRole> roles_;
   std::vector<std::vector<bool>> precedes_;
   std::vector<std::optional<std::size_t>> of_operator_;
   std::vector<std::optional<std::size_t>> of_tensor_;

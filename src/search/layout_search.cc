@@ -106,8 +106,8 @@ double LayoutSearch::least_memory_scale() const {
   return least;
 }
 
-std::vector<LayoutNetwork::Solution> LayoutSearch::solve(const LayoutNetwork& network,
-                                                         const std::vector<Prices>& prices) {
+std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
+    const LayoutNetwork& network, const std::vector<predict::Prices>& prices) {
   std::vector<LayoutNetwork::Solution> out(prices.size());
   parallel_for(prices.size(), options_.threads,
                [&](std::size_t i) { out[i] = network.solve(prices[i], options_.finder); });

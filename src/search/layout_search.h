@@ -45,7 +45,7 @@ class LayoutSearch {
   };
 
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
-                                             const std::vector<Prices>& prices);
+                                             const std::vector<predict::Prices>& prices);
   void simulate(LayoutNetwork& network, const graph::Graph& graph,
                 const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound);
   const Solved& costed(const LayoutNetwork::Solution& solution);

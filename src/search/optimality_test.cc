@@ -22,23 +22,23 @@ namespace {
 
 // --- The search cost -----------------------------------------------------------------------------
 
-const std::vector<Prices>& some_prices() {
-  static const std::vector<Prices> kPrices = {{.async = 0.5},
-                                              {.async = 0},
-                                              {.async = 1},
-                                              {.async = 0.5, .per_byte = 1e-13},
-                                              {.blocking = 0, .async = 0}};
+const std::vector<predict::Prices>& some_prices() {
+  static const std::vector<predict::Prices> kPrices = {{.async = 0.5},
+                                                       {.async = 0},
+                                                       {.async = 1},
+                                                       {.async = 0.5, .per_byte = 1e-13},
+                                                       {.blocking = 0, .async = 0}};
   return kPrices;
 }
 
 constexpr double kTolerance = 2e-6;  // the search adds up in single precision
 
 // Where memory costs something, and saving it time.
-const std::vector<Prices>& prices_of_memory() {
-  static const std::vector<Prices> kPrices = {{.async = 0.5, .per_byte = 1e-13},
-                                              {.async = 1, .per_byte = 1e-12},
-                                              {.async = 0.5, .per_byte = 1e-10},
-                                              {.async = 0}};
+const std::vector<predict::Prices>& prices_of_memory() {
+  static const std::vector<predict::Prices> kPrices = {{.async = 0.5, .per_byte = 1e-13},
+                                                       {.async = 1, .per_byte = 1e-12},
+                                                       {.async = 0.5, .per_byte = 1e-10},
+                                                       {.async = 0}};
   return kPrices;
 }
 
@@ -46,7 +46,7 @@ const std::vector<Prices>& prices_of_memory() {
 std::optional<std::string> wrong_cost(const Graph& model, const machine::Machine& machine,
                                       bool saves) {
   const machine::Digits digits(machine);
-  CostModel costs(machine, digits, plan::Optimizer::kAdam);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kAdam);
   LayoutNetwork network(model, digits, costs, {}, 100000, {});
   if (saves) network.allow_saving();
   LayoutOracle oracle(model, digits, costs, saves);

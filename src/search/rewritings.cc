@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "estimate/folded.h"
+#include "predict/folded.h"
 #include "rewrite/collection.h"
 #include "rewrite/rule_text.h"
 #include "search/layout_network.h"
@@ -66,11 +66,11 @@ class Ranker {
   const machine::Digits& digits_;
   const Options& search_;
   const std::vector<strategies::Setting>& settings_;
-  CostModel& costs_;
+  predict::CostModel& costs_;
   std::size_t states_;
   bool is_one_device_;
   bool saves_;
-  Prices prices_;
+  predict::Prices prices_;
   Pass pass_;
   LayoutNetwork::Priced priced_{prices_};
 };
@@ -293,9 +293,9 @@ Ranking rank_rewritings(Contest& contest, const RankingOptions& options) {
   rewrite::Dictionary dictionary;
   rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
   Ranker ranker(contest, options);
-  std::optional<estimate::Folded> folded;
+  std::optional<predict::Folded> folded;
   if (search.network && search.folds) {
-    folded = estimate::fold(*search.network->model, search.network->batch, search.network->dtype);
+    folded = predict::fold(*search.network->model, search.network->batch, search.network->dtype);
   }
   const auto& first = folded ? folded->graph : model;
   BestFirst graphs(first, rules, dictionary, ranker, contest);

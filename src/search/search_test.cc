@@ -377,14 +377,14 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   machine.levels = {machine.levels[0], machine.levels[1]};  // digits 2 and 2
   const machine::Digits digits(machine);
   const Dims dims;
-  CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   const LayoutNetwork network(model, digits, costs, dims, 10000, {});
   const auto nodes = strategies::analyze(model);
   std::vector<graph::NodeId> chain;
   for (auto id : model.ids()) {
     if (model.node(id).op.role() == ops::Role::kCompute) chain.push_back(id);
   }
-  const Prices prices{.async = 0.7};
+  const predict::Prices prices{.async = 0.7};
 
   // best[s]: the cheapest way to have the last operator so far in its state s.
   const auto has_gradient = graph::needs_gradient(model);
@@ -435,7 +435,7 @@ TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
   const machine::Layout replicated(digits.count(), machine::DigitRole::kReplica);
   const Shape sizes = {64, 32};
   const auto cost = [&](DType dtype, bool master, bool wide) {
-    CostModel costs(machine, digits, plan::Optimizer::kAdam, {master, wide});
+    predict::CostModel costs(machine, digits, plan::Optimizer::kAdam, {master, wide});
     return costs.weight(sizes, dtype, replicated);
   };
   EXPECT_EQ(cost(DType::kFp32, false, false).memory, Bytes{64 * 32 * 16});

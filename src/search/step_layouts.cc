@@ -45,7 +45,7 @@ std::optional<graph::Graph> part_of_batch(const KnownNetwork& known, std::int64_
 }  // namespace
 
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
-                                    CostModel& costs, const Options& options,
+                                    predict::CostModel& costs, const Options& options,
                                     std::size_t& products) {
   if (!options.network) return {};
   const auto& known = *options.network;

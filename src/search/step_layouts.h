@@ -12,7 +12,7 @@ namespace tandem::search {
 // Of a step that the strategy makes of options.network, none where there is none; those that lie as
 // the strategy has them are left out. `products` counts the tables made.
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting,
-                                    const strategies::Problem& problem, CostModel& costs,
+                                    const strategies::Problem& problem, predict::CostModel& costs,
                                     const Options& options, std::size_t& products);
 
 }  // namespace tandem::search

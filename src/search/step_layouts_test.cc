@@ -18,7 +18,7 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
   const auto machine = machine::load_machine("dgx_a100:1");
   const machine::Digits digits(machine);
   const strategies::Problem problem(graph, digits);
-  CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   Options options;
   options.network = {&model, batch, DType::kFp32};
   for (const std::string text : {"megatron:tp=4,pp=2,micro=4", "megatron:tp=4,pp=2,micro=8,zero=1",
@@ -57,7 +57,7 @@ TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
   const auto machine = machine::load_machine("summit:16,software=serial");
   const machine::Digits digits(machine);
   const strategies::Problem problem(graph, digits);
-  CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   Options options;
   options.network = {&model, batch, DType::kFp32};
   const auto text = "megatron:tp=1,dp=48,pp=2,interleave=4,micro=4";
@@ -88,7 +88,7 @@ TEST(StepLayouts, WhatFewerDimensionsGiveIsAmongThoseOfMore) {
   const auto machine = machine::load_machine("summit:4,software=serial");
   const machine::Digits digits(machine);
   const strategies::Problem problem(graph, digits);
-  CostModel costs(machine, digits, plan::Optimizer::kAdam);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kAdam);
   const auto setting =
       complete(strategies::parse_setting("megatron:tp=1,dp=12,pp=2,micro=4"), problem)[0];
   const auto laid_out = [&](bool along_the_sequence) {

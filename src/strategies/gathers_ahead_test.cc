@@ -8,7 +8,7 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
-#include "sim/simulate.h"
+#include "predict/simulate.h"
 #include "strategies/grid.h"
 
 namespace tandem::strategies {
@@ -76,7 +76,7 @@ TEST(GathersAhead, LeaveAloneWhatGathersNothingAgain) {
 // pass would stick out.
 TEST(GathersAhead, AreHiddenBehindTheOperatorBefore) {
   const auto m = counting_machine();
-  const auto s = sim::simulate(sharded("fsdp", m), m);
+  const auto s = predict::simulate(sharded("fsdp", m), m);
   EXPECT_NEAR(s.exposed_comm.value, 64 * 64 * 4 / 2 / 1e9, 1e-12);
   EXPECT_EQ(s.bubble, Seconds{});
 }

@@ -4,7 +4,7 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
-#include "sim/simulate.h"
+#include "predict/simulate.h"
 #include "strategies/wide_grid.h"
 
 namespace tandem::strategies {
@@ -12,9 +12,10 @@ namespace {
 
 void check_limits(const lower::Program& program, const machine::Machine& machine,
                   const std::string& what) {
-  const auto all = sim::simulate(program, machine);
+  const auto all = predict::simulate(program, machine);
   const auto within = [&](double times) {
-    return sim::simulate_within(times * all.iteration, program, machine, sim::Classes::kAll);
+    return predict::simulate_within(times * all.iteration, program, machine,
+                                    predict::Classes::kAll);
   };
   EXPECT_FALSE(within(1)) << what;
   EXPECT_FALSE(within(0.9)) << what;

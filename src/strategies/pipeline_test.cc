@@ -11,7 +11,7 @@
 #include "lower/training_step_test_support.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
-#include "sim/simulate.h"
+#include "predict/simulate.h"
 #include "strategies/grid.h"
 #include "strategies/stages.h"
 
@@ -183,9 +183,9 @@ TEST(Pipeline, FillsAndDrains) {
     auto s = named_strategies(name, model, Digits(m))[0];
     s.schedule.order = order;
     const Digits digits(m, s.schedule.micro_batches);
-    return sim::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
-                                      digits, plan::Optimizer::kSgd),
-                         m);
+    return predict::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
+                                          digits, plan::Optimizer::kSgd),
+                             m);
   };
   const auto one = simulated("megatron:tp=1,pp=4,micro=16", plan::Order::k1F1B);
   EXPECT_NEAR(one.bubble / one.iteration, 3.0 / 19, 0.03);
@@ -209,9 +209,9 @@ TEST(Pipeline, WithDelayedUpdatesTakesAsLongAsItsSlowestRank) {
   };
   const auto simulated = [&](const Graph& model, const Strategy& s) {
     const Digits digits(m, s.schedule.micro_batches);
-    return sim::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
-                                      digits, plan::Optimizer::kSgd),
-                         m);
+    return predict::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
+                                          digits, plan::Optimizer::kSgd),
+                             m);
   };
   // Every task takes a microsecond: operators forward and backward and the sum of every weight's
   // gradients for a micro-batch, an update of every weight for a step.
@@ -297,7 +297,7 @@ TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
   const Digits digits(m, 4);
   const auto program = lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
                                     plan::Optimizer::kSgd);
-  const auto simulation = sim::simulate(program, m);
+  const auto simulation = predict::simulate(program, m);
   double fill_and_drain = 0;
   double chain = 0;
   for (const auto& span : simulation.timeline) {

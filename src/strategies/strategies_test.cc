@@ -9,8 +9,8 @@
 #include "lower/lower.h"
 #include "lower/training_step_test_support.h"
 #include "models/model.h"
-#include "sim/memory.h"
-#include "sim/simulate.h"
+#include "predict/memory.h"
+#include "predict/simulate.h"
 #include "strategies/factor_kinds.h"
 #include "strategies/grid.h"
 
@@ -379,7 +379,7 @@ return %loss
   const auto program = lowered(model, digits, strategy);
   lower::expect_same_step(model, program, 1);
   // Each device has 35 of table and 22 of matrix, or 48 and 22.
-  EXPECT_EQ(sim::memory_of(program).persistent.value, (33 + 15 + 22) * 4);
+  EXPECT_EQ(predict::memory_of(program).persistent.value, (33 + 15 + 22) * 4);
   expect_layouts(layouts(model, digits, named("madmax", model, digits)),
                  {{"large", "."}, {"middle", "A"}, {"small", "A"}});
 }
@@ -394,7 +394,8 @@ TEST(DlrmHybrid, WhatTablesGiveTravelsFromAllOfThemAtOnce) {
   m.device.bandwidth = BytesPerSecond{1e30};
   const Digits digits(m);
   const auto model = build("dlrm_a:tables=1,rows=5,dim=7,bag=2,dense=3,bottom=7-7,top=4-4", 4);
-  const auto one = sim::simulate(lowered(model, digits, named("dlrm_hybrid", model, digits)), m);
+  const auto one =
+      predict::simulate(lowered(model, digits, named("dlrm_hybrid", model, digits)), m);
   EXPECT_DOUBLE_EQ(one.serialized.at("scatter").value, 3. / 4 * 4 * 7 * 4);
 
   std::string text = "graph tables\n%f = input() shape=[4, 1]\n";
@@ -411,7 +412,7 @@ TEST(DlrmHybrid, WhatTablesGiveTravelsFromAllOfThemAtOnce) {
       "%loss = mse(%features, %target)\nreturn %loss\n",
       bags);
   const auto four = graph::parse_graph(text);
-  const auto s = sim::simulate(lowered(four, digits, named("dlrm_hybrid", four, digits)), m);
+  const auto s = predict::simulate(lowered(four, digits, named("dlrm_hybrid", four, digits)), m);
   const double scatter = 3. / 4 * 4 * 7 * 4;
   EXPECT_NEAR(s.iteration.value, 2 * scatter, 1e-9);  // and as long for the gathers
 }
@@ -488,7 +489,7 @@ TEST(Madmax, DlrmAFitsWithItsTablesSplit) {
   const Digits digits(zionex);
   const auto model = build("dlrm_a", 65536);
   const auto memory = [&](const std::string& name) {
-    return sim::simulate(lowered(model, digits, named(name, model, digits)), zionex).memory;
+    return predict::simulate(lowered(model, digits, named(name, model, digits)), zionex).memory;
   };
   EXPECT_LT(memory("madmax").value, zionex.device.memory.value);
   EXPECT_LT(memory("dlrm_hybrid").value, zionex.device.memory.value);

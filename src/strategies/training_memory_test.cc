@@ -8,7 +8,7 @@
 
 #include "lower/lower.h"
 #include "models/model.h"
-#include "sim/memory.h"
+#include "predict/memory.h"
 #include "strategies/grid.h"
 
 namespace tandem::strategies {
@@ -18,7 +18,7 @@ using lower::BufferKind;
 using lower::Program;
 using plan::Optimizer;
 using plan::Precision;
-using sim::memory_of;
+using predict::memory_of;
 
 constexpr Precision kMixed = {.master = true, .wide_gradients = false};
 constexpr Precision kMegatron = {.master = true, .wide_gradients = true};

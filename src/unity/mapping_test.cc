@@ -41,7 +41,7 @@ struct Bench {
 
   machine::Machine machine;
   machine::Digits digits;
-  search::CostModel costs;
+  predict::CostModel costs;
   Placements placements;
   Substitutions substitutions;
 };

@@ -12,7 +12,7 @@ using machine::DigitRole;
 using machine::DigitUse;
 using machine::Layout;
 using machine::NodeLayout;
-using search::CostModel;
+using predict::CostModel;
 
 // Lists of placements that are longer keep one of those that exchange digits that are alike.
 constexpr std::size_t kAllPlacements = 12;
@@ -149,7 +149,7 @@ const std::vector<Placement>& Placements::of(KindId id, RegionId region) {
   return kinds_[id].placements.emplace(region, std::move(made)).first->second;
 }
 
-search::CostModel::LayoutId Placements::id_of(const Layout& layout) {
+predict::CostModel::LayoutId Placements::id_of(const Layout& layout) {
   const auto id = costs_.id_of(layout);
   if (id >= partial_.size()) partial_.resize(id + 1);
   partial_[id] = layout.digits(DigitRole::kPartial);
@@ -232,7 +232,7 @@ double Placements::seconds_of(const Kind& kind, const NodeLayout& layout) {
   const auto& s = *kind.signature;
   const auto& op = kind.op;
   auto cost = costs_.compute(op.op, s, kind.whole, kind.whole_result, layout, op.differentiated);
-  search::Cost weights;
+  predict::Cost weights;
   for (std::size_t i = 0; i < kind.whole.size(); ++i) {
     const auto read = input_layout(s, layout, digits_.count(), i);
     const auto has = [&](ops::InputMask mask) { return ((mask >> i) & 1U) != 0; };
@@ -248,14 +248,14 @@ double Placements::seconds_of(const Kind& kind, const NodeLayout& layout) {
                              looked_up ? &*looked_up : nullptr,
                              op.op.spec().product_operand == i && pass_.times == 1);
   }
-  const auto total = [](const search::Cost& c) {
+  const auto total = [](const predict::Cost& c) {
     return (c.compute + c.update + c.blocking + c.async).value;
   };
   return total(cost) + total(weights) / static_cast<double>(pass_.times);
 }
 
-double Placements::transfer(const TensorType& tensor, CostModel::LayoutId from,
-                            CostModel::LayoutId wanted, bool has_gradient) {
+double Placements::transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
+                            predict::CostModel::LayoutId wanted, bool has_gradient) {
   // No operator of the forward pass makes a partial sum of what is none.
   if ((partial_[wanted] & ~partial_[from]) != 0) return kImpossible;
   const auto gradient = has_gradient ? std::optional(tensor.dtype) : std::nullopt;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ops/task_grid.h"
-#include "search/costs.h"
+#include "predict/tables.h"
 #include "unity/region.h"
 
 namespace tandem::unity {
@@ -34,8 +34,8 @@ struct Operator {
 
 struct Placement {
   machine::NodeLayout node;  // of an operator
-  std::vector<search::CostModel::LayoutId> in;
-  search::CostModel::LayoutId out = 0;
+  std::vector<predict::CostModel::LayoutId> in;
+  predict::CostModel::LayoutId out = 0;
   double seconds = 0;
 };
 
@@ -55,7 +55,7 @@ struct Pass {
 
 class Placements {
  public:
-  Placements(const machine::Digits& digits, search::CostModel& costs, const Pass& pass = {})
+  Placements(const machine::Digits& digits, predict::CostModel& costs, const Pass& pass = {})
       : digits_(digits), costs_(costs), pass_(pass), regions_(digits, pass.ranks) {}
 
   KindId kind_of(const Operator& op);
@@ -87,12 +87,12 @@ class Placements {
   std::vector<Placement> operator_placements(const Kind& kind, const Region& region);
   std::vector<Placement> tensor_placements(const Kind& kind, const Region& region);
   double seconds_of(const Kind& kind, const machine::NodeLayout& layout);
-  double transfer(const TensorType& tensor, search::CostModel::LayoutId from,
-                  search::CostModel::LayoutId wanted, bool has_gradient);
-  search::CostModel::LayoutId id_of(const machine::Layout& layout);
+  double transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
+                  predict::CostModel::LayoutId wanted, bool has_gradient);
+  predict::CostModel::LayoutId id_of(const machine::Layout& layout);
 
   const machine::Digits& digits_;
-  search::CostModel& costs_;
+  predict::CostModel& costs_;
   Pass pass_;
   Regions regions_;
   std::vector<Kind> kinds_;

@@ -134,7 +134,7 @@ TEST(Unity, IsNoSlowerThanTheStrategiesItBeginsWith) {
 TEST(Unity, RulesCutAsAStrategyDoes) {
   Case of("mlp:layers=2,hidden=96,inputs=96,outputs=96", 96, "summit:1");
   const machine::Digits digits(of.machine);
-  search::CostModel costs(of.machine, digits, plan::Optimizer::kSgd);
+  predict::CostModel costs(of.machine, digits, plan::Optimizer::kSgd);
   Placements placements(digits, costs);
   Substitutions substitutions(placements, {});
   const strategies::Problem problem(of.graph, digits);
@@ -191,7 +191,7 @@ TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
   const auto graph = models::parse_model("resnext50").build(96, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
-  search::CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   Placements placements(digits, costs);
   Substitutions substitutions(placements, {});
   const auto cuts = cuts_of(graph, 10, substitutions);
@@ -239,7 +239,7 @@ TEST(Unity, BordersAreDegreesOfEveryDimension) {
 struct OnTwoDevices {
   machine::Machine machine = machine::load_machine("local:2");
   machine::Digits digits{machine};
-  search::CostModel costs{machine, digits, plan::Optimizer::kSgd};
+  predict::CostModel costs{machine, digits, plan::Optimizer::kSgd};
   Placements placements{digits, costs};
   Substitutions substitutions{placements, {}};
 };

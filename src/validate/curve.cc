@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "cost/collectives.h"
+#include "predict/collectives.h"
 
 namespace tandem::validate {
 
@@ -51,7 +51,7 @@ std::variant<std::vector<Seconds>, Skipped> curve_times(const Record& record,
   std::vector<Seconds> out;
   out.reserve(points.size());
   for (const auto& point : points) {
-    out.push_back(cost::collective_time(m, digits, *step, digits.all(), point.size));
+    out.push_back(predict::collective_time(m, digits, *step, digits.all(), point.size));
   }
   return out;
 }

@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 
-#include "cost/operator_time.h"
 #include "machine/machine.h"
+#include "predict/device.h"
 #include "validate/job.h"
 #include "validate/relative.h"
 
@@ -66,7 +66,7 @@ double model_flops(const Record& record, const Work& w) {
 std::variant<double, Skipped> peak_of(const Record& record) {
   const auto machine = machine_of(record.system);
   if (const auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
-  return cost::peak_of(std::get<machine::Machine>(machine).device, DType::kFp16).value;
+  return predict::peak_of(std::get<machine::Machine>(machine).device, DType::kFp16).value;
 }
 
 // The number is an amount that one iteration does over its time ...

@@ -1,10 +1,10 @@
 #include "validate/predict.h"
 
 #include "base/error.h"
-#include "estimate/estimate.h"
 #include "lower/lower.h"
 #include "models/model.h"
 #include "plan/parallelize.h"
+#include "predict/estimator.h"
 #include "strategies/grid.h"
 
 namespace tandem::validate {
@@ -16,7 +16,7 @@ using machine::Machine;
 
 Bytes limit_of(const Machine& machine) { return machine.device.memory - machine.device.reserve; }
 
-Prediction prediction_of(std::string strategy, const sim::Memory& memory, Seconds iteration,
+Prediction prediction_of(std::string strategy, const predict::Memory& memory, Seconds iteration,
                          const Machine& machine) {
   return {.strategy = std::move(strategy),
           .iteration = iteration,
@@ -29,7 +29,7 @@ Prediction prediction_of(std::string strategy, const sim::Memory& memory, Second
 
 lower::Program lower_whole(const models::Model& model, const Machine& machine,
                            const strategies::Setting& setting, std::int64_t batch,
-                           const estimate::Training& training) {
+                           const predict::Training& training) {
   const auto graph = model.build(batch, training.dtype);
   auto strategy =
       strategies::named_strategies(to_text(setting), graph, machine::Digits(machine)).front();
@@ -45,24 +45,24 @@ struct PreparedJob::Parts {
   models::Model model;
   strategies::Setting setting;
   std::int64_t batch;
-  estimate::Training training;
-  std::optional<lower::Program> program = {};       // where no estimate is near enough
-  std::optional<estimate::Estimate> estimate = {};  // else; on the job's machine
+  predict::Training training;
+  std::optional<lower::Program> program = {};      // where no estimate is near enough
+  std::optional<predict::Estimate> estimate = {};  // else; on the job's machine
 
-  [[nodiscard]] Prediction of(const estimate::Estimate& e, const Machine& machine) const {
+  [[nodiscard]] Prediction of(const predict::Estimate& e, const Machine& machine) const {
     return prediction_of(to_text(setting), e.memory, Seconds{e.iteration}, machine);
   }
   [[nodiscard]] Prediction of(const lower::Program& whole, const Machine& machine) const {
-    const auto out = sim::simulate(whole, machine);
+    const auto out = predict::simulate(whole, machine);
     return prediction_of(to_text(setting), out.group_memory.front(), out.iteration, machine);
   }
 };
 
 std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates estimates) {
   try {
-    const estimate::Training training{job.dtype, plan::Optimizer::kAdam, job.precision};
+    const predict::Training training{job.dtype, plan::Optimizer::kAdam, job.precision};
     const auto model = models::parse_model(job.model);
-    estimate::Estimator estimator(model, job.machine, training);
+    predict::Estimator estimator(model, job.machine, training);
     for (const auto& setting : job.settings) {
       Parts parts{model, setting, job.batch, training};
       parts.estimate = estimator.estimate(setting, job.batch);
@@ -72,7 +72,8 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates e
       if (!parts.estimate) {
         parts.program = lower_whole(model, job.machine, setting, job.batch, training);
       }
-      const auto& memory = parts.estimate ? parts.estimate->memory : sim::memory_of(*parts.program);
+      const auto& memory =
+          parts.estimate ? parts.estimate->memory : predict::memory_of(*parts.program);
       const bool is_last = &setting == &job.settings.back();
       if (is_last || memory.peak <= limit_of(job.machine)) {
         return PreparedJob(std::make_shared<const Parts>(std::move(parts)));
@@ -93,7 +94,7 @@ Prediction PreparedJob::on(const Machine& machine) const {
   const auto& p = *parts_;
   if (p.program) return p.of(*p.program, machine);
   if (const auto e =
-          estimate::Estimator(p.model, machine, p.training).estimate(p.setting, p.batch)) {
+          predict::Estimator(p.model, machine, p.training).estimate(p.setting, p.batch)) {
     return p.of(*e, machine);
   }
   return p.of(lower_whole(p.model, machine, p.setting, p.batch, p.training), machine);

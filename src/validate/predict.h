@@ -18,7 +18,7 @@ struct Prediction {
   Bytes limit;        // what a device may use
 };
 
-// May an estimate (estimate/estimate.h) be off by more than 1 %? Ten times as fast, good enough for
+// May an estimate (predict/estimator.h) be off by more than 1 %? Ten times as fast, good enough for
 // fits, which ask again and again.
 enum class Estimates { kNear, kRoughToo };
 

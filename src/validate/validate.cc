@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "base/parallel.h"
-#include "cost/operator_time.h"
+#include "predict/device.h"
 #include "validate/curve.h"
 #include "validate/relative.h"
 
@@ -52,7 +52,7 @@ std::optional<double> at_half_of_peak(const Record& record) {
   const auto* f = std::get_if<Flops>(&flops);
   const auto* m = std::get_if<machine::Machine>(&machine);
   if (f == nullptr || m == nullptr) return std::nullopt;
-  const auto peak = cost::peak_of(m->device, DType::kFp16);
+  const auto peak = predict::peak_of(m->device, DType::kFp16);
   return (*f / peak).value / kHalfOfPeak / static_cast<double>(m->devices());
 }
 

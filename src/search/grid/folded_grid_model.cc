@@ -13,7 +13,7 @@ using strategies::Setting;
 
 class FoldedPipeline : public Pipeline {
  public:
-  FoldedPipeline(estimate::PipelineDivision pipeline, std::int64_t ranks)
+  FoldedPipeline(predict::PipelineDivision pipeline, std::int64_t ranks)
       : pipeline_(std::move(pipeline)), ranks_(static_cast<std::size_t>(ranks)) {}
 
   [[nodiscard]] Loads loads(const PassBound& pass, bool accumulates) const override {
@@ -53,11 +53,11 @@ class FoldedPipeline : public Pipeline {
   [[nodiscard]] std::int64_t layers_in_flight() const override { return pipeline_.in_flight; }
 
   [[nodiscard]] bool is_in_pieces() const override {
-    return pipeline_.division->classes[0].size() != estimate::kSections;
+    return pipeline_.division->classes[0].size() != predict::kSections;
   }
 
  private:
-  estimate::PipelineDivision pipeline_;
+  predict::PipelineDivision pipeline_;
   std::size_t ranks_;
 };
 
@@ -87,7 +87,7 @@ std::optional<PassBound> FoldedGridModel::bound(const PassKind& kind,
   // So that what happens once a step is told from what happens in every micro-batch.
   constexpr std::int64_t kMicroBatches = 2;
   setting.micro = kMicroBatches;
-  const auto cut = kind.in_pieces ? estimate::Cut::kInPieces : estimate::Cut::kWhole;
+  const auto cut = kind.in_pieces ? predict::Cut::kInPieces : predict::Cut::kWhole;
   const auto found =
       estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups, cut);
   if (!found) return std::nullopt;

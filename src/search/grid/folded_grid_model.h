@@ -1,4 +1,4 @@
-// The grid of a network of equal layers: bounds and step times are those of estimate/estimate.h.
+// The grid of a network of equal layers: bounds and step times are those of predict/estimator.h.
 #pragma once
 
 #include "search/estimates.h"

@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "base/error.h"
-#include "cost/collectives.h"
-#include "cost/kernels.h"
-#include "cost/operator_time.h"
 #include "machine/part.h"
+#include "predict/collectives.h"
+#include "predict/device.h"
+#include "predict/kernels.h"
 #include "strategies/pipeline.h"
 #include "strategies/stages.h"
 #include "strategies/storage.h"
@@ -265,10 +265,10 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
   out.units.reserve(part.machines.size() * model.size());
   for (const auto& machine : part.machines) {
     const machine::Digits digits(machine, strategy.schedule.micro_batches);
-    const CostModel costs(machine, digits, contest_.options().optimizer,
-                          contest_.options().precision);
-    const auto roles = cost::kernels_of(model, machine.device.software);
-    std::vector<CostModel::PassTimes> times(model.size());
+    const predict::CostModel costs(machine, digits, contest_.options().optimizer,
+                                   contest_.options().precision);
+    const auto roles = predict::kernels_of(model, machine.device.software);
+    std::vector<predict::CostModel::PassTimes> times(model.size());
     const auto accumulation = accumulation_of(machine, digits, strategy);
     out.accumulation.insert(out.accumulation.end(), accumulation.begin(), accumulation.end());
     const auto again = recomputed(strategy.choices);
@@ -313,8 +313,8 @@ std::vector<double> GraphGridModel::accumulation_of(const machine::Machine& mach
     const auto elements = shape->shard().count();
     const auto bytes = node.type.density * static_cast<double>(elements) *
                        (size_of(node.type.dtype) + size_of(dtype));
-    const auto work = cost::accumulate_work(elements, dtype, bytes);
-    out[reader.index()] += cost::task_time(machine.device, work, dtype).value;
+    const auto work = predict::accumulate_work(elements, dtype, bytes);
+    out[reader.index()] += predict::task_time(machine.device, work, dtype).value;
   }
   return out;
 }
@@ -390,7 +390,7 @@ std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
 // An operator begins when what it reads is there and what stands before it is done. `moved` is in
 // the order of readers. With `accumulation`, by node, of the backward pass: that follows its node.
 void GraphGridModel::add_waits(std::vector<Moved> moved,
-                               const std::vector<CostModel::PassTimes>& times,
+                               const std::vector<predict::CostModel::PassTimes>& times,
                                const std::vector<double>& accumulation, PassBound& out) const {
   if (moved.empty()) return;
   const bool backward = !accumulation.empty();
@@ -451,9 +451,9 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
     for (const auto& step : machine::reshard(from, to)) {
       if (is_local(step.kind)) continue;
       const auto most = bytes * std::max(fraction(step.before), fraction(step.after));
-      const auto time = is_joined && !gathers ? cost::carrying_time : cost::collective_time;
+      const auto time = is_joined && !gathers ? predict::carrying_time : predict::collective_time;
       const auto seconds = time(machine, digits, step.kind, step.digits, most).value;
-      out.push_back({weight.index(), cost::outermost_level(digits, step.digits),
+      out.push_back({weight.index(), predict::outermost_level(digits, step.digits),
                      gathers ? 0 : seconds, gathers ? seconds : 0, again ? seconds : 0});
     }
   };

@@ -60,7 +60,7 @@ class GraphGridModel : public GridModel {
     double back;
   };
   std::vector<Moved> moved_of(const Part& part, const strategies::Strategy& strategy);
-  void add_waits(std::vector<Moved> moved, const std::vector<CostModel::PassTimes>& times,
+  void add_waits(std::vector<Moved> moved, const std::vector<predict::CostModel::PassTimes>& times,
                  const std::vector<double>& accumulation, PassBound& out) const;
   [[nodiscard]] std::vector<double> accumulation_of(const machine::Machine& machine,
                                                     const machine::Digits& digits,

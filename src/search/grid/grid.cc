@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "cost/collectives.h"
+#include "predict/collectives.h"
 #include "search/bounds.h"
 #include "search/grid/split.h"
 #include "search/grid/weight_bounds.h"
@@ -340,7 +340,8 @@ class Grid {
     // Ranks differ in the innermost of their digits at least.
     const auto across = std::bit_floor(split.ranks);
     const auto time = [&](bool copied) {
-      return cost::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent).value;
+      return predict::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent)
+          .value;
     };
     return time(pass.copied) + time(pass.gradient_copied);
   }

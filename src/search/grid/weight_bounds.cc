@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "cost/collectives.h"
-#include "cost/operator_time.h"
+#include "predict/collectives.h"
+#include "predict/device.h"
 #include "search/estimates.h"
 #include "search/least_memory.h"
 
@@ -88,10 +88,10 @@ void WeightBounds::add_updates(const Case& on) {
   }
   for (const auto& [dtype, count] : elements) {
     const auto time_on = [&](const machine::Device& device) {
-      auto work = cost::update_work(count, dtype, on.optimizer, precision_, device.software);
+      auto work = predict::update_work(count, dtype, on.optimizer, precision_, device.software);
       work.kernels = 0;
       work.kind = 0;
-      return cost::task_time(device, work, dtype).value;
+      return predict::task_time(device, work, dtype).value;
     };
     double least = machine_.groups.empty() ? time_on(machine_.device)
                                            : std::numeric_limits<double>::infinity();
@@ -125,12 +125,12 @@ DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sha
   const auto group = split.data | split.context;
   const double share = 1 / static_cast<double>(split.tp * split.pp);
   const auto time = [&](Step step, Bytes bytes) {
-    return cost::collective_time(machine_, digits_, step, group, bytes * share).value;
+    return predict::collective_time(machine_, digits_, step, group, bytes * share).value;
   };
   const auto reduce_scatter = time(Step::kReduceScatter, dense_gradients_);
   const auto all_gather = time(Step::kAllGather, dense_weights_);
   const auto all_reduce = time(Step::kAllReduce, dense_gradients_);
-  DataParallelTime out{.rank = {}, .level = cost::outermost_level(digits_, group)};
+  DataParallelTime out{.rank = {}, .level = predict::outermost_level(digits_, group)};
   if (!is_sharded) {
     out.synchronization = std::min(all_reduce, reduce_scatter + all_gather);
     return out;

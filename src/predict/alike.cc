@@ -1,0 +1,96 @@
+#include "predict/alike.h"
+
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "machine/reshard.h"
+
+namespace tandem::predict {
+
+namespace {
+
+using lower::TaskKind;
+using machine::DigitMask;
+
+// What joins devices: over which digits they meet, and the ranks of those in a group that the
+// others wait for, in whichever micro-batch.
+using Meetings = std::map<DigitMask, std::set<std::int64_t>>;
+
+Meetings meetings_of(const lower::Program& program) {
+  Meetings out;
+  for (const auto& task : program.tasks) {
+    const auto kind = task.step.kind;
+    const bool has_other = task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
+    const bool is_move = task.kind == TaskKind::kMove && !is_local(kind);
+    if (!has_other && !is_move) continue;
+    const auto mask = task.step.digits & program.digits.space();
+    auto& roots = out[mask];
+    if (!has_other && kind != machine::Step::kScatter && kind != machine::Step::kGather) continue;
+    roots.insert(machine::root_of(task.step, program.digits) % program.digits.group_size(mask));
+  }
+  return out;
+}
+
+// What a device does by itself.
+Hash own_colour(const lower::Program& program, const machine::Machine& machine,
+                const Holders& holders, const Meetings& meetings, std::int64_t device) {
+  const auto& digits = program.digits;
+  const auto rank = digits.rank_in_group(device, program.schedule.digits);
+  auto out = hash_combine(static_cast<Hash>(rank), machine.group_of(device));
+  for (const bool has : holders.of(device)) out = hash_combine(out, has ? 1 : 0);
+  for (const auto& [mask, roots] : meetings) {
+    const auto in_group = digits.rank_in_group(device, mask);
+    if (roots.contains(in_group)) out = hash_combine(out, static_cast<Hash>(in_group) + mask);
+  }
+  return out;
+}
+
+// The number of different ones, and their numbers in the order of their first.
+std::pair<std::vector<std::uint32_t>, std::size_t> numbered(const std::vector<Hash>& colours) {
+  std::unordered_map<Hash, std::uint32_t> numbers;
+  std::vector<std::uint32_t> out;
+  out.reserve(colours.size());
+  for (auto colour : colours) {
+    const auto next = static_cast<std::uint32_t>(numbers.size());
+    out.push_back(numbers.emplace(colour, next).first->second);
+  }
+  return {std::move(out), numbers.size()};
+}
+
+// By the colours of those that each meets, in any order.
+std::vector<Hash> divided(const std::vector<Hash>& colours, const Meetings& meetings,
+                          ClassGroups& groups) {
+  auto out = colours;
+  for (const auto& [mask, roots] : meetings) {
+    for (std::size_t c = 0; c < colours.size(); ++c) {
+      const auto& group = groups.of(c, mask);
+      if (group[0] != c) continue;
+      Hash sum = 0;
+      for (auto other : group) sum += mix(colours[other]);
+      for (auto other : group) out[other] = hash_combine(out[other], sum);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> alike(const lower::Program& program, const machine::Machine& machine,
+                                 const Holders& holders, ClassGroups& groups) {
+  const auto meetings = meetings_of(program);
+  std::vector<Hash> colours;
+  for (std::size_t c = 0; c < groups.count(); ++c) {
+    colours.push_back(own_colour(program, machine, holders, meetings, groups.device(c)));
+  }
+  auto [out, count] = numbered(colours);
+  while (true) {
+    colours = divided(colours, meetings, groups);
+    auto [next, more] = numbered(colours);
+    if (more == count) return out;
+    std::tie(out, count) = std::pair(std::move(next), more);
+  }
+}
+
+}  // namespace tandem::predict

@@ -1,0 +1,59 @@
+#include "predict/class_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "machine/machine.h"
+
+namespace tandem::predict {
+namespace {
+
+// What the digits say of devices, for every choice of digits that tell classes and of a move's.
+TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
+  const auto machine = machine::load_machine("summit:2");
+  const machine::Digits digits(machine, 2);
+  for (machine::DigitMask told = 0; told <= digits.all(); ++told) {
+    if ((told & ~digits.space()) != 0) continue;
+    ClassGroups groups(digits, told);
+    ASSERT_EQ(static_cast<std::int64_t>(groups.count()), digits.group_size(told));
+    for (std::int64_t device = 0; device < digits.devices(); ++device) {
+      EXPECT_EQ(static_cast<std::int64_t>(groups.class_of(device)),
+                digits.rank_in_group(device, told));
+    }
+    for (std::size_t c = 0; c < groups.count(); ++c) {
+      for (machine::DigitMask mask = 0; mask <= digits.space(); ++mask) {
+        if ((mask & ~digits.space()) != 0) continue;
+        std::vector<std::uint32_t> expected;
+        for (auto device : digits.group(groups.device(c), mask & told)) {
+          expected.push_back(static_cast<std::uint32_t>(groups.class_of(device)));
+        }
+        EXPECT_EQ(groups.of(c, mask), expected);
+        const auto members = digits.group(groups.device(c), mask);
+        EXPECT_EQ(groups.member(c, mask, std::ssize(members) - 1), groups.class_of(members.back()));
+      }
+    }
+  }
+}
+
+// Of twelve devices the first of each node are joined, and all others of their node.
+TEST(ClassGroups, OfClassesThatAreJoinedHaveEachOnce) {
+  const auto machine = machine::load_machine("summit:2");
+  const machine::Digits digits(machine);
+  ClassGroups groups(digits, digits.all());
+  groups.join({0, 1, 1, 1, 1, 1, 0, 2, 2, 2, 2, 2});
+  ASSERT_EQ(groups.count(), 3U);
+  EXPECT_EQ(groups.device(0), 0);
+  EXPECT_EQ(groups.device(1), 1);
+  EXPECT_EQ(groups.device(2), 7);
+  EXPECT_EQ(groups.told(0), (std::vector<std::uint32_t>{0, 6}));
+  EXPECT_EQ(groups.told(2), (std::vector<std::uint32_t>{7, 8, 9, 10, 11}));
+  EXPECT_EQ(groups.class_of(6), 0U);
+  EXPECT_EQ(groups.class_of(11), 2U);
+  EXPECT_EQ(groups.of(2, digits.all()), (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(groups.of(0, 0), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(groups.member(2, digits.all(), 6), 0U);
+}
+
+}  // namespace
+}  // namespace tandem::predict

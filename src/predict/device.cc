@@ -1,0 +1,345 @@
+#include "predict/device.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/check.h"
+#include "predict/peak.h"
+
+namespace tandem::predict {
+
+namespace {
+
+std::vector<Shape> whole_shapes(std::span<const TensorType> types) {
+  std::vector<Shape> out;
+  for (const auto& type : types) out.push_back(type.shape.sizes);
+  return out;
+}
+
+// The part of the operator's points that one task computes: every factor that is cut shows in the
+// result, as a degree or as partial values; those passing through came in with an operand.
+double share_of_task(std::span<const TensorType> inputs, const TensorType& output) {
+  std::int64_t through = 1;
+  for (const auto& type : inputs) through = std::max(through, type.shape.partial);
+  return static_cast<double>(through) /
+         static_cast<double>(output.shape.degrees.count() * output.shape.partial);
+}
+
+// Rows that are zero by construction are not computed.
+double density_of(std::span<const TensorType> inputs, const TensorType& output) {
+  double least = output.density;
+  for (const auto& type : inputs) least = std::min(least, type.density);
+  return least;
+}
+
+// How many inputs a contraction multiplies: those with a factor that the output lacks; 0 for other
+// operators. A fused bias is not one, and an activation after the sum changes nothing here.
+std::size_t contracted_inputs(const ops::IndexMap& map) {
+  return static_cast<std::size_t>(std::ranges::count_if(map.inputs, [&](const auto& dims) {
+    return std::ranges::any_of(dims, [&](const term::Dim& dim) {
+      return std::ranges::any_of(dim.at.parts,
+                                 [&](const auto& part) { return map.output_dim(part.factor) < 0; });
+    });
+  }));
+}
+
+bool has(ops::InputMask mask, std::size_t i) { return ((mask >> i) & 1U) != 0; }
+
+struct Operator {
+  const ops::Op& op;
+  std::span<const TensorType> inputs;
+  const TensorType& output;
+  std::vector<Shape> shapes;
+  const ops::Signature& signature;
+
+  Operator(const ops::Op& o, std::span<const TensorType> in, const TensorType& out)
+      : op(o),
+        inputs(in),
+        output(out),
+        shapes(whole_shapes(in)),
+        signature(ops::signature(o, shapes)) {
+    CHECK(op.role() == ops::Role::kCompute, op.name());
+  }
+
+  [[nodiscard]] Flops flops() const {
+    return share_of_task(inputs, output) * density_of(inputs, output) * signature.flops;
+  }
+  // How often the forward flops, for the gradients of these.
+  [[nodiscard]] double passes(ops::InputMask differentiated) const {
+    if (op.spec().flops(op.raw(), shapes)) return 2;
+    const auto products = contracted_inputs(signature.map);
+    const auto count = static_cast<std::size_t>(std::popcount(differentiated));
+    return products > 0 ? static_cast<double>(std::min(products, count)) : 2;
+  }
+  [[nodiscard]] Product product(const ops::Contraction& c, double joined) const {
+    std::vector<ParallelShape> parallel;
+    parallel.reserve(inputs.size());
+    for (const auto& type : inputs) parallel.push_back(type.shape);
+    auto out = product_of(signature, c, infer_grid(signature, parallel));
+    out.rows *= density_of(inputs, output);
+    out.columns *= joined;
+    return out;
+  }
+  [[nodiscard]] std::optional<Bytes> own_bytes() const { return op.spec().bytes(op.raw(), inputs); }
+  // Of what it says itself: rows of a table, beside indices and result.
+  [[nodiscard]] Bytes random_bytes(Bytes own) const {
+    if (op.spec().pace != ops::Pace::kLookup) return {};
+    return own - inputs[0].shard_bytes() - output.shard_bytes();
+  }
+};
+
+// What makes each element of few others reads no more than it makes: a slice, its part alone.
+Bytes read_bytes(const Operator& o, std::size_t i) {
+  const auto& map = o.signature.map;
+  const auto bytes = o.inputs[i].shard_bytes();
+  for (ops::FactorId f = 0; f < map.factors.size(); ++f) {
+    if (map.output_dim(f) < 0) return bytes;
+  }
+  const auto elements = o.output.shard_bytes() / size_of(o.output.dtype);
+  return std::min(bytes, elements * size_of(o.inputs[i].dtype));
+}
+
+Bytes forward_bytes(const Operator& o, const KernelRole& role) {
+  Bytes out = role.hidden ? Bytes{} : o.output.shard_bytes();
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    if (!has(role.inside, i)) out += read_bytes(o, i);
+  }
+  return out;
+}
+
+// Is the gradient of that operand the result's, as it lies there?
+bool is_handed_on(const Operator& o, std::size_t i, const KernelRole& role) {
+  const auto& type = o.inputs[i];
+  return has(o.signature.added_inputs, i) && o.signature.elementwise && !has(role.inside, i) &&
+         !role.hidden && type.dtype == o.output.dtype && type.shape.sizes == o.output.shape.sizes;
+}
+
+Bytes backward_bytes(const Operator& o, ops::InputMask differentiated, const KernelRole& role) {
+  Bytes read;
+  Bytes written;
+  bool computes = false;
+  for (std::size_t i = 0; i < o.inputs.size(); ++i) {
+    const auto bytes = o.inputs[i].shard_bytes();
+    if (has(o.signature.backward_reads, i)) read += bytes;
+    if (!has(differentiated, i) || is_handed_on(o, i, role)) continue;
+    computes = true;
+    if (!has(role.inside, i)) written += bytes;
+  }
+  if (!computes) return {};
+  if (!role.hidden) read += o.output.shard_bytes();
+  return read + written;
+}
+
+// What is measured of it, where the software's kernels are the operators themselves.
+void name_measured(Work& work, const Operator& o, Hash pass, const KernelRole& role) {
+  if (role != KernelRole{}) return;
+  work.kind = machine::hash_of_kind(pass, o.output.dtype, o.op.hash());
+  for (const auto& type : o.inputs) {
+    work.shapes.add(type.shape.shard());
+  }
+  work.shapes.add(o.output.shape.shard());
+}
+
+// Which rates may stand in for a type the device does not list: the nearest wider type first, for
+// such hardware converts; then the nearest narrower one. Integers count as floats of their size.
+std::span<const DType> rates_for(DType type) {
+  using enum DType;
+  static constexpr std::array kLikeFp64 = {kFp64, kFp32, kFp16, kBf16};
+  static constexpr std::array kLikeFp32 = {kFp32, kFp64, kFp16, kBf16};
+  static constexpr std::array kLikeFp16 = {kFp16, kFp32, kFp64, kBf16};
+  static constexpr std::array kLikeBf16 = {kBf16, kFp32, kFp64, kFp16};
+  static constexpr std::array kLikeInt32 = {kInt32, kFp32, kFp64, kFp16, kBf16};
+  static constexpr std::array kLikeInt64 = {kInt64, kFp64, kFp32, kFp16, kBf16};
+  switch (type) {
+    case kFp64:
+      return kLikeFp64;
+    case kFp32:
+      return kLikeFp32;
+    case kFp16:
+      return kLikeFp16;
+    case kBf16:
+      return kLikeBf16;
+    case kInt32:
+      return kLikeInt32;
+    case kInt64:
+      return kLikeInt64;
+  }
+  CHECK(false);
+}
+
+}  // namespace
+
+DType type_of_peak(const machine::Device& device, DType dtype) {
+  for (const DType stand_in : rates_for(dtype)) {
+    if (device.peak.contains(stand_in)) return stand_in;
+  }
+  // Only integer rates are listed.
+  CHECK(!device.peak.empty(), device.name);
+  return device.peak.begin()->first;
+}
+
+FlopsPerSecond peak_of(const machine::Device& device, DType dtype) {
+  return device.peak.at(type_of_peak(device, dtype));
+}
+
+std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
+  return std::min(indices.count() * table[table.rank() - 1], table.count());
+}
+
+Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows) {
+  return machine::MeasuredKind{.pass = "update",
+                               .dtype = weight,
+                               .name = std::string(name(optimizer)),
+                               .attributes = of_rows ? "rows" : ""}
+      .hash();
+}
+
+Work update_work(double elements, DType weight, plan::Optimizer optimizer,
+                 const plan::Precision& precision, const machine::Software& software) {
+  const auto states = static_cast<double>(plan::states(optimizer));
+  const bool master = precision.has_master(weight);
+  const Bytes state = size_of(precision.state(weight));
+  const Bytes updated = master ? 2 * state + size_of(weight) : 2 * size_of(weight);
+  Work out{
+      .flops = {},
+      .bytes = elements * (updated + 2 * states * state + size_of(precision.gradient(weight)))};
+  if (software.update_bytes > Bytes{}) out.bytes = elements * software.update_bytes;
+  if (software.fusion == machine::Fusion::kElementwise) out.kernels = 0;
+  out.kind = kind_of_update(weight, optimizer, false);
+  out.shapes.add({static_cast<std::int64_t>(elements)});
+  return out;
+}
+
+Work accumulate_work(std::int64_t elements, DType dtype, Bytes bytes) {
+  Work out{.flops = {}, .bytes = bytes};
+  out.kind = machine::MeasuredKind{"sum", dtype, "add", ""}.hash();
+  out.shapes.add({elements});
+  return out;
+}
+
+Work update_in_product_work(double elements, DType weight) {
+  return {.flops = {}, .bytes = elements * size_of(weight), .kernels = 0};
+}
+
+Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                  const KernelRole& role) {
+  const Operator o(op, inputs, output);
+  Work out{.flops = o.flops(), .bytes = {}, .joined = role.joined, .kernels = role.forward};
+  out.pace = op.spec().pace;
+  const auto own = o.own_bytes();
+  out.bytes = role.forward_passes * (own ? *own : forward_bytes(o, role));
+  if (own) out.random = role.forward_passes * o.random_bytes(*own);
+  if (const auto& c = o.signature.contraction) {
+    out.products[out.product_count++] = o.product(*c, role.joined);
+  }
+  name_measured(out, o, machine::hash_of_pass(false, 0), role);
+  return out;
+}
+
+Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                   ops::InputMask differentiated, const KernelRole& role) {
+  if (differentiated == 0) return {.flops = {}, .bytes = {}, .kernels = 0};
+  const Operator o(op, inputs, output);
+  Work out{.flops = (o.passes(differentiated) + op.spec().backward_again) * o.flops(),
+           .bytes = {},
+           .joined = role.joined,
+           .kernels = role.backward};
+  name_measured(out, o, machine::hash_of_pass(true, differentiated), role);
+  out.pace = op.spec().pace;
+  out.backward = true;
+  const auto own = o.own_bytes();
+  out.bytes = role.backward_passes * (own ? 2 * *own : backward_bytes(o, differentiated, role));
+  if (own) out.random = 2 * role.backward_passes * o.random_bytes(*own);
+  // Every gradient is the result's: nothing is computed, not even copied.
+  const bool handed_on = out.bytes == Bytes{} && o.signature.elementwise;
+  if (handed_on) return {.flops = {}, .bytes = {}, .kernels = 0};
+  if (const auto& c = o.signature.contraction) {
+    const auto product = o.product(*c, role.joined);
+    if (has(differentiated, c->lhs)) out.products[out.product_count++] = product.gradient_of_lhs();
+    if (has(differentiated, c->rhs)) out.products[out.product_count++] = product.gradient_of_rhs();
+  }
+  return out;
+}
+
+Flops forward_flops(const ops::Op& op, std::span<const TensorType> inputs,
+                    const TensorType& output) {
+  return density_of(inputs, output) * ops::signature(op, whole_shapes(inputs)).flops;
+}
+
+Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
+                     const TensorType& output, ops::InputMask differentiated) {
+  if (differentiated == 0) return {};
+  const Operator o(op, inputs, output);
+  return o.passes(differentiated) * forward_flops(op, inputs, output);
+}
+
+DType computing_type(const graph::Graph& graph) {
+  auto out = graph.node(graph.outputs()[0]).type.dtype;
+  Bytes largest;
+  for (auto id : graph.ids()) {
+    const auto& node = graph.node(id);
+    if (!graph::is_weight(node) || node.type.whole_bytes() <= largest) continue;
+    largest = node.type.whole_bytes();
+    out = node.type.dtype;
+  }
+  return out;
+}
+
+double launches(const machine::Device& device, const Work& work) {
+  const bool in_products = device.units > 0 && work.product_count > 0;
+  return work.kernels * (in_products ? static_cast<double>(work.product_count) : 1);
+}
+
+namespace {
+
+Seconds compute_time(const machine::Device& device, const Work& work, FlopsPerSecond peak) {
+  if (work.pace == ops::Pace::kAttention && device.attention_utilization > 0) {
+    const bool own = work.backward && device.attention_backward_utilization > 0;
+    return work.flops /
+           (peak * (own ? device.attention_backward_utilization : device.attention_utilization));
+  }
+  if (device.units == 0 || work.product_count == 0) {
+    return work.flops / (peak * device.compute_utilization);
+  }
+  Seconds out;
+  for (std::size_t p = 0; p < work.product_count; ++p) {
+    out += product_time(device, work.products[p], peak) / work.joined;
+  }
+  return out;
+}
+
+}  // namespace
+
+Seconds modelled_time(const machine::Device& device, const Work& work, DType dtype) {
+  const auto bandwidth = device.bandwidth * device.memory_utilization;
+  const Seconds memory =
+      (work.bytes - work.random) / bandwidth + work.random / (bandwidth * device.random_access);
+  return std::max(compute_time(device, work, peak_of(device, dtype)), memory) +
+         launches(device, work) * device.launch;
+}
+
+Seconds task_time(const machine::Device& device, const Work& work, DType dtype) {
+  const auto modelled = modelled_time(device, work, dtype);
+  if (work.kind == 0 || device.measured.empty()) return modelled;
+  return device.measured.time(work.kind, work.shapes, modelled);
+}
+
+Seconds slowest_task_time(const machine::Machine& machine, const machine::Digits& digits,
+                          const machine::Layout& layout, const Work& work, DType dtype) {
+  if (machine.groups.empty()) return task_time(machine.device, work, dtype);
+  // One device stands for those alike in the digits that tell groups apart.
+  const auto tell = group_digits(machine, digits);
+  auto held = layout;
+  for (std::size_t i = 0; i < held.count(); ++i) {
+    if ((tell >> i & 1U) == 0) held.set(i, machine::DigitRole::kReplica);
+  }
+  Seconds out;
+  for (const auto device : digits.group(0, tell)) {
+    if (!holds(held, digits, device)) continue;
+    out = std::max(out, task_time(machine.device_of(device), work, dtype));
+  }
+  return out;
+}
+
+}  // namespace tandem::predict

@@ -1,0 +1,77 @@
+// How long every task of a program takes on the devices of every group, by the cost model, and how
+// long their hosts take to dispatch it.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "lower/program.h"
+#include "predict/device.h"
+
+namespace tandem::predict {
+
+// Of operators' tasks, by what makes them (Durations::key_of): equal layers are costed once.
+struct Operation {
+  Work work;
+  Flops model;
+};
+using Operations = std::unordered_map<Hash, Operation>;
+
+class Durations {
+ public:
+  // With `known` they are kept for other programs on devices with the same software.
+  Durations(const lower::Program& program, const machine::Machine& machine,
+            Operations* known = nullptr);
+  Durations(const Durations&) = delete;
+  Durations& operator=(const Durations&) = delete;
+
+  [[nodiscard]] Seconds of(std::size_t task, std::size_t group) const {
+    return duration_[task * devices_.size() + group];
+  }
+  // Of the host, before the task can start.
+  [[nodiscard]] Seconds dispatch(std::size_t task, std::size_t group) const {
+    return dispatch_.empty() ? Seconds{} : dispatch_[task * devices_.size() + group];
+  }
+  // What a device does; nothing of moves and the like.
+  [[nodiscard]] Work work(const lower::Task& task) const;
+  // Of all devices together, redundant work not counted.
+  [[nodiscard]] Flops model_flops() const { return model_flops_; }
+  [[nodiscard]] Flops model_flops(std::size_t task) const { return flops_of_task_[task]; }
+  // Is it part of the one collective of all gradients?
+  [[nodiscard]] bool is_joined(std::size_t task) const { return !joined_.empty() && joined_[task]; }
+
+ private:
+  void add(std::size_t task);
+  enum Dispatched { kNothing, kCollective, kSend };  // by the host
+  void add_for_all(Seconds time, Dispatched what);
+  void add_work(const lower::Task& task, const Work& work, DType dtype);
+
+  void add_move(std::size_t task);
+  [[nodiscard]] Seconds move_time(const lower::Task& task) const;
+  [[nodiscard]] Hash key_of(const lower::Task& task) const;
+  const Operation& operation_of(const lower::Task& task) const;
+  [[nodiscard]] Work work_of(const lower::Task& task, std::span<const TensorType> inputs,
+                             const TensorType& output) const;
+  [[nodiscard]] Flops model_flops_of(const lower::Task& task) const;
+  [[nodiscard]] Work work_of_block(const lower::Task& task) const;
+  [[nodiscard]] Work streaming_work(const lower::Task& task) const;
+  [[nodiscard]] bool comes_with_another(const lower::Task& task) const;
+  [[nodiscard]] Work update_work(const lower::Task& task) const;
+
+  const lower::Program& program_;
+  const machine::Machine& machine_;
+  std::vector<const machine::Device*> devices_;        // by group; one where all are equal
+  std::vector<KernelRole> roles_;                      // by node
+  std::vector<Hash> types_;                            // by node: of what it makes
+  std::vector<bool> joined_;                           // by task; empty where none is
+  std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: whose backward pass
+  Operations own_;
+  Operations& operations_;
+  std::vector<Seconds> duration_;  // by task and group
+  std::vector<Seconds> dispatch_;  // likewise; empty where no host takes any
+  Flops model_flops_;
+  std::vector<Flops> flops_of_task_;
+};
+
+}  // namespace tandem::predict

@@ -1,0 +1,233 @@
+#include "predict/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "base/check.h"
+
+namespace tandem::predict {
+
+namespace {
+
+using machine::Step;
+
+// What the formulas make of a collective: time = volume / rate + steps * latency.
+struct Sample {
+  double volume;  // bytes
+  double steps;
+  double time;  // measured, seconds
+};
+using Samples = std::map<Step, std::map<double, Sample>>;  // by size
+
+// Of devices joined by one link of this rate and latency.
+double time_on(std::int64_t devices, BytesPerSecond rate, Seconds latency,
+               const MeasuredCollective& c) {
+  machine::Machine one;
+  auto& level = one.levels.emplace_back();
+  level.count = devices;
+  level.bandwidth = rate;
+  level.latency = latency;
+  const machine::Digits digits(one);
+  return collective_time(one, digits, c.kind, digits.all(), c.bytes).value;
+}
+
+Samples samples_of(const Profile& profile) {
+  Samples out;
+  for (const auto& c : profile.collectives) {
+    const MeasuredCollective nothing{c.kind, Bytes{}, {}};
+    out[c.kind][c.bytes.value] = {
+        .volume = time_on(profile.devices, BytesPerSecond{1}, Seconds{}, c),
+        .steps = time_on(profile.devices, BytesPerSecond{1}, Seconds{1}, nothing),
+        .time = c.time.value};
+  }
+  return out;
+}
+
+struct LinkFit {
+  double latency = 0;
+  std::map<Step, std::map<double, double>> rates;  // by size, bytes/s
+  double error = 0;                                // worst ratio to what was measured, logarithm
+};
+
+// The rates that leave what was measured, beside this latency. Where it is nearly all of a time,
+// that says nothing of the rate.
+std::map<double, double> rates_beside(double latency, const std::map<double, Sample>& samples) {
+  std::map<double, double> out;
+  for (const auto& [size, s] : samples) {
+    constexpr double kNearlyAll = 0.8;
+    const bool last = size == samples.rbegin()->first;
+    const double least = (1 - kNearlyAll) * s.time;
+    const double rest = s.time - s.steps * latency;
+    if (rest < least && !last) continue;
+    double rate = s.volume / std::max(rest, least);
+    if (!out.empty()) {
+      // A longer message takes no less time, with room for rounding.
+      const auto& [before, reached] = *out.rbegin();
+      rate = std::min(rate, 0.99 * reached * size / before);
+    }
+    out[size] = rate;
+  }
+  return out;
+}
+
+LinkFit link_with(double latency, const Samples& samples) {
+  LinkFit out{.latency = latency, .rates = {}};
+  for (const auto& [kind, of_kind] : samples) {
+    const auto& rates = out.rates[kind] = rates_beside(latency, of_kind);
+    for (const auto& [size, s] : of_kind) {
+      // Below the first rate it stays, and the last size always has one.
+      const double predicted = s.volume / rates.lower_bound(size)->second + s.steps * latency;
+      out.error = std::max(out.error, std::abs(std::log(predicted / s.time)));
+    }
+  }
+  return out;
+}
+
+// The largest latency whose worst error is nearly the least: what is left to the rates of short
+// messages would be forgotten for still shorter ones.
+LinkFit fit_link(const Samples& samples) {
+  double most = 0;
+  for (const auto& [kind, of_kind] : samples) {
+    const auto& shortest = of_kind.begin()->second;
+    most = std::max(most, shortest.time / shortest.steps);
+  }
+  std::optional<LinkFit> best;
+  constexpr int kTried = 200;
+  constexpr double kClearlyLess = 0.02;
+  for (int i = 0; i < kTried; ++i) {
+    auto link = link_with(most * std::pow(0.98, i), samples);
+    if (!best || link.error < best->error - kClearlyLess) best = std::move(link);
+  }
+  CHECK(best.has_value());
+  return *best;
+}
+
+double rate_of(const MeasuredOperator& o) { return o.work().flops.value / o.time.value; }
+
+// The largest rate of fp32, and what its products reach of it on average. Other types have the peak
+// of which that part is their mean: units for matrices of 16 bits are filled by large products
+// only.
+struct Compute {
+  std::map<DType, double> peaks;
+  double utilization = 1;
+  double launch = 0;
+};
+
+bool is_one_product(const MeasuredOperator& o) {
+  return std::ranges::all_of(o.shape, [](auto n) { return n == 1; });
+}
+
+double mean_of(const std::vector<double>& rates) {
+  double sum = 0;
+  for (const double rate : rates) sum += std::log(rate);
+  return std::exp(sum / static_cast<double>(rates.size()));
+}
+
+Compute compute_of(const Profile& profile) {
+  Compute out;
+  std::map<DType, std::vector<double>> rates;
+  for (const auto& o : profile.operators) {
+    if (o.name != "linear") continue;
+    if (is_one_product(o)) {
+      out.launch = std::max(out.launch, o.time.value);
+    } else {
+      rates[o.dtype].push_back(rate_of(o));
+    }
+  }
+  CHECK(rates.contains(DType::kFp32));
+  const auto& single = rates[DType::kFp32];
+  out.utilization = mean_of(single) / *std::ranges::max_element(single);
+  for (const auto& [type, of_type] : rates) out.peaks[type] = mean_of(of_type) / out.utilization;
+  return out;
+}
+
+double stream_of(const Profile& profile) {
+  double least = INFINITY;
+  for (const auto& o : profile.operators) {
+    if (o.name == "add") least = std::min(least, o.work().bytes.value / o.time.value);
+  }
+  CHECK(std::isfinite(least));
+  return least;
+}
+
+std::string device_text(const Profile& profile) {
+  const auto compute = compute_of(profile);
+  std::string out = fmt::format(
+      "device cpu-core\n"
+      "{}"
+      "  memory computer           # [PROFILE] measured when read: in equal parts\n"
+      "  reserve {:.2g} GB            # [PROFILE] twice what a process has with libtorch and MPI\n"
+      "  bandwidth {:.3g} GB/s        # [PROFILE] sum of two tensors of 128 MiB, all at once\n",
+      profile.threads > 1
+          ? fmt::format("  threads {}                 # of a process\n", profile.threads)
+          : "",
+      2 * profile.resident.value / 1e9, stream_of(profile) / 1e9);
+  for (const auto& [type, rate] : compute.peaks) {
+    out +=
+        fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] {}\n", name(type), rate / 1e9,
+                    type == DType::kFp32 ? "the fastest product" : "by the mean of its products");
+  }
+  return out + fmt::format(
+                   "  compute_utilization {:.2g}  # [PROFILE] mean of the products in fp32\n"
+                   "  launch {:.3g} us            # [PROFILE] a product of single numbers\n"
+                   "  store_zeros yes           # of tokens that an expert does not get\n"
+                   "  sum_rows yes              # of tables' gradients\n"
+                   "  update_in_products yes    # of weights of linear layers, plain SGD\n"
+                   "  free_at_last_use yes      # gathered weights, whole gradients\n",
+                   compute.utilization, compute.launch * 1e6);
+}
+
+// One process has nobody to send to.
+std::string level_of_one(const Profile& profile) {
+  return fmt::format(
+      "level process ?\n"
+      "  bandwidth {:.4g} GB/s by_device  # of its own memory\n"
+      "  latency 1 us\n",
+      stream_of(profile) / 1e9);
+}
+
+std::string level_text(const Profile& profile) {
+  if (profile.collectives.empty()) return level_of_one(profile);
+  const auto link = fit_link(samples_of(profile));
+  double most = 0;
+  for (const auto& [kind, rates] : link.rates) {
+    for (const auto& [size, rate] : rates) most = std::max(most, rate);
+  }
+  std::string out = fmt::format(
+      "level process ?\n"
+      "  bandwidth {:.4g} GB/s by_device  # [PROFILE] the fastest of the rates below; cores copy\n"
+      "  latency {:.3g} us        # [PROFILE] what the shortest messages leave\n",
+      most / 1e9, link.latency * 1e6);
+  for (const auto& [kind, rates] : link.rates) {
+    // Halos are sends.
+    const auto word = kind == Step::kSend ? "" : std::string(machine::name(kind)) + " ";
+    for (const auto& [size, rate] : rates) {
+      out += fmt::format("  utilization {}{:.4g} at {:.6g} KiB    # [PROFILE] {}, {:.3g} GB/s\n",
+                         word, rate / most, size / 1024, machine::name(kind), rate / 1e9);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string machine_text(const Profile& profile, const std::string& source) {
+  return fmt::format(
+      "# Processes on one computer that share its memory: what `tandem train` runs on without a\n"
+      "# cluster. Made by `tandem profile`: operators of the runtime in all processes at once;\n"
+      "# its collectives, of which each has its own rates; those that were not measured have "
+      "those\n"
+      "# of a send.\n"
+      "# [PROFILE] tandem profile, {} process{}, {}\n\n"
+      "machine local\n"
+      "usage local:PROCESSES\n"
+      "doc processes on one computer, one core each, sharing its memory\n\n{}\n{}",
+      profile.devices, profile.devices == 1 ? "" : "es", source, device_text(profile),
+      level_text(profile));
+}
+
+}  // namespace tandem::predict

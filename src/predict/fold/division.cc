@@ -1,0 +1,175 @@
+#include "predict/fold/division.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "strategies/stages.h"
+
+namespace tandem::predict {
+
+namespace {
+
+// Of the whole network, the layers that the folded one leaves out included.
+std::vector<Place> unfolded(const Pieces& pieces, std::int64_t layers) {
+  std::vector<Place> out;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    const auto section = static_cast<Section>(s);
+    const auto times = section == Section::kMiddle ? layers - 2 : 1;
+    for (std::int64_t i = 0; i < times; ++i) {
+      for (std::uint8_t p = 0; p < pieces.count(s); ++p) out.push_back({section, p});
+    }
+  }
+  return out;
+}
+
+// The classes of stages as they come.
+class Classes {
+ public:
+  void add(RunCounts counts) {
+    auto& known = out_.classes;
+    const auto at = std::ranges::find(known, counts);
+    out_.class_of_stage.push_back(static_cast<std::uint16_t>(at - known.begin()));
+    if (at == known.end()) known.push_back(std::move(counts));
+  }
+  Division take() { return std::move(out_); }
+  Division& division() { return out_; }
+
+ private:
+  Division out_;
+};
+
+}  // namespace
+
+std::optional<Pieces> pieces_of(const strategies::Problem& folded) {
+  const auto& graph = folded.model;
+  const auto sections = sections_of(graph);
+  const auto cuts = strategies::cuts(folded);
+  Pieces out;
+  out.of_node.resize(graph.size());
+  std::optional<Section> now;  // of the piece that a node is in
+  auto cut = cuts.begin();
+  const auto consumers = graph.consumers();
+  for (auto id : graph.ids()) {
+    const auto n = id.index();
+    const auto section = sections[n];
+    auto& operations = out.operations[static_cast<std::size_t>(section)];
+    if (!strategies::computes(folded, n)) continue;
+    if (!now) {
+      operations.push_back(0);
+      now = section;
+    }
+    if (*now != section) return std::nullopt;
+    operations.back() += folded.nodes[n].signature.flops.value;
+    out.of_node[n] = {section, static_cast<std::uint8_t>(operations.size() - 1)};
+    if (cut != cuts.end() && *cut == n) {
+      now.reset();
+      ++cut;
+    }
+  }
+  for (auto id : graph.ids()) {
+    const auto n = id.index();
+    if (strategies::computes(folded, n)) continue;
+    out.of_node[n].section = sections[n];
+    if (consumers[n].empty()) continue;
+    const auto& reader = out.of_node[consumers[n].front().index()];
+    if (reader.section == sections[n]) out.of_node[n] = reader;
+  }
+  constexpr std::size_t kMost = 16;
+  for (const auto& operations : out.operations) {
+    if (operations.empty() || operations.size() > kMost) return std::nullopt;
+  }
+  return out;
+}
+
+const std::vector<Run>& whole_sections() {
+  static const std::vector<Run> out = {{Section::kBefore, 0, 1},
+                                       {Section::kFirst, 0, 1},
+                                       {Section::kMiddle, 0, 1},
+                                       {Section::kLast, 0, 1},
+                                       {Section::kAfter, 0, 1}};
+  return out;
+}
+
+// A stage begins with the end of a layer, goes on with whole ones, and ends with the beginning of
+// one.
+std::vector<Run> all_runs(const Pieces& pieces) {
+  std::vector<Run> out;
+  for (std::size_t s = 0; s < kSections; ++s) {
+    const auto count = pieces.count(s);
+    const auto section = static_cast<Section>(s);
+    for (std::uint8_t from = 1; from < count; ++from) out.push_back({section, from, count});
+    out.push_back({section, 0, count});
+    for (std::uint8_t from = 0; from < count; ++from) {
+      for (std::uint8_t to = from + 1U; to < count; ++to) out.push_back({section, from, to});
+    }
+  }
+  return out;
+}
+
+std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces) {
+  std::vector<Place> out(graph.size());
+  const auto sections = sections_of(graph);
+  std::size_t next = 0;
+  for (auto id : graph.ids()) {
+    auto& place = out[id.index()];
+    place.section = sections[id.index()];
+    if (pieces != nullptr && !is_parallel(graph.node(id))) place = pieces->of_node[next++];
+  }
+  if (pieces == nullptr) return out;
+  take_from_readers(graph, out);
+  return out;
+}
+
+Division division_of(const std::vector<std::int64_t>& layers) {
+  Classes out;
+  for (std::size_t s = 0; s < layers.size(); ++s) {
+    const std::int64_t first = s == 0 ? 1 : 0;
+    const std::int64_t last = s + 1 == layers.size() ? 1 : 0;
+    out.add({first, first, layers[s] - first - last, last, last});
+  }
+  auto& division = out.division();
+  division.ends.assign(layers.size(), {Section::kMiddle, 0});
+  division.stages_after = {static_cast<std::uint16_t>(layers.size() - 1)};
+  return out.take();
+}
+
+std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layers,
+                                        std::int64_t stages) {
+  const auto places = unfolded(pieces, layers);
+  if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
+  std::vector<double> until;
+  until.reserve(places.size());
+  double now = 0;
+  for (const auto& place : places) {
+    now += pieces.operations[static_cast<std::size_t>(place.section)][place.piece];
+    until.push_back(now);
+  }
+  const auto runs = all_runs(pieces);
+  Classes out;
+  auto& division = out.division();
+  std::size_t next = 0;
+  const std::vector<double> equal(static_cast<std::size_t>(stages), 1);
+  for (const auto end : strategies::balanced_ends(until, equal)) {
+    RunCounts counts(runs.size());
+    while (next <= end) {
+      const auto first = places[next];
+      const auto left = static_cast<std::size_t>(
+          pieces.count(static_cast<std::size_t>(first.section)) - first.piece);
+      const auto last = std::min(end, next + left - 1);
+      const Run run{first.section, first.piece, static_cast<std::uint8_t>(places[last].piece + 1)};
+      ++counts[static_cast<std::size_t>(std::ranges::find(runs, run) - runs.begin())];
+      next = last + 1;
+    }
+    const auto stage = static_cast<std::uint16_t>(division.ends.size());
+    division.ends.push_back(places[end]);
+    out.add(std::move(counts));
+    for (auto n = division.stages_after.size(); n < pieces.count(kSections - 1); ++n) {
+      const auto piece = places.size() - pieces.count(kSections - 1) + n;
+      if (piece > end) break;
+      division.stages_after.push_back(stage);
+    }
+  }
+  return out.take();
+}
+
+}  // namespace tandem::predict

@@ -1,0 +1,385 @@
+// The estimate against the simulation of the whole program.
+#include <gtest/gtest.h>
+
+#include "lower/lower.h"
+#include "plan/parallelize.h"
+#include "predict/estimator.h"
+#include "strategies/grid.h"
+
+namespace tandem::predict {
+namespace {
+
+struct Case {
+  std::string model;
+  std::string machine;
+  std::int64_t batch;
+  std::string strategy;
+  plan::Precision precision = {};
+  bool waits_for_sends = false;
+};
+
+// How time divides is that of the busiest rank, which of several that are nearly as busy may be
+// another one.
+enum class Compared : std::uint8_t { kAll, kTimeAndMemory };
+
+void compare(const Case& c, Compared compared = Compared::kAll, double time_off = 0.01) {
+  SCOPED_TRACE(c.model + " " + c.machine + " " + c.strategy +
+               (c.waits_for_sends ? ", compute waits for sends" : ""));
+  const auto model = models::parse_model(c.model);
+  auto machine = machine::load_machine(c.machine);
+  machine.device.software.waits_for_sends |= c.waits_for_sends;
+  const machine::Digits digits(machine);
+  const auto graph = model.build(c.batch, DType::kBf16);
+  auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+  strategy.schedule.precision = c.precision;
+  SCOPED_TRACE(strategy.name);
+  const machine::Digits with_time(machine, strategy.schedule.micro_batches);
+  const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
+  const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, c.precision});
+  // What the estimator keeps of other strategies changes nothing.
+  for (const char* before : {"megatron:tp=1,dp=16", "megatron:tp=2,dp=8,micro=4"}) {
+    estimator.estimate(strategies::parse_setting(before), c.batch);
+  }
+  const auto estimate = estimator.estimate(strategy.setting, c.batch);
+  ASSERT_TRUE(estimate.has_value());
+  auto fast = to_simulation(*estimate);
+  const auto near = [](double expected, double actual, double part) {
+    EXPECT_NEAR(actual, expected, part * std::abs(expected) + 1e-12);
+  };
+  near(whole.iteration.value, fast.iteration.value, time_off);
+  near(whole.memory.value, fast.memory.value, 0.01);
+  const auto unused = whole.group_memory[0].unused;
+  near(unused.value, fast.group_memory[0].unused.value, 0.02);
+  // A loss adds a division for each micro-batch.
+  near(whole.model_flops.value, fast.model_flops.value, 1e-5);
+  if (compared == Compared::kTimeAndMemory) return;
+  near(whole.persistent.value, fast.persistent.value, 1e-9);
+  near(whole.compute.value, fast.compute.value, 0.01);
+  EXPECT_NEAR(whole.exposed_comm / whole.iteration, fast.exposed_comm / fast.iteration, 0.02);
+  for (const auto& [kind, time] : whole.serialized) {
+    SCOPED_TRACE(kind);
+    EXPECT_NEAR(time.value, fast.serialized[kind].value,
+                0.01 * time.value + 0.001 * whole.iteration.value);
+  }
+}
+
+TEST(Estimate, IsThatOfTheWholeProgram) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
+  for (const auto& model : {gpt, llama}) {
+    for (const char* strategy :
+         {"dp", "fsdp", "deepspeed:zero=1,micro=4", "deepspeed:zero=2,micro=4",
+          "deepspeed:zero=3,micro=4", "dp:micro=4", "dp:micro=8,recompute=full", "megatron:tp=8",
+          "megatron:tp=2,dp=8", "megatron:tp=4,sp,micro=4", "megatron:tp=4,pp=2,dp=2",
+          "megatron:tp=1,pp=4,dp=4,micro=16", "megatron:tp=2,pp=4,interleave=2,dp=2,micro=8",
+          "megatron:tp=1,pp=2,dp=8,micro=8,recompute=full", "megatron:tp=2,cp=2,dp=4",
+          "megatron:tp=2,pp=8,dp=1,micro=32", "megatron:tp=8,sp,pp=2,dp=1,micro=64",
+          "megatron:tp=1,pp=2,interleave=2,dp=8,micro=16,recompute=selective",
+          "megatron:tp=4,pp=2,interleave=4,dp=2,micro=32"}) {
+      compare({model, "dgx_a100:2", 128, strategy});
+    }
+  }
+}
+
+TEST(Estimate, HasWhatSoftwareDoes) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  for (const char* software : {"megatron", "megatron-deepspeed", "torchtitan"}) {
+    for (const char* strategy : {"dp", "dp:micro=4", "megatron:tp=2,dp=8,micro=4", "fsdp:micro=2",
+                                 "megatron:tp=2,pp=4,dp=2,micro=8"}) {
+      compare({gpt, std::string("dgx_a100:2,software=") + software, 128, strategy},
+              Compared::kTimeAndMemory);
+    }
+  }
+}
+
+// Stages that do not all have as many layers; sends that compute waits for.
+TEST(Estimate, HasUnequalStagesAndBlockingSends) {
+  const std::string gpt = "gpt2:layers={},hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  for (const bool waits : {false, true}) {
+    for (const auto& [layers, strategy] :
+         {std::pair(14, "megatron:tp=2,pp=4,ends=1-1,dp=2,micro=16"),
+          {14, "megatron:tp=1,pp=4,ends=0-2,dp=4,micro=16"},
+          {14, "megatron:tp=1,pp=2,ends=0-0,dp=8,micro=8"},
+          {30, "megatron:tp=2,pp=4,interleave=2,ends=1-1,dp=2,micro=16"}}) {
+      compare({fmt::format(fmt::runtime(gpt), layers), "dgx_a100:2", 128, strategy, {}, waits});
+    }
+  }
+}
+
+// It is of what the network computes in: a loss in fp32 does not make it that of fp32.
+TEST(Estimate, MfuIsOfTheTypeOfTheWeights) {
+  const auto machine = machine::load_machine("dgx_a100:1");
+  const machine::Digits digits(machine);
+  const auto mfu = [&](const std::string& model) {
+    const auto graph = models::parse_model(model).build(8, DType::kBf16);
+    const auto made = strategies::named_strategies("dp", graph, digits)[0];
+    const auto mapped = plan::parallelize(graph, digits, made.choices, made.schedule);
+    return simulate(lower::lower(mapped, digits, plan::Optimizer::kAdam), machine).mfu;
+  };
+  const std::string gpt = "gpt2:layers=2,hidden=1024,heads=16,ffn=4096,seq=512,vocab=1024";
+  const auto narrow = mfu(gpt);
+  EXPECT_NEAR(mfu(gpt + ",loss=plain"), narrow, 0.1 * narrow);
+}
+
+// Hosts that devices wait for, in the middle of a turn or all along.
+TEST(Estimate, HasHostsOfPipelines) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
+  for (const auto& model : {gpt, llama}) {
+    for (const char* software : {"megatron-deepspeed", "aleph-alpha"}) {
+      // Rough (Estimate::is_rough): a weight of both ends is sent, and host or compute waits.
+      const bool compute_waits = software == std::string("aleph-alpha");
+      const auto off = model == llama ? 0.01 : compute_waits ? 0.04 : 0.02;
+      for (const char* strategy :
+           {"megatron:tp=2,pp=4,dp=2,micro=8", "megatron:tp=2,pp=4,dp=2,micro=32",
+            "megatron:tp=1,pp=4,dp=4,micro=16", "megatron:tp=1,pp=4,interleave=2,dp=4,micro=8",
+            "megatron:tp=2,pp=8,dp=1,micro=32,recompute=full"}) {
+        compare({model, std::string("dgx_a100:2,software=") + software, 128, strategy},
+                Compared::kTimeAndMemory, off);
+      }
+    }
+  }
+}
+
+// Of two stages' hosts each dispatches one send and one receive a micro-batch, and two a step for
+// the weight that both have; all else takes no time of theirs.
+TEST(Estimate, HostsDispatchSends) {
+  auto machine = machine::load_machine("dgx_a100:1");
+  auto& software = machine.device.software;
+  software.dispatch_send = Seconds{0.01};
+  const auto model =
+      models::parse_model("gpt2:layers=2,hidden=256,heads=4,ffn=512,seq=64,vocab=256");
+  const auto graph = model.build(32, DType::kBf16);
+  const auto simulated = [&] {
+    const machine::Digits digits(machine);
+    const auto made =
+        strategies::named_strategies("megatron:tp=1,pp=2,dp=4,micro=8", graph, digits)[0];
+    const machine::Digits with_time(machine, made.schedule.micro_batches);
+    const auto mapped = plan::parallelize(graph, with_time, made.choices, made.schedule);
+    return simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine)
+        .iteration.value;
+  };
+  constexpr double kSends = 8 * 2 + 2;
+  EXPECT_NEAR(simulated(), kSends * 0.01, 0.001);
+  software.dispatch_send = {};
+  EXPECT_LT(simulated(), 0.01);
+  software.dispatch_collective = Seconds{0.01};  // of gradients, too
+  EXPECT_GT(simulated(), (kSends + 1) * 0.01);
+}
+
+// Of LLaMA-65B a bucket of 2 GB spans layers: with one of them for all a step took a third of its
+// compute.
+TEST(Estimate, LeavesGradientsInBucketsToTheSimulation) {
+  const auto model = models::parse_model("llama_65b");
+  const auto machine = machine::load_machine("dgx_a100:256");
+  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+  EXPECT_TRUE(estimator.estimate(strategies::parse_setting("fsdp"), 2048));
+  for (const char* setting : {"fsdp:bucket=2GB", "fsdp:bucket=25MB", "dp:bucket=25MB"}) {
+    EXPECT_FALSE(estimator.estimate(strategies::parse_setting(setting), 2048)) << setting;
+  }
+}
+
+// More streams than are kept: one for each level.
+TEST(Estimate, LeavesMachinesOfManyLevelsToTheSimulation) {
+  const auto model =
+      models::parse_model("gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
+  const auto has_estimate = [&](int levels) {
+    std::string text =
+        "machine tall\ndevice thing\n  memory 80 GB\n  bandwidth 900 GB/s\n  peak bf16 100 "
+        "TFLOP/s\n"
+        "  peak fp32 10 TFLOP/s\n";
+    for (int l = 0; l < levels; ++l) {
+      text += "level l" + std::to_string(l) + " 2\n  bandwidth 20 GB/s\n  latency 1 us\n";
+    }
+    const auto machine = machine::parse_machine(text, "tall.machine");
+    Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+    return estimator.estimate(strategies::parse_setting("dp"), 128).has_value();
+  };
+  EXPECT_TRUE(has_estimate(6));
+  EXPECT_FALSE(has_estimate(7));
+}
+
+// Where their stages end inside layers an estimate is 1 to 2.5 % off, and says that it is rough.
+TEST(Estimate, IsRoughWhereHostsOfUnevenStagesAreWaitedFor) {
+  const auto model =
+      models::parse_model("gpt2:layers=11,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
+  const auto machine = machine::load_machine("dgx_a100:2,software=megatron-deepspeed");
+  Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+  const auto is_rough = [&](const char* setting) {
+    return estimator.estimate(strategies::parse_setting(setting), 128).value().is_rough;
+  };
+  EXPECT_TRUE(is_rough("megatron:tp=2,pp=4,dp=2,micro=8"));
+  EXPECT_FALSE(is_rough("megatron:tp=2,dp=8,micro=8"));
+}
+
+// In a few layers it is not settled how far a host falls behind: the estimate says that it is
+// rough.
+TEST(Estimate, IsRoughWhereFewLayersWaitForHosts) {
+  const auto machine = machine::load_machine("dgx_a100:4,software=megatron-deepspeed");
+  const auto is_rough = [&](const std::string& layers) {
+    const auto model =
+        models::parse_model("gpt2:hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192," + layers);
+    Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+    return estimator.estimate(strategies::parse_setting("dp:micro=2"), 128).value().is_rough;
+  };
+  EXPECT_TRUE(is_rough("layers=6"));
+  EXPECT_FALSE(is_rough("layers=12"));
+}
+
+// Layers that stages do not divide: stages end inside of some, and the loss may be by itself.
+TEST(Estimate, HasStagesThatEndInsideLayers) {
+  const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const std::string llama = "llama3_8b:hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
+  for (const auto& model : {gpt, llama}) {
+    for (const char* layers : {",layers=9", ",layers=11", ",layers=14"}) {
+      for (const char* strategy :
+           {"megatron:tp=2,pp=2,dp=4,micro=8", "megatron:tp=1,pp=4,dp=4,micro=16",
+            "megatron:tp=2,pp=8,dp=1,micro=32", "megatron:tp=1,pp=8,dp=2,micro=2",
+            "megatron:tp=2,sp,pp=4,dp=2,micro=16", "megatron:tp=1,pp=4,interleave=2,dp=4,micro=8",
+            "megatron:tp=2,sp,pp=4,interleave=2,dp=2,micro=8,recompute=full",
+            "megatron:tp=2,pp=4,dp=2,micro=16,recompute=full",
+            "megatron:tp=1,pp=8,dp=2,micro=16,recompute=selective",
+            "megatron:tp=2,sp,pp=8,dp=1,micro=32,recompute=full"}) {
+        compare({model + layers, "dgx_a100:2", 128, strategy}, Compared::kTimeAndMemory);
+      }
+    }
+    if (model == llama) {
+      compare({model + ",layers=11", "dgx_a100:2", 128, "megatron:tp=2,pp=4,dp=2,zero=1,micro=16"},
+              Compared::kTimeAndMemory);
+    }
+    for (const char* strategy : {"megatron:tp=1,pp=16,dp=1,micro=32",
+                                 "megatron:tp=1,pp=16,dp=1,micro=32,recompute=full"}) {
+      for (const char* layers : {",layers=9", ",layers=14"}) {
+        compare({model + layers, "dgx_a100:2", 128, strategy}, Compared::kTimeAndMemory);
+      }
+    }
+  }
+}
+
+// Where the weight that the first stage shares is used by another of the same rank, or is sharded;
+// sharded gradients; few layers. Near enough to say which strategies to simulate.
+TEST(Estimate, IsRoughWhereItLeavesOutMore) {
+  constexpr double kNearEnough = 0.1;
+  const auto compare_roughly = [&](const std::string& layers, const std::string& setting) {
+    const auto text = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192" + layers;
+    const auto model = models::parse_model(text);
+    const auto machine = machine::load_machine("dgx_a100:2");
+    Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+    const auto estimate = estimator.estimate(strategies::parse_setting(setting), 128).value();
+    EXPECT_TRUE(estimate.is_rough) << layers << " " << setting;
+    const auto graph = model.build(128, DType::kBf16);
+    const machine::Digits digits(machine);
+    const auto strategy = strategies::named_strategies(setting, graph, digits).at(0);
+    const machine::Digits with_time(machine, strategy.schedule.micro_batches);
+    const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
+    const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+    EXPECT_NEAR(estimate.iteration / whole.iteration.value, 1, kNearEnough)
+        << layers << " " << setting;
+    EXPECT_NEAR(estimate.memory.peak / whole.memory, 1, kNearEnough) << layers << " " << setting;
+  };
+  compare_roughly(",layers=9", "megatron:tp=2,sp,pp=2,interleave=4,dp=4,micro=8");
+  compare_roughly(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8,zero=1");
+  compare_roughly(",layers=8", "megatron:tp=2,pp=2,dp=4,micro=8,zero=2");
+  compare_roughly(",layers=6", "megatron:tp=2,pp=2,dp=4,micro=8");
+}
+
+// Where little of a stage's memory is its layers', what the ends of the network hold decides: here
+// a weight that both use, and of which the last stage gathers the parts.
+TEST(Estimate, HasMemoryOfRecomputedPipelines) {
+  const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=50257";
+  for (const char* layers : {",layers=16", ",layers=18"}) {
+    for (const char* strategy :
+         {"megatron:tp=4,pp=4,dp=1,micro=32,recompute=full",
+          "megatron:tp=4,sp,pp=4,dp=1,micro=32,recompute=full",
+          "megatron:tp=2,sp,pp=8,dp=1,micro=64,recompute=full",
+          "megatron:tp=1,pp=16,dp=1,micro=64,recompute=full",
+          "megatron:tp=2,sp,pp=4,interleave=2,dp=2,micro=4,recompute=full"}) {
+      compare({gpt + layers, "dgx_a100:2", 128, strategy}, Compared::kTimeAndMemory);
+    }
+  }
+}
+
+// Of GPT-3 on 1,024 devices, in 64 stages and in 128.
+TEST(Estimate, HasPipelinesLongerThanANetworkHasLayers) {
+  for (const char* strategy : {"megatron:tp=8,pp=64,dp=2,micro=128,sp,recompute=full",
+                               "megatron:tp=2,pp=128,dp=4,micro=128"}) {
+    compare({"gpt3_175b", "dgx_a100:128", 2048, strategy});
+  }
+}
+
+// Operators one by one in fp32, a loss that every device computes, an allocator that wastes.
+TEST(Estimate, HasWhatPlainSoftwareDoes) {
+  const std::string llama =
+      "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024,norm=plain,loss=plain,"
+      "attention=wide";
+  for (const char* strategy :
+       {"megatron:tp=2,whole_loss,dp=8,zero=1,micro=4", "megatron:tp=2,whole_loss,pp=2,dp=4"}) {
+    compare({llama, "dgx_a100:2,software=aleph-alpha", 128, strategy}, Compared::kTimeAndMemory);
+  }
+}
+
+// In whatever order: stages that were lowered or timed for one strategy are right for another.
+TEST(Estimate, DoesNotDependOnTheOthers) {
+  const auto model =
+      models::parse_model("gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
+  const auto machine = machine::load_machine("dgx_a100:2");
+  const Training training{DType::kBf16, plan::Optimizer::kAdam};
+  Estimator all(model, machine, training);
+  for (const std::int64_t tp : {1, 2, 4}) {
+    for (const std::int64_t pp : {1, 2, 4}) {
+      for (const std::int64_t micro : {2, 4, 8, 16, 32}) {
+        for (const char* recompute : {"none", "selective", "full"}) {
+          strategies::Setting setting{.family = strategies::Family::kMegatron,
+                                      .tp = {tp},
+                                      .dp = 16 / tp / pp,
+                                      .sp = tp > 1,
+                                      .pp = pp,
+                                      .micro = micro,
+                                      .recompute = recompute};
+          SCOPED_TRACE(to_text(setting));
+          Estimator alone(model, machine, training);
+          const auto a = all.estimate(setting, 128);
+          const auto b = alone.estimate(setting, 128);
+          ASSERT_EQ(a.has_value(), b.has_value());
+          if (!a) continue;
+          EXPECT_NEAR(a->iteration, b->iteration, 1e-6 * b->iteration);
+          EXPECT_NEAR(a->exposed, b->exposed, 1e-6 * b->iteration);
+          EXPECT_NEAR(a->mfu, b->mfu, 1e-6 * b->mfu);
+          EXPECT_EQ(a->memory.peak, b->memory.peak);
+        }
+      }
+    }
+  }
+}
+
+// Weights in parts depend on how many devices run data parallel: nothing of 16 is true of 8.
+TEST(Estimate, KeepsNothingOfOtherPartsOfWeights) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  const auto model = models::parse_model(gpt);
+  const auto machine = machine::load_machine("dgx_a100:2");
+  const Training training{DType::kBf16, plan::Optimizer::kAdam};
+  const auto setting = strategies::parse_setting("megatron:tp=2,dp=8,zero=1,micro=2");
+  Estimator fresh(model, machine, training);
+  Estimator used(model, machine, training);
+  used.estimate(strategies::parse_setting("megatron:tp=2,dp=4,zero=1,pp=2,micro=4"), 128);
+  const auto first = fresh.estimate(setting, 128);
+  const auto second = used.estimate(setting, 128);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->iteration, second->iteration);
+  EXPECT_EQ(first->memory.peak, second->memory.peak);
+  compare({gpt, "dgx_a100:2", 128, "megatron:tp=2,dp=8,zero=1,micro=2"});
+}
+
+TEST(Estimate, HasWhatTrainingKeeps) {
+  const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
+  for (const bool wide : {false, true}) {
+    for (const char* strategy : {"dp", "deepspeed:zero=1", "deepspeed:zero=2,micro=4", "fsdp",
+                                 "megatron:tp=4,sp,micro=4", "megatron:tp=2,pp=4,dp=2,micro=8"}) {
+      compare({gpt + ",dropout=true", "dgx_a100:2", 128, strategy, {true, wide}});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::predict

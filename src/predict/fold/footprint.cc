@@ -1,0 +1,385 @@
+#include "predict/fold/footprint.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "predict/fold/sections.h"
+
+namespace tandem::predict {
+
+namespace {
+
+using lower::BufferId;
+using lower::BufferKind;
+using lower::Program;
+using lower::Task;
+using lower::TaskKind;
+
+// A task, by its place in a part of a section.
+struct Moment {
+  std::size_t part = 0;  // 0 forward, 1 backward, 2 what comes later
+  Place place;
+  std::size_t task = 0;
+  bool last = false;      // in the last micro-batch only
+  bool left_out = false;  // of other pieces of a section of which a run is looked at
+  bool first = false;     // in the first micro-batch only
+  [[nodiscard]] std::size_t section() const { return static_cast<std::size_t>(place.section); }
+};
+
+int number(const Place& place) {
+  constexpr int kMostPieces = 256;
+  return static_cast<int>(place.section) * kMostPieces + place.piece;
+}
+
+enum class Which : std::uint8_t { kFirst, kAny, kLast };  // micro-batch
+
+// By task of a part of a section: what begins with it, and what ends after it.
+class Changes {
+ public:
+  // When: with every micro-batch, in the first one beside, in the last one.
+  enum class Event : std::uint8_t { kBegins, kEnds, kFirstBegins, kLastBegins, kLastEnds };
+
+  void add_task() { first_.push_back(kNone); }
+  [[nodiscard]] std::size_t tasks() const { return first_.size(); }
+  void add(std::size_t task, Event event, std::size_t kind, double bytes) {
+    if (bytes == 0) return;
+    entries_.push_back({event, static_cast<std::uint8_t>(kind), first_[task], bytes});
+    first_[task] = static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+
+  [[nodiscard]] Change sum(Which which) const {
+    Change out;
+    double most = 0;
+    const auto take = [&](std::uint32_t entry, bool ends) {
+      for (; entry != kNone; entry = entries_[entry].next) {
+        const auto& e = entries_[entry];
+        if (is_end(e.event) == ends && is_in(e.event, which)) {
+          out.net[e.kind] += ends ? -e.bytes : e.bytes;
+        }
+      }
+    };
+    for (const auto first : first_) {
+      if (first == kNone) continue;
+      take(first, false);
+      const auto now = total(out.net);
+      if (now > most) {
+        most = now;
+        out.most = out.net;
+      }
+      take(first, true);
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  struct Entry {
+    Event event;
+    std::uint8_t kind;   // lower::BufferKind
+    std::uint32_t next;  // of the same task
+    double bytes;
+  };
+  static bool is_end(Event e) { return e == Event::kEnds || e == Event::kLastEnds; }
+  static bool is_in(Event e, Which which) {
+    if (e == Event::kFirstBegins) return which == Which::kFirst;
+    const bool in_any = e == Event::kBegins || e == Event::kEnds;
+    return in_any || which == Which::kLast;
+  }
+
+  std::vector<std::uint32_t> first_;  // by task, of entries_
+  std::vector<Entry> entries_;
+};
+
+// Through all tasks; or, where only a run of pieces is looked at, without the rest of its section.
+class Walk {
+ public:
+  Walk(const Program& program, const std::vector<Place>& place_of_node,
+       const std::vector<Place>& place_of_task, const Run* run)
+      : program_(program),
+        place_of_node_(place_of_node),
+        run_(run),
+        first_(program.buffers.size()),
+        last_(program.buffers.size()),
+        several_(program.digits.time() != 0) {
+    std::vector<bool> of_run;
+    if (run != nullptr) of_run = tasks_of(*run, program, place_of_task);
+    made_elsewhere_.resize(program.buffers.size());
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      const bool left_out =
+          run != nullptr && place_of_task[t].section == run->section && !of_run[t];
+      if (left_out) {
+        pass_over(program.tasks[t], place_of_task[t]);
+      } else {
+        note(program.tasks[t], place_of_task[t]);
+      }
+    }
+    if (run != nullptr) keep_what_was_received();
+    for (std::size_t b = 0; b < program.buffers.size(); ++b) count(BufferId(b));
+  }
+
+  [[nodiscard]] Held held(Section section) const {
+    const auto s = static_cast<std::size_t>(section);
+    auto out = held_[s];
+    out.forward = changes_[0][s].sum(Which::kAny);
+    out.last_forward = changes_[0][s].sum(Which::kLast);
+    out.first = changes_[1][s].sum(Which::kFirst);
+    out.backward = changes_[1][s].sum(Which::kAny);
+    out.last = changes_[1][s].sum(Which::kLast);
+    return out;
+  }
+
+  // Behind a piece, of all tasks: `next` is the one that follows.
+  [[nodiscard]] Boundary behind(const Place& piece, const Place& next) const {
+    Boundary out;
+    const auto at = number(piece);
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+      if (!first_[b]) continue;
+      const auto& first = *first_[b];
+      const auto& last = *last_[b];
+      const bool goes_on = first.part == 0 && number(first.place) == at && number(last.place) > at;
+      const bool comes_back = first.part == 1 && number(first.place) == number(next) &&
+                              last.part == 1 && number(last.place) == at;
+      if (!goes_on && !comes_back) continue;
+      const auto& buffer = program_.buffers[b];
+      if (buffer.is_persistent() || buffer.reserved || !is_held(buffer)) continue;
+      (goes_on ? out.activation : out.gradient) += bytes_of(buffer);
+      (goes_on ? out.copied : out.gradient_copied) =
+          (buffer.layout.digits(machine::DigitRole::kReplica) & program_.digits.space()) != 0;
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] bool is_held(const lower::Buffer& buffer) const {
+    return holds(buffer.layout, program_.digits, 0);
+  }
+
+  void note(const Task& task, const Place& place) {
+    Moment now{.part = task.backward ? std::size_t{1} : 0,
+               .place = place,
+               .last = task.when == lower::When::kLast,
+               .first = task.when == lower::When::kFirst};
+    if (task.kind == TaskKind::kUpdate) {
+      now.part = 2;
+    } else {
+      auto& changes = changes_[now.part][now.section()];
+      now.task = changes.tasks();
+      const auto row = bucket_bytes(program_, task).value;
+      changes.add_task();
+      begin(now, kGradient, row);
+      end(now, kGradient, row);
+    }
+    const auto use = [&](BufferId b) {
+      if (b == Program::kNone) return;
+      auto& first = first_[b.index()];
+      if (!first) first = now;
+      last_[b.index()] = now;
+    };
+    for_each_use(task, use);
+  }
+
+  // What another stage does.
+  void pass_over(const Task& task, const Place& place) {
+    for (auto b : task.writes) made_elsewhere_[b.index()] = true;
+    if (task.remade) return;
+    const Moment now{.part = task.backward ? std::size_t{1} : 0, .place = place, .left_out = true};
+    for_each_use(task, [&](BufferId b) {
+      if (b != Program::kNone) last_[b.index()] = now;
+    });
+  }
+
+  template <class Use>
+  static void for_each_use(const Task& task, Use&& use) {
+    std::ranges::for_each(task.reads, use);
+    std::ranges::for_each(task.writes, use);
+    use(task.kept);
+  }
+
+  // What would be made again by other pieces was received, and is kept.
+  void keep_what_was_received() {
+    for (std::size_t again = 0; again < first_.size(); ++again) {
+      if (!made_elsewhere_[again] || !first_[again] || first_[again]->part != 1) continue;
+      const auto& made_again = program_.buffers[again];
+      if (made_again.kind == BufferKind::kGradient) continue;
+      for (std::size_t b = 0; b < again; ++b) {
+        const bool is_received = made_elsewhere_[b] && first_[b] && first_[b]->part == 0;
+        if (!is_received || program_.buffers[b].node != made_again.node) continue;
+        last_[b] = last_[again];
+        first_[again].reset();
+        break;
+      }
+    }
+  }
+
+  [[nodiscard]] double bytes_of(const lower::Buffer& buffer) const {
+    return (buffer.bytes() - (buffer.is_persistent() ? Bytes{} : buffer.shared)).value;
+  }
+
+  [[nodiscard]] bool is_of_run(const Place& place) const {
+    return run_ == nullptr || place.section != run_->section ||
+           (place.piece >= run_->from && place.piece < run_->to);
+  }
+
+  void count(BufferId id) {
+    const auto& buffer = program_.buffer(id);
+    if (!first_[id.index()] || !is_held(buffer)) return;
+    const auto kind = static_cast<std::size_t>(buffer.kind);
+    const auto bytes = bytes_of(buffer);
+    // What is stored or fed is where its node is, the rest where it is made: of a weight that is
+    // used twice each use gathers its own, and makes a gradient.
+    const auto& place = place_of_node_[buffer.node.index()];
+    auto& held = held_[static_cast<std::size_t>(place.section)];
+    if (buffer.is_persistent()) {
+      if (is_of_run(place)) held.persistent[kind] += bytes;
+      return;
+    }
+    const auto& first = *first_[id.index()];
+    const auto& last = *last_[id.index()];
+    if (buffer.reserved) {
+      held_[first.section()].step[kind] += bytes;
+      return;
+    }
+    const bool for_step = !buffer.each && (several_ || buffer.kind == BufferKind::kInput);
+    // On the way to what is there for the step: gone when anything is that a micro-batch keeps.
+    if (several_ && for_step && first.part == 0 && last.first) return;
+    if (for_step && !(first.last && first.part == 1)) {
+      if (buffer.kind == BufferKind::kInput) {  // there from the start
+        if (is_of_run(place)) held.step[kind] += bytes;
+      } else if (first.part == 0) {
+        held_[first.section()].from_then[kind] += bytes;
+      } else if (first.part == 1) {
+        add(first, Changes::Event::kFirstBegins, kind, bytes);
+      }
+    } else if (first.part < 2 && !made_elsewhere_[id.index()]) {
+      begin(first, kind, bytes);
+    }
+    if (last.part == 2 || last.left_out) return;
+    if (for_step && buffer.kind != BufferKind::kInput) {
+      add(last, Changes::Event::kLastEnds, kind, bytes);
+    } else if (!for_step) {
+      end(last, kind, bytes);
+    }
+  }
+
+  void add(const Moment& m, Changes::Event event, std::size_t kind, double bytes) {
+    changes_[m.part][m.section()].add(m.task, event, kind, bytes);
+  }
+  void begin(const Moment& m, std::size_t kind, double bytes) {
+    add(m, m.last ? Changes::Event::kLastBegins : Changes::Event::kBegins, kind, bytes);
+  }
+  void end(const Moment& m, std::size_t kind, double bytes) {
+    add(m, m.last ? Changes::Event::kLastEnds : Changes::Event::kEnds, kind, bytes);
+  }
+
+  static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
+
+  const Program& program_;
+  const std::vector<Place>& place_of_node_;
+  const Run* run_;
+  std::vector<std::optional<Moment>> first_, last_;        // by buffer
+  std::vector<bool> made_elsewhere_;                       // by buffer: by what is left out
+  std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
+  std::array<Held, kSections> held_;
+  bool several_;
+};
+
+// `counts` sections alike, one after the other. The fullest is the first or the last.
+void add_alike(Change& to, const Change& one, std::int64_t count) {
+  const auto before = total(one.net) > 0 ? static_cast<double>(count - 1) : 0;
+  auto most = to.net;
+  for (std::size_t k = 0; k < most.size(); ++k) most[k] += before * one.net[k] + one.most[k];
+  keep_most(to.most, most);
+  add(to.net, one.net, static_cast<double>(count));
+}
+
+}  // namespace
+
+void add(Parts& to, const Parts& what, double times) {
+  for (std::size_t k = 0; k < to.size(); ++k) to[k] += times * what[k];
+}
+
+double total(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
+
+void keep_most(Parts& most, const Parts& now) {
+  if (total(now) > total(most)) most = now;
+}
+
+Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
+                         const Boundary* behind) const {
+  constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
+  constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
+  Held out;
+  if (before != nullptr) out.forward.net[kActivation] = before->activation;
+  if (behind != nullptr) {
+    for (auto* change : {&out.first, &out.backward, &out.last}) {
+      change->net[kGradient] = behind->gradient;
+    }
+  }
+  out.last_forward.net = out.forward.net;
+  for (auto* change : {&out.forward, &out.last_forward, &out.first, &out.backward, &out.last}) {
+    change->most = change->net;
+  }
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    if (counts[r] == 0) continue;
+    const auto& run = runs[r];
+    add(out.persistent, run.persistent, static_cast<double>(counts[r]));
+    add(out.step, run.step, static_cast<double>(counts[r]));
+    add(out.from_then, run.from_then, static_cast<double>(counts[r]));
+    add_alike(out.forward, run.forward, counts[r]);
+    add_alike(out.last_forward, run.last_forward, counts[r]);
+  }
+  for (auto r = runs.size(); r-- > 0;) {
+    if (counts[r] == 0) continue;
+    add_alike(out.first, runs[r].first, counts[r]);
+    add_alike(out.backward, runs[r].backward, counts[r]);
+    add_alike(out.last, runs[r].last, counts[r]);
+  }
+  if (behind != nullptr) {
+    for (auto* change : {&out.forward, &out.last_forward}) {
+      change->net[kActivation] -= behind->activation;
+    }
+  }
+  if (before != nullptr) out.last.net[kGradient] -= before->gradient;
+  // What a micro-batch leaves is used up or sent; the sums over all of them stay.
+  if (!several) {
+    out.backward.net[kGradient] = out.last.net[kGradient];
+    return out;
+  }
+  out.first.net[kGradient] -= out.backward.net[kGradient];
+  out.backward.net[kGradient] = 0;
+  return out;
+}
+
+Footprint footprint_of(const Program& program, const std::vector<Place>& place_of_node,
+                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs) {
+  Footprint out;
+  out.several = program.digits.time() != 0;
+  out.runs.resize(runs.size());
+  const Walk all(program, place_of_node, place_of_task, nullptr);
+  for (const auto& run : runs) {
+    auto& boundaries = out.boundaries[static_cast<std::size_t>(run.section)];
+    boundaries.resize(std::max<std::size_t>(boundaries.size(), run.to));
+  }
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto section = runs[r].section;
+    const bool is_whole =
+        runs[r].from == 0 && runs[r].to == out.boundaries[static_cast<std::size_t>(section)].size();
+    out.runs[r] = is_whole ? all.held(section)
+                           : Walk(program, place_of_node, place_of_task, &runs[r]).held(section);
+  }
+  // Nothing is behind the last one.
+  for (std::size_t s = 0; s < kSections; ++s) {
+    for (std::uint8_t p = 0; p < out.boundaries[s].size(); ++p) {
+      const bool is_last = p + 1U == out.boundaries[s].size();
+      if (is_last && s + 1 == kSections) break;
+      const Place here{static_cast<Section>(s), p};
+      const Place next = is_last ? Place{static_cast<Section>(s + 1), 0}
+                                 : Place{here.section, static_cast<std::uint8_t>(p + 1)};
+      out.boundaries[s][p] = all.behind(here, next);
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::predict

@@ -1,0 +1,389 @@
+#include "predict/fold/pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace tandem::predict {
+
+namespace {
+
+using lower::Part;
+
+// A stage's forward or backward pass. 0 where it does not receive or send.
+struct PassTimes {
+  double time = 0;
+  double early = 0;  // of that, before it needs what it receives
+  double more = 0;
+  double receive = 0;
+  double send = 0;
+  bool sends = false;
+};
+static_assert(sizeof(PassTimes) == kPassBytes);
+
+// What it receives and sends, if it does.
+struct Ends {
+  const Transfer* from = nullptr;
+  const Transfer* to = nullptr;
+};
+
+struct Rank {
+  double free = 0;        // when it can compute
+  double sends = 0;       // when the stream of what it sends is free
+  double sends_from = 0;  // since when it is not
+  double receives = 0;    // and of what it receives
+  double reductions = 0;  // and of gradients' reductions
+  double host = 0;        // when its host has dispatched all so far
+  double exposed = 0;
+  double gathers = 0;    // until then, what its first micro-batches have beside
+  bool updates = false;  // has it begun to?
+
+  // It has nothing to compute until then, no earlier than it is free, and receives since, at the
+  // latest from then on.
+  void wait_until(double then, double received_from) {
+    const double sent = std::min(then, sends);
+    const double sending = std::max(0.0, sent - std::max(free, sends_from));
+    const double from = std::max(std::max(free, received_from), sent);
+    exposed += sending + (then - from);
+    free = then;
+  }
+};
+static_assert(sizeof(Rank) == kRankBytes);
+
+// What lies so many bytes behind the first.
+template <class T>
+T& behind(T* first, std::uint32_t bytes) {
+  return *reinterpret_cast<T*>(reinterpret_cast<std::byte*>(first) + bytes);
+}
+template <class T>
+const T& behind(const T* first, std::uint32_t bytes) {
+  return *reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(first) + bytes);
+}
+
+class Pipeline {
+ public:
+  Pipeline(const OrderedTurns& turns, const std::vector<StageTimes>& stages,
+           const std::vector<Transfer>& transfers, const Tied& tied,
+           std::vector<TurnTables::Taken>& taken)
+      : turns_(turns), stages_(stages), tied_(tied), taken_(taken), ranks_(turns.ranks()) {
+    const std::size_t places = turns.first_place.back() + 1;  // one for turns that receive nothing
+    if (taken_.size() < places) taken_.resize(places);
+    taken_[places - 1] = {};
+    const auto stages_count = stages.size();
+    ends_.resize(2 * stages_count);
+    times_.resize(2 * stages_count);
+    for (std::size_t s = 0; s < stages_count; ++s) {
+      const auto* before = s > 0 ? &transfers[s - 1] : nullptr;
+      const auto* after = s + 1 < stages_count ? &transfers[s] : nullptr;
+      const auto& stage = stages[s];
+      ends_[2 * s] = {before, after};
+      ends_[2 * s + 1] = {after, before};
+      times_[2 * s] = {.time = stage.forward,
+                       .more = stage.forward_more,
+                       .receive = before != nullptr ? before->time : 0,
+                       .send = after != nullptr ? after->time : 0,
+                       .sends = after != nullptr};
+      times_[2 * s + 1] = {.time = stage.backward,
+                           .early = stage.backward_early,
+                           .more = stage.backward_more,
+                           .receive = after != nullptr ? after->back : 0,
+                           .send = before != nullptr ? before->back : 0,
+                           .sends = before != nullptr};
+      has_host_ = has_host_ || takes_host(stage);
+      any_by_device_ = any_by_device_ || (before != nullptr && before->by_device);
+    }
+  }
+
+  PipelineTime run() {
+    if (has_host_ || any_by_device_) {
+      for (std::size_t t = 0; t < turns_.turns.size(); ++t) take_any(t);
+    } else {
+      take_all();
+    }
+    PipelineTime out;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      out.end = std::max({out.end, ranks_[r].free, ranks_[r].reductions});
+      out.busy.push_back(busy(r));
+      out.exposed.push_back(ranks_[r].exposed);
+    }
+    return out;
+  }
+
+  // What a round of so many turns forward, and as many back, adds to the time and to what every
+  // rank exposes, where the last turns were all later by the same time than those a round before:
+  // then so is any further one. As a turn waits for none that is further away than the next rank's
+  // turn before it, two for every rank are enough. Nothing otherwise.
+  [[nodiscard]] std::optional<PipelineTime> round(std::uint32_t turns) const {
+    PipelineTime out;
+    const auto alternating = last_alternating();
+    const auto all_ranks = 2 * static_cast<std::uint32_t>(ranks_.size());
+    const auto compared = std::min(2 * turns, all_ranks);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const auto count = turns_.first_place[r + 1] - turns_.first_place[r];
+      // Turns that alternate on the first rank, which is the first that has no more to begin.
+      if (alternating < 2 * turns + compared || turns_.warm_up[r] + alternating > count) {
+        return std::nullopt;
+      }
+      const auto end = turns_.first_place[r] + turns_.warm_up[r] + alternating;
+      if (r == 0) out.end = since_round(end - 1, turns);
+      constexpr double kRounding = 1e-9;
+      for (auto place = end - compared; place < end; ++place) {
+        const bool same = std::abs(since_round(place, turns) - out.end) <= kRounding * out.end;
+        if (!same) return std::nullopt;
+      }
+      // A host that is behind and slower would be waited for later.
+      if (host_in(r, turns) > (1 + kRounding) * out.end) return std::nullopt;
+      out.exposed.push_back(taken_[end - 1].exposed - taken_[end - 1 - 2 * turns].exposed);
+      out.busy.push_back(busy_in(r, turns));
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t last_alternating() const {
+    return turns_.first_place[1] - chunks() - 2 * turns_.warm_up[0];
+  }
+
+  [[nodiscard]] double since_round(std::uint32_t place, std::uint32_t turns) const {
+    return taken_[place].end - taken_[place - 2 * turns].end;
+  }
+
+  // In so many turns forward and back, and in what is beside them once a step.
+  [[nodiscard]] double busy_in(std::size_t rank, std::uint32_t turns) const {
+    double out = 0;
+    for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
+      out += stages_[s].forward + stages_[s].backward;
+    }
+    return out * turns / static_cast<double>(chunks());
+  }
+  [[nodiscard]] double host_in(std::size_t rank, std::uint32_t turns) const {
+    double out = 0;
+    for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
+      out += stages_[s].host_forward.dispatch + stages_[s].host_backward.dispatch + stages_[s].wait;
+      // A transfer each way, at both ends.
+      for (const auto* transfer : {ends_[2 * s].from, ends_[2 * s].to}) {
+        if (transfer != nullptr) out += 2 * transfer->dispatch;
+      }
+    }
+    return out * turns / static_cast<double>(chunks());
+  }
+  [[nodiscard]] double busy(std::size_t rank) const {
+    const auto places = turns_.first_place[rank + 1] - turns_.first_place[rank];
+    auto out = busy_in(rank, (places - chunks()) / 2);
+    for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
+      out += s == 0 ? stages_[s].first : stages_[s].first_late;
+      out += stages_[s].last + stages_[s].updates;
+    }
+    return out;
+  }
+  [[nodiscard]] std::uint32_t chunks() const {
+    return static_cast<std::uint32_t>(stages_.size() / ranks_.size());
+  }
+
+  void take_any(std::size_t t) {
+    const auto& turn = turns_.turns[t];
+    const auto& offsets = turns_.offsets[t];
+    auto& rank = behind(ranks_.data(), offsets.rank);
+    if (turn.part == Part::kUpdate) {
+      update(rank, turn);
+    } else {
+      take(rank, turn, offsets);
+    }
+  }
+
+  void take_all() {
+    std::size_t next = 0;
+    bool alike = true;
+    for (const auto count : turns_.stretches) {
+      const auto end = next + count;
+      if (alike) {
+        take_alike(std::span(turns_.offsets).subspan(next, count));
+      } else {
+        for (auto t = next; t < end; ++t) take_any(t);
+      }
+      next = end;
+      alike = !alike;
+    }
+  }
+
+  // What `take` comes to for most turns, and where most time goes: no host, nothing that is done
+  // once. One that receives nothing does so in no time: it has long received all before.
+  void take_alike(std::span<const TurnOffsets> turns) {
+    const auto* times = times_.data();
+    auto* ranks = ranks_.data();
+    auto* taken = taken_.data();
+    for (const auto& turn : turns) {
+      auto& rank = behind(ranks, turn.rank);
+      const auto& pass = behind(times, turn.pass);
+      const auto start = std::max(rank.receives, behind(taken, turn.input).end);
+      const auto received = start + pass.receive;
+      rank.receives = received;
+      const auto needed = received - pass.early;
+      if (needed > rank.free) rank.wait_until(needed, std::min(start, needed));
+      const auto free = rank.free += pass.time;
+      auto began = free;
+      if (pass.sends) {
+        began = std::max(rank.sends, free + pass.more);
+        rank.sends = began + pass.send;
+        rank.sends_from = began;
+      }
+      behind(taken, turn.taken) = {began, rank.exposed};
+    }
+  }
+
+  void take(Rank& rank, const OrderedTurn& turn, const TurnOffsets& offsets) {
+    const bool forward = turn.part == Part::kForward;
+    const auto& stage = stages_[turn.stage];
+    const auto& pass = behind(times_.data(), offsets.pass);
+    const auto& ends = ends_[offsets.pass / kPassBytes];
+    // The host is ahead by a turn at the most where it waits for the device.
+    if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
+    if (forward && turn.is_first) share_tied(rank, turn.stage);
+    if (ends.from != nullptr) {
+      receive(rank, behind(taken_.data(), offsets.input).end, pass, *ends.from);
+    }
+    double time = pass.time;
+    if (forward && turn.is_first) {
+      // What does not wait for the input has begun with the step.
+      time = std::max(time + stage.first_late, rank.gathers + time + stage.first - rank.free);
+      rank.gathers += stage.first;
+    }
+    if (!forward && turn.is_last) time += stage.last;
+    const auto dispatched_from = rank.host;
+    rank.free = std::max(rank.free + time, dispatched_from);
+    if (has_host_) {
+      const auto& host = host_of(stage, turn);
+      rank.free = std::max(rank.free, dispatched_from + host.end);
+      rank.host += host.dispatch;
+    }
+    if (!forward && turn.is_last) finish_gradients(rank, turn.stage, dispatched_from);
+    behind(taken_.data(), offsets.taken) = {
+        ends.to == nullptr ? rank.free : send(rank, pass, *ends.to), rank.exposed};
+  }
+
+  static bool takes_host(const StageTimes& stage) {
+    return stage.host_forward.end + stage.host_backward.end + stage.host_update.end + stage.wait +
+               stage.wait_update >
+           0;
+  }
+
+  static const HostTimes& host_of(const StageTimes& stage, const OrderedTurn& turn) {
+    if (turn.part == Part::kForward) return turn.is_first ? stage.host_first : stage.host_forward;
+    return turn.is_last ? stage.host_last : stage.host_backward;
+  }
+
+  void finish_gradients(Rank& rank, std::size_t stage, double dispatched_from) {
+    const auto& times = stages_[stage];
+    rank.reductions =
+        std::max({rank.reductions + times.reductions, rank.free + times.after - times.updates,
+                  dispatched_from + times.host_reductions});
+    if (stage == tied_.stage) tied_from_ = rank.free;
+    if (stage == 0 && tied_.gradient > 0) {
+      rank.reductions = std::max(rank.reductions, tied_from_ + tied_.gradient);
+    }
+  }
+
+  // The first stage sends the weight before its first activation.
+  void share_tied(Rank& rank, std::size_t stage) {
+    if (stage == 0) {
+      tied_there_ = (any_by_device_ ? rank.free : rank.sends) += tied_.weight;
+    } else if (stage == tied_.stage) {
+      auto& stream = any_by_device_ ? rank.free : rank.receives;
+      stream = std::max(stream, tied_there_);
+    }
+    if (any_by_device_ && (stage == 0 || stage == tied_.stage)) rank.exposed += tied_.weight;
+  }
+
+  static void receive(Rank& rank, double began, const PassTimes& pass, const Transfer& transfer) {
+    auto& stream = transfer.by_device ? rank.free : rank.receives;
+    rank.host += transfer.dispatch;
+    const auto start = std::max({stream, began, rank.host});
+    stream = start + pass.receive;
+    if (transfer.by_device) {
+      rank.exposed += pass.receive;
+      return;
+    }
+    const auto needed = std::max(stream - pass.early, rank.free);
+    rank.wait_until(needed, std::min(start, needed));
+  }
+
+  // Returns when it began.
+  static double send(Rank& rank, const PassTimes& pass, const Transfer& transfer) {
+    rank.host += transfer.dispatch;
+    const auto there = std::max(rank.free + pass.more, pass.more < 0 ? 0 : rank.host);
+    if (transfer.by_device) {
+      // In the turn, before what follows in it.
+      rank.free = std::max(rank.free, there) + pass.send;
+      rank.exposed += pass.send;
+      return there;
+    }
+    const auto began = std::max(rank.sends, there);
+    rank.sends = began + pass.send;
+    rank.sends_from = began;
+    return began;
+  }
+
+  void update(Rank& rank, const OrderedTurn& turn) const {
+    const auto& stage = stages_[turn.stage];
+    if (!rank.updates) rank.host = std::max(rank.host, rank.free) + stage.wait_update;
+    rank.updates = true;
+    if (rank.reductions > rank.free) rank.wait_until(rank.reductions, rank.free);
+    rank.free = std::max(rank.free + stage.updates, rank.host + stage.host_update.end);
+    rank.host += stage.host_update.dispatch;
+  }
+
+  const OrderedTurns& turns_;
+  const std::vector<StageTimes>& stages_;
+  Tied tied_;
+  std::vector<PassTimes> times_;  // by pass: a stage's forward, then its backward
+  std::vector<Ends> ends_;        // likewise
+  bool has_host_ = false;
+  bool any_by_device_ = false;
+  double tied_from_ = 0;                   // when the other stage has its gradient
+  double tied_there_ = 0;                  // when it has the weight
+  std::vector<TurnTables::Taken>& taken_;  // by place
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+PipelineTime time_of_every_turn(const plan::Schedule& schedule, std::int64_t ranks,
+                                const std::vector<StageTimes>& stages,
+                                const std::vector<Transfer>& transfers, const Tied& tied,
+                                TurnTables& turns) {
+  return Pipeline(turns.ordered(schedule, ranks, schedule.micro_batches), stages, transfers, tied,
+                  turns.taken())
+      .run();
+}
+
+PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
+                     const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
+                     const Tied& tied, TurnTables& turns) {
+  const auto chunks = schedule.stages / ranks;
+  const auto all = schedule.micro_batches;
+  const bool one_each = schedule.order == plan::Order::k1F1B && chunks == 1;
+  const bool alternates = one_each || schedule.order == plan::Order::kInterleaved;
+  // A round, in micro-batches; and as many of them as fill and drain the pipeline with more than
+  // one round between.
+  const auto round = one_each ? 1 : ranks;
+  const auto least = one_each ? 2 * ranks + 2 : 3 * ranks;
+  for (auto some = least; alternates && some < all; some *= 2) {
+    Pipeline pipeline(turns.ordered(schedule, ranks, some), stages, transfers, tied, turns.taken());
+    auto out = pipeline.run();
+    const auto further = pipeline.round(static_cast<std::uint32_t>(round * chunks));
+    if (!further) continue;
+    const auto left = (all - some) / round;
+    const auto rounds = static_cast<double>(left);
+    out.end += rounds * further->end;
+    for (std::size_t r = 0; r < out.busy.size(); ++r) {
+      out.busy[r] += rounds * further->busy[r];
+      out.exposed[r] += rounds * further->exposed[r];
+    }
+    return out;
+  }
+  return time_of_every_turn(schedule, ranks, stages, transfers, tied, turns);
+}
+
+}  // namespace tandem::predict

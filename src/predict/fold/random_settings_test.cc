@@ -1,0 +1,190 @@
+// The estimate against the simulation of the whole program, of networks, machines and strategies
+// that are drawn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/fewer_test_support.h"
+#include "base/hash.h"
+#include "lower/lower.h"
+#include "plan/parallelize.h"
+#include "predict/estimator.h"
+#include "strategies/grid.h"
+
+namespace tandem::predict {
+namespace {
+
+struct Drawn {
+  std::int64_t layers = 3;
+  std::string family = "gpt2";
+  std::string sizes;
+  std::string machine;
+  std::int64_t batch = 0;
+  std::string strategy;
+
+  [[nodiscard]] std::string model() const {
+    return fmt::format("{}:layers={}{}", family, layers, sizes);
+  }
+};
+
+std::string to_text(const Drawn& c) {
+  return fmt::format("{} {} --batch {} {}", c.model(), c.machine, c.batch, c.strategy);
+}
+
+class Draw {
+ public:
+  Draw(Hash seed, std::vector<std::int64_t> layers) : state_(seed), layers_(std::move(layers)) {}
+
+  Drawn operator()() {
+    Drawn out;
+    const bool llama = chance(3);
+    out.family = llama ? "llama3_8b" : "gpt2";
+    const auto hidden = one_of({512, 1024, 2048});
+    out.layers = one_of(layers_);
+    out.sizes = fmt::format(",hidden={},heads=16,ffn={},seq={},vocab={}{}", hidden, 4 * hidden,
+                            one_of({512, 1024, 2048}), one_of({8192, 32000, 50257}),
+                            llama ? ",kv_heads=8" : "");
+    const auto nodes = one_of({1, 2, 4});
+    const auto devices = 8 * nodes;
+    out.machine = text_of({"dgx_a100", "dgx_h100", "dgx_a100"});
+    const auto software = out.machine == "dgx_h100"
+                              ? text_of({"", "", "torchtitan"})
+                              : text_of({"", "", "megatron", "megatron-deepspeed", "llm-foundry",
+                                         "torchtitan", "aleph-alpha"});
+    out.machine += fmt::format(":{}{}", nodes, software.empty() ? "" : ",software=" + software);
+    out.batch = devices * one_of({4, 8, 16});
+    out.strategy = strategy(devices, out.batch);
+    return out;
+  }
+
+ private:
+  std::string strategy(std::int64_t devices, std::int64_t batch) {
+    const auto recompute = text_of({"", "", ",recompute=full", ",recompute=selective"});
+    if (chance(3)) {
+      const auto micro = one_of({1, 1, 2, 4});
+      const auto kind =
+          text_of({"dp:", "fsdp:", "deepspeed:zero=1,", "deepspeed:zero=2,", "deepspeed:zero=3,"});
+      return fmt::format("{}micro={}{}", kind, micro, recompute);
+    }
+    std::int64_t tp = one_of({1, 2, 4, 8});
+    std::int64_t pp = one_of({1, 2, 4, 8});
+    while (tp * pp > devices) pp /= 2;
+    const auto dp = devices / tp / pp;
+    std::int64_t micro = one_of({1, 2, 4, 8, 16});
+    micro = std::min(micro * pp, batch / dp);
+    std::string out = fmt::format("megatron:tp={},pp={},dp={},micro={}", tp, pp, dp, micro);
+    if (tp > 1 && chance(2)) out += ",sp";
+    if (pp > 1 && chance(3)) out += fmt::format(",interleave={}", one_of({2, 3}));
+    if (pp > 1 && chance(3)) out += text_of({",ends=1-1", ",ends=1-2", ",ends=0-1"});
+    if (chance(3)) out += fmt::format(",zero={}", one_of({1, 1, 2}));
+    return out + recompute;
+  }
+
+  std::int64_t next(std::int64_t below) {
+    state_ = mix(state_ + 0x9e3779b97f4a7c15ULL);
+    return static_cast<std::int64_t>(state_ % static_cast<Hash>(below));
+  }
+  bool chance(std::int64_t of) { return next(of) == 0; }
+  std::int64_t one_of(std::vector<std::int64_t> all) {
+    return all[static_cast<std::size_t>(next(static_cast<std::int64_t>(all.size())))];
+  }
+  std::string text_of(std::vector<std::string> all) {
+    return all[static_cast<std::size_t>(next(static_cast<std::int64_t>(all.size())))];
+  }
+  Hash state_;
+  std::vector<std::int64_t> layers_;
+};
+
+struct Off {
+  double time = 0;
+  double memory = 0;
+  [[nodiscard]] double most() const { return std::max(std::abs(time), std::abs(memory)); }
+};
+
+// Nothing where the strategy does not fit, or where there is no estimate or a rough one.
+std::optional<Off> off(const Drawn& c) {
+  try {
+    const auto model = models::parse_model(c.model());
+    const auto machine = machine::load_machine(c.machine);
+    const machine::Digits digits(machine);
+    const auto graph = model.build(c.batch, DType::kBf16);
+    const auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+    Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
+    const auto fast = estimator.estimate(strategy.setting, c.batch);
+    if (!fast || fast->is_rough) return std::nullopt;
+    const machine::Digits with_time(machine, strategy.schedule.micro_batches);
+    const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
+    const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+    return Off{fast->iteration / whole.iteration.value - 1, fast->memory.peak / whole.memory - 1};
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+bool is_off_by(const Drawn& c, double part) {
+  const auto found = off(c);
+  return found && found->most() > part;
+}
+
+// Simpler ones that are off by as much, one after the other.
+Drawn shrunk(Drawn c, double part) {
+  const auto without = [](std::string text, const std::string& what) {
+    const auto at = text.find(what);
+    if (at == std::string::npos) return text;
+    const auto end = text.find(',', at + 1);
+    return text.erase(at, end == std::string::npos ? end : end - at);
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::vector<Drawn> simpler;
+    const auto with = [&](auto&& change) {
+      auto other = c;
+      change(other);
+      if (to_text(other) != to_text(c)) simpler.push_back(std::move(other));
+    };
+    with([&](Drawn& d) { d.machine = without(d.machine, ",software"); });
+    for (const char* what : {",recompute", ",sp", ",interleave", ",zero"}) {
+      with([&](Drawn& d) { d.strategy = without(d.strategy, what); });
+    }
+    if (c.layers > 7) with([](Drawn& d) { --d.layers; });
+    for (const auto& other : simpler) {
+      if (!is_off_by(other, part)) continue;
+      c = other;
+      changed = true;
+      break;
+    }
+  }
+  return c;
+}
+
+const std::vector<std::int64_t> kFewLayers = {3, 4, 5, 6, 8, 9, 12, 16, 17};
+const std::vector<std::int64_t> kManyLayers = {18, 20, 24, 25, 30, 32, 36, 40, 48, 60, 64, 96};
+
+// Returns how many were compared: those off by more are told.
+unsigned compare(Hash first, Hash end, const std::vector<std::int64_t>& layers) {
+  constexpr double kNear = 0.01;
+  unsigned compared = 0;
+  for (Hash seed = first; seed < end; ++seed) {
+    const auto c = Draw(seed, layers)();
+    const auto found = off(c);
+    if (!found) continue;
+    ++compared;
+    EXPECT_LE(found->most(), kNear) << "seed " << seed << ": " << to_text(shrunk(c, kNear));
+  }
+  return compared;
+}
+
+TEST(RandomSettings, AreEstimatedAsTheyAreSimulated) {
+  EXPECT_GE(compare(0, 360 / kFewer, kFewLayers), 121 / kFewer);
+  EXPECT_GT(compare(0, 240 / kFewer, kManyLayers), 100 / kFewer);
+}
+
+TEST(RandomSettings, AreEstimatedAsTheyAreSimulatedNightly) {
+  EXPECT_GT(compare(360, 6000, kFewLayers), 2000U);
+  EXPECT_GT(compare(240, 6000, kManyLayers), 2500U);
+}
+
+}  // namespace
+}  // namespace tandem::predict

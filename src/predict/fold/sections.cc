@@ -1,0 +1,440 @@
+#include "predict/fold/sections.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "predict/breakdown.h"
+#include "predict/collectives.h"
+#include "predict/gradient_sync.h"
+
+namespace tandem::predict {
+
+namespace {
+
+using lower::BufferId;
+using lower::Program;
+using lower::Task;
+using lower::TaskKind;
+
+std::size_t part_of(const Task& task) {
+  if (task.kind == TaskKind::kUpdate) return static_cast<std::size_t>(lower::Part::kUpdate);
+  return static_cast<std::size_t>(task.backward ? lower::Part::kBackward : lower::Part::kForward);
+}
+
+std::size_t kind_of(const Program& program, const Task& task) {
+  if (task.kind == TaskKind::kMove && !is_local(task.step.kind)) {
+    return 2 + static_cast<std::size_t>(task.step.kind);
+  }
+  return kind_of(program, task) == "embedding" ? 1 : 0;
+}
+
+// Where a task stands among the others: in which part, and in which section. What a run leaves out
+// of its section counts as of its neighbours.
+struct Where {
+  std::size_t part = 0;
+  std::size_t section = 0;  // from 1; 0 and one behind the last for what is left out there
+  bool runs = true;
+  [[nodiscard]] std::size_t number() const { return part * kPlaces + section; }
+  static constexpr std::size_t kPlaces = kSections + 2;
+};
+class PartSet {
+ public:
+  void add(const Where& where) { bits_ |= 1U << where.number(); }
+  [[nodiscard]] bool has(const Where& where) const { return (bits_ >> where.number() & 1U) != 0; }
+  [[nodiscard]] bool has_part(std::size_t part) const {
+    constexpr auto kAll = (1U << Where::kPlaces) - 1;
+    return (bits_ >> part * Where::kPlaces & kAll) != 0;
+  }
+
+ private:
+  std::uint32_t bits_ = 0;
+  static_assert(kParts * Where::kPlaces <= 32);
+};
+
+constexpr std::uint32_t kNoSlot = 0xffffffff;
+
+graph::NodeId start_of_chain(const graph::Graph& pcg, graph::NodeId id) {
+  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
+  return id;
+}
+
+// Does a device have more after the step (machine/reshard.h)?
+bool grows(machine::Step step) {
+  using machine::Step;
+  constexpr std::array kGrowing = {Step::kGather, Step::kAllGather, Step::kBroadcast, Step::kPad,
+                                   Step::kZero};
+  return std::ranges::find(kGrowing, step) != kGrowing.end();
+}
+
+// Who writes and reads a buffer, and its slots in their parts of sections.
+struct Uses {
+  std::optional<Where> first_writer;
+  PartSet writers, readers;
+  bool gathered = false;  // a weight, again
+  std::array<std::uint32_t, kParts* Where::kPlaces> slots = {};
+
+  Uses() { slots.fill(kNoSlot); }
+};
+
+// What to compile of a program: by section the run that it becomes, if it does.
+using Wanted = std::array<std::optional<std::size_t>, kSections>;
+
+class Compiler {
+ public:
+  Compiler(const Program& program, const machine::Machine& machine, const Durations& durations,
+           const std::vector<Where>& where, const Wanted& wanted, Sections& out)
+      : program_(program),
+        machine_(machine),
+        durations_(durations),
+        where_(where),
+        wanted_(wanted),
+        uses_(program.buffers.size()),
+        out_(out) {
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      if (where[t].runs) note_uses(program_.tasks[t], where[t]);
+    }
+    for (auto& part : flows_) part.resize(out.runs());
+  }
+
+  void run() {
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const auto run = run_of(where_[t].section);
+      if (where_[t].runs && run) add(t, *run);
+    }
+    for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
+    for (const auto& run : wanted_) {
+      if (!run) continue;
+      look_at_first(out_.parts[kBackwardPart][*run].tasks, flows_[kBackwardPart][*run]);
+      for (std::size_t p = 0; p < kParts; ++p) {
+        mark_what_waits(flows_[p][*run], out_.parts[p][*run].tasks);
+        auto flow = std::make_shared<const Dataflow>(std::move(flows_[p][*run]));
+        out_.parts[p][*run].flow = std::move(flow);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> run_of(std::size_t section) const {
+    return section == 0 || section > kSections ? std::nullopt : wanted_[section - 1];
+  }
+
+  void note_uses(const Task& task, const Where& where) {
+    for (auto b : task.reads) {
+      if (b != Program::kNone) uses_[b.index()].readers.add(where);
+    }
+    for (auto b : task.writes) {
+      auto& uses = uses_[b.index()];
+      if (!uses.first_writer) uses.first_writer = where;
+      uses.writers.add(where);
+      uses.gathered = task.kind == TaskKind::kMove && task.remade;
+    }
+  }
+
+  void add(std::size_t t, std::size_t run) {
+    const auto& task = program_.tasks[t];
+    const auto& where = where_[t];
+    auto& part = out_.parts[where.part][run];
+    auto& flow = flows_[where.part][run];
+    TimedTask timed{.duration = durations_.of(t, 0).value,
+                    .dispatch = durations_.dispatch(t, 0).value,
+                    .kind = static_cast<std::uint8_t>(kind_of(program_, task)),
+                    .stream = stream_of(task),
+                    .when = task.when,
+                    .accumulates = task.kind == TaskKind::kCollect,
+                    .task = static_cast<std::uint32_t>(t),
+                    .first_use = static_cast<std::uint32_t>(flow.uses.size())};
+    for (auto b : task.reads) {
+      if (b == Program::kNone || !is_made_in(b, where.part)) continue;
+      flow.uses.push_back(slot(b, where, flow));
+      ++timed.reads;
+    }
+    for (auto b : task.writes) {
+      flow.uses.push_back(slot(b, where, flow));
+      ++timed.writes;
+    }
+    part.tasks.push_back(timed);
+    if (timed.kind >= 2) {
+      out_.collectives.push_back({where.part, run, part.tasks.size() - 1, task.step.kind,
+                                  task.step.digits, moved_bytes(program_, task),
+                                  durations_.is_joined(t)});
+    }
+    out_.model_flops[run] += durations_.model_flops(t).value;
+  }
+
+  // What no task of the part writes is there when it begins. Gradients that updates read come from
+  // the backward pass.
+  [[nodiscard]] bool is_made_in(BufferId b, std::size_t part) const {
+    const auto& writers = uses_[b.index()].writers;
+    if (writers.has_part(part)) return true;
+    return part == kUpdatePart &&
+           (writers.has_part(kBackwardPart) || writers.has_part(kSynchronize));
+  }
+
+  std::uint32_t slot(BufferId b, const Where& where, Dataflow& flow) {
+    auto& slot = uses_[b.index()].slots[where.number()];
+    if (slot == kNoSlot) {
+      slot = flow.slots++;
+      const bool in_order = uses_[b.index()].gathered;  // `mark` goes by buffers
+      if (comes_from_neighbour(b, where) && !in_order) flow.from_neighbour.push_back(slot);
+    }
+    return slot;
+  }
+
+  // What comes from further away has long been there.
+  [[nodiscard]] bool comes_from_neighbour(BufferId b, const Where& where) const {
+    const auto& writer = *uses_[b.index()].first_writer;
+    if (where.part == kUpdatePart) return makes_gradients(writer.part);
+    return writer.part == where.part && follows(where.section, writer.section, where.part);
+  }
+
+  // Is the section the next in its part after `other`?
+  static bool follows(std::size_t section, std::size_t other, std::size_t part) {
+    return part == kForwardPart ? section == other + 1 : section + 1 == other;
+  }
+
+  static bool makes_gradients(std::size_t part) {
+    return part == kBackwardPart || part == kSynchronize;
+  }
+
+  // Which slots others wait for.
+  void mark(BufferId b) {
+    const auto& uses = uses_[b.index()];
+    for (std::size_t p = 0; p < kParts; ++p) {
+      if (!uses.writers.has_part(p)) continue;
+      for (std::size_t s = 1; s <= kSections; ++s) {
+        const Where here{p, s};
+        const auto slot = uses.slots[here.number()];
+        if (slot == kNoSlot) continue;
+        auto& flow = flows_[p][*run_of(s)];
+        if (uses.gathered && comes_from_neighbour(b, here)) flow.gathered_before.push_back(slot);
+        if (!uses.writers.has(here)) continue;
+        auto& to_next = uses.gathered ? flow.gathered_for_next : flow.to_neighbour;
+        for (std::size_t next = 0; next < Where::kPlaces; ++next) {
+          if (follows(next, s, p) && uses.readers.has({p, next})) to_next.push_back(slot);
+        }
+        if (makes_gradients(p) && uses.readers.has_part(kUpdatePart)) {
+          flow.gradients.push_back(slot);
+        }
+      }
+    }
+  }
+
+  static void mark_what_waits(const Dataflow& flow, std::vector<TimedTask>& tasks) {
+    std::vector<bool> after_input(flow.slots);
+    for (auto slot : flow.from_neighbour) after_input[slot] = true;
+    for (auto slot : flow.gathered_before) after_input[slot] = true;
+    for (auto& task : tasks) {
+      const auto uses = std::span(flow.uses).subspan(task.first_use);
+      for (auto slot : uses.first(task.reads)) task.waits = task.waits || after_input[slot];
+      if (!task.waits || task.when != lower::When::kEach) continue;
+      for (auto slot : uses.subspan(task.reads, task.writes)) after_input[slot] = true;
+    }
+  }
+
+  static void look_at_first(const std::vector<TimedTask>& tasks, Dataflow& flow) {
+    const auto first =
+        std::ranges::find_if(tasks, [](const TimedTask& t) { return t.duration > 0; });
+    if (first == tasks.end()) return;
+    const auto reads = std::span(flow.uses).subspan(first->first_use, first->reads);
+    flow.begins_without_input = std::ranges::none_of(reads, [&](std::uint32_t slot) {
+      return std::ranges::find(flow.from_neighbour, slot) != flow.from_neighbour.end();
+    });
+  }
+
+  [[nodiscard]] std::uint8_t stream_of(const Task& task) const {
+    if (task.kind != TaskKind::kMove || is_local(task.step.kind)) return 0;
+    const auto level = outermost_level(program_.digits, task.step.digits);
+    return machine_.levels[level].by_device ? 0 : static_cast<std::uint8_t>(1 + level);
+  }
+
+  static constexpr auto kForwardPart = static_cast<std::size_t>(lower::Part::kForward);
+  static constexpr auto kBackwardPart = static_cast<std::size_t>(lower::Part::kBackward);
+  static constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
+
+  const Program& program_;
+  const machine::Machine& machine_;
+  const Durations& durations_;
+  const std::vector<Where>& where_;  // by task
+  const Wanted& wanted_;
+  std::vector<Uses> uses_;                           // by buffer
+  std::array<std::vector<Dataflow>, kParts> flows_;  // by run
+  Sections& out_;
+};
+
+// Cuts the list of tasks, where a section's last ones stand among the next one's first: in one
+// stage they run in that order. What the ends of a network share is added up behind all layers.
+void cut_in_order(const Program& program, std::vector<Place>& of_task) {
+  using lower::Part;
+  const auto is_of = [&](std::size_t t, Part part) {
+    return part_of(program.tasks[t]) == static_cast<std::size_t>(part);
+  };
+  bool behind = false;
+  for (std::size_t t = 0; t < of_task.size(); ++t) {
+    if (!is_of(t, Part::kBackward)) continue;
+    behind = behind || of_task[t].section == Section::kBefore;
+    if (behind && of_task[t].section == Section::kAfter) of_task[t].section = Section::kBefore;
+  }
+  auto forward = Section::kAfter;
+  auto backward = Section::kBefore;
+  for (std::size_t t = of_task.size(); t-- > 0;) {
+    auto& section = of_task[t].section;
+    if (is_of(t, Part::kForward)) section = forward = std::min(forward, section);
+    if (is_of(t, Part::kBackward)) section = backward = std::max(backward, section);
+  }
+}
+
+// With the run's section as if there were no more of it.
+std::vector<Where> only(const Run& run, const Program& program, const std::vector<Place>& place,
+                        std::vector<Where> where) {
+  const auto of_run = tasks_of(run, program, place);
+  for (std::size_t t = 0; t < where.size(); ++t) {
+    if (of_run[t] || place[t].section != run.section) continue;
+    const bool is_after = place[t].piece >= run.from;
+    where[t].section = is_after ? where[t].section + 1 : where[t].section - 1;
+    where[t].runs = !program.tasks[t].remade;
+  }
+  return where;
+}
+
+}  // namespace
+
+std::string_view kind_name(std::size_t kind) {
+  if (kind == 0) return "compute";
+  return kind == 1 ? "embedding" : machine::name(static_cast<machine::Step>(kind - 2));
+}
+
+bool Sections::has_tasks(std::size_t part) const {
+  return std::ranges::any_of(parts[part], [](const SectionPart& p) { return !p.tasks.empty(); });
+}
+
+void Sections::sum_up() {
+  constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
+  takes_host = micro_batch > 0 || step > 0;
+  for (std::size_t r = 0; r < sums.size(); ++r) {
+    auto& sum = sums[r] = {};
+    for (std::size_t p = 0; p < kParts; ++p) {
+      for (const auto& task : parts[p][r].tasks) {
+        const bool each = task.when == lower::When::kEach;
+        (each ? sum.each : sum.once)[task.kind] += task.duration;
+        if (p == kUpdatePart) sum.updates += task.duration;
+        takes_host = takes_host || task.dispatch > 0;
+      }
+    }
+  }
+}
+
+std::vector<Place> places_of_tasks(const Program& program, const std::vector<Place>& of_node,
+                                   Cut cut) {
+  std::vector<Place> out(program.tasks.size());
+  // What is gathered again for an operator stands before its task.
+  Place next;
+  for (std::size_t t = program.tasks.size(); t-- > 0;) {
+    const auto& task = program.tasks[t];
+    const bool again = task.remade && task.kind == TaskKind::kMove;
+    if (!again) next = of_node[task.node.index()];
+    out[t] = next;
+    // Between stages what makes a tensor smaller comes before the send.
+    if (cut == Cut::kInPieces && task.kind == TaskKind::kMove && !task.remade &&
+        grows(task.step.kind) == task.backward) {
+      const auto start = start_of_chain(program.pcg, task.node);
+      if (program.pcg.node(start).op.role() == ops::Role::kCompute) out[t] = of_node[start.index()];
+    }
+  }
+  if (cut != Cut::kInPieces) cut_in_order(program, out);
+  return out;
+}
+
+std::vector<bool> tasks_of(const Run& run, const Program& program,
+                           const std::vector<Place>& place_of_task) {
+  std::vector<bool> out(program.tasks.size());
+  std::vector<bool> wanted(program.buffers.size());
+  const auto is_wanted = [&](BufferId b) { return b != Program::kNone && wanted[b.index()]; };
+  const auto want = [&](BufferId b) {
+    if (b != Program::kNone) wanted[b.index()] = true;
+  };
+  for (std::size_t t = out.size(); t-- > 0;) {
+    const auto& [section, piece] = place_of_task[t];
+    if (section != run.section || piece < run.from || piece >= run.to) continue;
+    const auto& task = program.tasks[t];
+    out[t] = !task.remade || is_wanted(task.kept) || std::ranges::any_of(task.writes, is_wanted);
+    if (!out[t] || !task.backward) continue;
+    std::ranges::for_each(task.reads, want);
+    want(task.kept);
+  }
+  return out;
+}
+
+Sections timed_sections(const Program& program, const machine::Machine& machine,
+                        const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
+                        Operations& known) {
+  const auto& software = machine.device.software;
+  Sections out;
+  out.streams = 1 + machine.levels.size();
+  out.micro_batch = software.micro_batch.value;
+  out.step = software.step.value;
+  out.interference = software.interference;
+  // A run that nothing is compiled for has no tasks and waits for nothing.
+  const auto nothing = std::make_shared<const Dataflow>();
+  for (auto& part : out.parts) part.assign(runs.size(), {.tasks = {}, .flow = nothing});
+  out.model_flops.resize(runs.size());
+  out.sums.resize(runs.size());
+
+  const Durations durations(program, machine, &known);
+  const auto late =
+      software.overlap ? std::vector<bool>(program.tasks.size()) : after_backward(program);
+  std::vector<Where> where;
+  where.reserve(program.tasks.size());
+  std::array<std::uint8_t, kSections> pieces{};
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto section = static_cast<std::size_t>(place_of_task[t].section);
+    where.push_back({late[t] ? kSynchronize : part_of(program.tasks[t]), 1 + section});
+  }
+  for (const auto& run : runs) {
+    auto& count = pieces[static_cast<std::size_t>(run.section)];
+    count = std::max(count, run.to);
+  }
+  Wanted whole;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto section = static_cast<std::size_t>(runs[r].section);
+    if (runs[r].from == 0 && runs[r].to == pieces[section]) {
+      whole[section] = r;
+      continue;
+    }
+    Wanted wanted;
+    wanted[section] = r;
+    Compiler(program, machine, durations, only(runs[r], program, place_of_task, where), wanted, out)
+        .run();
+  }
+  Compiler(program, machine, durations, where, whole, out).run();
+  out.sum_up();
+  return out;
+}
+
+Sections timed_again(Sections sections, const Program& program, const machine::Machine& machine,
+                     Operations& known) {
+  const Durations durations(program, machine, &known);
+  for (auto& part : sections.parts) {
+    for (auto& run : part) {
+      for (auto& task : run.tasks) {
+        CHECK(task.task < program.tasks.size());
+        task.duration = durations.of(task.task, 0).value;
+        task.dispatch = durations.dispatch(task.task, 0).value;
+      }
+    }
+  }
+  for (auto& c : sections.collectives) {
+    const auto task = sections.parts[c.part][c.run].tasks[c.task].task;
+    c.bytes = moved_bytes(program, program.tasks[task]);
+  }
+  for (std::size_t r = 0; r < sections.runs(); ++r) {
+    auto& flops = sections.model_flops[r] = 0;
+    for (const auto& part : sections.parts) {
+      for (const auto& task : part[r].tasks) flops += durations.model_flops(task.task).value;
+    }
+  }
+  sections.sum_up();
+  return sections;
+}
+
+}  // namespace tandem::predict

@@ -1,0 +1,219 @@
+#include "predict/fold/stage_model.h"
+
+#include <set>
+
+#include "lower/lower.h"
+#include "lower/resize.h"
+#include "plan/parallelize.h"
+#include "predict/collectives.h"
+#include "predict/folded.h"
+#include "strategies/grid.h"
+#include "strategies/recomputation.h"
+
+namespace tandem::predict {
+
+namespace {
+
+// The first section's weights that the last one reads, of all weights of so many layers.
+double shared_part(const graph::Graph& pcg, const std::vector<Place>& of_node,
+                   std::int64_t layers) {
+  std::set<std::size_t> shared;
+  double all = 0;
+  double read_twice = 0;
+  const auto size_of = [&](graph::NodeId id) {
+    return static_cast<double>(pcg.node(id).type.shape.sizes.count());
+  };
+  for (auto id : pcg.ids()) {
+    const auto section = of_node[id.index()].section;
+    if (is_weight(pcg.node(id))) {
+      const auto times = section == Section::kMiddle ? layers - 2 : 1;
+      all += static_cast<double>(times) * size_of(id);
+    }
+    if (is_parallel(pcg.node(id)) || section != Section::kAfter) continue;
+    for (auto input : pcg.inputs(id)) {
+      while (is_parallel(pcg.node(input))) input = pcg.inputs(input)[0];
+      const bool is_first = of_node[input.index()].section == Section::kBefore;
+      if (!is_weight(pcg.node(input)) || !is_first) continue;
+      if (shared.insert(input.index()).second) read_twice += size_of(input);
+    }
+  }
+  return all == 0 ? 0 : read_twice / all;
+}
+
+StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& of_node,
+                      const std::vector<Place>& place_of_task, std::int64_t layers) {
+  StageModel::Tied out;
+  std::set<std::size_t> tied;
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    if (place_of_task[t].section != Section::kAfter) continue;
+    for (auto b : program.tasks[t].reads) {
+      if (b == lower::Program::kNone) continue;
+      const auto& buffer = program.buffer(b);
+      const bool is_first = of_node[buffer.node.index()].section == Section::kBefore;
+      if (buffer.kind != lower::BufferKind::kWeight || !is_first) continue;
+      if (tied.empty()) out.piece = place_of_task[t].piece;
+      const auto& task = program.tasks[t];
+      if (task.kind == lower::TaskKind::kMove) {
+        out.moved = true;
+        out.inside = program.buffer(task.writes[0]).shared > Bytes{};
+      }
+      tied.insert(b.index());
+    }
+  }
+  for (auto b : tied) out.bytes += program.buffers[b].bytes();
+  out.part = shared_part(program.pcg, of_node, layers);
+  return out;
+}
+
+// Marks what is made again of a parallel graph: nodes of the model, and the parallelization
+// operators behind them.
+void mark_remade(const std::vector<bool>& of_model, plan::MappedGraph& mapped) {
+  std::size_t next = 0;
+  for (auto id : mapped.pcg.ids()) {
+    const bool again = is_parallel(mapped.pcg.node(id))
+                           ? mapped.remake[mapped.pcg.inputs(id)[0].index()]
+                           : of_model[next++];
+    mapped.remake[id.index()] = mapped.remake[id.index()] || again;
+  }
+}
+
+bool are_same(const machine::Digits& a, const machine::Digits& b) {
+  if (a.count() != b.count() || a.micro_batches() != b.micro_batches()) return false;
+  for (std::size_t i = 0; i < a.count(); ++i) {
+    if (a[i].level != b[i].level || a[i].size != b[i].size) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const Network::Made& Network::made(const strategies::Setting& setting,
+                                   const machine::Machine& part) {
+  const auto known = std::ranges::find(made_, setting, &Made::setting);
+  if (known != made_.end()) return *known;
+  auto& out = made_.emplace_back(Made{setting, std::nullopt});
+  const auto made = strategies::make_strategy(setting, problem_);
+  if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) {
+    const machine::Digits with_time(part, strategy->schedule.micro_batches);
+    out.mapped = plan::parallelize(folded_.graph, with_time, strategy->choices, strategy->schedule);
+  }
+  return out;
+}
+
+std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& setting,
+                                                 const machine::Machine& part) {
+  auto without = setting;
+  without.recompute = "none";
+  auto out = made(without, part).mapped;
+  if (out) mark_remade(strategies::recomputed(setting.recompute, problem_), *out);
+  return out;
+}
+
+const std::optional<Pieces>& Network::pieces() {
+  if (!pieces_) pieces_ = pieces_of(problem_);
+  return *pieces_;
+}
+
+Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::MappedGraph mapped,
+                                const machine::Digits& digits, plan::Optimizer optimizer) {
+  for (auto& known : known_) {
+    if (known.setting != setting || !are_same(known.program.digits, digits)) continue;
+    if (known.program.optimizer != optimizer) continue;
+    if (!lower::resize(known.program, known.mapped, mapped)) continue;
+    known.mapped = std::move(mapped);
+    return known;
+  }
+  if (known_.size() == kMost) known_.pop_front();
+  auto program = lower::lower_legal(mapped, digits, optimizer);
+  return known_.emplace_back(Lowered{setting, std::move(mapped), std::move(program), {}});
+}
+
+std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
+                                      const strategies::Setting& setting, const Training& training,
+                                      Programs& programs, Cut cut) {
+  const Pieces* pieces = nullptr;
+  if (cut == Cut::kInPieces) {
+    if (!network.pieces()) return std::nullopt;
+    pieces = &*network.pieces();
+  }
+  auto mapped = network.mapped(setting, part);
+  if (!mapped) return std::nullopt;
+  auto& schedule = mapped->schedule;
+  schedule.precision = training.precision;
+  const machine::Digits with_time(part, schedule.micro_batches);
+  auto& lowered = programs.of(setting, std::move(*mapped), with_time, training.optimizer);
+  const auto& program = lowered.program;
+  auto& places = lowered.cuts[static_cast<std::size_t>(cut)];
+  if (places.of_node.empty()) {
+    places.of_node = places_of(program.pcg, pieces);
+    places.of_task = places_of_tasks(program, places.of_node, cut);
+  }
+  const auto runs = pieces != nullptr ? all_runs(*pieces) : whole_sections();
+  const bool again = places.sections && places.sections->streams == 1 + part.levels.size();
+  auto sections = again
+                      ? timed_again(*places.sections, program, part, programs.operations())
+                      : timed_sections(program, part, places.of_task, runs, programs.operations());
+  if (!again) places.sections = sections;
+  return StageModel{.layers = network.folded().layers,
+                    .batch = network.folded().batch,
+                    .schedule = program.schedule,
+                    .sections = std::move(sections),
+                    .footprint = footprint_of(program, places.of_node, places.of_task, runs),
+                    .dtype = computing_type(program.pcg),
+                    .tied = tied(program, places.of_node, places.of_task, network.folded().layers)};
+}
+
+std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
+                                const machine::Digits& from, const machine::Machine& part,
+                                const machine::Digits& to, machine::DigitMask to_data) {
+  // The digits that stay are the same, in order.
+  std::vector<std::size_t> place(from.count());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < from.count(); ++i) {
+    if (((data >> i) & 1U) != 0) continue;
+    while (next < to.count() && ((to_data >> next) & 1U) != 0) ++next;
+    if (next == to.count() || to[next].size != from[i].size || to[next].level != from[i].level) {
+      return std::nullopt;
+    }
+    place[i] = next++;
+  }
+  // The digits of a collective there.
+  const auto there = [&](machine::DigitMask digits) {
+    machine::DigitMask out = (digits & data) != 0 ? to_data : 0;
+    for (std::size_t i = 0; i < from.count(); ++i) {
+      if (((digits & ~data) >> i & 1U) != 0) out |= machine::DigitMask{1} << place[i];
+    }
+    return out;
+  };
+  auto out = stage.sections;
+  // Layers have the same ones.
+  std::vector<std::pair<const Collective*, double>> known;
+  const auto time_of = [&](const Collective& c, machine::DigitMask digits) {
+    for (const auto& [other, time] : known) {
+      const bool same =
+          other->kind == c.kind && other->digits == c.digits && other->joined == c.joined;
+      if (same && other->bytes == c.bytes) return time;
+    }
+    const auto time = c.joined ? carrying_time(part, to, c.kind, digits, c.bytes).value
+                               : collective_time(part, to, c.kind, digits, c.bytes).value;
+    known.emplace_back(&c, time);
+    return time;
+  };
+  for (const auto& c : out.collectives) {
+    const auto shared = c.digits & data;
+    if (shared != 0 && shared != data) return std::nullopt;
+    if (is_halo(c.kind)) {
+      if (shared != 0) return std::nullopt;
+      continue;
+    }
+    const auto digits = there(c.digits);
+    auto& task = out.parts[c.part][c.run].tasks[c.task];
+    task.duration = time_of(c, digits);
+    const auto level = outermost_level(to, digits);
+    task.stream = part.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
+  }
+  out.sum_up();
+  return out;
+}
+
+}  // namespace tandem::predict

@@ -1,0 +1,190 @@
+#include "predict/kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+
+namespace tandem::predict {
+
+namespace {
+
+using graph::NodeId;
+using machine::Fusion;
+using machine::Software;
+
+class Analysis {
+ public:
+  Analysis(const graph::Graph& graph, const Software& software)
+      : graph_(graph),
+        software_(software),
+        consumers_(graph.consumers()),
+        roles_(graph.size()),
+        apart_(graph.size(), false) {
+    for (auto id : graph.outputs()) is_output_.insert(id);
+  }
+
+  std::vector<KernelRole> run() {
+    for (auto id : graph_.ids()) {
+      if (is_compute(id)) count_passes(id);
+    }
+    if (software_.fusion != Fusion::kNone) add_biases_in_products();
+    if (software_.fusion == Fusion::kElementwise) fuse_chains();
+    if (software_.joined_products) join_products();
+    return std::move(roles_);
+  }
+
+ private:
+  [[nodiscard]] bool is_compute(NodeId id) const {
+    return graph_.node(id).op.role() == ops::Role::kCompute;
+  }
+  [[nodiscard]] std::int64_t elements(NodeId id) const {
+    return graph_.node(id).type.shape.sizes.count();
+  }
+  // Only that one reads what `id` makes.
+  [[nodiscard]] bool is_read_by_one(NodeId id) const {
+    return consumers_[id.index()].size() == 1 && !is_output_.contains(id);
+  }
+
+  // Of a device, in what `id` makes.
+  [[nodiscard]] std::int64_t matrices(NodeId id) const {
+    const auto& shape = graph_.node(id).type.shape;
+    std::int64_t out = 1;
+    for (std::size_t d = 0; d + 2 < shape.sizes.rank(); ++d)
+      out *= shape.sizes[d] / shape.degrees[d];
+    return out;
+  }
+
+  // An operator of several kernels is none's part.
+  void count_passes(NodeId id) {
+    const auto listed = software_.kernels.find(graph_.node(id).op.name());
+    if (listed == software_.kernels.end()) return;
+    const auto unless = static_cast<std::int64_t>(listed->second.unless);
+    if (unless > 0 && matrices(id) % unless == 0) return;
+    auto& role = roles_[id.index()];
+    role.forward = role.forward_passes = listed->second.forward;
+    role.backward = role.backward_passes = listed->second.backward;
+    apart_[id.index()] = true;
+  }
+
+  [[nodiscard]] bool is_elementwise(NodeId id) const {
+    return is_compute(id) && !apart_[id.index()] && signature_of(graph_, id).elementwise;
+  }
+
+  // Of an operator that adds smaller operands to a large one: the number of that one.
+  [[nodiscard]] std::optional<std::size_t> biased_operand(NodeId id) const {
+    if (!is_elementwise(id)) return std::nullopt;
+    std::optional<std::size_t> large;
+    const auto inputs = graph_.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (elements(inputs[i]) < elements(id)) continue;
+      if (large) return std::nullopt;
+      large = i;
+    }
+    const bool adds =
+        large && inputs.size() > 1 && ((signature_of(graph_, id).added_inputs >> *large) & 1U) != 0;
+    return adds ? large : std::nullopt;
+  }
+
+  // The product adds the bias before it writes; backward, a kernel sums the bias's gradient.
+  void add_biases_in_products() {
+    for (auto id : graph_.ids()) {
+      const auto operand = biased_operand(id);
+      if (!operand) continue;
+      const auto product = graph_.inputs(id)[*operand];
+      if (!is_compute(product) || !is_read_by_one(product) ||
+          !signature_of(graph_, product).contraction) {
+        continue;
+      }
+      auto& role = roles_[id.index()];
+      role.forward = role.forward_passes = 0;
+      apart_[id.index()] = true;
+    }
+  }
+
+  // An elementwise operator whose result only another one reads, element by element, runs with it.
+  void fuse_chains() {
+    for (auto id : graph_.ids()) {
+      if (!is_elementwise(id)) continue;
+      const auto inputs = graph_.inputs(id);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const auto maker = inputs[i];
+        if (!is_elementwise(maker) || !is_read_by_one(maker) || elements(maker) != elements(id)) {
+          continue;
+        }
+        roles_[id.index()].inside |= ops::InputMask{1} << i;
+        auto& role = roles_[maker.index()];
+        role.hidden = true;
+        role.forward = role.backward = 0;
+      }
+    }
+  }
+
+  // The tensor that parallelization operators bring to where it is read.
+  [[nodiscard]] NodeId origin(NodeId id) const {
+    while (is_parallel(graph_.node(id))) id = graph_.inputs(id)[0];
+    return id;
+  }
+
+  [[nodiscard]] double size(NodeId id, term::FactorMask of) const {
+    const auto& factors = signature_of(graph_, id).map.factors;
+    double n = 1;
+    for (auto rest = of; rest != 0; rest &= rest - 1) {
+      n *= static_cast<double>(factors[static_cast<std::size_t>(std::countr_zero(rest))].size);
+    }
+    return n;
+  }
+
+  // Products of one tensor with weights of the same depth.
+  void join_products() {
+    std::map<std::pair<NodeId, double>, std::vector<NodeId>> of;
+    for (auto id : graph_.ids()) {
+      if (!is_compute(id)) continue;
+      const auto& c = signature_of(graph_, id).contraction;
+      if (!c || c->batch != 0 || c->lhs != 0) continue;
+      if (!is_weight(graph_.node(origin(graph_.inputs(id)[c->rhs])))) continue;
+      of[{origin(graph_.inputs(id)[0]), size(id, c->depth)}].push_back(id);
+    }
+    const auto columns = [&](NodeId id) {
+      return size(id, signature_of(graph_, id).contraction->columns);
+    };
+    for (const auto& [tensor, products] : of) {
+      if (products.size() < 2) continue;
+      double all = 0;
+      for (auto id : products) all += columns(id);
+      for (auto id : products) {
+        auto& role = roles_[id.index()];
+        role.joined = all / columns(id);
+        role.forward /= static_cast<double>(products.size());
+        role.backward /= static_cast<double>(products.size());
+        role.gradient_joined = id != products.back();
+      }
+    }
+  }
+
+  const graph::Graph& graph_;
+  const Software& software_;
+  std::vector<std::vector<NodeId>> consumers_;
+  std::set<NodeId> is_output_;
+  std::vector<KernelRole> roles_;
+  std::vector<bool> apart_;  // by node: in no kernel of elementwise operators
+};
+
+}  // namespace
+
+std::vector<KernelRole> kernels_of(const graph::Graph& graph, const Software& software) {
+  const bool all_apart =
+      software.fusion == Fusion::kNone && !software.joined_products && software.kernels.empty();
+  return all_apart ? std::vector<KernelRole>{} : Analysis(graph, software).run();
+}
+
+Hash hash_of(const KernelRole& role) {
+  Hash h = hash_combine(role.inside, (role.hidden ? 1U : 0U) | (role.gradient_joined ? 2U : 0U));
+  for (double v :
+       {role.forward, role.backward, role.forward_passes, role.backward_passes, role.joined}) {
+    h = hash_combine(h, std::bit_cast<Hash>(v));
+  }
+  return h;
+}
+
+}  // namespace tandem::predict

@@ -1,0 +1,204 @@
+#include "predict/tables.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "predict/collectives.h"
+#include "predict/device.h"
+
+namespace tandem::predict {
+
+using machine::DigitRole;
+using machine::Layout;
+
+Seconds CostModel::time(const Layout& from, const Layout& to, double bytes) {
+  const auto both = transitions_.between(transitions_.id_of(from), transitions_.id_of(to));
+  return transitions_.time(transitions_[both.there], bytes);
+}
+
+CostModel::Moved CostModel::moved(Transitions::Both both, double bytes,
+                                  std::optional<double> gradient_bytes) const {
+  const auto& there = transitions_[both.there];
+  Moved out{transitions_.time(there, bytes), Bytes{there.memory * bytes}};
+  if (gradient_bytes) out.time += transitions_.time(transitions_[both.back], *gradient_bytes);
+  return out;
+}
+
+std::optional<double> CostModel::gradient_bytes(const TensorType& tensor,
+                                                std::optional<DType> gradient) {
+  if (!gradient) return std::nullopt;
+  return size_of(*gradient) / size_of(tensor.dtype) * tensor.whole_bytes().value;
+}
+
+Cost CostModel::reshard(const TensorType& tensor, LayoutId from, LayoutId to,
+                        std::optional<DType> gradient, bool blocks) {
+  if (from == to) return {};
+  const auto [time, memory] = moved(transitions_.between(from, to), tensor.whole_bytes().value,
+                                    gradient_bytes(tensor, gradient));
+  Cost out;
+  (blocks ? out.blocking : out.async) = time;
+  out.memory = memory;
+  return out;
+}
+
+std::vector<CostModel::Moved> CostModel::reshard(const TensorType& tensor, const LayoutList& from,
+                                                 const LayoutList& to,
+                                                 std::optional<DType> gradient) {
+  const double bytes = tensor.whole_bytes().value;
+  const auto back = gradient_bytes(tensor, gradient);
+  const auto& pairs = transitions_.between(from, to);
+  constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+  std::vector<Moved> out;
+  out.reserve(pairs.size());
+  for (const auto& both : pairs) {
+    out.push_back(both.is_possible() ? moved(both, bytes, back) : Moved{kNever, {}});
+  }
+  return out;
+}
+
+// Never taken for blocking: what runs beside it depends on the place in the graph, and the lower
+// bound must stay one.
+Cost CostModel::halo(const TensorType& tensor, const ops::Signature& s, std::size_t input,
+                     const Layout& layout, bool gradient) const {
+  const auto windows = windows_of(s, input, layout, digits_);
+  if (windows.empty()) return {};
+  const auto& sizes = tensor.shape.sizes;
+  const auto halo = halo_of(windows, layout, sizes, digits_);
+  const auto bytes = [&](std::int64_t n) { return static_cast<double>(n) * size_of(tensor.dtype); };
+  const auto once = halo_time(machine_, digits_, halo.digits, bytes(halo.most), halo.messages);
+  Cost out;
+  out.async = gradient ? 2 * once : once;
+  out.memory = bytes(largest_block(windows, layout, sizes, digits_).count());
+  return out;
+}
+
+Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
+                       const Shape* looked_up, bool of_product) {
+  const auto elements = static_cast<double>(sizes.count());
+  const double shard = elements * transitions_.shard_fraction(layout);
+  double gradient = shard;
+  if (looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd &&
+      layout.digits(DigitRole::kReplica) == 0) {
+    const auto table = parallel_shape(layout, sizes, digits_)->shard();
+    gradient = static_cast<double>(lower::row_sparse_elements(*looked_up, table));
+  }
+  const bool rows = gradient < shard && digits_.updates_in_tables();
+  const bool in_product =
+      (rows || (of_product && digits_.updates_in_products())) && may_subtract(dtype, layout);
+  const auto states = plan::states(optimizer_) + (precision_.has_master(dtype) ? 1 : 0);
+  const Bytes of_gradient = size_of(precision_.gradient(dtype));
+  Cost out;
+  const auto update = in_product ? update_in_product_work(std::min(shard, gradient), dtype)
+                                 : update_work(std::min(shard, gradient), dtype, optimizer_,
+                                               precision_, software());
+  out.update = slowest_task_time(machine_, digits_, layout, update, dtype);
+  out.async = time(dual(layout), layout, elements * of_gradient.value);
+  out.memory = shard * size_of(dtype) +
+               shard * static_cast<double>(states) * size_of(precision_.state(dtype)) +
+               (in_product ? 0 : gradient) * of_gradient;
+  return out;
+}
+
+// As lower/product_updates.h has it.
+bool CostModel::may_subtract(DType dtype, const Layout& layout) const {
+  return optimizer_ == plan::Optimizer::kSgd && (dtype == DType::kFp32 || dtype == DType::kFp64) &&
+         precision_.gradient(dtype) == dtype && !precision_.has_master(dtype) &&
+         layout.digits(DigitRole::kReplica) == 0;
+}
+
+Cost CostModel::frozen_weight(const Shape& sizes, DType dtype, const Layout& layout) const {
+  Cost out;
+  out.memory =
+      static_cast<double>(sizes.count()) * transitions_.shard_fraction(layout) * size_of(dtype);
+  return out;
+}
+
+Cost CostModel::sent_between_stages(const TensorType& weight, const Layout& layout,
+                                    machine::DigitMask stages) const {
+  const double elements =
+      static_cast<double>(weight.shape.sizes.count()) * transitions_.shard_fraction(layout);
+  Cost out;
+  for (const auto dtype : {weight.dtype, precision_.gradient(weight.dtype)}) {
+    out.async +=
+        collective_time(machine_, digits_, machine::Step::kSend, stages, elements * size_of(dtype));
+  }
+  return out;
+}
+
+Cost CostModel::stored_in_parts(const TensorType& weight, const Layout& used, const Layout& stored,
+                                Gathered gathered) {
+  const auto& sizes = weight.shape.sizes;
+  auto out = this->weight(sizes, weight.dtype, stored);
+  out -= this->weight(sizes, weight.dtype, used);
+  const double bytes = weight.whole_bytes().value;
+  const double scale = size_of(gradient_of_weight(weight.dtype)) / size_of(weight.dtype);
+  out.async += (gathered == Gathered::kOnce ? 1 : 2) * time(stored, used, bytes);
+  if (gathered == Gathered::kOnce) out.memory += Bytes{bytes * transitions_.shard_fraction(used)};
+  out.async += time(dual(used), dual(stored), scale * bytes);
+  return out;
+}
+
+CostModel::Parts CostModel::parts_of(const ops::Signature& s, std::span<const TensorType> operands,
+                                     const TensorType& result,
+                                     const machine::NodeLayout& layout) const {
+  const auto type_of = [&](const TensorType& whole, const Layout& l) {
+    const auto shape = parallel_shape(l, whole.shape.sizes, digits_);
+    CHECK(shape.has_value(), to_text(l));
+    return TensorType{*shape, whole.dtype, whole.density};
+  };
+  Parts out;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    out.inputs.push_back(type_of(operands[i], input_layout(s, layout, digits_.count(), i)));
+  }
+  out.where = output_layout(s, layout, digits_.count());
+  out.output = type_of(result, out.where);
+  return out;
+}
+
+Cost CostModel::computed_again(const ops::Op& op, const ops::Signature& s,
+                               std::span<const TensorType> operands, const TensorType& result,
+                               const machine::NodeLayout& layout, const KernelRole& role) const {
+  const auto parts = parts_of(s, operands, result, layout);
+  const auto work = forward_work(op, parts.inputs, parts.output, role);
+  Cost out;
+  out.compute = slowest_task_time(machine_, digits_, parts.where, work, result.dtype);
+  out.memory = -1 * parts.output.shard_bytes();
+  return out;
+}
+
+CostModel::PassTimes CostModel::pass_times(const Parts& parts, const ops::Op& op, DType dtype,
+                                           ops::InputMask differentiated,
+                                           const KernelRole& role) const {
+  const auto time_of = [&](const Work& work) {
+    return slowest_task_time(machine_, digits_, parts.where, work, dtype);
+  };
+  PassTimes out;
+  out.forward = time_of(forward_work(op, parts.inputs, parts.output, role));
+  if (differentiated != 0) {
+    out.backward = time_of(backward_work(op, parts.inputs, parts.output, differentiated, role));
+  }
+  return out;
+}
+
+CostModel::PassTimes CostModel::pass_times(const ops::Op& op, const ops::Signature& s,
+                                           std::span<const TensorType> operands,
+                                           const TensorType& result,
+                                           const machine::NodeLayout& layout,
+                                           ops::InputMask differentiated,
+                                           const KernelRole& role) const {
+  return pass_times(parts_of(s, operands, result, layout), op, result.dtype, differentiated, role);
+}
+
+Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
+                        std::span<const TensorType> operands, const TensorType& result,
+                        const machine::NodeLayout& layout, ops::InputMask differentiated,
+                        const KernelRole& role) const {
+  const auto parts = parts_of(s, operands, result, layout);
+  const auto times = pass_times(parts, op, result.dtype, differentiated, role);
+  Cost out;
+  out.compute = times.forward + times.backward;
+  out.memory = parts.output.shard_bytes();
+  return out;
+}
+
+}  // namespace tandem::predict

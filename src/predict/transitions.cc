@@ -1,0 +1,165 @@
+#include "predict/transitions.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "predict/collectives.h"
+
+namespace tandem::predict {
+
+using machine::Layout;
+
+namespace {
+
+// Both with their dimensions numbered as they come up.
+std::pair<Layout, Layout> with_numbered_dims(Layout a, Layout b) {
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::array<std::size_t, Shape::kMaxRank> numbers;
+  numbers.fill(kNone);
+  std::size_t next = 0;
+  for (auto* layout : {&a, &b}) {
+    for (std::size_t i = 0; i < layout->count(); ++i) {
+      if (!(*layout)[i].is_dim()) continue;
+      auto& number = numbers[(*layout)[i].dim()];
+      if (number == kNone) number = next++;
+      layout->set(i, machine::DigitRole::dim(number));
+    }
+  }
+  return {a, b};
+}
+
+}  // namespace
+
+Transitions::Transitions(const machine::Machine& machine, const machine::Digits& digits)
+    : machine_(machine), digits_(digits), entries_(1U << 12U) {
+  constexpr std::size_t kFewDigits = 12;
+  if (digits.count() > kFewDigits) return;
+  fractions_.resize(std::size_t{1} << digits.count());
+  for (std::size_t mask = 0; mask < fractions_.size(); ++mask) {
+    fractions_[mask] = fraction(static_cast<machine::DigitMask>(mask));
+  }
+}
+
+Transitions::LayoutId Transitions::id_of(const Layout& layout) {
+  const auto [at, fresh] = ids_.try_emplace(layout.hash(), static_cast<LayoutId>(layouts_.size()));
+  if (fresh) {
+    layouts_.push_back(layout);
+    duals_.push_back(kNone);
+  }
+  return at->second;
+}
+
+Transitions::LayoutId Transitions::dual_of(LayoutId id) {
+  if (duals_[id] == kNone) {
+    const auto other = id_of(dual(layouts_[id]));
+    duals_[id] = other;
+    duals_[other] = id;
+  }
+  return duals_[id];
+}
+
+Transitions::Entry& Transitions::slot(LayoutId from, LayoutId to) {
+  constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
+  const auto mask = entries_.size() - 1;
+  auto i = ((from * kSpread >> 32U) + to) & mask;
+  while (entries_[i].from != kNone && (entries_[i].from != from || entries_[i].to != to)) {
+    i = (i + 1) & mask;
+  }
+  return entries_[i];
+}
+
+void Transitions::grow() {
+  auto before = std::move(entries_);
+  entries_.assign(2 * before.size(), {});
+  for (const auto& entry : before) {
+    if (entry.from != kNone) slot(entry.from, entry.to) = entry;
+  }
+}
+
+Transitions::Both Transitions::between(LayoutId from, LayoutId to) {
+  if (const auto& known = slot(from, to); known.from != kNone) return known.both;
+  const auto dual_from = dual_of(from);
+  const auto dual_to = dual_of(to);
+  const auto both = made_between(from, to);
+  if (2 * (used_ + 2) > entries_.size()) grow();
+  slot(from, to) = {from, to, both};
+  slot(dual_to, dual_from) = {dual_to, dual_from, {both.back, both.there}};
+  used_ += 2;
+  return both;
+}
+
+const std::vector<Transitions::Both>& Transitions::between(const List& from, const List& to) {
+  const auto [at, fresh] = lists_.try_emplace(hash_combine(from.id, to.id));
+  if (!fresh) return at->second;
+  const auto partial = [&](LayoutId id) {
+    return layouts_[id].digits(machine::DigitRole::kPartial);
+  };
+  std::vector<Both> out;
+  out.reserve(from.layouts.size() * to.layouts.size());
+  for (auto has : from.layouts) {
+    const auto may = ~partial(has);
+    for (auto wanted : to.layouts) {
+      const bool is_possible = (partial(wanted) & may) == 0;
+      out.push_back(is_possible ? between(has, wanted) : Both{kNone, kNone});
+    }
+  }
+  return at->second = std::move(out);
+}
+
+// It does not matter which dimension is which: pairs that differ in that alone have one transition.
+Transitions::Both Transitions::made_between(LayoutId from, LayoutId to) {
+  const auto [a, b] = with_numbered_dims(layouts_[from], layouts_[to]);
+  const auto first = id_of(a);
+  const auto second = id_of(b);
+  if (first != from || second != to) return between(first, second);
+  return {make(from, to), make(dual_of(to), dual_of(from))};
+}
+
+std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
+  const auto steps = machine::reshard(layouts_[from], layouts_[to]);
+  std::vector<double> fractions;
+  fractions.reserve(steps.size());
+  Hash hash = steps.size();
+  for (const auto& step : steps) {
+    const double after = shard_fraction(step.after);
+    fractions.push_back(std::max(shard_fraction(step.before), after));
+    hash = hash_combine(hash, (static_cast<Hash>(step.kind) << 32U) | step.digits);
+    hash = hash_combine(hash, std::bit_cast<Hash>(fractions.back()));
+    hash = hash_combine(hash, std::bit_cast<Hash>(after));
+  }
+  const auto [at, fresh] =
+      by_steps_.try_emplace(hash, static_cast<std::uint32_t>(transitions_.size()));
+  if (!fresh) return at->second;
+  Transition out;
+  constexpr double kProbe = 1e9;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto& step = steps[i];
+    // Of types that are narrow already this is too little, and a bound still.
+    const bool narrow = digits_.narrow_exchange() && step.kind == machine::Step::kAllToAll;
+    const double part = narrow ? 0.5 : 1;
+    const auto time = [&](double bytes) {
+      return collective_time(machine_, digits_, step.kind, step.digits, Bytes{part * bytes});
+    };
+    out.memory += shard_fraction(step.after);
+    if (!is_local(step.kind) && !is_affine(machine_, digits_, step.kind, step.digits)) {
+      out.curved.push_back({step.kind, step.digits, part * fractions[i]});
+      continue;
+    }
+    const auto latency = time(0);
+    out.latency += latency;
+    out.per_byte += fractions[i] * (time(kProbe) - latency).value / kProbe;
+  }
+  transitions_.push_back(std::move(out));
+  return at->second;
+}
+
+Seconds Transitions::time(const Transition& transition, double bytes) const {
+  Seconds out = transition.latency + Seconds{transition.per_byte * bytes};
+  for (const auto& c : transition.curved) {
+    out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
+  }
+  return out;
+}
+
+}  // namespace tandem::predict
