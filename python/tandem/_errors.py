@@ -28,7 +28,7 @@ class DoesNotFit(Error):
     """No plan fits the memory of the devices.
 
     `limit` says which limit is the tightest, `over` by how many bytes the smallest plan exceeds it,
-    `smallest_change` what would help, and `stop_reason` whether the search was over by then (`"done"`) or
+    `smallest_change` the smallest change that would help, and `stop_reason` whether the search was over by then (`"done"`) or
     what ended it, as in a plan.
     """
 

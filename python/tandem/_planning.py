@@ -25,6 +25,7 @@ def plan(
     dtype: str | None = None,
     memory: Size | None = None,
     margin: float | None = None,
+    tolerance: float | None = None,
     dims: Sequence[str] | str | None = None,
     pipeline: bool = True,
     search: str | None = None,
@@ -40,7 +41,7 @@ def plan(
     stale_weights: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
-    """The fastest way found to train a network on a machine. Raises `DoesNotFit` where none fits.
+    """The simplest of the fastest ways found to train a network on a machine. Raises `DoesNotFit` where none fits.
 
     - `batch`: of all devices; by default the published one.
     - `optimizer`: "sgd", "momentum" or "adam"; by default the published one.
@@ -48,6 +49,8 @@ def plan(
       "fp32" or "none", and `grad_dtype` what gradients are added up in.
     - `memory`: of a device, 16000000000 or "16GB"; by default what the machine has, less its reserve.
     - `margin`: the fraction of that memory left free; by default 0.05, and none of a `memory` that is given.
+    - `tolerance`: the plan is the simplest of all that are slower than the fastest by no more than this fraction,
+      by default 0.01; the faster ones are among `Plan.alternatives`.
     - `dims`: what may be partitioned, some of data, model, spatial, reduction, head, expert, sequence,
       pipeline; by default all. `pipeline=False` leaves pipelines out.
     - `search`: "joint" (the default), "sequential", "layouts" or "mcmc", of which `seed` is the seed;
@@ -71,6 +74,7 @@ def plan(
             dtype=dtype,
             memory=memory,
             margin=margin,
+            tolerance=tolerance,
             dims=dims,
             no_pipeline=not pipeline,
             search=search,

@@ -160,10 +160,22 @@ class Plan(Prediction):
         return None if value is None else float(value)
 
     @property
+    def alternatives(self) -> list[dict[str, Any]]:
+        """What may be had beside it, the fastest first: what is faster and more complicated, and each known strategy
+        at its best settings that fit; each with `name`, `strategy`, `iteration_s`, `memory_bytes` and `ratio`, the
+        time in times the plan's. None of a plan that was loaded."""
+        return list(self._data.get("alternatives", []))
+
+    @property
     def lower_bound(self) -> float | None:
-        """No layout of these rewritings takes less time than this, where a bound is known."""
+        """Nothing of `bound_scope` takes less time than this; None of a plan that was loaded."""
         value = self._data.get("lower_bound_s")
         return None if value is None else float(value)
+
+    @property
+    def bound_scope(self) -> str | None:
+        """What `lower_bound` covers: "strategies of the grid that fit"."""
+        return self._data.get("bound_scope")
 
     @property
     def stop_reason(self) -> str:

@@ -207,6 +207,12 @@ double margin_of(const Job& job) {
 
 void Job::add_search_flags(CLI::App& command) {
   add_memory_flags(command);
+  command
+      .add_option("--tolerance", tolerance,
+                  fmt::format("the plan is the simplest of all that are slower than the fastest by "
+                              "no more than this fraction; default: {}",
+                              search::kDefaultTolerance))
+      ->check(kFraction);
   command.add_option("--dims", dims, "what may be partitioned: some of " + names_of(kDims))
       ->check(list_of(kDims, "dimension"));
   auto* none = command.add_flag("--no-pipeline", no_pipeline, "leave pipelines out");
@@ -310,6 +316,7 @@ void set_search(const Job& job, search::Options& out) {
   out.algebra = job.search == "joint"        ? search::Algebra::kJoint
                 : job.search == "sequential" ? search::Algebra::kSequential
                                              : search::Algebra::kNone;
+  out.tolerance = job.search == "unity" ? 0 : job.tolerance.value_or(search::kDefaultTolerance);
   out.alpha = job.alpha.value_or(out.alpha);
   out.rewritings = job.max_rewritings.value_or(out.rewritings);
   out.finder.seed = job.seed.value_or(out.finder.seed);
@@ -546,11 +553,7 @@ search::Result find_plan_on_any_part(Setup& setup) {
   for (const auto& level : setup.machine.levels) units.push_back(level.count);
   setup.machine_text = machine::with_units(setup.machine_text, units);
   auto out = std::move(fewer->result);
-  if (out.lower_bound && all.lower_bound) {
-    out.lower_bound = std::min(*out.lower_bound, *all.lower_bound);
-  } else {
-    out.lower_bound.reset();
-  }
+  out.bound_scope += " on these " + counted(setup.machine.devices(), "device");
   return out;
 }
 

@@ -62,8 +62,9 @@ struct Job {
   std::string master;      // of 16-bit weights: fp32 or none; empty: fp32
   std::string grad_dtype;  // fp32 or dtype; empty: as a strategy has it, dtype in a comparison
   std::string memory;      // empty: the device's, less its reserve
-  std::optional<double> margin = {};  // fraction of memory left free; none: margin_of
-  std::string dims;                   // empty: all
+  std::optional<double> margin = {};     // fraction of memory left free; none: margin_of
+  std::optional<double> tolerance = {};  // search::Options::tolerance; none: the default
+  std::string dims;                      // empty: all
   bool no_pipeline = false;
   bool pipelines = false;  // of --search unity
   std::string search = "joint";
@@ -86,9 +87,8 @@ struct Job {
   void add_flags(CLI::App& command);
   // --memory, --margin.
   void add_memory_flags(CLI::App& command);
-  // --memory, --margin, --dims, --no-pipeline, --search, --without, --alpha, --k, --max-rewritings,
-  // --budget,
-  // --max-candidates, --threads.
+  // --memory, --margin, --tolerance, --dims, --no-pipeline, --search, --without, --alpha, --k,
+  // --max-rewritings, --budget, --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
 

@@ -4,24 +4,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/interrupt.h"
+#include "cli/vary.h"
 #include "search/least_memory.h"
 
 namespace tandem::cli {
 
 namespace {
 
-constexpr int kDoublings = 6;  // of the machine, and halvings of the batch, that are tried
+// Of the machine, and halvings of the batch or the sequence, that are tried.
+constexpr int kDoublings = 6;
 
+// By some strategy: layouts operator by operator save little more, and take long to find.
 bool can_fit(const Job& job) {
   try {
     auto setup = resolve(job);
     setup.options.until.first_fit = true;
-    setup.options.algebra = search::Algebra::kNone;
+    setup.options.layouts = false;
     if (search::is_too_large(setup.graph, setup.machine, setup.options)) return false;
     return find_plan(setup).best.has_value();
   } catch (const UserError&) {  // a batch or a size that there cannot be
@@ -29,35 +33,44 @@ bool can_fit(const Job& job) {
   }
 }
 
-// The least n from 1 to `most` at which something fits, if it does at the most: what fits at some n
-// fits at more.
-template <class FitsAt>
-std::optional<int> least_that_fits(int most, FitsAt&& fits_at) {
-  if (most < 1 || !fits_at(most)) return std::nullopt;
-  int low = 0;
-  while (most - low > 1 && !Interrupt::requested()) {
-    const int middle = (low + most) / 2;
-    (fits_at(middle) ? most : low) = middle;
+using FitsAt = std::function<bool(std::int64_t)>;
+
+// Returns the least n in (low, high] at which something fits, where it does at `high` and, as more
+// only helps, at all above some n.
+std::int64_t bisect(std::int64_t low, std::int64_t high, const FitsAt& fits_at) {
+  while (high - low > 1 && !Interrupt::requested()) {
+    const auto middle = low + (high - low) / 2;
+    (fits_at(middle) ? high : low) = middle;
   }
-  return most;
+  return high;
 }
 
-// The batch halved as few times as will do.
-std::optional<std::int64_t> smaller_batch(const Job& job, std::int64_t batch) {
-  const auto halved = [&](int times) { return batch >> times; };
-  int most = 0;
+// Returns the largest n below `now` at which something fits: of its halves, then of the quarters
+// between two of them. For 64 that is one of 56, 48, 40, 32, 28, ...
+std::optional<std::int64_t> largest_below(std::int64_t now, const FitsAt& fits_at) {
+  const auto halved = [&](std::int64_t times) { return now >> times; };
+  std::int64_t most = 0;
   while (most < kDoublings && halved(most + 1) >= 1) ++most;
-  const auto times = least_that_fits(most, [&](int n) {
-    auto changed = job;
-    changed.batch = halved(n);
-    return can_fit(changed);
-  });
-  if (!times) return std::nullopt;
-  return halved(*times);
+  if (most == 0 || !fits_at(halved(most))) return std::nullopt;
+  const auto half = halved(bisect(0, most, [&](auto times) { return fits_at(halved(times)); }));
+  for (const std::int64_t quarters : {7, 6, 5}) {
+    const auto n = half * quarters / 4;
+    if (half % 4 == 0 && n < now && !Interrupt::requested() && fits_at(n)) return n;
+  }
+  return half;
 }
 
-// "summit:8,software=x" of 2^times the size.
-std::optional<std::string> enlarged(const std::string& machine_text, int times) {
+// NAME:SIZE with another size. Nothing where there is none.
+struct SizedName {
+  std::string before;
+  std::int64_t size = 0;
+  std::string behind;  // ",software=x"
+
+  [[nodiscard]] std::string with(std::int64_t other) const {
+    return fmt::format("{}{}{}", before, other, behind);
+  }
+};
+std::optional<SizedName> parse_size(const std::string& machine_text) {
   const auto colon = machine_text.find(':');
   if (colon == std::string::npos) return std::nullopt;
   const auto begin = colon + 1;
@@ -65,28 +78,7 @@ std::optional<std::string> enlarged(const std::string& machine_text, int times) 
       std::min(machine_text.find_first_not_of("0123456789", begin), machine_text.size());
   const auto size = parse_int(machine_text.substr(begin, end - begin));
   if (!size || *size > 100'000) return std::nullopt;
-  return fmt::format("{}{}{}", machine_text.substr(0, begin), *size << times,
-                     machine_text.substr(end));
-}
-
-// The machine doubled as few times as will do, for the same batch.
-std::optional<std::string> larger_machine(const Job& job, std::int64_t batch) {
-  if (!enlarged(job.machine_text, 1)) return std::nullopt;
-  const auto times = least_that_fits(kDoublings, [&](int n) {
-    auto changed = job;
-    changed.batch = batch;
-    changed.machine_text = *enlarged(job.machine_text, n);
-    return can_fit(changed);
-  });
-  if (!times) return std::nullopt;
-  return enlarged(job.machine_text, *times);
-}
-
-bool fits_unrestricted(Job job) {
-  if (job.dims.empty() && !job.no_pipeline) return false;
-  job.dims.clear();
-  job.no_pipeline = false;
-  return can_fit(job);
+  return SizedName{machine_text.substr(0, begin), *size, machine_text.substr(end)};
 }
 
 // In three digits, which are to be enough.
@@ -103,20 +95,191 @@ bool fits_in(Job job, Bytes memory) {
   return find_plan(setup).best.has_value();
 }
 
-// What the smallest plan needs beyond the limit. It may be estimated, and a little too low then:
-// as much is asked for as lets a search find a plan.
-Bytes enough_memory(const Job& job, const Setup& setup, const search::Result& result) {
-  const auto tightest = search::tightest(result.smallest.simulation, result.limits);
-  const auto over = tightest.needs.peak - tightest.limit;
-  if (!setup.machine.groups.empty()) return over;  // --memory is for all alike
-  for (const double times : {1.0, 1.01, 1.02, 1.05}) {
-    const auto memory = times * tightest.needs.peak;
-    if (Interrupt::requested() || fits_in(job, memory)) return memory - tightest.limit;
+class Changes {
+ public:
+  Changes(const Job& job, const Setup& setup, const search::Result& result)
+      : job_(job), setup_(setup), result_(result) {
+    // A default batch follows the number of devices.
+    job_.batch = setup.batch;
   }
-  return over;
-}
+
+  FittingChange run() {
+    FittingChange out{.changes = {}, .note = {}, .more = enough_memory()};
+    if (fits_unrestricted()) {
+      out.changes = {{"to allow all dimensions: without --dims and --no-pipeline", 1}};
+      return out;
+    }
+    const auto add = [&](const std::optional<Change>& change) {
+      if (change) out.changes.push_back(*change);
+    };
+    add(smaller_margin(out.more));
+    add(more_memory(out.more));
+    add(larger_machine());
+    add(smaller_batch());
+    add(shorter_sequence());
+    add(narrower_types());
+    add(simpler_optimizer());
+    std::ranges::stable_sort(out.changes, {}, &Change::factor);
+    if (search::is_too_large(setup_.graph, setup_.machine, setup_.options)) {
+      out.note = "weights and optimizer state alone need more than there is";
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] bool fits_unrestricted() const {
+    if (job_.dims.empty() && !job_.no_pipeline) return false;
+    auto job = job_;
+    job.dims.clear();
+    job.no_pipeline = false;
+    return can_fit(job);
+  }
+
+  // What the smallest plan needs beyond the limit. It may be estimated, and a little too low then:
+  // as much is asked for as lets a search find a plan.
+  [[nodiscard]] Bytes enough_memory() const {
+    const auto [group, needs, limit] = tightest();
+    const auto over = needs.peak - limit;
+    if (!setup_.machine.groups.empty()) return over;  // --memory is for all alike
+    for (const double times : {1.0, 1.01, 1.02, 1.05}) {
+      const auto memory = times * needs.peak;
+      if (Interrupt::requested() || fits_in(job_, memory)) return memory - limit;
+    }
+    return over;
+  }
+
+  [[nodiscard]] search::Tightest tightest() const {
+    return search::tightest(result_.smallest.simulation, result_.limits);
+  }
+
+  [[nodiscard]] Change more_memory(Bytes more) const {
+    return {enough_text(more) + " more a device", (tightest().limit + more) / tightest().limit};
+  }
+
+  // As much as more memory would be.
+  [[nodiscard]] std::optional<Change> smaller_margin(Bytes more) const {
+    constexpr double kDigits = 1000;
+    const auto& options = setup_.options;
+    if (options.margin == 0 || !setup_.machine.groups.empty()) return std::nullopt;
+    const auto whole = options.memory.value_or(setup_.machine.device.memory);
+    const auto margin = std::floor(kDigits * (options.margin - more / whole)) / kDigits;
+    if (margin < 0) return std::nullopt;
+    return Change{fmt::format("--margin {} instead of {}", margin, options.margin),
+                  more_memory(more).factor};
+  }
+
+  // The next few sizes one by one: whether something fits also depends on how they divide.
+  std::optional<Change> larger_machine() const {
+    constexpr std::int64_t kOneByOne = 4;
+    const auto name = parse_size(job_.machine_text);
+    if (!name) return std::nullopt;
+    const auto fits_at = [&](std::int64_t n) {
+      auto job = job_;
+      job.machine_text = name->with(n);
+      return !Interrupt::requested() && can_fit(job);
+    };
+    const auto change_to = [&](std::int64_t n) {
+      return Change{fmt::format("{} instead of {}", name->with(n), job_.machine_text),
+                    static_cast<double>(n) / static_cast<double>(name->size)};
+    };
+    const auto first = std::max(name->size + 1, least_size(name->size));
+    auto low = first - 1;
+    while (low < first - 1 + kOneByOne) {
+      if (fits_at(++low)) return change_to(low);
+    }
+    for (auto high = low + kOneByOne; high <= first << kDoublings; high += high - first + 1) {
+      if (Interrupt::requested()) return std::nullopt;
+      if (fits_at(high)) return change_to(bisect(low, high, fits_at));
+      low = high;
+    }
+    return std::nullopt;
+  }
+
+  // Smaller machines cannot hold what each plan stores.
+  [[nodiscard]] std::int64_t least_size(std::int64_t size) const {
+    const auto limit = std::ranges::max(result_.limits);
+    const auto devices = static_cast<double>(setup_.machine.devices()) / static_cast<double>(size);
+    const auto stored = stored_by(setup_);
+    const auto least = stored / (devices * limit);
+    return static_cast<std::int64_t>(std::min(std::ceil(least), 1e6));
+  }
+
+  static Bytes stored_by(const Setup& setup) {
+    return search::least_stored(setup.graph, setup.options.optimizer, setup.options.precision);
+  }
+
+  std::optional<Change> smaller_batch() const {
+    const auto batch = largest_below(setup_.batch, [&](std::int64_t n) {
+      auto job = job_;
+      job.batch = n;
+      return can_fit(job);
+    });
+    if (!batch) return std::nullopt;
+    return Change{fmt::format("a batch of {} instead of {}", *batch, setup_.batch),
+                  static_cast<double>(setup_.batch) / static_cast<double>(*batch)};
+  }
+
+  std::optional<Change> shorter_sequence() const {
+    if (!setup_.model.settings.has("seq")) return std::nullopt;
+    const auto now = setup_.model.settings.size("seq");
+    const auto seq = largest_below(now, [&](std::int64_t n) {
+      Variant variant{.job = job_, .strategies = {}};
+      vary(variant, "seq", std::to_string(n));
+      return can_fit(variant.job);
+    });
+    if (!seq) return std::nullopt;
+    return Change{fmt::format("sequences of {} instead of {}", *seq, now),
+                  static_cast<double>(now) / static_cast<double>(*seq)};
+  }
+
+  // The change, if something fits then: by how much less is stored.
+  [[nodiscard]] std::optional<Change> changed_to(const Job& job, const std::string& text) const {
+    if (Interrupt::requested() || !can_fit(job)) return std::nullopt;
+    return Change{text, std::max(stored_by(setup_) / stored_by(resolve(job)), 1.0)};
+  }
+
+  [[nodiscard]] std::optional<Change> narrower_types() const {
+    auto job = job_;
+    if (!is_half(setup_.dtype)) {
+      job.dtype = "bf16";
+      job.grad_dtype.clear();
+      auto out = changed_to(job, fmt::format("--dtype bf16 instead of {}", name(setup_.dtype)));
+      if (out) out->factor = size_of(setup_.dtype) / size_of(DType::kBf16);
+      return out;
+    }
+    if (setup_.options.precision.wide_gradients) {
+      job.grad_dtype = name(setup_.dtype);
+      if (auto out = changed_to(job, "--grad-dtype " + job.grad_dtype)) return out;
+    }
+    job.master = "none";
+    if (!setup_.options.precision.master) return std::nullopt;
+    return changed_to(job, "--master none");
+  }
+
+  [[nodiscard]] std::optional<Change> simpler_optimizer() const {
+    const auto now = setup_.options.optimizer;
+    for (const auto simpler : {plan::Optimizer::kMomentum, plan::Optimizer::kSgd}) {
+      if (plan::states(simpler) >= plan::states(now)) continue;
+      auto job = job_;
+      job.optimizer = name(simpler);
+      const auto text = fmt::format("--optimizer {} instead of {}", name(simpler), name(now));
+      if (auto out = changed_to(job, text)) return out;
+    }
+    return std::nullopt;
+  }
+
+  Job job_;
+  const Setup& setup_;
+  const search::Result& result_;
+};
 
 }  // namespace
+
+std::string FittingChange::text() const {
+  std::vector<std::string> words;
+  for (const auto& change : changes) words.push_back(change.text);
+  return join(words, ", or ") + (note.empty() ? "" : " (" + note + ")");
+}
 
 bool ended_early(const Setup& setup, const search::Result& result) {
   const auto& why = result.stop_reason;
@@ -125,26 +288,11 @@ bool ended_early(const Setup& setup, const search::Result& result) {
 }
 
 FittingChange fitting_change(const Job& job, const Setup& setup, const search::Result& result) {
-  if (ended_early(setup, result)) {
-    const auto over = result.smallest.over;
-    return {fmt::format("a longer search, or {} more a device", enough_text(over)), over};
-  }
-  const auto over = enough_memory(job, setup, result);
-  if (fits_unrestricted(job)) {
-    return {"to allow all dimensions: without --dims and --no-pipeline", over};
-  }
-  std::vector<std::string> changes;
-  if (const auto batch = smaller_batch(job, setup.batch)) {
-    changes.push_back(fmt::format("a batch of {} instead of {}", *batch, setup.batch));
-  }
-  if (const auto machine = larger_machine(job, setup.batch)) {
-    changes.push_back(fmt::format("{} instead of {}", *machine, job.machine_text));
-  }
-  changes.push_back(fmt::format("{} more a device", enough_text(over)));
-  if (search::is_too_large(setup.graph, setup.machine, setup.options)) {
-    changes.back() += " (weights and optimizer state alone need more than it has)";
-  }
-  return {join(changes, ", or "), over};
+  if (!ended_early(setup, result)) return Changes(job, setup, result).run();
+  const auto over = result.smallest.over;
+  return {.changes = {{"a longer search", 1}, {enough_text(over) + " more a device", 1}},
+          .note = {},
+          .more = over};
 }
 
 }  // namespace tandem::cli

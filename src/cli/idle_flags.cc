@@ -31,6 +31,7 @@ std::vector<Use> uses(const Job& job) {
       {"--k", job.least_nodes.has_value(), {"unity"}},
       {"--alpha", job.alpha.has_value(), rewrite},
       {"--max-rewritings", job.max_rewritings.has_value(), rewrite},
+      {"--tolerance", job.tolerance.has_value(), {"joint", "sequential", "layouts", "mcmc"}},
       {"--seed", job.seed.has_value(), {"mcmc"}},
       {"--without cache", is_without(job, "cache"), rewrite},
       {"--without split", is_without(job, "split"), rewrite},
@@ -43,7 +44,8 @@ void add_idle_with_late_updates(const Job& job, std::vector<std::string>& out) {
   std::vector<std::string> idle;
   if (job.search == "mcmc") idle.emplace_back("--search mcmc");
   for (const auto& use : uses(job)) {
-    if (use.is_given && contains(use.searches, job.search)) idle.push_back(use.flag);
+    const bool is_idle = use.flag != "--tolerance" && contains(use.searches, job.search);
+    if (use.is_given && is_idle) idle.push_back(use.flag);
   }
   for (const auto& flag : idle) {
     out.push_back(

@@ -1,6 +1,7 @@
 // tandem plan, tandem compare: search for the best layouts, say what was found and what it beats.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -65,6 +66,14 @@ std::string end_text(const Job& job, const search::Result& result) {
   return "the search was stopped";
 }
 
+Json changes_json(const FittingChange& change) {
+  Json out = Json::array();
+  for (const auto& [text, factor] : change.changes) {
+    out.push_back({{"change", text}, {"factor", factor}});
+  }
+  return out;
+}
+
 int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::Result& result) {
   check_something_was_tried(result);
   const auto tightest = search::tightest(result.smallest.simulation, result.limits);
@@ -73,7 +82,8 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
     Json out = {{"feasible", false},
                 {"limit", fmt::format("device memory: {:.0f} bytes", tightest.limit.value)},
                 {"over_by_bytes", static_cast<std::int64_t>(std::ceil(change.more.value))},
-                {"smallest_change", change.text},
+                {"smallest_change", change.changes.front().text},
+                {"changes", changes_json(change)},
                 {"stop_reason", result.stop_reason}};
     out.update(limit_json(setup.options.margin, tightest.limit));
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
@@ -86,8 +96,13 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
   complain(fmt::format("tandem: {}, {}, needs {} ({} too much); what would help: {}", what,
                        result.smallest.name,
                        search::shortage_text(tightest, setup.machine, setup.margin_text()),
-                       bytes_text(result.smallest.over.value), change.text));
+                       bytes_text(result.smallest.over.value), change.text()));
   return ExitCode::kCannot;
+}
+
+// Of a row beside a plan for a part of the machine.
+std::int64_t devices_of(const Setup& setup, const search::Costed& row) {
+  return row.devices > 0 ? row.devices : setup.offered.value().devices;
 }
 
 // Where nothing of a family fits its row is of the settings that need least memory.
@@ -96,7 +111,7 @@ Json baseline_json(const Setup& setup, const search::Costed& b) {
   row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
   row["memory_bytes"] =
       b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
-  if (setup.offered) row["devices"] = b.devices > 0 ? b.devices : setup.offered->devices;
+  if (setup.offered) row["devices"] = devices_of(setup, b);
   if (!b.feasible) {
     row["why"] = fmt::format("needs at least {} a device, {} too much",
                              bytes_text(b.simulation.memory.value), bytes_text(b.over.value));
@@ -115,6 +130,31 @@ Json baselines_json(const Setup& setup, const search::Result& result) {
                    {"iteration_s", nullptr},
                    {"memory_bytes", nullptr},
                    {"why", unusable.why}});
+  }
+  return out;
+}
+
+// What may be had beside the plan: what is faster and more complicated, and each family's best.
+std::vector<const search::Costed*> alternatives(const search::Result& result) {
+  std::vector<const search::Costed*> out;
+  for (const auto& faster : result.faster) out.push_back(&faster);
+  for (const auto& b : result.baselines) {
+    if (b.feasible && b.name != result.best->name) out.push_back(&b);
+  }
+  std::ranges::stable_sort(out, {}, [](const auto* row) { return row->simulation.iteration; });
+  return out;
+}
+
+Json alternatives_json(const Setup& setup, const search::Result& result) {
+  Json out = Json::array();
+  for (const auto* row : alternatives(result)) {
+    const auto time = row->simulation.iteration;
+    out.push_back({{"name", row->family.substr(0, row->family.find(':'))},
+                   {"strategy", row->name},
+                   {"iteration_s", time.value},
+                   {"memory_bytes", static_cast<std::int64_t>(row->simulation.memory.value)},
+                   {"ratio", time / result.best->simulation.iteration}});
+    if (setup.offered) out.back()["devices"] = devices_of(setup, *row);
   }
   return out;
 }
@@ -145,11 +185,15 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out["candidates"] = result.candidates + result.estimated;
   out["stop_reason"] = result.stop_reason;
   out["lower_bound_s"] = result.lower_bound ? Json(result.lower_bound->value) : Json();
+  out["bound_scope"] = result.lower_bound ? Json(result.bound_scope) : Json();
   out["baselines"] = baselines_json(setup, result);
   const auto* baseline = best_baseline(result);
   out["speedup_over_best_baseline"] =
       baseline == nullptr ? Json()
                           : Json(baseline->simulation.iteration / best.simulation.iteration);
+  out["tolerance"] = setup.options.tolerance;
+  out["fastest_s"] = result.fastest.value;
+  out["alternatives"] = alternatives_json(setup, result);
   out["derivation_steps"] = derivation_steps(setup, best);
   out["rewritings"] = result.rewritings;
   if (result.runner_up) {
@@ -196,6 +240,9 @@ void print_comparison(const Setup& setup, const search::Result& result) {
         setup.offered->machine_text);
   }
   std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
+  for (const auto& faster : result.faster) {
+    rows.push_back({faster.name + ", more complicated", &faster});
+  }
   for (const auto& b : result.baselines) {
     rows.push_back({b.name, &b});
     if (b.devices > 0) rows.back().label += " on " + counted(b.devices, "device");
@@ -235,6 +282,15 @@ std::string runner_up_text(const search::Costed& best, const search::Costed& nex
                      differences.empty() ? "much the same" : join(differences, ", "));
 }
 
+// "At least 1 s for strategies of the grid that fit: the plan is within 5.0 %. "
+std::string bound_text(Seconds iteration, const search::Result& result) {
+  const auto times = iteration / std::max(*result.lower_bound, Seconds{1e-12});
+  const auto how_near = times < 2 ? fmt::format("is within {:.1f} %", 100 * (times - 1))
+                                  : fmt::format("takes {:.3g} times that", times);
+  return fmt::format("At least {} for {}: the plan {}. ", seconds_text(result.lower_bound->value),
+                     result.bound_scope, how_near);
+}
+
 // "Rewritten by fuse-linear-relu at 12 places, share-linear at 4."
 std::string rewriting_text(const rewrite::Derivation& derivation) {
   std::vector<std::string> words;
@@ -266,13 +322,14 @@ void print_plan(const Setup& setup, const search::Result& result) {
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
       bytes_text(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
-  if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
-  if (result.lower_bound) {
+  if (!result.faster.empty()) {
     std::cout << fmt::format(
-        "At least {} for these rewritings and layouts: the plan is within {:.1f} %. ",
-        seconds_text(result.lower_bound->value),
-        100 * (s.iteration / std::max(*result.lower_bound, Seconds{1e-12}) - 1));
+        "The plan is the simplest within {:.3g} % of the fastest found, {}: --tolerance 0 takes "
+        "that.\n",
+        100 * setup.options.tolerance, seconds_text(result.fastest.value));
   }
+  if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
+  if (result.lower_bound) std::cout << bound_text(s.iteration, result);
   const auto estimated =
       result.estimated > 0 ? fmt::format(", {} estimated", result.estimated) : std::string();
   const auto ranked =

@@ -47,7 +47,7 @@ std::vector<std::vector<NodeId>> Graph::consumers() const {
 NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std::string name) {
   if (name.empty()) {
     auto number = data_.nodes.size();
-    do name = fmt::format("{}{}", op.name(), number++);
+    do name = op.name() + std::to_string(number++);
     while (by_name_.contains(name));
   }
   check_new(op, name);

@@ -234,7 +234,7 @@ class Lowering : ProgramBuilder {
   void read_what_is_kept(NodeId id, Task& task) {
     if (program_.digits.remakes_whole() && is_remade(id)) remake(end_of_chain_at(id));
     task.kept = kept_[id.index()];
-    const auto& signature = signature_of(pcg_, id);
+    const auto& signature = this->signature(id);
     if (signature.gradient_from_result) {
       if (is_remade(id)) remake(id);
       task.reads.push_back(tensor_for(id, id, true));

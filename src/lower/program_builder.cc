@@ -12,7 +12,10 @@ namespace tandem::lower {
 using machine::DigitRole;
 
 ProgramBuilder::ProgramBuilder(const plan::MappedGraph& mapped, Program program)
-    : mapped_(mapped), pcg_(mapped.pcg), program_(std::move(program)) {
+    : mapped_(mapped),
+      pcg_(mapped.pcg),
+      program_(std::move(program)),
+      signatures_(mapped.pcg.size()) {
   program_.buffers.reserve(4 * pcg_.size());  // about as many
   program_.tasks.reserve(3 * pcg_.size());
   find_parameters();
@@ -29,8 +32,14 @@ void ProgramBuilder::find_parameters() {
   }
 }
 
-std::vector<machine::Window> ProgramBuilder::windows_of(NodeId id, std::size_t operand) const {
-  return machine::windows_of(signature_of(pcg_, id), operand, layout_of(pcg_.inputs(id)[operand]),
+const ops::Signature& ProgramBuilder::signature(NodeId id) {
+  auto& known = signatures_[id.index()];
+  if (known == nullptr) known = &signature_of(pcg_, id);
+  return *known;
+}
+
+std::vector<machine::Window> ProgramBuilder::windows_of(NodeId id, std::size_t operand) {
+  return machine::windows_of(signature(id), operand, layout_of(pcg_.inputs(id)[operand]),
                              program_.digits);
 }
 

@@ -30,7 +30,8 @@ class ProgramBuilder {
   const Layout& layout_of(NodeId id) const { return mapped_.layouts[id.index()]; }
   std::uint16_t stage_of(NodeId id) const { return mapped_.stage[id.index()]; }
 
-  std::vector<machine::Window> windows_of(NodeId id, std::size_t operand) const;
+  const ops::Signature& signature(NodeId id);
+  std::vector<machine::Window> windows_of(NodeId id, std::size_t operand);
 
   // An operand as the operator reads it. What reads the same windows, the backward pass included,
   // shares them.
@@ -86,7 +87,8 @@ class ProgramBuilder {
   // as a weight has that is stored whole.
   bool is_gathered_once(Place place) const;
 
-  std::vector<bool> is_parameter_;  // by node: depends on weights alone
+  std::vector<bool> is_parameter_;                 // by node: depends on weights alone
+  std::vector<const ops::Signature*> signatures_;  // by node; null: not looked up yet
   // Shards, the stage that reads them, and their windows.
   std::vector<std::tuple<BufferId, std::uint16_t, BufferId>> windowed_;
   std::set<BufferId> lies_inside_;  // weights that lie in what is gathered around them

@@ -1,6 +1,7 @@
 #include "machine/digits.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "machine/peak.h"
@@ -56,16 +57,17 @@ double Digits::speed(std::int64_t device, DType dtype) const {
 
 std::int64_t Digits::group_size(DigitMask mask) const {
   std::int64_t size = 1;
-  for (std::size_t i = 0; i < count(); ++i) {
-    if ((mask >> i & 1U) != 0) size *= digits_[i].size;
+  for (auto left = mask & all(); left != 0; left &= left - 1) {
+    size *= digits_[static_cast<std::size_t>(std::countr_zero(left))].size;
   }
   return size;
 }
 
 std::int64_t Digits::group_size(DigitMask mask, std::size_t level) const {
   std::int64_t size = 1;
-  for (std::size_t i = 0; i < count(); ++i) {
-    if ((mask >> i & 1U) != 0 && digits_[i].level == level) size *= digits_[i].size;
+  for (auto left = mask & all(); left != 0; left &= left - 1) {
+    const auto& digit = digits_[static_cast<std::size_t>(std::countr_zero(left))];
+    if (digit.level == level) size *= digit.size;
   }
   return size;
 }

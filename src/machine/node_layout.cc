@@ -107,6 +107,7 @@ bool reads_something(const ops::IndexMap& map, const term::Dim& dim) {
 bool may_cut(const ops::Signature& s, ops::FactorId f) {
   const auto use = s.use[f];
   if (use == ops::FactorUse::kWhole) return false;
+  if (use == ops::FactorUse::kParallel) return true;  // in no windows
   bool reads = true;
   for_each_windowed_dim(
       s, f, [&](const term::Dim& dim) { reads = reads && reads_something(s.map, dim); });
@@ -122,7 +123,7 @@ bool is_minor(const ops::Signature& s, ops::FactorId f) {
 
 bool may_cut_next(const ops::Signature& s, ops::FactorId f, const NodeLayout& node,
                   const Digits& digits, std::size_t i) {
-  if (!may_cut(s, f)) return false;
+  if (s.map.factors[f].size % digits[i].size != 0 || !may_cut(s, f)) return false;
   const auto mask_before = (DigitMask{1} << i) - 1;
   const auto all = digits_along(node, digits, f);
   if (divisible_size(s, f) % (digits.group_size(all) * digits[i].size) != 0) return false;
@@ -140,6 +141,7 @@ bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f) {
 
 std::int64_t divisible_size(const ops::Signature& s, ops::FactorId f) {
   auto out = s.map.factors[f].size;
+  if (s.use[f] == ops::FactorUse::kParallel) return out;
   for_each_windowed_dim(s, f, [&](const term::Dim& dim) { out = std::gcd(out, dim.size); });
   return out;
 }

@@ -36,12 +36,23 @@ constexpr std::array kOrder = {
     Step::kAllToAll,  Step::kScatter,   Step::kAllReduce, Step::kSend,          Step::kGather,
     Step::kAllGather, Step::kBroadcast, Step::kPad,       Step::kZero};
 
+// The digits before this one.
+DigitMask below(std::size_t digit) { return bit(digit) - 1; }
+
 class Resharding {
  public:
-  Resharding(const Layout& from, const Layout& to) : now_(from), goal_(to) {}
+  Resharding(const Layout& from, const Layout& to) : now_(from), goal_(to) {
+    for (std::size_t i = 0; i < now_.count(); ++i) {
+      if (now_[i].is_dim()) there_[now_[i].dim()] |= bit(i);
+      if (goal_[i].is_dim()) wanted_[goal_[i].dim()] |= bit(i);
+      if (now_[i] != goal_[i]) left_ |= bit(i);
+    }
+  }
 
   std::vector<ReshardStep> run() {
-    while (now_ != goal_) {
+    constexpr std::size_t kUsual = 3;
+    if (left_ != 0) steps_.reserve(kUsual);
+    while (left_ != 0) {
       if (!take_any_step()) clear_the_way();
     }
     return std::move(steps_);
@@ -49,22 +60,13 @@ class Resharding {
 
  private:
   // May digit `i` leave its dimension: are all digits after it in other roles?
-  [[nodiscard]] bool is_minor(std::size_t i) const {
-    for (std::size_t j = i + 1; j < now_.count(); ++j) {
-      if (now_[j] == now_[i]) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool is_minor(std::size_t i) const { return (there_[now_[i].dim()] >> i) == 1; }
 
   // May digit `i` join its goal dimension now, becoming its minor digit? Every digit that the
   // dimension shall have before it must be there, and none that comes after or shall leave.
   [[nodiscard]] bool can_join(std::size_t i) const {
-    for (std::size_t j = 0; j < now_.count(); ++j) {
-      const bool there = now_[j] == goal_[i];
-      const bool wanted = j < i && goal_[j] == goal_[i];
-      if (there != wanted) return false;
-    }
-    return true;
+    const auto d = goal_[i].dim();
+    return there_[d] == (wanted_[d] & below(i));
   }
 
   [[nodiscard]] bool possible(std::size_t i) const {
@@ -75,19 +77,17 @@ class Resharding {
   // one dimension to another together must move in one all-to-all: leaving wants the minor one
   // first, joining the major one.)
   bool take_any_step() {
-    std::array<Step, Digits::kMax> kinds{};
-    DigitMask left = 0;
-    for (std::size_t i = 0; i < now_.count(); ++i) {
-      if (now_[i] == goal_[i]) continue;
-      kinds[i] = kind_of(now_[i], goal_[i]);
-      left |= bit(i);
+    std::array<DigitMask, kOrder.size()> of_kind{};
+    static_assert(static_cast<std::size_t>(Step::kSend) < kOrder.size());
+    for (auto rest = left_; rest != 0; rest &= rest - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+      of_kind[static_cast<std::size_t>(kind_of(now_[i], goal_[i]))] |= bit(i);
     }
     for (const Step kind : kOrder) {
-      for (auto rest = left; rest != 0; rest &= rest - 1) {
+      for (auto rest = of_kind[static_cast<std::size_t>(kind)]; rest != 0; rest &= rest - 1) {
         const auto i = static_cast<std::size_t>(std::countr_zero(rest));
-        if (kinds[i] != kind) continue;
         if (kind == Step::kAllToAll) {
-          const auto group = moving_with(i);
+          const auto group = there_[now_[i].dim()] & wanted_[goal_[i].dim()];
           if (!possible_together(group)) continue;
           take(group, goal_[i]);
           return true;
@@ -100,19 +100,15 @@ class Resharding {
     return false;
   }
 
-  // The digits that go from and to the same dimensions as digit `i`.
-  [[nodiscard]] DigitMask moving_with(std::size_t i) const {
-    return now_.digits(now_[i]) & goal_.digits(goal_[i]);
-  }
-
-  // Is `group` the minor end of the dimension it leaves, and the next in the one it joins?
+  // Is `group`, which goes from one dimension to another, the minor end of the first, and the next
+  // in the second?
   [[nodiscard]] bool possible_together(DigitMask group) const {
     const auto first = static_cast<std::size_t>(std::countr_zero(group));
-    const DigitMask before = (DigitMask{1} << first) - 1;
+    const DigitMask before = below(first);
     const DigitMask through_last = std::bit_floor(group) * 2 - 1;
-    const auto leaves = now_.digits(now_[first]);
-    const auto wanted = goal_.digits(goal_[first]);
-    const auto there = now_.digits(goal_[first]);
+    const auto leaves = there_[now_[first].dim()];
+    const auto wanted = wanted_[goal_[first].dim()];
+    const auto there = there_[goal_[first].dim()];
     return (leaves & ~before) == group && there == (wanted & before) &&
            (wanted & ~before & through_last) == group;
   }
@@ -121,8 +117,8 @@ class Resharding {
   // gathered, and will join again later.
   void clear_the_way() {
     for (std::size_t i = now_.count(); i-- > 0;) {
-      if (now_[i].is_dim() && is_minor(i) && blocks(now_[i])) {
-        take(DigitMask{1} << i, kReplica);
+      if (now_[i].is_dim() && is_minor(i) && blocks(now_[i].dim())) {
+        take(bit(i), kReplica);
         return;
       }
     }
@@ -130,44 +126,45 @@ class Resharding {
   }
 
   // Is the dimension's digit list not yet a prefix of what it shall be?
-  [[nodiscard]] bool blocks(DigitRole dim) const {
-    bool missing = false;
-    for (std::size_t j = 0; j < now_.count(); ++j) {
-      const bool there = now_[j] == dim;
-      const bool wanted = goal_[j] == dim;
-      if (there && (!wanted || missing)) return true;
-      if (wanted && !there) missing = true;
-    }
-    return false;
+  [[nodiscard]] bool blocks(std::size_t dim) const {
+    const auto missing = wanted_[dim] & ~there_[dim];
+    const auto first_missing = static_cast<std::size_t>(std::countr_zero(missing));
+    return (there_[dim] & ~wanted_[dim]) != 0 ||
+           (missing != 0 && (there_[dim] & ~below(first_missing)) != 0);
   }
 
   // The digits of `group` all have one role now and get another.
   void take(DigitMask group, DigitRole to) {
     const auto from = now_[static_cast<std::size_t>(std::countr_zero(group))];
-    ReshardStep step{.kind = kind_of(from, to), .digits = group, .before = now_, .after = {}};
-    if (from.is_dim()) step.from_dim = from.dim();
-    if (to.is_dim()) step.to_dim = to.dim();
-    for (std::size_t i = 0; i < now_.count(); ++i) {
-      if (((group >> i) & 1U) != 0) now_.set(i, to);
+    const auto kind = kind_of(from, to);
+    const auto from_dim = from.is_dim() ? from.dim() : 0;
+    const auto to_dim = to.is_dim() ? to.dim() : 0;
+    if (steps_.empty() || !joins(steps_.back(), kind, from_dim, to_dim)) {
+      steps_.push_back({kind, 0, from_dim, to_dim, now_, {}});
     }
-    step.after = now_;
-    if (!steps_.empty() && joins(steps_.back(), step)) {
-      steps_.back().digits |= step.digits;
-      steps_.back().after = step.after;
-    } else {
-      steps_.push_back(step);
+    for (auto rest = group; rest != 0; rest &= rest - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+      now_.set(i, to);
+      left_ = to == goal_[i] ? left_ & ~bit(i) : left_ | bit(i);
     }
+    if (from.is_dim()) there_[from.dim()] &= ~group;
+    if (to.is_dim()) there_[to.dim()] |= group;
+    steps_.back().digits |= group;
+    steps_.back().after = now_;
   }
 
   // One collective over both digits does the same as two, if digits that leave or join a dimension
   // keep machine order within it.
-  static bool joins(const ReshardStep& last, const ReshardStep& next) {
-    return last.kind == next.kind && last.from_dim == next.from_dim && last.to_dim == next.to_dim &&
-           last.kind != Step::kAllToAll;
+  static bool joins(const ReshardStep& last, Step kind, std::size_t from_dim, std::size_t to_dim) {
+    return last.kind == kind && last.from_dim == from_dim && last.to_dim == to_dim &&
+           kind != Step::kAllToAll;
   }
 
   Layout now_;
   const Layout& goal_;
+  DigitMask left_ = 0;                              // digits that are not as they shall be
+  std::array<DigitMask, Shape::kMaxRank> there_{};  // by dimension: the digits that cut it
+  std::array<DigitMask, Shape::kMaxRank> wanted_{};
   std::vector<ReshardStep> steps_;
 };
 

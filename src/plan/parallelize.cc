@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
 
 #include "machine/reshard.h"
 #include "ops/attributes.h"
@@ -53,8 +56,9 @@ class Parallelizer {
     const auto& layout = choice.source;
     const auto shape = parallel_shape(layout, node.type.shape.sizes, digits_);
     CHECK(shape.has_value(), node.name, to_text(layout));
-    return add(ops::with_shape(node.op, *shape), {}, node.name, layout, choice.stage,
-               choice.remake);
+    auto& op = sources_[hash_combine(node.op.hash(), type_hash({*shape}))];
+    if (!op) op = ops::with_shape(node.op, *shape);
+    return add(*op, {}, node.name, layout, choice.stage, choice.remake);
   }
 
   NodeId add_operator(NodeId id) {
@@ -105,24 +109,32 @@ class Parallelizer {
       between.set(i, step.after[i].is_idle() ? step.after[i] : DigitRole::kIdle);
     }
     if (from.is_dim()) {
-      now = add_parallel(ops::make_op(ops::kCombine, dim_degree(from, degree)), now, between);
+      now = add_parallel(of_dim(ops::kCombine, from, degree), now, between);
     } else if (from == DigitRole::kPartial) {
-      now = add_parallel(ops::make_op(ops::kReduce, ops::Degree{degree}), now, between);
+      now = add_parallel(of_degree(ops::kReduce, degree), now, between);
     } else if (from == DigitRole::kReplica) {
-      now = add_parallel(ops::make_op(ops::kUnreplicate, ops::Degree{degree}), now, between);
+      now = add_parallel(of_degree(ops::kUnreplicate, degree), now, between);
     }
     if (to.is_dim()) {
-      now = add_parallel(ops::make_op(ops::kPartition, dim_degree(to, degree)), now, step.after);
+      now = add_parallel(of_dim(ops::kPartition, to, degree), now, step.after);
     } else if (from.is_idle() && to.is_idle()) {
       now = add_parallel(ops::make_op(ops::kSend, ops::NoAttributes{}), now, step.after);
     } else if (to == DigitRole::kReplica) {
-      now = add_parallel(ops::make_op(ops::kReplicate, ops::Degree{degree}), now, step.after);
+      now = add_parallel(of_degree(ops::kReplicate, degree), now, step.after);
     }
     return now;
   }
 
-  static ops::DimDegree dim_degree(DigitRole role, std::int64_t degree) {
-    return {static_cast<std::int64_t>(role.dim()), degree};
+  ops::Op of_dim(const ops::OpSpec& spec, DigitRole role, std::int64_t degree) {
+    const auto dim = static_cast<std::int64_t>(role.dim());
+    auto& op = parallel_[{&spec, dim, degree}];
+    if (!op) op = ops::make_op(spec, ops::DimDegree{dim, degree});
+    return *op;
+  }
+  ops::Op of_degree(const ops::OpSpec& spec, std::int64_t degree) {
+    auto& op = parallel_[{&spec, -1, degree}];
+    if (!op) op = ops::make_op(spec, ops::Degree{degree});
+    return *op;
   }
 
   NodeId add_parallel(const ops::Op& op, NodeId input, const Layout& layout) {
@@ -139,6 +151,10 @@ class Parallelizer {
   std::vector<bool> gather_again_;  // by node of the PCG: its choice's
   std::vector<NodeId> image_;
   std::map<std::pair<NodeId, Layout>, NodeId> brought_;
+  // Made so far, by what they are made of: making one prints it.
+  std::unordered_map<Hash, std::optional<ops::Op>> sources_;
+  std::map<std::tuple<const ops::OpSpec*, std::int64_t, std::int64_t>, std::optional<ops::Op>>
+      parallel_;
 };
 
 }  // namespace

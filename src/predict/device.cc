@@ -180,6 +180,13 @@ Work update_work(double elements, DType weight, plan::Optimizer optimizer,
   return out;
 }
 
+Work accumulate_work(std::int64_t elements, DType dtype, Bytes bytes) {
+  Work out{.flops = {}, .bytes = bytes};
+  out.kind = machine::MeasuredKind{"sum", dtype, "add", ""}.hash();
+  out.shapes.add({elements});
+  return out;
+}
+
 Work update_in_product_work(double elements, DType weight) {
   return {.flops = {}, .bytes = elements * size_of(weight), .kernels = 0};
 }

@@ -55,6 +55,9 @@ Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision = {}, const machine::Software& software = {});
 
+// Adds to a tensor of so many elements of this type: so many bytes are read and written in all.
+Work accumulate_work(std::int64_t elements, DType dtype, Bytes bytes);
+
 // What subtracting a weight's gradient adds to the product that makes it: the weight is read.
 Work update_in_product_work(double elements, DType weight);
 

@@ -220,17 +220,16 @@ bool Durations::comes_with_another(const Task& task) const {
 
 // Reads and writes its buffers once.
 Work Durations::streaming_work(const Task& task) const {
-  Work work;
   if (comes_with_another(task)) {
+    Work work;
     work.kernels = 0;
     return work;
   }
-  for (auto b : task.reads) work.bytes += program_.buffer(b).bytes();
-  for (auto b : task.writes) work.bytes += program_.buffer(b).bytes();
+  Bytes bytes;
+  for (auto b : task.reads) bytes += program_.buffer(b).bytes();
+  for (auto b : task.writes) bytes += program_.buffer(b).bytes();
   const auto& sum = program_.buffer(task.writes[0]);
-  work.kind = machine::MeasuredKind{"sum", sum.dtype, "add", ""}.hash();
-  work.shapes.add({sum.shard.count()});
-  return work;
+  return accumulate_work(sum.shard.count(), sum.dtype, bytes);
 }
 
 Work Durations::update_work(const Task& task) const {

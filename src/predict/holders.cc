@@ -1,5 +1,6 @@
 #include "predict/holders.h"
 
+#include <optional>
 #include <unordered_map>
 
 namespace tandem::predict {
@@ -15,8 +16,14 @@ struct HashOf {
 Holders::Holders(const lower::Program& program) : program_(program) {
   std::unordered_map<machine::Layout, std::uint32_t, HashOf> numbers;
   kinds_.reserve(program.buffers.size());
+  std::optional<std::uint32_t> of_all;  // the kind that every device holds a part of
   for (const auto& buffer : program.buffers) {
     auto layout = buffer.layout;
+    const bool is_everywhere = layout.idle() == 0;
+    if (is_everywhere && of_all) {
+      kinds_.push_back(*of_all);
+      continue;
+    }
     for (std::size_t i = 0; i < layout.count(); ++i) {
       if (!layout[i].is_idle()) layout.set(i, machine::DigitRole::kReplica);
     }
@@ -24,6 +31,7 @@ Holders::Holders(const lower::Program& program) : program_(program) {
     const auto [at, fresh] = numbers.emplace(layout, number);
     if (fresh) layouts_.push_back(layout);
     kinds_.push_back(at->second);
+    if (is_everywhere) of_all = at->second;
   }
 }
 

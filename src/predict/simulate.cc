@@ -1,10 +1,12 @@
 #include "predict/simulate.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <unordered_map>
 
+#include "base/hash.h"
 #include "base/stop.h"
 #include "lower/instances.h"
 #include "lower/order.h"
@@ -38,6 +40,7 @@ struct DeviceClass {
   std::size_t turn = 0;
   std::size_t task = 0;  // of the turn's segment
   std::vector<Seconds> stream_free;
+  std::vector<Seconds> left;   // by stream: what tasks take at least that are still to be scheduled
   std::vector<Seconds> ready;  // by instance
   Seconds host;                // when its host has dispatched all so far
   bool in_turn = false;        // has its turn begun?
@@ -48,13 +51,15 @@ struct DeviceClass {
 
 class Simulator {
  public:
-  Simulator(const Program& program, const machine::Machine& machine, Classes spans)
+  Simulator(const Program& program, const machine::Machine& machine, Classes spans, Seconds limit,
+            Operations* known)
       : program_(program),
         machine_(machine),
         spans_(spans),
+        limit_(limit),
         levels_(machine.levels.size()),
         instances_(program),
-        durations_(program, machine),
+        durations_(program, machine, known),
         overlap_(machine.device.software.overlap),
         order_(task_order(program, overlap_)),
         is_gradient_sync_(gradient_syncs(program)),
@@ -66,13 +71,16 @@ class Simulator {
     make_classes();
   }
 
-  Simulation run() {
-    for (bool moved = true; moved;) {
+  // Nothing where the iteration takes the limit or more.
+  std::optional<Simulation> run() {
+    for (bool moved = true; moved && !is_late_;) {
       moved = false;
-      for (std::size_t c = 0; c < classes_.size(); ++c) moved = advance(c) || moved;
+      for (std::size_t c = 0; c < classes_.size() && !is_late_; ++c) moved = advance(c) || moved;
     }
+    if (is_late_) return std::nullopt;
     for (const auto& c : classes_) CHECK(c.turn == c.turns.size(), "a class waits for ever");
     cut_out_steady_step();
+    if (out_.iteration >= limit_) return std::nullopt;
     finish();
     return std::move(out_);
   }
@@ -85,6 +93,8 @@ class Simulator {
     const Holders holders(program_);
     const bool may_be_alike = class_digits_ != program_.schedule.digits;
     if (may_be_alike) groups_.join(alike(program_, machine_, holders, groups_));
+    const auto touched = may_be_alike ? this->touched(holders) : Touched{};
+    std::map<std::pair<std::size_t, std::int64_t>, ListLoads> loads;  // by group and rank
     for (std::size_t number = 0; number < groups_.count(); ++number) {
       const auto device = groups_.device(number);
       DeviceClass c{.device = device,
@@ -92,6 +102,7 @@ class Simulator {
                     .turns = {},
                     .takes_part = {},
                     .stream_free = std::vector<Seconds>(1 + 3 * levels_),
+                    .left = {},
                     .ready = {},
                     .host = {},
                     .beside = Beside(machine_.device_of(device).software.interference)};
@@ -100,25 +111,108 @@ class Simulator {
       c.turns =
           lower::turns_of(schedule, instances_.ranks(), rank, program_.phase, steps_.simulated);
       c.ready.resize(instances_.count(rank));
-      if (may_be_alike) c.takes_part = parts_of(holders, device);
+      std::vector<bool> has_list = {true};
+      if (may_be_alike) {
+        has_list = lists_of(holders, touched, device);
+        for (auto list : touched.of_task) c.takes_part.push_back(has_list[list]);
+      }
+      if (is_limited()) {
+        const auto [at, fresh] = loads.try_emplace({c.group, rank});
+        if (fresh) at->second = loads_of(c, touched);
+        c.left.resize(c.stream_free.size());
+        for (std::size_t l = 0; l < has_list.size(); ++l) {
+          for (std::size_t s = 0; s < c.left.size() && has_list[l]; ++s) {
+            c.left[s] += at->second[l][s];
+          }
+        }
+      }
       classes_.push_back(std::move(c));
     }
     timeline_.resize(classes_.size());
   }
 
-  // In which tasks the device takes part.
-  [[nodiscard]] std::vector<bool> parts_of(const Holders& holders, std::int64_t device) const {
-    const auto has = holders.of(device);
-    const auto is_held = [&](lower::BufferId b) {
-      return b != Program::kNone && has[holders.kind(b)];
-    };
-    std::vector<bool> out;
-    out.reserve(program_.tasks.size());
+  // By task: of which kinds the buffers are that it reads or writes, of different such lists.
+  struct Touched {
+    std::vector<std::vector<std::size_t>> lists;
+    std::vector<std::uint32_t> of_task;
+  };
+  [[nodiscard]] Touched touched(const Holders& holders) const {
+    Touched out;
+    std::map<std::vector<std::size_t>, std::uint32_t> numbers;
+    std::vector<std::size_t> kinds;
     for (const auto& task : program_.tasks) {
-      out.push_back(std::ranges::any_of(task.reads, is_held) ||
-                    std::ranges::any_of(task.writes, is_held));
+      kinds.clear();
+      for (const auto* buffers : {&task.reads, &task.writes}) {
+        for (auto b : *buffers) {
+          if (b != Program::kNone) kinds.push_back(holders.kind(b));
+        }
+      }
+      std::ranges::sort(kinds);
+      kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+      const auto [at, fresh] =
+          numbers.try_emplace(kinds, static_cast<std::uint32_t>(out.lists.size()));
+      if (fresh) out.lists.push_back(kinds);
+      out.of_task.push_back(at->second);
     }
     return out;
+  }
+
+  // By list: does the device hold a part of any buffer of its kinds? Then it takes part.
+  [[nodiscard]] static std::vector<bool> lists_of(const Holders& holders, const Touched& touched,
+                                                  std::int64_t device) {
+    const auto has = holders.of(device);
+    std::vector<bool> out;
+    out.reserve(touched.lists.size());
+    for (const auto& kinds : touched.lists) {
+      out.push_back(std::ranges::any_of(kinds, [&](std::size_t kind) { return has[kind]; }));
+    }
+    return out;
+  }
+
+  // --- The limit -------------------------------------------------------------------------------
+
+  // A step that flows into others has no end of its own.
+  [[nodiscard]] bool is_limited() const {
+    return steps_.simulated == 1 && limit_ < Seconds{std::numeric_limits<double>::infinity()};
+  }
+
+  // Does a device take the task's whole duration on the stream?
+  [[nodiscard]] static bool is_whole(const Task& task) {
+    return task.kind != TaskKind::kSend && task.kind != TaskKind::kReceive &&
+           task.step.kind != Step::kScatter && task.step.kind != Step::kGather;
+  }
+
+  // What tasks take in all, by list and stream, for one of a group and rank that does them all.
+  using ListLoads = std::vector<std::vector<Seconds>>;
+  [[nodiscard]] ListLoads loads_of(const DeviceClass& c, const Touched& touched) const {
+    ListLoads out(std::max<std::size_t>(1, touched.lists.size()),
+                  std::vector<Seconds>(c.stream_free.size()));
+    for (const auto& turn : c.turns) {
+      for (auto t : tasks_of(turn)) {
+        const auto& task = program_.tasks[t];
+        if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches()) || !is_whole(task)) {
+          continue;
+        }
+        const auto list = touched.of_task.empty() ? 0 : touched.of_task[t];
+        out[list][stream_of(task, false)] += durations_.of(t, c.group);
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] bool does(const DeviceClass& c, std::uint32_t t, const lower::Turn& turn) const {
+    return (c.takes_part.empty() || c.takes_part[t]) &&
+           runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches());
+  }
+
+  // What the stream has still to do follows.
+  void note_time(DeviceClass& c, const Task& task, std::size_t stream, Seconds duration,
+                 Seconds ready) {
+    if (!is_limited()) return;
+    if (is_whole(task)) c.left[stream] = c.left[stream] - duration;
+    constexpr double kRounding = 1 + 1e-9;
+    const auto end = std::max(ready, c.stream_free[stream] + c.left[stream]);
+    is_late_ = is_late_ || end >= kRounding * limit_;
   }
 
   // --- Events ----------------------------------------------------------------------------------
@@ -133,11 +227,10 @@ class Simulator {
       if (!c.in_turn) begin_turn(c, turn);
       for (; c.task < tasks.size(); ++c.task) {
         const auto t = tasks[c.task];
-        if (!c.takes_part.empty() && !c.takes_part[t]) continue;
-        if (!runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches()))
-          continue;
+        if (!does(c, t, turn)) continue;
         stop_point();
         if (!schedule(number, t, turn)) return moved;
+        if (is_late_) return false;
         moved = true;
       }
       c.in_turn = false;
@@ -213,6 +306,7 @@ class Simulator {
     }
     auto& step_end = step_ends_[static_cast<std::size_t>(turn.step)];
     step_end = std::max(step_end, part.ready);
+    note_time(c, task, stream, duration, part.ready);
     return true;
   }
 
@@ -228,15 +322,16 @@ class Simulator {
 
   // The class of the device that a class's own has this from, or sends it to.
   std::size_t root_of(std::uint32_t t, std::size_t number) {
-    auto& roots = roots_[t];
-    if (roots.empty()) {
+    auto*& roots = roots_[t];
+    if (roots == nullptr) {
       const auto& step = program_.tasks[t].step;
       const auto rank = machine::root_of(step, program_.digits);
-      for (std::size_t c = 0; c < groups_.count(); ++c) {
-        roots.push_back(static_cast<std::uint32_t>(groups_.member(c, step.digits, rank)));
+      roots = &roots_of_[{step.digits, rank}];
+      for (std::size_t c = roots->size(); c < groups_.count(); ++c) {
+        roots->push_back(static_cast<std::uint32_t>(groups_.member(c, step.digits, rank)));
       }
     }
-    return roots[number];
+    return (*roots)[number];
   }
 
   // When a class's stream is busy with a task, and when what it writes is there.
@@ -458,6 +553,8 @@ class Simulator {
   const Program& program_;
   const machine::Machine& machine_;
   Classes spans_;
+  Seconds limit_;
+  bool is_late_ = false;  // Is it certain that the iteration takes as long?
   std::size_t levels_;
   lower::Instances instances_;
   Durations durations_;
@@ -468,11 +565,25 @@ class Simulator {
   std::vector<Seconds> step_ends_;
   machine::DigitMask class_digits_;
   ClassGroups groups_;
-  std::vector<std::vector<std::uint32_t>> roots_;  // by task and class, where they were asked for
+  // By class, of moves over the same digits with the same root; and by task, where it was asked
+  // for.
+  std::map<std::pair<machine::DigitMask, std::int64_t>, std::vector<std::uint32_t>> roots_of_;
+  std::vector<std::vector<std::uint32_t>*> roots_;
   std::vector<DeviceClass> classes_;
 
-  // By task, step, micro-batch, class.
-  using Event = std::tuple<std::size_t, std::int64_t, std::int64_t, std::size_t>;
+  struct Event {
+    std::size_t task;
+    std::int64_t step;
+    std::int64_t micro_batch;
+    std::size_t device_class;
+    bool operator==(const Event&) const = default;
+  };
+  struct HashOfEvent {
+    std::size_t operator()(const Event& e) const {
+      return hash_combine(hash_combine(e.task, static_cast<Hash>(e.micro_batch)),
+                          (e.device_class << 2U) + static_cast<Hash>(e.step));
+    }
+  };
   static Event event(std::size_t task, const lower::Turn& turn, std::size_t device_class) {
     return {task, turn.step, turn.micro_batch, device_class};
   }
@@ -481,8 +592,8 @@ class Simulator {
     std::size_t expected = 0;
     Seconds start;
   };
-  std::map<Event, Seconds> sent_;
-  std::map<Event, Meeting> meetings_;
+  std::unordered_map<Event, Seconds, HashOfEvent> sent_;
+  std::unordered_map<Event, Meeting, HashOfEvent> meetings_;
   std::vector<std::vector<Span>> timeline_;  // by class
   Simulation out_;
 };
@@ -490,7 +601,14 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const Program& program, const machine::Machine& machine, Classes classes) {
-  return Simulator(program, machine, classes).run();
+  constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+  return std::move(simulate_within(kNever, program, machine, classes).value());
+}
+
+std::optional<Simulation> simulate_within(Seconds limit, const Program& program,
+                                          const machine::Machine& machine, Classes classes,
+                                          Operations* known) {
+  return Simulator(program, machine, classes, limit, known).run();
 }
 
 }  // namespace tandem::predict

@@ -12,11 +12,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lower/program.h"
 #include "machine/machine.h"
+#include "predict/durations.h"
 #include "predict/memory.h"
 
 namespace tandem::predict {
@@ -55,5 +57,10 @@ enum class Classes : std::uint8_t { kAll, kDifferent };
 
 Simulation simulate(const lower::Program& program, const machine::Machine& machine,
                     Classes classes = Classes::kAll);
+// Nothing where an iteration takes `limit` or more: it is given up as soon as that is certain.
+// `known`: of Durations.
+std::optional<Simulation> simulate_within(Seconds limit, const lower::Program& program,
+                                          const machine::Machine& machine, Classes classes,
+                                          Operations* known = nullptr);
 
 }  // namespace tandem::predict

@@ -160,19 +160,37 @@ Cost CostModel::computed_again(const ops::Op& op, const ops::Signature& s,
   return out;
 }
 
+CostModel::PassTimes CostModel::pass_times(const Parts& parts, const ops::Op& op, DType dtype,
+                                           ops::InputMask differentiated,
+                                           const KernelRole& role) const {
+  const auto time_of = [&](const Work& work) {
+    return slowest_task_time(machine_, digits_, parts.where, work, dtype);
+  };
+  PassTimes out;
+  out.forward = time_of(forward_work(op, parts.inputs, parts.output, role));
+  if (differentiated != 0) {
+    out.backward = time_of(backward_work(op, parts.inputs, parts.output, differentiated, role));
+  }
+  return out;
+}
+
+CostModel::PassTimes CostModel::pass_times(const ops::Op& op, const ops::Signature& s,
+                                           std::span<const TensorType> operands,
+                                           const TensorType& result,
+                                           const machine::NodeLayout& layout,
+                                           ops::InputMask differentiated,
+                                           const KernelRole& role) const {
+  return pass_times(parts_of(s, operands, result, layout), op, result.dtype, differentiated, role);
+}
+
 Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
                         std::span<const TensorType> operands, const TensorType& result,
                         const machine::NodeLayout& layout, ops::InputMask differentiated,
                         const KernelRole& role) const {
   const auto parts = parts_of(s, operands, result, layout);
-  const auto time_of = [&](const Work& work) {
-    return slowest_task_time(machine_, digits_, parts.where, work, result.dtype);
-  };
+  const auto times = pass_times(parts, op, result.dtype, differentiated, role);
   Cost out;
-  out.compute = time_of(forward_work(op, parts.inputs, parts.output, role));
-  if (differentiated != 0) {
-    out.compute += time_of(backward_work(op, parts.inputs, parts.output, differentiated, role));
-  }
+  out.compute = times.forward + times.backward;
   out.memory = parts.output.shard_bytes();
   return out;
 }

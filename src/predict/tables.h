@@ -73,6 +73,17 @@ class CostModel {
                const TensorType& result, const machine::NodeLayout& layout,
                ops::InputMask differentiated, const KernelRole& role = {}) const;
 
+  // The compute of `compute`, by pass.
+  struct PassTimes {
+    Seconds forward;
+    Seconds backward;
+  };
+  [[nodiscard]] PassTimes pass_times(const ops::Op& op, const ops::Signature& s,
+                                     std::span<const TensorType> operands, const TensorType& result,
+                                     const machine::NodeLayout& layout,
+                                     ops::InputMask differentiated,
+                                     const KernelRole& role = {}) const;
+
   // Does it not matter which device does something?
   [[nodiscard]] bool has_equal_devices() const { return machine_.groups.empty(); }
 
@@ -117,6 +128,9 @@ class CostModel {
     return reshard(tensor, id_of(from), id_of(to), gradient, blocks);
   }
 
+  // Of a tensor of so many bytes in all. `from` has partial sums where `to` has some.
+  Seconds time(const machine::Layout& from, const machine::Layout& to, double bytes);
+
   // The same for all pairs of two lists, row by row.
   struct Moved {
     Seconds time;  // infinite where it is impossible
@@ -142,7 +156,8 @@ class CostModel {
   };
   [[nodiscard]] Parts parts_of(const ops::Signature& s, std::span<const TensorType> operands,
                                const TensorType& result, const machine::NodeLayout& layout) const;
-  Seconds time(const machine::Layout& from, const machine::Layout& to, double bytes);
+  [[nodiscard]] PassTimes pass_times(const Parts& parts, const ops::Op& op, DType dtype,
+                                     ops::InputMask differentiated, const KernelRole& role) const;
   [[nodiscard]] Moved moved(Transitions::Both both, double bytes,
                             std::optional<double> gradient_bytes) const;
   static std::optional<double> gradient_bytes(const TensorType& tensor,

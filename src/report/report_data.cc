@@ -53,6 +53,7 @@ Json search_json(const ReportInput& input) {
           {"estimated", found.estimated},
           {"stop_reason", found.stop_reason},
           {"lower_bound_s", found.lower_bound ? Json(found.lower_bound->value) : Json()},
+          {"bound_scope", found.bound_scope},
           {"runner_up", found.runner_up ? result_json(*found.runner_up) : Json()}};
 }
 

@@ -1,6 +1,9 @@
 #include "search/contest.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -8,6 +11,34 @@
 #include "search/least_memory.h"
 
 namespace tandem::search {
+
+namespace {
+
+constexpr Seconds kUnlimited{std::numeric_limits<double>::infinity()};
+
+// Equal for candidates that do the same.
+Hash hash_of(const Candidate& candidate) {
+  const auto& schedule = candidate.schedule;
+  const auto flags = (schedule.reduce_each ? 1U : 0U) | (schedule.whole_gradients ? 2U : 0U) |
+                     (schedule.ring ? 4U : 0U);
+  Hash out = candidate.rewritten ? candidate.rewritten->graph.identity_hash() : 0;
+  const auto add = [&](auto value) { out = hash_combine(out, static_cast<Hash>(value)); };
+  add(schedule.micro_batches);
+  add(schedule.stages);
+  add(schedule.digits);
+  add(schedule.order);
+  add(flags);
+  add(std::bit_cast<Hash>(schedule.bucket.value));
+  for (const auto& choice : candidate.choices) {
+    const auto again = (choice.remake ? 1U : 0U) | (choice.gather_again ? 2U : 0U);
+    add(choice.source.hash());
+    add(choice.stage * 4U + again);
+    for (auto use : choice.node.uses) add(std::bit_cast<std::uint8_t>(use));
+  }
+  return out;
+}
+
+}  // namespace
 
 Candidate candidate_of(strategies::Strategy strategy, bool may_win) {
   return {.name = std::move(strategy.name),
@@ -29,7 +60,10 @@ Contest::Contest(const graph::Graph& model, const machine::Machine& machine, con
   result_.stop_reason = "done";
 }
 
-std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& candidates) {
+// Several at a time are limited as if the others were not there, and given up by what is known when
+// it is their turn: so the outcome does not depend on the number of threads.
+std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& candidates,
+                                                  std::optional<Seconds> than) {
   std::vector<std::optional<Costed>> out(candidates.size());
   const std::size_t together = std::max(1U, options_.threads);
   for (std::size_t from = 0; from < candidates.size(); from += together) {
@@ -38,23 +72,135 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
     if (options_.until.candidates) {
       n = std::min(n, std::max<std::size_t>(*options_.until.candidates, 1) - result_.candidates);
     }
-    parallel_for(n, options_.threads,
-                 [&](std::size_t i) { out[from + i] = cost(candidates[from + i]); });
+    const auto limit = [&](std::size_t i) {
+      return than ? std::max(*than, time_to_beat(candidates[i])) : kUnlimited;
+    };
+    parallel_for(n, options_.threads, [&](std::size_t i) {
+      const auto& candidate = candidates[from + i];
+      const auto most = limit(from + i);
+      if (!is_known_to_take(candidate, most)) out[from + i] = cost(candidate, most);
+    });
     for (std::size_t i = from; i < from + n; ++i) {
       ++result_.candidates;
+      auto& known = known_[hash_of(candidates[i])];
+      known = std::max(known, out[i] ? out[i]->simulation.iteration : limit(i));
+      if (!out[i] || out[i]->simulation.iteration >= limit(i)) {
+        out[i].reset();
+        report_progress();
+        continue;
+      }
+      if (than && out[i]->feasible) than = std::min(*than, out[i]->simulation.iteration);
       // The best's alone is asked for, and one of many micro-batches takes a gigabyte.
       auto timeline = std::exchange(out[i]->simulation.timeline, {});
-      const auto& setting = candidates[i].setting;
-      if (setting && !candidates[i].rewritten) simulated_.push_back({*setting, point_of(*out[i])});
+      note(candidates[i], *out[i]);
       if (!candidates[i].may_win) continue;
       if (consider(*out[i])) {
         best_candidate_ = candidates[i];
         result_.best->simulation.timeline = std::move(timeline);
       }
+      if (out[i]->feasible) note_fitting(candidates[i], *out[i]);
       consider_as_leader(candidates[i], *out[i]);
     }
   }
   return out;
+}
+
+// What takes longer can be neither the best nor the runner-up nor a leader, nor simpler than the
+// best and allowed.
+Seconds Contest::time_to_beat(const Candidate& candidate) const {
+  if (!result_.best) return kUnlimited;
+  auto next = kUnlimited;
+  for (const auto& [name, point] : by_name_) {
+    const auto time = point.simulation.iteration;
+    if (name != candidate.name && time > allowed()) next = std::min(next, time);
+  }
+  const auto at = leaders_.find(candidate.rewritten.get());
+  if (at == leaders_.end()) return kUnlimited;
+  const auto& leaders = at->second;
+  const auto other = candidate.name != kSideBySide
+                         ? leaders.end()
+                         : std::ranges::find(leaders, candidate.name,
+                                             [](const Leader& l) { return l.candidate.name; });
+  if (other != leaders.end()) return std::max(next, other->iteration);
+  return leaders.size() < kLeaders ? kUnlimited : std::max(next, leaders.back().iteration);
+}
+
+void Contest::note(const Candidate& candidate, const Costed& costed) {
+  least_time_ = std::min(least_time_, costed.simulation.iteration);
+  const auto& rewritten = candidate.rewritten;
+  if (!rewritten && candidate.setting && !candidate.is_in_part) {
+    simulated_.push_back({*candidate.setting, point_of(costed)});
+  }
+  if (rewritten && std::ranges::find(rewritten_, rewritten) == rewritten_.end()) {
+    rewritten_.push_back(rewritten);
+  }
+}
+
+void Contest::note_fitting(const Candidate& candidate, const Costed& costed) {
+  const auto time = costed.simulation.iteration;
+  const auto [named, is_new_name] = by_name_.try_emplace(costed.name);
+  if (is_new_name || time < named->second.simulation.iteration) named->second = point_of(costed);
+  if (time > allowed()) return;
+  const auto [at, is_new] = by_complexity_.try_emplace(complexity_of(candidate));
+  if (is_new || time < at->second.point.simulation.iteration) {
+    at->second = {candidate, point_of(costed)};
+  }
+}
+
+Seconds Contest::allowed() const {
+  return (1 + options_.tolerance) * result_.best.value().simulation.iteration;
+}
+
+Complexity Contest::simplest() const {
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    if (chosen.point.simulation.iteration <= allowed()) return complexity;
+  }
+  return complexity_of(best_candidate_.value());
+}
+
+namespace {
+
+Costed row_of(const Point& point) {
+  return {.name = point.strategy,
+          .family = point.strategy,
+          .mapped = {},
+          .simulation = point.simulation,
+          .over = point.over,
+          .feasible = point.feasible};
+}
+
+}  // namespace
+
+// Of several with one name the fastest, and none that is a row anyway.
+void Contest::find_faster(Seconds than) {
+  auto& out = result_.faster;
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    if (chosen.point.simulation.iteration < than) out.push_back(row_of(chosen.point));
+  }
+  std::ranges::stable_sort(out, is_better);
+  std::set<std::string> names;
+  for (const auto& row : result_.baselines) names.insert(row.name);
+  std::erase_if(out, [&](const Costed& row) { return !names.insert(row.name).second; });
+}
+
+void Contest::choose() {
+  if (!result_.best || !best_candidate_) return;
+  const auto limit = allowed();
+  for (const auto& [complexity, chosen] : by_complexity_) {
+    const auto& [candidate, point] = chosen;
+    if (options_.tolerance == 0 || complexity >= complexity_of(*best_candidate_)) break;
+    if (point.simulation.iteration > limit) continue;
+    best_candidate_ = candidate;
+    result_.best = cost(candidate, kUnlimited);
+    break;
+  }
+  const auto time = result_.best->simulation.iteration;
+  find_faster(time);
+  for (const auto& [name, point] : by_name_) {
+    if (name == result_.best->name || point.simulation.iteration < time) continue;
+    auto& next = result_.runner_up;
+    if (!next || point.simulation.iteration < next->simulation.iteration) next = row_of(point);
+  }
 }
 
 void Contest::enter_estimated(const Costed& estimated) {
@@ -81,15 +227,22 @@ bool Contest::is_over() {
   return over_ = true;
 }
 
-Costed Contest::cost(const Candidate& candidate) const {
+std::optional<Costed> Contest::cost(const Candidate& candidate, Seconds limit) {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
   auto out =
-      cost_choices(graph, machine_, candidate.name, candidate.choices, schedule, options_.optimizer,
-                   result_.limits, lower::Phase::kTraining, predict::Classes::kDifferent);
-  out.rewritten = candidate.rewritten;
+      cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
+                  options_.optimizer, result_.limits, lower::Phase::kTraining,
+                  predict::Classes::kDifferent, options_.threads <= 1 ? &operations_ : nullptr);
+  if (out) out->rewritten = candidate.rewritten;
   return out;
+}
+
+// Does it take as long? By what the same candidate came to before.
+bool Contest::is_known_to_take(const Candidate& candidate, Seconds limit) const {
+  const auto at = known_.find(hash_of(candidate));
+  return at != known_.end() && at->second >= limit;
 }
 
 bool Contest::consider(const Costed& costed) {
@@ -97,13 +250,10 @@ bool Contest::consider(const Costed& costed) {
     result_.smallest = costed;
   }
   auto& best = result_.best;
-  auto& next = result_.runner_up;
   const bool wins = costed.feasible && (!best || is_better(costed, *best));
   if (wins) {
-    if (best && best->name != costed.name) next = std::move(best);
     best = costed;
-  } else if (costed.feasible && costed.name != best->name && (!next || is_better(costed, *next))) {
-    next = costed;
+    result_.fastest = costed.simulation.iteration;
   }
   report_progress();
   return wins;
@@ -133,7 +283,10 @@ std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& 
   std::vector<Candidate> out;
   const auto at = leaders_.find(rewritten.get());
   if (at == leaders_.end()) return out;
-  for (const auto& leader : at->second) out.push_back(leader.candidate);
+  for (const auto& leader : at->second) {
+    out.push_back(leader.candidate);
+    out.back().setting.reset();
+  }
   return out;
 }
 

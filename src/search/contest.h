@@ -3,16 +3,19 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "predict/tables.h"
 #include "search/grid_search.h"
 #include "search/layout_network.h"
 #include "search/search.h"
+#include "search/simplicity.h"
 #include "strategies/grid.h"
 #include "strategies/problem.h"
 
@@ -25,6 +28,7 @@ struct Candidate {
   bool may_win = true;                              // else it is costed to compare with
   std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
   std::optional<strategies::Setting> setting = {};  // whose strategy this is, if it is a plain one
+  bool is_in_part = false;                          // it recomputes less than the setting says
 };
 
 // Of a plain strategy; its name is the setting's text.
@@ -39,10 +43,30 @@ class Contest {
 
   // What each came to, without its timeline; nothing for those that the search was over before. The
   // first of all candidates is costed in any case.
-  std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates);
+  // What takes `than` or longer, or longer than one before it that fits, and can be neither the
+  // best nor the runner-up nor a leader, is given up while it is simulated, and comes to nothing.
+  std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates,
+                                           std::optional<Seconds> than = {});
+  // Where it does not matter what each comes to.
+  void compete(const std::vector<Candidate>& candidates) { enter(candidates, Seconds{}); }
+
+  // Ends the contest: makes the simplest of the candidates within Options::tolerance of the fastest
+  // the best, and finds the runner-up.
+  void choose();
+  // Of the simplest candidate that choose() allows. Of a contest that has a best one.
+  [[nodiscard]] Complexity simplest() const;
+  // The step time that choose() allows.
+  [[nodiscard]] Seconds allowed() const;
 
   // Where the question is what fits and an estimate answers it: no plan comes of this.
   void enter_estimated(const Costed& estimated);
+
+  // The step time of the fastest candidate, whether it fits or not.
+  [[nodiscard]] Seconds least_time() const { return least_time_; }
+  // What candidates were rewritten into, without the model as it is.
+  [[nodiscard]] const std::vector<std::shared_ptr<const Rewritten>>& rewritten() const {
+    return rewritten_;
+  }
 
   // Has Options::until come? Then result().stop_reason says which.
   bool is_over();
@@ -54,7 +78,8 @@ class Contest {
   [[nodiscard]] const std::vector<Estimated>& simulated() const { return simulated_; }
   // What result().best was made from.
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
-  // The fastest that fit of those that this rewriting was laid out as, the first ones first.
+  // The fastest that fit of those that this rewriting was laid out as, the first ones first:
+  // layouts to change, of no setting.
   [[nodiscard]] std::vector<Candidate> leaders(
       const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] std::optional<Seconds> fastest(
@@ -84,7 +109,12 @@ class Contest {
                                     const std::vector<plan::Choice>& choices) const;
 
  private:
-  Costed cost(const Candidate& candidate) const;
+  std::optional<Costed> cost(const Candidate& candidate, Seconds limit);
+  [[nodiscard]] Seconds time_to_beat(const Candidate& candidate) const;
+  [[nodiscard]] bool is_known_to_take(const Candidate& candidate, Seconds limit) const;
+  void note(const Candidate& candidate, const Costed& costed);
+  void find_faster(Seconds than);
+  void note_fitting(const Candidate& candidate, const Costed& costed);
   // True if it is the best so far.
   bool consider(const Costed& costed);
   void consider_as_leader(const Candidate& candidate, const Costed& costed);
@@ -98,12 +128,22 @@ class Contest {
   const Options& options_;
   predict::CostModel costs_;
   std::shared_ptr<LayoutNetwork::Tables> tables_;
+  predict::Operations operations_;  // of one thread
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool may_fit_;
   bool over_ = false;
   Result result_;
   std::vector<Estimated> simulated_;
+  struct Chosen {
+    Candidate candidate;
+    Point point;
+  };
+  std::map<Complexity, Chosen> by_complexity_;  // of those that fit the fastest
+  std::map<std::string, Point> by_name_;        // likewise
+  Seconds least_time_{std::numeric_limits<double>::infinity()};
+  std::vector<std::shared_ptr<const Rewritten>> rewritten_;
   std::optional<Candidate> best_candidate_;
+  std::unordered_map<Hash, Seconds> known_;  // by candidate: what it takes at least
   struct Leader {
     Candidate candidate;
     Seconds iteration;

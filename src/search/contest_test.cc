@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "models/model.h"
 #include "plan/json.h"
 #include "search/least_memory.h"
+#include "strategies/wide_grid.h"
 
 namespace tandem::search {
 namespace {
@@ -42,6 +45,42 @@ TEST(Contest, TheNumberOfThreadsChangesNothing) {
   EXPECT_EQ(one.lower_bound->value, three.lower_bound->value);
   ASSERT_TRUE(one.runner_up && three.runner_up);
   EXPECT_EQ(one.runner_up->name, three.runner_up->name);
+}
+
+// What is given up would have changed nothing: neither what is best and next, nor the leaders.
+TEST(Contest, GivesUpWhatCannotMatter) {
+  const Asked asked("mlp:layers=4,hidden=512");
+  const machine::Digits digits(asked.machine);
+  const strategies::Problem problem(asked.graph, digits);
+  std::vector<Candidate> candidates;
+  for (const auto& made : make_strategies(strategies::settings_named("all", problem), problem)) {
+    candidates.push_back({made.name, made.choices, made.schedule});
+  }
+  std::size_t given_up = 0;
+  auto in_order = candidates;
+  for (std::size_t round = 0; round < 8; ++round) {
+    std::ranges::rotate(in_order, in_order.begin() + 7);
+    candidates = in_order;
+    for (std::size_t i = 0; i < candidates.size(); i += 3) candidates[i].name = kSideBySide;
+    Contest all(asked.graph, asked.machine, asked.options);
+    Contest some(asked.graph, asked.machine, asked.options);
+    const auto costed = all.enter(candidates);
+    const auto faster = some.enter(candidates, Seconds{});
+    given_up += static_cast<std::size_t>(
+        std::ranges::count_if(faster, [](const auto& c) { return !c.has_value(); }));
+    EXPECT_EQ(all.best_candidate()->name, some.best_candidate()->name);
+    EXPECT_EQ(all.result().best->simulation.iteration, some.result().best->simulation.iteration);
+    ASSERT_TRUE(all.result().runner_up && some.result().runner_up);
+    EXPECT_EQ(all.result().runner_up->name, some.result().runner_up->name);
+    EXPECT_EQ(all.result().candidates, some.result().candidates);
+    const auto leaders = all.leaders(nullptr);
+    const auto same = some.leaders(nullptr);
+    ASSERT_EQ(leaders.size(), same.size());
+    for (std::size_t i = 0; i < leaders.size(); ++i) {
+      EXPECT_EQ(leaders[i].choices, same[i].choices);
+    }
+  }
+  EXPECT_GT(given_up, candidates.size());
 }
 
 TEST(Contest, SimulatesNoMoreThanItMay) {

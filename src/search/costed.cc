@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -63,11 +64,26 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const plan::Schedule& schedule, plan::Optimizer optimizer,
                     const std::vector<Bytes>& limits, lower::Phase phase,
                     predict::Classes classes) {
+  constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+  return std::move(cost_within(kNever, model, machine, name, choices, schedule, optimizer, limits,
+                               phase, classes)
+                       .value());
+}
+
+std::optional<Costed> cost_within(Seconds limit, const graph::Graph& model,
+                                  const machine::Machine& machine, const std::string& name,
+                                  const std::vector<plan::Choice>& choices,
+                                  const plan::Schedule& schedule, plan::Optimizer optimizer,
+                                  const std::vector<Bytes>& limits, lower::Phase phase,
+                                  predict::Classes classes, predict::Operations* known) {
   check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
-  const auto program = lower::lower(mapped, digits, optimizer, phase);
-  auto out = costed(name, predict::simulate(program, machine, classes), limits);
+  const auto program = lower::lower_legal(mapped, digits, optimizer, phase);
+  auto simulation = predict::simulate_within(limit, program, machine, classes, known);
+  if (!simulation) return std::nullopt;
+  plan::check_mapped(mapped, digits);
+  auto out = costed(name, std::move(*simulation), limits);
   out.mapped = std::move(mapped);
   return out;
 }

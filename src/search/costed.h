@@ -37,6 +37,14 @@ Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
                     const std::vector<Bytes>& limits, lower::Phase phase = lower::Phase::kTraining,
                     predict::Classes classes = predict::Classes::kAll);
 
+// The same; nothing where the step takes `limit` or more. `known`: of predict::Durations.
+std::optional<Costed> cost_within(Seconds limit, const graph::Graph& model,
+                                  const machine::Machine& machine, const std::string& name,
+                                  const std::vector<plan::Choice>& choices,
+                                  const plan::Schedule& schedule, plan::Optimizer optimizer,
+                                  const std::vector<Bytes>& limits, lower::Phase phase,
+                                  predict::Classes classes, predict::Operations* known = nullptr);
+
 // What a simulation says of a strategy, its graph left out.
 Costed costed(std::string name, predict::Simulation simulation, const std::vector<Bytes>& limits);
 

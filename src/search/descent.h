@@ -31,7 +31,7 @@ std::optional<std::pair<std::size_t, Seconds>> fastest_of(Contest& contest,
     which.push_back(i);
     candidates.push_back(std::move(*made));
   }
-  const auto costed = contest.enter(candidates);
+  const auto costed = contest.enter(candidates, than);
   std::optional<std::pair<std::size_t, Seconds>> best;
   for (std::size_t i = 0; i < costed.size(); ++i) {
     if (!costed[i] || !costed[i]->feasible) continue;

@@ -27,7 +27,9 @@ std::optional<Point> Estimates::near_point(const strategies::Setting& setting) {
 std::optional<Point> Estimates::point(const strategies::Setting& setting, bool rough_too) {
   auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
   if (!estimate || (estimate->is_rough && !rough_too)) return std::nullopt;
-  return point_of(on_, costed(to_text(setting), std::move(estimate->step), on_.limits));
+  auto out = point_of(on_, costed(to_text(setting), std::move(estimate->step), on_.limits));
+  out.is_rough = estimate->is_rough;
+  return out;
 }
 
 std::optional<predict::PassBound> Estimates::bound_pass(const strategies::Setting& setting,

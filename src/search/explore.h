@@ -38,6 +38,7 @@ struct Point {
   double throughput = 0;                // samples a second
   Bytes over = {};                      // most that a device needs beyond what it may use
   bool feasible = false;
+  bool is_rough = false;                  // an estimate that may be off by more than 1 %
   std::vector<std::string> same_as = {};  // merge_equal: strategies that come to the same
 
   // Communication that has no compute beside it, of all communication; 0 where there is none.

@@ -100,6 +100,8 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
                                       Options options, double beat) {
   options.algebra = Algebra::kNone;
   options.grid = false;
+  options.beat = Seconds{beat};
+  options.tolerance = 0;
   try {
     const auto found = search(model, machine, options);
     if (!found.best) return std::nullopt;
@@ -150,7 +152,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   auto own = options;
   const bool is_plain = has_equal_layers(options);
   const auto never = std::numeric_limits<double>::infinity();
-  const double now = all.best ? all.best->simulation.iteration.value : never;
+  const double now = all.best ? all.fastest.value : never;
   double best = now * (is_plain ? kWorthIt : kRewritesMayGain);
   std::optional<machine::Machine> fastest;
   KnownPasses known;
@@ -173,8 +175,9 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   own.until.seconds = left();
   FewerDevices out{std::move(*fastest), {}};
   out.result = search(model, out.machine, own);
-  const auto& found = out.result.best;
-  if (!found || found->simulation.iteration.value > kWorthIt * now) return std::nullopt;
+  const bool is_found = out.result.best.has_value();
+  if (!is_found || out.result.fastest.value > kWorthIt * now) return std::nullopt;
+  for (auto& row : out.result.faster) row.devices = out.machine.devices();
   out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
   out.result.search_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() +

@@ -23,6 +23,7 @@ std::vector<strategies::Setting> varied(const std::vector<strategies::Setting>& 
 struct Estimated {
   strategies::Setting setting;
   std::optional<Point> point;
+  double bound = 0;  // of its step time, proved, in seconds; 0 where there is none
 };
 // What is known of what was simulated.
 Point point_of(const Costed& costed);

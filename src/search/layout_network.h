@@ -3,7 +3,6 @@
 // and weights, edge tables for resharding. Equal operators share their states and tables.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -86,16 +85,16 @@ class LayoutNetwork {
   // share them.
   struct Tables {
     std::unordered_map<Hash, Listed> listed;
-    std::map<Hash, std::pair<StatesPtr, CostTablePtr>> classes;
-    std::map<Hash, EdgeTablePtr> edges;
-    std::map<const CostTable*, Saving> saving;  // by unary table
+    std::unordered_map<Hash, std::pair<StatesPtr, CostTablePtr>> classes;
+    std::unordered_map<Hash, EdgeTablePtr> edges;
+    std::unordered_map<const CostTable*, Saving> saving;  // by unary table
   };
   // Tables at these prices, and what elimination makes of them; networks that share Tables may
   // share them.
   struct Priced {
     predict::Prices prices;
-    std::map<CostTablePtr, TablePtr> unary = {};
-    std::map<EdgeTablePtr, TablePtr> edges = {};
+    std::unordered_map<CostTablePtr, TablePtr> unary = {};
+    std::unordered_map<EdgeTablePtr, TablePtr> edges = {};
     MadeTables made = {};
 
     // Numbers that are kept.

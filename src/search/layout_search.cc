@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "base/parallel.h"
+#include "search/bounds.h"
 #include "search/partial_saving.h"
 
 namespace tandem::search {
@@ -32,21 +34,40 @@ void LayoutSearch::search(const strategies::Problem& problem,
   const auto& best = contest_.result().best;
   // Even if all that may be hidden is: weights in parts have less to update, but no less to
   // compute.
-  const bool may_win =
-      !is_bound || !best || Seconds{solutions[0].cost} < best->simulation.iteration;
-  if (may_win) simulate(network, problem.model, solutions);
+  const auto than = best ? std::min(best->simulation.iteration, options_.beat) : options_.beat;
+  const bool may_win = !is_bound || Seconds{solutions[0].cost} < than;
+  const auto bound = Seconds{is_bound ? std::max(solutions[0].cost, solutions[1].cost) : 0};
+  if (may_win) simulate(network, problem.model, solutions, bound);
   if (is_bound) {
-    add_lower_bound(Seconds{std::max(solutions[0].cost, solutions[1].cost)});
+    bound_ = std::min(bound, bound_.value_or(bound));
   } else {
     is_bounded_ = false;
   }
 }
 
+namespace {
+
+// Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
+bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
+                 const Contest& contest) {
+  return std::ranges::none_of(graph.ids(), [&](graph::NodeId id) {
+    const std::span uses(choices[id.index()].node.uses.data(), contest.digits().count());
+    return graph.node(id).op.role() == ops::Role::kCompute &&
+           std::ranges::any_of(uses, &machine::DigitUse::is_idle);
+  });
+}
+
+}  // namespace
+
 // The solutions, and others that save memory.
 void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
-                            const std::vector<LayoutNetwork::Solution>& solutions) {
+                            const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound) {
   // The cheapest layouts, not just any that were found.
   bool fits = all_fit_in_memory(solutions);
+  for (const auto& solved : solved_) {
+    if (solved.iteration == Seconds{} || !takes_turns(solved.choices, graph, contest_)) continue;
+    check_bound(solved.iteration, bound, "layouts");
+  }
   network.allow_saving();
   if (!contest_.is_large()) {
     fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
@@ -83,18 +104,6 @@ double LayoutSearch::least_memory_scale() const {
   double least = memory_scale();
   for (const auto& solved : solved_) least = std::min(least, solved.per_byte());
   return least;
-}
-
-void LayoutSearch::add_lower_bound(Seconds bound) {
-  auto& known = contest_.result().lower_bound;
-  known = std::min(bound, known.value_or(bound));
-}
-
-void LayoutSearch::keep_bound_if_true() {
-  auto& result = contest_.result();
-  const bool holds =
-      !result.best || result.best->simulation.iteration >= result.lower_bound.value_or(Seconds{});
-  if (!is_bounded_ || !holds) result.lower_bound.reset();
 }
 
 std::vector<LayoutNetwork::Solution> LayoutSearch::solve(

@@ -25,10 +25,10 @@ class LayoutSearch {
   // anyway.
   [[nodiscard]] double memory_price() const { return memory_price_; }
 
-  // The bound is that of weights stored as they are used; a baseline may store them in parts, and
-  // update less on every device.
-  void keep_bound_if_true();
-  void drop_bound() { is_bounded_ = false; }
+  // Of all that was laid out with every operator on all devices, where it is known: not where
+  // layouts decide which devices wait. It is that of weights stored as they are used; others are
+  // updated in less time.
+  [[nodiscard]] std::optional<Seconds> bound() const { return is_bounded_ ? bound_ : std::nullopt; }
 
  private:
   struct Solved {
@@ -47,7 +47,7 @@ class LayoutSearch {
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<predict::Prices>& prices);
   void simulate(LayoutNetwork& network, const graph::Graph& graph,
-                const std::vector<LayoutNetwork::Solution>& solutions);
+                const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound);
   const Solved& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
   [[nodiscard]] bool has_enough();
@@ -61,13 +61,13 @@ class LayoutSearch {
   };
   std::optional<Gap> gap_of_prices(double first, const std::function<Solved(double)>& at_price);
   void raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph);
-  void add_lower_bound(Seconds bound);
 
   Contest& contest_;
   const Options& options_;
   std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
   std::vector<Solved> solved_;
   double memory_price_ = 0;
+  std::optional<Seconds> bound_;
   bool is_bounded_ = true;
 };
 

@@ -96,8 +96,11 @@ class MinPlus {
     Constant out{Rows(a, sizes_), {}};
     out.cost.reserve(out.rows.offsets.size() * padded());
     for (auto offset : out.rows.offsets) {
-      for (std::size_t v = 0; v < states(); ++v) {
-        out.cost.push_back(a.table->cost[offset + v * a.own_stride]);
+      const float* from = a.table->cost.data() + offset;
+      if (a.own_stride == 1) {
+        out.cost.insert(out.cost.end(), from, from + states());
+      } else {
+        for (std::size_t v = 0; v < states(); ++v) out.cost.push_back(from[v * a.own_stride]);
       }
       out.cost.resize(out.cost.size() + padded() - states());
     }

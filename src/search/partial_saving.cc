@@ -43,8 +43,13 @@ void enter_between(Contest& contest, const graph::Graph& graph, const Between& e
     const double width = high - low;
     const double guess = low + width * (over / (over - under)) + kNear / 2;
     const double share = std::clamp(guess, low + width / 16, high - width / 16);
-    const auto costed = contest.enter(
-        {{ends.name, mixed(graph, ends, share), ends.schedule, true, ends.rewritten}})[0];
+    const auto costed = contest.enter({{.name = ends.name,
+                                        .choices = mixed(graph, ends, share),
+                                        .schedule = ends.schedule,
+                                        .may_win = true,
+                                        .rewritten = ends.rewritten,
+                                        .setting = ends.setting,
+                                        .is_in_part = true}})[0];
     if (!costed) return;
     if (costed->feasible) {
       high = share;

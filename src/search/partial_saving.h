@@ -22,6 +22,7 @@ struct Between {
   End fits;
   plan::Schedule schedule = {};
   std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
+  std::optional<strategies::Setting> setting = {};  // of `fits`, if it is a plain strategy
 };
 
 // `share` of every stage's operators as in `fits`. A source is as its first reader wants it.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "search/bounds.h"
 #include "search/branches.h"
 #include "search/contest.h"
 #include "search/earlier.h"
@@ -48,9 +49,11 @@ class Search {
     if (!asks_what_fits || !strategies.cost_smallest()) {
       strategies.cost_baselines();
       strategies.cost_grid();
-      if (may_fit) go_beyond(strategies, model_may_win);
+      if (may_fit && options_.layouts) go_beyond(strategies, model_may_win);
     }
-    layouts_.keep_bound_if_true();
+    strategies.try_simpler();
+    contest_.choose();
+    tell_bound(strategies);
     auto& out = contest_.result();
     out.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(out);
@@ -97,9 +100,32 @@ class Search {
       if (!leaders.empty() && std::ranges::none_of(from, is_it)) from.push_back(std::move(leaders));
     }
     for (const auto& plans : from) search::place_side_by_side(contest_, plans);
-    for (const auto& plans : from) {
-      if (place_branches(contest_, plans)) layouts_.drop_bound();
+    for (const auto& plans : from) (void)place_branches(contest_, plans);
+  }
+
+  void tell_bound(const StrategySearch& strategies) {
+    std::vector<Bound> bounds;
+    if (const auto bound = strategies.bound()) {
+      bounds.push_back({*bound, "strategies of the grid that fit"});
     }
+    if (const auto bound = layouts_.bound()) {
+      for (const auto& e : contest_.simulated()) {
+        if (options_.dims == Dims{} && stores_as_used(e.setting)) {
+          check_bound(e.point->simulation.iteration, *bound, e.point->strategy);
+        }
+      }
+      bounds.push_back({*bound, "these rewrites and layouts"});
+    }
+    search::tell_bound(contest_, std::move(bounds));
+  }
+
+  // One of the layouts that the bound of layouts is of?
+  static bool stores_as_used(const strategies::Setting& setting) {
+    using strategies::Family;
+    const bool is_one_pass = setting.pp * setting.micro.value_or(1) == 1;
+    const bool stores = setting.family == Family::kDp ||
+                        (setting.family == Family::kMegatron && setting.zero.value_or(0) == 0);
+    return is_one_pass && stores && setting.cp == 1 && setting.recompute == "none";
   }
 
   // Of the best rewriting, and of what one device gains most by, so that a plan is no worse than
@@ -233,7 +259,7 @@ class Search {
     if (is_random || !waits()) return;
     auto candidates = walked(contest_, for_one_device_, {});
     for (auto& candidate : candidates) candidate.name = "search:walk";
-    contest_.enter(candidates);
+    contest_.compete(candidates);
   }
 
   // Under the strategies that were best for the model, and in layouts of its own.
@@ -260,10 +286,11 @@ class Search {
       auto made = make_strategy(setting, problem);
       auto* strategy = std::get_if<strategies::Strategy>(&made);
       if (strategy == nullptr || !contest_.is_within_dims(problem, strategy->choices)) continue;
-      candidates.push_back({"search:" + strategy->name, std::move(strategy->choices),
-                            strategy->schedule, true, rewritten});
+      candidates.push_back(candidate_of(std::move(*strategy)));
+      candidates.back().name.insert(0, "search:");
+      candidates.back().rewritten = rewritten;
     }
-    contest_.enter(candidates);
+    contest_.compete(candidates);
     return candidates;
   }
 

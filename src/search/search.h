@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct Until {
   bool first_fit = false;  // as soon as there is a plan that fits
 };
 
+// What commands allow.
+inline constexpr double kDefaultTolerance = 0.01;
+
 // How rules rewrite the model before it is laid out.
 enum class Algebra : std::uint8_t {
   kNone,
@@ -60,6 +64,9 @@ struct Options {
   std::optional<KnownNetwork> network;
   // With delayed updates pipelines alone compete: other layouts gain nothing from a delay.
   plan::Semantics semantics = plan::Semantics::kSynchronous;
+  // The plan is the simplest of the candidates that take no more than this fraction longer than the
+  // fastest (search/simplicity.h).
+  double tolerance = 0;
   Algebra algebra = Algebra::kNone;
   // Rewritings that cost more than this times the best are dropped. The cheapest go first, so that
   // a large one costs nothing where the search ends before it comes to them.
@@ -69,7 +76,10 @@ struct Options {
   bool shares_tables = true;  // of costs, among graphs that are ranked
   bool folds = true;          // equal layers, and places that look alike, are rewritten together
   bool grid = true;           // the complete grid of plain strategies is evaluated
+  bool layouts = true;        // layouts and rewritings of its own compete with strategies
   Finder finder = {};         // of layouts
+  // Only a plan that is faster than this is asked for.
+  Seconds beat{std::numeric_limits<double>::infinity()};
   Until until = {};
   unsigned threads = 1;  // the plan does not depend on it
   std::function<void(const Progress&)> progress = {};
@@ -78,14 +88,20 @@ struct Options {
 struct Result {
   // Nothing if nothing fits. Its timeline has one of the classes of devices that do the same.
   std::optional<Costed> best;
-  // The fastest that fits of those with another name than the best, if any.
+  // Those that are faster, and more complicated, and are no baselines, the fastest first. Without
+  // graphs, as all that follow.
+  std::vector<Costed> faster;
+  // The fastest that fits of those that are no faster and have another name, if any.
   std::optional<Costed> runner_up;
   std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists
   Costed smallest;                // what needs least memory of all that was costed
   std::vector<Bytes> limits;      // memory_limits
-  // For these rewritings and layouts, with all that may overlap taken as free; nothing if it could
-  // not be found, as on a machine of several groups, where layouts decide which devices wait.
+  Seconds fastest;                // step time of the fastest candidate that fits
+  // What nothing of `bound_scope` is faster than: "these rewrites and layouts" with all that may
+  // overlap taken as free, "strategies of the grid that fit", or "all candidates, by compute
+  // alone". Of these the largest, and no larger than what any candidate that fits takes.
   std::optional<Seconds> lower_bound;
+  std::string bound_scope;
   // What all devices together compute at least in a step, by the grid of plain strategies; 0 where
   // it is not known.
   double device_seconds = 0;

@@ -78,7 +78,7 @@ void store_otherwise(Contest& contest, const Candidate& plan) {
     }
     add(out);
   }
-  contest.enter(others);
+  contest.compete(others);
 }
 
 }  // namespace tandem::search

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "machine/fewer.h"
 #include "search/baselines.h"
+#include "search/bounds.h"
 #include "search/by_memory.h"
 #include "search/grid/graph_grid_model.h"
 #include "search/grid/grid.h"
@@ -382,7 +384,9 @@ void StrategySearch::save_in_part(const std::vector<Estimated>& estimated) {
                   {"search:" + made[1].name + " in part",
                    {made[0].choices, pair.faster->point->over},
                    {made[1].choices, pair.fits->point->over},
-                   made[1].schedule},
+                   made[1].schedule,
+                   nullptr,
+                   made[1].setting},
                   contest_.is_large() ? kLargeSharesTried : kSharesTried);
   }
 }
@@ -412,9 +416,16 @@ std::vector<Estimated> StrategySearch::estimate_grid(double beat, KnownPasses* k
   const auto on = case_to_estimate();
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_, known);
+  const bool is_first = beat == kNever;
+  // Estimates are nearer than this to what was simulated before.
+  constexpr double kOff = 1.01;
+  if (const auto& best = contest_.result().best) {
+    beat = std::min(beat, kOff * best->simulation.iteration.value);
+  }
   auto options = grid_options(beat);
-  options.each_family = beat == kNever;
-  auto [out, device_seconds, closest_bound] = evaluate_grid(on, model, options);
+  options.each_family = is_first;
+  auto [out, others, device_seconds] = evaluate_grid(on, model, options);
+  others_ = others;
   contest_.result().estimated += out.size();
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
@@ -444,10 +455,63 @@ std::vector<Estimated> StrategySearch::simulate_grid(double beat) {
   for (const auto& t : tried_) grid.known.push_back({t.setting, point_of(t)});
   GraphGridModel model(contest_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
-  auto [out, device_seconds, closest_bound] = evaluate_grid(on, model, grid);
+  auto [out, others, device_seconds] = evaluate_grid(on, model, grid);
+  others_ = others;
+  simulated_grid_ = out;
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   return out;
+}
+
+// What is simpler than the plan so far, and may be nearly as fast by its estimate.
+void StrategySearch::try_simpler() {
+  constexpr std::size_t kTried = 4;
+  if (options_.tolerance == 0 || !grid_ || !contest_.result().best || contest_.is_over()) return;
+  std::vector<std::pair<Complexity, const Estimated*>> simpler;
+  const auto simplest = contest_.simplest();
+  for (const auto& e : *grid_) {
+    if (!e.point || !e.point->feasible) continue;
+    const auto complexity = complexity_of(e.setting);
+    if (complexity >= simplest || e.point->simulation.iteration > contest_.allowed()) continue;
+    const auto is_it = [&](const Estimated& known) { return known.setting == e.setting; };
+    if (std::ranges::none_of(contest_.simulated(), is_it)) simpler.emplace_back(complexity, &e);
+  }
+  std::ranges::stable_sort(simpler, {}, [](const auto& some) {
+    return std::tuple(some.first, some.second->point->simulation.iteration);
+  });
+  if (simpler.size() > kTried) simpler.resize(kTried);
+  for (const auto& [complexity, e] : simpler) {
+    if (complexity >= contest_.simplest()) return;
+    for (auto& strategy : make_strategies({e->setting}, problem_)) {
+      if (may_win(strategy.choices)) contest_.enter({candidate_of(std::move(strategy))});
+    }
+  }
+}
+
+// What was simulated takes as long as it does, what was estimated little less than its estimate.
+// What hardly does not fit by its estimate may fit.
+std::optional<Seconds> StrategySearch::bound() const {
+  if (!others_) return std::nullopt;
+  std::map<std::string, const Point*> simulated;
+  for (const auto& e : contest_.simulated()) simulated[to_text(e.setting)] = &*e.point;
+  double out = *others_;
+  const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
+  const auto rough = contest_.is_large() ? kUncertain : kRoughly;
+  for (const auto* grid : {grid_ ? &*grid_ : nullptr, &simulated_grid_}) {
+    for (const auto& e : grid == nullptr ? std::vector<Estimated>{} : *grid) {
+      if (e.bound == 0 || !e.point) continue;
+      const auto off = e.point->is_rough ? rough : kNearly;
+      const auto bound = std::max(e.bound, e.point->simulation.iteration.value / off);
+      const auto at = simulated.find(e.point->strategy);
+      if (at == simulated.end()) {
+        if (e.point->feasible || e.point->over <= unsure) out = std::min(out, bound);
+        continue;
+      }
+      check_bound(at->second->simulation.iteration, Seconds{bound}, e.point->strategy);
+      if (at->second->feasible) out = std::min(out, at->second->simulation.iteration.value);
+    }
+  }
+  return Seconds{out};
 }
 
 std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& known) {

@@ -34,6 +34,12 @@ class StrategySearch {
   // `known`: what it finds on parts of the same machine.
   std::optional<double> fastest_plain(double beat, KnownPasses& known);
 
+  // Simulates strategies that are simpler than the best candidates and may be nearly as fast.
+  void try_simpler();
+
+  // Lower bound of the step times of all strategies of the grid that fit, if it was evaluated.
+  [[nodiscard]] std::optional<Seconds> bound() const;
+
   // What was simulated, and what would have been but for its estimate, the best first; and with the
   // shardings of a network that cannot be estimated, of which many differ in little.
   [[nodiscard]] std::vector<strategies::Setting> best(bool with_shardings = false) const;
@@ -49,6 +55,8 @@ class StrategySearch {
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
+  static constexpr double kNearly = 1.03;         // the same of estimates that are not rough,
+  static constexpr double kRoughly = 1.25;        // and of rough ones of small networks
   static constexpr double kFarTooLarge = 0.25;    // of the memory there is, beyond it
   static constexpr double kUnsure = 0.02;         // of the memory there is, by estimates
   static constexpr std::size_t kSmallest = 2;     // simulated where the question is what fits
@@ -111,6 +119,8 @@ class StrategySearch {
   bool may_win_;
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
   std::optional<std::vector<Estimated>> grid_;
+  std::vector<Estimated> simulated_grid_;
+  std::optional<double> others_;  // GridResult::others
   std::vector<Tried> tried_;
   std::vector<Tried> sharded_;
   std::vector<std::vector<plan::Choice>> seeds_;

@@ -1,6 +1,8 @@
 #include "strategies/factor_kinds.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "ops/registry.h"
 
@@ -8,42 +10,59 @@ namespace tandem::strategies {
 
 namespace {
 
-using Kinds = std::vector<std::optional<FactorKind>>;
+using Kind = std::optional<FactorKind>;
+
+// By dimension of a tensor.
+struct Kinds {
+  std::array<Kind, Shape::kMaxRank> of_dim{};
+  std::size_t rank = 0;
+};
 
 // Real inputs are batch, sequence..., features, or images; tokens are batch, ..., sequence.
 Kinds kinds_of_input(const TensorType& type) {
   const auto rank = type.shape.rank();
   const bool tokens = is_integer(type.dtype);
+  Kinds out{.rank = rank};
+  const auto dims = std::span(out.of_dim).first(rank);
   if (!tokens && rank == 4) {
-    return {FactorKind::kData, FactorKind::kModel, FactorKind::kSpatial, FactorKind::kSpatial};
+    out.of_dim = {FactorKind::kData, FactorKind::kModel, FactorKind::kSpatial,
+                  FactorKind::kSpatial};
+    return out;
   }
-  Kinds out(rank, tokens ? FactorKind::kModel : FactorKind::kSequence);
-  if (rank > 1) out.back() = tokens ? FactorKind::kSequence : FactorKind::kModel;
-  if (rank > 0) out.front() = FactorKind::kData;
+  std::ranges::fill(dims, tokens ? FactorKind::kModel : FactorKind::kSequence);
+  if (rank > 1) dims.back() = tokens ? FactorKind::kSequence : FactorKind::kModel;
+  if (rank > 0) dims.front() = FactorKind::kData;
   return out;
 }
 
-// The factors' kinds by those of the operands' dimensions; what only weights have is new.
+// The factors' kinds by those of the operands' dimensions, by tensor; what only weights have is
+// new.
 std::vector<FactorKind> kinds_of_factors(const ops::Signature& s,
-                                         const std::vector<Kinds>& operands) {
-  Kinds found(s.map.factors.size());
+                                         std::span<const graph::NodeId> operands,
+                                         const std::vector<Kinds>& tensors) {
+  std::vector<Kind> found(s.map.factors.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    for (std::size_t d = 0; d < operands[i].size(); ++d) {
+    const auto& dims = tensors[operands[i].index()];
+    for (std::size_t d = 0; d < dims.rank; ++d) {
       const auto& carriers = s.map.inputs[i][d].carriers;
       if (carriers.empty()) continue;
       auto& kind = found[carriers[0]];
-      if (operands[i][d] && (!kind || *operands[i][d] < *kind)) kind = operands[i][d];
+      if (dims.of_dim[d] && (!kind || *dims.of_dim[d] < *kind)) kind = dims.of_dim[d];
     }
   }
-  const auto is_new = [&](ops::FactorId f) { return !found[f]; };
-  std::vector<ops::FactorId> fresh;
-  for (const auto& dim : s.map.output)
-    std::ranges::copy_if(dim.carriers, std::back_inserter(fresh), is_new);
-  std::optional<ops::FactorId> heads;
-  if (fresh.size() > 1) heads = fresh[0];
+  std::size_t fresh = 0;
+  ops::FactorId first = 0;
+  for (const auto& dim : s.map.output) {
+    for (auto f : dim.carriers) {
+      if (found[f]) continue;
+      if (fresh++ == 0) first = f;
+    }
+  }
   std::vector<FactorKind> kinds;
+  kinds.reserve(found.size());
   for (ops::FactorId f = 0; f < found.size(); ++f) {
-    kinds.push_back(found[f].value_or(heads == f ? FactorKind::kHead : FactorKind::kModel));
+    kinds.push_back(
+        found[f].value_or(fresh > 1 && f == first ? FactorKind::kHead : FactorKind::kModel));
   }
   return kinds;
 }
@@ -85,17 +104,15 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
     if (node.op.role() != ops::Role::kCompute) {
       dims = !model.inputs(id).empty() ? tensors[model.inputs(id)[0].index()]
              : is_input(node)          ? kinds_of_input(node.type)
-                                       : Kinds(node.type.shape.rank());
+                                       : Kinds{.rank = node.type.shape.rank()};
       out.push_back({kOfSources, {}});
       continue;
     }
-    std::vector<Kinds> operands;
-    for (auto i : model.inputs(id)) operands.push_back(tensors[i.index()]);
     const auto& s = signature_of(model, id);
-    auto kinds = kinds_of_factors(s, operands);
+    auto kinds = kinds_of_factors(s, model.inputs(id), tensors);
     if (node.op.is(ops::kMoeDispatch)) kinds[s.map.output[0].carriers[0]] = FactorKind::kExpert;
     for (const auto& dim : s.map.output) {
-      dims.push_back(dim.carriers.empty() ? std::nullopt : std::optional(kinds[dim.carriers[0]]));
+      dims.of_dim[dims.rank++] = dim.carriers.empty() ? Kind() : kinds[dim.carriers[0]];
     }
     out.push_back({s, std::move(kinds)});
   }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "search/bounds.h"
 #include "search/contest.h"
 #include "search/strategy_search.h"
 #include "strategies/pipeline.h"
@@ -32,10 +33,12 @@ class Search {
       share_what_is_left(ways.size() - w);
       follow(ways[w]);
     }
+    contest_.choose();
     enter_found();
     auto& out = contest_.result();
     out.rewritings = candidates_;
     if (out.stop_reason == "done") out.stop_reason = why_;
+    search::tell_bound(contest_, {});
     out.search_s = std::chrono::duration<double>(Clock::now() - begin_).count();
     return std::move(out);
   }
@@ -181,6 +184,7 @@ class Search {
     auto& result = contest_.result();
     if (found_->feasible && (!result.best || search::is_better(*found_, *result.best))) {
       result.runner_up = std::exchange(result.best, std::move(found_));
+      result.fastest = result.best->simulation.iteration;
       return;
     }
     // What was found is shown beside what it falls back on.

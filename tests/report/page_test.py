@@ -217,7 +217,7 @@ def measure(of, folder):
 
 
 def run(tandem, *arguments, folder):
-    environment = dict(os.environ, TANDEM_NO_CACHE="1")
+    environment = dict(os.environ, TANDEM_NO_CACHE="1", TANDEM_CHECK_BOUNDS="1")
     subprocess.run([tandem, *arguments], check=True, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
 
 

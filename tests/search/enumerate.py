@@ -298,7 +298,7 @@ class Result:
     def report(self):
         """Returns what is needed to see the failure: the two commands, their times, and the loss."""
         lines = [f"{self.case.name}: {self.loss()}",
-                 f"  {command_line(self.case.words('plan'))}",
+                 f"  {command_line([*self.case.words('plan'), '--tolerance', '0'])}",
                  f"    {seconds_text(self.plan.time)} s: {self.plan_strategy}"]
         if not math.isinf(self.plain_time):
             best = self.oracle.best

@@ -20,7 +20,7 @@ import zlib
 TOLERANCE = 1.002
 HERE = pathlib.Path(__file__).resolve().parent
 COMMAND_TIMEOUT_S = 300
-ENVIRONMENT = dict(os.environ, TANDEM_NO_CACHE="1")
+ENVIRONMENT = dict(os.environ, TANDEM_NO_CACHE="1", TANDEM_CHECK_BOUNDS="1")
 
 
 # --- Machines ------------------------------------------------------------------------------------
@@ -228,8 +228,8 @@ class Program:
         return Answer(code, document, seconds, error.get("message", "") or message)
 
     def plan(self, case, *more):
-        """Returns the answer of `plan`, on one thread."""
-        return self.run([*case.words("plan"), "--threads", "1", *more])
+        """Returns the answer of `plan` with the fastest it finds, on one thread."""
+        return self.run([*case.words("plan"), "--tolerance", "0", "--threads", "1", *more])
 
     def simulate(self, case, size, strategy):
         return self.run([*case.words("simulate", size), "--strategy", strategy])

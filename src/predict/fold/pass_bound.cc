@@ -1,6 +1,7 @@
 #include "predict/fold/pass_bound.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tandem::predict {
 
@@ -133,6 +134,12 @@ PassBound bound_of_pass(const std::vector<LoweredStage*>& on, std::size_t levels
   out.levels.resize(levels);
   for (std::size_t s = 0; s < kSections; ++s) {
     const auto times = s == kMiddle ? static_cast<double>(model.layers - 2) : 1;
+    double compute = std::numeric_limits<double>::infinity();
+    for (auto* lowered : on) {
+      compute =
+          std::min(compute, loads_of(lowered->stage.sections, lowered->data)[whole[s]].streams[0]);
+    }
+    out.compute += times * compute;
     for (std::size_t l = 0; l < levels; ++l) {
       out.levels[l] += times * loads[whole[s]].streams[l + 1];
     }

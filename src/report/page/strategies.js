@@ -115,7 +115,7 @@ function showSearch() {
     rows.push(['Next best', `${s.runner_up.strategy}: ${seconds(s.runner_up.iteration_s)}, ${(s.runner_up.iteration_s / head.iteration_s).toFixed(3)} × the plan’s time, ${bytes(s.runner_up.memory_bytes)}`]);
   }
   const bound = s.lower_bound_s;
-  rows.push(['Lower bound', bound ? `${seconds(bound)} for these layouts, were all communication free that may overlap: the plan is ${(100 * (head.iteration_s / bound - 1)).toFixed(1)} % above it.`
+  rows.push(['Lower bound', bound ? `${seconds(bound)} for ${s.bound_scope}: the plan is ${(100 * (head.iteration_s / bound - 1)).toFixed(1)} % above it.`
     : 'None is known for this search.']);
   const list = make('dl', {class: 'facts'}, rows.map(([term, text]) => [make('dt', null, term), make('dd', null, text)]));
   const bars = [['this plan', head.iteration_s, true]];

@@ -15,24 +15,26 @@ class FoldedPipeline : public Pipeline {
  public:
   explicit FoldedPipeline(predict::PipelineDivision pipeline) : pipeline_(std::move(pipeline)) {}
 
+  // What is sent back does not wait for accumulation, nor the last rank's for what is sent on.
   [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
-    if (pass.units.empty()) return {};  // nothing is known
-    const auto times = times_of_classes(pass, accumulations);
     const auto ranks = pipeline_.kind_of_rank.size();
-    Loads out;
+    Loads out{.ranks = std::vector<double>(ranks)};
+    if (pass.units.empty()) return out;  // nothing is known
+    const auto times = times_of_classes(pass, accumulations);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const auto* of_kind = &times[pipeline_.kind_of_rank[rank] * pipeline_.classes.size()];
-      const auto time_of = [&](std::size_t stage) {
-        const auto& time = of_kind[pipeline_.class_of_stage[stage]];
-        return time.forward + time.backward;
-      };
-      out.last = 0;
-      for (auto s = rank; s < pipeline_.class_of_stage.size(); s += ranks) out.last += time_of(s);
-      out.busiest = std::max(out.busiest, out.last);
-      out.all += out.last;
-      if (rank + 1 < ranks) {
-        out.others += time_of(rank) - of_kind[pipeline_.class_of_stage[rank]].early;
+      for (auto s = rank; s < pipeline_.class_of_stage.size(); s += ranks) {
+        const auto& stage = of_kind[pipeline_.class_of_stage[s]];
+        out.ranks[rank] += stage.forward + stage.backward;
       }
+      const auto& first = of_kind[pipeline_.class_of_stage[rank]];
+      const auto in_last = accumulations > 0 ? first.accumulation / accumulations : 0;
+      if (rank + 1 == ranks) {
+        out.others -= in_last;
+        continue;
+      }
+      out.others += first.forward + first.backward - first.early - first.accumulation;
+      if (rank == 0) out.others += in_last;
     }
     return out;
   }
@@ -144,14 +146,19 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
   // So that what happens once a step is told from what happens in every micro-batch.
   constexpr std::int64_t kMicroBatches = 2;
   setting.micro = kMicroBatches;
-  std::optional<PassBound> out;
+  std::optional<predict::PassBound> found;
   try {
-    out = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
-                                kind.in_pieces);
+    found = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
+                                  kind.in_pieces);
   } catch (const UserError&) {  // tensors of so many samples are larger than any step's
   }
+  if (!found) return std::nullopt;
+  PassBound out{std::move(*found), {}, {}};
   // What a stage that ends inside a layer recomputes need not be all of it.
-  if (out && kind.in_pieces) out->levels.clear();
+  if (kind.in_pieces) {
+    out.compute = 0;
+    out.levels.clear();
+  }
   return out;
 }
 

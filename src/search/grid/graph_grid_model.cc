@@ -4,9 +4,12 @@
 
 #include "base/error.h"
 #include "machine/part.h"
+#include "predict/collectives.h"
+#include "predict/device.h"
 #include "predict/kernels.h"
 #include "strategies/pipeline.h"
 #include "strategies/stages.h"
+#include "strategies/storage.h"
 
 namespace tandem::search {
 
@@ -38,49 +41,92 @@ std::vector<machine::Machine> equal_machines(const machine::Machine& machine) {
   return out;
 }
 
+// By stage, its first node that reads a result of another stage which depends on the batch; of the
+// first stage its first node.
+std::vector<std::size_t> begins_of(const strategies::Problem& problem,
+                                   const std::vector<std::uint16_t>& stage_of_node,
+                                   std::int64_t stages) {
+  const auto& model = problem.model;
+  std::vector<std::size_t> out(static_cast<std::size_t>(stages), model.size());
+  out[0] = 0;
+  for (auto id : model.ids()) {
+    auto& begin = out[stage_of_node[id.index()]];
+    const bool begins = std::ranges::any_of(model.inputs(id), [&](graph::NodeId i) {
+      return strategies::computes(problem, i.index()) && problem.nodes[i.index()].batch() &&
+             stage_of_node[i.index()] != stage_of_node[id.index()];
+    });
+    if (begins) begin = std::min(begin, id.index());
+  }
+  return out;
+}
+
 // Compute by device group and node: that of a rank is the slowest of its groups'.
 class GraphPipeline : public Pipeline {
  public:
-  GraphPipeline(std::vector<std::uint16_t> stage_of_node, std::int64_t stages,
+  GraphPipeline(std::vector<std::uint16_t> stage_of_node, std::vector<std::size_t> begins,
                 std::vector<std::vector<std::size_t>> groups_of_rank)
       : stage_of_node_(std::move(stage_of_node)),
-        stages_(static_cast<std::size_t>(stages)),
+        begins_(std::move(begins)),
+        stages_(begins_.size()),
         groups_of_rank_(std::move(groups_of_rank)) {}
 
-  [[nodiscard]] Loads loads(const PassBound& pass, double /*accumulations*/) const override {
-    if (pass.units.empty()) return {};
+  [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
+    if (pass.units.empty()) return {.ranks = std::vector<double>(groups_of_rank_.size())};
     const auto nodes = stage_of_node_.size();
     const auto groups = pass.units.size() / nodes;
     const auto ranks = groups_of_rank_.size();
-    std::vector<double> times(stages_ * groups);  // by stage and group
-    for (std::size_t g = 0; g < groups; ++g) {
-      for (std::size_t n = 0; n < nodes; ++n) {
-        times[stage_of_node_[n] * groups + g] += pass.units[g * nodes + n];
-      }
-    }
-    const auto time_of = [&](std::size_t stage) {
-      double out = 0;
-      for (auto g : groups_of_rank_[stage % ranks]) out = std::max(out, times[stage * groups + g]);
-      return out;
+    const auto stage_of = [&](std::size_t unit) { return stage_of_node_[unit % nodes]; };
+    // By stage and group.
+    std::vector<double> in_turn(stages_ * groups);
+    std::vector<double> early(stages_ * groups);  // before what needs another stage's results
+    std::vector<double> recomputed(stages_ * groups);
+    std::vector<double> accumulation(stages_ * groups);
+    const auto place_of = [&](std::size_t unit) { return stage_of(unit) * groups + unit / nodes; };
+    const auto add = [&](std::size_t unit, double seconds) {
+      auto& times = unit % nodes < begins_[stage_of(unit)] ? early : in_turn;
+      times[place_of(unit)] += seconds;
     };
+    for (std::size_t unit = 0; unit < pass.units.size(); ++unit) {
+      add(unit, pass.units[unit] - pass.recomputed[unit]);
+      recomputed[place_of(unit)] += pass.recomputed[unit];
+      if (accumulations > 0) accumulation[place_of(unit)] += pass.accumulation[unit];
+    }
+    for (const auto& wait : pass.waits) {
+      if (stage_of(wait.unit) == stage_of(wait.after)) add(wait.unit, wait.seconds);
+    }
     Loads out;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      out.last = 0;
-      for (auto s = rank; s < stages_; s += ranks) out.last += time_of(s);
-      out.busiest = std::max(out.busiest, out.last);
-      out.all += out.last;
-      if (rank + 1 < ranks) out.others += time_of(rank);
+      const auto most = [&](const auto& seconds) {
+        double out = 0;
+        for (auto g : groups_of_rank_[rank]) out = std::max(out, seconds(g));
+        return out;
+      };
+      double load = 0;
+      for (auto s = rank; s < stages_; s += ranks) {
+        load += most([&](std::size_t g) {
+          const auto at = s * groups + g;
+          return in_turn[at] + early[at] + recomputed[at] + accumulations * accumulation[at];
+        });
+      }
+      out.ranks.push_back(load);
+      const bool is_last = rank + 1 == ranks;
+      const auto share = [&](std::size_t g) {
+        const auto at = rank * groups + g;
+        if (is_last) return early[at] + accumulation[at];
+        return in_turn[at] + (rank == 0 ? accumulation[at] : 0);
+      };
+      out.others += is_last ? -most(share) : most(share);
     }
     return out;
   }
 
-  [[nodiscard]] std::vector<predict::PassTime> times(const PassBound& /*pass*/,
-                                                     bool /*accumulates*/) const override {
-    return {};
+  [[nodiscard]] std::size_t rank_of(std::size_t unit) const override {
+    return stage_of_node_[unit % stage_of_node_.size()] % groups_of_rank_.size();
   }
 
  private:
   std::vector<std::uint16_t> stage_of_node_;
+  std::vector<std::size_t> begins_;  // by stage: its first node that reads another stage's result
   std::size_t stages_;
   std::vector<std::vector<std::size_t>> groups_of_rank_;
 };
@@ -95,7 +141,46 @@ GraphGridModel::GraphGridModel(Contest& contest, const strategies::Problem& prob
       batch_(batch),
       may_win_(std::move(may_win)),
       has_gradient_(graph::needs_gradient(problem.model)),
-      least_sent_(least_sent(problem)) {}
+      read_again_(problem.model.size()),
+      least_sent_(least_sent(problem)) {
+  for (auto id : problem.model.ids()) {
+    if (problem.model.node(id).op.role() != ops::Role::kCompute || !has_gradient_[id.index()]) {
+      continue;
+    }
+    const auto& signature = problem.nodes[id.index()].signature;
+    auto& read = read_again_[id.index()];
+    read.result = signature.gradient_from_result.has_value();
+    if (!read.result) {
+      read.operands = term::backward_reads(signature.meaning, differentiated(id));
+    }
+  }
+}
+
+ops::InputMask GraphGridModel::differentiated(graph::NodeId id) const {
+  ops::InputMask out = 0;
+  const auto inputs = problem_.model.inputs(id);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (has_gradient_[inputs[i].index()]) out |= ops::InputMask{1} << i;
+  }
+  return out;
+}
+
+// By node: is it computed again, of those that may be? For who reads it in the backward pass, or
+// for what is computed again of it.
+std::vector<bool> GraphGridModel::recomputed(const strategies::Choices& choices) const {
+  const auto& model = problem_.model;
+  std::vector<bool> out(model.size());
+  std::vector<bool> is_read(model.size());
+  for (std::size_t n = model.size(); n-- > 0;) {
+    out[n] = choices[n].remake && (is_read[n] || read_again_[n].result);
+    const auto inputs = model.inputs(graph::NodeId(n));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool reads = out[n] || machine::has(read_again_[n].operands, i);
+      if (reads) is_read[inputs[i].index()] = true;
+    }
+  }
+  return out;
+}
 
 std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                                  std::int64_t /*micro_batches*/) {
@@ -120,7 +205,8 @@ std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_
       if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
     }
   }
-  return std::make_unique<GraphPipeline>(std::move(stage_of_node), stages,
+  auto begins = begins_of(problem_, stage_of_node, stages);
+  return std::make_unique<GraphPipeline>(std::move(stage_of_node), std::move(begins),
                                          std::move(groups_of_rank));
 }
 
@@ -134,6 +220,7 @@ const GraphGridModel::Part* GraphGridModel::part_of(machine::DigitMask digits) {
       if (!found) return nullptr;
       part->machines.push_back(std::move(*found));
     }
+    part->mask = digits;
     part->digits = std::make_unique<machine::Digits>(part->machines[0]);
     part->problem = std::make_unique<strategies::Problem>(problem_.model, *part->digits);
     at->second = std::move(part);
@@ -163,46 +250,232 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
   const auto made = make_strategy(setting, *part->problem);
   const auto* strategy = std::get_if<strategies::Strategy>(&made);
   if (strategy == nullptr) return std::nullopt;
-  PassBound out;
-  out.units = compute_of(*part, *strategy);
+  note_weights(kind, *part, *strategy);
+  auto out = compute_of(*part, *strategy);
   out.sent = least_sent_ * (static_cast<double>(kind.micro_batch_size) /
                             static_cast<double>(batch_ * kind.tp * kind.cp));
   return out;
 }
 
 // What does not depend on the batch may be computed once a step.
-std::vector<double> GraphGridModel::compute_of(const Part& part,
-                                               const strategies::Strategy& strategy) const {
+PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strategy& strategy) {
   const auto& model = problem_.model;
-  std::vector<double> out;
-  out.reserve(part.machines.size() * model.size());
+  PassBound out;
+  out.units.reserve(part.machines.size() * model.size());
   for (const auto& machine : part.machines) {
     const machine::Digits digits(machine, strategy.schedule.micro_batches);
     const predict::CostModel costs(machine, digits, contest_.options().optimizer,
                                    contest_.options().precision);
     const auto roles = predict::kernels_of(model, machine.device.software);
+    std::vector<predict::CostModel::PassTimes> times(model.size());
+    const auto accumulation = accumulation_of(machine, digits, strategy);
+    out.accumulation.insert(out.accumulation.end(), accumulation.begin(), accumulation.end());
+    const auto again = recomputed(strategy.choices);
     for (auto id : model.ids()) {
       const auto& node = model.node(id);
-      const auto& analyzed = part.problem->nodes[id.index()];
-      out.push_back(0);
-      if (node.op.role() != ops::Role::kCompute || !analyzed.batch()) continue;
+      out.units.push_back(0);
+      out.recomputed.push_back(0);
+      if (!is_in_pass(id)) continue;
       std::vector<TensorType> types;
-      ops::InputMask differentiated = 0;
-      const auto inputs = model.inputs(id);
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        types.push_back(model.node(inputs[i]).type);
-        if (has_gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
-      }
+      for (auto i : model.inputs(id)) types.push_back(model.node(i).type);
       const auto& choice = strategy.choices[id.index()];
-      const auto role = role_of(roles, id);
-      const auto& s = analyzed.signature;
-      out.back() = costs.compute(node.op, s, types, node.type, choice.node, differentiated, role)
-                       .compute.value;
-      if (choice.remake) {
-        out.back() +=
-            costs.computed_again(node.op, s, types, node.type, choice.node, role).compute.value;
+      auto& now = times[id.index()];
+      now = costs.pass_times(node.op, part.problem->nodes[id.index()].signature, types, node.type,
+                             choice.node, differentiated(id), role_of(roles, id));
+      out.units.back() = (now.forward + now.backward).value;
+      if (again[id.index()]) out.recomputed.back() = now.forward.value;
+      out.units.back() += out.recomputed.back();
+    }
+    const auto moved = moved_of(part, strategy);
+    add_waits(moved, times, {}, out);
+    // What is recomputed may be while something is sent.
+    if (std::ranges::find(again, true) == again.end()) add_waits(moved, times, accumulation, out);
+  }
+  return out;
+}
+
+// Of the gradients of weights that one operator alone reads, by that.
+std::vector<double> GraphGridModel::accumulation_of(const machine::Machine& machine,
+                                                    const machine::Digits& digits,
+                                                    const strategies::Strategy& strategy) const {
+  const auto& model = problem_.model;
+  const auto consumers = model.consumers();
+  std::vector<double> out(model.size());
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (!is_weight(node) || !is_trained(node) || consumers[id.index()].size() != 1) continue;
+    const auto reader = consumers[id.index()][0];
+    const auto shape =
+        parallel_shape(strategy.choices[id.index()].source, node.type.shape.sizes, digits);
+    if (!is_in_pass(reader) || !shape) continue;
+    const auto dtype = contest_.options().precision.gradient(node.type.dtype);
+    const auto elements = shape->shard().count();
+    const auto bytes = node.type.density * static_cast<double>(elements) *
+                       (size_of(node.type.dtype) + size_of(dtype));
+    const auto work = predict::accumulate_work(elements, dtype, bytes);
+    out[reader.index()] += predict::task_time(machine.device, work, dtype).value;
+  }
+  return out;
+}
+
+bool GraphGridModel::is_in_pass(graph::NodeId id) const {
+  return problem_.model.node(id).op.role() == ops::Role::kCompute &&
+         problem_.nodes[id.index()].batch();
+}
+
+// In one micro-batch; the same on all digits that are not the part's.
+machine::Layout GraphGridModel::on_all(const Part& part, const machine::Layout& layout) const {
+  const auto& all = problem_.digits;
+  machine::Layout out(all.count(), machine::DigitRole::kReplica);
+  auto at = layout.count() - part.digits->count();
+  for (std::size_t i = 0; i < all.count(); ++i) {
+    if (machine::has(part.mask, i)) out.set(i, layout[at++]);
+  }
+  return out;
+}
+
+void GraphGridModel::note_weights(const PassKind& kind, const Part& part,
+                                  const strategies::Strategy& strategy) {
+  auto [at, is_new] = used_.try_emplace({kind.tensor, kind.context});
+  if (!is_new) return;
+  const auto consumers = problem_.model.consumers();
+  for (auto id : problem_.model.ids()) {
+    const auto& node = problem_.model.node(id);
+    if (!is_weight(node) || !is_trained(node)) continue;
+    const bool is_table = std::ranges::any_of(
+        consumers[id.index()], [&](graph::NodeId reader) { return problem_.is_table(reader); });
+    const auto& readers = consumers[id.index()];
+    bool is_read_again = false;
+    if (readers.size() == 1) {
+      const auto inputs = problem_.model.inputs(readers[0]);
+      const auto operand = static_cast<std::size_t>(std::ranges::find(inputs, id) - inputs.begin());
+      is_read_again = machine::has(read_again_[readers[0].index()].operands, operand);
+    }
+    at->second.push_back(
+        {id, on_all(part, strategy.choices[id.index()].source), is_table, is_read_again});
+  }
+}
+
+// Operators' results that move before they are read.
+std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
+                                                            const strategies::Strategy& strategy) {
+  const auto& model = problem_.model;
+  const auto count = part.digits->count() + (strategy.schedule.micro_batches > 1 ? 1 : 0);
+  std::vector<Moved> out;
+  for (auto id : model.ids()) {
+    if (!is_in_pass(id)) continue;
+    const auto inputs = model.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_in_pass(inputs[i])) continue;
+      const auto signature = [&](graph::NodeId n) -> const ops::Signature& {
+        return part.problem->nodes[n.index()].signature;
+      };
+      const auto has =
+          output_layout(signature(inputs[i]), strategy.choices[inputs[i].index()].node, count);
+      const auto wanted = input_layout(signature(id), strategy.choices[id.index()].node, count, i);
+      if (has == wanted) continue;
+      const auto bytes = model.node(inputs[i]).type.whole_bytes().value /
+                         static_cast<double>(strategy.schedule.micro_batches);
+      auto& costs = contest_.costs();
+      const auto from = on_all(part, has);
+      const auto to = on_all(part, wanted);
+      out.push_back({inputs[i].index(), id.index(), costs.time(from, to, bytes).value,
+                     costs.time(dual(to), dual(from), bytes).value});
+    }
+  }
+  return out;
+}
+
+// An operator begins when what it reads is there and what stands before it is done. `moved` is in
+// the order of readers. With `accumulation`, by node, of the backward pass: that follows its node.
+void GraphGridModel::add_waits(std::vector<Moved> moved,
+                               const std::vector<predict::CostModel::PassTimes>& times,
+                               const std::vector<double>& accumulation, PassBound& out) const {
+  if (moved.empty()) return;
+  const bool backward = !accumulation.empty();
+  const auto nodes = problem_.model.size();
+  const auto first_unit = out.units.size() - nodes;
+  if (backward) {
+    std::erase_if(moved, [&](const Moved& m) { return !has_gradient_[m.from]; });
+    std::ranges::stable_sort(moved, std::greater{}, &Moved::from);
+  }
+  std::vector<double> ends(nodes);
+  double now = 0;
+  std::size_t before = nodes;  // what was computed last
+  auto next = moved.begin();
+  for (std::size_t k = 0; k < nodes; ++k) {
+    const auto n = backward ? nodes - 1 - k : k;
+    double begin = now;
+    std::size_t after = nodes;
+    for (; next != moved.end() && (backward ? next->from : next->to) == n; ++next) {
+      const auto other = backward ? next->to : next->from;
+      const auto there = ends[other] + (backward ? next->back : next->there);
+      if (there <= begin) continue;
+      begin = there;
+      after = other;
+    }
+    if (after != nodes) {
+      out.waits.push_back({first_unit + n, first_unit + after, begin - now, before == after});
+    }
+    const auto time = (backward ? times[n].backward : times[n].forward).value;
+    ends[n] = begin + time;
+    now = ends[n] + (backward ? accumulation[n] : 0);
+    if (now > begin) before = now > ends[n] ? nodes : n;
+  }
+}
+
+// Used as in a strategy of these digits.
+std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const PassKind& kind,
+                                                                        machine::DigitMask ranks,
+                                                                        bool is_sharded) {
+  const auto used = used_.find({kind.tensor, kind.context});
+  if (used == used_.end() || kind.ep > 1) return std::nullopt;
+  const auto& digits = problem_.digits;
+  const auto& precision = contest_.options().precision;
+  const auto& machine = contest_.machine();
+  const auto shared = digits.all() & ~(kind.tensor | ranks);
+  const bool is_joined = machine.device.software.joined_gradients;
+  const bool sums_rows =
+      digits.sums_rows() && contest_.options().optimizer == plan::Optimizer::kSgd;
+  std::vector<SharedWeight> out;
+  const auto fraction = [&](const machine::Layout& layout) {
+    machine::DigitMask dims = 0;
+    for (std::size_t i = 0; i < layout.count(); ++i) {
+      if (layout[i].is_dim()) dims |= machine::bit(i);
+    }
+    return 1 / static_cast<double>(digits.group_size(dims));
+  };
+  const auto add = [&](graph::NodeId weight, const machine::Layout& from, const machine::Layout& to,
+                       Bytes bytes, bool gathers, bool again) {
+    for (const auto& step : machine::reshard(from, to)) {
+      if (is_local(step.kind)) continue;
+      const auto most = bytes * std::max(fraction(step.before), fraction(step.after));
+      const auto time = is_joined && !gathers ? predict::carrying_time : predict::collective_time;
+      const auto seconds = time(machine, digits, step.kind, step.digits, most).value;
+      out.push_back({weight.index(), predict::outermost_level(digits, step.digits),
+                     gathers ? 0 : seconds, gathers ? seconds : 0, again ? seconds : 0});
+    }
+  };
+  // A gradient is a sum over all devices that have the same of the weight.
+  const auto summands = [&](machine::Layout layout) {
+    for (std::size_t i = 0; i < layout.count(); ++i) {
+      if (!machine::has(ranks, i) && layout[i] == machine::DigitRole::kReplica) {
+        layout.set(i, machine::DigitRole::kPartial);
       }
     }
+    return layout;
+  };
+  for (const auto& weight : used->second) {
+    if (sums_rows && weight.is_table) continue;
+    const auto& type = problem_.model.node(weight.node).type;
+    const auto whole = type.whole_bytes();
+    const auto gradient = whole * (size_of(precision.gradient(type.dtype)) / size_of(type.dtype));
+    const auto stored =
+        is_sharded ? strategies::stored_in_parts(weight.layout, type.shape.sizes, shared, digits)
+                   : weight.layout;
+    add(weight.node, summands(weight.layout), summands(stored), gradient, false, false);
+    add(weight.node, summands(stored), stored, gradient, false, false);
+    add(weight.node, stored, weight.layout, whole, true, weight.is_read_again);
   }
   return out;
 }
@@ -210,16 +483,18 @@ std::vector<double> GraphGridModel::compute_of(const Part& part,
 std::vector<Estimated> GraphGridModel::evaluate(const std::vector<Setting>& settings) {
   std::vector<Estimated> out;
   std::vector<Candidate> candidates;
+  std::vector<std::size_t> which;
   for (const auto& setting : settings) {
     auto made = make_strategy(setting, problem_);
     auto* strategy = std::get_if<strategies::Strategy>(&made);
-    if (strategy == nullptr || !may_win_(strategy->choices)) continue;
     out.push_back({setting, std::nullopt});
+    if (strategy == nullptr || !may_win_(strategy->choices)) continue;
+    which.push_back(out.size() - 1);
     candidates.push_back(candidate_of(std::move(*strategy)));
   }
   const auto costed = contest_.enter(candidates);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (costed[i]) out[i].point = point_of(*costed[i]);
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (costed[i]) out[which[i]].point = point_of(*costed[i]);
   }
   return out;
 }

@@ -1,5 +1,6 @@
-// The grid of any graph on any machine: bounds are the operators' compute times, strategies are
-// simulated.
+// The grid of any graph on any machine: strategies are simulated. A bound has the operators'
+// compute times; the collectives between two operators as far as nothing is computed in between;
+// the accumulation of gradients; and the collectives of each weight.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,9 @@ class GraphGridModel : public GridModel {
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
   std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) override;
+  std::optional<std::vector<SharedWeight>> shared_weights(const PassKind& kind,
+                                                          machine::DigitMask ranks,
+                                                          bool is_sharded) override;
   std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) override;
   [[nodiscard]] double work(std::int64_t micro_batches) const override {
     constexpr double kLeast = 1000;  // to lower a strategy takes as long
@@ -33,21 +37,54 @@ class GraphGridModel : public GridModel {
  private:
   // The devices of one tensor and context parallel group, as a machine for every kind of device.
   struct Part {
+    machine::DigitMask mask = 0;  // their digits
     std::vector<machine::Machine> machines;
     std::unique_ptr<machine::Digits> digits;
     std::unique_ptr<strategies::Problem> problem;
   };
   const Part* part_of(machine::DigitMask digits);
-  [[nodiscard]] std::vector<double> compute_of(const Part& part,
-                                               const strategies::Strategy& strategy) const;
+  PassBound compute_of(const Part& part, const strategies::Strategy& strategy);
+  [[nodiscard]] ops::InputMask differentiated(graph::NodeId id) const;
+  [[nodiscard]] std::vector<bool> recomputed(const strategies::Choices& choices) const;
+  // Is it an operator of every micro-batch?
+  [[nodiscard]] bool is_in_pass(graph::NodeId id) const;
+  // An operator's result that moves before another one reads it, and its gradient back.
+  struct Moved {
+    std::size_t from;
+    std::size_t to;
+    double there;  // seconds
+    double back;
+  };
+  std::vector<Moved> moved_of(const Part& part, const strategies::Strategy& strategy);
+  void add_waits(std::vector<Moved> moved, const std::vector<predict::CostModel::PassTimes>& times,
+                 const std::vector<double>& accumulation, PassBound& out) const;
+  [[nodiscard]] std::vector<double> accumulation_of(const machine::Machine& machine,
+                                                    const machine::Digits& digits,
+                                                    const strategies::Strategy& strategy) const;
+  [[nodiscard]] machine::Layout on_all(const Part& part, const machine::Layout& layout) const;
+  void note_weights(const PassKind& kind, const Part& part, const strategies::Strategy& strategy);
 
   Contest& contest_;
   const strategies::Problem& problem_;
   std::int64_t batch_;
   std::function<bool(const std::vector<plan::Choice>&)> may_win_;
   std::vector<bool> has_gradient_;
+  // What an operator's backward pass reads beside the gradient of its result.
+  struct ReadAgain {
+    ops::InputMask operands = 0;
+    bool result = false;
+  };
+  std::vector<ReadAgain> read_again_;  // by node
   Bytes least_sent_;
   std::map<machine::DigitMask, std::unique_ptr<Part>> parts_;
+  struct UsedWeight {
+    graph::NodeId node;
+    machine::Layout layout;  // as it is read
+    bool is_table;
+    bool is_read_again;  // in the backward pass
+  };
+  // By tensor and context digits: the weights that are trained.
+  std::map<std::pair<machine::DigitMask, machine::DigitMask>, std::vector<UsedWeight>> used_;
 };
 
 }  // namespace tandem::search

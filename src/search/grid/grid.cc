@@ -5,16 +5,17 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "predict/collectives.h"
-#include "search/estimates.h"
+#include "search/bounds.h"
 #include "search/grid/item.h"
-#include "search/least_memory.h"
-#include "strategies/pipeline.h"
+#include "search/grid/split.h"
+#include "search/grid/weight_bounds.h"
 #include "strategies/recomputation.h"
 #include "strategies/stages.h"
 
@@ -22,49 +23,10 @@ namespace tandem::search {
 
 namespace {
 
-using machine::DigitMask;
 using strategies::Family;
 using strategies::Setting;
 
-// Bytes of all weights together, as the bounds of memory need them.
-struct StoredBytes {
-  Bytes weights;
-  Bytes gradients;
-  Bytes states;  // of the optimizer, and master copies
-  // Without embedding tables, whose gradients may be sparse.
-  Bytes dense_weights;
-  Bytes dense_gradients;
-};
-
-StoredBytes stored_bytes_of(const strategies::Problem& problem, plan::Optimizer optimizer,
-                            const plan::Precision& precision) {
-  const auto& model = problem.model;
-  std::vector<bool> is_table(model.size());
-  for (auto id : model.ids()) {
-    for (auto i : model.inputs(id)) {
-      if (problem.is_table(id)) is_table[i.index()] = true;
-    }
-  }
-  StoredBytes out;
-  for (auto id : model.ids()) {
-    const auto& node = model.node(id);
-    if (!is_weight(node)) continue;
-    const auto whole = node.type.whole_bytes();
-    out.weights += whole;
-    if (!is_trained(node)) continue;
-    const auto all = stored_bytes(node, optimizer, precision);
-    const auto scale = size_of(precision.gradient(node.type.dtype)) / size_of(node.type.dtype);
-    // Plain SGD may subtract a gradient at once.
-    const auto gradient = optimizer == plan::Optimizer::kSgd ? Bytes{} : whole * scale;
-    out.gradients += gradient;
-    if (!is_table[id.index()]) {
-      out.dense_weights += whole;
-      out.dense_gradients += whole * scale;
-    }
-    out.states += all - whole - gradient;
-  }
-  return out;
-}
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Bounded {
   PassBound pass;
@@ -82,8 +44,7 @@ class Grid {
         model_(model),
         limit_(std::ranges::max(on.limits)),
         machine_(*on.machine),
-        stored_(stored_bytes_of(*on.problem, on.optimizer,
-                                precision_of(on, {.family = Family::kMegatron}))),
+        weights_(on),
         most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
         layers_(layers_of(on)),
         near_(options.near),
@@ -93,18 +54,20 @@ class Grid {
       best_ = std::min(best_, known.point->simulation.iteration.value);
     }
     find_recomputations();
-    find_splits();
+    splits_ =
+        splits_of(problem_, batch_,
+                  {.stages = options.pipeline ? most_stages_ : 1, .sequence = options.sequence});
   }
 
   GridResult run() {
     evaluate_all();
     if (options_.each_family && best_ < kNever) evaluate_families();
-    return {std::move(out_), device_seconds(), closest_bound_};
+    out_.others = others_;
+    out_.device_seconds = device_seconds();
+    return std::move(out_);
   }
 
  private:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
-
   static std::int64_t layers_of(const Case& on) {
     const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
     return has_layers ? on.network->settings.size("layers") : 0;
@@ -131,7 +94,7 @@ class Grid {
          {Family::kDp, Family::kFsdp, Family::kDeepspeed, Family::kEp, Family::kMegatron}) {
       family_ = family;
       best_ = kNever;
-      for (const auto& e : out_) {
+      for (const auto& e : out_.evaluated) {
         if (!e.point->feasible || e.setting.family != family) continue;
         best_ = std::min(best_, e.point->simulation.iteration.value);
       }
@@ -148,31 +111,6 @@ class Grid {
       if (std::ranges::find(seen, again) != seen.end()) continue;
       seen.push_back(std::move(again));
       recomputations_.emplace_back(what);
-    }
-  }
-
-  void find_splits() {
-    const auto tensor_groups = strategies::tensor_groups(digits_);
-    const bool has_sequence = options_.sequence && problem_.has_sequence();
-    for (std::int64_t pp = 1; pp <= std::min(digits_.devices(), most_stages_); ++pp) {
-      if (digits_.devices() % pp != 0 || (pp > 1 && !options_.pipeline)) continue;
-      const auto ranks = strategies::rank_digits(digits_, pp);
-      if (!ranks) continue;
-      for (const auto& [tp, tensor] : tensor_groups) {
-        if ((tensor & *ranks) != 0) continue;
-        const auto left = digits_.devices() / pp / tp;
-        for (std::int64_t cp = 1; cp <= (has_sequence ? left : 1); ++cp) {
-          if (left % cp != 0 || batch_ % (left / cp) != 0) continue;
-          const auto context = strategies::context_digits(digits_, cp, tensor | *ranks);
-          if (!context) continue;
-          splits_.push_back({tp, cp, pp, left / cp, 1, tensor, *context});
-        }
-      }
-    }
-    for (const auto ep : strategies::expert_degrees(problem_)) {
-      if (ep > 1 && batch_ % digits_.devices() == 0) {
-        splits_.push_back({1, 1, 1, digits_.devices(), ep, 0, 0});
-      }
     }
   }
 
@@ -213,15 +151,19 @@ class Grid {
           for (const bool sp : {false, true}) {
             if (sp && !has_sequence) continue;
             for (std::size_t r = 0; r < recomputations_.size(); ++r) {
-              const auto kind = kind_of({.tensor = split.tensor,
-                                         .context = split.context,
-                                         .tp = split.tp,
-                                         .cp = split.cp,
-                                         .ep = split.ep,
-                                         .sequence_parallel = sp,
-                                         .micro_batch_size = size,
-                                         .recompute = r,
-                                         .in_pieces = pipeline->is_in_pieces()});
+              PassKind pass{.tensor = split.tensor,
+                            .context = split.context,
+                            .tp = split.tp,
+                            .cp = split.cp,
+                            .ep = split.ep,
+                            .sequence_parallel = sp,
+                            .micro_batch_size = size,
+                            .recompute = r};
+              if (pipeline->is_in_pieces()) {
+                if (is_slow_in_pieces(pass, split.pp, micro_batches)) continue;
+                pass.in_pieces = true;
+              }
+              const auto kind = kind_of(pass);
               for (std::uint8_t zero = 0; zero <= 3; ++zero) {
                 add({kind, static_cast<std::uint32_t>(s), micro_batches,
                      static_cast<std::uint16_t>(v), zero});
@@ -231,6 +173,15 @@ class Grid {
         }
       }
     }
+  }
+
+  // By the loads of the same pass that is not in pieces: that is lowered in a fraction of the time.
+  bool is_slow_in_pieces(const PassKind& whole, std::int64_t pp, std::int64_t micro_batches) {
+    const auto& pass = bounds_[kind_of(whole)].pass;
+    auto most = pass.compute;
+    for (auto load : pass.levels) most = std::max(most, load);
+    return static_cast<double>(micro_batches) * most / static_cast<double>(pp) >
+           options_.near * best_;
   }
 
   void add(Item item) {
@@ -244,7 +195,11 @@ class Grid {
       return;
     }
     item.bound = time_bound(item);
-    if (item.bound <= near_ * best_) queue_.push(item);
+    if (item.bound <= near_ * best_) {
+      queue_.push(item);
+    } else {
+      note_other(item.bound);
+    }
   }
 
   std::uint32_t kind_of(const PassKind& kind) {
@@ -275,10 +230,15 @@ class Grid {
     const auto scale =
         static_cast<double>(kind.micro_batch_size) / static_cast<double>(base.micro_batch_size);
     auto& pass = out.pass;
+    pass.compute *= scale;
     for (auto& load : pass.levels) load *= scale;
     for (auto& time : pass.units) time *= scale;
+    for (auto& time : pass.recomputed) time *= scale;
     std::ranges::fill(pass.accumulation, 0.0);
     for (auto& time : pass.early) time *= scale;
+    // In smaller ones there may be more to compute between two operators.
+    std::erase_if(pass.waits, [](const auto& wait) { return !wait.is_adjacent; });
+    for (auto& wait : pass.waits) wait.seconds *= scale;
     pass.following *= scale;
     pass.sent = pass.sent * scale;
     pass.saved = {};
@@ -294,7 +254,7 @@ class Grid {
   // A sample takes least in the largest micro-batch.
   void note_device_seconds(const PassKind& base, const Bounded& bound) {
     if (bound.impossible || base.in_pieces) return;
-    const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, 0).busiest;
+    const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, 0).ranks[0];
     const auto devices = static_cast<double>(base.tp * base.cp);
     device_seconds_ = std::min(device_seconds_, devices * all);
   }
@@ -309,29 +269,14 @@ class Grid {
   // save before its first backward pass.
   Bytes memory_bound(const Item& item) {
     const auto& saved = bounds_[item.kind].pass.saved;
-    return stored_by_device(item) +
+    return weights_.stored(splits_[item.split], item.zero) +
            saved * static_cast<double>(pipeline_of(item)->layers_in_flight());
   }
 
-  [[nodiscard]] Bytes stored_by_device(const Item& item) const {
-    const auto& split = splits_[item.split];
-    const auto group = static_cast<double>(split.tp * split.pp);
-    const auto all = group * static_cast<double>(split.dp * split.cp);
-    if (split.ep > 1) return (stored_.weights + stored_.states) * (1 / all);
-    switch (item.zero) {
-      case 0:
-        return (stored_.weights + stored_.gradients + stored_.states) * (1 / group);
-      case 1:
-      case 2:
-        return stored_.weights * (1 / group) + stored_.states * (1 / all);
-      default:
-        return (stored_.weights + stored_.states) * (1 / all);
-    }
-  }
-
-  // No rank takes less than its stages do. The last one begins when all others have passed their
-  // first micro-batch forward, and they end after it with its backward pass. No level has more to
-  // carry than there is time.
+  // No rank takes less than its stages do, and the updates of its weights after them. The last one
+  // begins when all others have passed their first micro-batch forward, and they end after it with
+  // its backward pass. No level has more to carry than there is time, and gradients are
+  // synchronized in the last micro-batch.
   double time_bound(const Item& item) {
     const auto& split = splits_[item.split];
     const auto& pass = bounds_[item.kind].pass;
@@ -339,27 +284,40 @@ class Grid {
     // ZeRO-2 and -3 accumulate shards.
     const bool accumulates = item.micro_batches > 1 && item.zero < 2;
     const auto& loads = loads_of(item, accumulates);
-    double out = std::max(micro_batches * loads.busiest, micro_batches * loads.last + loads.others);
+    const auto mean = std::accumulate(loads.ranks.begin(), loads.ranks.end(), 0.0) /
+                      static_cast<double>(split.pp);
+    double out = std::max(micro_batches * std::ranges::max(loads.ranks),
+                          micro_batches * mean + weights_.update_time(split, item.zero));
     const auto on_level = [&](std::size_t level) {
       if (level >= pass.levels.size()) return 0.0;
       return micro_batches * pass.levels[level] / static_cast<double>(split.pp);
     };
     for (std::size_t l = 0; l < pass.levels.size(); ++l) out = std::max(out, on_level(l));
     if (split.pp > 1) {
+      const auto sent = send_times(item);
+      const auto send = sent.forward + sent.backward;
       const auto sends =
           static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
-      const auto sent = send_times(item);
-      out = std::max(out, micro_batches * sends * (sent.forward + sent.backward));
+      const auto ranks_before = static_cast<double>(split.pp - 1);
+      out = std::max(out, micro_batches * sends * send);
+      out = std::max(out, micro_batches * loads.ranks.back() + loads.others + ranks_before * send);
     }
     if (split.dp * split.cp == 1 || split.ep > 1) return out;
-    const auto level = predict::outermost_level(digits_, shared_digits(split));
-    out = std::max(out, on_level(level) + data_parallel_time(item));
-    if (accumulates || item.micro_batches == 1) return out;
-    // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
-    // more compute.
-    const auto of_rank = loads.all / static_cast<double>(split.pp);
-    const auto reduced = data_parallel_times(item.split).reduce_scatter;
-    return std::max(out, micro_batches * of_rank + (micro_batches - 1) * reduced);
+    // Of several stages of a rank, the others' last micro-batches may be before the last one of
+    // the first, and the others' first ones before it gathers the last weights.
+    const auto left = item.stages_of_rank == 1 ? 1 : split.pp;
+    const auto before = static_cast<double>(std::max(item.micro_batches - left, std::int64_t{0}));
+    for (const auto& [rank, level, sum, gather, again] : data_parallel_times(item)) {
+      const auto sums = item.zero < 2 ? sum : micro_batches * sum;
+      const auto gathers = item.zero < 3 ? gather : micro_batches * (gather + again);
+      const auto load = rank ? loads.ranks[*rank] : mean;
+      out = std::max(out, on_level(level) + sums + gathers);
+      out = std::max(out, before * load + sum + (item.zero < 3 ? gather : 0));
+      // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
+      // more compute.
+      if (item.zero >= 2) out = std::max(out, micro_batches * load + (micro_batches - 1) * sum);
+    }
+    return out;
   }
 
   // Strategies that differ in their ZeRO stage come one after the other.
@@ -402,8 +360,7 @@ class Grid {
     const auto& pass = bounds_[item.kind].pass;
     if (pass.sent == Bytes{}) return {};
     // Ranks differ in the innermost of their digits at least.
-    const auto ranks = strategies::rank_digits(digits_, split.pp).value();
-    const auto across = std::bit_floor(ranks);
+    const auto across = std::bit_floor(split.ranks);
     const auto time = [&](bool copied) {
       return predict::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent)
           .value;
@@ -411,47 +368,24 @@ class Grid {
     return {time(pass.copied), time(pass.gradient_copied)};
   }
 
-  [[nodiscard]] DigitMask shared_digits(const Split& split) const {
-    const auto ranks = strategies::rank_digits(digits_, split.pp).value();
-    return digits_.all() & ~(split.tensor | ranks);
-  }
-
-  // Of gradients and weights that are stored sharded: as if each were one collective.
-  struct DataParallelTimes {
-    double all_reduce, reduce_scatter, all_gather;
-  };
-  const DataParallelTimes& data_parallel_times(std::uint32_t of_split) {
-    const auto [at, is_new] = data_parallel_times_.try_emplace(of_split);
+  // Until they are asked for of a strategy that may be the fastest, as if gradients and weights
+  // were each one collective of tensors that are cut evenly.
+  const std::vector<DataParallelTime>& data_parallel_times(const Item& item) {
+    const auto& split = splits_[item.split];
+    const bool is_sharded = item.zero > 0;
+    const bool is_close = bounds_[item.kind].known;
+    const auto stages_of_rank = is_close ? item.stages_of_rank : std::uint16_t{1};
+    const auto [at, is_new] =
+        data_parallel_times_.try_emplace({item.split, stages_of_rank, is_sharded, is_close});
     auto& times = at->second;
-    if (is_new) {
-      const auto& split = splits_[of_split];
-      using machine::Step;
-      const auto group = shared_digits(split);
-      const double share = 1 / static_cast<double>(split.tp * split.pp);
-      const auto time = [&](Step step, Bytes bytes) {
-        return predict::collective_time(machine_, digits_, step, group, bytes * share).value;
-      };
-      times = {time(Step::kAllReduce, stored_.dense_gradients),
-               time(Step::kReduceScatter, stored_.dense_gradients),
-               time(Step::kAllGather, stored_.dense_weights)};
+    if (!is_new) return times;
+    if (is_close) {
+      if (const auto weights = model_.shared_weights(kinds_[item.kind], split.ranks, is_sharded)) {
+        return times = by_rank(*weights, *pipeline_of(item));
+      }
     }
+    times.push_back(weights_.as_one_collective(split, is_sharded));
     return times;
-  }
-  double data_parallel_time(const Item& item) {
-    const auto& times = data_parallel_times(item.split);
-    constexpr double kGathers = 1.8;
-    const auto micro_batches = static_cast<double>(item.micro_batches);
-    switch (item.zero) {
-      case 0:
-        return std::min(times.all_reduce, times.reduce_scatter + times.all_gather);
-      case 1:
-        return times.reduce_scatter + times.all_gather;
-      case 2:
-        return micro_batches * times.reduce_scatter + times.all_gather;
-      default:
-        // The backward pass gathers again, but for the last weights.
-        return micro_batches * (times.reduce_scatter + kGathers * times.all_gather);
-    }
   }
 
   // Null where it cannot be divided so.
@@ -497,7 +431,12 @@ class Grid {
       next.clear();
     }
     if (!next.empty()) evaluate(next);
+    if (!queue_.empty()) note_other(queue_.top().bound);
     queue_ = {};
+  }
+
+  void note_other(double bound) {
+    if (!family_) others_ = std::min(others_, bound);
   }
 
   // Of what cannot fit, what may come nearest to it.
@@ -545,8 +484,11 @@ class Grid {
     auto made = model_.evaluate(settings);
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (!made[i].point) continue;
+      made[i].bound = which[i]->bound;
+      check_bound(made[i].point->simulation.iteration, Seconds{made[i].bound},
+                  made[i].point->strategy);
       note(*which[i], *made[i].point);
-      out_.push_back(std::move(made[i]));
+      out_.evaluated.push_back(std::move(made[i]));
     }
   }
 
@@ -556,7 +498,6 @@ class Grid {
 
   void note(const Item& item, const Point& point) {
     const bool is_faster = point.feasible && point.simulation.iteration.value < best_;
-    closest_bound_ = std::max(closest_bound_, item.bound / point.simulation.iteration.value);
     in_vain_ = is_faster ? 0 : in_vain_ + model_.work(item.micro_batches);
     if (point.feasible) {
       best_ = std::min(best_, point.simulation.iteration.value);
@@ -587,7 +528,7 @@ class Grid {
   GridModel& model_;
   Bytes limit_;
   const machine::Machine& machine_;
-  StoredBytes stored_;
+  WeightBounds weights_;
   std::int64_t most_stages_;
   std::int64_t layers_;
   std::vector<std::string> recomputations_;
@@ -598,7 +539,10 @@ class Grid {
   std::map<PassKind, Bounded> base_bounds_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<Pipeline>>
       pipelines_;
-  std::map<std::uint32_t, DataParallelTimes> data_parallel_times_;  // by split
+  // By split, stages of a rank, whether weights are stored sharded, and whether the kind's own
+  // bound is known.
+  std::map<std::tuple<std::uint32_t, std::uint16_t, bool, bool>, std::vector<DataParallelTime>>
+      data_parallel_times_;
   predict::ScheduleTimes schedules_;
   using LoadsKey = std::tuple<const Pipeline*, std::uint32_t, std::int64_t, bool>;
   std::array<std::pair<LoadsKey, Pipeline::Loads>, 2> last_loads_;  // by whether it accumulates
@@ -613,10 +557,10 @@ class Grid {
   std::optional<Family> family_;  // that is evaluated alone
   std::set<Item::Key> evaluated_;
   double best_ = kNever;
+  double others_ = kNever;  // lowest bound of those not evaluated
   double device_seconds_ = kNever;
-  double closest_bound_ = 0;
   double in_vain_ = 0;  // work since a strategy was faster than all before
-  std::vector<Estimated> out_;
+  GridResult out_;
 };
 
 }  // namespace

@@ -37,10 +37,10 @@ struct GridOptions {
 
 struct GridResult {
   std::vector<Estimated> evaluated;
+  // Lower bound of the step times of all others that may fit, in seconds.
+  double others = 0;
   // What all devices together compute at least in a step, in seconds; 0 where it is not known.
   double device_seconds = 0;
-  // The largest of a strategy's lower bound over what it takes: above 1 a bound is wrong.
-  double closest_bound = 0;
 };
 
 // The strategies of the grid that were evaluated: all that fit and are within GridOptions::near of

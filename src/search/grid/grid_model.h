@@ -29,25 +29,50 @@ struct PassKind {
   auto operator<=>(const PassKind&) const = default;
 };
 
-// What a pass takes at least, whatever the stages, the data parallel devices and the ZeRO stage:
-// those only add to it.
-using predict::PassBound;
+// Seconds that one micro-batch takes at least, whatever the stages, the data parallel devices and
+// the ZeRO stage: those only add to it.
+struct PassBound : predict::PassBound {
+  // Where nothing is early. By unit: of its time, what is recomputed.
+  std::vector<double> recomputed = {};
+  // What a unit waits for a collective after the compute of another one, beside what is computed
+  // in between. It counts where one stage has both.
+  struct Wait {
+    std::size_t unit;
+    std::size_t after;
+    double seconds;
+    bool is_adjacent;  // Is nothing computed in between?
+  };
+  std::vector<Wait> waits = {};
+};
+
+// What data parallel devices send each other on one machine level because of one weight, in
+// seconds.
+struct SharedWeight {
+  std::size_t unit;
+  std::size_t level;
+  double synchronization;  // of the gradient of one micro-batch
+  double gather;           // of the weight, for the forward pass
+  double gather_again;     // and for the backward pass, where weights are not kept
+};
 
 // The stages of a pipeline.
 class Pipeline {
  public:
   virtual ~Pipeline() = default;
   struct Loads {
-    double busiest = 0;  // of the rank that has most
-    double last = 0;     // of the last rank
-    double others = 0;   // of the first stages of all other ranks together
-    double all = 0;      // of all ranks together
+    std::vector<double> ranks;
+    // Of the first stages of all ranks, what is before the last one's and after it.
+    double others = 0;
   };
   // `accumulations`: in so many of all micro-batches with PassBound::accumulation, 0 to 1.
   [[nodiscard]] virtual Loads loads(const PassBound& pass, double accumulations) const = 0;
   // By stage, what it takes of each micro-batch; empty where PassBound::forward is not known.
-  [[nodiscard]] virtual std::vector<predict::PassTime> times(const PassBound& pass,
-                                                             bool accumulates) const = 0;
+  [[nodiscard]] virtual std::vector<predict::PassTime> times(const PassBound& /*pass*/,
+                                                             bool /*accumulates*/) const {
+    return {};
+  }
+  // Of a unit that one stage alone has.
+  [[nodiscard]] virtual std::size_t rank_of(std::size_t /*unit*/) const { return 0; }
   // Layers whose forward pass the first rank has computed before its first backward pass.
   [[nodiscard]] virtual std::int64_t layers_in_flight() const { return 0; }
   [[nodiscard]] virtual bool is_in_pieces() const { return false; }
@@ -61,6 +86,13 @@ class GridModel {
                                            std::int64_t micro_batches) = 0;
   // `recompute` is the kind's. Nothing where there is no such strategy.
   virtual std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) = 0;
+  // The pipeline's ranks differ in the digits `ranks`; over all others but the kind's weights are
+  // shared. Nothing where it is not known.
+  virtual std::optional<std::vector<SharedWeight>> shared_weights(const PassKind& /*kind*/,
+                                                                  machine::DigitMask /*ranks*/,
+                                                                  bool /*is_sharded*/) {
+    return std::nullopt;
+  }
   // By setting; no point where it is impossible.
   virtual std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) = 0;
   // What it takes to evaluate a strategy of so many micro-batches: operators that are simulated.

@@ -67,6 +67,15 @@ double fastest(const std::vector<Estimated>& evaluated) {
   return out;
 }
 
+// The largest of a strategy's lower bound over what it takes: above 1 a bound is wrong.
+double closest_bound(const GridResult& result) {
+  double out = 0;
+  for (const auto& e : result.evaluated) {
+    if (e.point) out = std::max(out, e.bound / e.point->simulation.iteration.value);
+  }
+  return out;
+}
+
 class AskedGrid {
  public:
   explicit AskedGrid(const GridQuestion& q, Bytes memory)
@@ -116,7 +125,7 @@ TEST(Grid, LeavesOutNothingThatIsFaster) {
       FoldedGridModel model(asked.on, estimates);
       const auto result = evaluate_grid(asked.on, model, {.near = 1});
       const auto& found = result.evaluated;
-      EXPECT_LE(result.closest_bound, 1.002) << question.model << " on " << question.machine;
+      EXPECT_LE(closest_bound(result), 1.002) << question.model << " on " << question.machine;
       std::vector<Setting> possible;
       for (auto& s : all_settings(asked.problem(), asked.on.batch, asked.layers())) {
         try {
@@ -151,8 +160,8 @@ TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
     Estimates estimates(asked.on);
     FoldedGridModel model(asked.on, estimates);
     const auto result = evaluate_grid(asked.on, model, {.near = 1.3});
-    EXPECT_LE(result.closest_bound, 1.0001) << question.model << " on " << question.machine;
-    EXPECT_GT(result.closest_bound, 0.8) << question.model << " on " << question.machine;
+    EXPECT_LE(closest_bound(result), 1.0001) << question.model << " on " << question.machine;
+    EXPECT_GT(closest_bound(result), 0.8) << question.model << " on " << question.machine;
   }
 }
 

@@ -6,14 +6,9 @@
 #include <tuple>
 
 #include "search/grid/grid_model.h"
+#include "search/grid/split.h"
 
 namespace tandem::search {
-
-// How tensor, context, data parallelism and pipeline ranks share the devices.
-struct Split {
-  std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1;
-  machine::DigitMask tensor = 0, context = 0;
-};
 
 // The strategy's kind of pass, and what the rest of the devices do.
 struct Item {

@@ -1,0 +1,131 @@
+#include "search/bounds.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "base/check.h"
+#include "predict/kernels.h"
+#include "predict/tables.h"
+#include "search/contest.h"
+#include "strategies/problem.h"
+
+namespace tandem::search {
+
+namespace {
+
+// Of floating point sums in another order.
+constexpr double kRounding = 1 - 1e-6;
+
+// One device of each kind, and how many of it there are.
+struct Kind {
+  machine::Machine device;
+  double count;
+};
+
+std::vector<Kind> kinds_of(const machine::Machine& machine) {
+  const auto one_of = [&](const machine::Device& device) {
+    auto equal = machine;
+    equal.groups.clear();
+    equal.device = device;
+    for (auto& level : equal.levels) level.count = 1;
+    return equal;
+  };
+  const auto devices = static_cast<double>(machine.devices());
+  if (machine.groups.empty()) return {{one_of(machine.device), devices}};
+  double units = 0;
+  for (const auto& group : machine.groups) units += static_cast<double>(group.units);
+  std::vector<Kind> out;
+  for (const auto& group : machine.groups) {
+    out.push_back({one_of(group.device), devices * static_cast<double>(group.units) / units});
+  }
+  return out;
+}
+
+// By operator, forward and backward.
+std::vector<double> compute_times(const graph::Graph& graph, const machine::Machine& device,
+                                  const Options& options) {
+  const machine::Digits digits(device);
+  const strategies::Problem problem(graph, digits);
+  const predict::CostModel costs(device, digits, options.optimizer, options.precision);
+  const auto roles = predict::kernels_of(graph, device.device.software);
+  const auto has_gradient = graph::needs_gradient(graph);
+  std::vector<double> out;
+  for (auto id : graph.ids()) {
+    const auto& node = graph.node(id);
+    if (node.op.role() != ops::Role::kCompute) continue;
+    std::vector<TensorType> types;
+    ops::InputMask differentiated = 0;
+    const auto inputs = graph.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      types.push_back(graph.node(inputs[i]).type);
+      if (has_gradient[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
+    }
+    const auto& signature = problem.nodes[id.index()].signature;
+    out.push_back(
+        costs.compute(node.op, signature, types, node.type, {}, differentiated, role_of(roles, id))
+            .compute.value);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Bound> largest_bound(const std::vector<Bound>& bounds, Seconds fastest) {
+  std::optional<Bound> out;
+  for (const auto& bound : bounds) {
+    if (kRounding * bound.time > fastest) continue;
+    if (!out || bound.time > out->time) out = bound;
+  }
+  return out;
+}
+
+// A kind whose operators all take at least `s` times as long as on the fastest kind does the work
+// of 1 / s of its devices.
+Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine,
+                      const Options& options) {
+  const auto kinds = kinds_of(machine);
+  std::vector<std::vector<double>> times;
+  for (const auto& kind : kinds) times.push_back(compute_times(graph, kind.device, options));
+  auto fastest = times[0];
+  for (const auto& own : times) {
+    for (std::size_t i = 0; i < own.size(); ++i) fastest[i] = std::min(fastest[i], own[i]);
+  }
+  double all = 0;
+  for (auto time : fastest) all += time;
+  double devices = 0;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    double slower = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < fastest.size(); ++i) {
+      if (fastest[i] > 0) slower = std::min(slower, times[k][i] / fastest[i]);
+    }
+    devices += kinds[k].count / (all > 0 ? slower : 1);
+  }
+  return Seconds{all / devices};
+}
+
+void tell_bound(Contest& contest, std::vector<Bound> bounds) {
+  auto& result = contest.result();
+  if (!result.best) return;
+  const auto& machine = contest.machine();
+  auto compute = compute_bound(contest.model(), machine, contest.options());
+  auto rewritten = contest.rewritten();
+  if (const auto& best = result.best->rewritten) rewritten.push_back(best);
+  for (const auto& made : rewritten) {
+    compute = std::min(compute, compute_bound(made->graph, machine, contest.options()));
+  }
+  check_bound(std::min(contest.least_time(), result.fastest), compute, "the fastest candidate");
+  bounds.push_back({compute, "all candidates, by compute alone"});
+  const auto largest = largest_bound(bounds, result.fastest);
+  if (!largest) return;
+  result.lower_bound = largest->time;
+  result.bound_scope = largest->scope;
+}
+
+void check_bound(Seconds time, Seconds bound, const std::string& of) {
+  static const bool checks = std::getenv("TANDEM_CHECK_BOUNDS") != nullptr;
+  if (!checks) return;
+  CHECK(time >= kRounding * bound, of, time.value, bound.value);
+}
+
+}  // namespace tandem::search

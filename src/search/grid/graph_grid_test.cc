@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/fewer_test_support.h"
+#include "models/model.h"
+#include "search/grid/graph_grid_model.h"
+#include "search/grid/grid.h"
+
+namespace tandem::search {
+namespace {
+
+struct GraphQuestion {
+  const char* model;
+  const char* machine;
+  std::int64_t batch;
+  plan::Optimizer optimizer = plan::Optimizer::kSgd;
+  bool is_mixed = false;  // Is every second node half as fast?
+};
+
+// Every strategy of the grid, with what its bound said.
+GridResult evaluate_all(const GraphQuestion& q) {
+  auto machine = machine::load_machine(q.machine);
+  if (q.is_mixed) {
+    auto slow = machine.device;
+    for (auto& [type, peak] : slow.peak) peak = 0.5 * peak;
+    machine.groups = {{"fast", machine.device, 1}, {"slow", slow, 1}};
+    machine.device = slow;
+  }
+  const auto graph = models::parse_model(q.model).build(q.batch, DType::kFp32);
+  Options options;
+  options.optimizer = q.optimizer;
+  Contest contest(graph, machine, options);
+  const strategies::Problem problem(graph, contest.digits());
+  GraphGridModel model(contest, problem, q.batch, [](const auto&) { return true; });
+  const Case on{.values = {},
+                .problem = &problem,
+                .machine = &machine,
+                .batch = q.batch,
+                .optimizer = q.optimizer,
+                .limits = contest.result().limits};
+  return evaluate_grid(on, model, {.near = std::numeric_limits<double>::infinity()});
+}
+
+// With tensor parallel layers, tables that are summed whole or as rows, towers of which a stage may
+// compute one before it hears from the others, recomputation and ZeRO.
+TEST(GraphGrid, NoStrategyIsFasterThanItsBound) {
+  const std::vector<GraphQuestion> questions = {
+      {"mlp:layers=4,hidden=512", "summit:2", 48},
+      {"mlp:layers=4,hidden=96", "summit:1,software=serial", 24, plan::Optimizer::kAdam},
+      {"mlp:layers=4,hidden=512", "summit:2", 24, plan::Optimizer::kSgd, true},
+      {"dlrm:tables=3,rows=1000", "summit:1", 12},
+      {"dlrm:tables=3,rows=100000", "summit:1,software=pytorch-tables", 12},
+      {"candle_uno:towers=3,layers=2,hidden=256,features=96-32-64,top_layers=2", "summit:1", 12},
+      {"bert_large:layers=2,hidden=96,heads=6,ffn=192,vocab=120,seq=24", "dgx_a100:1", 8,
+       plan::Optimizer::kAdam},
+      {"gpt2:layers=2,hidden=96,heads=6,ffn=192,vocab=120,seq=24", "dgx_a100:1,software=megatron",
+       8},
+      {"mixtral_8x7b:layers=2,hidden=64,heads=4,kv_heads=2,ffn=96,vocab=120,seq=16", "dgx_a100:1",
+       8},
+  };
+  unsigned round = 0;
+  for (const auto& question : questions) {
+    if (round++ % kFewer != 0) continue;
+    const auto found = evaluate_all(question);
+    EXPECT_GT(found.evaluated.size(), 50U);
+    for (std::size_t i = 0; i < found.evaluated.size(); ++i) {
+      const auto& [setting, point, bound] = found.evaluated[i];
+      constexpr double kRounding = 1 + 1e-9;
+      ASSERT_LE(bound, kRounding * point->simulation.iteration.value)
+          << question.model << " on " << question.machine << ": " << to_text(setting);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::search

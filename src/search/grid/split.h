@@ -1,0 +1,25 @@
+// The ways to divide the devices among the kinds of parallelism.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strategies/problem.h"
+
+namespace tandem::search {
+
+// How tensor, context, data and pipeline parallelism share the devices.
+struct Split {
+  std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1;
+  machine::DigitMask tensor = 0, context = 0, ranks = 0;
+  machine::DigitMask data = 0;  // the others
+};
+
+struct SplitOptions {
+  std::int64_t stages = 1;  // at most
+  bool sequence = true;     // may sequences be divided?
+};
+std::vector<Split> splits_of(const strategies::Problem& problem, std::int64_t batch,
+                             const SplitOptions& options);
+
+}  // namespace tandem::search

@@ -1,0 +1,148 @@
+#include "search/grid/weight_bounds.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "predict/collectives.h"
+#include "predict/device.h"
+#include "search/estimates.h"
+#include "search/least_memory.h"
+
+namespace tandem::search {
+
+namespace {
+
+// By node.
+std::vector<bool> are_tables(const strategies::Problem& problem) {
+  std::vector<bool> out(problem.model.size());
+  for (auto id : problem.model.ids()) {
+    for (auto i : problem.model.inputs(id)) {
+      if (problem.is_table(id)) out[i.index()] = true;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<DataParallelTime> by_rank(const std::vector<SharedWeight>& weights,
+                                      const Pipeline& pipeline) {
+  std::map<std::pair<std::size_t, std::size_t>, DataParallelTime> sums;
+  for (const auto& weight : weights) {
+    const auto rank = pipeline.rank_of(weight.unit);
+    auto& sum = sums[{rank, weight.level}];
+    sum.rank = rank;
+    sum.level = weight.level;
+    sum.synchronization += weight.synchronization;
+    sum.gather += weight.gather;
+    sum.gather_again += weight.gather_again;
+  }
+  std::vector<DataParallelTime> out;
+  for (const auto& [key, sum] : sums) out.push_back(sum);
+  return out;
+}
+
+WeightBounds::WeightBounds(const Case& on)
+    : machine_(*on.machine),
+      digits_(on.problem->digits),
+      precision_(precision_of(on, {.family = strategies::Family::kMegatron})) {
+  add_bytes(on);
+  add_updates(on);
+}
+
+void WeightBounds::add_bytes(const Case& on) {
+  const auto& model = on.problem->model;
+  const bool sums_rows = digits_.sums_rows() && on.optimizer == plan::Optimizer::kSgd;
+  const auto is_table = are_tables(*on.problem);
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (!is_weight(node)) continue;
+    const auto whole = node.type.whole_bytes();
+    weights_ += whole;
+    if (!is_trained(node)) continue;
+    const auto all = stored_bytes(node, on.optimizer, precision_);
+    const auto scale = size_of(precision_.gradient(node.type.dtype)) / size_of(node.type.dtype);
+    // Plain SGD may subtract a gradient at once.
+    const auto gradient = on.optimizer == plan::Optimizer::kSgd ? Bytes{} : whole * scale;
+    gradients_ += gradient;
+    if (!sums_rows || !is_table[id.index()]) {
+      dense_weights_ += whole;
+      dense_gradients_ += whole * scale;
+    }
+    states_ += all - whole - gradient;
+  }
+}
+
+void WeightBounds::add_updates(const Case& on) {
+  if (digits_.updates_in_products()) return;
+  const auto& model = on.problem->model;
+  const bool updates_rows = on.optimizer == plan::Optimizer::kSgd;
+  const auto is_table = are_tables(*on.problem);
+  std::map<DType, double> elements;
+  for (auto id : model.ids()) {
+    const auto& node = model.node(id);
+    if (!is_weight(node) || !is_trained(node) || (updates_rows && is_table[id.index()])) continue;
+    elements[node.type.dtype] += node.type.whole_bytes() / size_of(node.type.dtype);
+  }
+  for (const auto& [dtype, count] : elements) {
+    const auto time_on = [&](const machine::Device& device) {
+      auto work = predict::update_work(count, dtype, on.optimizer, precision_, device.software);
+      work.kernels = 0;
+      work.kind = 0;
+      return predict::task_time(device, work, dtype).value;
+    };
+    double least = machine_.groups.empty() ? time_on(machine_.device)
+                                           : std::numeric_limits<double>::infinity();
+    for (const auto& group : machine_.groups) least = std::min(least, time_on(group.device));
+    updates_ += least;
+  }
+}
+
+Bytes WeightBounds::stored(const Split& split, std::uint8_t zero) const {
+  const auto group = static_cast<double>(split.tp * split.pp);
+  const auto all = static_cast<double>(digits_.devices());
+  if (split.ep > 1) return (weights_ + states_) * (1 / all);
+  switch (zero) {
+    case 0:
+      return (weights_ + gradients_ + states_) * (1 / group);
+    case 1:
+    case 2:
+      return weights_ * (1 / group) + states_ * (1 / all);
+    default:
+      return (weights_ + states_) * (1 / all);
+  }
+}
+
+double WeightBounds::update_time(const Split& split, std::uint8_t zero) const {
+  const bool is_sharded = zero > 0 || split.ep > 1;
+  return updates_ / static_cast<double>(is_sharded ? digits_.devices() : split.tp * split.pp);
+}
+
+DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sharded) const {
+  using machine::Step;
+  const auto group = split.data | split.context;
+  const double share = 1 / static_cast<double>(split.tp * split.pp);
+  const auto time = [&](Step step, Bytes bytes) {
+    return predict::collective_time(machine_, digits_, step, group, bytes * share).value;
+  };
+  const auto reduce_scatter = time(Step::kReduceScatter, dense_gradients_);
+  const auto all_gather = time(Step::kAllGather, dense_weights_);
+  const auto all_reduce = time(Step::kAllReduce, dense_gradients_);
+  DataParallelTime out{.rank = {}, .level = predict::outermost_level(digits_, group)};
+  if (!is_sharded) {
+    out.synchronization = std::min(all_reduce, reduce_scatter + all_gather);
+    return out;
+  }
+  // What cannot be sharded is all-reduced. The backward pass gathers again, but for the last
+  // weights.
+  constexpr double kTwice = 1.8;
+  out.synchronization = std::min(reduce_scatter, all_reduce);
+  const auto instead = all_reduce - out.synchronization;
+  out.gather = std::min(all_gather, instead);
+  out.gather_again = std::min(kTwice * all_gather, instead) - out.gather;
+  return out;
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,56 @@
+// What weights take at least, whatever the operators that read them: memory, the communication of
+// data parallel devices, and updates.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "search/explore.h"
+#include "search/grid/grid_model.h"
+#include "search/grid/split.h"
+
+namespace tandem::search {
+
+// What data parallel devices of a rank send each other on a machine level, in seconds; without a
+// rank, those of the rank that has most.
+struct DataParallelTime {
+  std::optional<std::size_t> rank;
+  std::size_t level = 0;
+  double synchronization = 0;  // of the gradients of one micro-batch
+  double gather = 0;           // for the forward pass
+  double gather_again = 0;     // and for the backward pass
+};
+
+// Sums over weights, by rank and level.
+std::vector<DataParallelTime> by_rank(const std::vector<SharedWeight>& weights,
+                                      const Pipeline& pipeline);
+
+class WeightBounds {
+ public:
+  explicit WeightBounds(const Case& on);
+
+  // On each device.
+  [[nodiscard]] Bytes stored(const Split& split, std::uint8_t zero) const;
+  // Of the rank that has most.
+  [[nodiscard]] double update_time(const Split& split, std::uint8_t zero) const;
+  // As if gradients and weights were each one collective, of tensors that are cut evenly.
+  [[nodiscard]] DataParallelTime as_one_collective(const Split& split, bool is_sharded) const;
+
+ private:
+  void add_bytes(const Case& on);
+  void add_updates(const Case& on);
+
+  const machine::Machine& machine_;
+  const machine::Digits& digits_;
+  plan::Precision precision_;
+  // Of all weights together.
+  Bytes weights_;
+  Bytes gradients_;
+  Bytes states_;  // of the optimizer, and master copies
+  // Without embedding tables whose gradients are summed as rows.
+  Bytes dense_weights_;
+  Bytes dense_gradients_;
+  double updates_ = 0;  // on one device, without tables of which rows are updated
+};
+
+}  // namespace tandem::search
