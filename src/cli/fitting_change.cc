@@ -258,8 +258,11 @@ class Changes {
 
   [[nodiscard]] std::optional<Change> simpler_optimizer() const {
     const auto now = setup_.options.optimizer;
+    const auto states = [&](plan::Optimizer optimizer) {
+      return plan::states(optimizer, setup_.options.precision, setup_.dtype);
+    };
     for (const auto simpler : {plan::Optimizer::kMomentum, plan::Optimizer::kSgd}) {
-      if (plan::states(simpler) >= plan::states(now)) continue;
+      if (states(simpler) >= states(now)) continue;
       auto job = job_;
       job.optimizer = name(simpler);
       const auto text = fmt::format("--optimizer {} instead of {}", name(simpler), name(now));
