@@ -44,6 +44,9 @@ struct PassBound {
   std::vector<double> early;
   // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
   std::vector<double> accumulation;
+  // By kind of devices: of the first stage's units, what it does not take where another stage shares
+  // its tied weight.
+  std::vector<double> tied;
   double compute = 0;          // of all stages together, without communication
   std::vector<double> levels;  // by machine level: communication of all stages together
   // What a layer between the first and the last that follows another one in its stage takes beside

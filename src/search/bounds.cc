@@ -17,6 +17,11 @@ namespace {
 // Of floating point sums in another order.
 constexpr double kRounding = 1 - 1e-6;
 
+bool checks_bounds() {
+  static const bool out = std::getenv("TANDEM_CHECK_BOUNDS") != nullptr;
+  return out;
+}
+
 // One device of each kind, and how many of it there are.
 struct Kind {
   machine::Machine device;
@@ -123,9 +128,11 @@ void tell_bound(Contest& contest, std::vector<Bound> bounds) {
 }
 
 void check_bound(Seconds time, Seconds bound, const std::string& of) {
-  static const bool checks = std::getenv("TANDEM_CHECK_BOUNDS") != nullptr;
-  if (!checks) return;
-  CHECK(time >= kRounding * bound, of, time.value, bound.value);
+  if (checks_bounds()) CHECK(time >= kRounding * bound, of, time.value, bound.value);
+}
+
+void check_bound(Bytes memory, Bytes bound, const std::string& of) {
+  if (checks_bounds()) CHECK(memory >= kRounding * bound, of, memory.value, bound.value);
 }
 
 }  // namespace tandem::search

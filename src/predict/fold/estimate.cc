@@ -129,7 +129,7 @@ std::optional<PassBound> Estimator::bound_pass(const Setting& setting, std::int6
     on.push_back(cache_->lowered(*key, *cache_->part_for(setting.pp, kind)));
     if (on.back() == nullptr) return std::nullopt;
   }
-  return bound_of_pass(on, cache_->machine().levels.size());
+  return bound_of_pass(on, cache_->kinds(), cache_->machine().levels.size());
 }
 
 std::optional<PipelineDivision> Estimator::divide(std::int64_t ranks, std::int64_t stages_of_rank,

@@ -94,6 +94,13 @@ double steady_layer(LoweredStage& lowered, lower::Part part) {
   return out;
 }
 
+// Adding up the gradients of both uses of a tied weight, which two stages do once a step.
+double tied_time(const StageModel& stage, const machine::Device& device) {
+  if (stage.tied.moved) return 0;
+  const Work work{.flops = {}, .bytes = 3 * stage.tied.bytes};
+  return task_time(device, work, stage.dtype).value;
+}
+
 // Of one kind of devices.
 void add_units(LoweredStage& lowered, PassBound& out) {
   const auto& sections = lowered.stage.sections;
@@ -125,7 +132,8 @@ void add_units(LoweredStage& lowered, PassBound& out) {
 
 }  // namespace
 
-PassBound bound_of_pass(const std::vector<LoweredStage*>& on, std::size_t levels) {
+PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds& kinds,
+                        std::size_t levels) {
   constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
   const auto& model = on[0]->stage;
   const auto& whole = on[0]->whole;
@@ -144,7 +152,10 @@ PassBound bound_of_pass(const std::vector<LoweredStage*>& on, std::size_t levels
       out.levels[l] += times * loads[whole[s]].streams[l + 1];
     }
   }
-  for (auto* lowered : on) add_units(*lowered, out);
+  for (std::size_t kind = 0; kind < on.size(); ++kind) {
+    add_units(*on[kind], out);
+    out.tied.push_back(tied_time(on[kind]->stage, kinds.machine(kind).device));
+  }
   const auto& boundary = model.footprint.boundaries[kMiddle].back();
   out.sent = Bytes{boundary.activation};
   out.copied = boundary.copied;

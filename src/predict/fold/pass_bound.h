@@ -7,6 +7,7 @@
 namespace tandem::predict {
 
 // `on`: the stage on each kind of devices.
-PassBound bound_of_pass(const std::vector<LoweredStage*>& on, std::size_t levels);
+PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds& kinds,
+                        std::size_t levels);
 
 }  // namespace tandem::predict

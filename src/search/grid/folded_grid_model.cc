@@ -27,7 +27,8 @@ class FoldedPipeline : public Pipeline {
         const auto& stage = of_kind[pipeline_.class_of_stage[s]];
         out.ranks[rank] += stage.forward + stage.backward;
       }
-      const auto& first = of_kind[pipeline_.class_of_stage[rank]];
+      const auto first = without_tied(of_kind[pipeline_.class_of_stage[rank]], pass, rank);
+      out.ranks[rank] -= of_kind[pipeline_.class_of_stage[rank]].backward - first.backward;
       const auto in_last = accumulations > 0 ? first.accumulation / accumulations : 0;
       if (rank + 1 == ranks) {
         out.others -= in_last;
@@ -45,16 +46,27 @@ class FoldedPipeline : public Pipeline {
     std::vector<predict::PassTime> out;
     for (std::size_t s = 0; s < pipeline_.class_of_stage.size(); ++s) {
       const auto kind = pipeline_.kind_of_rank[s % pipeline_.kind_of_rank.size()];
-      out.push_back(of_classes[kind * pipeline_.classes.size() + pipeline_.class_of_stage[s]]);
+      const auto& time =
+          of_classes[kind * pipeline_.classes.size() + pipeline_.class_of_stage[s]];
+      out.push_back(without_tied(time, pass, s));
     }
     return out;
   }
 
-  [[nodiscard]] std::int64_t layers_in_flight() const override { return pipeline_.in_flight; }
+  [[nodiscard]] Bytes held(const PassBound& pass) const override {
+    return pass.saved * static_cast<double>(pipeline_.in_flight);
+  }
 
   [[nodiscard]] bool is_in_pieces() const override { return pipeline_.is_in_pieces; }
 
  private:
+  [[nodiscard]] predict::PassTime without_tied(predict::PassTime time, const PassBound& pass,
+                                               std::size_t stage) const {
+    if (stage > 0 || pipeline_.class_of_stage.size() == 1 || pass.tied.empty()) return time;
+    time.backward -= pass.tied[pipeline_.kind_of_rank[0]];
+    return time;
+  }
+
   // By kind of devices, and in it by class of stages.
   [[nodiscard]] std::vector<predict::PassTime> times_of_classes(const PassBound& pass,
                                                                 double accumulations) const {
@@ -153,7 +165,7 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
   } catch (const UserError&) {  // tensors of so many samples are larger than any step's
   }
   if (!found) return std::nullopt;
-  PassBound out{std::move(*found), {}, {}};
+  PassBound out{std::move(*found)};
   // What a stage that ends inside a layer recomputes need not be all of it.
   if (kind.in_pieces) {
     out.compute = 0;

@@ -64,11 +64,12 @@ std::vector<std::size_t> begins_of(const strategies::Problem& problem,
 class GraphPipeline : public Pipeline {
  public:
   GraphPipeline(std::vector<std::uint16_t> stage_of_node, std::vector<std::size_t> begins,
-                std::vector<std::vector<std::size_t>> groups_of_rank)
+                std::vector<std::vector<std::size_t>> groups_of_rank, std::int64_t micro_batches)
       : stage_of_node_(std::move(stage_of_node)),
         begins_(std::move(begins)),
         stages_(begins_.size()),
-        groups_of_rank_(std::move(groups_of_rank)) {}
+        groups_of_rank_(std::move(groups_of_rank)),
+        micro_batches_(static_cast<std::size_t>(micro_batches)) {}
 
   [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
     if (pass.units.empty()) return {.ranks = std::vector<double>(groups_of_rank_.size())};
@@ -120,6 +121,26 @@ class GraphPipeline : public Pipeline {
     return out;
   }
 
+  // Of several stages of a rank all but the last have passed a micro-batch of each rank forward.
+  [[nodiscard]] Bytes held(const PassBound& pass) const override {
+    const auto ranks = groups_of_rank_.size();
+    std::vector<Bytes> of_stage(stages_);
+    std::vector<std::size_t> counted(stages_, stage_of_node_.size());  // its last result
+    for (const auto& [unit, reader, bytes] : pass.results) {
+      const auto stage = stage_of_node_[reader];
+      if (counted[stage] == unit) continue;
+      counted[stage] = unit;
+      of_stage[stage] += bytes;
+    }
+    std::vector<Bytes> of_rank(ranks);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      const auto rank = s % ranks;
+      const auto in_flight = s + ranks < stages_ ? ranks : ranks - rank;
+      of_rank[rank] += of_stage[s] * static_cast<double>(std::min(in_flight, micro_batches_));
+    }
+    return std::ranges::max(of_rank);
+  }
+
   [[nodiscard]] std::size_t rank_of(std::size_t unit) const override {
     return stage_of_node_[unit % stage_of_node_.size()] % groups_of_rank_.size();
   }
@@ -129,6 +150,7 @@ class GraphPipeline : public Pipeline {
   std::vector<std::size_t> begins_;  // by stage: its first node that reads another stage's result
   std::size_t stages_;
   std::vector<std::vector<std::size_t>> groups_of_rank_;
+  std::size_t micro_batches_;
 };
 
 }  // namespace
@@ -183,7 +205,7 @@ std::vector<bool> GraphGridModel::recomputed(const strategies::Choices& choices)
 }
 
 std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_t stages_of_rank,
-                                                 std::int64_t /*micro_batches*/) {
+                                                 std::int64_t micro_batches) {
   const auto& digits = problem_.digits;
   const auto& machine = contest_.machine();
   const auto of_ranks = strategies::rank_digits(digits, ranks);
@@ -207,7 +229,7 @@ std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_
   }
   auto begins = begins_of(problem_, stage_of_node, stages);
   return std::make_unique<GraphPipeline>(std::move(stage_of_node), std::move(begins),
-                                         std::move(groups_of_rank));
+                                         std::move(groups_of_rank), micro_batches);
 }
 
 const GraphGridModel::Part* GraphGridModel::part_of(machine::DigitMask digits) {
@@ -252,6 +274,7 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
   if (strategy == nullptr) return std::nullopt;
   note_weights(kind, *part, *strategy);
   auto out = compute_of(*part, *strategy);
+  add_results(*part, *strategy, out);
   out.sent = least_sent_ * (static_cast<double>(kind.micro_batch_size) /
                             static_cast<double>(batch_ * kind.tp * kind.cp));
   return out;
@@ -384,6 +407,47 @@ std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
     }
   }
   return out;
+}
+
+// As it is, or as one of its readers has it, whichever is least.
+void GraphGridModel::add_results(const Part& part, const strategies::Strategy& strategy,
+                                 PassBound& out) const {
+  const auto& model = problem_.model;
+  const auto& choices = strategy.choices;
+  const auto again = recomputed(choices);
+  const auto consumers = model.consumers();
+  const auto micro_batches = strategy.schedule.micro_batches;
+  const auto count = part.digits->count() + (micro_batches > 1 ? 1 : 0);
+  const auto share_of = [&](const machine::Layout& layout) {
+    machine::DigitMask dims = 0;
+    const auto first = count - part.digits->count();
+    for (std::size_t i = first; i < count; ++i) {
+      if (layout[i].is_dim()) dims |= machine::bit(i - first);
+    }
+    return 1 / static_cast<double>(part.digits->group_size(dims) * micro_batches);
+  };
+  for (auto id : model.ids()) {
+    const auto n = id.index();
+    if (!is_in_pass(id) || choices[n].remake) continue;
+    const auto& signature = part.problem->nodes[n].signature;
+    auto share = share_of(output_layout(signature, choices[n].node, count));
+    const auto first = out.results.size();
+    if (read_again_[n].result) out.results.push_back({n, n, {}});
+    for (auto reader : consumers[n]) {
+      const auto r = reader.index();
+      const auto inputs = model.inputs(reader);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const bool reads = again[r] || machine::has(read_again_[r].operands, i);
+        if (inputs[i] != id || !reads) continue;
+        const auto& of_reader = part.problem->nodes[r].signature;
+        share = std::min(share, share_of(input_layout(of_reader, choices[r].node, count, i)));
+        out.results.push_back({n, r, {}});
+      }
+    }
+    for (auto k = first; k < out.results.size(); ++k) {
+      out.results[k].bytes = model.node(id).type.whole_bytes() * share;
+    }
+  }
 }
 
 // An operator begins when what it reads is there and what stands before it is done. `moved` is in

@@ -55,6 +55,7 @@ class GraphGridModel : public GridModel {
     double there;  // seconds
     double back;
   };
+  void add_results(const Part& part, const strategies::Strategy& strategy, PassBound& out) const;
   std::vector<Moved> moved_of(const Part& part, const strategies::Strategy& strategy);
   void add_waits(std::vector<Moved> moved, const std::vector<predict::CostModel::PassTimes>& times,
                  const std::vector<double>& accumulation, PassBound& out) const;

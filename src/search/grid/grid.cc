@@ -242,6 +242,7 @@ class Grid {
     pass.following *= scale;
     pass.sent = pass.sent * scale;
     pass.saved = {};
+    pass.results.clear();
     return out;
   }
 
@@ -265,12 +266,17 @@ class Grid {
     return {.pass = std::move(*bound), .known = true};
   }
 
-  // A device holds at least its share of what is stored, and the first rank what its forward passes
-  // save before its first backward pass.
+  // A device holds at least its share of what is stored, and what its forward passes save before its
+  // first backward pass. As much is saved again once all gradients are there, if there are enough
+  // micro-batches.
   Bytes memory_bound(const Item& item) {
-    const auto& saved = bounds_[item.kind].pass.saved;
-    return weights_.stored(splits_[item.split], item.zero) +
-           saved * static_cast<double>(pipeline_of(item)->layers_in_flight());
+    const auto& split = splits_[item.split];
+    const auto [always, gradients] = weights_.stored(split, item.zero, item.micro_batches);
+    const auto held = pipeline_of(item)->held(bounds_[item.kind].pass);
+    constexpr std::int64_t kRounds = 3;  // of the ranks by several stages of a rank
+    const bool is_repeated = item.stages_of_rank == 1 ? item.micro_batches > split.pp
+                                                      : item.micro_batches >= kRounds * split.pp;
+    return always + (is_repeated ? gradients + held : std::max(gradients, held));
   }
 
   // No rank takes less than its stages do, and the updates of its weights after them. The last one
@@ -485,8 +491,9 @@ class Grid {
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (!made[i].point) continue;
       made[i].bound = which[i]->bound;
-      check_bound(made[i].point->simulation.iteration, Seconds{made[i].bound},
-                  made[i].point->strategy);
+      const auto& simulation = made[i].point->simulation;
+      check_bound(simulation.iteration, Seconds{made[i].bound}, made[i].point->strategy);
+      check_bound(simulation.memory, memory_bound(*which[i]), made[i].point->strategy);
       note(*which[i], *made[i].point);
       out_.evaluated.push_back(std::move(made[i]));
     }

@@ -43,6 +43,13 @@ struct PassBound : predict::PassBound {
     bool is_adjacent;  // Is nothing computed in between?
   };
   std::vector<Wait> waits = {};
+  // A unit's result that another's backward pass reads, or its own; in the order of units.
+  struct Saved {
+    std::size_t unit;
+    std::size_t reader;
+    Bytes bytes;
+  };
+  std::vector<Saved> results = {};
 };
 
 // What data parallel devices send each other on one machine level because of one weight, in
@@ -73,8 +80,8 @@ class Pipeline {
   }
   // Of a unit that one stage alone has.
   [[nodiscard]] virtual std::size_t rank_of(std::size_t /*unit*/) const { return 0; }
-  // Layers whose forward pass the first rank has computed before its first backward pass.
-  [[nodiscard]] virtual std::int64_t layers_in_flight() const { return 0; }
+  // What the fullest rank holds of what forward passes save when its first backward pass begins.
+  [[nodiscard]] virtual Bytes held(const PassBound& /*pass*/) const { return {}; }
   [[nodiscard]] virtual bool is_in_pieces() const { return false; }
 };
 

@@ -100,19 +100,16 @@ void WeightBounds::add_updates(const Case& on) {
   }
 }
 
-Bytes WeightBounds::stored(const Split& split, std::uint8_t zero) const {
+// ZeRO-1 accumulates whole gradients, ZeRO-2 and -3 shards. Of a weight with a sequence dimension, as
+// of positions, context parallel devices may hold a part of the gradient.
+WeightBounds::Stored WeightBounds::stored(const Split& split, std::uint8_t zero,
+                                          std::int64_t micro_batches) const {
   const auto group = static_cast<double>(split.tp * split.pp);
   const auto all = static_cast<double>(digits_.devices());
-  if (split.ep > 1) return (weights_ + states_) * (1 / all);
-  switch (zero) {
-    case 0:
-      return (weights_ + gradients_ + states_) * (1 / group);
-    case 1:
-    case 2:
-      return weights_ * (1 / group) + states_ * (1 / all);
-    default:
-      return (weights_ + states_) * (1 / all);
-  }
+  if (split.ep > 1 || zero == 3) return {(weights_ + states_) * (1 / all), {}};
+  const bool is_whole = zero == 0 || (zero == 1 && micro_batches > 1);
+  return {.always = weights_ * (1 / group) + states_ * (1 / (zero == 0 ? group : all)),
+          .gradients = is_whole ? gradients_ * (1 / (group * static_cast<double>(split.cp))) : Bytes{}};
 }
 
 double WeightBounds::update_time(const Split& split, std::uint8_t zero) const {

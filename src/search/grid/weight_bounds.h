@@ -29,8 +29,14 @@ class WeightBounds {
  public:
   explicit WeightBounds(const Case& on);
 
-  // On each device.
-  [[nodiscard]] Bytes stored(const Split& split, std::uint8_t zero) const;
+  // On each device: what it holds between steps, and the gradients that it holds at the end of
+  // one, of so many micro-batches.
+  struct Stored {
+    Bytes always;
+    Bytes gradients;
+  };
+  [[nodiscard]] Stored stored(const Split& split, std::uint8_t zero,
+                              std::int64_t micro_batches) const;
   // Of the rank that has most.
   [[nodiscard]] double update_time(const Split& split, std::uint8_t zero) const;
   // As if gradients and weights were each one collective, of tensors that are cut evenly.
