@@ -7,6 +7,7 @@
 #include "predict/collectives.h"
 #include "predict/device.h"
 #include "predict/kernels.h"
+#include "search/grid/read_again.h"
 #include "strategies/pipeline.h"
 #include "strategies/stages.h"
 #include "strategies/storage.h"
@@ -63,9 +64,10 @@ std::vector<std::size_t> begins_of(const strategies::Problem& problem,
 // Compute by device group and node: that of a rank is the slowest of its groups'.
 class GraphPipeline : public Pipeline {
  public:
-  GraphPipeline(std::vector<std::uint16_t> stage_of_node, std::vector<std::size_t> begins,
+  GraphPipeline(const ReadAgain& graph, std::vector<std::uint16_t> stage_of_node, std::vector<std::size_t> begins,
                 std::vector<std::vector<std::size_t>> groups_of_rank, std::int64_t micro_batches)
-      : stage_of_node_(std::move(stage_of_node)),
+      : graph_(graph),
+        stage_of_node_(std::move(stage_of_node)),
         begins_(std::move(begins)),
         stages_(begins_.size()),
         groups_of_rank_(std::move(groups_of_rank)),
@@ -124,19 +126,16 @@ class GraphPipeline : public Pipeline {
   // Of several stages of a rank all but the last have passed a micro-batch of each rank forward.
   [[nodiscard]] Bytes held(const PassBound& pass) const override {
     const auto ranks = groups_of_rank_.size();
-    std::vector<Bytes> of_stage(stages_);
-    std::vector<std::size_t> counted(stages_, stage_of_node_.size());  // its last result
-    for (const auto& [unit, reader, bytes] : pass.results) {
-      const auto stage = stage_of_node_[reader];
-      if (counted[stage] == unit) continue;
-      counted[stage] = unit;
-      of_stage[stage] += bytes;
-    }
     std::vector<Bytes> of_rank(ranks);
+    if (pass.results.empty()) return {};
+    const auto of_stages = held_by_stage(graph_, stage_of_node_, stages_, pass.results);
     for (std::size_t s = 0; s < stages_; ++s) {
       const auto rank = s % ranks;
-      const auto in_flight = s + ranks < stages_ ? ranks : ranks - rank;
-      of_rank[rank] += of_stage[s] * static_cast<double>(std::min(in_flight, micro_batches_));
+      const bool is_last = s + ranks >= stages_;
+      const auto in_flight = std::min(is_last ? ranks - rank : ranks, micro_batches_);
+      const auto& [saved, peak] = of_stages[s];
+      of_rank[rank] += saved * static_cast<double>(is_last ? in_flight - 1 : in_flight);
+      if (is_last) of_rank[rank] += peak;
     }
     return std::ranges::max(of_rank);
   }
@@ -146,6 +145,7 @@ class GraphPipeline : public Pipeline {
   }
 
  private:
+  const ReadAgain& graph_;
   std::vector<std::uint16_t> stage_of_node_;
   std::vector<std::size_t> begins_;  // by stage: its first node that reads another stage's result
   std::size_t stages_;
@@ -163,43 +163,14 @@ GraphGridModel::GraphGridModel(Contest& contest, const strategies::Problem& prob
       batch_(batch),
       may_win_(std::move(may_win)),
       has_gradient_(graph::needs_gradient(problem.model)),
-      read_again_(problem.model.size()),
-      least_sent_(least_sent(problem)) {
-  for (auto id : problem.model.ids()) {
-    if (problem.model.node(id).op.role() != ops::Role::kCompute || !has_gradient_[id.index()]) {
-      continue;
-    }
-    const auto& signature = problem.nodes[id.index()].signature;
-    auto& read = read_again_[id.index()];
-    read.result = signature.gradient_from_result.has_value();
-    if (!read.result) {
-      read.operands = term::backward_reads(signature.meaning, differentiated(id));
-    }
-  }
-}
+      read_again_(problem, has_gradient_),
+      least_sent_(least_sent(problem)) {}
 
 ops::InputMask GraphGridModel::differentiated(graph::NodeId id) const {
   ops::InputMask out = 0;
   const auto inputs = problem_.model.inputs(id);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (has_gradient_[inputs[i].index()]) out |= ops::InputMask{1} << i;
-  }
-  return out;
-}
-
-// By node: is it computed again, of those that may be? For who reads it in the backward pass, or
-// for what is computed again of it.
-std::vector<bool> GraphGridModel::recomputed(const strategies::Choices& choices) const {
-  const auto& model = problem_.model;
-  std::vector<bool> out(model.size());
-  std::vector<bool> is_read(model.size());
-  for (std::size_t n = model.size(); n-- > 0;) {
-    out[n] = choices[n].remake && (is_read[n] || read_again_[n].result);
-    const auto inputs = model.inputs(graph::NodeId(n));
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const bool reads = out[n] || machine::has(read_again_[n].operands, i);
-      if (reads) is_read[inputs[i].index()] = true;
-    }
   }
   return out;
 }
@@ -228,7 +199,7 @@ std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_
     }
   }
   auto begins = begins_of(problem_, stage_of_node, stages);
-  return std::make_unique<GraphPipeline>(std::move(stage_of_node), std::move(begins),
+  return std::make_unique<GraphPipeline>(read_again_, std::move(stage_of_node), std::move(begins),
                                          std::move(groups_of_rank), micro_batches);
 }
 
@@ -293,7 +264,7 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
     std::vector<predict::CostModel::PassTimes> times(model.size());
     const auto accumulation = accumulation_of(machine, digits, strategy);
     out.accumulation.insert(out.accumulation.end(), accumulation.begin(), accumulation.end());
-    const auto again = recomputed(strategy.choices);
+    const auto again = read_again_.recomputed(strategy.choices);
     for (auto id : model.ids()) {
       const auto& node = model.node(id);
       out.units.push_back(0);
@@ -372,7 +343,7 @@ void GraphGridModel::note_weights(const PassKind& kind, const Part& part,
     if (readers.size() == 1) {
       const auto inputs = problem_.model.inputs(readers[0]);
       const auto operand = static_cast<std::size_t>(std::ranges::find(inputs, id) - inputs.begin());
-      is_read_again = machine::has(read_again_[readers[0].index()].operands, operand);
+      is_read_again = read_again_.reads(readers[0].index(), operand);
     }
     at->second.push_back(
         {id, on_all(part, strategy.choices[id.index()].source), is_table, is_read_again});
@@ -414,39 +385,31 @@ void GraphGridModel::add_results(const Part& part, const strategies::Strategy& s
                                  PassBound& out) const {
   const auto& model = problem_.model;
   const auto& choices = strategy.choices;
-  const auto again = recomputed(choices);
-  const auto consumers = model.consumers();
   const auto micro_batches = strategy.schedule.micro_batches;
   const auto count = part.digits->count() + (micro_batches > 1 ? 1 : 0);
+  const auto first = count - part.digits->count();
   const auto share_of = [&](const machine::Layout& layout) {
     machine::DigitMask dims = 0;
-    const auto first = count - part.digits->count();
     for (std::size_t i = first; i < count; ++i) {
       if (layout[i].is_dim()) dims |= machine::bit(i - first);
     }
     return 1 / static_cast<double>(part.digits->group_size(dims) * micro_batches);
   };
+  std::vector<double> shares(model.size());
   for (auto id : model.ids()) {
     const auto n = id.index();
-    if (!is_in_pass(id) || choices[n].remake) continue;
     const auto& signature = part.problem->nodes[n].signature;
-    auto share = share_of(output_layout(signature, choices[n].node, count));
-    const auto first = out.results.size();
-    if (read_again_[n].result) out.results.push_back({n, n, {}});
-    for (auto reader : consumers[n]) {
-      const auto r = reader.index();
-      const auto inputs = model.inputs(reader);
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const bool reads = again[r] || machine::has(read_again_[r].operands, i);
-        if (inputs[i] != id || !reads) continue;
-        const auto& of_reader = part.problem->nodes[r].signature;
-        share = std::min(share, share_of(input_layout(of_reader, choices[r].node, count, i)));
-        out.results.push_back({n, r, {}});
-      }
+    if (is_in_pass(id)) shares[n] = share_of(output_layout(signature, choices[n].node, count));
+    const auto inputs = model.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      auto& share = shares[inputs[i].index()];
+      if (share == 0 || !is_in_pass(id)) continue;
+      share = std::min(share, share_of(input_layout(signature, choices[n].node, count, i)));
     }
-    for (auto k = first; k < out.results.size(); ++k) {
-      out.results[k].bytes = model.node(id).type.whole_bytes() * share;
-    }
+  }
+  for (auto id : model.ids()) {
+    const auto n = id.index();
+    out.results.push_back({model.node(id).type.whole_bytes() * shares[n], choices[n].remake});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "search/contest.h"
 #include "search/estimates.h"
 #include "search/grid/grid_model.h"
+#include "search/grid/read_again.h"
 
 namespace tandem::search {
 
@@ -45,7 +46,6 @@ class GraphGridModel : public GridModel {
   const Part* part_of(machine::DigitMask digits);
   PassBound compute_of(const Part& part, const strategies::Strategy& strategy);
   [[nodiscard]] ops::InputMask differentiated(graph::NodeId id) const;
-  [[nodiscard]] std::vector<bool> recomputed(const strategies::Choices& choices) const;
   // Is it an operator of every micro-batch?
   [[nodiscard]] bool is_in_pass(graph::NodeId id) const;
   // An operator's result that moves before another one reads it, and its gradient back.
@@ -70,12 +70,7 @@ class GraphGridModel : public GridModel {
   std::int64_t batch_;
   std::function<bool(const std::vector<plan::Choice>&)> may_win_;
   std::vector<bool> has_gradient_;
-  // What an operator's backward pass reads beside the gradient of its result.
-  struct ReadAgain {
-    ops::InputMask operands = 0;
-    bool result = false;
-  };
-  std::vector<ReadAgain> read_again_;  // by node
+  ReadAgain read_again_;
   Bytes least_sent_;
   std::map<machine::DigitMask, std::unique_ptr<Part>> parts_;
   struct UsedWeight {

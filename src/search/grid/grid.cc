@@ -272,7 +272,11 @@ class Grid {
   Bytes memory_bound(const Item& item) {
     const auto& split = splits_[item.split];
     const auto [always, gradients] = weights_.stored(split, item.zero, item.micro_batches);
-    const auto held = pipeline_of(item)->held(bounds_[item.kind].pass);
+    const auto* pipeline = pipeline_of(item);
+    const auto& bound = bounds_[item.kind];
+    const std::tuple now(pipeline, item.kind, bound.known);
+    if (held_.first != now) held_ = {now, pipeline->held(bound.pass)};
+    const auto held = held_.second;
     constexpr std::int64_t kRounds = 3;  // of the ranks by several stages of a rank
     const bool is_repeated = item.stages_of_rank == 1 ? item.micro_batches > split.pp
                                                       : item.micro_batches >= kRounds * split.pp;
@@ -550,6 +554,7 @@ class Grid {
   // bound is known.
   std::map<std::tuple<std::uint32_t, std::uint16_t, bool, bool>, std::vector<DataParallelTime>>
       data_parallel_times_;
+  std::pair<std::tuple<const Pipeline*, std::uint32_t, bool>, Bytes> held_;
   predict::ScheduleTimes schedules_;
   using LoadsKey = std::tuple<const Pipeline*, std::uint32_t, std::int64_t, bool>;
   std::array<std::pair<LoadsKey, Pipeline::Loads>, 2> last_loads_;  // by whether it accumulates

@@ -43,13 +43,12 @@ struct PassBound : predict::PassBound {
     bool is_adjacent;  // Is nothing computed in between?
   };
   std::vector<Wait> waits = {};
-  // A unit's result that another's backward pass reads, or its own; in the order of units.
-  struct Saved {
-    std::size_t unit;
-    std::size_t reader;
+  // By unit: its result on one device, and whether that is recomputed where it is read again.
+  struct Result {
     Bytes bytes;
+    bool is_recomputed = false;
   };
-  std::vector<Saved> results = {};
+  std::vector<Result> results = {};
 };
 
 // What data parallel devices send each other on one machine level because of one weight, in
