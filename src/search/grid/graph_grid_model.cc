@@ -127,6 +127,7 @@ class GraphPipeline : public Pipeline {
   [[nodiscard]] Bytes held(const PassBound& pass) const override {
     const auto ranks = groups_of_rank_.size();
     std::vector<Bytes> of_rank(ranks);
+    Bytes alone;  // of one micro-batch in one stage
     if (pass.results.empty()) return {};
     const auto of_stages = held_by_stage(graph_, stage_of_node_, stages_, pass.results);
     for (std::size_t s = 0; s < stages_; ++s) {
@@ -136,8 +137,9 @@ class GraphPipeline : public Pipeline {
       const auto& [saved, peak] = of_stages[s];
       of_rank[rank] += saved * static_cast<double>(is_last ? in_flight - 1 : in_flight);
       if (is_last) of_rank[rank] += peak;
+      alone = std::max(alone, peak);
     }
-    return std::ranges::max(of_rank);
+    return std::max(alone, std::ranges::max(of_rank));
   }
 
   [[nodiscard]] std::size_t rank_of(std::size_t unit) const override {
