@@ -44,8 +44,8 @@ struct PassBound {
   std::vector<double> early;
   // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
   std::vector<double> accumulation;
-  // By kind of devices: of the first stage's units, what it does not take where another stage shares
-  // its tied weight.
+  // By kind of devices: of the first stage's units, what it does not take where another stage
+  // shares its tied weight.
   std::vector<double> tied;
   double compute = 0;          // of all stages together, without communication
   std::vector<double> levels;  // by machine level: communication of all stages together

@@ -30,8 +30,9 @@ Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine
 // plan.
 void tell_bound(Contest& contest, std::vector<Bound> bounds);
 
-// Aborts where what something takes is below its bound and TANDEM_CHECK_BOUNDS is set, as in all tests. A bound
-// that something of its scope is faster than is our mistake; a user is told no such bound instead.
+// Aborts where what something takes is below its bound and TANDEM_CHECK_BOUNDS is set, as in all
+// tests. A bound that something of its scope is faster than is our mistake; a user is told no such
+// bound instead.
 void check_bound(Seconds time, Seconds bound, const std::string& of);
 void check_bound(Bytes memory, Bytes bound, const std::string& of);
 

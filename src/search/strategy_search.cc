@@ -163,8 +163,7 @@ bool StrategySearch::is_settled(const Point& estimated) const {
 
 bool StrategySearch::are_far_too_large() {
   const bool are_all_allowed = options_.dims == Dims{};
-  if (!contest_.is_large() || !are_all_allowed ||
-      options_.semantics != plan::Semantics::kSynchronous) {
+  if (!contest_.is_large() || !are_all_allowed || !is_synchronous()) {
     return false;
   }
   bool is_any = false;
@@ -177,7 +176,7 @@ bool StrategySearch::are_far_too_large() {
 }
 
 bool StrategySearch::cost_smallest() {
-  if (options_.semantics != plan::Semantics::kSynchronous) return false;
+  if (!is_synchronous()) return false;
   auto estimated = estimated_grid();
   std::erase_if(estimated, [](const auto& e) { return !e.point; });
   std::ranges::stable_sort(estimated, {}, [](const auto& e) { return e.point->over; });
@@ -205,17 +204,23 @@ bool StrategySearch::cost_smallest() {
 
 // Strategies of which there are too many to simulate each.
 void StrategySearch::cost_grid() {
-  if (contest_.is_over() || options_.semantics != plan::Semantics::kSynchronous) return;
+  if (contest_.is_over()) return;
   auto known = estimated_grid();
   std::vector<Tried> found;
   if (!known.empty()) {
     found = cost_estimated(known);
   } else {
-    cost_shardings();
+    if (is_synchronous()) cost_shardings();
     if (options_.grid) known = simulate_grid();
     for (const auto& e : known) {
       if (e.point) found.push_back(tried(e));
     }
+  }
+  if (!is_synchronous()) {
+    if (contest_.result().best)
+      fit_baselines(contest_, problem_, known, {},
+                    [this](const auto& choices) { return may_win(choices); });
+    return;
   }
   if (is_memory_scarce()) {
     const auto more = enter_by_memory(contest_, problem_, without_estimate(known),
@@ -397,8 +402,10 @@ const std::vector<Estimated>& StrategySearch::estimated_grid() {
 }
 
 GridOptions StrategySearch::grid_options(double beat) {
-  GridOptions out{
-      .sequence = options_.dims.sequence, .pipeline = options_.dims.pipeline, .beat = beat};
+  GridOptions out{.sequence = options_.dims.sequence,
+                  .pipeline = options_.dims.pipeline,
+                  .stale = !is_synchronous(),
+                  .beat = beat};
   if (options_.dims != Dims{}) {
     out.allowed = [this](const Setting& setting) {
       const auto made = make_pass(setting, problem_);
@@ -554,9 +561,7 @@ void StrategySearch::lay_out_steps(std::vector<Tried> tried) {
   }
 }
 
-bool StrategySearch::can_estimate() const {
-  return options_.network && options_.semantics == plan::Semantics::kSynchronous;
-}
+bool StrategySearch::can_estimate() const { return options_.network && is_synchronous(); }
 
 std::vector<Estimated> StrategySearch::estimate(const std::vector<Setting>& settings) {
   if (!estimates_) {

@@ -108,6 +108,9 @@ class StrategySearch {
   void save_in_part(const std::vector<Estimated>& estimated);
   void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;
+  [[nodiscard]] bool is_synchronous() const {
+    return options_.semantics == plan::Semantics::kSynchronous;
+  }
   // Together, since what one lowers others need, too.
   std::vector<Estimated> estimate(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] Case case_to_estimate() const;

@@ -46,8 +46,7 @@ class FoldedPipeline : public Pipeline {
     std::vector<predict::PassTime> out;
     for (std::size_t s = 0; s < pipeline_.class_of_stage.size(); ++s) {
       const auto kind = pipeline_.kind_of_rank[s % pipeline_.kind_of_rank.size()];
-      const auto& time =
-          of_classes[kind * pipeline_.classes.size() + pipeline_.class_of_stage[s]];
+      const auto& time = of_classes[kind * pipeline_.classes.size() + pipeline_.class_of_stage[s]];
       out.push_back(without_tied(time, pass, s));
     }
     return out;

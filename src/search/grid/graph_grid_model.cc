@@ -64,7 +64,8 @@ std::vector<std::size_t> begins_of(const strategies::Problem& problem,
 // Compute by device group and node: that of a rank is the slowest of its groups'.
 class GraphPipeline : public Pipeline {
  public:
-  GraphPipeline(const ReadAgain& graph, std::vector<std::uint16_t> stage_of_node, std::vector<std::size_t> begins,
+  GraphPipeline(const ReadAgain& graph, std::vector<std::uint16_t> stage_of_node,
+                std::vector<std::size_t> begins,
                 std::vector<std::vector<std::size_t>> groups_of_rank, std::int64_t micro_batches)
       : graph_(graph),
         stage_of_node_(std::move(stage_of_node)),

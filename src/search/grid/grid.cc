@@ -145,7 +145,9 @@ class Grid {
       for (const auto size : micro_batch_sizes(local)) {
         const auto micro_batches = local / size;
         for (const auto v : stages_of_a_rank(split.pp, micro_batches)) {
-          if (!wanted(split, v)) continue;
+          if (!wanted(split, v) || (options_.stale && !may_be_stale(split, v, micro_batches))) {
+            continue;
+          }
           const auto* pipeline = pipeline_of(split.pp, v, micro_batches);
           if (pipeline == nullptr) continue;
           for (const bool sp : {false, true}) {
@@ -173,6 +175,11 @@ class Grid {
         }
       }
     }
+  }
+
+  static bool may_be_stale(const Split& split, std::int64_t stages_of_rank,
+                           std::int64_t micro_batches) {
+    return split.pp > 1 && stages_of_rank == 1 && micro_batches >= split.pp;
   }
 
   // By the loads of the same pass that is not in pieces: that is lowered in a fraction of the time.
@@ -266,9 +273,9 @@ class Grid {
     return {.pass = std::move(*bound), .known = true};
   }
 
-  // A device holds at least its share of what is stored, and what its forward passes save before its
-  // first backward pass. As much is saved again once all gradients are there, if there are enough
-  // micro-batches.
+  // A device holds at least its share of what is stored, and what its forward passes save before
+  // its first backward pass. As much is saved again once all gradients are there, if there are
+  // enough micro-batches.
   Bytes memory_bound(const Item& item) {
     const auto& split = splits_[item.split];
     const auto [always, gradients] = weights_.stored(split, item.zero, item.micro_batches);
@@ -310,7 +317,9 @@ class Grid {
           static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
       const auto ranks_before = static_cast<double>(split.pp - 1);
       out = std::max(out, micro_batches * sends * send);
-      out = std::max(out, micro_batches * loads.ranks.back() + loads.others + ranks_before * send);
+      // Of stale ones steps flow into each other.
+      const auto others = options_.stale ? 0 : loads.others + ranks_before * send;
+      out = std::max(out, micro_batches * loads.ranks.back() + others);
     }
     if (split.dp * split.cp == 1 || split.ep > 1) return out;
     // Of several stages of a rank, the others' last micro-batches may be before the last one of
@@ -322,6 +331,7 @@ class Grid {
       const auto gathers = item.zero < 3 ? gather : micro_batches * (gather + again);
       const auto load = rank ? loads.ranks[*rank] : mean;
       out = std::max(out, on_level(level) + sums + gathers);
+      if (options_.stale) continue;
       out = std::max(out, before * load + sum + (item.zero < 3 ? gather : 0));
       // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
       // more compute.
@@ -529,7 +539,9 @@ class Grid {
 
   [[nodiscard]] Setting setting_of(const Item& item) const {
     const auto& kind = kinds_[item.kind];
-    return search::setting_of(item, splits_[item.split], kind, recomputations_[kind.recompute]);
+    auto out = search::setting_of(item, splits_[item.split], kind, recomputations_[kind.recompute]);
+    out.stale = options_.stale;
+    return out;
   }
 
   const strategies::Problem& problem_;

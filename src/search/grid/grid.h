@@ -18,6 +18,7 @@ namespace tandem::search {
 struct GridOptions {
   bool sequence = true;  // may strategies divide sequences?
   bool pipeline = true;  // may they have several stages?
+  bool stale = false;    // all are pipelines whose updates come one step late
   // Do the user's dimensions allow the pass of this setting?
   std::function<bool(const strategies::Setting&)> allowed = {};
   std::function<bool()> stop = {};  // asked between evaluations

@@ -35,7 +35,8 @@ class ReadAgain {
 // Of one micro-batch in a stage.
 struct HeldByStage {
   Bytes saved;  // from its forward pass on
-  Bytes peak;   // of results in its backward pass: recomputed when they are first read, until the last
+  Bytes
+      peak;  // of results in its backward pass: recomputed when they are first read, until the last
 };
 // `results`: by node. Gradients, and what a backward pass holds for a moment, are not counted.
 std::vector<HeldByStage> held_by_stage(const ReadAgain& graph,

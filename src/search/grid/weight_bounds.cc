@@ -86,7 +86,9 @@ void WeightBounds::add_updates(const Case& on) {
     if (!is_weight(node) || !is_trained(node) || (updates_rows && is_table[id.index()])) continue;
     elements[node.type.dtype] += node.type.whole_bytes() / size_of(node.type.dtype);
   }
-  for (const auto& [dtype, count] : elements) {
+  for (const auto& of_type : elements) {
+    const auto dtype = of_type.first;
+    const auto count = of_type.second;
     const auto time_on = [&](const machine::Device& device) {
       auto work = predict::update_work(count, dtype, on.optimizer, precision_, device.software);
       work.kernels = 0;
@@ -100,16 +102,17 @@ void WeightBounds::add_updates(const Case& on) {
   }
 }
 
-// ZeRO-1 accumulates whole gradients, ZeRO-2 and -3 shards. Of a weight with a sequence dimension, as
-// of positions, context parallel devices may hold a part of the gradient.
+// ZeRO-1 accumulates whole gradients, ZeRO-2 and -3 shards. Of a weight with a sequence dimension,
+// as of positions, context parallel devices may hold a part of the gradient.
 WeightBounds::Stored WeightBounds::stored(const Split& split, std::uint8_t zero,
                                           std::int64_t micro_batches) const {
   const auto group = static_cast<double>(split.tp * split.pp);
   const auto all = static_cast<double>(digits_.devices());
   if (split.ep > 1 || zero == 3) return {(weights_ + states_) * (1 / all), {}};
   const bool is_whole = zero == 0 || (zero == 1 && micro_batches > 1);
-  return {.always = weights_ * (1 / group) + states_ * (1 / (zero == 0 ? group : all)),
-          .gradients = is_whole ? gradients_ * (1 / (group * static_cast<double>(split.cp))) : Bytes{}};
+  return {
+      .always = weights_ * (1 / group) + states_ * (1 / (zero == 0 ? group : all)),
+      .gradients = is_whole ? gradients_ * (1 / (group * static_cast<double>(split.cp))) : Bytes{}};
 }
 
 double WeightBounds::update_time(const Split& split, std::uint8_t zero) const {
