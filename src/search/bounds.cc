@@ -91,6 +91,7 @@ Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine
                       const Options& options) {
   const auto kinds = kinds_of(machine);
   std::vector<std::vector<double>> times;
+  times.reserve(kinds.size());
   for (const auto& kind : kinds) times.push_back(compute_times(graph, kind.device, options));
   auto fastest = times[0];
   for (const auto& own : times) {

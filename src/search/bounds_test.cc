@@ -100,10 +100,10 @@ TEST(Bounds, EveryPlanHasOneThatNothingUndercuts) {
 
 // The proved bound of the grid, not that of compute, where a plain strategy is best.
 TEST(Bounds, OfAPlainPlanAreOfTheGrid) {
-  const auto network = models::parse_model("gpt2:layers=4,hidden=256,heads=4,seq=256,vocab=1024");
+  const auto network = models::parse_model("gpt2:layers=8,hidden=256,heads=4,seq=256,vocab=1024");
   Options options;
   options.optimizer = plan::Optimizer::kAdam;
-  options.memory = Bytes{40e6};
+  options.memory = Bytes{60e6};
   options.network = {&network, 64, DType::kFp32};
   const auto result =
       search(network.build(64, DType::kFp32), machine::load_machine("dgx_a100:1"), options);

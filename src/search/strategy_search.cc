@@ -44,13 +44,16 @@ void StrategySearch::cost_baselines() {
   auto settings = settings_for(problem_, options_.semantics);
   // Megatron is one without it, too.
   if (!options_.dims.sequence) std::erase_if(settings, [](const auto& s) { return s.sp; });
-  const auto made = make_strategies(shortened(settings), problem_);
+  const auto known = shortened(settings);
+  settings.clear();
+  for (const auto& e : known) settings.push_back(e.setting);
+  const auto made = make_strategies(settings, problem_);
   if (made.empty()) {
     throw UserError("search", problem_.model.name(),
                     "it has no pipeline here whose updates may be delayed",
                     "without --stale-weights");
   }
-  cost_distinct(made);
+  cost_distinct(made, known);
 }
 
 bool StrategySearch::Tried::is_better(const Tried& a, const Tried& b) {
@@ -69,18 +72,23 @@ std::vector<Setting> StrategySearch::best(bool with_shardings) const {
 }
 
 // Of each family those that are the fastest by estimate, and those that have none.
-std::vector<Setting> StrategySearch::shortened(const std::vector<Setting>& settings) {
-  if (!can_estimate()) return settings;
-  std::vector<Setting> out;
+std::vector<Estimated> StrategySearch::shortened(const std::vector<Setting>& settings) {
+  std::vector<Estimated> out;
+  if (!can_estimate()) {
+    for (const auto& setting : settings) out.push_back({setting, std::nullopt});
+    return out;
+  }
   for (auto from = settings.begin(); from != settings.end();) {
     const auto to =
         std::find_if(from, settings.end(), [&](const auto& s) { return s.family != from->family; });
     const auto estimated = estimate({from, to});
     for (const auto& e : estimated) {
-      if (!e.point) out.push_back(e.setting);
+      if (!e.point) out.push_back(e);
     }
     const auto most = contest_.is_large() ? 1 : kPerFamily;
-    std::ranges::move(promising(estimated, most), std::back_inserter(out));
+    for (const auto& setting : promising(estimated, most)) {
+      out.push_back(*std::ranges::find(estimated, setting, &Estimated::setting));
+    }
     from = to;
   }
   return out;
@@ -101,8 +109,15 @@ StrategySearch::Tried StrategySearch::tried(const Estimated& known) {
   return {known.setting, point.simulation.iteration, point.over, point.feasible};
 }
 
-// Settings that come to the same choices are costed once.
-void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies) {
+// Settings that come to the same choices are costed once. Simulating a large network takes long: a
+// close estimate does.
+void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
+                                   const std::vector<Estimated>& known) {
+  const auto estimate_of = [&](const Setting& setting) -> const Point* {
+    const auto at = std::ranges::find(known, setting, &Estimated::setting);
+    const bool does = contest_.is_large() && at != known.end() && at->point && !at->point->is_rough;
+    return does ? &*at->point : nullptr;
+  };
   std::vector<Candidate> distinct;
   std::vector<std::size_t> which;
   for (const auto& s : strategies) {
@@ -111,7 +126,21 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies) {
     if (same != distinct.end()) continue;
     distinct.push_back(candidate_of(s, may_win(s.choices)));
   }
-  const auto costed = contest_.enter(distinct);
+  std::vector<Candidate> simulated;
+  for (const auto& candidate : distinct) {
+    if (estimate_of(*candidate.setting) == nullptr) simulated.push_back(candidate);
+  }
+  auto outcomes = contest_.enter(simulated);
+  std::vector<std::optional<Costed>> costed;
+  auto next = outcomes.begin();
+  for (const auto& candidate : distinct) {
+    if (const auto* point = estimate_of(*candidate.setting)) {
+      costed.emplace_back(
+          search::costed(candidate.name, point->simulation, contest_.result().limits));
+    } else {
+      costed.push_back(std::move(*next++));
+    }
+  }
   for (std::size_t i = 0; i < strategies.size(); ++i) {
     if (!costed[which[i]]) continue;
     if (contest_.is_within_dims(problem_, strategies[i].choices)) {
@@ -503,11 +532,10 @@ std::optional<Seconds> StrategySearch::bound() const {
   for (const auto& e : contest_.simulated()) simulated[to_text(e.setting)] = &*e.point;
   double out = *others_;
   const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
-  const auto rough = contest_.is_large() ? kUncertain : kRoughly;
   for (const auto* grid : {grid_ ? &*grid_ : nullptr, &simulated_grid_}) {
     for (const auto& e : grid == nullptr ? std::vector<Estimated>{} : *grid) {
       if (e.bound == 0 || !e.point) continue;
-      const auto off = e.point->is_rough ? rough : kNearly;
+      const auto off = e.point->is_rough ? kRoughly : kNearly;
       const auto bound = std::max(e.bound, e.point->simulation.iteration.value / off);
       const auto at = simulated.find(e.point->strategy);
       if (at == simulated.end()) {

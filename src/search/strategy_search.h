@@ -56,7 +56,7 @@ class StrategySearch {
   // needs none.
   static constexpr double kUncertain = 1.08;
   static constexpr double kNearly = 1.03;         // the same of estimates that are not rough,
-  static constexpr double kRoughly = 1.25;        // and of rough ones of small networks
+  static constexpr double kRoughly = 1.25;        // and of rough ones
   static constexpr double kFarTooLarge = 0.25;    // of the memory there is, beyond it
   static constexpr double kUnsure = 0.02;         // of the memory there is, by estimates
   static constexpr std::size_t kSmallest = 2;     // simulated where the question is what fits
@@ -78,8 +78,10 @@ class StrategySearch {
     static bool is_better(const Tried& a, const Tried& b);
   };
 
-  std::vector<strategies::Setting> shortened(const std::vector<strategies::Setting>& settings);
-  void cost_distinct(const std::vector<strategies::Strategy>& strategies);
+  std::vector<Estimated> shortened(const std::vector<strategies::Setting>& settings);
+  // `known`: what some are estimated to take.
+  void cost_distinct(const std::vector<strategies::Strategy>& strategies,
+                     const std::vector<Estimated>& known);
   static Tried tried(const strategies::Setting& setting, const Costed& costed);
   static Tried tried(const Estimated& known);
   void add_baseline(const strategies::Strategy& strategy, Costed costed);

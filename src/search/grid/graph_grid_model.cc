@@ -476,14 +476,15 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
     return 1 / static_cast<double>(digits.group_size(dims));
   };
   const auto add = [&](graph::NodeId weight, const machine::Layout& from, const machine::Layout& to,
-                       Bytes bytes, bool gathers, bool again) {
+                       Bytes bytes, bool gathers, bool again, bool is_in_shards) {
     for (const auto& step : machine::reshard(from, to)) {
       if (is_local(step.kind)) continue;
       const auto most = bytes * std::max(fraction(step.before), fraction(step.after));
       const auto time = is_joined && !gathers ? predict::carrying_time : predict::collective_time;
       const auto seconds = time(machine, digits, step.kind, step.digits, most).value;
       out.push_back({weight.index(), predict::outermost_level(digits, step.digits),
-                     gathers ? 0 : seconds, gathers ? seconds : 0, again ? seconds : 0});
+                     gathers ? 0 : seconds, gathers ? seconds : 0, again ? seconds : 0,
+                     is_in_shards});
     }
   };
   // A gradient is a sum over all devices that have the same of the weight.
@@ -503,9 +504,9 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
     const auto stored =
         is_sharded ? strategies::stored_in_parts(weight.layout, type.shape.sizes, shared, digits)
                    : weight.layout;
-    add(weight.node, summands(weight.layout), summands(stored), gradient, false, false);
-    add(weight.node, summands(stored), stored, gradient, false, false);
-    add(weight.node, stored, weight.layout, whole, true, weight.is_read_again);
+    add(weight.node, summands(weight.layout), summands(stored), gradient, false, false, true);
+    add(weight.node, summands(stored), stored, gradient, false, false, false);
+    add(weight.node, stored, weight.layout, whole, true, weight.is_read_again, false);
   }
   return out;
 }

@@ -326,8 +326,9 @@ class Grid {
     // the first, and the others' first ones before it gathers the last weights.
     const auto left = item.stages_of_rank == 1 ? 1 : split.pp;
     const auto before = static_cast<double>(std::max(item.micro_batches - left, std::int64_t{0}));
-    for (const auto& [rank, level, sum, gather, again] : data_parallel_times(item)) {
-      const auto sums = item.zero < 2 ? sum : micro_batches * sum;
+    for (const auto& [rank, level, each, once, gather, again] : data_parallel_times(item)) {
+      const auto sum = each + once;
+      const auto sums = item.zero < 2 ? sum : micro_batches * each + once;
       const auto gathers = item.zero < 3 ? gather : micro_batches * (gather + again);
       const auto load = rank ? loads.ranks[*rank] : mean;
       out = std::max(out, on_level(level) + sums + gathers);
@@ -335,7 +336,7 @@ class Grid {
       out = std::max(out, before * load + sum + (item.zero < 3 ? gather : 0));
       // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
       // more compute.
-      if (item.zero >= 2) out = std::max(out, micro_batches * load + (micro_batches - 1) * sum);
+      if (item.zero >= 2) out = std::max(out, micro_batches * load + (micro_batches - 1) * each);
     }
     return out;
   }
@@ -506,7 +507,10 @@ class Grid {
       if (!made[i].point) continue;
       made[i].bound = which[i]->bound;
       const auto& simulation = made[i].point->simulation;
-      check_bound(simulation.iteration, Seconds{made[i].bound}, made[i].point->strategy);
+      if (!made[i].point->is_rough) {
+        check_bound(simulation.iteration, Seconds{made[i].bound / model_.uncertainty()},
+                    made[i].point->strategy);
+      }
       check_bound(simulation.memory, memory_bound(*which[i]), made[i].point->strategy);
       note(*which[i], *made[i].point);
       out_.evaluated.push_back(std::move(made[i]));

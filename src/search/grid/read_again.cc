@@ -121,6 +121,7 @@ std::vector<HeldByStage> held_by_stage(const ReadAgain& graph,
   for (std::size_t n = 0; n < stage_of_node.size(); ++n) nodes[stage_of_node[n]].push_back(n);
   BackwardPass pass(graph, stage_of_node, results);
   std::vector<HeldByStage> out;
+  out.reserve(stages);
   for (const auto& of_stage : nodes) {
     out.push_back(of_stage.empty() ? HeldByStage{} : pass.run(of_stage));
   }

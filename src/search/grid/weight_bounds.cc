@@ -35,11 +35,12 @@ std::vector<DataParallelTime> by_rank(const std::vector<SharedWeight>& weights,
     auto& sum = sums[{rank, weight.level}];
     sum.rank = rank;
     sum.level = weight.level;
-    sum.synchronization += weight.synchronization;
+    (weight.is_sharded ? sum.synchronization : sum.once) += weight.synchronization;
     sum.gather += weight.gather;
     sum.gather_again += weight.gather_again;
   }
   std::vector<DataParallelTime> out;
+  out.reserve(sums.size());
   for (const auto& [key, sum] : sums) out.push_back(sum);
   return out;
 }
@@ -68,8 +69,10 @@ void WeightBounds::add_bytes(const Case& on) {
     const auto gradient = on.optimizer == plan::Optimizer::kSgd ? Bytes{} : whole * scale;
     gradients_ += gradient;
     if (!sums_rows || !is_table[id.index()]) {
-      dense_weights_ += whole;
-      dense_gradients_ += whole * scale;
+      const auto& sizes = node.type.shape.sizes;
+      auto& dense = dense_[{sizes.begin(), sizes.end()}];
+      dense.weights += whole;
+      dense.gradients += whole * scale;
     }
     states_ += all - whole - gradient;
   }
@@ -120,6 +123,17 @@ double WeightBounds::update_time(const Split& split, std::uint8_t zero) const {
   return updates_ / static_cast<double>(is_sharded ? digits_.devices() : split.tp * split.pp);
 }
 
+WeightBounds::Dense WeightBounds::divided_by(std::int64_t devices) const {
+  Dense out;
+  for (const auto& [sizes, dense] : dense_) {
+    const auto divides = [&](std::int64_t size) { return size % devices == 0; };
+    if (devices > 1 && std::ranges::none_of(sizes, divides)) continue;
+    out.weights += dense.weights;
+    out.gradients += dense.gradients;
+  }
+  return out;
+}
+
 DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sharded) const {
   using machine::Step;
   const auto group = split.data | split.context;
@@ -127,21 +141,27 @@ DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sha
   const auto time = [&](Step step, Bytes bytes) {
     return predict::collective_time(machine_, digits_, step, group, bytes * share).value;
   };
-  const auto reduce_scatter = time(Step::kReduceScatter, dense_gradients_);
-  const auto all_gather = time(Step::kAllGather, dense_weights_);
-  const auto all_reduce = time(Step::kAllReduce, dense_gradients_);
+  // A gradient of a group that cannot divide it is all-reduced, perhaps in shards of a part of it.
+  const auto reduce = [&](Bytes bytes) {
+    return std::min(time(Step::kAllReduce, bytes), time(Step::kReduceScatter, bytes));
+  };
+  const auto all = divided_by(1);
   DataParallelTime out{.rank = {}, .level = predict::outermost_level(digits_, group)};
   if (!is_sharded) {
-    out.synchronization = std::min(all_reduce, reduce_scatter + all_gather);
+    out.once =
+        std::min(time(Step::kAllReduce, all.gradients),
+                 time(Step::kReduceScatter, all.gradients) + time(Step::kAllGather, all.weights));
     return out;
   }
-  // What cannot be sharded is all-reduced. The backward pass gathers again, but for the last
-  // weights.
-  constexpr double kTwice = 1.8;
-  out.synchronization = std::min(reduce_scatter, all_reduce);
-  const auto instead = all_reduce - out.synchronization;
-  out.gather = std::min(all_gather, instead);
-  out.gather_again = std::min(kTwice * all_gather, instead) - out.gather;
+  const auto sharded = divided_by(split.dp * split.cp);
+  if (sharded.weights > Bytes{}) {
+    // The backward pass gathers again, but for the last weights.
+    constexpr double kAgain = 0.8;
+    out.synchronization = time(Step::kReduceScatter, sharded.gradients);
+    out.gather = time(Step::kAllGather, sharded.weights);
+    out.gather_again = kAgain * out.gather;
+  }
+  if (all.gradients > sharded.gradients) out.once = reduce(all.gradients - sharded.gradients);
   return out;
 }
 

@@ -2,6 +2,7 @@
 // data parallel devices, and updates.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct DataParallelTime {
   std::optional<std::size_t> rank;
   std::size_t level = 0;
   double synchronization = 0;  // of the gradients of one micro-batch
+  double once = 0;             // of those that are accumulated first, whatever the ZeRO stage
   double gather = 0;           // for the forward pass
   double gather_again = 0;     // and for the backward pass
 };
@@ -53,9 +55,14 @@ class WeightBounds {
   Bytes weights_;
   Bytes gradients_;
   Bytes states_;  // of the optimizer, and master copies
+  struct Dense {
+    Bytes weights;
+    Bytes gradients;
+  };
+  // Those that can be divided by so many devices; 1: all.
+  [[nodiscard]] Dense divided_by(std::int64_t devices) const;
   // Without embedding tables whose gradients are summed as rows.
-  Bytes dense_weights_;
-  Bytes dense_gradients_;
+  std::map<std::vector<std::int64_t>, Dense> dense_;  // by shape
   double updates_ = 0;  // on one device, without tables of which rows are updated
 };
 
