@@ -536,7 +536,7 @@ std::optional<Seconds> StrategySearch::bound() const {
     for (const auto& e : grid == nullptr ? std::vector<Estimated>{} : *grid) {
       if (e.bound == 0 || !e.point) continue;
       const auto off = e.point->is_rough ? kRoughly : kNearly;
-      const auto bound = std::max(e.bound, e.point->simulation.iteration.value / off);
+      const auto bound = std::max(e.bound / kClosely, e.point->simulation.iteration.value / off);
       const auto at = simulated.find(e.point->strategy);
       if (at == simulated.end()) {
         if (e.point->feasible || e.point->over <= unsure) out = std::min(out, bound);

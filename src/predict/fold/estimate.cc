@@ -107,10 +107,12 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
   const auto tied_to = division->stages_after[tied.piece];
   constexpr double kMuch = 0.02;
   const bool in_parts = setting.zero.value_or(0) > 0;
-  // A stage does not recompute the results that it sends.
+  // A stage does not recompute the results that it sends; one of devices of several kinds need not
+  // wait for the slowest everywhere.
+  const bool is_mixed = !cache_->machine().groups.empty();
   const bool recomputes = setting.recompute != "none";
   out.is_rough = leaves_out_much(*cache_, setting, first, out.step) ||
-                 (in_pieces && (recomputes || !cache_->machine().groups.empty())) ||
+                 (in_pieces && (recomputes || is_mixed)) || (setting.pp == 1 && is_mixed) ||
                  ((in_pieces || in_unequal_parts) && waits_for_hosts) ||
                  (setting.pp > 1 && !is_worth_folding(cache_->model(), setting)) ||
                  (setting.pp > 1 && in_parts && tied.part > kMuch) ||

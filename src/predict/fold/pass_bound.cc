@@ -38,8 +38,15 @@ std::vector<RunLoad> loads_of(const Sections& sections, DigitMask data) {
 
 // Seconds from when the compute stream is free to when it has passed a run's tasks of every
 // micro-batch, in their order. Collectives that need none of its compute may run before; without
-// what accumulates gradients, if it need not.
-double least_time(const SectionPart& part, bool accumulates) {
+// what accumulates gradients, if it need not. Where the run's input comes late, what does not wait
+// for it is done by then.
+// `communicates`: with collectives.
+struct Counted {
+  bool accumulates = false;
+  bool comes_late = false;
+  bool communicates = true;
+};
+double least_time(const SectionPart& part, Counted counted) {
   const auto& flow = *part.flow;
   std::vector<double> ready(flow.slots);
   std::vector<bool> needs_compute(flow.slots);
@@ -53,7 +60,10 @@ double least_time(const SectionPart& part, bool accumulates) {
       end = std::max(end, ready[*use]);
       needs = needs || needs_compute[*use];
     }
-    if (needs && (accumulates || !task.accumulates) && task.duration > 0) {
+    const bool is_done = counted.comes_late && !task.waits;
+    const bool counts = (counted.accumulates || !task.accumulates) && !is_done &&
+                        (counted.communicates || computes(task.kind));
+    if (needs && counts && task.duration > 0) {
       end = std::max(end, free[task.stream]) + task.duration;
       free[task.stream] = end;
     }
@@ -65,12 +75,12 @@ double least_time(const SectionPart& part, bool accumulates) {
   return free[0];
 }
 
-// Seconds of compute that does not wait for the run's input.
-double early_time(const SectionPart& part) {
+// Seconds less that it takes where the run's input comes late.
+double early_time(const SectionPart& part, bool communicates) {
   double out = 0;
-  for (const auto& task : part.tasks) {
-    const bool is_early = computes(task.kind) && !task.waits && task.when == lower::When::kEach;
-    if (is_early) out += task.duration;
+  for (const bool accumulates : {false, true}) {
+    out = std::max(out, least_time(part, {accumulates, false, communicates}) -
+                            least_time(part, {accumulates, true, communicates}));
   }
   return out;
 }
@@ -111,13 +121,18 @@ void add_units(LoweredStage& lowered, PassBound& out) {
   double forward = 0;
   for (std::size_t r = 0; r < loads.size(); ++r) {
     const auto& [streams, accumulation] = loads[r];
-    const auto forward_time = least_time(sections.parts[0][r], false);
+    const auto forward_time = least_time(sections.parts[0][r], {});
     const auto& back = sections.parts[1][r];
-    const auto time = std::max(forward_time + least_time(back, false), streams[0]);
-    const auto all = std::max(forward_time + least_time(back, true), streams[0] + accumulation);
+    const auto time = std::max(forward_time + least_time(back, {}), streams[0]);
+    const auto all =
+        std::max(forward_time + least_time(back, {.accumulates = true}), streams[0] + accumulation);
     out.forward.push_back(forward_time);
     out.units.push_back(time);
-    out.early.push_back(early_time(back));
+    out.early.push_back(early_time(back, true));
+    const Counted compute{.communicates = false};
+    out.forward_compute.push_back(least_time(sections.parts[0][r], compute));
+    out.backward_compute.push_back(least_time(back, compute));
+    out.early_compute.push_back(early_time(back, false));
     out.accumulation.push_back(all - time);
   }
   forward =
@@ -131,6 +146,14 @@ void add_units(LoweredStage& lowered, PassBound& out) {
 }
 
 }  // namespace
+
+void PassBound::drop_communication() {
+  forward = forward_compute;
+  early = early_compute;
+  for (std::size_t u = 0; u < units.size(); ++u) units[u] = forward[u] + backward_compute[u];
+  levels.clear();
+  following = following_forward = 0;
+}
 
 PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds& kinds,
                         std::size_t levels) {
