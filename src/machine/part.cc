@@ -11,6 +11,12 @@ std::optional<Machine> part_without(const Machine& machine, const Digits& digits
     if (parts > 1 && out.levels[l].network != nullptr) return std::nullopt;
     out.levels[l].count /= parts;
   }
+  for (std::size_t l = 0; l < out.levels.size(); ++l) {
+    if (!out.levels[l].shared) continue;
+    out.levels[l].bandwidth =
+        out.levels[l].bandwidth *
+        (static_cast<double>(out.devices_below(l)) / static_cast<double>(machine.devices_below(l)));
+  }
   return out;
 }
 

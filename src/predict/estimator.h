@@ -57,10 +57,6 @@ struct PassBound {
   bool copied = false;           // do several devices hold the same of what is sent,
   bool gradient_copied = false;  // and of the gradient?
   Bytes saved;                   // for the backward pass, by one such layer
-  // Likewise, by unit, without communication.
-  std::vector<double> forward_compute, backward_compute, early_compute;
-
-  void drop_communication();
 };
 
 // How a pipeline's stages divide the network into runs: whole sections of it, or pieces of those

@@ -40,11 +40,9 @@ std::vector<RunLoad> loads_of(const Sections& sections, DigitMask data) {
 // micro-batch, in their order. Collectives that need none of its compute may run before; without
 // what accumulates gradients, if it need not. Where the run's input comes late, what does not wait
 // for it is done by then.
-// `communicates`: with collectives.
 struct Counted {
   bool accumulates = false;
   bool comes_late = false;
-  bool communicates = true;
 };
 double least_time(const SectionPart& part, Counted counted) {
   const auto& flow = *part.flow;
@@ -61,9 +59,7 @@ double least_time(const SectionPart& part, Counted counted) {
       needs = needs || needs_compute[*use];
     }
     const bool is_done = counted.comes_late && !task.waits;
-    const bool counts = (counted.accumulates || !task.accumulates) && !is_done &&
-                        (counted.communicates || computes(task.kind));
-    if (needs && counts && task.duration > 0) {
+    if (needs && (counted.accumulates || !task.accumulates) && task.duration > 0 && !is_done) {
       end = std::max(end, free[task.stream]) + task.duration;
       free[task.stream] = end;
     }
@@ -76,11 +72,11 @@ double least_time(const SectionPart& part, Counted counted) {
 }
 
 // Seconds less that it takes where the run's input comes late.
-double early_time(const SectionPart& part, bool communicates) {
+double early_time(const SectionPart& part) {
   double out = 0;
   for (const bool accumulates : {false, true}) {
-    out = std::max(out, least_time(part, {accumulates, false, communicates}) -
-                            least_time(part, {accumulates, true, communicates}));
+    out = std::max(out,
+                   least_time(part, {accumulates, false}) - least_time(part, {accumulates, true}));
   }
   return out;
 }
@@ -128,11 +124,7 @@ void add_units(LoweredStage& lowered, PassBound& out) {
         std::max(forward_time + least_time(back, {.accumulates = true}), streams[0] + accumulation);
     out.forward.push_back(forward_time);
     out.units.push_back(time);
-    out.early.push_back(early_time(back, true));
-    const Counted compute{.communicates = false};
-    out.forward_compute.push_back(least_time(sections.parts[0][r], compute));
-    out.backward_compute.push_back(least_time(back, compute));
-    out.early_compute.push_back(early_time(back, false));
+    out.early.push_back(early_time(back));
     out.accumulation.push_back(all - time);
   }
   forward =
@@ -146,14 +138,6 @@ void add_units(LoweredStage& lowered, PassBound& out) {
 }
 
 }  // namespace
-
-void PassBound::drop_communication() {
-  forward = forward_compute;
-  early = early_compute;
-  for (std::size_t u = 0; u < units.size(); ++u) units[u] = forward[u] + backward_compute[u];
-  levels.clear();
-  following = following_forward = 0;
-}
 
 PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds& kinds,
                         std::size_t levels) {

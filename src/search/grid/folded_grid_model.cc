@@ -166,8 +166,6 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
   }
   if (!found) return std::nullopt;
   PassBound out{std::move(*found)};
-  // In a pipeline the digits of context parallel groups, and so their links, are others.
-  if (kind.cp > 1) out.drop_communication();
   // What a stage that ends inside a layer recomputes need not be all of it.
   if (kind.in_pieces) {
     out.compute = 0;
