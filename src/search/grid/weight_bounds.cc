@@ -25,6 +25,21 @@ std::vector<bool> are_tables(const strategies::Problem& problem) {
   return out;
 }
 
+// By node: is it read with a dimension along the batch? Data parallel devices have parts of it.
+std::vector<bool> follow_batch(const strategies::Problem& problem) {
+  std::vector<bool> out(problem.model.size());
+  for (auto id : problem.model.ids()) {
+    const auto& node = problem.nodes[id.index()];
+    const auto batch = node.batch();
+    if (!batch) continue;
+    const auto inputs = problem.model.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (node.signature.map.input_dim(i, *batch) >= 0) out[inputs[i].index()] = true;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<DataParallelTime> by_rank(const std::vector<SharedWeight>& weights,
@@ -57,9 +72,10 @@ void WeightBounds::add_bytes(const Case& on) {
   const auto& model = on.problem->model;
   const bool sums_rows = digits_.sums_rows() && on.optimizer == plan::Optimizer::kSgd;
   const auto is_table = are_tables(*on.problem);
+  const auto follows_batch = follow_batch(*on.problem);
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
-    if (!is_weight(node)) continue;
+    if (!is_weight(node) || follows_batch[id.index()]) continue;
     const auto whole = node.type.whole_bytes();
     weights_ += whole;
     if (!is_trained(node)) continue;
@@ -81,12 +97,14 @@ void WeightBounds::add_bytes(const Case& on) {
 void WeightBounds::add_updates(const Case& on) {
   if (digits_.updates_in_products()) return;
   const auto& model = on.problem->model;
+  const auto follows_batch = follow_batch(*on.problem);
   const bool updates_rows = on.optimizer == plan::Optimizer::kSgd;
   const auto is_table = are_tables(*on.problem);
   std::map<DType, double> elements;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     if (!is_weight(node) || !is_trained(node) || (updates_rows && is_table[id.index()])) continue;
+    if (follows_batch[id.index()]) continue;
     elements[node.type.dtype] += node.type.whole_bytes() / size_of(node.type.dtype);
   }
   for (const auto& of_type : elements) {
