@@ -291,35 +291,7 @@ std::vector<StrategySearch::Tried> StrategySearch::cost_estimated(
     strategies.push_back(std::move(strategy));
   }
   simulate_the_best(strategies, found);
-  simulate_nearly_fitting(estimated, found);
   return found;
-}
-
-// A rough estimate of what hardly does not fit may be a little too high.
-void StrategySearch::simulate_nearly_fitting(const std::vector<Estimated>& estimated,
-                                             std::vector<Tried>& found) {
-  constexpr double kLittle = 0.15;  // of the memory there is
-  const auto limit = kLittle * std::ranges::min(contest_.result().limits);
-  std::vector<const Estimated*> nearly;
-  for (const auto& e : estimated) {
-    if (e.point && e.point->is_rough && !e.point->feasible && e.point->over < limit) {
-      nearly.push_back(&e);
-    }
-  }
-  std::ranges::stable_sort(nearly, {}, [](const auto* e) { return e->point->over; });
-  std::size_t left = contest_.is_large() ? kLargeSimulated : 2 * kSimulated;
-  for (const auto* e : nearly) {
-    const auto& best = contest_.result().best;
-    const bool is_slower = best && e->point->simulation.iteration >= best->simulation.iteration;
-    if (left == 0 || contest_.is_over()) return;
-    if (is_slower) continue;
-    for (auto& strategy : make_strategies({e->setting}, problem_)) {
-      if (!may_win(strategy.choices) || contest_.passes(strategy.schedule) > kMostPasses) continue;
-      const auto costed = contest_.enter({candidate_of(std::move(strategy))})[0];
-      if (costed) found.push_back(tried(e->setting, *costed));
-      --left;
-    }
-  }
 }
 
 // Does nothing fit so far, or not what would be faster? Of a large network, whose estimates leave

@@ -105,7 +105,6 @@ class StrategySearch {
       const std::vector<Estimated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Tried>& found);
-  void simulate_nearly_fitting(const std::vector<Estimated>& estimated, std::vector<Tried>& found);
   [[nodiscard]] bool is_no_match(const Tried& tried, const Tried& best) const;
   [[nodiscard]] bool is_settled(const Point& estimated) const;
   [[nodiscard]] bool is_far_too_large(Bytes over) const;
