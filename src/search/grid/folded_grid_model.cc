@@ -1,7 +1,6 @@
 #include "search/grid/folded_grid_model.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.h"
 
@@ -170,9 +169,6 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
   if (kind.in_pieces) {
     out.compute = 0;
     out.levels.clear();
-    for (std::size_t u = 0; u < out.units.size(); ++u) {
-      out.units[u] -= std::exchange(out.early[u], 0);
-    }
   }
   return out;
 }
