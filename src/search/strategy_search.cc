@@ -535,8 +535,9 @@ std::optional<Seconds> StrategySearch::bound() const {
   for (const auto* grid : {grid_ ? &*grid_ : nullptr, &simulated_grid_}) {
     for (const auto& e : grid == nullptr ? std::vector<Estimated>{} : *grid) {
       if (e.bound == 0 || !e.point) continue;
-      const auto off = e.point->is_rough ? kRoughly : kNearly;
-      const auto bound = std::max(e.bound / kClosely, e.point->simulation.iteration.value / off);
+      const auto time = e.point->simulation.iteration.value;
+      const auto bound = e.point->is_rough ? std::max(e.bound, time) / kRoughly
+                                           : std::max(e.bound / kClosely, time / kNearly);
       const auto at = simulated.find(e.point->strategy);
       if (at == simulated.end()) {
         if (e.point->feasible || e.point->over <= unsure) out = std::min(out, bound);

@@ -57,7 +57,8 @@ const SectionPart& first_backward(const Sections& sections, const RunCounts& cou
   return sections.parts[static_cast<std::size_t>(Part::kBackward)][run];
 }
 
-// What is gathered before the first micro-batch is there, and recomputed before a gradient is.
+// What is gathered before the first micro-batch is there, and recomputed before a gradient is. Not
+// of stages that end inside layers, which recompute in an order of their own.
 void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, Passages& passages,
                             bool one, StageTimes& out) {
   constexpr double kRounding = 1e-9;
@@ -66,7 +67,7 @@ void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, P
                                      out.forward + out.first) -
                      out.forward;
   }
-  if (first_backward(sections, counts).flow->begins_without_input) {
+  if (counts.size() == kSections && first_backward(sections, counts).flow->begins_without_input) {
     out.backward_early =
         std::max(0.0, out.backward - time_from_input(sections, counts, passages, Part::kBackward,
                                                      false, false, out.backward));

@@ -79,6 +79,8 @@ class FoldedPipeline : public Pipeline {
         double forward = following * pass.following_forward;
         double accumulation = 0;
         double early = 0;
+        // A piece of a layer does not recompute what it sends.
+        const bool recomputes_less = pipeline_.is_in_pieces && pipeline_.layers[c] == 0;
         for (std::size_t r = 0; r < runs; ++r) {
           const auto times = static_cast<double>(pipeline_.classes[c][r]);
           const auto u = first + r;
@@ -86,7 +88,9 @@ class FoldedPipeline : public Pipeline {
           accumulation += times * pass.accumulation[u];
           if (times > 0) early = std::max(early, pass.early[u]);
           forward += times * pass.forward[u];
+          if (recomputes_less) all -= times * pass.early[u];
         }
+        if (recomputes_less) early = 0;
         accumulation *= accumulations;
         out.push_back({forward, all - forward + accumulation, early, accumulation});
       }
