@@ -70,6 +70,8 @@ TEST(Contest, GivesUpWhatCannotMatter) {
         std::ranges::count_if(faster, [](const auto& c) { return !c.has_value(); }));
     EXPECT_EQ(all.best_candidate()->name, some.best_candidate()->name);
     EXPECT_EQ(all.result().best->simulation.iteration, some.result().best->simulation.iteration);
+    all.choose();
+    some.choose();
     ASSERT_TRUE(all.result().runner_up && some.result().runner_up);
     EXPECT_EQ(all.result().runner_up->name, some.result().runner_up->name);
     EXPECT_EQ(all.result().candidates, some.result().candidates);
