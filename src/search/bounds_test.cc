@@ -1,5 +1,6 @@
 #include "search/bounds.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/check.h"
@@ -99,17 +100,27 @@ TEST(Bounds, EveryPlanHasOneThatNothingUndercuts) {
 }
 
 // The proved bound of the grid, not that of compute, where a plain strategy is best.
+// Stages smaller than a layer are estimated roughly where they recompute: that bound is looser.
 TEST(Bounds, OfAPlainPlanAreOfTheGrid) {
-  const auto network = models::parse_model("gpt2:layers=8,hidden=256,heads=4,seq=256,vocab=1024");
-  Options options;
-  options.optimizer = plan::Optimizer::kAdam;
-  options.memory = Bytes{60e6};
-  options.network = {&network, 64, DType::kFp32};
-  const auto result =
-      search(network.build(64, DType::kFp32), machine::load_machine("dgx_a100:1"), options);
-  ASSERT_TRUE(result.best && result.lower_bound);
-  EXPECT_GE(result.lower_bound->value, 0.8 * result.best->simulation.iteration.value)
-      << result.best->name << ", " << result.bound_scope;
+  struct Question {
+    int layers;
+    Bytes memory;
+    double least;  // of the plan's time
+  };
+  for (const auto& [layers, memory, least] :
+       {Question{8, Bytes{60e6}, 0.8}, Question{4, Bytes{40e6}, 0.75}}) {
+    const auto network = models::parse_model(
+        fmt::format("gpt2:layers={},hidden=256,heads=4,seq=256,vocab=1024", layers));
+    Options options;
+    options.optimizer = plan::Optimizer::kAdam;
+    options.memory = memory;
+    options.network = {&network, 64, DType::kFp32};
+    const auto result =
+        search(network.build(64, DType::kFp32), machine::load_machine("dgx_a100:1"), options);
+    ASSERT_TRUE(result.best && result.lower_bound);
+    EXPECT_GE(result.lower_bound->value, least * result.best->simulation.iteration.value)
+        << result.best->name << ", " << result.bound_scope;
+  }
 }
 
 }  // namespace

@@ -43,21 +43,20 @@ std::optional<Seconds> StrategySearch::bound() const {
   for (const auto& e : contest_.simulated()) simulated[to_text(e.setting)] = &*e.point;
   double out = *others_;
   const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
-  for (const auto* grid : {grid_ ? &*grid_ : nullptr, &simulated_grid_}) {
-    for (const auto& e : grid == nullptr ? std::vector<Estimated>{} : *grid) {
-      if (e.bound == 0 || !e.point) continue;
-      const auto time = e.point->simulation.iteration.value;
-      const auto bound = e.point->is_rough ? std::max(e.bound, time) / kRoughly
-                                           : std::max(e.bound / kClosely, time / kNearly);
-      const auto at = simulated.find(e.point->strategy);
-      if (at == simulated.end()) {
-        if (e.point->feasible || e.point->over <= unsure) out = std::min(out, bound);
-        continue;
-      }
-      check_bound(at->second->simulation.iteration, Seconds{bound}, e.point->strategy);
-      if (at->second->feasible) out = std::min(out, at->second->simulation.iteration.value);
+  const auto include = [&](const Estimated& e) {
+    if (e.bound == 0 || !e.point) return;
+    const auto off = e.point->is_rough ? kRoughly : kNearly;
+    const auto bound = std::max(e.bound, e.point->simulation.iteration.value / off);
+    const auto at = simulated.find(e.point->strategy);
+    if (at == simulated.end()) {
+      if (e.point->feasible || e.point->over <= unsure) out = std::min(out, bound);
+      return;
     }
-  }
+    check_bound(at->second->simulation.iteration, Seconds{bound}, e.point->strategy);
+    if (at->second->feasible) out = std::min(out, at->second->simulation.iteration.value);
+  };
+  if (grid_) std::ranges::for_each(*grid_, include);
+  std::ranges::for_each(simulated_grid_, include);
   return Seconds{out};
 }
 

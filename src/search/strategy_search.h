@@ -55,7 +55,6 @@ class StrategySearch {
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
-  static constexpr double kClosely = 1.005;       // what bounds of estimates are
   static constexpr double kNearly = 1.03;         // the same of estimates that are not rough,
   static constexpr double kRoughly = 1.25;        // and of rough ones
   static constexpr double kFarTooLarge = 0.25;    // of the memory there is, beyond it

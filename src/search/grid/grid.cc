@@ -507,10 +507,7 @@ class Grid {
       if (!made[i].point) continue;
       made[i].bound = which[i]->bound;
       const auto& simulation = made[i].point->simulation;
-      if (!made[i].point->is_rough) {
-        check_bound(simulation.iteration, Seconds{made[i].bound / model_.uncertainty()},
-                    made[i].point->strategy);
-      }
+      check_bound(simulation.iteration, Seconds{made[i].bound}, made[i].point->strategy);
       check_bound(simulation.memory, memory_bound(*which[i]), made[i].point->strategy);
       note(*which[i], *made[i].point);
       out_.evaluated.push_back(std::move(made[i]));

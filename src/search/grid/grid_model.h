@@ -102,8 +102,6 @@ class GridModel {
   }
   // By setting; no point where it is impossible.
   virtual std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) = 0;
-  // Times this much what it evaluates to is no less than a strategy's bound, where it is not rough.
-  [[nodiscard]] virtual double uncertainty() const { return 1; }
   // What it takes to evaluate a strategy of so many micro-batches: operators that are simulated.
   [[nodiscard]] virtual double work(std::int64_t /*micro_batches*/) const { return 0; }
   // How many strategies are evaluated together.
