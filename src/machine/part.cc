@@ -8,7 +8,10 @@ std::optional<Machine> part_without(const Machine& machine, const Digits& digits
   out.mappings.clear();
   for (std::size_t l = 0; l < out.levels.size(); ++l) {
     const auto parts = digits.group_size(mask, l);
-    if (parts > 1 && out.levels[l].network != nullptr) return std::nullopt;
+    if (parts > 1 && out.levels[l].network != nullptr) {
+      if (parts != out.levels[l].count) return std::nullopt;
+      out.levels[l].network = nullptr;  // of one unit
+    }
     out.levels[l].count /= parts;
   }
   for (std::size_t l = 0; l < out.levels.size(); ++l) {

@@ -10,7 +10,7 @@ namespace tandem::machine {
 
 // Each level has as many units as differ in its other digits. Links are what they were: of one that
 // the devices of a unit share, the other parts' devices have their share. Nothing
-// where devices differ in kind, or where a level is cut whose units are not joined by one switch.
+// where devices differ in kind, or where several units of a level are left that no switch joins.
 std::optional<Machine> part_without(const Machine& machine, const Digits& digits, DigitMask mask);
 
 }  // namespace tandem::machine

@@ -46,12 +46,7 @@ void StrategySearch::cost_baselines() {
   settings.clear();
   for (const auto& e : known) settings.push_back(e.setting);
   const auto made = make_strategies(settings, problem_);
-  if (made.empty()) {
-    throw UserError("search", problem_.model.name(),
-                    "it has no pipeline here whose updates may be delayed",
-                    "without --stale-weights");
-  }
-  cost_distinct(made, known);
+  if (!made.empty()) cost_distinct(made, known);
 }
 
 bool StrategySearch::Tried::is_better(const Tried& a, const Tried& b) {
@@ -244,9 +239,13 @@ void StrategySearch::cost_grid() {
     }
   }
   if (!is_synchronous()) {
-    if (contest_.result().best)
-      fit_baselines(contest_, problem_, known, {},
-                    [this](const auto& choices) { return may_win(choices); });
+    if (contest_.result().candidates == 0) {
+      throw UserError("search", problem_.model.name(),
+                      "it has no pipeline here whose updates may be delayed",
+                      "without --stale-weights");
+    }
+    fit_baselines(contest_, problem_, known, {},
+                  [this](const auto& choices) { return may_win(choices); });
     return;
   }
   if (is_memory_scarce()) {

@@ -229,7 +229,7 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
   const auto& all = problem_.digits;
   auto devices = std::int64_t{1};
   const auto* part = part_of(kind.ep > 1 ? all.all() : kind.tensor | kind.context);
-  if (part == nullptr) return std::nullopt;
+  if (part == nullptr) return PassBound{};  // nothing is known
   if (kind.ep > 1) {
     setting.family = Family::kEp;
     setting.ep = kind.ep;

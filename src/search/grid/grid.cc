@@ -261,7 +261,7 @@ class Grid {
 
   // A sample takes least in the largest micro-batch.
   void note_device_seconds(const PassKind& base, const Bounded& bound) {
-    if (bound.impossible || base.in_pieces) return;
+    if (bound.impossible || base.in_pieces || bound.pass.units.empty()) return;
     const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, 0).ranks[0];
     const auto devices = static_cast<double>(base.tp * base.cp);
     device_seconds_ = std::min(device_seconds_, devices * all);
