@@ -59,7 +59,7 @@ TEST(Contest, GivesUpWhatCannotMatter) {
   std::size_t given_up = 0;
   auto in_order = candidates;
   for (std::size_t round = 0; round < 8; ++round) {
-    std::ranges::rotate(in_order, in_order.begin() + 7);
+    std::rotate(in_order.begin(), in_order.begin() + 7, in_order.end());
     candidates = in_order;
     for (std::size_t i = 0; i < candidates.size(); i += 3) candidates[i].name = kSideBySide;
     Contest all(asked.graph, asked.machine, asked.options);
