@@ -22,8 +22,8 @@
 #include "machine/fewer.h"
 #include "machine/peak.h"
 #include "predict/folded.h"
-#include "search/fewer_devices.h"
-#include "search/taso_flexflow.h"
+#include "search/neighbours/fewer_devices.h"
+#include "search/neighbours/taso_flexflow.h"
 #include "strategies/grid.h"
 
 namespace tandem::cli {

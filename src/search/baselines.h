@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "search/contest.h"
-#include "search/sharing_search.h"
+#include "search/neighbours/sharing_search.h"
 
 namespace tandem::search {
 

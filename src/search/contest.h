@@ -13,9 +13,9 @@
 
 #include "predict/tables.h"
 #include "search/grid_search.h"
-#include "search/layout_network.h"
 #include "search/search.h"
 #include "search/simplicity.h"
+#include "search/space/layout_network.h"
 #include "strategies/grid.h"
 #include "strategies/problem.h"
 

@@ -10,7 +10,7 @@
 #include "machine/machine.h"
 #include "plan/parallelize.h"
 #include "predict/simulate.h"
-#include "search/rewritten.h"
+#include "search/space/rewritten.h"
 
 namespace tandem::search {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "search/costed.h"
-#include "search/layout_oracle_test_support.h"
-#include "search/states.h"
+#include "search/space/layout_oracle_test_support.h"
+#include "search/space/states.h"
 
 namespace tandem::search {
 

@@ -8,10 +8,10 @@
 #include "base/fewer_test_support.h"
 #include "rewrite/matches.h"
 #include "search/fastest_plan_test_support.h"
-#include "search/layout_oracle_test_support.h"
-#include "search/rewritings.h"
+#include "search/neighbours/rewritings.h"
 #include "search/search.h"
 #include "search/small_cases_test_support.h"
+#include "search/space/layout_oracle_test_support.h"
 
 namespace tandem::search {
 namespace {

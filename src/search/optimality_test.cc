@@ -12,10 +12,10 @@
 #include "base/fewer_test_support.h"
 #include "graph/text.h"
 #include "search/fastest_plan_test_support.h"
-#include "search/layout_network.h"
-#include "search/layout_oracle_test_support.h"
 #include "search/search.h"
 #include "search/small_cases_test_support.h"
+#include "search/space/layout_network.h"
+#include "search/space/layout_oracle_test_support.h"
 
 namespace tandem::search {
 namespace {

@@ -6,15 +6,15 @@
 #include <set>
 
 #include "search/bounds.h"
-#include "search/branches.h"
 #include "search/contest.h"
-#include "search/earlier.h"
-#include "search/layout_search.h"
-#include "search/rewritings.h"
-#include "search/side_by_side.h"
-#include "search/storage.h"
+#include "search/neighbours/branches.h"
+#include "search/neighbours/earlier.h"
+#include "search/neighbours/layout_search.h"
+#include "search/neighbours/rewritings.h"
+#include "search/neighbours/side_by_side.h"
+#include "search/neighbours/storage.h"
+#include "search/neighbours/taso_flexflow.h"
 #include "search/strategy_search.h"
-#include "search/taso_flexflow.h"
 
 namespace tandem::search {
 

@@ -16,8 +16,8 @@
 #include "machine/machine.h"
 #include "models/model.h"
 #include "search/costed.h"
-#include "search/finder.h"
-#include "search/states.h"
+#include "search/space/finder.h"
+#include "search/space/states.h"
 
 namespace tandem::search {
 

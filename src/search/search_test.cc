@@ -11,8 +11,8 @@
 #include "plan/json.h"
 #include "plan/parallelization.h"
 #include "search/contest.h"
-#include "search/layout_network.h"
-#include "search/taso_flexflow.h"
+#include "search/neighbours/taso_flexflow.h"
+#include "search/space/layout_network.h"
 #include "strategies/factor_kinds.h"
 #include "strategies/grid.h"
 

@@ -10,9 +10,9 @@
 #include "search/by_memory.h"
 #include "search/grid/graph_grid_model.h"
 #include "search/grid/grid.h"
-#include "search/partial_saving.h"
-#include "search/sharing_search.h"
-#include "search/step_layouts.h"
+#include "search/neighbours/partial_saving.h"
+#include "search/neighbours/sharing_search.h"
+#include "search/neighbours/step_layouts.h"
 #include "strategies/wide_grid.h"
 
 namespace tandem::search {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plan/parallelize.h"
-#include "search/rewritten.h"
+#include "search/space/rewritten.h"
 #include "unity/substitution.h"
 
 namespace tandem::unity {

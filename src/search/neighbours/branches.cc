@@ -1,0 +1,319 @@
+#include "search/neighbours/branches.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "predict/device.h"
+#include "search/neighbours/descent.h"
+#include "search/neighbours/side_by_side.h"
+#include "strategies/packing.h"
+
+namespace tandem::search {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitMask;
+using machine::DigitRole;
+using machine::DigitUse;
+
+constexpr std::size_t kMostPlaced = 120;  // of one plan
+constexpr std::size_t kPlans = 2;
+constexpr double kMostWeights = 0.5;
+constexpr double kTooSlow = 1.5;  // of the best, where all have changed alike
+
+// By node, the operand of `join` through which all goes that comes of it; -1 for the others.
+std::vector<int> operands_reached(const graph::Graph& graph,
+                                  const std::vector<std::vector<NodeId>>& consumers, NodeId join) {
+  constexpr int kNone = -1;
+  std::vector<int> out(graph.size(), kNone);
+  const auto inputs = graph.inputs(join);
+  for (std::size_t n = join.index(); n-- > 0;) {
+    const auto& users = consumers[n];
+    if (users.empty()) continue;
+    const auto reached = [&](NodeId user) {
+      if (user != join) return out[user.index()];
+      const auto is_it = [n](NodeId input) { return input.index() == n; };
+      if (std::ranges::count_if(inputs, is_it) != 1) return kNone;
+      return static_cast<int>(std::ranges::find_if(inputs, is_it) - inputs.begin());
+    };
+    const auto first = reached(users[0]);
+    const bool is_one =
+        std::ranges::all_of(users, [&](NodeId user) { return reached(user) == first; });
+    if (is_one) out[n] = first;
+  }
+  return out;
+}
+
+Bytes weights_of(const graph::Graph& graph, const std::vector<NodeId>& nodes) {
+  Bytes out;
+  for (auto id : nodes) {
+    if (is_weight(graph.node(id))) out += graph.node(id).type.whole_bytes();
+  }
+  return out;
+}
+
+std::vector<std::vector<NodeId>> branches_before(const graph::Graph& graph,
+                                                 const std::vector<std::vector<NodeId>>& consumers,
+                                                 NodeId join) {
+  std::vector<std::vector<NodeId>> out(graph.inputs(join).size());
+  const auto reached = operands_reached(graph, consumers, join);
+  for (auto id : graph.ids()) {
+    const auto operand = reached[id.index()];
+    if (operand >= 0) out[static_cast<std::size_t>(operand)].push_back(id);
+  }
+  std::erase_if(out, [&](const auto& nodes) {
+    return weights_of(graph, nodes) == Bytes{} || std::ranges::none_of(nodes, [&](NodeId id) {
+             return graph.node(id).op.role() == ops::Role::kCompute;
+           });
+  });
+  return out;
+}
+
+// Puts the branches of one plan elsewhere.
+class Placing {
+ public:
+  Placing(Contest& contest, const Candidate& plan, const Branches& branches)
+      : contest_(contest),
+        plan_(plan),
+        graph_(plan.rewritten ? plan.rewritten->graph : contest.model()),
+        problem_(graph_, contest.digits()),
+        consumers_(graph_.consumers()),
+        branches_(branches.nodes),
+        branch_of_(graph_.size(), branches_.size()) {
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      operations_.push_back(operations_of(branches_[b]));
+      class_.push_back(class_of(branches_[b]));
+      for (auto id : branches_[b]) branch_of_[id.index()] = b;
+    }
+    set_places();
+  }
+
+  void search() {
+    const auto best = contest_.result().best->simulation.iteration;
+    std::vector<Places> alike;
+    for (const auto& place : places_) alike.emplace_back(branches_.size(), place);
+    if (const auto first = best_of(alike, kTooSlow * best)) descend(*first);
+  }
+
+ private:
+  // Where a branch may lie: at one place of these digits; on the others as in the plan, or
+  // each operator along the batch.
+  struct Place {
+    DigitMask idle = 0;
+    bool along_batch = false;
+    auto operator<=>(const Place&) const = default;
+  };
+  using Places = std::vector<Place>;  // by branch
+
+  struct Timed {
+    Places places;
+    Seconds seconds;
+  };
+
+  [[nodiscard]] const machine::Digits& digits() const { return contest_.digits(); }
+
+  // Idle on the outermost digits or on the innermost ones.
+  void set_places() {
+    const auto all = digits().all();
+    for (std::size_t i = 1; i <= digits().count(); ++i) {
+      const auto outermost = (DigitMask{1} << i) - 1;
+      places_.push_back({outermost});
+      if (outermost == all) continue;
+      places_.push_back({outermost, true});
+      places_.push_back({all & ~outermost});
+    }
+  }
+
+  [[nodiscard]] double operations_of(const std::vector<NodeId>& nodes) const {
+    double out = 0;
+    for (auto id : nodes) {
+      const auto& node = graph_.node(id);
+      if (node.op.role() != ops::Role::kCompute) continue;
+      std::vector<TensorType> types;
+      for (auto input : graph_.inputs(id)) types.push_back(graph_.node(input).type);
+      out += predict::forward_flops(node.op, types, node.type).value;
+    }
+    return out;
+  }
+
+  // Equal for those that compute the same of the same types.
+  [[nodiscard]] Hash class_of(const std::vector<NodeId>& nodes) const {
+    Hash out = 0;
+    for (auto id : nodes) {
+      out = hash_combine(out, graph_.node(id).op.hash());
+      out = hash_combine(out, type_hash(graph_.node(id).type));
+    }
+    return out;
+  }
+
+  void descend(Timed now) {
+    while (const auto next = best_of(one_changed(now.places), now.seconds)) now = *next;
+  }
+
+  // Of branches that are equal and lie alike the first stands for all.
+  [[nodiscard]] std::vector<Places> one_changed(const Places& now) const {
+    std::vector<Places> out;
+    std::set<std::pair<Hash, Place>> seen;
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      if (!seen.emplace(class_[b], now[b]).second) continue;
+      const auto change = [&](const Place& place) {
+        if (place == now[b]) return;
+        out.push_back(now);
+        out.back()[b] = place;
+      };
+      change({});
+      for (const auto& place : places_) change(place);
+    }
+    return out;
+  }
+
+  std::optional<Timed> best_of(const std::vector<Places>& all, Seconds than) {
+    const auto best = fastest_of(contest_, all, left_, than,
+                                 [this](const Places& places) { return candidate(places); });
+    if (!best) return std::nullopt;
+    return Timed{all[best->first], best->second};
+  }
+
+  // What has most to compute first, each at the place that has least so far. Nothing where the
+  // batch cannot be cut so far, or a reader wants partial sums that nothing makes.
+  [[nodiscard]] std::optional<Candidate> candidate(const Places& places) const {
+    std::vector<strategies::Load> loads;
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      const auto devices = digits().group_size(digits().all() & ~places[b].idle);
+      loads.push_back({Bytes{operations_[b] / static_cast<double>(devices)}, places[b].idle});
+    }
+    const auto ranks = strategies::pack(loads, digits());
+    auto out = plan_;
+    out.name = "search:branches";
+    for (std::size_t b = 0; b < branches_.size(); ++b) {
+      if (places[b].along_batch && !cut_along_batch(branches_[b], places[b].idle, out.choices)) {
+        return std::nullopt;
+      }
+      for (auto id : branches_[b]) put(id, places[b].idle, ranks[b], out.choices[id.index()]);
+    }
+    if (!is_legal(out)) return std::nullopt;
+    return out;
+  }
+
+  // False where it cannot be.
+  [[nodiscard]] bool cut_along_batch(const std::vector<NodeId>& branch, DigitMask idle,
+                                     std::vector<plan::Choice>& choices) const {
+    for (auto id : branch) {
+      const auto& node = problem_.nodes[id.index()];
+      if (graph_.node(id).op.role() != ops::Role::kCompute) continue;
+      const auto batch = node.batch();
+      if (!batch || !is_allowed(node, *batch, contest_.options().dims)) return false;
+      machine::NodeLayout layout;
+      for (std::size_t i = 0; i < digits().count(); ++i) {
+        if (machine::has(idle, i)) continue;
+        if (!machine::may_cut_next(node.signature, *batch, layout, digits(), i)) return false;
+        layout.uses[i] = DigitUse::factor(*batch);
+      }
+      choices[id.index()].node = layout;
+      const auto inputs = graph_.inputs(id);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (graph_.node(inputs[i]).op.role() == ops::Role::kCompute) continue;
+        if (branch_of_[inputs[i].index()] != branch_of_[id.index()]) continue;
+        choices[inputs[i].index()].source =
+            input_layout(node.signature, layout, digits().count(), i);
+      }
+    }
+    return true;
+  }
+
+  // The other digits do what they did.
+  void put(NodeId id, DigitMask idle, std::int64_t rank, plan::Choice& choice) const {
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      if (!machine::has(idle, i)) continue;
+      const auto place = digits().coordinate_of_rank(rank, idle, i);
+      if (graph_.node(id).op.role() == ops::Role::kCompute) {
+        choice.node.uses[i] = DigitUse::idle(place);
+      } else {
+        choice.source.set(i, DigitRole::idle(place));
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_legal(const Candidate& candidate) const {
+    const auto n = digits().count();
+    return std::ranges::all_of(graph_.ids(), [&](NodeId user) {
+      if (graph_.node(user).op.role() != ops::Role::kCompute) return true;
+      const auto inputs = graph_.inputs(user);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const auto from = inputs[i].index();
+        const bool leaves = branch_of_[from] != branch_of_[user.index()];
+        if (!leaves || graph_.node(inputs[i]).op.role() != ops::Role::kCompute) continue;
+        const auto wanted = input_layout(problem_.nodes[user.index()].signature,
+                                         candidate.choices[user.index()].node, n, i);
+        const auto made =
+            output_layout(problem_.nodes[from].signature, candidate.choices[from].node, n);
+        if ((wanted.digits(DigitRole::kPartial) & ~made.digits(DigitRole::kPartial)) != 0) {
+          return false;
+        }
+      }
+      return true;
+    });
+  }
+
+  Contest& contest_;
+  const Candidate& plan_;
+  const graph::Graph& graph_;
+  const strategies::Problem problem_;
+  const std::vector<std::vector<NodeId>> consumers_;
+  const std::vector<std::vector<NodeId>>& branches_;
+  std::vector<std::size_t> branch_of_;  // by node; of what is in none, their number
+  std::vector<double> operations_;      // by branch
+  std::vector<Hash> class_;
+  Places places_;
+  std::size_t left_ = kMostPlaced;  // to try
+};
+
+}  // namespace
+
+Branches branches_of(const graph::Graph& graph) {
+  const auto consumers = graph.consumers();
+  std::vector<NodeId> all;
+  for (auto id : graph.ids()) all.push_back(id);
+  const auto weights = weights_of(graph, all);
+  Branches out;
+  Bytes most;  // of all but the largest branch
+  for (auto join : graph.ids()) {
+    const auto& node = graph.node(join);
+    if (node.op.role() != ops::Role::kCompute || graph.inputs(join).size() < 2) continue;
+    auto nodes = branches_before(graph, consumers, join);
+    if (nodes.size() < 2) continue;
+    Bytes sum;
+    Bytes largest;
+    for (const auto& branch : nodes) {
+      const auto own = weights_of(graph, branch);
+      sum += own;
+      largest = std::max(largest, own);
+    }
+    if (sum - largest <= most) continue;
+    most = sum - largest;
+    out = {std::move(nodes), sum / weights};
+  }
+  return out;
+}
+
+bool place_branches(Contest& contest, const std::vector<Candidate>& plans) {
+  if (contest.is_large() || !contest.are_equal_devices() || plans.empty()) return false;
+  // Tables are branches, too, and are placed better by search/neighbours/side_by_side.h.
+  if (has_tables_to_place(contest, plans[0])) return false;
+  const auto& rewritten = plans[0].rewritten;
+  const auto branches = branches_of(rewritten ? rewritten->graph : contest.model());
+  if (branches.share < kMostWeights) return false;
+  std::size_t taken = 0;
+  for (const auto& plan : plans) {
+    if (!is_for_one_pass(plan)) continue;
+    if (contest.is_over() || taken++ == kPlans) break;
+    Placing(contest, plan, branches).search();
+  }
+  return true;
+}
+
+}  // namespace tandem::search

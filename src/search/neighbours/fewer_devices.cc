@@ -1,0 +1,190 @@
+#include "search/neighbours/fewer_devices.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "machine/fewer.h"
+#include "search/contest.h"
+#include "search/strategy_search.h"
+
+namespace tandem::search {
+
+namespace {
+
+using Units = std::vector<std::int64_t>;
+
+// Fewer devices have to be faster by more than this.
+constexpr double kWorthIt = 0.999;
+// Where each part is searched, ever smaller ones are given up after so many.
+constexpr std::size_t kMostInVain = 2;
+// Where layouts alone are searched first, what rewriting may gain beside.
+constexpr double kRewritesMayGain = 1.15;
+
+std::int64_t count(const Units& units) {
+  std::int64_t out = 1;
+  for (auto n : units) out *= n;
+  return out;
+}
+
+bool has_small_factors(std::int64_t n) {
+  for (const std::int64_t p : {2, 3, 5, 7}) {
+    while (n % p == 0) n /= p;
+  }
+  return n == 1;
+}
+
+bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
+
+// Parts of the machine, the largest first. Of the outermost level any number of units up to 64,
+// above that the powers of two and the largest few that divide into small groups; where each part
+// is searched, those that divide into pairs, and the nearest. Of the innermost level a power of
+// two, and fewer in one unit.
+std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
+  // Units of the fastest groups alone.
+  std::set<std::int64_t> of_groups;
+  auto sorted_groups = machine.groups;
+  std::ranges::stable_sort(sorted_groups, std::greater{}, machine::fastest_peak);
+  std::int64_t together = 0;
+  for (const auto& group : sorted_groups) of_groups.insert(together += group.units);
+  Units all;
+  for (const auto& level : machine.levels) all.push_back(level.count);
+  if (all.empty()) return {};
+  constexpr std::int64_t kEach = 64;
+  constexpr int kLargest = 4;
+  int smooth = 0;
+  std::set<Units> out;
+  for (auto n = all[0]; n >= 1; --n) {
+    bool wanted = is_power_of_two(n) || n + 1 >= all[0];
+    if (are_many) {
+      wanted = wanted || n <= kEach || (has_small_factors(n) && smooth++ < kLargest);
+    }
+    if (!wanted) continue;
+    auto units = all;
+    units[0] = n;
+    out.insert(units);
+    std::int64_t power = 1;
+    while (2 * power < all.back()) power *= 2;
+    if (all.size() > 1 && !is_power_of_two(all.back())) {
+      units.back() = power;
+      out.insert(units);
+    }
+  }
+  for (auto n = all.back() / 2; n >= 1; n /= 2) {
+    Units units(all.size(), 1);
+    units.back() = n;
+    out.insert(units);
+  }
+  out.erase(all);
+  std::vector<Units> sorted(out.begin(), out.end());
+  std::ranges::stable_sort(sorted, std::greater{}, count);
+  return sorted;
+}
+
+// The step time of the fastest plain strategy, if it is less than `beat`.
+std::optional<double> fastest_plain(const graph::Graph& model, const machine::Machine& machine,
+                                    const Options& options, double beat, KnownPasses& known) {
+  try {
+    Contest contest(model, machine, options);
+    if (!contest.may_fit()) return std::nullopt;
+    return StrategySearch(contest, true).fastest_plain(beat, known);
+  } catch (const UserError&) {  // of a part that no strategy can use
+    return std::nullopt;
+  }
+}
+
+// The same of layouts operator by operator, without rewrites.
+std::optional<double> fastest_layouts(const graph::Graph& model, const machine::Machine& machine,
+                                      Options options, double beat) {
+  options.algebra = Algebra::kNone;
+  options.grid = false;
+  options.beat = Seconds{beat};
+  options.tolerance = 0;
+  try {
+    const auto found = search(model, machine, options);
+    if (!found.best) return std::nullopt;
+    const auto time = found.best->simulation.iteration.value;
+    return time < beat ? std::optional(time) : std::nullopt;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+// By family, the better of its rows on all devices and on a part of them.
+std::vector<Costed> better_rows(const std::vector<Costed>& on_all,
+                                const std::vector<Costed>& on_part, std::int64_t part_devices) {
+  auto out = on_all;
+  for (auto row : on_part) {
+    row.devices = part_devices;
+    const auto at = std::ranges::find(out, row.family, &Costed::family);
+    if (at == out.end()) {
+      out.push_back(std::move(row));
+    } else if (is_better(row, *at)) {
+      *at = std::move(row);
+    }
+  }
+  return out;
+}
+
+bool has_equal_layers(const Options& options) {
+  return options.network && options.network->model->settings.has("layers");
+}
+
+}  // namespace
+
+std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
+                                                 const machine::Machine& machine,
+                                                 const Options& options, const Result& all) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto left = [&]() -> std::optional<double> {
+    if (!options.until.seconds) return std::nullopt;
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    return *options.until.seconds - all.search_s - taken.count();
+  };
+  const auto is_over = [&] {
+    return (left() && *left() <= 0) || (options.until.interrupted && options.until.interrupted());
+  };
+  if (options.until.first_fit || options.until.candidates || all.stop_reason == "interrupted") {
+    return std::nullopt;
+  }
+  auto own = options;
+  const bool is_plain = has_equal_layers(options);
+  const auto never = std::numeric_limits<double>::infinity();
+  const double now = all.best ? all.fastest.value : never;
+  double best = now * (is_plain ? kWorthIt : kRewritesMayGain);
+  std::optional<machine::Machine> fastest;
+  KnownPasses known;
+  std::size_t in_vain = 0;  // parts since the last one that was faster
+  for (const auto& units : parts_of(machine, is_plain && machine.groups.empty())) {
+    if (is_over()) break;
+    if (all.device_seconds / static_cast<double>(count(units)) > best) continue;
+    const auto part = machine::with_units(machine, units);
+    if (!part) continue;
+    own.until.seconds = left();
+    const auto time = is_plain ? fastest_plain(model, *part, own, best, known)
+                               : fastest_layouts(model, *part, own, best);
+    in_vain = time ? 0 : in_vain + 1;
+    if (!is_plain && in_vain == kMostInVain) break;
+    if (!time) continue;
+    fastest = *part;
+    best = *time;
+  }
+  if (!fastest || is_over()) return std::nullopt;
+  own.until.seconds = left();
+  FewerDevices out{std::move(*fastest), {}};
+  out.result = search(model, out.machine, own);
+  const bool is_found = out.result.best.has_value();
+  if (!is_found || out.result.fastest.value > kWorthIt * now) return std::nullopt;
+  for (auto& row : out.result.faster) row.devices = out.machine.devices();
+  out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
+  out.result.search_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() +
+      all.search_s;
+  out.result.candidates += all.candidates;
+  out.result.estimated += all.estimated;
+  return out;
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,212 @@
+#include "search/neighbours/layout_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <span>
+
+#include "base/parallel.h"
+#include "search/bounds.h"
+#include "search/neighbours/partial_saving.h"
+
+namespace tandem::search {
+
+void LayoutSearch::search(const strategies::Problem& problem,
+                          const std::shared_ptr<const Rewritten>& rewritten,
+                          const std::vector<std::vector<plan::Choice>>& seeds) {
+  if (contest_.is_over()) return;
+  LayoutNetwork network(problem.model, contest_.digits(), contest_.costs(), options_.dims,
+                        options_.states_per_node, seeds, {}, contest_.tables());
+  solved_.clear();
+  rewritten_ = rewritten;
+  // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
+  // those two may overlap each other.
+  const auto solutions = solve(network, {{.update = 0, .async = 0},
+                                         {.blocking = 0, .async = 0},
+                                         {.async = 0.0},
+                                         {.async = 0.5},
+                                         {.async = 1.0}});
+  const bool exact = std::ranges::all_of(solutions, &LayoutNetwork::Solution::exact);
+  if (!exact && options_.finder.is_exact() && !contest_.is_over()) {
+    contest_.result().stop_reason = "beam";
+  }
+  const bool is_bound = exact && contest_.machine().groups.empty();
+  const auto& best = contest_.result().best;
+  // Even if all that may be hidden is: weights in parts have less to update, but no less to
+  // compute.
+  const auto than = best ? std::min(best->simulation.iteration, options_.beat) : options_.beat;
+  const bool may_win = !is_bound || Seconds{solutions[0].cost} < than;
+  const auto bound = Seconds{is_bound ? std::max(solutions[0].cost, solutions[1].cost) : 0};
+  if (may_win) simulate(network, problem.model, solutions, bound);
+  if (is_bound) {
+    bound_ = std::min(bound, bound_.value_or(bound));
+  } else {
+    is_bounded_ = false;
+  }
+}
+
+namespace {
+
+// Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
+bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
+                 const Contest& contest) {
+  return std::ranges::none_of(graph.ids(), [&](graph::NodeId id) {
+    const std::span uses(choices[id.index()].node.uses.data(), contest.digits().count());
+    return graph.node(id).op.role() == ops::Role::kCompute &&
+           std::ranges::any_of(uses, &machine::DigitUse::is_idle);
+  });
+}
+
+}  // namespace
+
+// The solutions, and others that save memory.
+void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
+                            const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound) {
+  // The cheapest layouts, not just any that were found.
+  bool fits = all_fit_in_memory(solutions);
+  for (const auto& solved : solved_) {
+    if (solved.iteration == Seconds{} || !takes_turns(solved.choices, graph, contest_)) continue;
+    check_bound(solved.iteration, bound, "layouts");
+  }
+  network.allow_saving();
+  if (!contest_.is_large()) {
+    fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
+    save_a_little(network);
+  }
+  if (!fits && !has_enough()) raise_memory_price(network, graph);
+}
+
+// Of a large network what saves memory by strategy is enough, unless it takes far longer than
+// layouts that do not fit: each price costs a simulation.
+bool LayoutSearch::has_enough() {
+  constexpr double kFarLonger = 2;
+  const auto& best = contest_.result().best;
+  if (!contest_.is_large() || !best) return false;
+  if (contest_.is_over()) return true;
+  const auto fastest = std::ranges::min(solved_, {}, &Solved::iteration).iteration;
+  return best->simulation.iteration <= kFarLonger * fastest;
+}
+
+// Gathering weights again, or computing again, often hides behind something else, which the tables
+// cannot tell: where it seems to cost a little it is simulated, whether memory is scarce or not.
+void LayoutSearch::save_a_little(const LayoutNetwork& network) {
+  const auto scale = memory_scale();
+  all_fit_in_memory(solve(network, {{.async = 0.25},
+                                    {.async = 0.5, .per_byte = scale / 64},
+                                    {.async = 0.5, .per_byte = scale / 32}}));
+}
+
+// A byte's share of the step. Not of what there is: with more memory the same prices are tried.
+double LayoutSearch::memory_scale() const { return solved_.front().per_byte(); }
+
+// The first solution leaves out communication, and may take far longer than others.
+double LayoutSearch::least_memory_scale() const {
+  double least = memory_scale();
+  for (const auto& solved : solved_) least = std::min(least, solved.per_byte());
+  return least;
+}
+
+std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
+    const LayoutNetwork& network, const std::vector<predict::Prices>& prices) {
+  std::vector<LayoutNetwork::Solution> out(prices.size());
+  parallel_for(prices.size(), options_.threads,
+               [&](std::size_t i) { out[i] = network.solve(prices[i], options_.finder); });
+  for (const auto& solution : out) contest_.result().products += solution.products;
+  return out;
+}
+
+// Costs the solution, once.
+const LayoutSearch::Solved& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
+  const auto same = std::ranges::find(solved_, solution.choices, &Solved::choices);
+  if (same != solved_.end()) return *same;
+  const auto costed = contest_.enter({{"search", solution.choices, {}, true, rewritten_}})[0];
+  solved_.push_back({solution.choices});
+  if (costed) {
+    const auto& simulation = costed->simulation;
+    solved_.back() = {solution.choices, costed->over, simulation.memory, simulation.iteration};
+  }
+  return solved_.back();
+}
+
+// Costs all of them, also behind one that does not fit.
+bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions) {
+  bool all = true;
+  for (const auto& solution : solutions) all = costed(solution).fits() && all;
+  return all;
+}
+
+// Raises the price of a byte until the solution fits, then halves the gap a few times: the cheapest
+// price that fits gives up the least time. A rewritten model's price is near the model's.
+// Equal layers all do the same at one price: what is between two prices saves in some of them.
+void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph) {
+  std::optional<Solved> faster;
+  std::optional<Solved> fits;
+  const auto at_price = [&](double per_byte) {
+    const auto& now = costed(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
+    (now.fits() ? fits : faster) = now;
+    return now;
+  };
+  const auto first =
+      memory_price_ > 0 ? memory_price_ : std::min(memory_scale() / 64, least_memory_scale() / 4);
+  auto gap = gap_of_prices(first, at_price);
+  if (!gap) return;
+  constexpr int kHalvings = 5;
+  for (int i = 0; i < kHalvings && !contest_.is_over(); ++i) {
+    const double middle = (gap->low + gap->high) / 2;
+    (at_price(middle).fits() ? gap->high : gap->low) = middle;
+  }
+  if (rewritten_ == nullptr) memory_price_ = gap->high;
+  constexpr std::size_t kShares = 4;
+  if (!faster || contest_.is_over()) return;
+  enter_between(
+      contest_, graph,
+      {"search", {faster->choices, faster->over}, {fits->choices, fits->over}, {}, rewritten_},
+      kShares);
+}
+
+// By the tables dearer memory always saves some; in the simulation what is brought where it is
+// needed takes more, at last, than it saves. So prices rise as long as that is not the case and
+// what is needed changes, and where none of them fits, but one nearly, there are some more next to
+// that.
+std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
+    double first, const std::function<Solved(double)>& at_price) {
+  constexpr int kRises = 28;
+  constexpr int kBeyond = 4;  // behind the least
+  constexpr double kMore = 1.5;
+  constexpr double kDear = 64;  // times its share: then memory is all that counts
+  constexpr double kSame = 0.001;
+  const auto dear = kDear * least_memory_scale();
+  double low = 0;
+  auto price = first;
+  auto best = first;
+  Bytes least{std::numeric_limits<double>::infinity()};
+  Bytes least_over{};
+  Bytes before{};
+  for (int rises = 0, beyond = 0; rises < kRises; ++rises) {
+    const auto now = at_price(price);
+    if (now.fits()) return Gap{low, price};
+    if (contest_.is_over()) return std::nullopt;
+    if (now.memory < least) {
+      least = now.memory;
+      least_over = now.over;
+      best = price;
+      beyond = 0;
+    } else if (++beyond >= kBeyond && now.memory > kMore * least) {
+      break;
+    }
+    if (price > dear && std::abs(now.memory / before - 1) < kSame) break;
+    before = now.memory;
+    low = price;
+    price *= std::numbers::sqrt2;
+  }
+  constexpr double kNearly = 0.1;
+  if (least_over > kNearly * (least - least_over)) return std::nullopt;
+  for (const int eighths : {-3, -2, -1, 1, 2, 3}) {
+    const auto near = best * std::exp2(eighths / 8.0);
+    if (at_price(near).fits()) return Gap{best / std::numbers::sqrt2, near};
+    if (contest_.is_over()) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,74 @@
+// The layout network of a graph, solved for a few prices of asynchronous communication, and of
+// memory when the result does not fit; each solution is lowered and simulated.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "search/contest.h"
+#include "search/space/layout_network.h"
+
+namespace tandem::search {
+
+class LayoutSearch {
+ public:
+  explicit LayoutSearch(Contest& contest) : contest_(contest), options_(contest.options()) {}
+
+  // Of the problem's model, or of what it was rewritten into.
+  void search(const strategies::Problem& problem, const std::shared_ptr<const Rewritten>& rewritten,
+              const std::vector<std::vector<plan::Choice>>& seeds);
+
+  // What a byte had to cost, in seconds, for the model's layouts to fit; 0 where the cheapest do
+  // anyway.
+  [[nodiscard]] double memory_price() const { return memory_price_; }
+
+  // Of all that was laid out with every operator on all devices, where it is known: not where
+  // layouts decide which devices wait. It is that of weights stored as they are used; others are
+  // updated in less time.
+  [[nodiscard]] std::optional<Seconds> bound() const { return is_bounded_ ? bound_ : std::nullopt; }
+
+ private:
+  struct Solved {
+    std::vector<plan::Choice> choices;
+    Bytes over{std::numeric_limits<double>::infinity()};  // as where the search was over before
+    Bytes memory = {};
+    Seconds iteration = {};
+
+    [[nodiscard]] bool fits() const { return over <= Bytes{0}; }
+    // A byte's share of the step.
+    [[nodiscard]] double per_byte() const {
+      return memory > Bytes{} ? iteration / Seconds{1} / memory.value : 0;
+    }
+  };
+
+  std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
+                                             const std::vector<predict::Prices>& prices);
+  void simulate(LayoutNetwork& network, const graph::Graph& graph,
+                const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound);
+  const Solved& costed(const LayoutNetwork::Solution& solution);
+  bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
+  [[nodiscard]] bool has_enough();
+  void save_a_little(const LayoutNetwork& network);
+  [[nodiscard]] double memory_scale() const;
+  [[nodiscard]] double least_memory_scale() const;
+  // Prices of a byte: at the lower one the solution does not fit, at the higher one it does.
+  struct Gap {
+    double low;
+    double high;
+  };
+  std::optional<Gap> gap_of_prices(double first, const std::function<Solved(double)>& at_price);
+  void raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph);
+
+  Contest& contest_;
+  const Options& options_;
+  std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
+  std::vector<Solved> solved_;
+  double memory_price_ = 0;
+  std::optional<Seconds> bound_;
+  bool is_bounded_ = true;
+};
+
+}  // namespace tandem::search

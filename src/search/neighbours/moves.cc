@@ -1,0 +1,148 @@
+#include "search/neighbours/moves.h"
+
+#include <algorithm>
+
+namespace tandem::search {
+
+namespace {
+
+using rewrite::Draft;
+using rewrite::Match;
+using rewrite::RuleSet;
+using rewrite::Side;
+using rewrite::Slot;
+
+// Operators one above another.
+std::size_t depth_of(const Side& side) {
+  std::vector<std::size_t> depth(side.nodes.size());
+  for (std::size_t n = 0; n < side.nodes.size(); ++n) {
+    if (side.nodes[n].is_variable()) continue;
+    for (auto i : side.nodes[n].inputs) depth[n] = std::max(depth[n], depth[i]);
+    ++depth[n];
+  }
+  return depth.empty() ? 0 : *std::ranges::max_element(depth);
+}
+
+// What can be seen of a slot, so many operators deep: looks[depth][slot]. At depth 0 its type.
+class Looks {
+ public:
+  explicit Looks(const Draft& draft) : draft_(draft), users_(draft) {
+    std::vector<Hash> types(draft.slot_count());
+    for (auto slot : draft.order()) types[slot] = draft.node(slot).type.value;
+    looks_.push_back(std::move(types));
+  }
+
+  Hash of(Slot slot, std::size_t depth) {
+    while (looks_.size() <= depth) deepen();
+    return looks_[depth][slot];
+  }
+
+ private:
+  void deepen() {
+    const auto& below = looks_.back();
+    std::vector<Hash> out(draft_.slot_count());
+    for (auto slot : draft_.order()) {
+      const auto& node = draft_.node(slot);
+      Hash h = hash_combine(node.op_hash, node.type.value);
+      h = hash_combine(h, users_.of(slot).size());
+      for (auto input : draft_.inputs(slot)) h = hash_combine(h, below[input]);
+      out[slot] = h;
+    }
+    looks_.push_back(std::move(out));
+  }
+
+  const Draft& draft_;
+  rewrite::Users users_;
+  std::vector<std::vector<Hash>> looks_;
+};
+
+}  // namespace
+
+Rewriting::Rewriting(const graph::Graph& first, const RuleSet& rules,
+                     rewrite::Dictionary& dictionary)
+    : rules_(&rules),
+      draft_(Draft::of(first, dictionary)),
+      matches_(rewrite::Matches::find(rules, draft_)) {}
+
+std::vector<Rewriting::At> Rewriting::places() const {
+  Looks looks(draft_);
+  std::vector<At> out;
+  for (const auto& match : matches_.all()) {
+    const auto& source = rules_->rules()[match.rule].source;
+    const auto depth = depth_of(source);
+    Hash look = match.rule;
+    for (std::size_t o = 0; o < source.outputs.size(); ++o) {
+      look = hash_combine(look, looks.of(match.outputs[o], depth));
+    }
+    out.push_back({{.rule = match.rule, .look = look}, match});
+  }
+  return out;
+}
+
+std::vector<Move> Rewriting::moves() const {
+  std::vector<Move> out;
+  for (const auto& at : places()) out.push_back(at.move);
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::vector<Move> Rewriting::single_moves() const {
+  std::vector<Move> out;
+  for (const auto& at : places()) out.push_back(at.move);
+  std::ranges::sort(out);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool is_next = i > 0 && out[i].rule == out[i - 1].rule && out[i].look == out[i - 1].look;
+    out[i].which = Move::Which::kOne;
+    out[i].one = is_next ? out[i - 1].one + 1 : 0;
+  }
+  return out;
+}
+
+std::vector<Match> Rewriting::places_of(const Move& move) const {
+  auto places = this->places();
+  std::erase_if(
+      places, [&](const At& at) { return at.move.rule != move.rule || at.move.look != move.look; });
+  std::vector<std::size_t> order(draft_.slot_count());
+  for (std::size_t i = 0; i < draft_.order().size(); ++i) order[draft_.order()[i]] = i;
+  std::ranges::sort(places, {},
+                    [&](const At& at) { return std::pair(order[at.match.outputs[0]], at.match); });
+  const auto is_meant = [&](std::size_t i) {
+    switch (move.which) {
+      case Move::Which::kAll:
+        return true;
+      case Move::Which::kEven:
+        return i % 2 == 0;
+      case Move::Which::kOdd:
+        return i % 2 == 1;
+      case Move::Which::kOne:
+        return i == move.one;
+    }
+    return false;
+  };
+  std::vector<Match> out;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (is_meant(i)) out.push_back(places[i].match);
+  }
+  return out;
+}
+
+std::optional<Rewriting> Rewriting::after(const Move& move, rewrite::Derivation* steps) const {
+  auto out = *this;
+  bool changed_any = false;
+  std::vector<Slot> changed;
+  for (const auto& match : places_of(move)) {
+    // A place may have gone with the one before.
+    if (changed_any && !out.matches_.contains(match, *rules_)) continue;
+    auto draft = rules_->apply(out.draft_, match, changed);
+    if (!draft) continue;
+    if (steps != nullptr) steps->push_back(step_of(*rules_, match, out.draft_, *draft));
+    out.matches_ = out.matches_.after(*rules_, *draft, changed);
+    out.draft_ = std::move(*draft);
+    changed_any = true;
+  }
+  if (!changed_any) return std::nullopt;
+  return out;
+}
+
+}  // namespace tandem::search

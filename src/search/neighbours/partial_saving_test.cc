@@ -1,0 +1,100 @@
+#include "search/neighbours/partial_saving.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "models/model.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+namespace {
+
+struct Ends {
+  graph::Graph model =
+      models::parse_model("gpt2:layers=6,hidden=64,heads=4").build(64, DType::kFp32);
+  machine::Machine machine = machine::load_machine("dgx_a100:1");
+  Options options = {};
+  Contest contest{model, machine, options};
+
+  Between between(const std::string& faster, const std::string& fits) {
+    const strategies::Problem problem(model, contest.digits());
+    const auto a = make_strategies({strategies::parse_setting(faster)}, problem).at(0);
+    const auto b = make_strategies({strategies::parse_setting(fits)}, problem).at(0);
+    return {"between", {a.choices, {}}, {b.choices, {}}, b.schedule};
+  }
+};
+
+std::size_t remade(const std::vector<plan::Choice>& choices) {
+  return static_cast<std::size_t>(std::ranges::count_if(choices, &plan::Choice::remake));
+}
+
+TEST(PartialSaving, MixesOperatorByOperator) {
+  Ends ends;
+  const auto between = ends.between("dp", "dp:recompute=full");
+  EXPECT_EQ(mixed(ends.model, between, 0), between.faster.choices);
+  EXPECT_EQ(mixed(ends.model, between, 1), between.fits.choices);
+  const auto half = mixed(ends.model, between, 0.5);
+  const auto all = remade(between.fits.choices);
+  EXPECT_NEAR(static_cast<double>(remade(half)), static_cast<double>(all) / 2,
+              static_cast<double>(all) / 8);
+  // The first operators.
+  std::size_t last = 0;
+  for (std::size_t n = 0; n < half.size(); ++n) last = half[n].remake ? n : last;
+  EXPECT_LT(static_cast<double>(last), 0.6 * static_cast<double>(half.size()));
+}
+
+// A weight is stored as the operator that reads it first does.
+TEST(PartialSaving, SourcesGoWithTheirReaders) {
+  Ends ends;
+  const auto between = ends.between("dp", "fsdp");
+  const auto half = mixed(ends.model, between, 0.5);
+  std::size_t in_parts = 0;
+  std::size_t whole = 0;
+  for (auto id : ends.model.ids()) {
+    const auto n = id.index();
+    if (between.faster.choices[n] == between.fits.choices[n]) continue;
+    (half[n] == between.fits.choices[n] ? in_parts : whole) += 1;
+  }
+  EXPECT_GT(in_parts, 10U);
+  EXPECT_GT(whole, 10U);
+}
+
+// Every stage of a pipeline computes its first operators again.
+TEST(PartialSaving, EveryStageHasItsShare) {
+  Ends ends;
+  const auto between = ends.between("megatron:tp=1,pp=2,micro=4,dp=4",
+                                    "megatron:tp=1,pp=2,micro=4,dp=4,recompute=full");
+  const auto half = mixed(ends.model, between, 0.5);
+  std::array<std::size_t, 2> counts{};
+  for (const auto& choice : half) counts.at(choice.stage) += choice.remake ? 1 : 0;
+  EXPECT_GT(counts[0], 5U);
+  EXPECT_GT(counts[1], 5U);
+}
+
+TEST(PartialSaving, FindsTheLeastShareThatFits) {
+  Ends ends;
+  auto between = ends.between("dp", "dp:recompute=full");
+  Options roomy;
+  Contest costs(ends.model, ends.machine, roomy);
+  const auto enter = [&](const std::vector<plan::Choice>& choices) {
+    return costs.enter({{"end", choices, between.schedule}})[0].value();
+  };
+  const auto faster = enter(between.faster.choices);
+  const auto fits = enter(between.fits.choices);
+  Options tight;
+  tight.memory = (faster.simulation.memory + fits.simulation.memory) / 2;
+  between.faster.over = faster.simulation.memory - *tight.memory;
+  between.fits.over = fits.simulation.memory - *tight.memory;
+  Contest contest(ends.model, ends.machine, tight);
+  enter_between(contest, ends.model, between, 6);
+  ASSERT_TRUE(contest.result().best.has_value());
+  const auto& best = contest.result().best->simulation;
+  EXPECT_GT(best.memory, 0.95 * *tight.memory);
+  EXPECT_LT(best.iteration, fits.simulation.iteration);
+  EXPECT_GT(best.iteration, faster.simulation.iteration);
+}
+
+}  // namespace
+}  // namespace tandem::search

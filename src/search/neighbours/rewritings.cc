@@ -1,0 +1,314 @@
+#include "search/neighbours/rewritings.h"
+
+#include <algorithm>
+#include <optional>
+#include <queue>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "predict/folded.h"
+#include "rewrite/collection.h"
+#include "rewrite/rule_text.h"
+#include "search/neighbours/moves.h"
+#include "search/space/layout_network.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+
+namespace {
+
+using graph::Graph;
+
+// What a graph's cheapest layouts cost. Graphs that are much alike share most of what is computed.
+class Ranker {
+ public:
+  Ranker(Contest& contest, const RankingOptions& options)
+      : contest_(contest),
+        digits_(contest.digits()),
+        search_(contest.options()),
+        settings_(options.seeds),
+        costs_(contest.costs()),
+        states_(is_small(digits_) ? search_.states_per_node : kStates),
+        is_one_device_(options.one_device),
+        saves_(options.saves),
+        prices_{.per_byte = options.per_byte} {
+    if (is_one_device_) pass_.redundant = digits_.all();
+  }
+
+  double cost(const Graph& graph) {
+    if (!search_.shares_tables || priced_.size() > kMostKept) {
+      priced_ = LayoutNetwork::Priced{prices_};
+    }
+    LayoutNetwork network(graph, digits_, costs_, search_.dims, states_, seeds(graph), pass_,
+                          contest_.tables());
+    if (saves_) network.allow_saving();
+    return network.cost(priced_, is_one_device_ ? Finder{} : search_.finder);
+  }
+
+ private:
+  std::vector<strategies::Choices> seeds(const Graph& graph) const {
+    std::vector<strategies::Choices> out;
+    if (settings_.empty()) return out;
+    const strategies::Problem problem(graph, digits_);
+    for (const auto& setting : settings_) {
+      auto made = make_pass(setting, problem);
+      if (auto* choices = std::get_if<strategies::Choices>(&made)) {
+        out.push_back(std::move(*choices));
+      }
+    }
+    return out;
+  }
+
+  static constexpr std::size_t kStates = 32;
+  static constexpr std::size_t kMostKept = 1U << 25U;  // entries of tables
+
+  Contest& contest_;
+  const machine::Digits& digits_;
+  const Options& search_;
+  const std::vector<strategies::Setting>& settings_;
+  predict::CostModel& costs_;
+  std::size_t states_;
+  bool is_one_device_;
+  bool saves_;
+  predict::Prices prices_;
+  Pass pass_;
+  LayoutNetwork::Priced priced_{prices_};
+};
+
+struct Visit {
+  Rewriting at;
+  std::size_t parent = 0;
+  Move move;
+  double cost = 0;
+  std::optional<std::vector<Move>> moves = {};  // once it is looked at
+  std::size_t tried = 0;                        // of these
+};
+
+// Cheapest first, then the oldest.
+struct Place {
+  double cost = 0;
+  std::size_t visit = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+class BestFirst {
+ public:
+  BestFirst(const Graph& first, rewrite::RuleSet& rules, rewrite::Dictionary& dictionary,
+            Ranker& ranker, Contest& contest)
+      : first_(first),
+        dictionary_(dictionary),
+        ranker_(ranker),
+        contest_(contest),
+        search_(contest.options()) {
+    Rewriting at(first, rules, dictionary);
+    seen_.insert(at.draft().hash());
+    const auto cost = ranker.cost(first);
+    visits_.push_back({std::move(at), 0, {}, cost});
+    queue_.push({cost, 0});
+    best_ = cost;
+  }
+
+  void run() {
+    while (!queue_.empty()) {
+      const auto [cost, visit] = queue_.top();
+      queue_.pop();
+      if (cost > search_.alpha * best_) continue;
+      if (!visits_[visit].moves) visits_[visit].moves = moves_of(visits_[visit].at);
+      if (!try_moves(visit)) return;
+    }
+    is_complete_ = true;
+  }
+
+  [[nodiscard]] std::size_t ranked() const { return ranked_; }
+  [[nodiscard]] bool is_complete() const { return is_complete_; }
+  [[nodiscard]] double least() const { return best_; }
+
+  // The moves to those that are cheaper than the first graph, cheapest first.
+  [[nodiscard]] std::vector<std::vector<Move>> best(std::size_t most) const {
+    std::vector<std::size_t> order;
+    for (std::size_t v = 1; v < visits_.size(); ++v) {
+      if (visits_[v].cost < (1 - kSame) * visits_[0].cost) order.push_back(v);
+    }
+    std::ranges::stable_sort(order, {}, [&](std::size_t v) { return visits_[v].cost; });
+    std::vector<std::vector<Move>> out;
+    std::vector<double> costs;
+    for (auto v : order) {
+      if (out.size() == most) break;
+      // Those that cost the same differ in what does not matter.
+      if (!costs.empty() && visits_[v].cost < (1 + kSame) * costs.back()) continue;
+      costs.push_back(visits_[v].cost);
+      auto moves = without_idle(moves_to(v), visits_[v].cost);
+      // All may be, where layouts had to be left out unseen.
+      if (!moves.empty()) out.push_back(std::move(moves));
+    }
+    return out;
+  }
+
+ private:
+  // False when the search is over. Where one of them pays, what comes of that goes first, and the
+  // rest of them later; but of the first graph all are tried.
+  bool try_moves(std::size_t visit) {
+    const auto cost = visits_[visit].cost;
+    while (visits_[visit].tried < visits_[visit].moves->size()) {
+      if (is_over()) return false;
+      auto move = (*visits_[visit].moves)[visits_[visit].tried++];
+      const auto after = add(visit, move);
+      if (after && *after < (1 - kSame) * cost) {
+        if (visit == 0) continue;
+        queue_.push({cost, visit});
+        return true;
+      }
+      if (!search_.folds) continue;
+      // What does not pay everywhere may pay at every other place: of two layers the one that is
+      // split by columns, say.
+      for (const auto which : {Move::Which::kEven, Move::Which::kOdd}) {
+        move.which = which;
+        if (is_over()) return false;
+        add(visit, move);
+      }
+    }
+    has_tried_single_ = has_tried_single_ || visit == 0;
+    return true;
+  }
+
+  // First by the rules that have paid: what pays at one place often does at another.
+  [[nodiscard]] std::vector<Move> moves_of(const Rewriting& at) const {
+    auto out = search_.folds ? at.moves() : at.single_moves();
+    std::stable_partition(out.begin(), out.end(),
+                          [&](const Move& m) { return paid_.contains(m.rule); });
+    return out;
+  }
+
+  bool is_over() {
+    const bool is_stuck =
+        ranked_ >= std::max(kLeastRanked, best_at_ + best_at_ / 2) && has_tried_single_;
+    return ranked_ >= search_.rewritings || is_stuck || contest_.is_over();
+  }
+
+  // What it then costs; nothing where that has been seen before.
+  std::optional<double> add(std::size_t from, const Move& move) {
+    auto next = visits_[from].at.after(move);
+    if (!next || !seen_.insert(next->draft().hash()).second) return std::nullopt;
+    ++ranked_;
+    contest_.report_progress(ranked_);
+    const auto cost = cost_of(*next);
+    if (cost < (1 - kSame) * visits_[from].cost) paid_.insert(move.rule);
+    if (cost > search_.alpha * best_) return cost;
+    if (cost < (1 - kGain) * best_) best_at_ = ranked_;
+    best_ = std::min(best_, cost);
+    queue_.push({cost, visits_.size()});
+    visits_.push_back({std::move(*next), from, move, cost});
+    return cost;
+  }
+
+  double cost_of(const Rewriting& at) const {
+    return ranker_.cost(at.draft().to_graph(first_, dictionary_));
+  }
+
+  // The moves without those that pay nothing.
+  [[nodiscard]] std::vector<Move> without_idle(std::vector<Move> moves, double cost) const {
+    for (std::size_t i = moves.size(); i-- > 0;) {
+      auto fewer = moves;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      auto at = visits_[0].at;
+      bool possible = true;
+      for (const auto& move : fewer) {
+        auto next = at.after(move);
+        possible = possible && next.has_value();
+        if (next) at = std::move(*next);
+      }
+      if (possible && cost_of(at) < (1 + kRounding) * cost) moves = std::move(fewer);
+    }
+    return moves;
+  }
+
+  [[nodiscard]] std::vector<Move> moves_to(std::size_t visit) const {
+    std::vector<Move> out;
+    for (auto v = visit; v != 0; v = visits_[v].parent) out.push_back(visits_[v].move);
+    std::ranges::reverse(out);
+    return out;
+  }
+
+  // Relative costs: what adds up in another order; what is the same; what is worth looking further
+  // for.
+  static constexpr double kRounding = 1e-9;
+  static constexpr double kSame = 1e-4;
+  static constexpr double kGain = 1e-3;
+  // Most graphs in reach cost the same as one that was ranked: once every single step was tried, it
+  // ends when a third of all have brought nothing.
+  static constexpr std::size_t kLeastRanked = 60;
+
+  const Graph& first_;
+  const rewrite::Dictionary& dictionary_;
+  Ranker& ranker_;
+  Contest& contest_;
+  const Options& search_;
+  std::vector<Visit> visits_;
+  std::unordered_set<Hash> seen_;
+  std::unordered_set<std::uint32_t> paid_;  // rules
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
+  double best_ = 0;
+  std::size_t best_at_ = 0;  // how many were ranked then
+  std::size_t ranked_ = 1;
+  bool has_tried_single_ = false;  // steps
+  bool is_complete_ = false;
+};
+
+// What the moves make of the model; nothing where it lacks one of them.
+std::shared_ptr<const Rewritten> rewritten_by(const std::vector<Move>& moves, const Graph& model,
+                                              const rewrite::RuleSet& rules,
+                                              rewrite::Dictionary& dictionary) {
+  auto out = std::make_shared<Rewritten>();
+  Rewriting at(model, rules, dictionary);
+  for (const auto& move : moves) {
+    auto next = at.after(move, &out->derivation);
+    if (!next) return nullptr;
+    at = std::move(*next);
+    const auto text = to_text(rules.rules()[move.rule]);
+    if (std::ranges::find(out->rules, text) == out->rules.end()) out->rules.push_back(text);
+  }
+  out->graph = at.draft().to_graph(model, dictionary);
+  return out;
+}
+
+}  // namespace
+
+std::vector<rewrite::Rule> algebraic_rules() {
+  const auto is_parallel = [](const rewrite::Side& side) {
+    return std::ranges::any_of(side.nodes, [](const rewrite::PatternNode& node) {
+      return !node.is_variable() && node.spec->role != ops::Role::kCompute &&
+             node.spec->role != ops::Role::kSource;
+    });
+  };
+  auto out = rewrite::usable_rules();
+  std::erase_if(out, [&](const rewrite::Rule& rule) {
+    return !rule.choices.empty() || is_parallel(rule.source) || is_parallel(rule.target);
+  });
+  return out;
+}
+
+Ranking rank_rewritings(Contest& contest, const RankingOptions& options) {
+  const auto& model = contest.model();
+  const auto& search = contest.options();
+  rewrite::Dictionary dictionary;
+  rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
+  Ranker ranker(contest, options);
+  std::optional<predict::Folded> folded;
+  if (search.network && search.folds) {
+    folded = predict::fold(*search.network->model, search.network->batch, search.network->dtype);
+  }
+  const auto& first = folded ? folded->graph : model;
+  BestFirst graphs(first, rules, dictionary, ranker, contest);
+  graphs.run();
+  Ranking out{{}, graphs.ranked(), graphs.is_complete(), graphs.least()};
+  for (const auto& moves : graphs.best(options.keep)) {
+    const auto made = rewritten_by(moves, model, rules, dictionary);
+    const auto is_it = [&](const auto& other) {
+      return other->graph.identity_hash() == made->graph.identity_hash();
+    };
+    if (made && std::ranges::none_of(out.best, is_it)) out.best.push_back(made);
+  }
+  return out;
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,104 @@
+#include "search/neighbours/sharing_search.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "strategies/wide_grid.h"
+
+namespace tandem::search {
+
+namespace {
+
+using strategies::LayerKind;
+using strategies::LevelSharding;
+using strategies::Setting;
+
+constexpr std::size_t kSimulatedWhole = 64;
+
+// Tables of words go with the transformer.
+LayerKind coordinate(LayerKind kind) {
+  return kind == LayerKind::kWordEmbedding ? LayerKind::kTransformer : kind;
+}
+
+std::map<LayerKind, LevelSharding> without(LayerKind kind, const Setting& setting) {
+  auto out = setting.layers;
+  std::erase_if(out, [&](const auto& layer) { return coordinate(layer.first) == kind; });
+  return out;
+}
+
+class Descent {
+ public:
+  Descent(const strategies::Problem& problem, const Try& attempt)
+      : problem_(problem),
+        attempt_(attempt),
+        grid_(strategies::madmax_settings_of_layers(problem)) {}
+
+  std::vector<Estimated> run(std::size_t whole) {
+    if (grid_.size() <= whole) return attempt_(grid_);
+    Setting best = {.family = strategies::Family::kMadmax};
+    for (auto before = tried_.size() + 1; before != tried_.size();) {
+      before = tried_.size();
+      for (auto kind : strategies::kLayerKinds) {
+        if (coordinate(kind) != kind || !problem_.has(kind)) continue;
+        try_all_of(kind, best);
+        const auto first = promising(tried_, 1);
+        if (!first.empty()) best = first[0];
+      }
+    }
+    return std::move(tried_);
+  }
+
+ private:
+  // Every sharding of this kind, the others as in `base`, that was not tried before.
+  void try_all_of(LayerKind kind, const Setting& base) {
+    std::vector<Setting> settings;
+    const auto others = without(kind, base);
+    for (const auto& setting : grid_) {
+      if (without(kind, setting) == others && !is_tried(setting)) settings.push_back(setting);
+    }
+    std::ranges::move(attempt_(settings), std::back_inserter(tried_));
+  }
+
+  [[nodiscard]] bool is_tried(const Setting& setting) const {
+    return std::ranges::find(tried_, setting, &Estimated::setting) != tried_.end();
+  }
+
+  const strategies::Problem& problem_;
+  const Try& attempt_;
+  std::vector<Setting> grid_;
+  std::vector<Estimated> tried_;
+};
+
+}  // namespace
+
+std::vector<Estimated> try_shardings(const strategies::Problem& problem, std::size_t whole,
+                                     const Try& attempt) {
+  return Descent(problem, attempt).run(whole);
+}
+
+std::vector<Estimated> enter_shardings(
+    Contest& contest, const strategies::Problem& problem,
+    const std::function<bool(const std::vector<plan::Choice>&)>& may_win) {
+  std::vector<Candidate> seen;
+  return try_shardings(problem, kSimulatedWhole, [&](const std::vector<Setting>& settings) {
+    std::vector<Candidate> candidates;
+    std::vector<Estimated> out;
+    for (const auto& setting : settings) {
+      auto made = make_strategy(setting, problem);
+      auto* strategy = std::get_if<strategies::Strategy>(&made);
+      if (strategy == nullptr || !may_win(strategy->choices)) continue;
+      if (std::ranges::find(seen, strategy->choices, &Candidate::choices) != seen.end()) continue;
+      candidates.push_back(candidate_of(std::move(*strategy)));
+      seen.push_back(candidates.back());
+      out.push_back({setting, std::nullopt});
+    }
+    const auto costed = contest.enter(candidates);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (costed[i]) out[i].point = point_of(*costed[i]);
+    }
+    return out;
+  });
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,406 @@
+#include "search/neighbours/side_by_side.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "search/neighbours/descent.h"
+#include "strategies/packing.h"
+
+namespace tandem::search {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitMask;
+using machine::DigitUse;
+using machine::NodeLayout;
+
+constexpr std::size_t kMostTried = 160;
+constexpr std::size_t kMostNarrowed = 80;  // tried beside
+constexpr double kHopeless = 1.3;          // of the best, where tables have not moved yet
+
+class Tables {
+ public:
+  Tables(Contest& contest, const std::vector<Candidate>& plans)
+      : contest_(contest),
+        plans_(plans),
+        from_(&plans[0]),
+        graph_(from_->rewritten ? from_->rewritten->graph : contest.model()),
+        problem_(graph_, contest.digits()),
+        consumers_(graph_.consumers()) {
+    for (auto id : graph_.ids()) {
+      if (graph_.node(id).op.role() != ops::Role::kCompute || !problem_.is_table(id)) continue;
+      // What others read, too, lies as they want it.
+      const auto is_own = [&](NodeId i) {
+        return graph_.node(i).op.role() == ops::Role::kSource && consumers_[i.index()].size() == 1;
+      };
+      if (!std::ranges::all_of(graph_.inputs(id), is_own)) continue;
+      tables_.push_back(id);
+      followers_.push_back(followers_of(id));
+    }
+  }
+
+  // From the best of those that are all alike, be it slower than the plan, one by one; if nothing
+  // comes of it, from the plan's own. Then beside the other operators of other plans.
+  void search() {
+    if (!are_to_be_placed()) return;
+    const auto own = own_layouts();
+    const auto best = contest_.result().best->simulation.iteration;
+    auto alike = best_of(all_alike(own), Seconds{std::numeric_limits<double>::infinity()});
+    if (alike) alike = descended(*alike);
+    if (!alike || alike->seconds > best) {
+      const auto other = descended({own, best});
+      if (!alike || other.seconds < best) alike = other;
+    }
+    if (change_plan(*alike)) alike = descended(*alike);
+    narrow(*alike);
+  }
+
+  [[nodiscard]] bool are_to_be_placed() const {
+    return tables_.size() >= 2 && are_most_of_the_weights();
+  }
+
+  // From what another graph's plan does with the tables of the same names.
+  void search_like(const Candidate& other, const graph::Graph& of) {
+    std::map<std::string, NodeLayout> known;
+    for (auto id : of.ids()) known[of.node(id).name] = other.choices[id.index()].node;
+    Timed now{{}, Seconds{std::numeric_limits<double>::infinity()}};
+    for (auto id : tables_) {
+      const auto at = known.find(graph_.node(id).name);
+      if (at == known.end()) return;
+      now.layouts.push_back(without_places(at->second));
+    }
+    const auto best = contest_.result().best->simulation.iteration;
+    if (change_plan(now) && now.seconds < best) descended(now);
+  }
+
+ private:
+  using Layouts = std::vector<NodeLayout>;  // by table; idle digits at no place yet
+
+  struct Timed {
+    Layouts layouts;
+    Seconds seconds;
+  };
+
+  [[nodiscard]] const machine::Digits& digits() const { return contest_.digits(); }
+
+  Layouts own_layouts() const {
+    Layouts out;
+    for (auto id : tables_) out.push_back(without_places(from_->choices[id.index()].node));
+    return out;
+  }
+
+  // To the plan whose other operators go best with these layouts, tables lying from the first place
+  // on or, beside operators that are all on one device, from the last; false if it is the same.
+  bool change_plan(Timed& now) {
+    const auto before = now.seconds;
+    auto best = std::pair(from_, from_the_last_place_);
+    for (const auto& plan : plans_) {
+      if (!is_for_one_pass(plan)) continue;
+      for (const bool last : {false, true}) {
+        if (last && !have_all_places_names()) continue;
+        std::tie(from_, from_the_last_place_) = std::pair(&plan, last);
+        if (const auto made = best_of({now.layouts}, now.seconds)) {
+          now = *made;
+          best = {from_, last};
+        }
+      }
+    }
+    std::tie(from_, from_the_last_place_) = best;
+    return now.seconds < before;
+  }
+
+  // The other operators on one device, or on as few as share an inner level, beside tables that lie
+  // elsewhere: little work is done sooner by one than told to many. What reads the tables is there,
+  // too, or has copies on all.
+  void narrow(const Timed& now) {
+    left_ = kMostNarrowed;
+    is_narrowed_ = true;
+    const auto wide = *from_;
+    DigitMask idle = 0;
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      idle |= machine::bit(i);
+      const bool ends_level =
+          i + 1 == digits().count() || digits()[i].level != digits()[i + 1].level;
+      if (!ends_level) continue;
+      for (const bool has_copies : {false, true}) {
+        const auto narrowed = idle_on(wide, idle, has_copies);
+        from_ = &narrowed;
+        descend_from_both_ends(now);
+      }
+    }
+    from_ = &plans_[0];
+  }
+
+  void descend_from_both_ends(const Timed& now) {
+    for (const bool last : {false, true}) {
+      if (last && !have_all_places_names()) continue;
+      from_the_last_place_ = last;
+      const auto hopeless = kHopeless * contest_.result().best->simulation.iteration;
+      if (const auto made = best_of({now.layouts}, hopeless)) descended(*made);
+    }
+  }
+
+  // What is computed from a table's rows alone, such as their sum: it lies where the table does,
+  // since elsewhere more devices would have it to do, each with kernels of its own.
+  std::vector<NodeId> followers_of(NodeId table) const {
+    std::vector<NodeId> out;
+    for (auto at = table; consumers_[at.index()].size() == 1;) {
+      at = consumers_[at.index()][0];
+      if (graph_.inputs(at).size() != 1) break;
+      out.push_back(at);
+    }
+    return out;
+  }
+
+  // All but the tables and what they read; with copies, what reads them is not idle.
+  Candidate idle_on(const Candidate& plan, DigitMask mask, bool has_copies) const {
+    auto out = plan;
+    const auto reads_a_table = [&](NodeId id) {
+      return std::ranges::any_of(graph_.inputs(id), [&](NodeId i) {
+        for (std::size_t t = 0; t < tables_.size(); ++t) {
+          if (i == (followers_[t].empty() ? tables_[t] : followers_[t].back())) return true;
+        }
+        return false;
+      });
+    };
+    for (auto id : graph_.ids()) {
+      auto& choice = out.choices[id.index()];
+      const bool is_copied = has_copies && reads_a_table(id);
+      for (std::size_t i = 0; i < digits().count(); ++i) {
+        if (!machine::has(mask, i)) continue;
+        if (graph_.node(id).op.role() == ops::Role::kSource) {
+          choice.source.set(i, machine::DigitRole::idle(0));
+        } else {
+          choice.node.uses[i] = is_copied ? DigitUse::kReplica : DigitUse::idle(0);
+        }
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] bool have_all_places_names() const {
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      if (digits()[i].size > machine::DigitRole::kPlaces) return false;
+    }
+    return true;
+  }
+
+  // Else there is little to gain, and simulations take long.
+  [[nodiscard]] bool are_most_of_the_weights() const {
+    Bytes all;
+    Bytes of_tables;
+    for (auto id : graph_.ids()) {
+      if (is_weight(graph_.node(id))) all += graph_.node(id).type.whole_bytes();
+    }
+    for (auto id : tables_) of_tables += problem_.weight_bytes(id);
+    return of_tables > 0.5 * all;
+  }
+
+  static NodeLayout without_places(NodeLayout layout) {
+    for (auto& use : layout.uses) {
+      if (use.is_idle()) use = DigitUse::kIdle;
+    }
+    return layout;
+  }
+
+  // Idle on the outermost or the innermost digits, in parts along one factor on the others. In
+  // parts on all they are in the plans themselves, but not where the other operators are narrowed.
+  Layouts layouts_of(NodeId id) const {
+    const auto& node = problem_.nodes[id.index()];
+    const auto n = digits().count();
+    Layouts out;
+    for (std::size_t idle = is_narrowed_ ? 0 : 1; idle <= n; ++idle) {
+      for (const bool outermost : {true, false}) {
+        const auto first = outermost ? std::size_t{0} : n - idle;
+        for (ops::FactorId f = 0; f < node.signature.map.factors.size(); ++f) {
+          if (const auto layout = cut_beside(node, f, first, first + idle)) {
+            if (std::ranges::find(out, *layout) == out.end()) out.push_back(*layout);
+          }
+        }
+      }
+    }
+    return out;
+  }
+
+  // Nothing where `f` may not be cut, or not so far.
+  std::optional<NodeLayout> cut_beside(const strategies::AnalyzedNode& node, ops::FactorId f,
+                                       std::size_t first, std::size_t last) const {
+    NodeLayout out;
+    for (std::size_t i = 0; i < digits().count(); ++i) {
+      if (i >= first && i < last) continue;
+      if (!is_allowed(node, f, contest_.options().dims) ||
+          !machine::may_cut_next(node.signature, f, out, digits(), i)) {
+        return std::nullopt;
+      }
+      out.uses[i] = DigitUse::factor(f);
+    }
+    return out;
+  }
+
+  std::vector<Layouts> all_alike(const Layouts& now) const {
+    std::vector<Layouts> out;
+    for (const auto& layout : layouts_of(tables_[0])) {
+      auto next = now;
+      for (std::size_t t = 0; t < tables_.size(); ++t) {
+        const auto own = layouts_of(tables_[t]);
+        if (std::ranges::find(own, layout) != own.end()) next[t] = layout;
+      }
+      if (next != now) out.push_back(std::move(next));
+    }
+    return out;
+  }
+
+  // Of those that are equal and lie alike the first stands for all.
+  std::vector<Layouts> one_changed(const Layouts& now) const {
+    std::vector<Layouts> out;
+    std::set<std::pair<Hash, NodeLayout>> seen;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      if (!seen.emplace(class_of(tables_[t]), now[t]).second) continue;
+      for (const auto& layout : layouts_of(tables_[t])) {
+        if (layout == now[t]) continue;
+        out.push_back(now);
+        out.back()[t] = layout;
+      }
+    }
+    return out;
+  }
+
+  Hash class_of(NodeId id) const {
+    Hash out = graph_.node(id).op.hash();
+    for (auto i : graph_.inputs(id)) out = hash_combine(out, type_hash(graph_.node(i).type));
+    return out;
+  }
+
+  Timed descended(Timed now) {
+    while (const auto next = best_of(one_changed(now.layouts), now.seconds)) now = *next;
+    return now;
+  }
+
+  std::optional<Timed> best_of(const std::vector<Layouts>& all, Seconds than) {
+    const auto best = fastest_of(
+        contest_, all, left_, than, [this](const Layouts& layouts) -> std::optional<Candidate> {
+          auto made = candidate(layouts);
+          return is_legal(made) ? std::optional(std::move(made)) : std::nullopt;
+        });
+    if (!best) return std::nullopt;
+    return Timed{all[best->first], best->second};
+  }
+
+  // The largest first, each at the place that has least so far.
+  Candidate candidate(const Layouts& layouts) const {
+    std::vector<strategies::Load> loads;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      DigitMask whole = 0;
+      std::int64_t parts = 1;
+      for (std::size_t i = 0; i < digits().count(); ++i) {
+        if (layouts[t].uses[i].is_idle()) whole |= machine::bit(i);
+        if (layouts[t].uses[i].is_factor()) parts *= digits()[i].size;
+      }
+      const auto bytes = problem_.weight_bytes(tables_[t]) / static_cast<double>(parts);
+      loads.push_back({bytes, whole});
+    }
+    const auto ranks = strategies::pack(loads, digits());
+    auto out = *from_;
+    out.name = kSideBySide;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      auto& layout = out.choices[tables_[t].index()].node;
+      layout = layouts[t];
+      for (std::size_t i = 0; i < digits().count(); ++i) {
+        const auto whole = loads[t].whole;
+        if (!machine::has(whole, i)) continue;
+        const auto rank =
+            from_the_last_place_ ? digits().group_size(whole) - 1 - ranks[t] : ranks[t];
+        layout.uses[i] = DigitUse::idle(digits().coordinate_of_rank(rank, whole, i));
+      }
+      const auto inputs = graph_.inputs(tables_[t]);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        out.choices[inputs[i].index()].source =
+            input_layout(problem_.nodes[tables_[t].index()].signature, layout, digits().count(), i);
+      }
+      follow(t, out);
+    }
+    return out;
+  }
+
+  // As far as what they then read says how they lie.
+  void follow(std::size_t t, Candidate& out) const {
+    auto at = tables_[t];
+    for (auto follower : followers_[t]) {
+      const auto read = output_layout(problem_.nodes[at.index()].signature,
+                                      out.choices[at.index()].node, digits().count());
+      const auto layout = infer_node_layout(problem_.nodes[follower.index()].signature,
+                                            std::span(&read, 1), digits());
+      if (!layout) return;
+      out.choices[follower.index()].node = *layout;
+      at = follower;
+    }
+  }
+
+  // Nothing makes partial sums of a table's rows where its reader wants some.
+  bool is_legal(const Candidate& candidate) const {
+    const auto n = digits().count();
+    auto moved = tables_;
+    for (const auto& some : followers_) moved.insert(moved.end(), some.begin(), some.end());
+    return std::ranges::all_of(moved, [&](NodeId id) {
+      const auto made =
+          output_layout(problem_.nodes[id.index()].signature, candidate.choices[id.index()].node, n)
+              .digits(machine::DigitRole::kPartial);
+      return std::ranges::all_of(consumers_[id.index()], [&](NodeId user) {
+        const auto inputs = graph_.inputs(user);
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+          if (inputs[i] != id) continue;
+          const auto wanted = input_layout(problem_.nodes[user.index()].signature,
+                                           candidate.choices[user.index()].node, n, i);
+          if ((wanted.digits(machine::DigitRole::kPartial) & ~made) != 0) return false;
+        }
+        return true;
+      });
+    });
+  }
+
+  Contest& contest_;
+  const std::vector<Candidate>& plans_;
+  const Candidate* from_;  // whose other operators stay as they are
+  const graph::Graph& graph_;
+  const strategies::Problem problem_;
+  const std::vector<std::vector<NodeId>> consumers_;
+  std::vector<NodeId> tables_;
+  std::vector<std::vector<NodeId>> followers_;  // by table
+  std::size_t left_ = kMostTried;               // to try
+  bool from_the_last_place_ = false;
+  bool is_narrowed_ = false;
+};
+
+bool may_place(Contest& contest, const std::vector<Candidate>& plans) {
+  if (contest.is_large() || contest.is_over() || !contest.are_equal_devices()) return false;
+  return !plans.empty() && is_for_one_pass(plans[0]);
+}
+
+}  // namespace
+
+bool has_tables_to_place(Contest& contest, const Candidate& plan) {
+  const std::vector<Candidate> plans = {plan};
+  return may_place(contest, plans) && Tables(contest, plans).are_to_be_placed();
+}
+
+void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans) {
+  if (!may_place(contest, plans)) return;
+  Tables(contest, plans).search();
+}
+
+void place_like(Contest& contest, const std::vector<Candidate>& plans, const Candidate& other) {
+  if (contest.is_over() || plans.empty()) return;
+  // Copied: what competes may win, and `other` be the best so far.
+  const auto like = other;
+  const auto& of = like.rewritten ? like.rewritten->graph : contest.model();
+  Tables(contest, plans).search_like(like, of);
+}
+
+}  // namespace tandem::search

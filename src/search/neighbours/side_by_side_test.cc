@@ -1,0 +1,106 @@
+#include "search/neighbours/side_by_side.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "machine/machine.h"
+#include "models/model.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+namespace {
+
+graph::Graph fp32_model(const std::string& model, std::int64_t batch) {
+  return models::parse_model(model).build(batch, DType::kFp32);
+}
+
+Candidate data_parallel_with_tables_in_parts(const graph::Graph& model,
+                                             const machine::Digits& digits) {
+  const strategies::Problem problem(model, digits);
+  auto made = strategies::make_strategies({{.family = strategies::Family::kExpert}}, problem);
+  return {"expert", std::move(made.at(0).choices), made.at(0).schedule};
+}
+
+// Where all tables of the plan lie whole, and how many are in parts.
+struct Places {
+  std::set<machine::NodeLayout> whole;
+  std::size_t in_parts = 0;
+};
+
+Places places_of(const Candidate& candidate, const graph::Graph& model,
+                 const machine::Digits& digits) {
+  const strategies::Problem problem(model, digits);
+  Places out;
+  for (auto id : model.ids()) {
+    if (!problem.is_table(id)) continue;
+    const auto& layout = candidate.choices[id.index()].node;
+    const auto* end = layout.uses.begin() + digits.count();
+    if (std::all_of(layout.uses.begin(), end, [](auto use) { return use.is_idle(); })) {
+      out.whole.insert(layout);
+    } else {
+      ++out.in_parts;
+    }
+  }
+  return out;
+}
+
+// Four tables on six devices: no more than one of them in parts.
+TEST(SideBySide, GivesDevicesWholeTables) {
+  const auto model = fp32_model("xdl", 6144);
+  const auto machine = machine::load_machine("summit:1");
+  const Options options;
+  Contest contest(model, machine, options);
+  const auto from = data_parallel_with_tables_in_parts(model, contest.digits());
+  const auto before = contest.enter({from})[0]->simulation.iteration;
+  place_side_by_side(contest, {from});
+  EXPECT_LT(contest.result().best->simulation.iteration, 0.8 * before);
+  const auto places = places_of(*contest.best_candidate(), model, contest.digits());
+  EXPECT_GE(places.whole.size(), 3U);  // each on a device of its own
+  EXPECT_EQ(places.whole.size() + places.in_parts, 4U);
+}
+
+// More tables than devices, and no multiple of them.
+TEST(SideBySide, LeavesFewTablesInParts) {
+  const auto model = fp32_model("dlrm:rows=100000", 6144);
+  const auto machine = machine::load_machine("summit:1");
+  const Options options;
+  Contest contest(model, machine, options);
+  const auto from = data_parallel_with_tables_in_parts(model, contest.digits());
+  const auto before = contest.enter({from})[0]->simulation.iteration;
+  place_side_by_side(contest, {from});
+  EXPECT_LT(contest.result().best->simulation.iteration, before);
+}
+
+// Tables that are a small part of the weights, and none: nothing is tried.
+TEST(SideBySide, OnlyWhereTablesAreMostOfTheWeights) {
+  for (const char* name : {"bert_large:layers=2", "mlp:layers=4"}) {
+    const auto model = fp32_model(name, 24);
+    const auto machine = machine::load_machine("summit:1");
+    const Options options;
+    Contest contest(model, machine, options);
+    const strategies::Problem problem(model, contest.digits());
+    const auto made = strategies::make_strategies({{.family = strategies::Family::kDp}}, problem);
+    const Candidate from{"dp", made.at(0).choices, made.at(0).schedule};
+    place_side_by_side(contest, {from});
+    EXPECT_EQ(contest.result().candidates, 0U) << name;
+  }
+}
+
+// Each change is a simulation: the search is over when it may make no more.
+TEST(SideBySide, EndsWithTheSearch) {
+  const auto model = fp32_model("xdl", 6144);
+  const auto machine = machine::load_machine("summit:1");
+  Options options;
+  options.until.candidates = 5;
+  Contest contest(model, machine, options);
+  const auto from = data_parallel_with_tables_in_parts(model, contest.digits());
+  contest.enter({from});
+  place_side_by_side(contest, {from});
+  EXPECT_EQ(contest.result().candidates, 5U);
+  EXPECT_EQ(contest.result().stop_reason, "candidates");
+}
+
+}  // namespace
+}  // namespace tandem::search

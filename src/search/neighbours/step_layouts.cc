@@ -1,0 +1,92 @@
+#include "search/neighbours/step_layouts.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "search/neighbours/storage.h"
+#include "search/space/layout_network.h"
+#include "strategies/grid.h"
+#include "strategies/pipeline.h"
+#include "strategies/storage.h"
+
+namespace tandem::search {
+
+namespace {
+
+using strategies::Choices;
+using strategies::Problem;
+
+bool stores_in_parts(const Problem& problem, const Choices& choices) {
+  const auto used = used_layouts(problem, choices);
+  return std::ranges::any_of(problem.model.ids(), [&](graph::NodeId id) {
+    const auto& layout = used[id.index()];
+    return layout.count() > 0 && layout != choices[id.index()].source;
+  });
+}
+
+void store_in_parts(const Problem& problem, machine::DigitMask over, Choices& choices) {
+  for (auto id : problem.model.ids()) {
+    const auto& node = problem.model.node(id);
+    if (!is_trained(node)) continue;
+    auto& source = choices[id.index()].source;
+    source = strategies::stored_in_parts(source, node.type.shape.sizes, over, problem.digits);
+  }
+}
+
+// The network for one micro-batch; nothing of a file whose graph is for one batch alone.
+std::optional<graph::Graph> part_of_batch(const KnownNetwork& known, std::int64_t micro) {
+  try {
+    return known.model->build(known.batch / micro, known.dtype);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
+                                    predict::CostModel& costs, const Options& options,
+                                    std::size_t& products) {
+  if (!options.network) return {};
+  const auto& known = *options.network;
+  const auto micro = setting.micro.value_or(1);
+  const auto as_it_is = make_pass(setting, problem);
+  if (!std::holds_alternative<Choices>(as_it_is) || known.batch % micro != 0) return {};
+  const auto made = part_of_batch(known, micro);
+  if (!made || made->size() != problem.model.size()) return {};
+  const auto& part = *made;
+
+  const auto ranks = strategies::rank_digits(problem.digits, setting.pp).value();
+  const Pass pass{.redundant = ranks,
+                  .stages = ranks,
+                  .times = static_cast<double>(micro) + static_cast<double>(setting.pp - 1) /
+                                                            static_cast<double>(setting.interleave),
+                  .kept = static_cast<double>(std::min(micro, setting.pp))};
+  const auto& seed = std::get<Choices>(as_it_is);
+  const bool in_parts = stores_in_parts(problem, seed);
+  std::vector<Choices> seen = {seed};
+  std::vector<Candidate> out;
+  const auto enter = [&](Choices choices) {
+    if (std::ranges::find(seen, choices) != seen.end()) return;
+    seen.push_back(choices);
+    if (in_parts) store_in_parts(problem, problem.digits.all() & ~ranks, choices);
+    auto step = make_step(setting, problem, std::move(choices));
+    auto* made = std::get_if<strategies::Step>(&step);
+    if (made == nullptr) return;
+    out.push_back({"search:" + to_text(setting), std::move(made->choices), made->schedule});
+  };
+  std::vector<Choices> seeds = {seed};
+  for (const auto& dims : with_narrower(options.dims, problem.nodes)) {
+    const LayoutNetwork network(part, problem.digits, costs, dims, options.states_per_node, seeds,
+                                pass);
+    for (const double async : {0.5, 1.0}) {
+      auto solution = network.solve({.async = async});
+      products += solution.products;
+      enter(solution.choices);
+      seeds.push_back(std::move(solution.choices));
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::search

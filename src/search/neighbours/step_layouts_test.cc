@@ -1,0 +1,110 @@
+#include "search/neighbours/step_layouts.h"
+
+#include <gtest/gtest.h>
+
+#include "check/check.h"
+#include "models/model.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+namespace {
+
+// Tensor parallelism within each stage is worse here than what the network finds.
+TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
+  const auto model =
+      models::parse_model("bert_large:layers=4,hidden=16,heads=4,ffn=32,seq=4,vocab=64");
+  const std::int64_t batch = 32;
+  const auto graph = model.build(batch, DType::kFp32);
+  const auto machine = machine::load_machine("dgx_a100:1");
+  const machine::Digits digits(machine);
+  const strategies::Problem problem(graph, digits);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  Options options;
+  options.network = {&model, batch, DType::kFp32};
+  for (const std::string text : {"megatron:tp=4,pp=2,micro=4", "megatron:tp=4,pp=2,micro=8,zero=1",
+                                 "megatron:tp=4,pp=2,micro=4,interleave=2,recompute=full"}) {
+    SCOPED_TRACE(text);
+    const auto setting = complete(strategies::parse_setting(text), problem)[0];
+    std::size_t products = 0;
+    const auto candidates = lay_out_step(setting, problem, costs, options, products);
+    ASSERT_FALSE(candidates.empty());
+    EXPECT_GT(products, 0U);
+    for (const auto& candidate : candidates) {
+      const auto& schedule = candidate.schedule;
+      EXPECT_EQ(schedule.micro_batches, setting.micro);
+      EXPECT_EQ(schedule.stages, 2 * setting.interleave);
+      const machine::Digits cut(machine, schedule.micro_batches);
+      const plan::Plan plan{.model = model.text,
+                            .machine = machine.name,
+                            .strategy = candidate.name,
+                            .batch = batch,
+                            .mapped = plan::parallelize(graph, cut, candidate.choices, schedule),
+                            .iteration = {},
+                            .memory = {}};
+      check_mapped(plan.mapped, cut);
+      const auto report = check::check_plan(plan, cut, graph);
+      EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
+    }
+  }
+}
+
+// The first and the last stage send each other the table that words are looked up in and the logits
+// made with, and its gradient: in parts there is less to send.
+TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
+  const auto model = models::parse_model("bert_large");
+  const std::int64_t batch = 384;
+  const auto graph = model.build(batch, DType::kFp32);
+  const auto machine = machine::load_machine("summit:16,software=serial");
+  const machine::Digits digits(machine);
+  const strategies::Problem problem(graph, digits);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
+  Options options;
+  options.network = {&model, batch, DType::kFp32};
+  const auto text = "megatron:tp=1,dp=48,pp=2,interleave=4,micro=4";
+  const auto setting = complete(strategies::parse_setting(text), problem)[0];
+  std::size_t products = 0;
+  const auto candidates = lay_out_step(setting, problem, costs, options, products);
+  ASSERT_FALSE(candidates.empty());
+  const auto ids = graph.ids();
+  const auto table =
+      std::ranges::find(ids, "w_tokens", [&](graph::NodeId id) { return graph.node(id).name; });
+  ASSERT_NE(table, ids.end());
+  for (const auto& candidate : candidates) {
+    const auto& sizes = graph.node(*table).type.shape.sizes;
+    const auto& layout = candidate.choices[(*table).index()].source;
+    const machine::Digits cut(machine, candidate.schedule.micro_batches);
+    const auto stored = machine::parallel_shape(layout, sizes, cut);
+    ASSERT_TRUE(stored);
+    EXPECT_LT(stored->shard().count(), sizes.count()) << candidate.name;
+  }
+}
+
+// An operator keeps so many states: with one dimension more they are others, but what was found
+// with fewer competes still.
+TEST(StepLayouts, WhatFewerDimensionsGiveIsAmongThoseOfMore) {
+  const auto model = models::parse_model("bert_large:layers=4");
+  const std::int64_t batch = 96;
+  const auto graph = model.build(batch, DType::kFp32);
+  const auto machine = machine::load_machine("summit:4,software=serial");
+  const machine::Digits digits(machine);
+  const strategies::Problem problem(graph, digits);
+  predict::CostModel costs(machine, digits, plan::Optimizer::kAdam);
+  const auto setting =
+      complete(strategies::parse_setting("megatron:tp=1,dp=12,pp=2,micro=4"), problem)[0];
+  const auto laid_out = [&](bool along_the_sequence) {
+    Options options;
+    options.network = {&model, batch, DType::kFp32};
+    options.dims.sequence = along_the_sequence;
+    std::size_t products = 0;
+    return lay_out_step(setting, problem, costs, options, products);
+  };
+  const auto more = laid_out(true);
+  for (const auto& candidate : laid_out(false)) {
+    const bool is_there = std::ranges::any_of(
+        more, [&](const auto& other) { return other.choices == candidate.choices; });
+    EXPECT_TRUE(is_there) << candidate.name;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::search

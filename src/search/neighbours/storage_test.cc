@@ -1,0 +1,82 @@
+#include "search/neighbours/storage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "machine/machine.h"
+#include "models/model.h"
+#include "strategies/grid.h"
+
+namespace tandem::search {
+namespace {
+
+Candidate candidate_of(const char* strategy, const graph::Graph& model,
+                       const machine::Digits& digits) {
+  auto s = strategies::named_strategies(strategy, model, digits).at(0);
+  return {s.name, std::move(s.choices), s.schedule};
+}
+
+// What is looked up in, or used twice, lies as it is used; all else that copies were of is in
+// parts.
+TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
+  const auto model = models::parse_model("bert_large:layers=2").build(24, DType::kFp32);
+  const auto machine = machine::load_machine("summit:1");
+  const Options options;
+  Contest contest(model, machine, options);
+  const auto from = candidate_of("dp", model, contest.digits());
+  store_otherwise(contest, from);
+  const auto entered = contest.leaders(nullptr);
+  ASSERT_EQ(entered.size(), 3U);  // over sockets, over GPUs, over both
+  const auto consumers = model.consumers();
+  std::size_t most_in_parts = 0;
+  for (const auto& plan : entered) {
+    std::size_t whole = 0;
+    std::size_t in_parts = 0;
+    for (auto id : model.ids()) {
+      if (!is_weight(model.node(id))) continue;
+      const auto& source = plan.choices[id.index()].source;
+      const bool is_whole = source.digits(machine::DigitRole::kReplica) == contest.digits().all();
+      const auto& readers = consumers[id.index()];
+      const auto& reader = model.node(readers[0]);
+      if (readers.size() > 1 || reader.op.spec().row_sparse_operand) {
+        EXPECT_TRUE(is_whole) << model.node(id).name;
+        ++whole;
+      } else if (!is_whole) {
+        ++in_parts;
+      }
+    }
+    EXPECT_GT(whole, 0U);
+    most_in_parts = std::max(most_in_parts, in_parts);
+  }
+  EXPECT_GT(most_in_parts, 20U);
+}
+
+// Seven sets of three levels, each also with what is gathered kept.
+TEST(StoreOtherwise, TriesEverySetOfLevels) {
+  const auto model =
+      models::parse_model("mlp:layers=4,inputs=96,hidden=96,outputs=96").build(96, DType::kFp32);
+  const auto machine = machine::load_machine("summit:2");
+  const Options options;
+  for (const bool gathers_again : {false, true}) {
+    Contest contest(model, machine, options);
+    auto from = candidate_of("dp", model, contest.digits());
+    for (auto id : model.ids()) {
+      if (is_weight(model.node(id))) from.choices[id.index()].remake = gathers_again;
+    }
+    store_otherwise(contest, from);
+    EXPECT_EQ(contest.result().candidates, gathers_again ? 14U : 7U);
+  }
+}
+
+TEST(StoreOtherwise, LeavesPipelinesAsTheyAre) {
+  const auto model = models::parse_model("mlp:layers=4").build(24, DType::kFp32);
+  const auto machine = machine::load_machine("summit:1");
+  const Options options;
+  Contest contest(model, machine, options);
+  store_otherwise(contest, candidate_of("megatron:tp=1,pp=2,micro=4", model, contest.digits()));
+  EXPECT_EQ(contest.result().candidates, 0U);
+}
+
+}  // namespace
+}  // namespace tandem::search

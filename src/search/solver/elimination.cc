@@ -1,0 +1,456 @@
+#include "search/solver/elimination.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "search/solver/min_plus_block.h"
+
+namespace tandem::search {
+
+namespace {
+
+TablePtr transposed(const Table& t) {
+  auto out = std::make_shared<Table>();
+  out->id = hash_combine(hash_text("transposed"), t.id);
+  out->rows = t.cols;
+  out->cols = t.rows;
+  out->cost.resize(t.cost.size());
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    for (std::size_t c = 0; c < t.cols; ++c) out->cost[c * t.rows + r] = t.at(r, c);
+  }
+  return out;
+}
+
+TablePtr sum(const Table& a, const Table& b) {
+  CHECK(a.rows == b.rows && a.cols == b.cols);
+  auto out = std::make_shared<Table>(a);
+  out->id = hash_combine(a.id, b.id);
+  for (std::size_t i = 0; i < a.cost.size(); ++i) out->cost[i] += b.cost[i];
+  return out;
+}
+
+// The entries of the states kept of those of a variable. `inner` entries in a row belong to one of
+// its states; fewer than a row has where the states are columns.
+TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
+                    const std::vector<std::size_t>& kept) {
+  auto out = std::make_shared<Table>();
+  out->id = hash_combine(hash_combine(table.id, hash_text("restricted")), inner);
+  for (auto s : kept) out->id = hash_combine(out->id, s);
+  out->cost.resize(table.cost.size() / states * kept.size());
+  auto* to = out->cost.data();
+  for (std::size_t from = 0; from < table.cost.size(); from += states * inner) {
+    for (auto s : kept) to = std::copy_n(table.cost.data() + from + s * inner, inner, to);
+  }
+  out->cols = inner < table.cols ? kept.size() : table.cols;
+  out->rows = out->cost.size() / out->cols;
+  return out;
+}
+
+// A table over three variables or more. `variables` are in increasing order; the last counts the
+// columns of `table`, the others together its rows.
+struct Wide {
+  std::vector<std::size_t> variables;
+  const Table* table;
+};
+
+// The tables between a variable and others, in their order; rows are the variable's own states.
+class Neighbours {
+ public:
+  using Entry = std::pair<std::size_t, const Table*>;
+
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] auto begin() const { return entries_.begin(); }
+  [[nodiscard]] auto end() const { return entries_.end(); }
+  [[nodiscard]] auto begin() { return entries_.begin(); }
+  [[nodiscard]] auto end() { return entries_.end(); }
+  [[nodiscard]] const Table* at(std::size_t variable) const {
+    return std::ranges::lower_bound(entries_, variable, {}, &Entry::first)->second;
+  }
+  // Null where there is none yet.
+  const Table*& operator[](std::size_t variable) {
+    auto at = std::ranges::lower_bound(entries_, variable, {}, &Entry::first);
+    if (at == entries_.end() || at->first != variable)
+      at = entries_.insert(at, {variable, nullptr});
+    return at->second;
+  }
+  void erase(std::size_t variable) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.first == variable; });
+  }
+  void clear() { entries_.clear(); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+class Eliminator {
+ public:
+  Eliminator(const Network& network, const Effort& effort, MadeTables& made)
+      : effort_(effort),
+        made_(made),
+        neighbours_(network.unary.size()),
+        wide_(network.unary.size()),
+        work_(network.unary.size()) {
+    for (const auto& u : network.unary) unary_.push_back(u.get());
+    for (const auto& e : network.edges) connect(e.a, e.b, e.table.get());
+  }
+
+  Minimum run() {
+    left_.assign(unary_.size(), true);
+    std::size_t remaining = unary_.size();
+    while (remaining > 0) {
+      const auto done = eliminate_round();
+      remaining -= done > 0 ? done : eliminate_wide_round();
+    }
+    return expand();
+  }
+
+ private:
+  // What was done to a variable: its states dropped, all but `kept`, or it was eliminated.
+  struct Step {
+    std::size_t variable;
+    std::vector<std::size_t> neighbours;
+    const Product* product;          // null where states were dropped
+    std::vector<std::size_t> sizes;  // of the neighbours
+    std::vector<std::size_t> kept;
+  };
+
+  // A table over several variables is listed with each of them.
+  using WidePtr = std::shared_ptr<const Wide>;
+
+  [[nodiscard]] std::size_t states(std::size_t v) const { return unary_[v]->rows; }
+
+  void connect(std::size_t a, std::size_t b, const Table* table) {
+    CHECK(a != b);
+    add_edge(a, b, table);
+    add_edge(b, a, transpose(table));
+  }
+
+  void add_edge(std::size_t from, std::size_t to, const Table* table) {
+    auto& slot = neighbours_[from][to];
+    slot = slot != nullptr ? shared_sum(slot, table) : table;
+  }
+
+  const Table* shared_sum(const Table* a, const Table* b) {
+    auto& slot = made_.sums[hash_combine(a->id, b->id)];
+    if (!slot) {
+      slot = sum(*a, *b);
+      made_.entries += slot->cost.size();
+    }
+    return slot.get();
+  }
+
+  const Table* transpose(const Table* table) {
+    auto& slot = made_.transposed[table->id];
+    if (!slot) {
+      slot = transposed(*table);
+      made_.entries += slot->cost.size();
+    }
+    return slot.get();
+  }
+
+  const Table* own(TablePtr table) {
+    own_.push_back(std::move(table));
+    return own_.back().get();
+  }
+
+  ProductPtr counted(ProductPtr made) {
+    ++products_;
+    made_.entries += 2 * made->best.size();
+    return made;
+  }
+
+  const Product* shared_product(const Table* left, const Table* unary, const Table* right) {
+    const Hash id = hash_combine(hash_combine(left->id, unary->id), right->id);
+    auto& slot = made_.products[id];
+    if (!slot) slot = counted(min_plus(id, *left, *unary, *right));
+    return slot.get();
+  }
+
+  // Eliminates variables of degree <= 2, no two of them neighbours: so equal blocks of a chain pair
+  // up alike and share their products.
+  std::size_t eliminate_round() {
+    std::vector<bool> blocked(unary_.size());
+    std::size_t count = 0;
+    for (std::size_t v = 0; v < unary_.size(); ++v) {
+      if (!left_[v] || blocked[v] || neighbours_[v].size() > 2 || !wide_[v].empty()) continue;
+      for (const auto& [n, table] : neighbours_[v]) blocked[n] = true;
+      eliminate(v);
+      ++count;
+    }
+    return count;
+  }
+
+  void eliminate(std::size_t v) {
+    Step step{v, {}, nullptr, {}, {}};
+    for (const auto& [n, table] : neighbours_[v]) {
+      step.neighbours.push_back(n);
+      step.sizes.push_back(states(n));
+    }
+    const auto constant_row = [&] {
+      Table t{hash_combine(hash_text("constant"), unary_[v]->rows), 1, unary_[v]->rows, {}};
+      t.cost.assign(t.cols, 0.0F);
+      return own(std::make_shared<const Table>(std::move(t)));
+    };
+    const auto constant_column = [&] { return transpose(constant_row()); };
+    const auto& edges = neighbours_[v];
+    const auto left =
+        step.neighbours.empty() ? constant_row() : neighbours_[step.neighbours[0]].at(v);
+    const auto right =
+        step.neighbours.size() < 2 ? constant_column() : edges.at(step.neighbours[1]);
+    step.product = shared_product(left, unary_[v], right);
+    finish(std::move(step));
+  }
+
+  // Takes the variable away; its product is a table of its neighbours.
+  void finish(Step step) {
+    const auto v = step.variable;
+    const auto& n = step.neighbours;
+    const auto* table = step.product->table.get();
+    remove(v);
+    for (auto u : n) work_[u] = 0;
+    if (n.empty()) {
+      constant_ += table->at(0);
+    } else if (n.size() == 1) {
+      unary_[n[0]] = shared_sum(unary_[n[0]], table);
+    } else if (n.size() == 2) {
+      connect(n[0], n[1], table);
+    } else {
+      const auto wide = std::make_shared<const Wide>(Wide{n, table});
+      for (auto u : n) wide_[u].push_back(wide);
+    }
+    steps_.push_back(std::move(step));
+  }
+
+  void remove(std::size_t v) {
+    for (const auto& [n, table] : neighbours_[v]) neighbours_[n].erase(v);
+    neighbours_[v].clear();
+    const auto gone = std::move(wide_[v]);
+    wide_[v].clear();
+    for (const auto& w : gone) forget(*w);
+    left_[v] = false;
+  }
+
+  void forget(const Wide& wide) {
+    for (auto u : wide.variables) {
+      std::erase_if(wide_[u], [&](const WidePtr& other) { return other.get() == &wide; });
+    }
+  }
+
+  // --- Three neighbours and more -----------------------------------------------------------------
+
+  [[nodiscard]] std::vector<std::size_t> neighbours_of(std::size_t v) const {
+    std::vector<std::size_t> out;
+    for (const auto& [n, table] : neighbours_[v]) out.push_back(n);
+    for (const auto& w : wide_[v]) out.insert(out.end(), w->variables.begin(), w->variables.end());
+    std::ranges::sort(out);
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    std::erase(out, v);
+    return out;
+  }
+
+  // Additions that eliminating it takes. An entry costs memory, too.
+  [[nodiscard]] double work(std::size_t v, const std::vector<std::size_t>& neighbours) const {
+    constexpr std::size_t kOfAnEntry = 16;
+    auto out = static_cast<double>(std::max(states(v), kOfAnEntry));
+    for (auto n : neighbours) out *= static_cast<double>(states(n));
+    return out;
+  }
+
+  // Eliminates those that cost least, no two of them neighbours: again, so that equal blocks share.
+  std::size_t eliminate_wide_round() {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t v = 0; v < unary_.size(); ++v) {
+      if (!left_[v]) continue;
+      if (work_[v] == 0) work_[v] = work(v, neighbours_of(v));
+      least = std::min(least, work_[v]);
+    }
+    const auto now = work_;
+    std::vector<bool> blocked(unary_.size());
+    std::size_t count = 0;
+    for (std::size_t v = 0; v < unary_.size(); ++v) {
+      if (!left_[v] || blocked[v] || now[v] > least) continue;
+      for (auto n : neighbours_of(v)) blocked[n] = true;
+      eliminate_wide(v);
+      ++count;
+    }
+    return count;
+  }
+
+  // Where it costs too much, states are dropped first.
+  void eliminate_wide(std::size_t v) {
+    auto neighbours = neighbours_of(v);
+    const double may = spent_ < effort_.total ? effort_.table : effort_.table_beyond;
+    while (work(v, neighbours) > may && narrow_one_of(v, neighbours)) continue;
+    Step step{v, std::move(neighbours), nullptr, {}, {}};
+    for (auto n : step.neighbours) step.sizes.push_back(states(n));
+    step.product = wide_product(v, step.neighbours, step.sizes);
+    // Also where another network has made it: what one may spend must not depend on others.
+    if (paid_.insert(step.product->table->id).second) spent_ += work(v, step.neighbours);
+    finish(std::move(step));
+  }
+
+  const Product* wide_product(std::size_t v, const std::vector<std::size_t>& neighbours,
+                              const std::vector<std::size_t>& sizes) {
+    std::vector<Addend> addends;
+    Hash id = hash_combine(hash_text("wide"), unary_[v]->id);
+    const auto place = [&](std::size_t n) {
+      return static_cast<std::size_t>(std::ranges::find(neighbours, n) - neighbours.begin());
+    };
+    const auto add = [&](const Table* table, const std::vector<std::size_t>& variables) {
+      Addend a{table, 0, std::vector<std::size_t>(neighbours.size())};
+      std::size_t stride = 1;
+      id = hash_combine(id, table->id);
+      for (auto i = variables.size(); i-- > 0;) {
+        const auto u = variables[i];
+        id = hash_combine(id, u == v ? neighbours.size() : place(u));
+        (u == v ? a.own_stride : a.strides[place(u)]) = stride;
+        stride *= states(u);
+      }
+      addends.push_back(std::move(a));
+    };
+    for (const auto& [n, table] : neighbours_[v]) add(table, {v, n});
+    for (const auto& w : wide_[v]) {
+      if (w->variables.back() != v) {
+        add(w->table, w->variables);
+        continue;
+      }
+      // Rows must run along a neighbour: the eliminated variable goes first.
+      auto variables = w->variables;
+      std::rotate(variables.begin(), variables.end() - 1, variables.end());
+      add(transpose(w->table), variables);
+    }
+    auto& slot = made_.products[id];
+    if (!slot) slot = counted(min_plus(id, *unary_[v], addends, sizes));
+    return slot.get();
+  }
+
+  // --- Dropping states ---------------------------------------------------------------------------
+
+  // Drops half the states of `v` or of a neighbour, whichever has most; false where none has two.
+  bool narrow_one_of(std::size_t v, const std::vector<std::size_t>& neighbours) {
+    auto most = v;
+    for (auto n : neighbours) {
+      if (states(n) > states(most)) most = n;
+    }
+    if (states(most) < 2) return false;
+    narrow(most);
+    return true;
+  }
+
+  // The least that each state costs, of tables one by one.
+  [[nodiscard]] std::vector<float> promise(std::size_t v) const {
+    const auto least_of = block_kernels().least;
+    auto out = unary_[v]->cost;
+    for (const auto& [n, table] : neighbours_[v]) {
+      for (std::size_t s = 0; s < out.size(); ++s) {
+        out[s] += least_of(table->cost.data() + s * table->cols, table->cols);
+      }
+    }
+    for (const auto& w : wide_[v]) {
+      const auto inner = inner_size(*w, v);
+      std::vector<float> least(out.size(), kImpossible);
+      const auto* at = w->table->cost.data();
+      for (std::size_t i = 0; i < w->table->cost.size(); i += inner * out.size()) {
+        for (auto& slot : least) {
+          slot = std::min(slot, inner == 1 ? *at : least_of(at, inner));
+          at += inner;
+        }
+      }
+      for (std::size_t s = 0; s < out.size(); ++s) out[s] += least[s];
+    }
+    return out;
+  }
+
+  // How many entries of the table differ only in what comes after `v`.
+  [[nodiscard]] std::size_t inner_size(const Wide& wide, std::size_t v) const {
+    std::size_t out = 1;
+    for (auto i = wide.variables.size(); wide.variables[--i] != v;)
+      out *= states(wide.variables[i]);
+    return out;
+  }
+
+  // Keeps the better half of a variable's states.
+  void narrow(std::size_t v) {
+    exact_ = false;
+    const auto cost = promise(v);
+    work_[v] = 0;
+    for (auto n : neighbours_of(v)) work_[n] = 0;
+    std::vector<std::size_t> kept(cost.size());
+    std::iota(kept.begin(), kept.end(), std::size_t{0});
+    std::ranges::stable_sort(kept, {}, [&](std::size_t s) { return cost[s]; });
+    kept.resize((kept.size() + 1) / 2);
+    std::ranges::sort(kept);
+
+    const auto restricted_to_kept = [&](const Table* table, std::size_t inner) {
+      return own(restricted(*table, inner, cost.size(), kept));
+    };
+    for (auto& [n, table] : neighbours_[v]) {
+      table = restricted_to_kept(table, table->cols);
+      neighbours_[n][v] = transpose(table);
+    }
+    for (const auto& w : std::vector(wide_[v])) {
+      const auto* table = restricted_to_kept(w->table, inner_size(*w, v));
+      replace(*w, std::make_shared<const Wide>(Wide{w->variables, table}));
+    }
+    unary_[v] = restricted_to_kept(unary_[v], 1);
+    steps_.push_back({v, {}, nullptr, {}, std::move(kept)});
+  }
+
+  void replace(const Wide& old, const WidePtr& by) {
+    for (auto u : old.variables) {
+      for (auto& w : wide_[u]) {
+        if (w.get() == &old) w = by;
+      }
+    }
+  }
+
+  Minimum expand() const {
+    Minimum out{std::vector<std::size_t>(unary_.size()), constant_, exact_, products_};
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      auto& state = out.state[step->variable];
+      if (!step->product) {
+        state = step->kept[state];
+        continue;
+      }
+      std::size_t at = 0;
+      for (std::size_t i = 0; i < step->neighbours.size(); ++i) {
+        at = at * step->sizes[i] + out.state[step->neighbours[i]];
+      }
+      state = step->product->best[at];
+    }
+    return out;
+  }
+
+  const Effort effort_;
+  MadeTables& made_;
+  double spent_ = 0;
+  std::unordered_set<Hash> paid_;  // tables
+  std::vector<TablePtr>
+      own_;  // what others cannot use; all other tables are the network's or made_
+  std::vector<const Table*> unary_;
+  std::vector<Neighbours> neighbours_;
+  std::vector<std::vector<WidePtr>> wide_;
+  std::vector<double> work_;  // that eliminating it over three neighbours or more takes; 0: unknown
+  std::vector<bool> left_;
+  std::vector<Step> steps_;
+  double constant_ = 0;
+  bool exact_ = true;
+  std::size_t products_ = 0;
+};
+
+}  // namespace
+
+Minimum minimize(const Network& network, const Effort& effort) {
+  MadeTables made;
+  return minimize(network, effort, made);
+}
+
+Minimum minimize(const Network& network, const Effort& effort, MadeTables& made) {
+  return Eliminator(network, effort, made).run();
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,178 @@
+#include "search/solver/elimination.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "search/solver/network_test_support.h"
+
+namespace tandem::search {
+namespace {
+
+// Tries every assignment.
+double brute_force(const Network& network) {
+  std::vector<std::size_t> state(network.unary.size(), 0);
+  double best = 1e38;
+  while (true) {
+    best = std::min(best, cost_of(network, state));
+    std::size_t v = 0;
+    while (v < state.size() && ++state[v] == network.unary[v]->rows) state[v++] = 0;
+    if (v == state.size()) return best;
+  }
+}
+
+// A network whose edges come from series and parallel compositions, with pendant variables.
+Network random_series_parallel(std::mt19937_64& random) {
+  Network network;
+  const auto add_variable = [&] {
+    network.unary.push_back(random_table(random, 1 + random() % 4, 1));
+    return network.unary.size() - 1;
+  };
+  const auto add_edge = [&](std::size_t a, std::size_t b) {
+    network.edges.push_back(
+        {a, b, random_table(random, network.unary[a]->rows, network.unary[b]->rows)});
+  };
+  add_edge(add_variable(), add_variable());
+  while (network.unary.size() < 7) {
+    const auto edge = network.edges[random() % network.edges.size()];
+    switch (random() % 3) {
+      case 0:
+        add_edge(edge.a, edge.b);
+        break;   // parallel
+      case 1: {  // a second path beside it
+        const auto v = add_variable();
+        add_edge(edge.a, v);
+        add_edge(v, edge.b);
+        break;
+      }
+      default:
+        add_edge(edge.a, add_variable());
+        break;  // a leaf
+    }
+  }
+  return network;
+}
+
+TEST(Elimination, EqualsBruteForceOnSeriesParallelNetworks) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto network = random_series_parallel(random);
+    const auto found = minimize(network);
+    EXPECT_TRUE(found.exact);
+    const double best = brute_force(network);
+    if (best >= kImpossible) continue;  // nothing is allowed
+    EXPECT_FLOAT_EQ(static_cast<float>(found.cost), static_cast<float>(best));
+    EXPECT_EQ(cost_of(network, found.state), best);
+  }
+}
+
+// Any network: edges between random pairs, as many as make most of them no longer series-parallel.
+Network random_dense(std::mt19937_64& random, std::size_t variables, std::size_t states) {
+  Network network;
+  for (std::size_t v = 0; v < variables; ++v) {
+    network.unary.push_back(random_table(random, 1 + random() % states, 1));
+  }
+  for (std::size_t e = 0; e < 2 * variables; ++e) {
+    const auto a = random() % variables;
+    const auto b = random() % variables;
+    if (a == b) continue;
+    network.edges.push_back(
+        {a, b, random_table(random, network.unary[a]->rows, network.unary[b]->rows)});
+  }
+  return network;
+}
+
+TEST(Elimination, EqualsBruteForceOnAnyNetwork) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto network = random_dense(random, 7, 4);
+    const auto found = minimize(network);
+    EXPECT_TRUE(found.exact);
+    const double best = brute_force(network);
+    EXPECT_EQ(best >= kImpossible, found.cost >= kImpossible);
+    if (best >= kImpossible) continue;
+    EXPECT_FLOAT_EQ(static_cast<float>(found.cost), static_cast<float>(best));
+    EXPECT_EQ(cost_of(network, found.state), best);
+  }
+}
+
+// What it then finds is a state for every variable, at the cost it says, if not the least.
+TEST(Elimination, DropsStatesWhereItMayNotSpendMoreAndSaysSo) {
+  std::size_t inexact = 0;
+  std::size_t best_found = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto network = random_dense(random, 7, 4);
+    const auto found = minimize(network, {.table = 100, .total = 400, .table_beyond = 60});
+    const double best = brute_force(network);
+    if (!found.exact) ++inexact;
+    if (found.exact && best < kImpossible) {
+      EXPECT_FLOAT_EQ(static_cast<float>(found.cost), static_cast<float>(best));
+    }
+    if (found.cost >= kImpossible) continue;
+    EXPECT_FLOAT_EQ(static_cast<float>(found.cost),
+                    static_cast<float>(cost_of(network, found.state)));
+    EXPECT_GE(found.cost, best);
+    if (found.cost <= best) ++best_found;
+  }
+  EXPECT_GE(inexact, 30U);
+  EXPECT_GE(best_found, 150U);
+}
+
+// Blocks that are not series-parallel: complete graphs on four variables, one after another.
+TEST(Elimination, EqualBlocksOfAnyFormShareTheirProducts) {
+  std::mt19937_64 random(3);
+  const auto unary = random_table(random, 4, 1);
+  std::vector<TablePtr> tables;
+  for (int e = 0; e < 7; ++e) tables.push_back(random_table(random, 4, 4));
+  const auto products = [&](std::size_t blocks) {
+    Network network;
+    network.unary.assign(4 * blocks, unary);
+    for (std::size_t first = 0; first < 4 * blocks; first += 4) {
+      std::size_t e = 0;
+      for (std::size_t a = 0; a < 4; ++a) {
+        for (std::size_t b = a + 1; b < 4; ++b) {
+          network.edges.push_back({first + a, first + b, tables[e++]});
+        }
+      }
+      if (first > 0) network.edges.push_back({first - 1, first, tables[e]});
+    }
+    const auto found = minimize(network);
+    EXPECT_TRUE(found.exact);
+    return found.products;
+  };
+  EXPECT_LE(products(64), products(32) + 24);
+}
+
+Network chain_of_equal_blocks(std::size_t blocks) {
+  std::mt19937_64 random(7);
+  const auto unary = random_table(random, 5, 1);
+  const auto edge = random_table(random, 5, 5);
+  Network network;
+  network.unary.assign(blocks + 1, unary);
+  for (std::size_t b = 0; b < blocks; ++b) network.edges.push_back({b, b + 1, edge});
+  return network;
+}
+
+TEST(Elimination, EqualBlocksShareTheirProducts) {
+  std::size_t before = 0;
+  for (const std::size_t blocks : {16U, 32U, 64U, 128U, 256U}) {
+    const auto network = chain_of_equal_blocks(blocks);
+    const auto products = minimize(network).products;
+    // Doubling the chain adds a few products, not as many as it has blocks.
+    EXPECT_LE(products, before + 24) << blocks;
+    before = products;
+  }
+}
+
+TEST(Elimination, OfNothingIsNothing) {
+  const auto found = minimize(Network{});
+  EXPECT_EQ(found.cost, 0);
+  EXPECT_TRUE(found.exact);
+}
+
+}  // namespace
+}  // namespace tandem::search

@@ -1,0 +1,167 @@
+#include "search/solver/local_search.h"
+
+#include <cmath>
+#include <random>
+
+namespace tandem::search {
+
+namespace {
+
+// A state for every variable, the first ones to begin with, and what changes cost.
+class Assignment {
+ public:
+  Assignment(const Network& network, const Followers& followers)
+      : network_(network),
+        followers_(followers),
+        edges_(network.unary.size()),
+        state_(network.unary.size()) {
+    for (const auto& e : network.edges) {
+      edges_[e.a].push_back({e.b, e.table.get(), true});
+      edges_[e.b].push_back({e.a, e.table.get(), false});
+    }
+    for (std::size_t v = 0; v < state_.size(); ++v) {
+      if (!followers[v]) choices_.push_back(v);
+    }
+    cost_ = total();
+    for (std::size_t v = 0; v < state_.size(); ++v) {
+      if (followers[v]) set(v, best_state(v));
+    }
+  }
+
+  // Variables that do not follow others.
+  [[nodiscard]] const std::vector<std::size_t>& choices() const { return choices_; }
+  [[nodiscard]] std::size_t states(std::size_t v) const { return network_.unary[v]->rows; }
+  [[nodiscard]] double cost() const { return cost_; }
+  [[nodiscard]] const std::vector<std::size_t>& state() const { return state_; }
+
+  // The state, and those that follow.
+  void change(std::size_t v, std::size_t state) {
+    before_.clear();
+    before_cost_ = cost_;
+    replace(v, state);
+    for (const auto& e : edges_[v]) {
+      if (followers_[e.other]) replace(e.other, best_state(e.other));
+    }
+  }
+  // The last change.
+  void undo() {
+    for (auto at = before_.rbegin(); at != before_.rend(); ++at) state_[at->first] = at->second;
+    cost_ = before_cost_;
+  }
+
+ private:
+  struct End {
+    std::size_t other;
+    const Table* table;
+    bool is_row;
+  };
+
+  [[nodiscard]] double total() const {
+    double out = 0;
+    for (std::size_t v = 0; v < state_.size(); ++v) out += network_.unary[v]->at(state_[v]);
+    for (const auto& e : network_.edges) out += e.table->at(state_[e.a], state_[e.b]);
+    return out;
+  }
+
+  // All that depends on the variable's state.
+  [[nodiscard]] double local(std::size_t v, std::size_t state) const {
+    double out = network_.unary[v]->at(state);
+    for (const auto& e : edges_[v]) {
+      const auto other = state_[e.other];
+      out += e.is_row ? e.table->at(state, other) : e.table->at(other, state);
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::size_t best_state(std::size_t v) const {
+    auto best = state_[v];
+    double least = local(v, best);
+    for (std::size_t s = 0; s < states(v); ++s) {
+      const double cost = local(v, s);
+      if (cost >= least) continue;
+      least = cost;
+      best = s;
+    }
+    return best;
+  }
+
+  void set(std::size_t v, std::size_t state) {
+    const double more = local(v, state) - local(v, state_[v]);
+    state_[v] = state;
+    // Next to what is impossible all other costs are lost in rounding.
+    const bool is_exact = cost_ < kImpossible / 2 && more < kImpossible / 2;
+    cost_ = is_exact ? cost_ + more : total();
+  }
+
+  void replace(std::size_t v, std::size_t state) {
+    if (state == state_[v]) return;
+    before_.emplace_back(v, state_[v]);
+    set(v, state);
+  }
+
+  const Network& network_;
+  const Followers& followers_;
+  std::vector<std::vector<End>> edges_;
+  std::vector<std::size_t> state_;
+  std::vector<std::size_t> choices_;
+  double cost_ = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> before_;  // the last change: variable, state
+  double before_cost_ = 0;
+};
+
+bool improve(Assignment& now, std::size_t v) {
+  const double before = now.cost();
+  const auto first = now.state()[v];
+  auto best = first;
+  double least = before - 1e-9 * std::abs(before);
+  for (std::size_t s = 0; s < now.states(v); ++s) {
+    if (s == first) continue;
+    now.change(v, s);
+    if (now.cost() < least) {
+      least = now.cost();
+      best = s;
+    }
+    now.undo();
+  }
+  if (best != first) now.change(v, best);
+  return best != first;
+}
+
+}  // namespace
+
+Minimum descend(const Network& network, const Followers& followers) {
+  Assignment now(network, followers);
+  constexpr int kMostRounds = 100;
+  bool changed = true;
+  for (int round = 0; changed && round < kMostRounds; ++round) {
+    changed = false;
+    for (auto v : now.choices()) changed = improve(now, v) || changed;
+  }
+  return {now.state(), now.cost(), false, 0};
+}
+
+Minimum walk(const Network& network, const Followers& followers, const Walk& options) {
+  Assignment now(network, followers);
+  Minimum best{now.state(), now.cost(), false, 0};
+  const auto count = now.choices().size();
+  if (count == 0) return best;
+  std::mt19937_64 random(options.seed);
+  std::uniform_real_distribution<double> chance(0, 1);
+  std::size_t gained = 0;  // the last step that did
+  for (std::size_t step = 0; step < options.most_steps * count; ++step) {
+    if (step >= options.least_steps * count && step >= 2 * gained) break;
+    const auto v = now.choices()[random() % count];
+    const double before = now.cost();
+    now.change(v, random() % now.states(v));
+    const double loss = now.cost() - before;
+    const double scale = options.warmth * best.cost / static_cast<double>(count);
+    if (loss > 0 && chance(random) >= std::exp(-loss / scale)) now.undo();
+    if (now.cost() < best.cost) {
+      gained = step;
+      best = {now.state(), now.cost(), false, 0};
+    }
+  }
+  return best;
+}
+
+}  // namespace tandem::search

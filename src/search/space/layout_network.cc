@@ -1,0 +1,595 @@
+#include "search/space/layout_network.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "search/solver/local_search.h"
+#include "strategies/storage.h"
+
+namespace tandem::search {
+
+namespace {
+
+using graph::NodeId;
+using machine::DigitRole;
+using machine::Layout;
+using machine::NodeLayout;
+
+// A shared tensor may be kept in at most this many layouts: all that a seed uses at one of its
+// ends, then those that the better states of its ends use, then on a small machine all others.
+constexpr std::size_t kTensorStates = 96;
+
+// Votes of one end's states, best first, for the layouts they want the tensor in.
+void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, std::size_t seeds) {
+  constexpr double kSeed = 1e6;
+  for (std::size_t s = 0; s < layouts.size(); ++s) {
+    votes[layouts[s]] += s < seeds ? kSeed : 1 / static_cast<double>(1 + s);
+  }
+}
+
+bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
+
+Hash hash_of(const Pass& pass) {
+  const Hash digits = (Hash{pass.redundant} << 32U) | pass.stages;
+  return hash_combine(hash_combine(digits, std::bit_cast<Hash>(pass.times)),
+                      std::bit_cast<Hash>(pass.kept));
+}
+
+Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
+  Hash h = layouts.size();
+  for (const auto& layout : layouts) {
+    for (std::size_t i = 0; i < digits; ++i)
+      h = hash_combine(h, std::bit_cast<std::uint8_t>(layout.uses[i]));
+  }
+  return h;
+}
+
+}  // namespace
+
+LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& digits,
+                             predict::CostModel& costs, const Dims& dims,
+                             std::size_t states_per_node,
+                             const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass,
+                             std::shared_ptr<Tables> tables)
+    : model_(model),
+      digits_(digits),
+      costs_(costs),
+      pass_(pass),
+      pass_hash_(hash_of(pass)),
+      nodes_(strategies::analyze(model)),
+      consumers_(model.consumers()),
+      gradient_(graph::needs_gradient(model)),
+      precedence_(model),
+      roles_(predict::kernels_of(model, costs.software())),
+      operator_variable_(model.size(), kNoVariable),
+      tensor_variable_(model.size(), kNoVariable),
+      tables_(std::move(tables)) {
+  places_ = is_small(digits) && has_unequal_devices();
+  classes_.resize(model.size());
+  for (auto id : model.ids()) {
+    if (model.node(id).op.role() != ops::Role::kCompute) continue;
+    classes_[id.index()] = class_of(id);
+    auto& wanted = seeds_[classes_[id.index()]];
+    for (const auto& seed : seeds) {
+      const auto& layout = seed[id.index()].node;
+      if (std::ranges::find(wanted, layout) == wanted.end()) wanted.push_back(layout);
+    }
+  }
+  for (auto id : model.ids()) {
+    if (model.node(id).op.role() == ops::Role::kCompute) add_operator(id, states_per_node, dims);
+  }
+  for (auto id : model.ids()) {
+    if (consumers_[id.index()].size() > 1) add_shared_tensor(id);
+  }
+  for (auto id : model.ids()) {
+    const auto inputs = model.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto producer = tensor_variable_[inputs[i].index()];
+      if (producer == kNoVariable) continue;
+      // Where a tensor is shared, what blocks all its users is paid on the way to the shared
+      // layout.
+      const bool shared = consumers_[inputs[i].index()].size() > 1;
+      const bool blocks =
+          shared ? precedence_.blocks(inputs[i], id) : precedence_.blocks(inputs[i]);
+      add_edge(producer, operator_variable_[id.index()], i, inputs[i], blocks);
+    }
+  }
+}
+
+bool LayoutNetwork::is_absorbed(NodeId id) const {
+  return is_source(id) && consumers_[id.index()].size() == 1;
+}
+
+// Operators of one class have the same states at the same cost.
+Hash LayoutNetwork::class_of(NodeId id) const {
+  const auto& node = model_.node(id);
+  Hash h = hash_combine(node.op.hash(), (gradient_[id.index()] ? 1U : 0U) | (places_ ? 2U : 0U));
+  h = hash_combine(h, pass_hash_);
+  if (!roles_.empty()) h = hash_combine(h, predict::hash_of(roles_[id.index()]));
+  for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
+  for (auto i : model_.inputs(id)) {
+    h = hash_combine(h, type_hash(model_.node(i).type));
+    h = hash_combine(h, (gradient_[i.index()] ? 1U : 0U) | (is_absorbed(i) ? 2U : 0U) |
+                            (is_weight(model_.node(i)) ? 4U : 0U) | (is_source(i) ? 8U : 0U));
+  }
+  return h;
+}
+
+bool LayoutNetwork::is_source(NodeId id) const {
+  return model_.node(id).op.role() == ops::Role::kSource;
+}
+
+// Does it matter to an operator on which device it is?
+bool LayoutNetwork::has_unequal_devices() {
+  const auto differs = [&](NodeId id) {
+    const NodeLayout first;  // idle but for the first device
+    const auto there = compute_cost(id, first).compute;
+    for (std::size_t i = 0; i < digits_.count(); ++i) {
+      auto other = first;
+      other.uses[i] = machine::DigitUse::idle(digits_[i].size - 1);
+      if (compute_cost(id, other).compute != there) return true;
+    }
+    return false;
+  };
+  return std::ranges::any_of(model_.ids(), [&](NodeId id) {
+    return model_.node(id).op.role() == ops::Role::kCompute && differs(id);
+  });
+}
+
+predict::Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
+                                         bool of_product) {
+  const auto& type = model_.node(id).type;
+  if (!is_trained(model_.node(id))) {
+    return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
+  }
+  auto cost = costs_.weight(type.shape.sizes, type.dtype, layout, looked_up,
+                            of_product && pass_.times == 1 && pass_.stages == 0);
+  if (pass_.stages != 0 && !is_absorbed(id)) {
+    cost += costs_.sent_between_stages(type, layout, pass_.stages);
+  }
+  return cost;
+}
+
+predict::Cost LayoutNetwork::shared_weights_cost(NodeId id, const NodeLayout& layout) {
+  predict::Cost out;
+  const auto inputs = model_.inputs(id);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_weight(model_.node(inputs[i])) || is_absorbed(inputs[i])) continue;
+    out += weight_cost(inputs[i],
+                       input_layout(nodes_[id.index()].signature, layout, digits_.count(), i));
+  }
+  return out;
+}
+
+predict::Cost LayoutNetwork::compute_cost(NodeId id, const NodeLayout& layout) const {
+  const auto& node = model_.node(id);
+  const auto inputs = model_.inputs(id);
+  std::vector<TensorType> types;
+  ops::InputMask differentiated = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back(model_.node(inputs[i]).type);
+    if (gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
+  }
+  return costs_
+      .compute(node.op, nodes_[id.index()].signature, types, node.type, layout, differentiated,
+               role_of(roles_, id))
+      .times(pass_.times, pass_.kept);
+}
+
+predict::Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout,
+                                           const predict::Cost& compute) {
+  const auto& node = model_.node(id);
+  const auto& s = nodes_[id.index()].signature;
+  const auto inputs = model_.inputs(id);
+  predict::Cost cost = compute;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto read = input_layout(s, layout, digits_.count(), i);
+    const auto& source = model_.node(inputs[i]);
+    cost += costs_.halo(source.type, s, i, read, gradient_[inputs[i].index()])
+                .times(pass_.times, pass_.kept);
+    if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
+    std::optional<Shape> looked_up;
+    if (node.op.spec().row_sparse_operand == i) {
+      looked_up = parallel_shape(input_layout(s, layout, digits_.count(), 0),
+                                 term::shape_of(s.map.inputs[0]), digits_)
+                      ->shard();
+    }
+    cost += weight_cost(inputs[i], read, looked_up ? &*looked_up : nullptr,
+                        node.op.spec().product_operand == i);
+  }
+  return cost;
+}
+
+// The degrees of what is cut: layouts with equal ones take as long to compute where devices are
+// equal.
+Hash LayoutNetwork::parts_of(const NodeLayout& layout) const {
+  Hash out = 0;
+  for (std::size_t i = 0; i < digits_.count(); ++i) {
+    const auto use = layout.uses[i];
+    const bool is_first =
+        std::find(layout.uses.begin(), layout.uses.begin() + i, use) == layout.uses.begin() + i;
+    if (!is_first || !(use.is_factor() || use.is_through())) continue;
+    std::int64_t degree = 1;
+    for (std::size_t d = i; d < digits_.count(); ++d) {
+      if (layout.uses[d] == use) degree *= digits_[d].size;
+    }
+    // In any order.
+    out += hash_combine(std::bit_cast<std::uint8_t>(use), static_cast<Hash>(degree));
+  }
+  return out;
+}
+
+void LayoutNetwork::list(NodeId id, const NodeLayout& layout, const predict::Cost& compute,
+                         Listed& to) {
+  const auto cost = operator_cost(id, layout, compute);
+  to.layouts.push_back(layout);
+  to.cost.push_back(cost);
+  to.rank.push_back(predict::Prices{}.of(cost) +
+                    predict::Prices{}.of(shared_weights_cost(id, layout)));
+}
+
+const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) {
+  auto& out = tables_->listed[classes_[id.index()]];
+  if (!out.layouts.empty()) return out;
+  Freedom freedom{.redundant = pass_.redundant, .partial = 0, .places = places_};
+  for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
+    if (!is_source(model_.inputs(id)[i])) freedom.partial |= ops::InputMask{1} << i;
+  }
+  std::unordered_map<Hash, predict::Cost> computed;  // by parts
+  for (const auto& layout : node_layouts(nodes_[id.index()], digits_, dims, freedom)) {
+    if (!costs_.has_equal_devices()) {
+      list(id, layout, compute_cost(id, layout), out);
+      continue;
+    }
+    const auto [at, fresh] = computed.try_emplace(parts_of(layout));
+    if (fresh) at->second = compute_cost(id, layout);
+    list(id, layout, at->second, out);
+  }
+  return out;
+}
+
+// The cheapest ones taken by themselves, and all that a seed uses.
+std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
+                                                    std::vector<predict::Cost>& cost) {
+  auto all = listed(id, dims);
+  const auto& seeds = seeds_[classes_[id.index()]];
+  std::vector<std::size_t> wanted;
+  for (const auto& seed : seeds) {
+    const auto at = std::ranges::find(all.layouts, seed);
+    wanted.push_back(static_cast<std::size_t>(at - all.layouts.begin()));
+    if (at == all.layouts.end()) list(id, seed, compute_cost(id, seed), all);
+  }
+  for (auto i : wanted) all.rank[i] = -1;
+  std::vector<std::size_t> order(all.layouts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return all.rank[i]; });
+  order.resize(std::min(order.size(), keep));
+  std::vector<NodeLayout> layouts;
+  for (auto i : order) {
+    layouts.push_back(all.layouts[i]);
+    cost.push_back(all.cost[i]);
+  }
+  return layouts;
+}
+
+LayoutNetwork::End LayoutNetwork::end_of(std::vector<Layout> layouts) {
+  End out;
+  auto& different = out.different;
+  for (const auto& layout : layouts) {
+    const auto id = costs_.id_of(layout);
+    const auto at = std::ranges::find(different.layouts, id);
+    out.of.push_back(static_cast<std::uint32_t>(at - different.layouts.begin()));
+    if (at != different.layouts.end()) continue;
+    different.layouts.push_back(id);
+    different.id = hash_combine(different.id, id);
+  }
+  out.layouts = std::move(layouts);
+  return out;
+}
+
+void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) {
+  const auto& seeds = seeds_[classes_[id.index()]];
+  const Hash key =
+      hash_combine(hash_combine(classes_[id.index()], keep), hash_of(seeds, digits_.count()));
+  auto& [states, unary] = tables_->classes[key];
+  if (!states) {
+    auto made = std::make_shared<States>();
+    auto table = std::make_shared<CostTable>();
+    const auto& s = nodes_[id.index()].signature;
+    made->nodes = kept_layouts(id, keep, dims, table->cost);
+    made->id = key;
+    made->seeds = seeds.size();
+    const auto end = [&](const auto& layout_of) {
+      std::vector<Layout> layouts;
+      for (const auto& node : made->nodes) layouts.push_back(layout_of(node));
+      return end_of(std::move(layouts));
+    };
+    for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
+      made->in.push_back(
+          end([&](const NodeLayout& node) { return input_layout(s, node, digits_.count(), i); }));
+    }
+    made->out =
+        end([&](const NodeLayout& node) { return output_layout(s, node, digits_.count()); });
+    table->id = hash_combine(key, hash_text("unary"));
+    states = std::move(made);
+    unary = std::move(table);
+  }
+  operator_variable_[id.index()] = tensor_variable_[id.index()] = states_.size();
+  states_.push_back(states);
+  unary_.push_back(unary);
+}
+
+// Of a shared tensor, the layouts that it may be kept in, best first.
+std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
+  std::map<Layout, double> votes;
+  if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
+    vote(votes, states_[producer]->out.layouts, states_[producer]->seeds);
+  }
+  for (auto user : consumers_[id.index()]) {
+    const auto& states = *states_[operator_variable_[user.index()]];
+    const auto inputs = model_.inputs(user);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == id) vote(votes, states.in[i].layouts, states.seeds);
+    }
+  }
+  const bool partial = is_small(digits_) && !is_source(id);
+  if (is_small(digits_)) {
+    const auto& sizes = model_.node(id).type.shape.sizes;
+    const Freedom freedom{
+        .redundant = pass_.redundant, .partial = partial ? 1U : 0U, .places = places_};
+    for (const auto& l : tensor_layouts(sizes, digits_, freedom)) votes[l] += 0;
+  }
+  std::vector<Layout> out;
+  for (const auto& [layout, count] : votes) {
+    if (partial || !has_partial(layout)) out.push_back(layout);
+  }
+  std::ranges::stable_sort(out, std::greater{}, [&](const Layout& l) { return votes[l]; });
+  out.resize(std::min(out.size(), kTensorStates));
+  return out;
+}
+
+// What its states depend on: those of its producer and its users.
+Hash LayoutNetwork::class_of_shared(NodeId id) const {
+  const auto& node = model_.node(id);
+  Hash key = hash_combine(hash_text("tensor"), type_hash(node.type));
+  if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
+    key = hash_combine(key, states_[producer]->id);
+  }
+  for (auto user : consumers_[id.index()]) {
+    const auto inputs = model_.inputs(user);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] != id) continue;
+      key = hash_combine(key, hash_combine(states_[operator_variable_[user.index()]]->id, i));
+    }
+  }
+  return hash_combine(hash_combine(key, is_weight(node) ? 1 : 0), is_trained(node) ? 1 : 0);
+}
+
+void LayoutNetwork::add_shared_tensor(NodeId id) {
+  const auto producer = tensor_variable_[id.index()];
+  const auto key = class_of_shared(id);
+  auto& [states, unary] = tables_->classes[key];
+  if (!states) {
+    auto made = std::make_shared<States>();
+    auto table = std::make_shared<CostTable>();
+    auto layouts = shared_layouts(id);
+    for (const auto& layout : layouts) {
+      table->cost.push_back(is_weight(model_.node(id)) ? weight_cost(id, layout) : predict::Cost{});
+    }
+    made->id = key;
+    made->out = end_of(std::move(layouts));
+    made->in = {made->out};
+    table->id = hash_combine(key, hash_text("unary"));
+    states = std::move(made);
+    unary = std::move(table);
+  }
+  const auto variable = states_.size();
+  states_.push_back(states);
+  unary_.push_back(unary);
+  if (producer != kNoVariable) add_edge(producer, variable, 0, id, precedence_.blocks(id));
+  tensor_variable_[id.index()] = variable;
+}
+
+void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t operand, NodeId tensor,
+                             bool blocks) {
+  const auto& a = *states_[from];
+  const auto& b = *states_[to];
+  const auto& type = model_.node(tensor).type;
+  std::optional<DType> gradient;
+  if (gradient_[tensor.index()]) {
+    gradient = is_weight(model_.node(tensor)) ? costs_.gradient_of_weight(type.dtype) : type.dtype;
+  }
+  Hash key = hash_combine(hash_combine(a.id, b.id), operand);
+  const auto kind = gradient ? 1U + static_cast<unsigned>(*gradient) : 0U;
+  key = hash_combine(hash_combine(key, type_hash(type)), 2 * kind + (blocks ? 1U : 0U));
+  auto& table = tables_->edges[key];
+  if (!table) {
+    auto made = std::make_shared<EdgeTable>(
+        EdgeTable{key, states_[from], states_[to], operand, blocks, {}});
+    made->cost = costs_.reshard(type, a.out.different, b.in[operand].different, gradient);
+    // Weights are brought there once a step.
+    if (!is_weight(model_.node(tensor))) {
+      for (auto& moved : made->cost) {
+        moved = {pass_.times * moved.time, pass_.kept * moved.memory};
+      }
+    }
+    table = std::move(made);
+  }
+  edges_.push_back({from, to, table});
+}
+
+bool LayoutNetwork::is_stored(NodeId user, std::size_t operand) const {
+  const auto source = model_.inputs(user)[operand];
+  return is_absorbed(source) && is_trained(model_.node(source)) &&
+         model_.node(user).op.spec().row_sparse_operand != operand;
+}
+
+Layout LayoutNetwork::stored(NodeId weight, const Layout& used) const {
+  return strategies::stored_in_parts(used, model_.node(weight).type.shape.sizes, digits_.all(),
+                                     digits_);
+}
+
+LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
+  Saving out;
+  const auto& node = model_.node(id);
+  const auto& s = nodes_[id.index()].signature;
+  const auto& states = *states_[operator_variable_[id.index()]];
+  const auto inputs = model_.inputs(id);
+  std::vector<TensorType> types;
+  for (auto i : inputs) types.push_back(model_.node(i).type);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_stored(id, i)) continue;
+    auto& weight = out.weights.emplace_back();
+    weight.operand = i;
+    for (const auto& used : states.in[i].layouts) {
+      const auto parts = stored(inputs[i], used);
+      const auto cost = [&](predict::CostModel::Gathered gathered) {
+        return costs_.stored_in_parts(types[i], used, parts, gathered);
+      };
+      weight.gathered_once.push_back(cost(predict::CostModel::Gathered::kOnce));
+      weight.gathered_anew.push_back(cost(predict::CostModel::Gathered::kForEachPass));
+    }
+  }
+  for (const auto& layout : states.nodes) {
+    if (!gradient_[id.index()]) {
+      out.again.emplace_back();
+      continue;
+    }
+    const auto again =
+        costs_.computed_again(node.op, s, types, node.type, layout, role_of(roles_, id));
+    out.again.push_back(again.times(pass_.times, pass_.kept));
+  }
+  return out;
+}
+
+void LayoutNetwork::allow_saving() {
+  saves_ = true;
+  for (auto id : model_.ids()) {
+    const auto v = operator_variable_[id.index()];
+    if (v == kNoVariable || tables_->saving.contains(unary_[v].get())) continue;
+    tables_->saving.emplace(unary_[v].get(), saving_of(id));
+  }
+}
+
+const LayoutNetwork::Saving* LayoutNetwork::saving_of(const CostTable& unary) const {
+  const auto at = tables_->saving.find(&unary);
+  return saves_ && at != tables_->saving.end() ? &at->second : nullptr;
+}
+
+std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices,
+                                            const CostTable& unary) const {
+  const auto* saving = saving_of(unary);
+  std::vector<float> out;
+  out.reserve(unary.cost.size());
+  for (std::size_t i = 0; i < unary.cost.size(); ++i) {
+    double cost = prices.of(unary.cost[i]);
+    if (saving != nullptr) {
+      for (const auto& weight : saving->weights) {
+        cost +=
+            std::min({0.0, prices.of(weight.gathered_once[i]), prices.of(weight.gathered_anew[i])});
+      }
+      cost += std::min(0.0, prices.of(saving->again[i]));
+    }
+    out.push_back(static_cast<float>(cost));
+  }
+  return out;
+}
+
+std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices, const EdgeTable& edge) {
+  const double per_second = edge.blocks ? prices.blocking : prices.async;
+  std::vector<float> different;
+  different.reserve(edge.cost.size());
+  for (const auto& [time, memory] : edge.cost) {
+    const double cost = per_second * time.value + prices.per_byte * memory.value;
+    different.push_back(std::isinf(time.value) ? kImpossible : static_cast<float>(cost));
+  }
+  const auto& rows = edge.from().of;
+  const auto& cols = edge.to().of;
+  const auto width = edge.to().different.layouts.size();
+  std::vector<float> out(rows.size() * cols.size());
+  auto* to = out.data();
+  for (auto row : rows) {
+    const float* from = different.data() + row * width;
+    for (auto col : cols) *to++ = from[col];
+  }
+  return out;
+}
+
+Network LayoutNetwork::priced(Priced& priced) const {
+  const auto made = [&](Hash id, std::size_t rows, std::size_t cols, std::vector<float> cost) {
+    priced.made.entries += cost.size();
+    return std::make_shared<Table>(Table{id, rows, cols, std::move(cost)});
+  };
+  Network network;
+  for (const auto& unary : unary_) {
+    auto& slot = priced.unary[unary];
+    if (!slot) slot = made(unary->id, unary->cost.size(), 1, at_prices(priced.prices, *unary));
+    network.unary.push_back(slot);
+  }
+  for (const auto& [a, b, edge] : edges_) {
+    auto& slot = priced.edges[edge];
+    if (!slot) {
+      slot = made(edge->id, edge->from().of.size(), edge->to().of.size(),
+                  at_prices(priced.prices, *edge));
+    }
+    network.edges.push_back({a, b, slot});
+  }
+  return network;
+}
+
+Minimum LayoutNetwork::find(const Network& network, Priced& priced, const Finder& finder) const {
+  if (finder.by == Finder::By::kElimination) return minimize(network, {}, priced.made);
+  Followers shared_tensors;
+  for (const auto& states : states_) shared_tensors.push_back(states->nodes.empty());
+  return finder.by == Finder::By::kDescent ? descend(network, shared_tensors)
+                                           : walk(network, shared_tensors, {.seed = finder.seed});
+}
+
+double LayoutNetwork::cost(Priced& priced, const Finder& finder) const {
+  return find(this->priced(priced), priced, finder).cost;
+}
+
+LayoutNetwork::Solution LayoutNetwork::solve(const predict::Prices& prices,
+                                             const Finder& finder) const {
+  Priced priced{prices};
+  const auto minimum = find(this->priced(priced), priced, finder);
+
+  Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact,
+               minimum.products};
+  for (auto id : model_.ids()) {
+    const auto n = id.index();
+    if (operator_variable_[n] == kNoVariable) continue;
+    const auto v = operator_variable_[n];
+    const auto state = minimum.state[v];
+    out.choices[n].node = states_[v]->nodes[state];
+    const auto inputs = model_.inputs(id);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (is_absorbed(inputs[i]))
+        out.choices[inputs[i].index()].source = states_[v]->in[i].layouts[state];
+    }
+    const auto* saving = saving_of(*unary_[v]);
+    if (saving == nullptr) continue;
+    out.choices[n].remake = prices.of(saving->again[state]) < 0 && !consumers_[n].empty();
+    for (const auto& weight : saving->weights) {
+      const double once = prices.of(weight.gathered_once[state]);
+      const double anew = prices.of(weight.gathered_anew[state]);
+      if (std::min(once, anew) >= 0) continue;
+      auto& choice = out.choices[inputs[weight.operand].index()];
+      choice.source = stored(inputs[weight.operand], choice.source);
+      choice.remake = anew < once;
+    }
+  }
+  for (auto id : model_.ids()) {
+    const auto n = id.index();
+    if (model_.node(id).op.role() != ops::Role::kSource || is_absorbed(id)) continue;
+    const auto v = tensor_variable_[n];
+    out.choices[n].source = v == kNoVariable ? Layout(digits_.count(), DigitRole::kReplica)
+                                             : states_[v]->out.layouts[minimum.state[v]];
+  }
+  return out;
+}
+
+}  // namespace tandem::search
