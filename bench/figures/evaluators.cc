@@ -128,7 +128,7 @@ std::string strategy_text(const Sharing& sharing, const strategies::Problem& pro
   return recompute == "none" ? out : out + ",recompute=" + recompute;
 }
 
-Answer tandem_answer(const Sharing& sharing, const search::Point& point) {
+Answer tandem_answer(const Sharing& sharing, const search::Evaluated& point) {
   const auto& s = point.simulation;
   return {.sharing = sharing,
           .throughput = point.throughput,

@@ -134,7 +134,7 @@ void figure_11() {
             (of_tandem ? ask_tandem(question, all) : ask_madmax(question, all)).without_limit;
         search::Exploration found;
         for (const auto& a : answers) {
-          search::Point point{.strategy = to_text(a.sharing), .throughput = a.throughput};
+          search::Evaluated point{.name = to_text(a.sharing), .throughput = a.throughput};
           point.simulation.memory = Bytes{a.memory};
           point.feasible = a.fits;
           found.points.push_back(point);
@@ -145,12 +145,12 @@ void figure_11() {
         for (std::size_t i = 0; i < answers.size(); ++i) {
           const auto& p = found.points[i];
           csv += fmt::format("{},{},\"{}\",{:.0f},{:.5g},{},{}\n", of_tandem ? "tandem" : "madmax",
-                             name, p.strategy, p.simulation.memory.value, p.throughput, p.feasible,
+                             name, p.name, p.simulation.memory.value, p.throughput, p.feasible,
                              std::ranges::find(front, i) != front.end());
         }
         for (auto i : front) {
           const auto& p = found.points[i];
-          series.dots.push_back({p.simulation.memory.value / kGiga, p.throughput, p.strategy});
+          series.dots.push_back({p.simulation.memory.value / kGiga, p.throughput, p.name});
         }
         plot.series.push_back(series);
       }

@@ -26,7 +26,7 @@ Advice advise(const Job& job, const std::string& strategy, bool fits) {
 std::string fitting_line(const Advice& advice) {
   if (!advice.fitting) return "";
   const auto& point = *advice.fitting;
-  return fmt::format("  to fit      {}: {}, {}\n", point.strategy,
+  return fmt::format("  to fit      {}: {}, {}\n", point.name,
                      seconds_text(point.simulation.iteration.value),
                      bytes_text(point.simulation.memory.value));
 }
@@ -43,8 +43,8 @@ std::string faster_text(const Advice& advice) {
 
 namespace {
 
-Json json_of(const search::Point& point) {
-  return {{"strategy", point.strategy},
+Json json_of(const search::Evaluated& point) {
+  return {{"strategy", point.name},
           {"iteration_s", point.simulation.iteration.value},
           {"memory_bytes", static_cast<std::int64_t>(point.simulation.memory.value)}};
 }

@@ -11,7 +11,7 @@
 namespace tandem::cli {
 
 struct Advice {
-  std::optional<search::Point> fitting;       // where the strategy does not fit, and something does
+  std::optional<search::Evaluated> fitting;   // where the strategy does not fit, and something does
   std::vector<search::FasterSetting> faster;  // single changes, the fastest first
 };
 

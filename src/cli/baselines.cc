@@ -45,7 +45,7 @@ Unusable unusable(Family family, const Problem& problem, const Setup& setup,
   const auto refusal = refusal_of(family, problem);
   if (refusal) return {name, *refusal, !is_for_other_networks(family, problem)};
   if (setup.machine.devices() == 1) return {name, "is dp on one device", false};
-  return {name, fmt::format("was not tried ({})", result.stop_reason), false};
+  return {name, fmt::format("was not tried ({})", search::name(result.stop_reason)), false};
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::vector<Unusable> unusable_baselines(const Setup& setup, const search::Resul
   std::vector<Unusable> out;
   const auto& families = strategies::family_names();
   for (std::size_t f = 0; f < families.size(); ++f) {
-    if (std::ranges::find(result.baselines, families[f], &search::Costed::family) !=
+    if (std::ranges::find(result.baselines, families[f], &search::Evaluated::family) !=
         result.baselines.end()) {
       continue;
     }

@@ -563,7 +563,7 @@ bool is_setting(const std::string& strategy) {
 
 namespace {
 
-search::Costed cost_taso_flexflow(const Setup& setup) {
+search::Evaluated cost_taso_flexflow(const Setup& setup) {
   const auto fail = [](const std::string& message) {
     throw UserError("strategy", search::kTasoFlexflow, message, "--strategy best_baseline");
   };
@@ -578,10 +578,10 @@ search::Costed cost_taso_flexflow(const Setup& setup) {
 
 }  // namespace
 
-search::Costed cost_named_strategy(const Setup& setup, const std::string& name) {
+search::Evaluated cost_named_strategy(const Setup& setup, const std::string& name) {
   if (name == search::kTasoFlexflow) return cost_taso_flexflow(setup);
   const auto limits = setup.memory_limits();
-  std::optional<search::Costed> best;
+  std::optional<search::Evaluated> best;
   BusyProgress progress("simulating " + name);
   for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,
                                               setup.options.semantics, setup.beside)) {
@@ -596,7 +596,7 @@ search::Costed cost_named_strategy(const Setup& setup, const std::string& name) 
   return std::move(*best);
 }
 
-plan::Plan make_plan(const Setup& setup, const search::Costed& costed) {
+plan::Plan make_plan(const Setup& setup, const search::Evaluated& costed) {
   const auto* rewritten = costed.rewritten.get();
   return {.model = setup.model.text,
           .machine = setup.machine_text,

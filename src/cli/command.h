@@ -173,9 +173,9 @@ search::Result find_plan_on_any_part(Setup& setup);
 bool is_setting(const std::string& strategy);
 
 // The fastest of the strategies that the name stands for; the smallest where none fits.
-search::Costed cost_named_strategy(const Setup& setup, const std::string& name);
+search::Evaluated cost_named_strategy(const Setup& setup, const std::string& name);
 
-plan::Plan make_plan(const Setup& setup, const search::Costed& costed);
+plan::Plan make_plan(const Setup& setup, const search::Evaluated& costed);
 std::string read_file(const std::string& path);
 
 // The length of a network's sequences, one where it continues others; null where it has none.

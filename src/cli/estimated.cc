@@ -65,7 +65,7 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (setup->machine.device.software.interference > 0) return std::nullopt;
   const auto limits = setup->memory_limits();
   const strategies::Problem problem(setup->graph, setup->digits);
-  std::optional<search::Costed> best;
+  std::optional<search::Evaluated> best;
   strategies::Family family{};
   for (const auto& setting : complete(strategies::parse_setting(strategy, job.beside), problem)) {
     const predict::Training training{setup->dtype, setup->options.optimizer,

@@ -29,10 +29,10 @@ Json values_json(const Values& values) {
   return out;
 }
 
-Json point_json(const Explored& explored, const search::Point& point) {
+Json point_json(const Explored& explored, const search::Evaluated& point) {
   const auto& setup = explored.prepared[point.case_number]->setup;
   const auto& on = explored.cases[point.case_number];
-  Json out{{"strategy", point.strategy}, {"case", point.case_number}};
+  Json out{{"strategy", point.name}, {"case", point.case_number}};
   for (const auto& [key, value] : on.values) out["values"][key] = value;
   out["machine"] = setup.machine.name;
   out["batch"] = setup.batch;
@@ -41,7 +41,7 @@ Json point_json(const Explored& explored, const search::Point& point) {
   out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
   out["software"] = software_of(setup.machine);
   out["parallelism"] = to_json(
-      parallelism_of(strategies::parse_setting(point.strategy),
+      parallelism_of(strategies::parse_setting(point.name),
                      step_size(*on.problem, setup.batch, layers_of(setup.model, setup.graph))));
   out.update(simulation_json(point.simulation, {.batch = setup.batch,
                                                 .tokens = strategies::count_tokens(setup.graph),
@@ -132,7 +132,7 @@ std::string fastest_text(const Explored& explored, std::size_t most) {
     auto own = all_points(explored.result);
     std::erase_if(own, [&](auto i) { return explored.run_of_case[points[i].case_number] != r; });
     const auto best = fastest(points, own, search::Memory::kLimited);
-    const auto what = best ? fmt::format("{}, {}", points[*best].strategy,
+    const auto what = best ? fmt::format("{}, {}", points[*best].name,
                                          seconds_text(points[*best].simulation.iteration.value))
                            : std::string("nothing");
     out += fmt::format("  {}: {}\n", search::to_text(explored.runs[r]), what);

@@ -285,8 +285,7 @@ std::string FittingChange::text() const {
 }
 
 bool ended_early(const Setup& setup, const search::Result& result) {
-  const auto& why = result.stop_reason;
-  return (why == "budget" || why == "candidates" || why == "interrupted") &&
+  return search::is_early(result.stop_reason) &&
          !search::is_too_large(setup.graph, setup.machine, setup.options);
 }
 

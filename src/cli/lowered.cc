@@ -6,7 +6,7 @@
 #include "cli/progress.h"
 #include "lower/lower.h"
 #include "plan/json.h"
-#include "search/costed.h"
+#include "search/evaluated.h"
 
 namespace tandem::cli {
 

@@ -35,8 +35,8 @@ struct PlanFlags {
 };
 
 // The fastest baseline that fits, if any.
-const search::Costed* best_baseline(const search::Result& result) {
-  const search::Costed* best = nullptr;
+const search::Evaluated* best_baseline(const search::Result& result) {
+  const search::Evaluated* best = nullptr;
   for (const auto& b : result.baselines) {
     if (b.feasible && (best == nullptr || b.simulation.iteration < best->simulation.iteration))
       best = &b;
@@ -47,19 +47,19 @@ const search::Costed* best_baseline(const search::Result& result) {
 // A search that ended before it came to a plan that may be chosen has found nothing about memory.
 void check_something_was_tried(const search::Result& result) {
   if (!result.smallest.name.empty()) return;
-  const auto& why = result.stop_reason;
-  if (why == "interrupted")
+  const auto why = result.stop_reason;
+  if (why == search::StopReason::kInterrupted)
     throw UserError("plan", "the search", "was stopped before its first plan");
-  throw UserError("flag", why == "budget" ? "--budget" : "--max-candidates",
+  throw UserError("flag", why == search::StopReason::kBudget ? "--budget" : "--max-candidates",
                   "ended the search before it came to a plan that may be chosen", "more of it");
 }
 
 // Why a search ended that was not done: "the search ended after --budget 3".
 std::string end_text(const Job& job, const search::Result& result) {
-  if (result.stop_reason == "budget") {
+  if (result.stop_reason == search::StopReason::kBudget) {
     return fmt::format("the search ended after --budget {}", job.budget.value_or(0));
   }
-  if (result.stop_reason == "candidates") {
+  if (result.stop_reason == search::StopReason::kCandidates) {
     return fmt::format("the search ended after --max-candidates {}",
                        job.max_candidates.value_or(0));
   }
@@ -84,7 +84,7 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
                 {"over_by_bytes", static_cast<std::int64_t>(std::ceil(change.more.value))},
                 {"smallest_change", change.changes.front().text},
                 {"changes", changes_json(change)},
-                {"stop_reason", result.stop_reason}};
+                {"stop_reason", name(result.stop_reason)}};
     out.update(limit_json(setup.options.margin, tightest.limit));
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
@@ -101,12 +101,12 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
 }
 
 // Of a row beside a plan for a part of the machine.
-std::int64_t devices_of(const Setup& setup, const search::Costed& row) {
+std::int64_t devices_of(const Setup& setup, const search::Evaluated& row) {
   return row.devices > 0 ? row.devices : setup.offered.value().devices;
 }
 
 // Where nothing of a family fits its row is of the settings that need least memory.
-Json baseline_json(const Setup& setup, const search::Costed& b) {
+Json baseline_json(const Setup& setup, const search::Evaluated& b) {
   Json row{{"name", b.family}, {"strategy", b.name}, {"feasible", b.feasible}};
   row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
   row["memory_bytes"] =
@@ -135,8 +135,8 @@ Json baselines_json(const Setup& setup, const search::Result& result) {
 }
 
 // What may be had beside the plan: what is faster and more complicated, and each family's best.
-std::vector<const search::Costed*> alternatives(const search::Result& result) {
-  std::vector<const search::Costed*> out;
+std::vector<const search::Evaluated*> alternatives(const search::Result& result) {
+  std::vector<const search::Evaluated*> out;
   for (const auto& faster : result.faster) out.push_back(&faster);
   for (const auto& b : result.baselines) {
     if (b.feasible && b.name != result.best->name) out.push_back(&b);
@@ -160,7 +160,7 @@ Json alternatives_json(const Setup& setup, const search::Result& result) {
 }
 
 // Of algebra, of micro-batches, and those that make it parallel.
-std::size_t derivation_steps(const Setup& setup, const search::Costed& best) {
+std::size_t derivation_steps(const Setup& setup, const search::Evaluated& best) {
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
   return (best.rewritten ? best.rewritten->derivation.size() : 0) +
          plan::micro_batched(best.mapped).size() +
@@ -183,7 +183,7 @@ Json plan_json(const Setup& setup, const search::Result& result) {
       limit_json(setup.options.margin, search::tightest(best.simulation, result.limits).limit));
   out["search_s"] = result.search_s;
   out["candidates"] = result.candidates + result.estimated;
-  out["stop_reason"] = result.stop_reason;
+  out["stop_reason"] = name(result.stop_reason);
   out["lower_bound_s"] = result.lower_bound ? Json(result.lower_bound->value) : Json();
   out["bound_scope"] = result.lower_bound ? Json(result.bound_scope) : Json();
   out["baselines"] = baselines_json(setup, result);
@@ -207,7 +207,7 @@ Json plan_json(const Setup& setup, const search::Result& result) {
 
 struct ComparedRow {
   std::string label;
-  const search::Costed* costed;
+  const search::Evaluated* costed;
 };
 
 std::string row_text(const ComparedRow& of, std::size_t width, const Setup& setup,
@@ -263,7 +263,7 @@ void print_comparison(const Setup& setup, const search::Result& result) {
 }
 
 // Where the time goes that the runner-up takes longer.
-std::string runner_up_text(const search::Costed& best, const search::Costed& next) {
+std::string runner_up_text(const search::Evaluated& best, const search::Evaluated& next) {
   const auto& a = best.simulation;
   const auto& b = next.simulation;
   const std::pair<std::string, Seconds> parts[] = {
@@ -337,7 +337,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
           ? fmt::format("{}, ", counted(static_cast<std::int64_t>(result.rewritings), "rewriting"))
           : std::string();
   std::cout << fmt::format("Searched {:.2f} s, {}{} candidates simulated{}: {}.\n", result.search_s,
-                           ranked, result.candidates, estimated, result.stop_reason);
+                           ranked, result.candidates, estimated, name(result.stop_reason));
   if (is_measured_elsewhere(setup.machine_text)) {
     std::cout << "Times are another computer's: `tandem profile` measures this one.\n";
   }

@@ -187,7 +187,8 @@ class Lines {
   std::map<std::pair<Hash, Hash>, std::pair<MeasuredTime, double>> of_;
 };
 
-TrainedPlan train_under(const Setup& setup, const search::Costed& costed, const std::string& path) {
+TrainedPlan train_under(const Setup& setup, const search::Evaluated& costed,
+                        const std::string& path) {
   const auto plan = make_plan(setup, costed);
   if (!is_quiet()) std::cerr << fmt::format("training under {}\n", plan.strategy) << std::flush;
   const auto result =

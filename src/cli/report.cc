@@ -63,8 +63,8 @@ Compared compare_strategies(const Setup& setup, double seconds, unsigned threads
   out.strategies.reserve(explored.points.size());
   for (std::size_t i = 0; i < explored.points.size(); ++i) {
     const auto& point = explored.points[i];
-    out.strategies.push_back({.name = point.strategy,
-                              .family = point.strategy.substr(0, point.strategy.find(':')),
+    out.strategies.push_back({.name = point.name,
+                              .family = point.name.substr(0, point.name.find(':')),
                               .iteration = point.simulation.iteration,
                               .memory = point.simulation.memory,
                               .feasible = point.feasible,

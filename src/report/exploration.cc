@@ -30,7 +30,7 @@ std::string csv_cell(const std::string& text) {
 }
 
 // "pareto, also dp:recompute=selective"
-std::string notes_text(const search::Point& point, bool is_front) {
+std::string notes_text(const search::Evaluated& point, bool is_front) {
   std::vector<std::string> notes;
   if (is_front) notes.emplace_back("pareto");
   if (!point.same_as.empty()) notes.push_back("also " + point.same_as[0]);
@@ -77,15 +77,15 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
   std::size_t width = 8;
   const auto shown = std::min(most, order.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    width = std::max(width, exploration.points[order[i]].strategy.size());
+    width = std::max(width, exploration.points[order[i]].name.size());
   }
   std::string out = fmt::format("  {:<{}}  {:>9}  {:>7}  {:>7}  {:>9}  fits\n", "strategy", width,
                                 "time", "x fsdp", "exposed", "memory");
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& p = exploration.points[order[i]];
     const auto relative = fsdp ? fmt::format("{:.2f}", p.throughput / *fsdp) : "";
-    auto line = fmt::format("  {:<{}}  {:>9}  {:>7}  {:>5.1f} %  {:>9}  {:<3}  {}", p.strategy,
-                            width, seconds_text(p.simulation.iteration.value), relative,
+    auto line = fmt::format("  {:<{}}  {:>9}  {:>7}  {:>5.1f} %  {:>9}  {:<3}  {}", p.name, width,
+                            seconds_text(p.simulation.iteration.value), relative,
                             100 * p.exposed_share(), bytes_text(p.simulation.memory.value),
                             p.feasible ? "yes" : "no", notes_text(p, front[order[i]]));
     line.erase(line.find_last_not_of(' ') + 1);
@@ -102,7 +102,7 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
     const auto& b = exploration.points[*unlimited];
     out +=
         fmt::format("  fastest that fits: {}; without the limit {} is {:.2f} x as fast, {} over\n",
-                    a.strategy, b.strategy, b.throughput / a.throughput, bytes_text(b.over.value));
+                    a.name, b.name, b.throughput / a.throughput, bytes_text(b.over.value));
   }
   return out;
 }
@@ -115,14 +115,14 @@ std::string ranking_table(const Exploration& exploration, const std::vector<Case
   const auto columns = columns_of(cases);
   const auto shown = std::min(most, order.size());
   std::size_t width = 8;
-  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, points[order[i]].strategy.size());
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, points[order[i]].name.size());
   std::string out = fmt::format("  {:<{}}", "strategy", width);
   for (const auto& column : columns) out += fmt::format("  {:<{}}", column.key, column.width);
   out +=
       fmt::format("  {:>9}  {:>9}  {:>7}  {:>9}  fits\n", "samples/s", "time", "exposed", "memory");
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& p = points[order[i]];
-    auto line = fmt::format("  {:<{}}", p.strategy, width);
+    auto line = fmt::format("  {:<{}}", p.name, width);
     for (const auto& column : columns) {
       line += fmt::format("  {:<{}}", column.values[p.case_number], column.width);
     }
@@ -150,11 +150,10 @@ std::string exploration_csv(const Exploration& exploration, const std::vector<Ca
       const auto& p = exploration.points[i];
       const auto& s = p.simulation;
       for (const auto& [key, value] : cases[c].values) out += csv_cell(value) + ",";
-      out +=
-          fmt::format("{},{},{},{},{},{},{},{:.4f},{:.0f},{:.0f},{},{},{}\n", csv_cell(p.strategy),
-                      cases[c].batch, s.iteration.value, p.throughput, s.compute.value,
-                      s.exposed_comm.value, s.bubble.value, 100 * p.exposed_share(), s.memory.value,
-                      p.over.value, p.feasible, s.mfu, bool{front[i]});
+      out += fmt::format("{},{},{},{},{},{},{},{:.4f},{:.0f},{:.0f},{},{},{}\n", csv_cell(p.name),
+                         cases[c].batch, s.iteration.value, p.throughput, s.compute.value,
+                         s.exposed_comm.value, s.bubble.value, 100 * p.exposed_share(),
+                         s.memory.value, p.over.value, p.feasible, s.mfu, bool{front[i]});
     }
   }
   return out;
@@ -171,7 +170,7 @@ std::string exploration_svg(const Exploration& exploration, const std::vector<Ca
     const auto& p = exploration.points[i];
     const auto& values = cases[p.case_number].values;
     return Dot{p.simulation.memory.value / kGiga, p.throughput,
-               p.strategy + (values.empty() ? "" : " (" + search::to_text(values) + ")")};
+               p.name + (values.empty() ? "" : " (" + search::to_text(values) + ")")};
   };
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const auto name =

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json result_json(const search::Costed& costed) {
+Json result_json(const search::Evaluated& costed) {
   return {{"strategy", costed.name},
           {"iteration_s", costed.simulation.iteration.value},
           {"memory_bytes", static_cast<std::int64_t>(costed.simulation.memory.value)}};
@@ -51,7 +51,7 @@ Json search_json(const ReportInput& input) {
   return {{"seconds", found.search_s},
           {"simulated", found.candidates},
           {"estimated", found.estimated},
-          {"stop_reason", found.stop_reason},
+          {"stop_reason", name(found.stop_reason)},
           {"lower_bound_s", found.lower_bound ? Json(found.lower_bound->value) : Json()},
           {"bound_scope", found.bound_scope},
           {"runner_up", found.runner_up ? result_json(*found.runner_up) : Json()}};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "search/by_memory.h"
+#include "search/least_memory.h"
 #include "strategies/recomputation.h"
 
 namespace tandem::search {
@@ -13,15 +13,41 @@ using strategies::Family;
 using strategies::Setting;
 using strategies::Strategy;
 
-bool is_before(const Point& a, const Point& b) {
-  if (a.feasible != b.feasible) return a.feasible;
-  return a.feasible ? a.simulation.iteration < b.simulation.iteration : a.over < b.over;
+// Returns what a strategy's fullest rank holds, roughly: weights and optimizer state as they are
+// stored, and results that are saved for the backward pass.
+Bytes roughly_needed(const Strategy& strategy, const strategies::Problem& problem,
+                     const Contest& contest) {
+  const auto& schedule = strategy.schedule;
+  const auto& options = contest.options();
+  const machine::Digits digits(contest.machine(), schedule.micro_batches);
+  const auto share = [&](const machine::Layout& layout) {
+    double out = 1;
+    for (std::size_t i = 0; i < layout.count(); ++i) {
+      if (layout[i].is_dim()) out /= static_cast<double>(digits[i].size);
+    }
+    return out;
+  };
+  std::vector<Bytes> by_rank(static_cast<std::size_t>(strategy.setting.pp));
+  for (auto id : problem.model.ids()) {
+    const auto& node = problem.model.node(id);
+    const auto& choice = strategy.choices[id.index()];
+    auto& held = by_rank[choice.stage % by_rank.size()];
+    if (is_weight(node)) {
+      held += stored_bytes(node, options.optimizer, options.precision) * share(choice.source);
+    } else if (node.op.role() == ops::Role::kCompute && !choice.remake) {
+      const auto layout =
+          output_layout(problem.nodes[id.index()].signature, choice.node, digits.count());
+      const auto in_flight = std::min(schedule.micro_batches, schedule.stages - choice.stage);
+      held += node.type.whole_bytes() * (static_cast<double>(in_flight) * share(layout));
+    }
+  }
+  return std::ranges::max(by_rank);
 }
 
 class Baselines {
  public:
   Baselines(Contest& contest, const strategies::Problem& problem,
-            const std::vector<Estimated>& known, const Try& estimate, const MayWin& may_win)
+            const std::vector<Evaluated>& known, const Try& estimate, const MayWin& may_win)
       : contest_(contest),
         problem_(problem),
         known_(known),
@@ -46,55 +72,54 @@ class Baselines {
   }
 
  private:
-  void fit(Costed& row, const std::vector<Setting>& bases) {
+  void fit(Evaluated& row, const std::vector<Setting>& bases) {
     const auto family = bases[0].family;
     auto settings = known_of(family);
     if (!row.feasible && !is_any_feasible(settings)) add_savings(bases, settings);
-    std::ranges::stable_sort(settings, is_before, [](const Estimated& e) { return *e.point; });
+    std::ranges::stable_sort(settings, is_better);
     std::size_t simulated = 0;
     for (const auto& e : settings) {
-      if (!e.point->feasible || simulated == kSimulated) break;
-      const auto time = e.point->simulation.iteration;
+      if (!e.feasible || simulated == kSimulated) break;
+      const auto time = e.time();
       if (row.feasible && time > kFaster * row.simulation.iteration) break;
       // Simulating a large network takes long, and the row is not the plan.
-      const bool is_close = contest_.is_large() && !e.point->is_rough;
-      const auto costed = is_close ? e.point : simulate(e.setting, simulated);
-      if (costed && is_before(*costed, point_of(row))) replace(row, *costed);
+      const bool is_close = contest_.is_large() && !e.is_rough;
+      const auto costed = is_close ? std::optional(e) : simulate(*e.setting, simulated);
+      if (costed && is_better(*costed, row)) replace(row, *costed);
     }
     const auto least =
-        std::ranges::min_element(settings, {}, [](const Estimated& e) { return e.point->over; });
-    if (!row.feasible && least != settings.end() && least->point->over < row.over) {
-      replace(row, *least->point);
+        std::ranges::min_element(settings, {}, [](const Evaluated& e) { return e.over; });
+    if (!row.feasible && least != settings.end() && least->over < row.over) {
+      replace(row, *least);
       row.feasible = false;  // an estimate may be a little too low
     }
   }
 
-  static void replace(Costed& row, const Point& by) {
-    row.name = by.strategy;
+  static void replace(Evaluated& row, const Evaluated& by) {
+    row.name = by.name;
     row.mapped = {};
     row.simulation = by.simulation;
     row.over = by.over;
     row.feasible = by.feasible;
   }
 
-  static bool is_any_feasible(const std::vector<Estimated>& settings) {
-    return std::ranges::any_of(settings, [](const Estimated& e) { return e.point->feasible; });
+  static bool is_any_feasible(const std::vector<Evaluated>& settings) {
+    return std::ranges::any_of(settings, [](const Evaluated& e) { return e.feasible; });
   }
 
   // What was simulated is known best.
-  [[nodiscard]] std::vector<Estimated> known_of(Family family) const {
-    std::vector<Estimated> out;
+  [[nodiscard]] std::vector<Evaluated> known_of(Family family) const {
+    std::vector<Evaluated> out;
     for (const auto* some : {&contest_.simulated(), &known_}) {
       for (auto e : *some) {
-        if (!e.point) continue;
         // The grid calls both fsdp.
-        if (family == Family::kDeepspeed && e.setting.family == Family::kFsdp) {
-          e.setting.family = family;
-          e.setting.zero = 3;
-          e.point->strategy = to_text(e.setting);
+        if (family == Family::kDeepspeed && e.setting->family == Family::kFsdp) {
+          e.setting->family = family;
+          e.setting->zero = 3;
+          e.name = to_text(*e.setting);
         }
-        if (e.setting.family != family) continue;
-        if (std::ranges::find(out, e.setting, &Estimated::setting) == out.end()) out.push_back(e);
+        if (e.setting->family != family) continue;
+        if (std::ranges::find(out, e.setting, &Evaluated::setting) == out.end()) out.push_back(e);
       }
     }
     return out;
@@ -102,7 +127,7 @@ class Baselines {
 
   // With the fewest micro-batches that fit, by what is recomputed. The grid knows all of
   // Megatron's.
-  void add_savings(const std::vector<Setting>& bases, std::vector<Estimated>& out) {
+  void add_savings(const std::vector<Setting>& bases, std::vector<Evaluated>& out) {
     std::vector<Strategy> unknown;
     for (const auto& base : bases) {
       if (base.family == Family::kMegatron) return;
@@ -121,19 +146,19 @@ class Baselines {
     std::size_t simulated = 0;
     for (const auto& strategy : unknown) {
       if (simulated == (contest_.is_large() ? 1 : kSimulated)) return;
-      if (auto point = simulate(strategy.setting, simulated)) {
-        out.push_back({strategy.setting, std::move(point)});
+      if (auto evaluated = simulate(strategy.setting, simulated)) {
+        out.push_back(*std::move(evaluated));
       }
     }
   }
 
-  void add_estimates(Setting setting, std::vector<Estimated>& out) const {
+  void add_estimates(Setting setting, std::vector<Evaluated>& out) const {
     for (std::int64_t n = 1; n <= batch_; n *= 2) {
       if (n > 1) setting.micro = n;
       auto estimated = estimate_({setting});
-      if (!estimated[0].point) return;
+      if (estimated.empty()) return;
       out.push_back(std::move(estimated[0]));
-      if (out.back().point->feasible) return;
+      if (out.back().feasible) return;
     }
   }
 
@@ -150,17 +175,17 @@ class Baselines {
     return std::nullopt;
   }
 
-  std::optional<Point> simulate(const Setting& setting, std::size_t& simulated) {
-    const auto is_it = [&](const Estimated& e) { return e.setting == setting; };
+  std::optional<Evaluated> simulate(const Setting& setting, std::size_t& simulated) {
+    const auto is_it = [&](const Evaluated& e) { return e.setting == setting; };
     const auto at = std::ranges::find_if(contest_.simulated(), is_it);
-    if (at != contest_.simulated().end()) return at->point;
+    if (at != contest_.simulated().end()) return *at;
     auto made = make_strategy(setting, problem_);
     auto* strategy = std::get_if<Strategy>(&made);
     if (strategy == nullptr) return std::nullopt;
     ++simulated;
     const bool may_win = may_win_(strategy->choices);
     const auto costed = contest_.enter({candidate_of(std::move(*strategy), may_win)})[0];
-    return costed ? std::optional(point_of(*costed)) : std::nullopt;
+    return costed ? std::optional(summary_of(*costed)) : std::nullopt;
   }
 
   static constexpr std::size_t kSimulated = 3;  // settings of a family
@@ -169,7 +194,7 @@ class Baselines {
 
   Contest& contest_;
   const strategies::Problem& problem_;
-  const std::vector<Estimated>& known_;
+  const std::vector<Evaluated>& known_;
   const Try& estimate_;
   const MayWin& may_win_;
   std::int64_t batch_ = 1;
@@ -178,7 +203,7 @@ class Baselines {
 }  // namespace
 
 void fit_baselines(Contest& contest, const strategies::Problem& problem,
-                   const std::vector<Estimated>& known, const Try& estimate,
+                   const std::vector<Evaluated>& known, const Try& estimate,
                    const MayWin& may_win) {
   Baselines(contest, problem, known, estimate, may_win).fit();
 }

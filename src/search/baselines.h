@@ -18,6 +18,6 @@ using MayWin = std::function<bool(const std::vector<plan::Choice>&)>;
 // is empty where nothing can be estimated: a few settings of a family that does not fit are
 // simulated then.
 void fit_baselines(Contest& contest, const strategies::Problem& problem,
-                   const std::vector<Estimated>& known, const Try& estimate, const MayWin& may_win);
+                   const std::vector<Evaluated>& known, const Try& estimate, const MayWin& may_win);
 
 }  // namespace tandem::search

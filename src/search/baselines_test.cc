@@ -76,13 +76,12 @@ TEST(Baselines, AreTheBestSettingsThatFit) {
                          .network = &network});
     std::size_t compared = 0;
     for (const auto family : {Family::kDp, Family::kFsdp, Family::kMegatron, Family::kExpert}) {
-      const auto row = std::ranges::find(result.baselines, name(family), &Costed::family);
+      const auto row = std::ranges::find(result.baselines, name(family), &Evaluated::family);
       ASSERT_NE(row, result.baselines.end());
       SCOPED_TRACE(row->name);
       double fastest = std::numeric_limits<double>::infinity();
       for (const auto& e : estimate_all(estimates, settings_of(family, problem, asked.batch))) {
-        if (!e.point || !e.point->feasible) continue;
-        fastest = std::min(fastest, e.point->simulation.iteration.value);
+        if (e.feasible) fastest = std::min(fastest, e.time().value);
       }
       if (fastest == std::numeric_limits<double>::infinity()) continue;
       ++compared;

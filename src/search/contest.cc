@@ -57,14 +57,13 @@ Contest::Contest(const graph::Graph& model, const machine::Machine& machine, con
       costs_(machine, digits_, options.optimizer, options.precision),
       may_fit_(!is_too_large(model, machine, options)) {
   result_.limits = memory_limits(machine, options.memory, options.margin);
-  result_.stop_reason = "done";
 }
 
 // Several at a time are limited as if the others were not there, and given up by what is known when
 // it is their turn: so the outcome does not depend on the number of threads.
-std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& candidates,
-                                                  std::optional<Seconds> than) {
-  std::vector<std::optional<Costed>> out(candidates.size());
+std::vector<std::optional<Evaluated>> Contest::enter(const std::vector<Candidate>& candidates,
+                                                     std::optional<Seconds> than) {
+  std::vector<std::optional<Evaluated>> out(candidates.size());
   const std::size_t together = std::max(1U, options_.threads);
   for (std::size_t from = 0; from < candidates.size(); from += together) {
     if (result_.candidates > 0 && is_over()) break;
@@ -110,8 +109,8 @@ std::vector<std::optional<Costed>> Contest::enter(const std::vector<Candidate>& 
 Seconds Contest::time_to_beat(const Candidate& candidate) const {
   if (!result_.best) return kUnlimited;
   auto next = kUnlimited;
-  for (const auto& [name, point] : by_name_) {
-    const auto time = point.simulation.iteration;
+  for (const auto& [name, evaluated] : by_name_) {
+    const auto time = evaluated.time();
     if (name != candidate.name && time > allowed()) next = std::min(next, time);
   }
   const auto at = leaders_.find(candidate.rewritten.get());
@@ -120,31 +119,27 @@ Seconds Contest::time_to_beat(const Candidate& candidate) const {
   const auto other = candidate.name != kSideBySide
                          ? leaders.end()
                          : std::ranges::find(leaders, candidate.name,
-                                             [](const Leader& l) { return l.candidate.name; });
-  if (other != leaders.end()) return std::max(next, other->iteration);
-  return leaders.size() < kLeaders ? kUnlimited : std::max(next, leaders.back().iteration);
+                                             [](const Entry& e) { return e.candidate.name; });
+  if (other != leaders.end()) return std::max(next, other->evaluated.time());
+  return leaders.size() < kLeaders ? kUnlimited : std::max(next, leaders.back().evaluated.time());
 }
 
-void Contest::note(const Candidate& candidate, const Costed& costed) {
+void Contest::note(const Candidate& candidate, const Evaluated& costed) {
   least_time_ = std::min(least_time_, costed.simulation.iteration);
   const auto& rewritten = candidate.rewritten;
-  if (!rewritten && candidate.setting && !candidate.is_in_part) {
-    simulated_.push_back({*candidate.setting, point_of(costed)});
-  }
+  if (costed.setting) simulated_.push_back(summary_of(costed));
   if (rewritten && std::ranges::find(rewritten_, rewritten) == rewritten_.end()) {
     rewritten_.push_back(rewritten);
   }
 }
 
-void Contest::note_fitting(const Candidate& candidate, const Costed& costed) {
-  const auto time = costed.simulation.iteration;
+void Contest::note_fitting(const Candidate& candidate, const Evaluated& costed) {
+  const auto time = costed.time();
   const auto [named, is_new_name] = by_name_.try_emplace(costed.name);
-  if (is_new_name || time < named->second.simulation.iteration) named->second = point_of(costed);
+  if (is_new_name || time < named->second.time()) named->second = summary_of(costed);
   if (time > allowed()) return;
   const auto [at, is_new] = by_complexity_.try_emplace(complexity_of(candidate));
-  if (is_new || time < at->second.point.simulation.iteration) {
-    at->second = {candidate, point_of(costed)};
-  }
+  if (is_new || time < at->second.evaluated.time()) at->second = {candidate, summary_of(costed)};
 }
 
 Seconds Contest::allowed() const {
@@ -152,58 +147,45 @@ Seconds Contest::allowed() const {
 }
 
 Complexity Contest::simplest() const {
-  for (const auto& [complexity, chosen] : by_complexity_) {
-    if (chosen.point.simulation.iteration <= allowed()) return complexity;
+  for (const auto& [complexity, entry] : by_complexity_) {
+    if (entry.evaluated.time() <= allowed()) return complexity;
   }
   return complexity_of(best_candidate_.value());
 }
 
-namespace {
-
-Costed row_of(const Point& point) {
-  return {.name = point.strategy,
-          .family = point.strategy,
-          .mapped = {},
-          .simulation = point.simulation,
-          .over = point.over,
-          .feasible = point.feasible};
-}
-
-}  // namespace
-
 // Of several with one name the fastest, and none that is a row anyway.
 void Contest::find_faster(Seconds than) {
   auto& out = result_.faster;
-  for (const auto& [complexity, chosen] : by_complexity_) {
-    if (chosen.point.simulation.iteration < than) out.push_back(row_of(chosen.point));
+  for (const auto& [complexity, entry] : by_complexity_) {
+    if (entry.evaluated.time() < than) out.push_back(entry.evaluated);
   }
   std::ranges::stable_sort(out, is_better);
   std::set<std::string> names;
   for (const auto& row : result_.baselines) names.insert(row.name);
-  std::erase_if(out, [&](const Costed& row) { return !names.insert(row.name).second; });
+  std::erase_if(out, [&](const Evaluated& row) { return !names.insert(row.name).second; });
 }
 
 void Contest::choose() {
   if (!result_.best || !best_candidate_) return;
   const auto limit = allowed();
-  for (const auto& [complexity, chosen] : by_complexity_) {
-    const auto& [candidate, point] = chosen;
+  for (const auto& [complexity, entry] : by_complexity_) {
+    const auto& [candidate, evaluated] = entry;
     if (options_.tolerance == 0 || complexity >= complexity_of(*best_candidate_)) break;
-    if (point.simulation.iteration > limit) continue;
+    if (evaluated.time() > limit) continue;
     best_candidate_ = candidate;
     result_.best = cost(candidate, kUnlimited);
     break;
   }
   const auto time = result_.best->simulation.iteration;
   find_faster(time);
-  for (const auto& [name, point] : by_name_) {
-    if (name == result_.best->name || point.simulation.iteration < time) continue;
+  for (const auto& [name, evaluated] : by_name_) {
+    if (name == result_.best->name || evaluated.time() < time) continue;
     auto& next = result_.runner_up;
-    if (!next || point.simulation.iteration < next->simulation.iteration) next = row_of(point);
+    if (!next || evaluated.time() < next->time()) next = evaluated;
   }
 }
 
-void Contest::enter_estimated(const Costed& estimated) {
+void Contest::enter_estimated(const Evaluated& estimated) {
   CHECK(!estimated.feasible || options_.until.first_fit);
   consider(estimated);
 }
@@ -212,22 +194,22 @@ bool Contest::is_over() {
   if (over_) return true;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
   const auto& until = options_.until;
-  const char* why = nullptr;
+  std::optional<StopReason> why;
   if (until.interrupted && until.interrupted()) {
-    why = "interrupted";
+    why = StopReason::kInterrupted;
   } else if (until.seconds && taken.count() >= *until.seconds) {
-    why = "budget";
+    why = StopReason::kBudget;
   } else if (until.candidates && result_.candidates >= *until.candidates) {
-    why = "candidates";
+    why = StopReason::kCandidates;
   } else if (until.first_fit && result_.best) {
-    why = "fits";
+    why = StopReason::kFits;
   }
-  if (why == nullptr) return false;
-  result_.stop_reason = why;
+  if (!why) return false;
+  result_.stop_reason = *why;
   return over_ = true;
 }
 
-std::optional<Costed> Contest::cost(const Candidate& candidate, Seconds limit) {
+std::optional<Evaluated> Contest::cost(const Candidate& candidate, Seconds limit) {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
@@ -235,7 +217,9 @@ std::optional<Costed> Contest::cost(const Candidate& candidate, Seconds limit) {
       cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
                   options_.optimizer, result_.limits, lower::Phase::kTraining,
                   predict::Classes::kDifferent, options_.threads <= 1 ? &operations_ : nullptr);
-  if (out) out->rewritten = candidate.rewritten;
+  if (!out) return out;
+  out->rewritten = candidate.rewritten;
+  if (!candidate.rewritten && !candidate.is_in_part) out->setting = candidate.setting;
   return out;
 }
 
@@ -245,7 +229,7 @@ bool Contest::is_known_to_take(const Candidate& candidate, Seconds limit) const 
   return at != known_.end() && at->second >= limit;
 }
 
-bool Contest::consider(const Costed& costed) {
+bool Contest::consider(const Evaluated& costed) {
   if (result_.smallest.name.empty() || costed.over < result_.smallest.over) {
     result_.smallest = costed;
   }
@@ -259,23 +243,24 @@ bool Contest::consider(const Costed& costed) {
   return wins;
 }
 
-void Contest::consider_as_leader(const Candidate& candidate, const Costed& costed) {
+void Contest::consider_as_leader(const Candidate& candidate, const Evaluated& costed) {
   if (!costed.feasible) return;
   auto& leaders = leaders_[candidate.rewritten.get()];
   const auto iteration = costed.simulation.iteration;
-  const auto is_same = [&](const Leader& l) { return l.candidate.choices == candidate.choices; };
+  const auto is_same = [&](const Entry& e) { return e.candidate.choices == candidate.choices; };
   if (std::ranges::any_of(leaders, is_same)) return;
   // Most of these differ in where a table lies: the fastest stands for all.
   if (candidate.name == kSideBySide) {
-    const auto other = std::ranges::find(leaders, candidate.name,
-                                         [](const Leader& l) { return l.candidate.name; });
+    const auto other =
+        std::ranges::find(leaders, candidate.name, [](const Entry& e) { return e.candidate.name; });
     if (other != leaders.end()) {
-      if (other->iteration <= iteration) return;
+      if (other->evaluated.time() <= iteration) return;
       leaders.erase(other);
     }
   }
-  const auto at = std::ranges::upper_bound(leaders, iteration, {}, &Leader::iteration);
-  leaders.insert(at, {candidate, iteration});
+  const auto at = std::ranges::upper_bound(leaders, iteration, {},
+                                           [](const Entry& e) { return e.evaluated.time(); });
+  leaders.insert(at, {candidate, summary_of(costed)});
   if (leaders.size() > kLeaders) leaders.pop_back();
 }
 
@@ -293,7 +278,7 @@ std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& 
 std::optional<Seconds> Contest::fastest(const std::shared_ptr<const Rewritten>& rewritten) const {
   const auto at = leaders_.find(rewritten.get());
   if (at == leaders_.end()) return std::nullopt;
-  return at->second[0].iteration;
+  return at->second[0].evaluated.time();
 }
 
 void Contest::report_progress(std::size_t rewritings) const {

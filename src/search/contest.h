@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "predict/tables.h"
-#include "search/grid_search.h"
+#include "search/candidate.h"
+#include "search/evaluated.h"
 #include "search/search.h"
 #include "search/simplicity.h"
 #include "search/space/layout_network.h"
@@ -21,21 +22,11 @@
 
 namespace tandem::search {
 
-struct Candidate {
-  std::string name;
-  std::vector<plan::Choice> choices;
-  plan::Schedule schedule = {};
-  bool may_win = true;                              // else it is costed to compare with
-  std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
-  std::optional<strategies::Setting> setting = {};  // whose strategy this is, if it is a plain one
-  bool is_in_part = false;                          // it recomputes less than the setting says
+// A candidate and what it came to.
+struct Entry {
+  Candidate candidate;
+  Evaluated evaluated;
 };
-
-// Of a plain strategy; its name is the setting's text.
-Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
-
-// What plans are called whose tables lie side by side (side_by_side.h).
-inline constexpr const char* kSideBySide = "search:side-by-side";
 
 class Contest {
  public:
@@ -45,8 +36,8 @@ class Contest {
   // first of all candidates is costed in any case.
   // What takes `than` or longer, or longer than one before it that fits, and can be neither the
   // best nor the runner-up nor a leader, is given up while it is simulated, and comes to nothing.
-  std::vector<std::optional<Costed>> enter(const std::vector<Candidate>& candidates,
-                                           std::optional<Seconds> than = {});
+  std::vector<std::optional<Evaluated>> enter(const std::vector<Candidate>& candidates,
+                                              std::optional<Seconds> than = {});
   // Where it does not matter what each comes to.
   void compete(const std::vector<Candidate>& candidates) { enter(candidates, Seconds{}); }
 
@@ -59,7 +50,7 @@ class Contest {
   [[nodiscard]] Seconds allowed() const;
 
   // Where the question is what fits and an estimate answers it: no plan comes of this.
-  void enter_estimated(const Costed& estimated);
+  void enter_estimated(const Evaluated& estimated);
 
   // The step time of the fastest candidate, whether it fits or not.
   [[nodiscard]] Seconds least_time() const { return least_time_; }
@@ -75,7 +66,7 @@ class Contest {
 
   Result& result() { return result_; }
   // What plain strategies of the model as it is came to.
-  [[nodiscard]] const std::vector<Estimated>& simulated() const { return simulated_; }
+  [[nodiscard]] const std::vector<Evaluated>& simulated() const { return simulated_; }
   // What result().best was made from.
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
   // The fastest that fit of those that this rewriting was laid out as, the first ones first:
@@ -109,15 +100,15 @@ class Contest {
                                     const std::vector<plan::Choice>& choices) const;
 
  private:
-  std::optional<Costed> cost(const Candidate& candidate, Seconds limit);
+  std::optional<Evaluated> cost(const Candidate& candidate, Seconds limit);
   [[nodiscard]] Seconds time_to_beat(const Candidate& candidate) const;
   [[nodiscard]] bool is_known_to_take(const Candidate& candidate, Seconds limit) const;
-  void note(const Candidate& candidate, const Costed& costed);
+  void note(const Candidate& candidate, const Evaluated& costed);
   void find_faster(Seconds than);
-  void note_fitting(const Candidate& candidate, const Costed& costed);
+  void note_fitting(const Candidate& candidate, const Evaluated& costed);
   // True if it is the best so far.
-  bool consider(const Costed& costed);
-  void consider_as_leader(const Candidate& candidate, const Costed& costed);
+  bool consider(const Evaluated& costed);
+  void consider_as_leader(const Candidate& candidate, const Evaluated& costed);
 
   static constexpr std::size_t kLargeNodes = 2000;
   static constexpr std::size_t kLeaders = 8;
@@ -133,22 +124,14 @@ class Contest {
   bool may_fit_;
   bool over_ = false;
   Result result_;
-  std::vector<Estimated> simulated_;
-  struct Chosen {
-    Candidate candidate;
-    Point point;
-  };
-  std::map<Complexity, Chosen> by_complexity_;  // of those that fit the fastest
-  std::map<std::string, Point> by_name_;        // likewise
+  std::vector<Evaluated> simulated_;
+  std::map<Complexity, Entry> by_complexity_;  // of those that fit the fastest
+  std::map<std::string, Evaluated> by_name_;   // likewise
   Seconds least_time_{std::numeric_limits<double>::infinity()};
   std::vector<std::shared_ptr<const Rewritten>> rewritten_;
   std::optional<Candidate> best_candidate_;
   std::unordered_map<Hash, Seconds> known_;  // by candidate: what it takes at least
-  struct Leader {
-    Candidate candidate;
-    Seconds iteration;
-  };
-  std::map<const Rewritten*, std::vector<Leader>> leaders_;
+  std::map<const Rewritten*, std::vector<Entry>> leaders_;
 };
 
 }  // namespace tandem::search

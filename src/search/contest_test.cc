@@ -88,14 +88,14 @@ TEST(Contest, GivesUpWhatCannotMatter) {
 TEST(Contest, SimulatesNoMoreThanItMay) {
   Asked asked;
   const auto all = asked.find();
-  EXPECT_EQ(all.stop_reason, "done");
+  EXPECT_EQ(all.stop_reason, StopReason::kDone);
   for (const std::size_t most : {1U, 5U}) {
     for (const unsigned threads : {1U, 4U}) {
       asked.options.threads = threads;
       asked.options.until = {.candidates = most};
       const auto some = asked.find();
       EXPECT_EQ(some.candidates, most);
-      EXPECT_EQ(some.stop_reason, "candidates");
+      EXPECT_EQ(some.stop_reason, StopReason::kCandidates);
       ASSERT_TRUE(some.best.has_value());
       EXPECT_GE(some.best->simulation.iteration, all.best->simulation.iteration);
     }
@@ -106,19 +106,19 @@ TEST(Contest, EndsEarlyWithThePlanThereIs) {
   Asked asked;
   asked.options.until = {.seconds = 1e-9};
   const auto budget = asked.find();
-  EXPECT_EQ(budget.stop_reason, "budget");
+  EXPECT_EQ(budget.stop_reason, StopReason::kBudget);
   EXPECT_EQ(budget.candidates, 1U);
   EXPECT_TRUE(budget.best.has_value());
 
   int questions = 0;
   asked.options.until = {.interrupted = [&] { return ++questions > 2; }};
   const auto interrupted = asked.find();
-  EXPECT_EQ(interrupted.stop_reason, "interrupted");
+  EXPECT_EQ(interrupted.stop_reason, StopReason::kInterrupted);
   EXPECT_TRUE(interrupted.best.has_value());
 
   asked.options.until = {.first_fit = true};
   const auto fit = asked.find();
-  EXPECT_EQ(fit.stop_reason, "fits");
+  EXPECT_EQ(fit.stop_reason, StopReason::kFits);
   EXPECT_TRUE(fit.best->feasible);
 }
 
@@ -131,7 +131,7 @@ TEST(Contest, WhatCannotFitIsSettledByWhatNeedsLeast) {
   EXPECT_FALSE(nothing.best.has_value());
   EXPECT_EQ(nothing.products, 0U);
   EXPECT_EQ(nothing.rewritings, 0U);
-  EXPECT_EQ(nothing.stop_reason, "done");
+  EXPECT_EQ(nothing.stop_reason, StopReason::kDone);
   EXPECT_GE(nothing.smallest.over, Bytes{48});
   asked.options.memory = nothing.smallest.simulation.memory;
   EXPECT_TRUE(asked.find().best.has_value());

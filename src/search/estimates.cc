@@ -1,13 +1,11 @@
 #include "search/estimates.h"
 
+#include "base/error.h"
+
 namespace tandem::search {
 
-Point point_of(const Case& on, Costed costed) {
-  Point out{.strategy = std::move(costed.name),
-            .simulation = std::move(costed.simulation),
-            .over = costed.over,
-            .feasible = costed.feasible};
-  out.simulation.timeline = {};
+Evaluated point_of(const Case& on, const Evaluated& evaluated) {
+  auto out = summary_of(evaluated);
   out.throughput = static_cast<double>(on.batch) / out.simulation.iteration.value;
   return out;
 }
@@ -16,18 +14,27 @@ plan::Precision precision_of(const Case& on, const strategies::Setting& setting)
   return on.precision ? on.precision(setting.family) : plan::Precision{};
 }
 
-std::optional<Point> Estimates::point(const strategies::Setting& setting) {
+std::optional<Evaluated> Estimates::find(const strategies::Setting& setting) {
+  try {
+    return point(setting);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Evaluated> Estimates::point(const strategies::Setting& setting) {
   return point(setting, true);
 }
 
-std::optional<Point> Estimates::near_point(const strategies::Setting& setting) {
+std::optional<Evaluated> Estimates::near_point(const strategies::Setting& setting) {
   return point(setting, false);
 }
 
-std::optional<Point> Estimates::point(const strategies::Setting& setting, bool rough_too) {
+std::optional<Evaluated> Estimates::point(const strategies::Setting& setting, bool rough_too) {
   auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
   if (!estimate || (estimate->is_rough && !rough_too)) return std::nullopt;
   auto out = point_of(on_, costed(to_text(setting), std::move(estimate->step), on_.limits));
+  out.setting = setting;
   out.is_rough = estimate->is_rough;
   return out;
 }

@@ -16,10 +16,12 @@ class Estimates {
  public:
   explicit Estimates(Case on) : on_(std::move(on)) {}
 
-  // Nothing where there is no estimate. Throws UserError where the setting is impossible here.
-  std::optional<Point> point(const strategies::Setting& setting);
+  // Estimates a setting. Returns nothing where there is no estimate, or no such strategy here.
+  std::optional<Evaluated> find(const strategies::Setting& setting);
+  // The same; throws UserError where the setting is impossible here.
+  std::optional<Evaluated> point(const strategies::Setting& setting);
   // Nor where it may be off by more than 1 %.
-  std::optional<Point> near_point(const strategies::Setting& setting);
+  std::optional<Evaluated> near_point(const strategies::Setting& setting);
 
   // Of predict/estimator.h, for so many samples.
   std::optional<predict::PassBound> bound_pass(const strategies::Setting& setting,
@@ -28,15 +30,15 @@ class Estimates {
                                                   std::int64_t micro_batches);
 
  private:
-  std::optional<Point> point(const strategies::Setting& setting, bool rough_too);
+  std::optional<Evaluated> point(const strategies::Setting& setting, bool rough_too);
   predict::Estimator& estimator(const plan::Precision& precision);
 
   const Case on_;
   std::vector<std::pair<plan::Precision, std::unique_ptr<predict::Estimator>>> estimators_;
 };
 
-// A costed strategy as a point of the case.
-Point point_of(const Case& on, Costed costed);
+// Makes a copy without the graph and the timeline, with the case's throughput.
+Evaluated point_of(const Case& on, const Evaluated& evaluated);
 plan::Precision precision_of(const Case& on, const strategies::Setting& setting);
 
 }  // namespace tandem::search

@@ -27,7 +27,7 @@ struct Work {
   const Setting* setting = nullptr;
   std::size_t case_number = 0;
 };
-using Outcome = std::variant<Point, Refused>;
+using Outcome = std::variant<Evaluated, Refused>;
 
 // Threads take the next piece of work: first a case, of which they estimate what can be, then one
 // after the other what is left. Results lie by the number of the setting.
@@ -98,11 +98,11 @@ class Team {
   std::atomic<bool> stopped_ = false;
 };
 
-std::optional<double> reference(const std::vector<Point>& points, const Case& on,
+std::optional<double> reference(const std::vector<Evaluated>& points, const Case& on,
                                 std::size_t case_number) {
   const auto* name = on.problem->has(strategies::LayerKind::kEmbedding) ? "madmax" : "fsdp";
   for (const auto& point : points) {
-    if (point.case_number == case_number && point.strategy == name) return point.throughput;
+    if (point.case_number == case_number && point.name == name) return point.throughput;
   }
   return std::nullopt;
 }
@@ -123,15 +123,7 @@ std::string reason(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : fmt::format("{} ({})", message, hint);
 }
 
-double Point::exposed_share() const {
-  Seconds communication;
-  for (const auto& [kind, time] : simulation.serialized) {
-    if (kind != "compute" && kind != "embedding") communication += time;
-  }
-  return communication > Seconds{} ? simulation.exposed_comm / communication : 0;
-}
-
-std::variant<Point, Refused> evaluate(const Case& on, const Setting& setting) {
+std::variant<Evaluated, Refused> evaluate(const Case& on, const Setting& setting) {
   if (on.phase == lower::Phase::kInference && setting.recompute != "none") {
     return Refused{0, to_text(setting),
                    "it recomputes for a backward pass, and inference has none"};
@@ -162,7 +154,7 @@ Exploration explore(const std::vector<Case>& cases,
   Exploration out{.points = {}, .refused = {}, .asked = work.size(), .reference = {}};
   for (auto& outcome : Team(work, options).run()) {
     if (!outcome) continue;
-    if (auto* point = std::get_if<Point>(&*outcome)) {
+    if (auto* point = std::get_if<Evaluated>(&*outcome)) {
       out.points.push_back(std::move(*point));
     } else {
       out.refused.push_back(std::get<Refused>(std::move(*outcome)));
@@ -174,9 +166,9 @@ Exploration explore(const std::vector<Case>& cases,
   return out;
 }
 
-std::vector<std::size_t> merge_equal(std::vector<Point>& points,
+std::vector<std::size_t> merge_equal(std::vector<Evaluated>& points,
                                      std::span<const std::size_t> runs) {
-  std::vector<Point> out;
+  std::vector<Evaluated> out;
   std::vector<std::size_t> place;
   std::map<std::tuple<std::size_t, double, double>, std::size_t> seen;
   for (auto& point : points) {
@@ -189,20 +181,20 @@ std::vector<std::size_t> merge_equal(std::vector<Point>& points,
       continue;
     }
     auto& first = out[at->second];
-    if (is_simpler(point.strategy, first.strategy)) {
+    if (is_simpler(point.name, first.name)) {
       point.same_as = std::exchange(first.same_as, {});
       std::swap(first, point);
     }
     // The same strategy may come of several cases.
-    const bool is_listed = point.strategy == first.strategy ||
-                           std::ranges::find(first.same_as, point.strategy) != first.same_as.end();
-    if (!is_listed) first.same_as.push_back(std::move(point.strategy));
+    const bool is_listed = point.name == first.name ||
+                           std::ranges::find(first.same_as, point.name) != first.same_as.end();
+    if (!is_listed) first.same_as.push_back(std::move(point.name));
   }
   points = std::move(out);
   return place;
 }
 
-std::vector<std::size_t> ranking(std::span<const Point> points) {
+std::vector<std::size_t> ranking(std::span<const Evaluated> points) {
   std::vector<std::size_t> out(points.size());
   std::iota(out.begin(), out.end(), 0U);
   std::ranges::stable_sort(out, std::greater{},
@@ -210,7 +202,7 @@ std::vector<std::size_t> ranking(std::span<const Point> points) {
   return out;
 }
 
-std::vector<std::size_t> pareto_front(std::span<const Point> points,
+std::vector<std::size_t> pareto_front(std::span<const Evaluated> points,
                                       std::span<const std::size_t> among) {
   std::vector<std::size_t> order(among.begin(), among.end());
   const auto key = [&](std::size_t i) {
@@ -239,7 +231,7 @@ std::vector<std::size_t> points_of(const Exploration& exploration, std::size_t c
   return out;
 }
 
-std::optional<std::size_t> fastest(std::span<const Point> points,
+std::optional<std::size_t> fastest(std::span<const Evaluated> points,
                                    std::span<const std::size_t> among, Memory memory) {
   std::optional<std::size_t> best;
   for (auto i : among) {

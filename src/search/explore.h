@@ -31,20 +31,6 @@ struct Case {
   DType dtype = DType::kFp32;  // of the network
 };
 
-struct Point {
-  std::size_t case_number = 0;
-  std::string strategy = {};            // its text, complete: `simulate --strategy` takes it
-  predict::Simulation simulation = {};  // without its timeline
-  double throughput = 0;                // samples a second
-  Bytes over = {};                      // most that a device needs beyond what it may use
-  bool feasible = false;
-  bool is_rough = false;                  // an estimate that may be off by more than 1 %
-  std::vector<std::string> same_as = {};  // merge_equal: strategies that come to the same
-
-  // Communication that has no compute beside it, of all communication; 0 where there is none.
-  [[nodiscard]] double exposed_share() const;
-};
-
 // A strategy that a case cannot have, and why.
 struct Refused {
   std::size_t case_number = 0;
@@ -56,10 +42,10 @@ struct Refused {
 std::string reason(const std::string& message, const std::string& hint);
 
 // The one place where a setting becomes a point, by the event simulation.
-std::variant<Point, Refused> evaluate(const Case& on, const strategies::Setting& setting);
+std::variant<Evaluated, Refused> evaluate(const Case& on, const strategies::Setting& setting);
 
 struct Exploration {
-  std::vector<Point> points;  // by case, then in the order of its settings
+  std::vector<Evaluated> points;  // by case, then in the order of its settings
   std::vector<Refused> refused;
   std::size_t asked = 0;  // points and refusals; more than there are where it was stopped
   // By case: the throughput that others are compared with, of `fsdp`, and where there are tables of
@@ -87,14 +73,15 @@ Exploration explore(const std::vector<Case>& cases,
 // same_as is {dp:recompute=selective}. The strategy with the fewest settings stays. `runs`: by
 // case, equal for cases that differ in settings of strategies alone. Returns, by former index,
 // where a point is now.
-std::vector<std::size_t> merge_equal(std::vector<Point>& points, std::span<const std::size_t> runs);
+std::vector<std::size_t> merge_equal(std::vector<Evaluated>& points,
+                                     std::span<const std::size_t> runs);
 
 // All points, those with the highest throughput first; of equals the earlier.
-std::vector<std::size_t> ranking(std::span<const Point> points);
+std::vector<std::size_t> ranking(std::span<const Evaluated> points);
 
 // Of these, what nothing else beats in both, less memory and more throughput; equals stay together.
 // Ascending.
-std::vector<std::size_t> pareto_front(std::span<const Point> points,
+std::vector<std::size_t> pareto_front(std::span<const Evaluated> points,
                                       std::span<const std::size_t> among);
 
 // Indices of a case's points; of those of a whole exploration.
@@ -103,7 +90,7 @@ std::vector<std::size_t> all_points(const Exploration& exploration);
 
 // The fastest of these, whether it fits or not, or of those that fit; nothing where there is none.
 enum class Memory { kLimited, kUnlimited };
-std::optional<std::size_t> fastest(std::span<const Point> points,
+std::optional<std::size_t> fastest(std::span<const Evaluated> points,
                                    std::span<const std::size_t> among, Memory memory);
 
 }  // namespace tandem::search

@@ -55,8 +55,8 @@ TEST(Explore, PointsAreTheNamedStrategies) {
   EXPECT_GT(found.points.size(), 100U);
   EXPECT_EQ(found.points.size() + found.refused.size(), found.asked);
   for (const auto& point : found.points) {
-    SCOPED_TRACE(point.strategy);
-    const auto named = strategies::named_strategies(point.strategy, on.model, on.digits);
+    SCOPED_TRACE(point.name);
+    const auto named = strategies::named_strategies(point.name, on.model, on.digits);
     ASSERT_EQ(named.size(), 1U);
     const auto costed =
         cost_choices(on.model, on.machine, named[0].name, named[0].choices, named[0].schedule,
@@ -83,8 +83,8 @@ TEST(Explore, EstimatesNetworksOfEqualLayers) {
   for (std::size_t i = 0; i < estimated.points.size(); ++i) {
     const auto& a = estimated.points[i];
     const auto& b = simulated.points[i];
-    SCOPED_TRACE(b.strategy);
-    EXPECT_EQ(a.strategy, b.strategy);
+    SCOPED_TRACE(b.name);
+    EXPECT_EQ(a.name, b.name);
     EXPECT_EQ(a.feasible, b.feasible);
     EXPECT_NEAR(a.throughput, b.throughput, 0.01 * b.throughput);
     EXPECT_NEAR(a.simulation.memory.value, b.simulation.memory.value,
@@ -104,7 +104,7 @@ TEST(Explore, TheNumberOfThreadsChangesNothing) {
   const auto four = explored(on, "all", 4);
   ASSERT_EQ(one.points.size(), four.points.size());
   for (std::size_t i = 0; i < one.points.size(); ++i) {
-    EXPECT_EQ(one.points[i].strategy, four.points[i].strategy);
+    EXPECT_EQ(one.points[i].name, four.points[i].name);
     EXPECT_EQ(one.points[i].simulation.iteration, four.points[i].simulation.iteration);
     EXPECT_EQ(one.points[i].simulation.memory, four.points[i].simulation.memory);
   }
@@ -159,7 +159,7 @@ TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
       for (std::size_t i = 0; i < slow.points.size(); ++i) {
         EXPECT_NEAR(slow.points[i].simulation.iteration / fast.points[i].simulation.iteration, 8,
                     1e-9)
-            << slow.points[i].strategy;
+            << slow.points[i].name;
         EXPECT_EQ(slow.points[i].simulation.memory, fast.points[i].simulation.memory);
       }
     }
@@ -176,17 +176,17 @@ TEST(Explore, FasterHardwareIsNeverSlower) {
     for (std::size_t i = 0; i < before.points.size(); ++i) {
       EXPECT_LE(after.points[i].simulation.iteration.value,
                 before.points[i].simulation.iteration.value * (1 + 1e-12))
-          << scale << " " << before.points[i].strategy;
+          << scale << " " << before.points[i].name;
     }
   }
 }
 
 // ---- The Pareto front ---------------------------------------------------------------------------
 
-std::vector<std::size_t> front_by_force(const std::vector<Point>& points) {
+std::vector<std::size_t> front_by_force(const std::vector<Evaluated>& points) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const bool beaten = std::ranges::any_of(points, [&](const Point& p) {
+    const bool beaten = std::ranges::any_of(points, [&](const Evaluated& p) {
       const bool no_worse = p.simulation.memory <= points[i].simulation.memory &&
                             p.throughput >= points[i].throughput;
       const bool better =
@@ -203,7 +203,7 @@ TEST(ParetoFront, AgainstBruteForce) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < 500; ++round) {
-    std::vector<Point> points(random() % 20);
+    std::vector<Evaluated> points(random() % 20);
     for (auto& point : points) {  // few values, so that some are equal
       point.simulation.memory = Bytes{static_cast<double>(random() % 8)};
       point.throughput = static_cast<double>(random() % 8);
@@ -214,7 +214,7 @@ TEST(ParetoFront, AgainstBruteForce) {
 }
 
 TEST(ParetoFront, OfSomePointsAlone) {
-  std::vector<Point> points(3);
+  std::vector<Evaluated> points(3);
   for (std::size_t i = 0; i < 3; ++i) {
     points[i].simulation.memory = Bytes{static_cast<double>(i)};
     points[i].throughput = 1;
@@ -223,7 +223,7 @@ TEST(ParetoFront, OfSomePointsAlone) {
 }
 
 TEST(Fastest, WithAndWithoutTheLimit) {
-  std::vector<Point> points(3);
+  std::vector<Evaluated> points(3);
   for (std::size_t i = 0; i < 3; ++i) points[i].throughput = static_cast<double>(i);
   points[0].feasible = points[1].feasible = true;
   const std::vector<std::size_t> all = {0, 1, 2};
@@ -275,8 +275,9 @@ TEST(Sweep, Errors) {
 
 // ---- Listing ------------------------------------------------------------------------------------
 
-Point listed_point(std::size_t case_number, std::string strategy, double seconds, double bytes) {
-  Point out{.case_number = case_number, .strategy = std::move(strategy)};
+Evaluated listed_point(std::size_t case_number, std::string strategy, double seconds,
+                       double bytes) {
+  Evaluated out{.name = std::move(strategy), .case_number = case_number};
   out.simulation.iteration = Seconds{seconds};
   out.simulation.memory = Bytes{bytes};
   out.throughput = 1 / seconds;
@@ -284,40 +285,40 @@ Point listed_point(std::size_t case_number, std::string strategy, double seconds
 }
 
 TEST(Explore, EqualPointsOfARunAreMergedUnderTheSimplestName) {
-  std::vector<Point> points = {listed_point(0, "deepspeed:zero=3", 1, 5),
-                               listed_point(0, "dp:micro=2,recompute=selective", 2, 5),
-                               listed_point(0, "fsdp:recompute=selective", 1, 5),
-                               listed_point(1, "fsdp", 1, 5),
-                               listed_point(0, "dp:micro=2", 2, 5),
-                               listed_point(0, "fsdp", 1, 5),
-                               listed_point(0, "dp", 1, 6)};
+  std::vector<Evaluated> points = {listed_point(0, "deepspeed:zero=3", 1, 5),
+                                   listed_point(0, "dp:micro=2,recompute=selective", 2, 5),
+                                   listed_point(0, "fsdp:recompute=selective", 1, 5),
+                                   listed_point(1, "fsdp", 1, 5),
+                                   listed_point(0, "dp:micro=2", 2, 5),
+                                   listed_point(0, "fsdp", 1, 5),
+                                   listed_point(0, "dp", 1, 6)};
   EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 1}),
             (std::vector<std::size_t>{0, 1, 0, 2, 1, 0, 3}));
   ASSERT_EQ(points.size(), 4U);
-  EXPECT_EQ(points[0].strategy, "fsdp");
+  EXPECT_EQ(points[0].name, "fsdp");
   EXPECT_EQ(points[0].same_as,
             (std::vector<std::string>{"fsdp:recompute=selective", "deepspeed:zero=3"}));
-  EXPECT_EQ(points[1].strategy, "dp:micro=2");
+  EXPECT_EQ(points[1].name, "dp:micro=2");
   EXPECT_EQ(points[1].same_as, std::vector<std::string>{"dp:micro=2,recompute=selective"});
   EXPECT_EQ(points[2].case_number, 1U);
-  EXPECT_EQ(points[3].strategy, "dp");
+  EXPECT_EQ(points[3].name, "dp");
   EXPECT_TRUE(points[3].same_as.empty());
 }
 
 TEST(Explore, EqualPointsOfCasesOfOneRunAreMerged) {
-  std::vector<Point> points = {listed_point(0, "dp:recompute=selective", 2, 5),
-                               listed_point(1, "dp", 2, 5), listed_point(2, "dp", 2, 5)};
+  std::vector<Evaluated> points = {listed_point(0, "dp:recompute=selective", 2, 5),
+                                   listed_point(1, "dp", 2, 5), listed_point(2, "dp", 2, 5)};
   EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 0, 1}),
             (std::vector<std::size_t>{0, 0, 1}));
-  EXPECT_EQ(points[0].strategy, "dp");
+  EXPECT_EQ(points[0].name, "dp");
   EXPECT_EQ(points[0].case_number, 1U);
   EXPECT_EQ(points[0].same_as, std::vector<std::string>{"dp:recompute=selective"});
   EXPECT_EQ(points[1].case_number, 2U);
 }
 
 TEST(Explore, RankingHasTheHighestThroughputFirst) {
-  const std::vector<Point> points = {listed_point(0, "a", 2, 1), listed_point(1, "b", 1, 1),
-                                     listed_point(0, "c", 3, 1), listed_point(1, "d", 1, 1)};
+  const std::vector<Evaluated> points = {listed_point(0, "a", 2, 1), listed_point(1, "b", 1, 1),
+                                         listed_point(0, "c", 3, 1), listed_point(1, "d", 1, 1)};
   EXPECT_EQ(ranking(points), (std::vector<std::size_t>{1, 3, 0, 2}));
 }
 

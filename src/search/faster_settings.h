@@ -11,7 +11,7 @@ namespace tandem::search {
 
 struct FasterSetting {
   std::string change;  // search/neighbours: "micro=16 instead of micro=8"
-  Point point;
+  Evaluated point;
 };
 
 // Returns the single_changes of `setting`, which is complete, that fit and save more than 1 % of

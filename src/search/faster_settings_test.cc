@@ -32,13 +32,13 @@ TEST(FasterSettings, AreFasterWhereTheyAreSimulatedAndFit) {
        {"megatron:tp=4,dp=2,recompute=full", "megatron:tp=2,dp=2,pp=2,micro=2", "fsdp:micro=4"}) {
     SCOPED_TRACE(text);
     const auto on = limited_to(Bytes{1e15});
-    const auto own = std::get<Point>(evaluate(on, setting_of(text)));
+    const auto own = std::get<Evaluated>(evaluate(on, setting_of(text)));
     Estimates estimates(on);
     const auto found = faster_settings(estimates, setting_of(text), problem, kBatch, 3);
     ASSERT_FALSE(found.empty());
     EXPECT_LE(found.size(), 3U);
     for (const auto& [change, point] : found) {
-      const auto simulated = std::get<Point>(evaluate(on, setting_of(point.strategy)));
+      const auto simulated = std::get<Evaluated>(evaluate(on, setting_of(point.name)));
       EXPECT_LT(simulated.simulation.iteration, own.simulation.iteration) << change;
     }
     const auto tight = limited_to(0.99 * found[0].point.simulation.memory);

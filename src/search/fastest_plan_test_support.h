@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "search/costed.h"
+#include "search/evaluated.h"
 #include "search/space/layout_oracle_test_support.h"
 #include "search/space/states.h"
 

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
-
 namespace tandem::search {
 
 namespace {
@@ -55,28 +53,19 @@ std::vector<Changed> changed(const Setting& setting, std::int64_t batch) {
   return out;
 }
 
-// Nothing where the strategy cannot be had so.
-std::optional<Point> estimated(Estimates& estimates, const Setting& setting) {
-  try {
-    return estimates.point(setting);
-  } catch (const UserError&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
-std::optional<Point> fitting_setting(Estimates& estimates, const Setting& setting,
-                                     std::int64_t batch) {
+std::optional<Evaluated> fitting_setting(Estimates& estimates, const Setting& setting,
+                                         std::int64_t batch) {
   constexpr double kNearlyAsFast = 1.02;
   struct Fitting {
-    Point point;
+    Evaluated point;
     int changes = 0;
   };
   std::vector<Fitting> fitting;
   for (const auto& [other, changes] : changed(setting, batch)) {
     if (changes == 0) continue;  // an estimate may be a little too low
-    auto point = estimated(estimates, other);
+    auto point = estimates.find(other);
     if (point && point->feasible) fitting.push_back({std::move(*point), changes});
   }
   if (fitting.empty()) return std::nullopt;

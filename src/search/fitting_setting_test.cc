@@ -44,17 +44,17 @@ TEST(FittingSetting, FitsWhereItIsSimulated) {
                            "megatron:tp=2,pp=2,dp=2,micro=8"}) {
     SCOPED_TRACE(text);
     const auto setting = c.setting(text);
-    const auto as_it_is = std::get<Point>(evaluate(c.limited_to(Bytes{1e15}), setting));
+    const auto as_it_is = std::get<Evaluated>(evaluate(c.limited_to(Bytes{1e15}), setting));
     for (const double part : {0.9, 0.7}) {
       const auto on = c.limited_to(part * as_it_is.simulation.memory);
       Estimates estimates(on);
       const auto found = fitting_setting(estimates, setting, c.batch);
       ASSERT_TRUE(found.has_value()) << part;
-      const auto simulated = std::get<Point>(evaluate(on, c.setting(found->strategy.c_str())));
+      const auto simulated = std::get<Evaluated>(evaluate(on, c.setting(found->name.c_str())));
       EXPECT_LE(simulated.simulation.memory, 1.01 * on.limits[0]) << part;
       EXPECT_NEAR(simulated.simulation.iteration.value, found->simulation.iteration.value,
                   0.01 * simulated.simulation.iteration.value)
-          << found->strategy;
+          << found->name;
     }
   }
 }
@@ -62,10 +62,10 @@ TEST(FittingSetting, FitsWhereItIsSimulated) {
 TEST(FittingSetting, ChangesNoMoreThanItMust) {
   const OnMachine c(kNetwork, "dgx_a100:1", 64);
   const auto dp = c.setting("dp");
-  const auto needs = std::get<Point>(evaluate(c.limited_to(Bytes{1e15}), dp)).simulation.memory;
+  const auto needs = std::get<Evaluated>(evaluate(c.limited_to(Bytes{1e15}), dp)).simulation.memory;
   for (const double part : {0.9, 1.1}) {
     Estimates estimates(c.limited_to(part * needs));
-    EXPECT_EQ(fitting_setting(estimates, dp, c.batch)->strategy, "dp:recompute=selective") << part;
+    EXPECT_EQ(fitting_setting(estimates, dp, c.batch)->name, "dp:recompute=selective") << part;
   }
 }
 

@@ -1,6 +1,6 @@
 #include "search/least_memory.h"
 
-#include "search/costed.h"
+#include "search/evaluated.h"
 
 namespace tandem::search {
 

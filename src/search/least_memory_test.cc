@@ -4,6 +4,7 @@
 
 #include "machine/machine.h"
 #include "models/model.h"
+#include "search/search.h"
 
 namespace tandem::search {
 namespace {
@@ -29,6 +30,20 @@ TEST(IsTooLarge, WhereAllDevicesTogetherUseLess) {
   EXPECT_FALSE(is_too_large(model, machine, options));
   options.memory = Bytes{kWeights / kDevices - 1};
   EXPECT_TRUE(is_too_large(model, machine, options));
+}
+
+// Whatever is asked for, a search that finds nothing says what came nearest.
+TEST(IsTooLarge, LeavesASmallestCandidateToAdviseFrom) {
+  const auto model = mlp();
+  const auto machine = machine::load_machine("summit:1");
+  Options options;
+  options.memory = Bytes{kWeights / kDevices - 1};
+  for (const auto semantics : {plan::Semantics::kSynchronous, plan::Semantics::kDelayed1}) {
+    options.semantics = semantics;
+    const auto found = search(model, machine, options);
+    EXPECT_FALSE(found.best.has_value());
+    EXPECT_GT(found.smallest.over, Bytes{}) << name(semantics);
+  }
 }
 
 }  // namespace

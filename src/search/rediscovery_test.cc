@@ -20,7 +20,7 @@ Result plan_of(const std::string& text, const machine::Machine& machine, std::in
 }
 
 // The operators whose names start so that any digit does not run along the batch of.
-std::vector<std::string> not_along_the_batch(const Costed& plan, const machine::Machine& machine,
+std::vector<std::string> not_along_the_batch(const Evaluated& plan, const machine::Machine& machine,
                                              const std::string& prefix) {
   const machine::Digits digits(machine, plan.mapped.schedule.micro_batches);
   const auto& pcg = plan.mapped.pcg;
@@ -43,7 +43,7 @@ std::vector<std::string> not_along_the_batch(const Costed& plan, const machine::
 }
 
 // What a device stores of all weights.
-double stored_share(const Costed& plan) {
+double stored_share(const Evaluated& plan) {
   double stored = 0;
   double whole = 0;
   const auto& pcg = plan.mapped.pcg;

@@ -7,6 +7,7 @@
 
 #include "search/bounds.h"
 #include "search/contest.h"
+#include "search/improve.h"
 #include "search/neighbours/branches.h"
 #include "search/neighbours/earlier.h"
 #include "search/neighbours/layout_search.h"
@@ -49,7 +50,7 @@ class Search {
     if (!asks_what_fits || !strategies.cost_smallest()) {
       strategies.cost_baselines();
       strategies.cost_grid();
-      if (may_fit && options_.layouts) go_beyond(strategies, model_may_win);
+      improve(contest_, neighbourhoods(strategies, may_fit, model_may_win));
     }
     strategies.try_simpler();
     contest_.choose();
@@ -60,28 +61,46 @@ class Search {
   }
 
  private:
-  // Layouts and rewritings of its own.
-  void go_beyond(StrategySearch& strategies, bool model_may_win) {
-    const auto settings = strategies.best();
-    const bool has_layouts = options_.semantics == plan::Semantics::kSynchronous;
-    if (has_layouts && model_may_win) {
-      layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
+  // Lists the neighbourhoods of the best strategies, from settings by way of layouts to the graph.
+  std::vector<Neighbourhood> neighbourhoods(StrategySearch& strategies, bool may_fit,
+                                            bool model_may_win) {
+    std::vector<Neighbourhood> out;
+    if (options_.semantics != plan::Semantics::kSynchronous || !may_fit) return out;
+    if (model_may_win) {
+      out.push_back({"recompute per layer", [&] { strategies.save_in_part(); }});
+      out.push_back({"layouts inside stages", [&] { strategies.lay_out_steps(); }});
     }
-    if (!has_layouts) return;
+    if (!options_.layouts) return out;
+    const bool is_joint = options_.algebra == Algebra::kJoint;
+    out.push_back(
+        {"layouts by operator", [this, &strategies, model_may_win] {
+           settings_ = strategies.best();
+           if (!model_may_win) return;
+           layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
+         }});
     // Ranked where memory costs what the model's layouts had to pay for it.
-    if (options_.algebra == Algebra::kJoint) rewrite(settings);
-    const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
-    for (const auto& rewritten : rewritings_) search_rewritten(rewritten, settings, most);
-    if (options_.algebra == Algebra::kJoint) {
-      const auto before = rewriting_of_the_best();
-      begin_earlier(strategies.best(true));
-      walk();
-      place_side_by_side({rewriting_of_the_best(), before, for_one_device_});
-      rewrite_side_by_side(strategies);
-    } else {
-      place_side_by_side({rewriting_of_the_best()});
+    if (is_joint) out.push_back({"rewrites", [this] { rewrite(settings_); }});
+    out.push_back({"layouts of rewrites", [this] {
+                     const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
+                     for (const auto& rewritten : rewritings_) {
+                       search_rewritten(rewritten, settings_, most);
+                     }
+                     before_ = rewriting_of_the_best();
+                   }});
+    if (is_joint) {
+      out.push_back({"matmuls that begin earlier", [&] { begin_earlier(strategies.best(true)); }});
+      out.push_back({"random walk", [this] { walk(); }});
     }
-    store_weights_otherwise();
+    out.push_back({"embedding tables and branches",
+                   [this] {
+                     place_side_by_side({rewriting_of_the_best(), before_, for_one_device_});
+                   },
+                   true});
+    if (is_joint) {
+      out.push_back({"rewrites beside these tables", [&] { rewrite_side_by_side(strategies); }});
+    }
+    out.push_back({"storage of weights", [this] { store_weights_otherwise(); }, true});
+    return out;
   }
 
   [[nodiscard]] std::shared_ptr<const Rewritten> rewriting_of_the_best() const {
@@ -110,8 +129,8 @@ class Search {
     }
     if (const auto bound = layouts_.bound()) {
       for (const auto& e : contest_.simulated()) {
-        if (options_.dims == Dims{} && stores_as_used(e.setting)) {
-          check_bound(e.point->simulation.iteration, *bound, e.point->strategy);
+        if (options_.dims == Dims{} && stores_as_used(*e.setting)) {
+          check_bound(e.time(), *bound, e.name);
         }
       }
       bounds.push_back({*bound, "these rewrites and layouts"});
@@ -297,6 +316,8 @@ class Search {
   const Options& options_;
   Contest contest_;
   LayoutSearch layouts_;
+  std::vector<strategies::Setting> settings_;  // the best strategies of the model, in order
+  std::shared_ptr<const Rewritten> before_;    // what was best before matmuls began earlier
   std::vector<std::shared_ptr<const Rewritten>> rewritings_;
   std::shared_ptr<const Rewritten> for_one_device_;
   std::vector<std::shared_ptr<const Rewritten>> begun_;  // earlier

@@ -15,9 +15,10 @@
 
 #include "machine/machine.h"
 #include "models/model.h"
-#include "search/costed.h"
+#include "search/evaluated.h"
 #include "search/space/finder.h"
 #include "search/space/states.h"
+#include "search/stop_reason.h"
 
 namespace tandem::search {
 
@@ -87,16 +88,16 @@ struct Options {
 
 struct Result {
   // Nothing if nothing fits. Its timeline has one of the classes of devices that do the same.
-  std::optional<Costed> best;
+  std::optional<Evaluated> best;
   // Those that are faster, and more complicated, and are no baselines, the fastest first. Without
   // graphs, as all that follow.
-  std::vector<Costed> faster;
+  std::vector<Evaluated> faster;
   // The fastest that fits of those that are no faster and have another name, if any.
-  std::optional<Costed> runner_up;
-  std::vector<Costed> baselines;  // the best of every family of strategies/grid.h that exists
-  Costed smallest;                // what needs least memory of all that was costed
-  std::vector<Bytes> limits;      // memory_limits
-  Seconds fastest;                // step time of the fastest candidate that fits
+  std::optional<Evaluated> runner_up;
+  std::vector<Evaluated> baselines;  // the best of every family of strategies/grid.h that exists
+  Evaluated smallest;                // what needs least memory of all that was costed
+  std::vector<Bytes> limits;         // memory_limits
+  Seconds fastest;                   // step time of the fastest candidate that fits
   // What nothing of `bound_scope` is faster than: "these rewrites and layouts" with all that may
   // overlap taken as free, "strategies of the grid that fit", or "all candidates, by compute
   // alone". Of these the largest, and no larger than what any candidate that fits takes.
@@ -110,9 +111,7 @@ struct Result {
   std::size_t estimated = 0;   // strategies that were compared without
   std::size_t products = 0;    // tables made by elimination
   std::size_t rewritings = 0;  // graphs that were ranked, the model among them
-  // "done"; "beam" where layouts had to be dropped unseen, of graphs that are far from
-  // series-parallel; "budget", "candidates", "interrupted" or "fits" when it ended early.
-  std::string stop_reason;
+  StopReason stop_reason = StopReason::kDone;
 };
 
 Result search(const graph::Graph& model, const machine::Machine& machine, const Options& options);

@@ -36,7 +36,7 @@ graph::Graph build(const std::string& model, std::int64_t batch) {
 
 // The factor that all digits of the operator called `name` run along, as its index text says it;
 // "copies", "idle" or "mixed".
-std::string use_of(const Costed& plan, const machine::Digits& digits, const std::string& name) {
+std::string use_of(const Evaluated& plan, const machine::Digits& digits, const std::string& name) {
   const auto& pcg = plan.mapped.pcg;
   const auto nodes = strategies::analyze(pcg);
   for (auto id : pcg.ids()) {
@@ -59,7 +59,7 @@ std::string use_of(const Costed& plan, const machine::Digits& digits, const std:
 // BERT-like layers with a batch of one on six GPUs: no data parallelism to be had, so the search
 // must find Megatron's strategy: attention by heads, the feed-forward block by columns, then by
 // rows.
-void expect_megatron_products(const Costed& plan, const machine::Digits& digits,
+void expect_megatron_products(const Evaluated& plan, const machine::Digits& digits,
                               const std::string& layer) {
   SCOPED_TRACE(layer);
   for (const std::string name : {"q", "k", "v", "scores", "mixed"}) {
@@ -232,7 +232,7 @@ TEST(Search, SavesMemoryInLayoutsWhereWhatFitsIsFarSlower) {
   options.network = KnownNetwork{&known, 192, DType::kFp32};
   const auto result = search(model, machine::load_machine("summit:1"), options);
   ASSERT_TRUE(result.best.has_value());
-  const auto dp = std::ranges::find(result.baselines, "dp", &Costed::family);
+  const auto dp = std::ranges::find(result.baselines, "dp", &Evaluated::family);
   EXPECT_FALSE(dp->feasible);
   EXPECT_LT(result.best->simulation.iteration, 1.2 * dp->simulation.iteration);
 }

@@ -14,22 +14,21 @@ namespace tandem::search {
 void StrategySearch::try_simpler() {
   constexpr std::size_t kTried = 4;
   if (options_.tolerance == 0 || !grid_ || !contest_.result().best || contest_.is_over()) return;
-  std::vector<std::pair<Complexity, const Estimated*>> simpler;
+  std::vector<std::pair<Complexity, const Evaluated*>> simpler;
   const auto simplest = contest_.simplest();
   for (const auto& e : *grid_) {
-    if (!e.point || !e.point->feasible) continue;
-    const auto complexity = complexity_of(e.setting);
-    if (complexity >= simplest || e.point->simulation.iteration > contest_.allowed()) continue;
-    const auto is_it = [&](const Estimated& known) { return known.setting == e.setting; };
+    if (!e.feasible) continue;
+    const auto complexity = complexity_of(*e.setting);
+    if (complexity >= simplest || e.time() > contest_.allowed()) continue;
+    const auto is_it = [&](const Evaluated& known) { return known.setting == e.setting; };
     if (std::ranges::none_of(contest_.simulated(), is_it)) simpler.emplace_back(complexity, &e);
   }
-  std::ranges::stable_sort(simpler, {}, [](const auto& some) {
-    return std::tuple(some.first, some.second->point->simulation.iteration);
-  });
+  std::ranges::stable_sort(
+      simpler, {}, [](const auto& some) { return std::tuple(some.first, some.second->time()); });
   if (simpler.size() > kTried) simpler.resize(kTried);
   for (const auto& [complexity, e] : simpler) {
     if (complexity >= contest_.simplest()) return;
-    for (auto& strategy : make_strategies({e->setting}, problem_)) {
+    for (auto& strategy : make_strategies({*e->setting}, problem_)) {
       if (may_win(strategy.choices)) contest_.enter({candidate_of(std::move(strategy))});
     }
   }
@@ -39,21 +38,21 @@ void StrategySearch::try_simpler() {
 // What hardly does not fit by its estimate may fit.
 std::optional<Seconds> StrategySearch::bound() const {
   if (!others_) return std::nullopt;
-  std::map<std::string, const Point*> simulated;
-  for (const auto& e : contest_.simulated()) simulated[to_text(e.setting)] = &*e.point;
+  std::map<std::string, const Evaluated*> simulated;
+  for (const auto& e : contest_.simulated()) simulated[to_text(*e.setting)] = &e;
   double out = *others_;
   const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
-  const auto include = [&](const Estimated& e) {
-    if (e.bound == 0 || !e.point) return;
-    const auto off = e.point->is_rough ? kRoughly : kNearly;
-    const auto bound = std::max(e.bound, e.point->simulation.iteration.value / off);
-    const auto at = simulated.find(e.point->strategy);
+  const auto include = [&](const Evaluated& e) {
+    if (e.bound == 0) return;
+    const auto off = e.is_rough ? kRoughly : kNearly;
+    const auto bound = std::max(e.bound, e.time().value / off);
+    const auto at = simulated.find(to_text(*e.setting));
     if (at == simulated.end()) {
-      if (e.point->feasible || e.point->over <= unsure) out = std::min(out, bound);
+      if (e.feasible || e.over <= unsure) out = std::min(out, bound);
       return;
     }
-    check_bound(at->second->simulation.iteration, Seconds{bound}, e.point->strategy);
-    if (at->second->feasible) out = std::min(out, at->second->simulation.iteration.value);
+    check_bound(at->second->time(), Seconds{bound}, at->first);
+    if (at->second->feasible) out = std::min(out, at->second->time().value);
   };
   if (grid_) std::ranges::for_each(*grid_, include);
   std::ranges::for_each(simulated_grid_, include);

@@ -22,6 +22,10 @@ class StrategySearch {
 
   void cost_baselines();
   void cost_grid();
+  // Recomputes some operators alone where recomputing all leaves memory unused.
+  void save_in_part();
+  // Lays out the best of the grid anew inside their steps.
+  void lay_out_steps();
   // Of those that are estimated, what needs least memory. True if that settles whether any fits
   // (of a large model, whether these do).
   bool cost_smallest();
@@ -68,53 +72,37 @@ class StrategySearch {
   static constexpr std::size_t kLaidOut = 3;  // of these again
   static constexpr std::size_t kLargeLaidOut = 1;
 
-  struct Tried {
-    strategies::Setting setting;
-    Seconds iteration;
-    Bytes over;
-    bool feasible = false;
-
-    // As is_better of what is costed.
-    static bool is_better(const Tried& a, const Tried& b);
-  };
-
-  std::vector<Estimated> shortened(const std::vector<strategies::Setting>& settings);
+  // Returns the settings to simulate as baselines, with the estimates that there are.
+  std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> shortened(
+      const std::vector<strategies::Setting>& settings);
   // `known`: what some are estimated to take.
   void cost_distinct(const std::vector<strategies::Strategy>& strategies,
-                     const std::vector<Estimated>& known);
-  static Tried tried(const strategies::Setting& setting, const Costed& costed);
-  static Tried tried(const Estimated& known);
-  void add_baseline(const strategies::Strategy& strategy, Costed costed);
+                     const std::vector<Evaluated>& known);
+  void add_baseline(const strategies::Strategy& strategy, Evaluated costed);
   void choose_seeds(std::vector<Candidate> candidates,
-                    const std::vector<std::optional<Costed>>& costed);
+                    const std::vector<std::optional<Evaluated>>& costed);
   [[nodiscard]] bool is_allowed(const strategies::Setting& setting) const;
   void cost_shardings();
-  std::vector<Tried> cost_estimated(const std::vector<Estimated>& estimated);
-  bool is_memory_scarce();
-  [[nodiscard]] std::vector<strategies::Setting> without_estimate(
-      const std::vector<Estimated>& known) const;
-  const std::vector<Estimated>& estimated_grid();
+  std::vector<Evaluated> cost_estimated(const std::vector<Evaluated>& estimated);
+  const std::vector<Evaluated>& estimated_grid();
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   // `beat`: GridOptions::beat.
   GridOptions grid_options(double beat = kNever);
-  std::vector<Estimated> estimate_grid(double beat = kNever, KnownPasses* known = nullptr);
-  std::vector<Estimated> simulate_grid(double beat = kNever);
-  static Point point_of(const Tried& tried);
+  std::vector<Evaluated> estimate_grid(double beat = kNever, KnownPasses* known = nullptr);
+  std::vector<Evaluated> simulate_grid(double beat = kNever);
   [[nodiscard]] std::vector<strategies::Setting> chosen(
-      const std::vector<Estimated>& estimated) const;
+      const std::vector<Evaluated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
-                         std::vector<Tried>& found);
-  [[nodiscard]] bool is_no_match(const Tried& tried, const Tried& best) const;
-  [[nodiscard]] bool is_settled(const Point& estimated) const;
+                         std::vector<Evaluated>& found);
+  [[nodiscard]] bool is_no_match(const Evaluated& tried, const Evaluated& best) const;
+  [[nodiscard]] bool is_settled(const Evaluated& estimated) const;
   [[nodiscard]] bool is_far_too_large(Bytes over) const;
-  void save_in_part(const std::vector<Estimated>& estimated);
-  void lay_out_steps(std::vector<Tried> tried);
   [[nodiscard]] bool can_estimate() const;
   [[nodiscard]] bool is_synchronous() const {
     return options_.semantics == plan::Semantics::kSynchronous;
   }
   // Together, since what one lowers others need, too.
-  std::vector<Estimated> estimate(const std::vector<strategies::Setting>& settings);
+  std::vector<Evaluated> estimate(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] Case case_to_estimate() const;
   [[nodiscard]] bool may_win(const std::vector<plan::Choice>& choices) const;
 
@@ -123,11 +111,13 @@ class StrategySearch {
   const strategies::Problem problem_;
   bool may_win_;
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
-  std::optional<std::vector<Estimated>> grid_;
-  std::vector<Estimated> simulated_grid_;
+  std::optional<std::vector<Evaluated>> grid_;
+  std::vector<Evaluated> simulated_grid_;
+  std::vector<Evaluated> known_;  // of the grid
+  std::vector<Evaluated> found_;  // the best of these, simulated
   std::optional<double> others_;  // GridResult::others
-  std::vector<Tried> tried_;
-  std::vector<Tried> sharded_;
+  std::vector<Evaluated> tried_;
+  std::vector<Evaluated> sharded_;
   std::vector<std::vector<plan::Choice>> seeds_;
 };
 

@@ -37,7 +37,7 @@ class Search {
     enter_found();
     auto& out = contest_.result();
     out.rewritings = candidates_;
-    if (out.stop_reason == "done") out.stop_reason = why_;
+    if (out.stop_reason == search::StopReason::kDone) out.stop_reason = why_;
     search::tell_bound(contest_, {});
     out.search_s = std::chrono::duration<double>(Clock::now() - begin_).count();
     return std::move(out);
@@ -107,7 +107,8 @@ class Search {
   void finish(const Way& way, const std::vector<SolvedPiece>& pieces,
               Substitutions& substitutions) {
     const auto made = to_plan(contest_.model(), pieces, substitutions);
-    if (substitutions.mapping().is_cut() && why_ == "done") why_ = "beam";
+    if (substitutions.mapping().is_cut() && why_ == search::StopReason::kDone)
+      why_ = search::StopReason::kBeam;
     // Also when the time is over: then it is the best there is by then.
     if (made) cost(way, *made);
   }
@@ -124,13 +125,15 @@ class Search {
                                  Substitutions& substitutions) {
     if (options_.splits) {
       auto split = solve_in_pieces(model, options_.least_nodes, how, substitutions);
-      if (!split.is_complete && why_ == "done") why_ = "rewritings";
+      if (!split.is_complete && why_ == search::StopReason::kDone)
+        why_ = search::StopReason::kRewrites;
       return std::move(split.pieces);
     }
     SolvedPiece whole{{.graph = model, .seeds = {how.seeds.begin(), how.seeds.end()}}, {}, {}};
     for (auto id : model.ids()) whole.model_node.push_back(id);
     const auto found = substitutions.best_of(whole.piece, how);
-    if (!found.is_complete && why_ == "done") why_ = "rewritings";
+    if (!found.is_complete && why_ == search::StopReason::kDone)
+      why_ = search::StopReason::kRewrites;
     whole.steps = found.steps;
     return {std::move(whole)};
   }
@@ -200,8 +203,8 @@ class Search {
   bool is_over() {
     const bool are_enough = most_ && candidates_ >= *most_;
     const bool is_late = deadline_ && Clock::now() > *deadline_;
-    if (are_enough) why_ = "candidates";
-    if (is_late) why_ = "budget";
+    if (are_enough) why_ = search::StopReason::kCandidates;
+    if (is_late) why_ = search::StopReason::kBudget;
     return are_enough || is_late || contest_.is_over();
   }
 
@@ -215,9 +218,9 @@ class Search {
   std::optional<Clock::time_point> deadline_;  // of the way at hand
   std::optional<std::size_t> most_;            // candidates until it has been followed
   std::size_t candidates_ = 0;
-  std::vector<Seed> seeds_;              // known strategies, the fastest first
-  std::optional<search::Costed> found_;  // the best of what is not a baseline
-  std::string why_ = "done";
+  std::vector<Seed> seeds_;                 // known strategies, the fastest first
+  std::optional<search::Evaluated> found_;  // the best of what is not a baseline
+  search::StopReason why_ = search::StopReason::kDone;
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ struct Case {
 };
 
 // What was found: the plan, or beside the baseline that is faster.
-const search::Costed& unity_of(const search::Result& result) {
+const search::Evaluated& unity_of(const search::Result& result) {
   if (result.best && result.best->name.starts_with("search:unity")) return *result.best;
   for (const auto& row : result.baselines) {
     if (row.family == "unity") return row;
@@ -52,7 +52,7 @@ const search::Costed& unity_of(const search::Result& result) {
   return result.smallest;
 }
 
-check::Report check_plan(const Case& of, const search::Costed& costed) {
+check::Report check_plan(const Case& of, const search::Evaluated& costed) {
   const auto* rewritten = costed.rewritten.get();
   plan::Plan plan{.model = of.model_name,
                   .machine = of.machine_text,
@@ -163,12 +163,12 @@ TEST(Unity, IsTheSameEveryTime) {
 TEST(Unity, SaysWhatEndsIt) {
   Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto few = of.find({.candidates = 50});
-  EXPECT_EQ(few.stop_reason, "candidates");
+  EXPECT_EQ(few.stop_reason, search::StopReason::kCandidates);
   EXPECT_EQ(few.rewritings, 50U);
   of.how.until.seconds = 1e-9;
-  EXPECT_EQ(of.find().stop_reason, "budget");
+  EXPECT_EQ(of.find().stop_reason, search::StopReason::kBudget);
   of.how.until = {.interrupted = [] { return true; }};
-  EXPECT_EQ(of.find().stop_reason, "interrupted");
+  EXPECT_EQ(of.find().stop_reason, search::StopReason::kInterrupted);
 }
 
 // How many graphs are costed says what the search has done.

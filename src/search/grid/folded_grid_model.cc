@@ -177,8 +177,12 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
   return out;
 }
 
-std::vector<Estimated> FoldedGridModel::evaluate(const std::vector<Setting>& settings) {
-  return estimate_all(estimates_, settings);
+std::vector<std::optional<Evaluated>> FoldedGridModel::evaluate(
+    const std::vector<Setting>& settings) {
+  std::vector<std::optional<Evaluated>> out;
+  out.reserve(settings.size());
+  for (const auto& setting : settings) out.push_back(estimates_.find(setting));
+  return out;
 }
 
 }  // namespace tandem::search

@@ -39,7 +39,8 @@ class FoldedGridModel : public GridModel {
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
   std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) override;
-  std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) override;
+  std::vector<std::optional<Evaluated>> evaluate(
+      const std::vector<strategies::Setting>& settings) override;
 
  private:
   std::optional<PassBound> found_bound(const PassKind& kind, const std::string& recompute);

@@ -511,21 +511,21 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
   return out;
 }
 
-std::vector<Estimated> GraphGridModel::evaluate(const std::vector<Setting>& settings) {
-  std::vector<Estimated> out;
+std::vector<std::optional<Evaluated>> GraphGridModel::evaluate(
+    const std::vector<Setting>& settings) {
+  std::vector<std::optional<Evaluated>> out(settings.size());
   std::vector<Candidate> candidates;
   std::vector<std::size_t> which;
-  for (const auto& setting : settings) {
-    auto made = make_strategy(setting, problem_);
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    auto made = make_strategy(settings[i], problem_);
     auto* strategy = std::get_if<strategies::Strategy>(&made);
-    out.push_back({setting, std::nullopt});
     if (strategy == nullptr || !may_win_(strategy->choices)) continue;
-    which.push_back(out.size() - 1);
+    which.push_back(i);
     candidates.push_back(candidate_of(std::move(*strategy)));
   }
-  const auto costed = contest_.enter(candidates);
+  const auto evaluated = contest_.enter(candidates);
   for (std::size_t i = 0; i < which.size(); ++i) {
-    if (costed[i]) out[which[i]].point = point_of(*costed[i]);
+    if (evaluated[i]) out[which[i]] = summary_of(*evaluated[i]);
   }
   return out;
 }

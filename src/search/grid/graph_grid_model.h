@@ -27,7 +27,8 @@ class GraphGridModel : public GridModel {
   std::optional<std::vector<SharedWeight>> shared_weights(const PassKind& kind,
                                                           machine::DigitMask ranks,
                                                           bool is_sharded) override;
-  std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) override;
+  std::vector<std::optional<Evaluated>> evaluate(
+      const std::vector<strategies::Setting>& settings) override;
   [[nodiscard]] double work(std::int64_t micro_batches) const override {
     constexpr double kLeast = 1000;  // to lower a strategy takes as long
     return std::max(

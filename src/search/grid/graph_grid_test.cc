@@ -74,11 +74,10 @@ TEST(GraphGrid, NoStrategyIsFasterThanItsBound) {
     if (round++ % kFewer != 0) continue;
     const auto found = evaluate_all(question);
     EXPECT_GT(found.evaluated.size(), question.least);
-    for (std::size_t i = 0; i < found.evaluated.size(); ++i) {
-      const auto& [setting, point, bound] = found.evaluated[i];
+    for (const auto& e : found.evaluated) {
       constexpr double kRounding = 1 + 1e-9;
-      ASSERT_LE(bound, kRounding * point->simulation.iteration.value)
-          << question.model << " on " << question.machine << ": " << to_text(setting);
+      ASSERT_LE(e.bound, kRounding * e.time().value)
+          << question.model << " on " << question.machine << ": " << e.name;
     }
   }
 }

@@ -50,8 +50,7 @@ class Grid {
         near_(options.near),
         best_(options.beat) {
     for (const auto& known : options.known) {
-      if (!known.point || !known.point->feasible) continue;
-      best_ = std::min(best_, known.point->simulation.iteration.value);
+      if (known.feasible) best_ = std::min(best_, known.time().value);
     }
     find_recomputations();
     splits_ =
@@ -95,8 +94,8 @@ class Grid {
       family_ = family;
       best_ = kNever;
       for (const auto& e : out_.evaluated) {
-        if (!e.point->feasible || e.setting.family != family) continue;
-        best_ = std::min(best_, e.point->simulation.iteration.value);
+        if (!e.feasible || e.setting->family != family) continue;
+        best_ = std::min(best_, e.time().value);
       }
       smallest_.clear();
       if (best_ > fastest || best_ == kNever) evaluate_all();
@@ -495,7 +494,7 @@ class Grid {
     for (const auto& item : items) {
       auto setting = setting_of(item);
       if (options_.allowed && !is_allowed(item, setting)) continue;
-      if (std::ranges::find(options_.known, setting, &Estimated::setting) != options_.known.end()) {
+      if (std::ranges::find(options_.known, setting, &Evaluated::setting) != options_.known.end()) {
         continue;
       }
       settings.push_back(std::move(setting));
@@ -504,13 +503,13 @@ class Grid {
     }
     auto made = model_.evaluate(settings);
     for (std::size_t i = 0; i < made.size(); ++i) {
-      if (!made[i].point) continue;
-      made[i].bound = which[i]->bound;
-      const auto& simulation = made[i].point->simulation;
-      check_bound(simulation.iteration, Seconds{made[i].bound}, made[i].point->strategy);
-      check_bound(simulation.memory, memory_bound(*which[i]), made[i].point->strategy);
-      note(*which[i], *made[i].point);
-      out_.evaluated.push_back(std::move(made[i]));
+      if (!made[i]) continue;
+      auto& evaluated = *made[i];
+      evaluated.bound = which[i]->bound;
+      check_bound(evaluated.time(), Seconds{evaluated.bound}, evaluated.name);
+      check_bound(evaluated.simulation.memory, memory_bound(*which[i]), evaluated.name);
+      note(*which[i], evaluated);
+      out_.evaluated.push_back(std::move(evaluated));
     }
   }
 
@@ -518,7 +517,7 @@ class Grid {
     return (best_ < kNever && in_vain_ >= options_.patience) || (options_.stop && options_.stop());
   }
 
-  void note(const Item& item, const Point& point) {
+  void note(const Item& item, const Evaluated& point) {
     const bool is_faster = point.feasible && point.simulation.iteration.value < best_;
     in_vain_ = is_faster ? 0 : in_vain_ + model_.work(item.micro_batches);
     if (point.feasible) {

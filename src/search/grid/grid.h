@@ -30,14 +30,14 @@ struct GridOptions {
   // fits, once something does. A limit of time, where each is simulated, and no proof.
   double patience = std::numeric_limits<double>::infinity();
   // Strategies that were evaluated before: they are not evaluated again.
-  std::vector<Estimated> known = {};
+  std::vector<Evaluated> known = {};
   // Once something fits, finds the fastest of every family that fits, too, or what needs least
   // memory of a family of which nothing fits.
   bool each_family = false;
 };
 
 struct GridResult {
-  std::vector<Estimated> evaluated;
+  std::vector<Evaluated> evaluated;
   // Lower bound of the step times of all others that may fit, in seconds.
   double others = 0;
   // What all devices together compute at least in a step, in seconds; 0 where it is not known.

@@ -100,8 +100,9 @@ class GridModel {
                                                                   bool /*is_sharded*/) {
     return std::nullopt;
   }
-  // By setting; no point where it is impossible.
-  virtual std::vector<Estimated> evaluate(const std::vector<strategies::Setting>& settings) = 0;
+  // Evaluates each setting; nothing where it is impossible.
+  virtual std::vector<std::optional<Evaluated>> evaluate(
+      const std::vector<strategies::Setting>& settings) = 0;
   // What it takes to evaluate a strategy of so many micro-batches: operators that are simulated.
   [[nodiscard]] virtual double work(std::int64_t /*micro_batches*/) const { return 0; }
   // How many strategies are evaluated together.

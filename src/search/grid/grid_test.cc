@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/fewer_test_support.h"
-#include "search/costed.h"
+#include "search/evaluated.h"
 #include "search/grid/folded_grid_model.h"
 
 namespace tandem::search {
@@ -59,10 +59,10 @@ std::vector<Setting> all_settings(const strategies::Problem& problem, std::int64
   return out;
 }
 
-double fastest(const std::vector<Estimated>& evaluated) {
+double fastest(const std::vector<Evaluated>& evaluated) {
   double out = std::numeric_limits<double>::infinity();
   for (const auto& e : evaluated) {
-    if (e.point && e.point->feasible) out = std::min(out, e.point->simulation.iteration.value);
+    if (e.feasible) out = std::min(out, e.time().value);
   }
   return out;
 }
@@ -71,7 +71,7 @@ double fastest(const std::vector<Estimated>& evaluated) {
 double closest_bound(const GridResult& result) {
   double out = 0;
   for (const auto& e : result.evaluated) {
-    if (e.point) out = std::max(out, e.bound / e.point->simulation.iteration.value);
+    out = std::max(out, e.bound / e.time().value);
   }
   return out;
 }
@@ -181,7 +181,7 @@ TEST(Grid, EvaluatesTheSmallestWhereNothingFits) {
   FoldedGridModel model(asked.on, estimates);
   const auto found = evaluate_grid(asked.on, model, {}).evaluated;
   EXPECT_FALSE(found.empty());
-  for (const auto& e : found) EXPECT_FALSE(e.point && e.point->feasible);
+  for (const auto& e : found) EXPECT_FALSE(e.feasible);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST(Branches, EndWithTheSearch) {
   contest.enter({from});
   place_branches(contest, {from});
   EXPECT_EQ(contest.result().candidates, 3U);
-  EXPECT_EQ(contest.result().stop_reason, "candidates");
+  EXPECT_EQ(contest.result().stop_reason, StopReason::kCandidates);
 }
 
 }  // namespace

@@ -113,12 +113,13 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
 }
 
 // By family, the better of its rows on all devices and on a part of them.
-std::vector<Costed> better_rows(const std::vector<Costed>& on_all,
-                                const std::vector<Costed>& on_part, std::int64_t part_devices) {
+std::vector<Evaluated> better_rows(const std::vector<Evaluated>& on_all,
+                                   const std::vector<Evaluated>& on_part,
+                                   std::int64_t part_devices) {
   auto out = on_all;
   for (auto row : on_part) {
     row.devices = part_devices;
-    const auto at = std::ranges::find(out, row.family, &Costed::family);
+    const auto at = std::ranges::find(out, row.family, &Evaluated::family);
     if (at == out.end()) {
       out.push_back(std::move(row));
     } else if (is_better(row, *at)) {
@@ -146,7 +147,8 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   const auto is_over = [&] {
     return (left() && *left() <= 0) || (options.until.interrupted && options.until.interrupted());
   };
-  if (options.until.first_fit || options.until.candidates || all.stop_reason == "interrupted") {
+  if (options.until.first_fit || options.until.candidates ||
+      all.stop_reason == StopReason::kInterrupted) {
     return std::nullopt;
   }
   auto own = options;

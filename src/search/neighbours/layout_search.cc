@@ -28,7 +28,7 @@ void LayoutSearch::search(const strategies::Problem& problem,
                                          {.async = 1.0}});
   const bool exact = std::ranges::all_of(solutions, &LayoutNetwork::Solution::exact);
   if (!exact && options_.finder.is_exact() && !contest_.is_over()) {
-    contest_.result().stop_reason = "beam";
+    contest_.result().stop_reason = StopReason::kBeam;
   }
   const bool is_bound = exact && contest_.machine().groups.empty();
   const auto& best = contest_.result().best;
@@ -46,6 +46,12 @@ void LayoutSearch::search(const strategies::Problem& problem,
 }
 
 namespace {
+
+// The seconds of a step that a byte of its memory has: its share.
+double per_byte(const Evaluated& e) {
+  const auto memory = e.simulation.memory;
+  return memory > Bytes{} ? e.time() / Seconds{1} / memory.value : 0;
+}
 
 // Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
 bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
@@ -65,15 +71,16 @@ void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
   // The cheapest layouts, not just any that were found.
   bool fits = all_fit_in_memory(solutions);
   for (const auto& solved : solved_) {
-    if (solved.iteration == Seconds{} || !takes_turns(solved.choices, graph, contest_)) continue;
-    check_bound(solved.iteration, bound, "layouts");
+    const auto& [candidate, evaluated] = solved;
+    if (evaluated.time() == Seconds{} || !takes_turns(candidate.choices, graph, contest_)) continue;
+    check_bound(evaluated.time(), bound, "layouts");
   }
   network.allow_saving();
   if (!contest_.is_large()) {
     fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
     save_a_little(network);
   }
-  if (!fits && !has_enough()) raise_memory_price(network, graph);
+  if (!fits && !has_enough()) raise_memory_price(network);
 }
 
 // Of a large network what saves memory by strategy is enough, unless it takes far longer than
@@ -83,7 +90,8 @@ bool LayoutSearch::has_enough() {
   const auto& best = contest_.result().best;
   if (!contest_.is_large() || !best) return false;
   if (contest_.is_over()) return true;
-  const auto fastest = std::ranges::min(solved_, {}, &Solved::iteration).iteration;
+  auto fastest = solved_[0].evaluated.time();
+  for (const auto& solved : solved_) fastest = std::min(fastest, solved.evaluated.time());
   return best->simulation.iteration <= kFarLonger * fastest;
 }
 
@@ -97,12 +105,12 @@ void LayoutSearch::save_a_little(const LayoutNetwork& network) {
 }
 
 // A byte's share of the step. Not of what there is: with more memory the same prices are tried.
-double LayoutSearch::memory_scale() const { return solved_.front().per_byte(); }
+double LayoutSearch::memory_scale() const { return per_byte(solved_.front().evaluated); }
 
 // The first solution leaves out communication, and may take far longer than others.
 double LayoutSearch::least_memory_scale() const {
   double least = memory_scale();
-  for (const auto& solved : solved_) least = std::min(least, solved.per_byte());
+  for (const auto& solved : solved_) least = std::min(least, per_byte(solved.evaluated));
   return least;
 }
 
@@ -116,34 +124,33 @@ std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
 }
 
 // Costs the solution, once.
-const LayoutSearch::Solved& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
-  const auto same = std::ranges::find(solved_, solution.choices, &Solved::choices);
+const Entry& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
+  const auto same = std::ranges::find(solved_, solution.choices,
+                                      [](const Entry& e) { return e.candidate.choices; });
   if (same != solved_.end()) return *same;
-  const auto costed = contest_.enter({{"search", solution.choices, {}, true, rewritten_}})[0];
-  solved_.push_back({solution.choices});
-  if (costed) {
-    const auto& simulation = costed->simulation;
-    solved_.back() = {solution.choices, costed->over, simulation.memory, simulation.iteration};
-  }
+  Candidate candidate{"search", solution.choices, {}, true, rewritten_};
+  const auto evaluated = contest_.enter({candidate})[0];
+  constexpr Bytes kUnknown{std::numeric_limits<double>::infinity()};
+  solved_.push_back({std::move(candidate), evaluated ? *evaluated : Evaluated{.over = kUnknown}});
   return solved_.back();
 }
 
 // Costs all of them, also behind one that does not fit.
 bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions) {
   bool all = true;
-  for (const auto& solution : solutions) all = costed(solution).fits() && all;
+  for (const auto& solution : solutions) all = costed(solution).evaluated.feasible && all;
   return all;
 }
 
 // Raises the price of a byte until the solution fits, then halves the gap a few times: the cheapest
 // price that fits gives up the least time. A rewritten model's price is near the model's.
 // Equal layers all do the same at one price: what is between two prices saves in some of them.
-void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph) {
-  std::optional<Solved> faster;
-  std::optional<Solved> fits;
+void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
+  std::optional<Entry> faster;
+  std::optional<Entry> fits;
   const auto at_price = [&](double per_byte) {
     const auto& now = costed(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
-    (now.fits() ? fits : faster) = now;
+    (now.evaluated.feasible ? fits : faster) = now;
     return now;
   };
   const auto first =
@@ -153,15 +160,12 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph:
   constexpr int kHalvings = 5;
   for (int i = 0; i < kHalvings && !contest_.is_over(); ++i) {
     const double middle = (gap->low + gap->high) / 2;
-    (at_price(middle).fits() ? gap->high : gap->low) = middle;
+    (at_price(middle).evaluated.feasible ? gap->high : gap->low) = middle;
   }
   if (rewritten_ == nullptr) memory_price_ = gap->high;
   constexpr std::size_t kShares = 4;
   if (!faster || contest_.is_over()) return;
-  enter_between(
-      contest_, graph,
-      {"search", {faster->choices, faster->over}, {fits->choices, fits->over}, {}, rewritten_},
-      kShares);
+  enter_between(contest_, "search", *faster, *fits, kShares);
 }
 
 // By the tables dearer memory always saves some; in the simulation what is brought where it is
@@ -169,7 +173,7 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network, const graph:
 // what is needed changes, and where none of them fits, but one nearly, there are some more next to
 // that.
 std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
-    double first, const std::function<Solved(double)>& at_price) {
+    double first, const std::function<Entry(double)>& at_price) {
   constexpr int kRises = 28;
   constexpr int kBeyond = 4;  // behind the least
   constexpr double kMore = 1.5;
@@ -183,19 +187,20 @@ std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
   Bytes least_over{};
   Bytes before{};
   for (int rises = 0, beyond = 0; rises < kRises; ++rises) {
-    const auto now = at_price(price);
-    if (now.fits()) return Gap{low, price};
+    const auto now = at_price(price).evaluated;
+    if (now.feasible) return Gap{low, price};
+    const auto memory = now.simulation.memory;
     if (contest_.is_over()) return std::nullopt;
-    if (now.memory < least) {
-      least = now.memory;
+    if (memory < least) {
+      least = memory;
       least_over = now.over;
       best = price;
       beyond = 0;
-    } else if (++beyond >= kBeyond && now.memory > kMore * least) {
+    } else if (++beyond >= kBeyond && memory > kMore * least) {
       break;
     }
-    if (price > dear && std::abs(now.memory / before - 1) < kSame) break;
-    before = now.memory;
+    if (price > dear && std::abs(memory / before - 1) < kSame) break;
+    before = memory;
     low = price;
     price *= std::numbers::sqrt2;
   }
@@ -203,7 +208,7 @@ std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
   if (least_over > kNearly * (least - least_over)) return std::nullopt;
   for (const int eighths : {-3, -2, -1, 1, 2, 3}) {
     const auto near = best * std::exp2(eighths / 8.0);
-    if (at_price(near).fits()) return Gap{best / std::numbers::sqrt2, near};
+    if (at_price(near).evaluated.feasible) return Gap{best / std::numbers::sqrt2, near};
     if (contest_.is_over()) return std::nullopt;
   }
   return std::nullopt;

@@ -31,24 +31,11 @@ class LayoutSearch {
   [[nodiscard]] std::optional<Seconds> bound() const { return is_bounded_ ? bound_ : std::nullopt; }
 
  private:
-  struct Solved {
-    std::vector<plan::Choice> choices;
-    Bytes over{std::numeric_limits<double>::infinity()};  // as where the search was over before
-    Bytes memory = {};
-    Seconds iteration = {};
-
-    [[nodiscard]] bool fits() const { return over <= Bytes{0}; }
-    // A byte's share of the step.
-    [[nodiscard]] double per_byte() const {
-      return memory > Bytes{} ? iteration / Seconds{1} / memory.value : 0;
-    }
-  };
-
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<predict::Prices>& prices);
   void simulate(LayoutNetwork& network, const graph::Graph& graph,
                 const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound);
-  const Solved& costed(const LayoutNetwork::Solution& solution);
+  const Entry& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
   [[nodiscard]] bool has_enough();
   void save_a_little(const LayoutNetwork& network);
@@ -59,13 +46,13 @@ class LayoutSearch {
     double low;
     double high;
   };
-  std::optional<Gap> gap_of_prices(double first, const std::function<Solved(double)>& at_price);
-  void raise_memory_price(const LayoutNetwork& network, const graph::Graph& graph);
+  std::optional<Gap> gap_of_prices(double first, const std::function<Entry(double)>& at_price);
+  void raise_memory_price(const LayoutNetwork& network);
 
   Contest& contest_;
   const Options& options_;
   std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
-  std::vector<Solved> solved_;
+  std::vector<Entry> solved_;
   double memory_price_ = 0;
   std::optional<Seconds> bound_;
   bool is_bounded_ = true;

@@ -11,25 +11,14 @@
 
 namespace tandem::search {
 
-// Of one graph, under one schedule.
-struct Between {
-  struct End {
-    std::vector<plan::Choice> choices;
-    Bytes over;  // what it is known or estimated to need beyond what there is
-  };
-  std::string name;
-  End faster;  // over > 0
-  End fits;
-  plan::Schedule schedule = {};
-  std::shared_ptr<const Rewritten> rewritten = {};  // whose choices these are; null: the model's
-  std::optional<strategies::Setting> setting = {};  // of `fits`, if it is a plain strategy
-};
+// Mixes choices of one graph: the first `share` of every stage's operators as in `fits`, the others
+// as in `faster`. A source is as its first reader wants it.
+std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<plan::Choice>& faster,
+                                const std::vector<plan::Choice>& fits, double share);
 
-// `share` of every stage's operators as in `fits`. A source is as its first reader wants it.
-std::vector<plan::Choice> mixed(const graph::Graph& graph, const Between& ends, double share);
-
-// Looks for the least share that fits, in at most `most` candidates.
-void enter_between(Contest& contest, const graph::Graph& graph, const Between& ends,
-                   std::size_t most);
+// Enters at most `most` candidates called `name` to find the least share that fits. `faster` needs
+// more than there is; both are of one graph and one schedule.
+void enter_between(Contest& contest, const std::string& name, const Entry& faster,
+                   const Entry& fits, std::size_t most);
 
 }  // namespace tandem::search

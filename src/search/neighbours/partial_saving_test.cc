@@ -18,11 +18,15 @@ struct Ends {
   Options options = {};
   Contest contest{model, machine, options};
 
-  Between between(const std::string& faster, const std::string& fits) {
+  struct Pair {
+    Entry faster;
+    Entry fits;
+  };
+  Pair between(const std::string& faster, const std::string& fits) {
     const strategies::Problem problem(model, contest.digits());
     const auto a = make_strategies({strategies::parse_setting(faster)}, problem).at(0);
     const auto b = make_strategies({strategies::parse_setting(fits)}, problem).at(0);
-    return {"between", {a.choices, {}}, {b.choices, {}}, b.schedule};
+    return {{candidate_of(a), {}}, {candidate_of(b), {}}};
   }
 };
 
@@ -33,10 +37,13 @@ std::size_t remade(const std::vector<plan::Choice>& choices) {
 TEST(PartialSaving, MixesOperatorByOperator) {
   Ends ends;
   const auto between = ends.between("dp", "dp:recompute=full");
-  EXPECT_EQ(mixed(ends.model, between, 0), between.faster.choices);
-  EXPECT_EQ(mixed(ends.model, between, 1), between.fits.choices);
-  const auto half = mixed(ends.model, between, 0.5);
-  const auto all = remade(between.fits.choices);
+  EXPECT_EQ(mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0),
+            between.faster.candidate.choices);
+  EXPECT_EQ(mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 1),
+            between.fits.candidate.choices);
+  const auto half =
+      mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0.5);
+  const auto all = remade(between.fits.candidate.choices);
   EXPECT_NEAR(static_cast<double>(remade(half)), static_cast<double>(all) / 2,
               static_cast<double>(all) / 8);
   // The first operators.
@@ -49,13 +56,14 @@ TEST(PartialSaving, MixesOperatorByOperator) {
 TEST(PartialSaving, SourcesGoWithTheirReaders) {
   Ends ends;
   const auto between = ends.between("dp", "fsdp");
-  const auto half = mixed(ends.model, between, 0.5);
+  const auto half =
+      mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0.5);
   std::size_t in_parts = 0;
   std::size_t whole = 0;
   for (auto id : ends.model.ids()) {
     const auto n = id.index();
-    if (between.faster.choices[n] == between.fits.choices[n]) continue;
-    (half[n] == between.fits.choices[n] ? in_parts : whole) += 1;
+    if (between.faster.candidate.choices[n] == between.fits.candidate.choices[n]) continue;
+    (half[n] == between.fits.candidate.choices[n] ? in_parts : whole) += 1;
   }
   EXPECT_GT(in_parts, 10U);
   EXPECT_GT(whole, 10U);
@@ -66,7 +74,8 @@ TEST(PartialSaving, EveryStageHasItsShare) {
   Ends ends;
   const auto between = ends.between("megatron:tp=1,pp=2,micro=4,dp=4",
                                     "megatron:tp=1,pp=2,micro=4,dp=4,recompute=full");
-  const auto half = mixed(ends.model, between, 0.5);
+  const auto half =
+      mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0.5);
   std::array<std::size_t, 2> counts{};
   for (const auto& choice : half) counts.at(choice.stage) += choice.remake ? 1 : 0;
   EXPECT_GT(counts[0], 5U);
@@ -79,16 +88,16 @@ TEST(PartialSaving, FindsTheLeastShareThatFits) {
   Options roomy;
   Contest costs(ends.model, ends.machine, roomy);
   const auto enter = [&](const std::vector<plan::Choice>& choices) {
-    return costs.enter({{"end", choices, between.schedule}})[0].value();
+    return costs.enter({{"end", choices, between.fits.candidate.schedule}})[0].value();
   };
-  const auto faster = enter(between.faster.choices);
-  const auto fits = enter(between.fits.choices);
+  const auto faster = enter(between.faster.candidate.choices);
+  const auto fits = enter(between.fits.candidate.choices);
   Options tight;
   tight.memory = (faster.simulation.memory + fits.simulation.memory) / 2;
-  between.faster.over = faster.simulation.memory - *tight.memory;
-  between.fits.over = fits.simulation.memory - *tight.memory;
+  between.faster.evaluated.over = faster.simulation.memory - *tight.memory;
+  between.fits.evaluated.over = fits.simulation.memory - *tight.memory;
   Contest contest(ends.model, ends.machine, tight);
-  enter_between(contest, ends.model, between, 6);
+  enter_between(contest, "between", between.faster, between.fits, 6);
   ASSERT_TRUE(contest.result().best.has_value());
   const auto& best = contest.result().best->simulation;
   EXPECT_GT(best.memory, 0.95 * *tight.memory);

@@ -119,12 +119,12 @@ struct Searched {
   }
 };
 
-bool is_rewritten_by(const Costed& best, const std::string& rule) {
+bool is_rewritten_by(const Evaluated& best, const std::string& rule) {
   return std::ranges::any_of(best.rewritten->rules,
                              [&](const auto& name) { return name.starts_with(rule); });
 }
 
-void expect_checks(const Searched& searched, const Costed& best) {
+void expect_checks(const Searched& searched, const Evaluated& best) {
   plan::Plan plan{.model = searched.model.text,
                   .machine = searched.machine.name,
                   .strategy = best.name,

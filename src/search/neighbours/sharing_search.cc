@@ -34,11 +34,11 @@ class Descent {
         attempt_(attempt),
         grid_(strategies::madmax_settings_of_layers(problem)) {}
 
-  std::vector<Estimated> run(std::size_t whole) {
+  std::vector<Evaluated> run(std::size_t whole) {
     if (grid_.size() <= whole) return attempt_(grid_);
     Setting best = {.family = strategies::Family::kMadmax};
-    for (auto before = tried_.size() + 1; before != tried_.size();) {
-      before = tried_.size();
+    for (auto before = asked_.size() + 1; before != asked_.size();) {
+      before = asked_.size();
       for (auto kind : strategies::kLayerKinds) {
         if (coordinate(kind) != kind || !problem_.has(kind)) continue;
         try_all_of(kind, best);
@@ -58,32 +58,34 @@ class Descent {
       if (without(kind, setting) == others && !is_tried(setting)) settings.push_back(setting);
     }
     std::ranges::move(attempt_(settings), std::back_inserter(tried_));
+    asked_.insert(asked_.end(), settings.begin(), settings.end());
   }
 
   [[nodiscard]] bool is_tried(const Setting& setting) const {
-    return std::ranges::find(tried_, setting, &Estimated::setting) != tried_.end();
+    return std::ranges::find(asked_, setting) != asked_.end();
   }
 
   const strategies::Problem& problem_;
   const Try& attempt_;
   std::vector<Setting> grid_;
-  std::vector<Estimated> tried_;
+  std::vector<Setting> asked_;
+  std::vector<Evaluated> tried_;
 };
 
 }  // namespace
 
-std::vector<Estimated> try_shardings(const strategies::Problem& problem, std::size_t whole,
+std::vector<Evaluated> try_shardings(const strategies::Problem& problem, std::size_t whole,
                                      const Try& attempt) {
   return Descent(problem, attempt).run(whole);
 }
 
-std::vector<Estimated> enter_shardings(
+std::vector<Evaluated> enter_shardings(
     Contest& contest, const strategies::Problem& problem,
     const std::function<bool(const std::vector<plan::Choice>&)>& may_win) {
   std::vector<Candidate> seen;
   return try_shardings(problem, kSimulatedWhole, [&](const std::vector<Setting>& settings) {
     std::vector<Candidate> candidates;
-    std::vector<Estimated> out;
+    std::vector<Evaluated> out;
     for (const auto& setting : settings) {
       auto made = make_strategy(setting, problem);
       auto* strategy = std::get_if<strategies::Strategy>(&made);
@@ -91,11 +93,9 @@ std::vector<Estimated> enter_shardings(
       if (std::ranges::find(seen, strategy->choices, &Candidate::choices) != seen.end()) continue;
       candidates.push_back(candidate_of(std::move(*strategy)));
       seen.push_back(candidates.back());
-      out.push_back({setting, std::nullopt});
     }
-    const auto costed = contest.enter(candidates);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (costed[i]) out[i].point = point_of(*costed[i]);
+    for (const auto& evaluated : contest.enter(candidates)) {
+      if (evaluated) out.push_back(summary_of(*evaluated));
     }
     return out;
   });

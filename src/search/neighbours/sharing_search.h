@@ -11,16 +11,16 @@
 
 namespace tandem::search {
 
-// What settings come to; no point where that is not known.
-using Try = std::function<std::vector<Estimated>(const std::vector<strategies::Setting>&)>;
+// Evaluates settings and returns those for which that is possible.
+using Try = std::function<std::vector<Evaluated>(const std::vector<strategies::Setting>&)>;
 
 // All that was tried of the grid, which is tried whole where it has no more than `whole` settings.
-std::vector<Estimated> try_shardings(const strategies::Problem& problem, std::size_t whole,
+std::vector<Evaluated> try_shardings(const strategies::Problem& problem, std::size_t whole,
                                      const Try& attempt);
 
 // For a network that cannot be estimated: they enter the contest, those that come to the same
 // choices once, and those that `may_win` leaves out not at all. What they came to.
-std::vector<Estimated> enter_shardings(
+std::vector<Evaluated> enter_shardings(
     Contest& contest, const strategies::Problem& problem,
     const std::function<bool(const std::vector<plan::Choice>&)>& may_win);
 

@@ -99,7 +99,7 @@ TEST(SideBySide, EndsWithTheSearch) {
   contest.enter({from});
   place_side_by_side(contest, {from});
   EXPECT_EQ(contest.result().candidates, 5U);
-  EXPECT_EQ(contest.result().stop_reason, "candidates");
+  EXPECT_EQ(contest.result().stop_reason, StopReason::kCandidates);
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ std::vector<Candidate> walked(Contest& contest, const std::shared_ptr<const Rewr
   return out;
 }
 
-Costed taso_flexflow(const graph::Graph& model, const machine::Machine& machine, Options options) {
+Evaluated taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
+                        Options options) {
   options.dims = {};
   Contest contest(model, machine, options);
   const auto ranked = rank_rewritings(contest, {.keep = 1, .one_device = true});

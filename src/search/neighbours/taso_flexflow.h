@@ -9,7 +9,8 @@ namespace tandem::search {
 
 // The fastest walk that fits, of several prices of communication that may overlap; else the
 // smallest. Of the options it takes neither dimensions nor how to search.
-Costed taso_flexflow(const graph::Graph& model, const machine::Machine& machine, Options options);
+Evaluated taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
+                        Options options);
 
 // What FlexFlow's walks over these dimensions of the contest's make of a graph. `rewritten`: null
 // for the model as it is.

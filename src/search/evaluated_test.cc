@@ -1,5 +1,5 @@
 // What a device may use of its memory.
-#include "search/costed.h"
+#include "search/evaluated.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "search/costed.h"
+#include "search/evaluated.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,14 @@
 #include "base/text.h"
 
 namespace tandem::search {
+
+double Evaluated::exposed_share() const {
+  Seconds communication;
+  for (const auto& [kind, time] : simulation.serialized) {
+    if (kind != "compute" && kind != "embedding") communication += time;
+  }
+  return communication > Seconds{} ? simulation.exposed_comm / communication : 0;
+}
 
 std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked,
                                  double margin) {
@@ -59,23 +67,23 @@ void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
                   fmt::format("at most {} here", most));
 }
 
-Costed cost_choices(const graph::Graph& model, const machine::Machine& machine,
-                    const std::string& name, const std::vector<plan::Choice>& choices,
-                    const plan::Schedule& schedule, plan::Optimizer optimizer,
-                    const std::vector<Bytes>& limits, lower::Phase phase,
-                    predict::Classes classes) {
+Evaluated cost_choices(const graph::Graph& model, const machine::Machine& machine,
+                       const std::string& name, const std::vector<plan::Choice>& choices,
+                       const plan::Schedule& schedule, plan::Optimizer optimizer,
+                       const std::vector<Bytes>& limits, lower::Phase phase,
+                       predict::Classes classes) {
   constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
   return std::move(cost_within(kNever, model, machine, name, choices, schedule, optimizer, limits,
                                phase, classes)
                        .value());
 }
 
-std::optional<Costed> cost_within(Seconds limit, const graph::Graph& model,
-                                  const machine::Machine& machine, const std::string& name,
-                                  const std::vector<plan::Choice>& choices,
-                                  const plan::Schedule& schedule, plan::Optimizer optimizer,
-                                  const std::vector<Bytes>& limits, lower::Phase phase,
-                                  predict::Classes classes, predict::Operations* known) {
+std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
+                                     const machine::Machine& machine, const std::string& name,
+                                     const std::vector<plan::Choice>& choices,
+                                     const plan::Schedule& schedule, plan::Optimizer optimizer,
+                                     const std::vector<Bytes>& limits, lower::Phase phase,
+                                     predict::Classes classes, predict::Operations* known) {
   check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
@@ -88,18 +96,33 @@ std::optional<Costed> cost_within(Seconds limit, const graph::Graph& model,
   return out;
 }
 
-Costed costed(std::string name, predict::Simulation simulation, const std::vector<Bytes>& limits) {
+Evaluated costed(std::string name, predict::Simulation simulation,
+                 const std::vector<Bytes>& limits) {
   const auto most = tightest(simulation, limits);
   std::string family = name;
   return {.name = std::move(name),
           .family = std::move(family),
-          .mapped = {},
           .simulation = std::move(simulation),
           .over = most.needs.peak - most.limit,
           .feasible = most.fits()};
 }
 
-bool is_better(const Costed& a, const Costed& b) {
+Evaluated summary_of(const Evaluated& evaluated) {
+  Evaluated out{.name = evaluated.name,
+                .family = evaluated.family,
+                .setting = evaluated.setting,
+                .simulation = evaluated.simulation,
+                .over = evaluated.over,
+                .feasible = evaluated.feasible,
+                .is_rough = evaluated.is_rough,
+                .bound = evaluated.bound,
+                .devices = evaluated.devices,
+                .rewritten = evaluated.rewritten};
+  out.simulation.timeline = {};
+  return out;
+}
+
+bool is_better(const Evaluated& a, const Evaluated& b) {
   if (a.feasible != b.feasible) return a.feasible;
   return a.feasible ? a.simulation.iteration < b.simulation.iteration : a.over < b.over;
 }

@@ -1,0 +1,32 @@
+// A candidate of the search: choices for every operator and a schedule, not yet evaluated.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/parallelize.h"
+#include "search/space/rewritten.h"
+#include "strategies/grid.h"
+#include "strategies/setting.h"
+
+namespace tandem::search {
+
+struct Candidate {
+  std::string name;
+  std::vector<plan::Choice> choices;
+  plan::Schedule schedule = {};
+  bool may_win = true;                              // else it is evaluated to compare with
+  std::shared_ptr<const Rewritten> rewritten = {};  // the graph of `choices`; null: the model
+  std::optional<strategies::Setting> setting = {};  // a plain strategy's
+  bool is_in_part = false;                          // it recomputes less than the setting says
+};
+
+// Makes the candidate of a plain strategy; its name is the setting's text.
+Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
+
+// The name of plans whose embedding tables were placed one by one (neighbours/side_by_side.h).
+inline constexpr const char* kSideBySide = "search:side-by-side";
+
+}  // namespace tandem::search
