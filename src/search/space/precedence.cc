@@ -1,73 +1,65 @@
 #include "search/space/precedence.h"
 
-#include <bit>
+#include <algorithm>
 
 namespace tandem::search {
 
-namespace {
-
 using graph::NodeId;
 
-// For every node the set of operators that `merge` finds related to it, counted. One bit an
-// operator.
-class Reach {
- public:
-  explicit Reach(std::size_t nodes) : words_((nodes + 63) / 64), bits_(nodes * words_) {}
-
-  void add(std::size_t node, std::size_t member) {
-    bits_[node * words_ + member / 64] |= std::uint64_t{1} << (member % 64);
+// An operator has all before it in the graph's order among its ancestors if each of those has a
+// reader that is no later than it: from reader to reader they lead to it. Likewise all after it are
+// its descendants if each reads something that is no earlier than it. A source comes before all
+// operators if those that read sources alone all read it.
+// In a -> b -> c -> d with b -> d as well, all but c ... are so: a, b, c and d. Without c -> d, a,
+// b.
+Precedence::Precedence(const graph::Graph& model)
+    : position_(model.size(), -1), orders_all_(model.size()) {
+  std::vector<NodeId> operators;
+  for (auto id : model.ids()) {
+    if (model.node(id).op.role() == ops::Role::kSource) continue;
+    position_[id.index()] = static_cast<std::int64_t>(operators.size());
+    operators.push_back(id);
   }
-  void merge(std::size_t into, std::size_t from) {
-    for (std::size_t w = 0; w < words_; ++w) bits_[into * words_ + w] |= bits_[from * words_ + w];
-  }
-  [[nodiscard]] std::size_t count(std::size_t node) const {
-    std::size_t n = 0;
-    for (std::size_t w = 0; w < words_; ++w) {
-      n += static_cast<std::size_t>(std::popcount(bits_[node * words_ + w]));
+  const auto count = static_cast<std::int64_t>(operators.size());
+  std::vector<std::int64_t> first_reader(operators.size(), count);
+  std::vector<std::int64_t> last_read(operators.size(), -1);
+  std::vector<std::int64_t> roots_reading(model.size());
+  std::int64_t roots = 0;
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    auto inputs =
+        std::vector<NodeId>(model.inputs(operators[i]).begin(), model.inputs(operators[i]).end());
+    for (auto input : inputs) {
+      const auto at = position_[input.index()];
+      if (at < 0) continue;
+      auto& first = first_reader[static_cast<std::size_t>(at)];
+      first = std::min(first, static_cast<std::int64_t>(i));
+      last_read[i] = std::max(last_read[i], at);
     }
-    return n;
+    if (last_read[i] >= 0) continue;
+    ++roots;
+    std::ranges::sort(inputs);
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    for (auto input : inputs) ++roots_reading[input.index()];
   }
-
- private:
-  std::size_t words_;
-  std::vector<std::uint64_t> bits_;
-};
-
-}  // namespace
-
-Precedence::Precedence(const graph::Graph& model) : before_(model.size()), after_(model.size()) {
-  known_ = model.size() <= kMostNodes;
-  if (!known_) return;
-  Reach before(model.size());
-  Reach after(model.size());
-  const auto is_operator = [&](NodeId id) {
-    return model.node(id).op.role() != ops::Role::kSource;
-  };
-  for (auto id : model.ids()) {
-    if (!is_operator(id)) continue;
-    ++operators_;
-    before.add(id.index(), id.index());
-    after.add(id.index(), id.index());
-    for (auto i : model.inputs(id)) before.merge(id.index(), i.index());
+  std::int64_t latest = 0;  // of the first readers of all before
+  for (std::int64_t i = 0; i < count; ++i) {
+    orders_all_[operators[static_cast<std::size_t>(i)].index()] = latest <= i;
+    latest = std::max(latest, first_reader[static_cast<std::size_t>(i)]);
   }
-  for (std::size_t n = model.size(); n-- > 0;) {
-    for (auto i : model.inputs(NodeId(n))) after.merge(i.index(), n);
+  auto earliest = count;  // of what all after read last
+  for (auto i = count; i-- > 0;) {
+    if (earliest < i) orders_all_[operators[static_cast<std::size_t>(i)].index()] = false;
+    earliest = std::min(earliest, last_read[static_cast<std::size_t>(i)]);
   }
   for (auto id : model.ids()) {
-    before_[id.index()] = before.count(id.index());
-    after_[id.index()] = after.count(id.index());
+    if (position_[id.index()] < 0) orders_all_[id.index()] = roots_reading[id.index()] == roots;
   }
-}
-
-bool Precedence::blocks(NodeId from) const {
-  if (!known_) return false;
-  // An operator stands in both of its own sets, a source in neither.
-  const std::size_t itself = before_[from.index()] > 0 ? 1 : 0;
-  return before_[from.index()] + after_[from.index()] == operators_ + itself;
 }
 
 bool Precedence::blocks(NodeId from, NodeId to) const {
-  return known_ && before_[from.index()] + after_[to.index()] == operators_;
+  const auto before = position_[from.index()];
+  return (before < 0 || orders_all_[from.index()]) && orders_all_[to.index()] &&
+         position_[to.index()] == before + 1;
 }
 
 }  // namespace tandem::search

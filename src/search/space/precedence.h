@@ -1,6 +1,5 @@
 // Which edges of a graph nothing can overlap: while a tensor moves along one, every operator either
 // has already run or waits for it. Only there is resharding sure to block.
-// Takes a bit for every pair of nodes, so of very large graphs nothing is claimed.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +14,13 @@ class Precedence {
   explicit Precedence(const graph::Graph& model);
 
   // All that do not come before `from`'s tensor (its operator included) come after it.
-  [[nodiscard]] bool blocks(graph::NodeId from) const;
-  // All that do not come before `from`'s tensor come at or after `to`.
+  [[nodiscard]] bool blocks(graph::NodeId from) const { return orders_all_[from.index()]; }
+  // `to` reads `from`. All that do not come before `from`'s tensor come at or after `to`.
   [[nodiscard]] bool blocks(graph::NodeId from, graph::NodeId to) const;
 
  private:
-  static constexpr std::size_t kMostNodes = std::size_t{1} << 15U;
-
-  bool known_ = true;
-  std::size_t operators_ = 0;
-  std::vector<std::size_t> before_;  // by node: operators at or before it
-  std::vector<std::size_t>
-      after_;  // by node: operators at or after it; a source itself not counted
+  std::vector<std::int64_t> position_;  // by node: among operators; of a source -1
+  std::vector<bool> orders_all_;  // by node: does each other operator come before or after it?
 };
 
 }  // namespace tandem::search
