@@ -139,6 +139,7 @@ class Grid {
   void add_items(const Wanted& wanted) {
     for (std::size_t s = 0; s < splits_.size(); ++s) {
       const auto& split = splits_[s];
+      if (!is_of_family(split)) continue;
       const bool has_sequence = options_.sequence && split.tp > 1 && problem_.has_sequence();
       const auto local = batch_ / split.dp;
       for (const auto size : micro_batch_sizes(local)) {
@@ -174,6 +175,15 @@ class Grid {
         }
       }
     }
+  }
+
+  // Is one of its strategies of the family that is evaluated?
+  [[nodiscard]] bool is_of_family(const Split& split) const {
+    if (!family_) return true;
+    for (std::uint8_t zero = 0; zero <= 3; ++zero) {
+      if (family_of({.zero = zero}, split) == *family_) return true;
+    }
+    return false;
   }
 
   static bool may_be_stale(const Split& split, std::int64_t stages_of_rank,
