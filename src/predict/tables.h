@@ -67,6 +67,8 @@ class CostModel {
         precision_(precision),
         transitions_(machine, digits) {}
 
+  [[nodiscard]] std::size_t levels() const { return machine_.levels.size(); }
+
   // An operator's compute, and the tensor it leaves for the backward pass.
   // `differentiated`: operands that get a gradient. `role`: predict/kernels.h.
   Cost compute(const ops::Op& op, const ops::Signature& s, std::span<const TensorType> operands,

@@ -255,7 +255,12 @@ std::vector<Setting> StrategySearch::chosen(const std::vector<Evaluated>& estima
 // By estimates, would simulating `tried` only tell what they tell? Where what needs least is far
 // too large, that nothing fits.
 bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) const {
-  if (tried.feasible) return tried.time() > kUncertain * best.time();
+  if (tried.feasible) {
+    const bool is_rough = tried.is_rough || best.is_rough;
+    // Simulating a large network takes too long to tell apart what differs so little.
+    if (contest_.is_large() && !is_rough) return tried.time() >= best.time();
+    return tried.time() > kUncertain * best.time();
+  }
   if (best.feasible) return true;
   return is_far_too_large(best.over) && tried.over > best.over;
 }
@@ -268,7 +273,7 @@ bool StrategySearch::is_far_too_large(Bytes over) const {
 // simulated, until none is left; then it is what they came to.
 void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
                                        std::vector<Evaluated>& found) {
-  constexpr std::size_t kFewest = 2;
+  const std::size_t fewest = contest_.is_large() ? 1 : 2;
   std::vector<bool> is_simulated(strategies.size());
   for (std::size_t simulated = 0; simulated < strategies.size() && !contest_.is_over();) {
     const auto best = *std::ranges::min_element(found, is_better);
@@ -276,7 +281,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < strategies.size(); ++i) {
       const bool is_slower = is_no_match(found[i], best);
-      if (is_simulated[i] || (is_slower && simulated + which.size() >= kFewest)) continue;
+      if (is_simulated[i] || (is_slower && simulated + which.size() >= fewest)) continue;
       const auto& strategy = strategies[i];
       candidates.push_back(candidate_of(strategy, may_win_));
       which.push_back(i);

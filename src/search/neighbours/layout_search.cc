@@ -65,11 +65,24 @@ bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& g
 
 }  // namespace
 
+// Is it slower than the best candidate even if all communication that may be overlapped is? The
+// layouts of a smaller network may lead to better ones, and are simulated all the same.
+bool LayoutSearch::is_too_slow(const LayoutNetwork::Solution& solution,
+                               const graph::Graph& graph) const {
+  const auto& best = contest_.result().best;
+  return contest_.is_large() && best && contest_.are_equal_devices() &&
+         Seconds{solution.least} >= best->simulation.iteration &&
+         takes_turns(solution.choices, graph, contest_);
+}
+
 // The solutions, and others that save memory.
 void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
                             const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound) {
   // The cheapest layouts, not just any that were found.
-  bool fits = all_fit_in_memory(solutions);
+  auto likely = solutions;
+  std::erase_if(likely, [&](const auto& solution) { return is_too_slow(solution, graph); });
+  if (likely.empty()) likely.push_back(solutions.back());
+  bool fits = all_fit_in_memory(likely);
   for (const auto& solved : solved_) {
     const auto& [candidate, evaluated] = solved;
     if (evaluated.time() == Seconds{} || !takes_turns(candidate.choices, graph, contest_)) continue;

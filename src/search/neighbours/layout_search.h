@@ -35,6 +35,8 @@ class LayoutSearch {
                                              const std::vector<predict::Prices>& prices);
   void simulate(LayoutNetwork& network, const graph::Graph& graph,
                 const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound);
+  [[nodiscard]] bool is_too_slow(const LayoutNetwork::Solution& solution,
+                                 const graph::Graph& graph) const;
   const Entry& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
   [[nodiscard]] bool has_enough();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "predict/folded.h"
 #include "search/neighbours/storage.h"
 #include "search/space/layout_network.h"
 #include "strategies/grid.h"
@@ -15,6 +16,8 @@ namespace {
 
 using strategies::Choices;
 using strategies::Problem;
+
+constexpr double kGain = 1e-4;  // of a step's cost, that layouts are looked for
 
 bool stores_in_parts(const Problem& problem, const Choices& choices) {
   const auto used = used_layouts(problem, choices);
@@ -42,6 +45,33 @@ std::optional<graph::Graph> part_of_batch(const KnownNetwork& known, std::int64_
   }
 }
 
+// Are there cheaper layouts of the network's part than the strategy's? Where its layers are equal,
+// three of them tell.
+bool may_gain(const strategies::Setting& setting, const Problem& problem, predict::CostModel& costs,
+              const Options& options, const Pass& pass) {
+  const auto& known = *options.network;
+  const auto folded =
+      predict::fold(*known.model, known.batch / setting.micro.value_or(1), known.dtype);
+  if (!folded) return true;
+  const Problem few(folded->graph, problem.digits);
+  const auto made = make_pass(setting, few);
+  const auto* seed = std::get_if<Choices>(&made);
+  if (seed == nullptr) return true;
+  const std::vector<Choices> seeds = {*seed};
+  for (const double async : {0.5, 1.0}) {
+    const auto cost = [&](const Dims& dims, std::size_t states) {
+      LayoutNetwork::Priced priced{{.async = async}};
+      return LayoutNetwork(folded->graph, problem.digits, costs, dims, states, seeds, pass)
+          .cost(priced);
+    };
+    const auto as_it_is = cost(options.dims, 0);
+    for (const auto& dims : with_narrower(options.dims, few.nodes)) {
+      if (cost(dims, options.states_per_node) < (1 - kGain) * as_it_is) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
@@ -52,16 +82,16 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
   const auto micro = setting.micro.value_or(1);
   const auto as_it_is = make_pass(setting, problem);
   if (!std::holds_alternative<Choices>(as_it_is) || known.batch % micro != 0) return {};
-  const auto made = part_of_batch(known, micro);
-  if (!made || made->size() != problem.model.size()) return {};
-  const auto& part = *made;
-
   const auto ranks = strategies::rank_digits(problem.digits, setting.pp).value();
   const Pass pass{.redundant = ranks,
                   .stages = ranks,
                   .times = static_cast<double>(micro) + static_cast<double>(setting.pp - 1) /
                                                             static_cast<double>(setting.interleave),
                   .kept = static_cast<double>(std::min(micro, setting.pp))};
+  if (!may_gain(setting, problem, costs, options, pass)) return {};
+  const auto made = part_of_batch(known, micro);
+  if (!made || made->size() != problem.model.size()) return {};
+  const auto& part = *made;
   const auto& seed = std::get<Choices>(as_it_is);
   const bool in_parts = stores_in_parts(problem, seed);
   std::vector<Choices> seen = {seed};

@@ -266,7 +266,7 @@ std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep,
   std::vector<std::size_t> order(all.layouts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return all.rank[i]; });
-  order.resize(std::min(order.size(), keep));
+  order.resize(std::min(order.size(), std::max(keep, wanted.size())));
   std::vector<NodeLayout> layouts;
   for (auto i : order) {
     layouts.push_back(all.layouts[i]);
@@ -552,6 +552,20 @@ double LayoutNetwork::cost(Priced& priced, const Finder& finder) const {
   return find(this->priced(priced), priced, finder).cost;
 }
 
+// Sums what the states cost at `prices`, as if nothing was saved.
+double LayoutNetwork::cost_of(const std::vector<std::size_t>& state,
+                              const predict::Prices& prices) const {
+  double out = 0;
+  for (std::size_t v = 0; v < unary_.size(); ++v) out += prices.of(unary_[v]->cost[state[v]]);
+  for (const auto& [a, b, edge] : edges_) {
+    const auto row = edge->from().of[state[a]];
+    const auto column = edge->to().of[state[b]];
+    const auto& moved = edge->cost[row * edge->to().different.layouts.size() + column];
+    out += (edge->blocks ? prices.blocking : prices.async) * moved.time.value;
+  }
+  return out;
+}
+
 LayoutNetwork::Solution LayoutNetwork::solve(const predict::Prices& prices,
                                              const Finder& finder) const {
   Priced priced{prices};
@@ -559,6 +573,15 @@ LayoutNetwork::Solution LayoutNetwork::solve(const predict::Prices& prices,
 
   Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact,
                minimum.products};
+  if (!saves_) {
+    const auto at = [&](double update, double blocking, double async) {
+      return cost_of(minimum.state, {.update = update, .blocking = blocking, .async = async});
+    };
+    constexpr double kStreams = 3;  // of each level: collectives, sends and receives
+    const auto streams = kStreams * static_cast<double>(costs_.levels());
+    const auto communication = at(0, 1, 1) - at(0, 0, 0);
+    out.least = std::max({at(0, 1, 0), at(1, 0, 0), communication / streams});
+  }
   for (auto id : model_.ids()) {
     const auto n = id.index();
     if (operator_variable_[n] == kNoVariable) continue;

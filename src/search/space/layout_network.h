@@ -117,6 +117,9 @@ class LayoutNetwork {
     double cost = 0;
     bool exact = true;
     std::size_t products = 0;
+    // Lower bound of the step's seconds where every operator is on all devices: compute and what
+    // blocks, or compute and updates, which may overlap each other, or all communication.
+    double least = 0;
   };
   Solution solve(const predict::Prices& prices, const Finder& finder = {}) const;
   // Their cost alone.
@@ -160,6 +163,8 @@ class LayoutNetwork {
   std::vector<float> at_prices(const predict::Prices& prices, const CostTable& unary) const;
   static std::vector<float> at_prices(const predict::Prices& prices, const EdgeTable& edge);
   Network priced(Priced& priced) const;
+  [[nodiscard]] double cost_of(const std::vector<std::size_t>& state,
+                               const predict::Prices& prices) const;
   Minimum find(const Network& network, Priced& priced, const Finder& finder) const;
 
   const graph::Graph& model_;
