@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "graph/hashes.h"
 
@@ -79,25 +79,28 @@ Slot Draft::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs
   const auto hash =
       graph::node_hash(op_hash, inputs, [&](Slot input) { return nodes_[input].hash; });
   if (const auto known = find(hash)) return *known;
-  Slot slot = 0;
+  added_.push_back(take_slot({.op = op,
+                              .type = type,
+                              .in_use = true,
+                              .named_after = nodes_[stands_for].named_after,
+                              .op_hash = op_hash,
+                              .hash = hash},
+                             inputs));
+  return added_.back();
+}
+
+Slot Draft::take_slot(const Node& node, std::span<const Slot> inputs) {
+  auto slot = static_cast<Slot>(nodes_.size());
   if (free_.empty()) {
-    slot = static_cast<Slot>(nodes_.size());
     nodes_.emplace_back();
   } else {
     slot = free_.back();
     free_.pop_back();
   }
-  nodes_[slot] = {.op = op,
-                  .type = type,
-                  .first_input = static_cast<std::uint32_t>(inputs_.size()),
-                  .input_count = static_cast<std::uint16_t>(inputs.size()),
-                  .in_use = true,
-                  .is_first = false,
-                  .named_after = nodes_[stands_for].named_after,
-                  .op_hash = op_hash,
-                  .hash = hash};
+  nodes_[slot] = node;
+  nodes_[slot].first_input = static_cast<std::uint32_t>(inputs_.size());
+  nodes_[slot].input_count = static_cast<std::uint16_t>(inputs.size());
   inputs_.insert(inputs_.end(), inputs.begin(), inputs.end());
-  added_.push_back(slot);
   return slot;
 }
 
@@ -194,6 +197,131 @@ void Draft::hash_all() {
     if (node.input_count != 0) node.hash = graph::node_hash(node.op_hash, inputs(slot), hash_of);
   }
   hash_ = graph::outputs_hash(outputs_, hash_of);
+}
+
+DraftEdits::DraftEdits(Draft& draft)
+    : draft_(draft), uses_(draft.slot_count()), is_changed_(draft.slot_count()) {
+  for (auto slot : draft.order_) {
+    for (auto input : draft.inputs(slot)) ++uses_[input];
+    if (draft.nodes_[slot].input_count > 0) by_key_.try_emplace(key_of(slot), slot);
+  }
+  for (auto output : draft.outputs_) ++uses_[output];
+}
+
+Hash DraftEdits::key_of(Slot slot) const {
+  return graph::node_hash(draft_.nodes_[slot].op_hash, draft_.inputs(slot),
+                          [](Slot input) { return static_cast<Hash>(input); });
+}
+
+Slot DraftEdits::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs,
+                     Slot stands_for) {
+  auto& nodes = draft_.nodes_;
+  const auto hash =
+      graph::node_hash(op_hash, inputs, [&](Slot input) { return nodes[input].hash; });
+  const auto key =
+      graph::node_hash(op_hash, inputs, [](Slot input) { return static_cast<Hash>(input); });
+  if (inputs.empty()) {
+    if (const auto known = draft_.find(hash)) return *known;
+  } else if (const auto known = by_key_.find(key); known != by_key_.end()) {
+    is_out_of_order_ = true;
+    return known->second;
+  }
+  const auto slot = draft_.take_slot({.op = op,
+                                      .type = type,
+                                      .in_use = true,
+                                      .named_after = nodes[stands_for].named_after,
+                                      .op_hash = op_hash,
+                                      .hash = hash},
+                                     inputs);
+  uses_.resize(nodes.size());
+  is_changed_.resize(nodes.size());
+  uses_[slot] = 0;
+  is_changed_[slot] = true;
+  for (auto input : inputs) ++uses_[input];
+  if (!inputs.empty()) by_key_.emplace(key, slot);
+  added_.push_back(slot);
+  return slot;
+}
+
+void DraftEdits::forget(Slot slot) {
+  if (draft_.nodes_[slot].input_count == 0) return;
+  const auto at = by_key_.find(key_of(slot));
+  if (at != by_key_.end() && at->second == slot) by_key_.erase(at);
+}
+
+void DraftEdits::drop_if_unused(Slot slot) {
+  auto& node = draft_.nodes_[slot];
+  if (uses_[slot] > 0 || !node.in_use) return;
+  forget(slot);
+  node.in_use = false;
+  dropped_.push_back(slot);
+  for (auto input : draft_.inputs(slot)) {
+    --uses_[input];
+    drop_if_unused(input);
+  }
+}
+
+void DraftEdits::undo() {
+  while (!added_.empty()) {
+    drop_if_unused(added_.back());
+    added_.pop_back();
+  }
+  is_out_of_order_ = false;
+}
+
+// What is added comes where the node was that it replaces, behind all that it reads; hashes change
+// from there on.
+void DraftEdits::replace(Slot before, Slot after) {
+  auto& nodes = draft_.nodes_;
+  auto& order = draft_.order_;
+  const auto begin = std::ranges::find(order, before) - order.begin();
+  order.insert(order.begin() + begin, added_.begin(), added_.end());
+  const auto first = static_cast<std::size_t>(begin) + added_.size();
+  std::vector<bool> has_other_hash(nodes.size());
+  has_other_hash[after] = true;
+  for (auto at = first; at < order.size(); ++at) {
+    const auto slot = order[at];
+    const auto& node = nodes[slot];
+    if (!node.in_use) continue;
+    const auto inputs = std::span(draft_.inputs_).subspan(node.first_input, node.input_count);
+    const auto uses = std::ranges::count(inputs, before);
+    if (uses > 0) {
+      forget(slot);
+      std::ranges::replace(inputs, before, after);
+      by_key_.try_emplace(key_of(slot), slot);
+      uses_[before] -= static_cast<std::uint32_t>(uses);
+      uses_[after] += static_cast<std::uint32_t>(uses);
+      is_changed_[slot] = true;
+    }
+    if (std::ranges::none_of(inputs, [&](Slot input) { return has_other_hash[input]; })) continue;
+    has_other_hash[slot] = true;
+    nodes[slot].hash =
+        graph::node_hash(node.op_hash, inputs, [&](Slot input) { return nodes[input].hash; });
+  }
+  for (auto& output : draft_.outputs_) {
+    if (output != before) continue;
+    output = after;
+    --uses_[before];
+    ++uses_[after];
+  }
+  draft_.hash_ = graph::outputs_hash(draft_.outputs_, [&](Slot slot) { return nodes[slot].hash; });
+  added_.clear();
+  drop_if_unused(before);
+  // A node that was there already may come later than what reads it now.
+  if (!std::exchange(is_out_of_order_, false)) return;
+  CHECK(draft_.sort(), draft_.slot_count());
+  draft_.hash_all();
+}
+
+std::vector<Slot> DraftEdits::finish() {
+  CHECK(draft_.sort(), draft_.slot_count());
+  draft_.free_.insert(draft_.free_.end(), dropped_.begin(), dropped_.end());
+  draft_.drop_unused();
+  std::vector<Slot> out;
+  for (auto slot : draft_.order_) {
+    if (is_changed_[slot]) out.push_back(slot);
+  }
+  return out;
 }
 
 Users::Users(const Draft& draft) : begin_(draft.slot_count() + 1) {

@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -59,7 +60,10 @@ class Draft {
   bool replace(std::span<const Replacement> replacements, std::vector<Slot>& changed);
 
  private:
+  friend class DraftEdits;
+
   bool sort();
+  Slot take_slot(const Node& node, std::span<const Slot> inputs);
   void drop_unused();
   void hash_all();
   [[nodiscard]] std::optional<Slot> find(Hash hash) const;
@@ -71,6 +75,36 @@ class Draft {
   std::vector<Slot> free_;
   std::vector<Slot> added_;  // by the edit at hand
   Hash hash_ = 0;
+};
+
+// Many edits of one draft, each of which replaces one node: in place, so that the rest of the draft
+// is neither copied nor sorted for each.
+class DraftEdits {
+ public:
+  explicit DraftEdits(Draft& draft);
+
+  [[nodiscard]] const Draft& draft() const { return draft_; }
+  [[nodiscard]] const Draft::Node& node(Slot slot) const { return draft_.node(slot); }
+  // As Draft::add and Draft::replace. What replaces a node must not depend on it.
+  Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for);
+  void replace(Slot before, Slot after);
+  // Drops what was added since the last replacement.
+  void undo();
+  // Ends the edits. Returns the slots that are new or use another operand than before them.
+  std::vector<Slot> finish();
+
+ private:
+  [[nodiscard]] Hash key_of(Slot slot) const;
+  void forget(Slot slot);
+  void drop_if_unused(Slot slot);
+
+  Draft& draft_;
+  std::unordered_map<Hash, Slot> by_key_;  // of what has operands, by operator and operands
+  std::vector<std::uint32_t> uses_;        // by slot, the draft's outputs included
+  std::vector<Slot> added_;                // since the last replacement
+  std::vector<Slot> dropped_;
+  std::vector<bool> is_changed_;  // by slot
+  bool is_out_of_order_ = false;  // may what is added read a node that comes later?
 };
 
 // Who uses whom, of one draft.

@@ -84,6 +84,42 @@ TEST(Rewriting, FindsEveryMatch) {
   EXPECT_GT(found, 100U);
 }
 
+// Each edit gives the draft that a copy of it would become, also where a place has gone.
+TEST(Rewriting, EditsInPlaceAreThoseOfCopies) {
+  std::size_t edited = 0;
+  std::size_t gone = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const auto graph = graph::RandomGraph(seed, {.operators = 24, .parallel = false}).build();
+    Dictionary dictionary;
+    const RuleSet rules(example_rules(), dictionary, {.degrees = {2, 3}, .matches = 100'000});
+    auto copied = Draft::of(graph, dictionary);
+    auto in_place = copied;
+    const auto before = Matches::find(rules, copied);
+    DraftEdits edits(in_place);
+    std::vector<Slot> changed;
+    for (const auto& match : sorted(before)) {
+      if (rules.rules()[match.rule].source.outputs.size() > 1) continue;
+      const auto slot = match.outputs[0];
+      const auto is_same = [&] {
+        return slot < copied.slot_count() && slot < in_place.slot_count() &&
+               copied.node(slot).in_use && in_place.node(slot).in_use &&
+               copied.node(slot).hash == in_place.node(slot).hash;
+      };
+      if (!is_same()) continue;  // slots that were free are taken in another order
+      auto next = rules.apply(copied, match, changed);
+      ASSERT_EQ(rules.apply(edits, match), next.has_value()) << "seed " << seed;
+      (next ? edited : gone) += 1;
+      if (next) copied = std::move(*next);
+      ASSERT_EQ(in_place.hash(), copied.hash()) << "seed " << seed;
+    }
+    const auto after = before.after(rules, in_place, edits.finish());
+    EXPECT_EQ(sorted(after), sorted(Matches::find(rules, in_place))) << "seed " << seed;
+    EXPECT_EQ(in_place.to_graph(graph, dictionary).identity_hash(), copied.hash());
+  }
+  EXPECT_GT(edited, 200U);
+  EXPECT_GT(gone, 10U);
+}
+
 TEST(Rewriting, ARuleThatMatchesEverywhereIsBounded) {
   std::string text = "graph g\n%x0 = input() shape=[4]\n";
   for (int i = 0; i < 200; ++i) text += fmt::format("%x{} = relu(%x{})\n", i + 1, i);

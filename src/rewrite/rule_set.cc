@@ -398,8 +398,7 @@ void RuleSet::add_matches(const Attempt& attempt, std::vector<Match>& out) const
 
 // --- Applying -----------------------------------------------------------------------------------
 
-std::optional<Draft> RuleSet::apply(const Draft& draft, const Match& match,
-                                    std::vector<Slot>& changed) const {
+std::optional<RuleSet::Attempt> RuleSet::bind(const Draft& draft, const Match& match) const {
   const auto& rule = rules_[match.rule];
   const auto& source = sources_[source_of_[match.rule]];
   Attempt attempt(draft, source, dictionary_);
@@ -412,16 +411,43 @@ std::optional<Draft> RuleSet::apply(const Draft& draft, const Match& match,
     attempt.set(rule.choices[c], dictionary_.id_of(Value(std::int64_t{match.choices[c]})));
   }
   if (!attempt.satisfies(rule)) return std::nullopt;
+  return attempt;
+}
+
+std::optional<Draft> RuleSet::apply(const Draft& draft, const Match& match,
+                                    std::vector<Slot>& changed) const {
+  const auto attempt = bind(draft, match);
+  if (!attempt) return std::nullopt;
   auto out = draft;
-  const bool fits = attempt.with_bindings(rule, [&](const Bindings& bindings) {
-    return add_target(out, rule, attempt, bindings, changed);
-  });
-  if (!fits) return std::nullopt;
+  const auto replacements = add_target(out, rules_[match.rule], *attempt);
+  if (replacements.empty() || !out.replace(replacements, changed)) return std::nullopt;
   return out;
 }
 
-bool RuleSet::add_target(Draft& draft, const Rule& rule, const Attempt& attempt,
-                         const Bindings& bindings, std::vector<Slot>& changed) const {
+bool RuleSet::apply(DraftEdits& edits, const Match& match) const {
+  const auto attempt = bind(edits.draft(), match);
+  if (!attempt) return false;
+  const auto replacements = add_target(edits, rules_[match.rule], *attempt);
+  CHECK(replacements.size() <= 1, rules_[match.rule].name);
+  if (replacements.empty()) {
+    edits.undo();
+    return false;
+  }
+  edits.replace(replacements[0].before, replacements[0].after);
+  return true;
+}
+
+template <class Edited>
+std::vector<Draft::Replacement> RuleSet::add_target(Edited& edited, const Rule& rule,
+                                                    const Attempt& attempt) const {
+  return attempt.with_bindings(
+      rule, [&](const Bindings& bindings) { return add_target(edited, rule, attempt, bindings); });
+}
+
+template <class Edited>
+std::vector<Draft::Replacement> RuleSet::add_target(Edited& edited, const Rule& rule,
+                                                    const Attempt& attempt,
+                                                    const Bindings& bindings) const {
   const auto stands_for = attempt.slot(rule.source.outputs[0]);
   std::array<Slot, kMaxSourceNodes> of_variable{};
   for (std::size_t i = 0; i < rule.source.nodes.size(); ++i) {
@@ -438,27 +464,28 @@ bool RuleSet::add_target(Draft& draft, const Rule& rule, const Attempt& attempt,
       continue;
     }
     const auto op = make(node, bindings);
-    if (!op) return false;
+    if (!op) return {};
     inputs.clear();
     types.clear();
     for (auto input : node.inputs) {
       inputs.push_back(slots[input]);
-      types.push_back(draft.node(slots[input]).type);
+      types.push_back(edited.node(slots[input]).type);
     }
     const auto type = dictionary_.result(*op, types);
-    if (!type) return false;
-    slots.push_back(draft.add(*op, dictionary_.op(*op).hash(), *type, inputs, stands_for));
+    if (!type) return {};
+    slots.push_back(edited.add(*op, dictionary_.op(*op).hash(), *type, inputs, stands_for));
   }
   std::vector<Draft::Replacement> replacements;
   bool differs = false;
   for (std::size_t o = 0; o < rule.target.outputs.size(); ++o) {
     const auto before = attempt.slot(rule.source.outputs[o]);
     const auto after = slots[rule.target.outputs[o]];
-    if (draft.node(before).type != draft.node(after).type) return false;
+    if (edited.node(before).type != edited.node(after).type) return {};
     replacements.push_back({before, after});
     differs = differs || before != after;
   }
-  return differs && draft.replace(replacements, changed);
+  if (!differs) replacements.clear();
+  return replacements;
 }
 
 std::optional<OpId> RuleSet::make(const PatternNode& node, const Bindings& bindings) const {

@@ -56,6 +56,8 @@ class RuleSet {
   // source again, or would depend on itself. `changed` is as of Draft::replace.
   [[nodiscard]] std::optional<Draft> apply(const Draft& draft, const Match& match,
                                            std::vector<Slot>& changed) const;
+  // The same in place, of a rule with one output. Returns false where `apply` gives none.
+  bool apply(DraftEdits& edits, const Match& match) const;
 
  private:
   // Of a pattern's operator, one that can be compared or binds symbols at once.
@@ -118,8 +120,16 @@ class RuleSet {
   void add_matches(const Attempt& attempt, std::vector<Match>& out) const;
   [[nodiscard]] std::vector<std::int64_t> candidates(const Rule& rule, std::uint16_t symbol,
                                                      std::size_t rank) const;
-  bool add_target(Draft& draft, const Rule& rule, const Attempt& attempt, const Bindings& bindings,
-                  std::vector<Slot>& changed) const;
+  // Null where the match is none of the draft's.
+  std::optional<Attempt> bind(const Draft& draft, const Match& match) const;
+  // What the target's outputs replace; nothing where the target does not fit or is the source.
+  template <class Edited>
+  std::vector<Draft::Replacement> add_target(Edited& edited, const Rule& rule,
+                                             const Attempt& attempt) const;
+  template <class Edited>
+  std::vector<Draft::Replacement> add_target(Edited& edited, const Rule& rule,
+                                             const Attempt& attempt,
+                                             const Bindings& bindings) const;
   std::optional<OpId> make(const PatternNode& node, const Bindings& bindings) const;
 
   std::vector<Rule> rules_;

@@ -129,6 +129,27 @@ std::vector<Match> Rewriting::places_of(const Move& move) const {
 
 std::optional<Rewriting> Rewriting::after(const Move& move, rewrite::Derivation* steps) const {
   auto out = *this;
+  if (rules_->rules()[move.rule].source.outputs.size() == 1) {
+    rewrite::DraftEdits edits(out.draft_);
+    bool is_rewritten = false;
+    for (const auto& match : places_of(move)) {
+      const auto output = match.outputs[0];
+      // A place may have gone with the one before.
+      if (!out.draft_.node(output).in_use) continue;
+      rewrite::Step step{rules_->rules()[move.rule].name,
+                         {out.draft_.node(output).hash},
+                         {},
+                         out.draft_.hash(),
+                         0};
+      if (!rules_->apply(edits, match)) continue;
+      is_rewritten = true;
+      step.after = out.draft_.hash();
+      if (steps != nullptr) steps->push_back(std::move(step));
+    }
+    if (!is_rewritten) return std::nullopt;
+    out.matches_ = matches_.after(*rules_, out.draft_, edits.finish());
+    return out;
+  }
   bool changed_any = false;
   std::vector<Slot> changed;
   for (const auto& match : places_of(move)) {

@@ -10,8 +10,7 @@ using graph::NodeId;
 // reader that is no later than it: from reader to reader they lead to it. Likewise all after it are
 // its descendants if each reads something that is no earlier than it. A source comes before all
 // operators if those that read sources alone all read it.
-// In a -> b -> c -> d with b -> d as well, all but c ... are so: a, b, c and d. Without c -> d, a,
-// b.
+// In a -> b -> d, a -> c -> d these are a and d.
 Precedence::Precedence(const graph::Graph& model)
     : position_(model.size(), -1), orders_all_(model.size()) {
   std::vector<NodeId> operators;
