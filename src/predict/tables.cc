@@ -21,8 +21,15 @@ Seconds CostModel::time(const Layout& from, const Layout& to, double bytes) {
 CostModel::Moved CostModel::moved(Transitions::Both both, double bytes,
                                   std::optional<double> gradient_bytes) const {
   const auto& there = transitions_[both.there];
-  Moved out{transitions_.time(there, bytes), Bytes{there.memory * bytes}};
-  if (gradient_bytes) out.time += transitions_.time(transitions_[both.back], *gradient_bytes);
+  Moved out{.time = transitions_.time(there, bytes),
+            .memory = Bytes{there.memory * bytes},
+            .outer = transitions_.outer_time(there, bytes)};
+  out.forward = out.time;
+  out.forward_outer = out.outer;
+  if (!gradient_bytes) return out;
+  const auto& back = transitions_[both.back];
+  out.time += transitions_.time(back, *gradient_bytes);
+  out.outer += transitions_.outer_time(back, *gradient_bytes);
   return out;
 }
 
@@ -35,11 +42,13 @@ std::optional<double> CostModel::gradient_bytes(const TensorType& tensor,
 Cost CostModel::reshard(const TensorType& tensor, LayoutId from, LayoutId to,
                         std::optional<DType> gradient, bool blocks) {
   if (from == to) return {};
-  const auto [time, memory] = moved(transitions_.between(from, to), tensor.whole_bytes().value,
-                                    gradient_bytes(tensor, gradient));
+  const auto moved = this->moved(transitions_.between(from, to), tensor.whole_bytes().value,
+                                 gradient_bytes(tensor, gradient));
   Cost out;
-  (blocks ? out.blocking : out.async) = time;
-  out.memory = memory;
+  (blocks ? out.blocking : out.async) = moved.time;
+  out.memory = moved.memory;
+  out.outer = moved.outer;
+  out.forward = {{}, blocks ? moved.forward : Seconds{}, moved.forward_outer};
   return out;
 }
 
@@ -94,7 +103,16 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
                                  : update_work(std::min(shard, gradient), dtype, optimizer_,
                                                precision_, software());
   out.update = slowest_task_time(machine_, digits_, layout, update, dtype);
-  out.async = time(dual(layout), layout, elements * of_gradient.value);
+  const auto bytes = elements * of_gradient.value;
+  out.async = time(dual(layout), layout, bytes);
+  // Where gradients share collectives, or rows are sent in place of a table, it may be less.
+  const bool sums_rows =
+      looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd && digits_.sums_rows();
+  if (!sums_rows && !software().joined_gradients) {
+    const auto both =
+        transitions_.between(transitions_.id_of(dual(layout)), transitions_.id_of(layout));
+    out.outer = transitions_.outer_time(transitions_[both.there], bytes);
+  }
   out.memory = shard * size_of(dtype) + shard * plan::state_bytes(optimizer_, precision_, dtype) +
                (in_product ? 0 : gradient) * of_gradient;
   return out;
@@ -191,6 +209,7 @@ Cost CostModel::compute(const ops::Op& op, const ops::Signature& s,
   const auto times = pass_times(parts, op, result.dtype, differentiated, role);
   Cost out;
   out.compute = times.forward + times.backward;
+  out.forward.compute = times.forward;
   out.memory = parts.output.shard_bytes();
   return out;
 }

@@ -21,6 +21,14 @@ struct Cost {
   Seconds blocking;  // communication that nothing can run beside
   Seconds async;     // other communication: gradients, resharding beside a parallel branch
   Bytes memory;
+  Seconds outer;  // of all communication, what is on the outer stream (Transitions)
+  // The forward pass's part of these.
+  struct Forward {
+    Seconds compute;
+    Seconds blocking;
+    Seconds outer;
+  };
+  Forward forward = {};
 
   Cost& operator+=(const Cost& other) {
     compute += other.compute;
@@ -28,6 +36,10 @@ struct Cost {
     blocking += other.blocking;
     async += other.async;
     memory += other.memory;
+    outer += other.outer;
+    forward.compute += other.forward.compute;
+    forward.blocking += other.forward.blocking;
+    forward.outer += other.forward.outer;
     return *this;
   }
   Cost& operator-=(const Cost& other) {
@@ -36,24 +48,45 @@ struct Cost {
     blocking = blocking - other.blocking;
     async = async - other.async;
     memory = memory - other.memory;
+    outer = outer - other.outer;
+    forward.compute = forward.compute - other.forward.compute;
+    forward.blocking = forward.blocking - other.forward.blocking;
+    forward.outer = forward.outer - other.forward.outer;
     return *this;
   }
   // Of so many passes, of which so many have their results kept at once.
   [[nodiscard]] Cost times(double passes, double kept) const {
-    return {passes * compute, passes * update, passes * blocking, passes * async, kept * memory};
+    return {passes * compute,
+            passes * update,
+            passes * blocking,
+            passes * async,
+            kept * memory,
+            passes * outer,
+            {passes * forward.compute, passes * forward.blocking, passes * forward.outer}};
   }
 };
 
-// What a second or a byte of each kind counts for; a second of compute counts 1.
+// What a second or a byte of each kind counts for.
 struct Prices {
+  double compute = 1;
   double update = 1;
   double blocking = 1;
   double async = 0.5;
   double per_byte = 0;
+  double outer = 0;
+  // What a second of the forward pass counts for beside that.
+  struct Forward {
+    double compute = 0;
+    double blocking = 0;
+    double outer = 0;
+  };
+  Forward forward = {};
 
   [[nodiscard]] double of(const Cost& c) const {
-    return c.compute.value + update * c.update.value + blocking * c.blocking.value +
-           async * c.async.value + per_byte * c.memory.value;
+    return compute * c.compute.value + update * c.update.value + blocking * c.blocking.value +
+           async * c.async.value + per_byte * c.memory.value + outer * c.outer.value +
+           forward.compute * c.forward.compute.value + forward.blocking * c.forward.blocking.value +
+           forward.outer * c.forward.outer.value;
   }
 };
 
@@ -137,6 +170,10 @@ class CostModel {
   struct Moved {
     Seconds time;  // infinite where it is impossible
     Bytes memory;
+    Seconds outer = {};
+    // The forward pass's part.
+    Seconds forward = {};
+    Seconds forward_outer = {};
   };
   using LayoutList = Transitions::List;
   std::vector<Moved> reshard(const TensorType& tensor, const LayoutList& from, const LayoutList& to,

@@ -143,19 +143,45 @@ std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
     };
     out.memory += shard_fraction(step.after);
     if (!is_local(step.kind) && !is_affine(machine_, digits_, step.kind, step.digits)) {
-      out.curved.push_back({step.kind, step.digits, part * fractions[i]});
+      out.curved.push_back({step.kind, step.digits, part * fractions[i], is_on_outer_stream(step)});
       continue;
     }
     const auto latency = time(0);
-    out.latency += latency;
-    out.per_byte += fractions[i] * (time(kProbe) - latency).value / kProbe;
+    const auto per_byte = fractions[i] * (time(kProbe) - latency).value / kProbe;
+    const auto add = [&](Transition::Affine& to) {
+      to.latency += latency;
+      to.per_byte += per_byte;
+    };
+    add(out.all);
+    if (is_on_outer_stream(step)) add(out.outer);
   }
   transitions_.push_back(std::move(out));
   return at->second;
 }
 
+bool Transitions::is_on_outer_stream(const machine::ReshardStep& step) const {
+  using machine::Step;
+  const bool has_own_stream =
+      step.kind == Step::kScatter || step.kind == Step::kGather || step.kind == Step::kSend;
+  if (is_local(step.kind) || has_own_stream) return false;
+  const auto level = outermost_level(digits_, step.digits);
+  const auto has_units = [](const machine::Level& l) { return l.count > 1; };
+  const auto outermost = std::ranges::find_if(machine_.levels, has_units);
+  return !machine_.levels[level].by_device &&
+         outermost - machine_.levels.begin() == static_cast<std::ptrdiff_t>(level);
+}
+
+Seconds Transitions::outer_time(const Transition& transition, double bytes) const {
+  Seconds out = transition.outer.of(bytes);
+  for (const auto& c : transition.curved) {
+    if (!c.is_outer) continue;
+    out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
+  }
+  return out;
+}
+
 Seconds Transitions::time(const Transition& transition, double bytes) const {
-  Seconds out = transition.latency + Seconds{transition.per_byte * bytes};
+  Seconds out = transition.all.of(bytes);
   for (const auto& c : transition.curved) {
     out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
   }

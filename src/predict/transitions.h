@@ -13,16 +13,23 @@
 
 namespace tandem::predict {
 
-// Time = latency + per_byte * (global bytes), and what is not affine in them: collectives over
-// links whose utilization is a curve.
+// The affine part of its time, and the collectives whose time is not affine in the bytes: those
+// over links whose utilization is a curve.
 struct Transition {
   struct Collective {
     machine::Step kind;
     machine::DigitMask digits;
     double fraction;  // of the global bytes that one device has in it
+    bool is_outer;    // Does it run on the outer stream?
   };
-  Seconds latency;
-  double per_byte = 0;
+  // Time = latency + per_byte * (global bytes).
+  struct Affine {
+    Seconds latency;
+    double per_byte = 0;
+    [[nodiscard]] Seconds of(double bytes) const { return latency + Seconds{per_byte * bytes}; }
+  };
+  Affine all;
+  Affine outer;  // the part on the outer stream (Transitions::is_on_outer_stream)
   std::vector<Collective> curved;
   double memory = 0;  // of the result's shard, as a fraction of the global bytes
 };
@@ -54,6 +61,8 @@ class Transitions {
   [[nodiscard]] const Transition& operator[](std::uint32_t i) const { return transitions_[i]; }
 
   [[nodiscard]] Seconds time(const Transition& transition, double bytes) const;
+  // The time that it occupies the outer stream of a device that takes part in every step.
+  [[nodiscard]] Seconds outer_time(const Transition& transition, double bytes) const;
   // Of the global bytes, what a device has.
   [[nodiscard]] double shard_fraction(const machine::Layout& layout) const {
     machine::DigitMask dims = 0;
@@ -74,6 +83,9 @@ class Transitions {
   [[nodiscard]] double fraction(machine::DigitMask dims) const {
     return 1 / static_cast<double>(digits_.group_size(dims));
   }
+  // Does the step run on the outer stream, that of collectives over the outermost level that has
+  // several units? Nothing does where the devices themselves copy.
+  [[nodiscard]] bool is_on_outer_stream(const machine::ReshardStep& step) const;
   [[nodiscard]] Entry& slot(LayoutId from, LayoutId to);
   void grow();
   LayoutId dual_of(LayoutId id);

@@ -78,7 +78,8 @@ std::vector<double> compute_times(const graph::Graph& graph, const machine::Mach
 
 std::optional<Bound> largest_bound(const std::vector<Bound>& bounds, Seconds fastest) {
   std::optional<Bound> out;
-  for (const auto& bound : bounds) {
+  for (auto bound : bounds) {
+    if (bound.has_plan) bound.time = std::min(bound.time, fastest);
     if (kRounding * bound.time > fastest) continue;
     if (!out || bound.time > out->time) out = bound;
   }

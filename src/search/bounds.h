@@ -13,11 +13,13 @@ class Contest;
 // What no candidate of a scope is faster than.
 struct Bound {
   Seconds time;
-  std::string scope;  // "strategies of the grid that fit"
+  std::string scope;      // "strategies of the grid that fit"
+  bool has_plan = false;  // Is the plan one of the scope?
 };
 
 // Returns the largest bound that is no larger than `fastest`, the step time of the fastest
-// candidate that fits: a candidate outside a bound's scope may be faster than the bound.
+// candidate that fits: a candidate outside a bound's scope may be faster than the bound. Of a scope
+// that has the plan the bound is `fastest` at the most.
 std::optional<Bound> largest_bound(const std::vector<Bound>& bounds, Seconds fastest);
 
 // Returns what the operators of the graph compute at least, shared by all devices: the compute of

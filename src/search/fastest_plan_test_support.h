@@ -11,10 +11,14 @@
 namespace tandem::search {
 
 // The fastest of all plans, simulated: every layout of every operator, sources that have several
-// users in every layout of them, others as their user wants them.
+// users in every layout of them, others as their user wants them. With Places::kFirst the first
+// device takes part in everything.
 class FastestPlan {
  public:
-  FastestPlan(const graph::Graph& model, const machine::Machine& machine, plan::Optimizer optimizer)
+  enum class Places { kAll, kFirst };
+
+  FastestPlan(const graph::Graph& model, const machine::Machine& machine, plan::Optimizer optimizer,
+              Places places = Places::kAll)
       : model_(model),
         machine_(machine),
         optimizer_(optimizer),
@@ -25,6 +29,13 @@ class FastestPlan {
         layouts_(model.size()) {
     predict::CostModel costs(machine, digits_, optimizer);
     operators_ = LayoutOracle(model, digits_, costs).layouts();
+    const auto is_elsewhere = [](const machine::NodeLayout& layout) {
+      return std::ranges::any_of(layout.uses,
+                                 [](auto use) { return use.is_idle() && use.place() > 0; });
+    };
+    for (auto& layouts : operators_) {
+      if (places == Places::kFirst) std::erase_if(layouts, is_elsewhere);
+    }
     const machine::Layout everywhere(digits_.count(), machine::DigitRole::kReplica);
     for (auto& choice : choices_) choice.source = everywhere;
   }

@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iostream>
+#include <random>
 #include <set>
 #include <utility>
 
 #include "base/fewer_test_support.h"
 #include "graph/text.h"
 #include "search/fastest_plan_test_support.h"
+#include "search/neighbours/layout_search.h"
 #include "search/search.h"
 #include "search/small_cases_test_support.h"
 #include "search/space/layout_network.h"
@@ -310,6 +313,85 @@ void expect_little_regret_of_tables(std::uint64_t from, std::uint64_t to, double
                            Algebra::kJoint);
   const auto enough = static_cast<std::size_t>(0.95 * static_cast<double>(all.cases));
   EXPECT_GE(all.near, enough) << all.others;
+}
+
+// --- Lower bounds
+// ---------------------------------------------------------------------------------
+
+// A machine whose links and nodes' latencies are drawn, of two levels or one; devices equal.
+machine::Machine drawn_machine(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::vector<std::pair<int, int>> sizes = {{1, 2}, {2, 1}, {1, 3}, {2, 2}, {4, 1}};
+  const auto [outer, inner] = sizes[random() % sizes.size()];
+  auto out = small_machine(outer, inner);
+  for (auto& level : out.levels) {
+    level.bandwidth = std::exp2(static_cast<double>(random() % 7) - 4) * level.bandwidth;
+    level.latency = std::exp2(static_cast<double>(random() % 5) - 3) * level.latency;
+  }
+  // Else small operators take as long as their launches, and nothing is sent.
+  if (random() % 4 != 0) out.device.launch = 0.01 * out.device.launch;
+  out.device.software.overlap = random() % 4 != 0;
+  return out;
+}
+
+// The weights that make the largest bound are among these, nearly.
+std::vector<StreamWeights> some_weights() {
+  std::vector<StreamWeights> out;
+  for (const double forward : {0.0, 0.5, 1.0}) {
+    for (const double backward : {0.0, 0.3, 0.6, 1.0}) {
+      for (const double update : {0.0, 0.4, 1.0}) out.push_back({forward, backward, update});
+    }
+  }
+  return out;
+}
+
+// No plan in which the first device takes part in everything is faster than the bound of any
+// weights; with the best it is near the fastest plan.
+void expect_bounds(const std::function<Graph(std::uint64_t)>& graph, std::uint64_t from,
+                   std::uint64_t to, double plans) {
+  std::vector<double> ratios;
+  double communication = 0;  // cases whose bound is higher than that of free communication
+  for (auto seed = from; seed < to; ++seed) {
+    const auto model = graph(seed);
+    const auto machine = drawn_machine(seed);
+    const auto optimizer = seed % 2 == 0 ? plan::Optimizer::kSgd : plan::Optimizer::kAdam;
+    FastestPlan fastest(model, machine, optimizer, FastestPlan::Places::kFirst);
+    if (fastest.count() > plans) continue;
+    SCOPED_TRACE(fmt::format("seed {} on {}\n{}", seed, machine.name, to_text(model)));
+    const machine::Digits digits(machine);
+    predict::CostModel costs(machine, digits, optimizer);
+    const LayoutNetwork network(model, digits, costs, {}, 100000, {});
+    if (!network.has_two_phases()) continue;
+    const auto least = fastest.find().value;
+    double best = 0;
+    for (const auto& weights : some_weights()) {
+      const auto bound = network.solve(weights.prices()).cost;
+      EXPECT_LE(bound, (1 + kTolerance) * least)
+          << weights.forward << " " << weights.backward << " " << weights.update;
+      best = std::max(best, bound);
+    }
+    const auto free = std::max(network.solve({.update = 0, .async = 0}).cost,
+                               network.solve({.blocking = 0, .async = 0}).cost);
+    EXPECT_GE(best, (1 - kTolerance) * free);
+    communication += best > 1.001 * free ? 1 : 0;
+    ratios.push_back(best / least);
+  }
+  ASSERT_GE(ratios.size(), (to - from) / 4);
+  std::ranges::sort(ratios);
+  std::cout << ratios.size() << " cases, the bound of the median " << ratios[ratios.size() / 2]
+            << " of the fastest plan, of the worst " << ratios[0] << ", raised in " << communication
+            << "\n";
+  EXPECT_GE(communication, 0.05 * static_cast<double>(ratios.size()));
+}
+
+TEST(Optimality, NoPlanIsFasterThanItsBound) {
+  expect_bounds(trained_graph, 0, 80 / kFewer, 1000);
+  expect_bounds(graph_of_tables, 0, 24 / kFewer, 20000);
+}
+
+TEST(Optimality, NoPlanIsFasterThanItsBoundNightly) {
+  expect_bounds(trained_graph, 80, 800, 10000);
+  expect_bounds(graph_of_tables, 24, 144, 100000);
 }
 
 TEST(Optimality, TablesLieSideBySideWhereThatIsFastest) {

@@ -124,16 +124,26 @@ class Search {
 
   void tell_bound(const StrategySearch& strategies) {
     std::vector<Bound> bounds;
-    if (const auto bound = strategies.bound()) {
-      bounds.push_back({*bound, "strategies of the grid that fit"});
-    }
-    if (const auto bound = layouts_.bound()) {
+    const auto of_grid = strategies.bound();
+    const auto of_layouts = layouts_.bound();
+    if (const auto bound = of_layouts) {
       for (const auto& e : contest_.simulated()) {
         if (options_.dims == Dims{} && stores_as_used(*e.setting)) {
           check_bound(e.time(), *bound, e.name);
         }
       }
       bounds.push_back({*bound, "these rewrites and layouts"});
+      bounds.push_back({*layouts_.free_bound(), "these rewrites and layouts"});
+    }
+    if (of_grid) {
+      const auto& best = contest_.best_candidate();
+      bounds.push_back(
+          {.time = *of_grid,
+           .scope = "strategies of the grid that fit",
+           .has_plan = best && best->setting && !best->is_in_part && !best->rewritten});
+      if (of_layouts && *of_layouts >= *of_grid) {
+        bounds.back().scope += ", these rewrites and layouts";
+      }
     }
     search::tell_bound(contest_, std::move(bounds));
   }

@@ -98,9 +98,9 @@ struct Result {
   Evaluated smallest;                // what needs least memory of all that was costed
   std::vector<Bytes> limits;         // memory_limits
   Seconds fastest;                   // step time of the fastest candidate that fits
-  // What nothing of `bound_scope` is faster than: "these rewrites and layouts" with all that may
-  // overlap taken as free, "strategies of the grid that fit", or "all candidates, by compute
-  // alone". Of these the largest, and no larger than what any candidate that fits takes.
+  // Lower bound of the step times of `bound_scope`: "these rewrites and layouts", "strategies of
+  // the grid that fit", both, or "all candidates, by compute alone". It is the largest of these
+  // that is no larger than what any candidate that fits takes.
   std::optional<Seconds> lower_bound;
   std::string bound_scope;
   // What all devices together compute at least in a step, by the grid of plain strategies; 0 where

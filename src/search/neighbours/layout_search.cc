@@ -2,14 +2,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <span>
+#include <utility>
 
 #include "base/parallel.h"
 #include "search/bounds.h"
 #include "search/neighbours/partial_saving.h"
 
 namespace tandem::search {
+
+namespace {
+
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+
+// Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
+bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
+                 const Contest& contest) {
+  return std::ranges::none_of(graph.ids(), [&](graph::NodeId id) {
+    const std::span uses(choices[id.index()].node.uses.data(), contest.digits().count());
+    return graph.node(id).op.role() == ops::Role::kCompute &&
+           std::ranges::any_of(uses, &machine::DigitUse::is_idle);
+  });
+}
+
+}  // namespace
+
+predict::Prices StreamWeights::prices() const {
+  const double blocking = (1 - update) * backward;
+  return {.compute = backward,
+          .update = update * backward,
+          .blocking = blocking,
+          .async = 0,
+          .outer = 1 - backward,
+          .forward = {.compute = forward - backward,
+                      .blocking = forward - blocking,
+                      .outer = backward - forward}};
+}
 
 void LayoutSearch::search(const strategies::Problem& problem,
                           const std::shared_ptr<const Rewritten>& rewritten,
@@ -36,13 +66,21 @@ void LayoutSearch::search(const strategies::Problem& problem,
   // compute.
   const auto than = best ? std::min(best->simulation.iteration, options_.beat) : options_.beat;
   const bool may_win = !is_bound || Seconds{solutions[0].cost} < than;
-  const auto bound = Seconds{is_bound ? std::max(solutions[0].cost, solutions[1].cost) : 0};
-  if (may_win) simulate(network, problem.model, solutions, bound);
+  const bool fits = may_win && simulate(solutions, problem.model);
+  is_bounded_ = is_bounded_ && is_bound;
   if (is_bound) {
+    const bool updates = solutions[1].cost > solutions[0].cost;
+    const Seconds free{solutions[updates ? 1 : 0].cost};
+    const auto bound = raised(network, free, {.backward = 1, .update = updates ? 1.0 : 0.0});
+    for (const auto& [candidate, evaluated] : solved_) {
+      const auto time = evaluated.time();
+      if (time == Seconds{} || !takes_turns(candidate.choices, problem.model, contest_)) continue;
+      check_bound(time, bound, "layouts");
+    }
     bound_ = std::min(bound, bound_.value_or(bound));
-  } else {
-    is_bounded_ = false;
+    free_bound_ = std::min(free, free_bound_.value_or(free));
   }
+  if (may_win) save_memory(network, fits);
 }
 
 namespace {
@@ -51,16 +89,6 @@ namespace {
 double per_byte(const Evaluated& e) {
   const auto memory = e.simulation.memory;
   return memory > Bytes{} ? e.time() / Seconds{1} / memory.value : 0;
-}
-
-// Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
-bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
-                 const Contest& contest) {
-  return std::ranges::none_of(graph.ids(), [&](graph::NodeId id) {
-    const std::span uses(choices[id.index()].node.uses.data(), contest.digits().count());
-    return graph.node(id).op.role() == ops::Role::kCompute &&
-           std::ranges::any_of(uses, &machine::DigitUse::is_idle);
-  });
 }
 
 }  // namespace
@@ -75,19 +103,55 @@ bool LayoutSearch::is_too_slow(const LayoutNetwork::Solution& solution,
          takes_turns(solution.choices, graph, contest_);
 }
 
-// The solutions, and others that save memory.
-void LayoutSearch::simulate(LayoutNetwork& network, const graph::Graph& graph,
-                            const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound) {
-  // The cheapest layouts, not just any that were found.
+// Simulates the cheapest layouts, not just any that were found; returns whether all fit.
+bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solutions,
+                            const graph::Graph& graph) {
   auto likely = solutions;
   std::erase_if(likely, [&](const auto& solution) { return is_too_slow(solution, graph); });
   if (likely.empty()) likely.push_back(solutions.back());
-  bool fits = all_fit_in_memory(likely);
-  for (const auto& solved : solved_) {
-    const auto& [candidate, evaluated] = solved;
-    if (evaluated.time() == Seconds{} || !takes_turns(candidate.choices, graph, contest_)) continue;
-    check_bound(evaluated.time(), bound, "layouts");
+  return all_fit_in_memory(likely);
+}
+
+// A device that takes part in everything is busy on its compute stream and on its outer stream, and
+// nothing of the backward pass begins before the forward pass has ended. So with weights between 0
+// and 1 that belong to the two streams in each pass, no step takes less than the weighted sum: the
+// cheapest layouts at these prices are a bound (Lagrangian relaxation). It is concave in the
+// weights, and each is moved as long as that raises it.
+// For compute of 4 ms and communication of 6 ms beside it, weights of 1/2 make 5 ms, 0 and 1
+// make 6.
+Seconds LayoutSearch::raised(const LayoutNetwork& network, Seconds bound, StreamWeights free) {
+  constexpr double kClose = 0.95;
+  constexpr double kFirst = 0.5;
+  constexpr double kLast = 0.125;
+  const auto& best = contest_.result().best;
+  if (!options_.grid || !best || !network.has_two_phases()) return bound;
+  const auto enough = std::min(kClose * best->time(), bound_.value_or(kNever));
+  const auto try_weights = [&](const StreamWeights& weights) {
+    const auto solution = network.solve(weights.prices(), options_.finder);
+    if (!solution.exact || Seconds{solution.cost} <= bound) return false;
+    bound = Seconds{solution.cost};
+    weights_ = weights;
+    return true;
+  };
+  if (bound >= enough) return bound;
+  // The weights of the graph before are good ones to begin with.
+  try_weights(std::exchange(weights_, free));
+  for (double step = kFirst; step >= kLast; step /= 2) {
+    for (auto weight :
+         {&StreamWeights::backward, &StreamWeights::forward, &StreamWeights::update}) {
+      for (const auto by : {-step, step}) {
+        auto next = weights_;
+        next.*weight = std::clamp(next.*weight + by, 0.0, 1.0);
+        if (bound >= enough || contest_.is_over()) return bound;
+        if (next.*weight != weights_.*weight && try_weights(next)) break;
+      }
+    }
   }
+  return bound;
+}
+
+// Solutions that save memory. `fits`: those before fit.
+void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
   network.allow_saving();
   if (!contest_.is_large()) {
     fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));

@@ -13,6 +13,21 @@
 
 namespace tandem::search {
 
+// Shares, from 0 to 1, that make a lower bound of a step's time. A device that takes part in
+// everything is busy on its compute stream and on its outer stream (predict/transitions.h), and
+// begins the backward pass after the forward pass. So the step takes no less than the shares' sum:
+// in each pass the load of the compute stream by its share, that of the outer stream by the rest.
+struct StreamWeights {
+  double forward = 1;     // share of the compute stream in the forward pass
+  double backward = 0.5;  // and in the backward pass
+  // Communication that nothing overlaps adds to compute, and so do updates, but these two may
+  // overlap each other: in the backward pass updates add by this share, the former by the rest.
+  double update = 0;
+
+  // The prices at which a layout costs that sum.
+  [[nodiscard]] predict::Prices prices() const;
+};
+
 class LayoutSearch {
  public:
   explicit LayoutSearch(Contest& contest) : contest_(contest), options_(contest.options()) {}
@@ -29,14 +44,20 @@ class LayoutSearch {
   // layouts decide which devices wait. It is that of weights stored as they are used; others are
   // updated in less time.
   [[nodiscard]] std::optional<Seconds> bound() const { return is_bounded_ ? bound_ : std::nullopt; }
+  // The same where all communication is free that something may overlap.
+  [[nodiscard]] std::optional<Seconds> free_bound() const {
+    return is_bounded_ ? free_bound_ : std::nullopt;
+  }
 
  private:
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<predict::Prices>& prices);
-  void simulate(LayoutNetwork& network, const graph::Graph& graph,
-                const std::vector<LayoutNetwork::Solution>& solutions, Seconds bound);
+  bool simulate(const std::vector<LayoutNetwork::Solution>& solutions, const graph::Graph& graph);
   [[nodiscard]] bool is_too_slow(const LayoutNetwork::Solution& solution,
                                  const graph::Graph& graph) const;
+  // The bound of these weights, `free`, or a higher one of others.
+  Seconds raised(const LayoutNetwork& network, Seconds bound, StreamWeights free);
+  void save_memory(LayoutNetwork& network, bool fits);
   const Entry& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
   [[nodiscard]] bool has_enough();
@@ -57,6 +78,8 @@ class LayoutSearch {
   std::vector<Entry> solved_;
   double memory_price_ = 0;
   std::optional<Seconds> bound_;
+  std::optional<Seconds> free_bound_;
+  StreamWeights weights_;  // of the highest bound so far
   bool is_bounded_ = true;
 };
 

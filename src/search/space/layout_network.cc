@@ -94,7 +94,8 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       const bool shared = consumers_[inputs[i].index()].size() > 1;
       const bool blocks =
           shared ? precedence_.blocks(inputs[i], id) : precedence_.blocks(inputs[i]);
-      add_edge(producer, operator_variable_[id.index()], i, inputs[i], blocks);
+      const auto users = consumers_[inputs[i].index()].size();
+      add_edge(producer, operator_variable_[id.index()], i, inputs[i], blocks, users);
     }
   }
 }
@@ -394,7 +395,7 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
 }
 
 void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t operand, NodeId tensor,
-                             bool blocks) {
+                             bool blocks, std::size_t users) {
   const auto& a = *states_[from];
   const auto& b = *states_[to];
   const auto& type = model_.node(tensor).type;
@@ -405,15 +406,17 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   Hash key = hash_combine(hash_combine(a.id, b.id), operand);
   const auto kind = gradient ? 1U + static_cast<unsigned>(*gradient) : 0U;
   key = hash_combine(hash_combine(key, type_hash(type)), 2 * kind + (blocks ? 1U : 0U));
+  key = hash_combine(key, users);
   auto& table = tables_->edges[key];
   if (!table) {
-    auto made = std::make_shared<EdgeTable>(
-        EdgeTable{key, states_[from], states_[to], operand, blocks, {}});
+    auto made = std::make_shared<EdgeTable>(EdgeTable{
+        key, states_[from], states_[to], operand, blocks, static_cast<double>(users), {}});
     made->cost = costs_.reshard(type, a.out.different, b.in[operand].different, gradient);
     // Weights are brought there once a step.
     if (!is_weight(model_.node(tensor))) {
       for (auto& moved : made->cost) {
-        moved = {pass_.times * moved.time, pass_.kept * moved.memory};
+        moved = {pass_.times * moved.time, pass_.kept * moved.memory, pass_.times * moved.outer,
+                 pass_.times * moved.forward, pass_.times * moved.forward_outer};
       }
     }
     table = std::move(made);
@@ -502,9 +505,14 @@ std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices, const
   const double per_second = edge.blocks ? prices.blocking : prices.async;
   std::vector<float> different;
   different.reserve(edge.cost.size());
-  for (const auto& [time, memory] : edge.cost) {
-    const double cost = per_second * time.value + prices.per_byte * memory.value;
-    different.push_back(std::isinf(time.value) ? kImpossible : static_cast<float>(cost));
+  const double forward = edge.blocks ? prices.forward.blocking : 0;
+  for (const auto& moved : edge.cost) {
+    const double cost =
+        per_second * moved.time.value + prices.per_byte * moved.memory.value +
+        forward * moved.forward.value +
+        (prices.outer * moved.outer.value + prices.forward.outer * moved.forward_outer.value) /
+            edge.users;
+    different.push_back(std::isinf(moved.time.value) ? kImpossible : static_cast<float>(cost));
   }
   const auto& rows = edge.from().of;
   const auto& cols = edge.to().of;

@@ -51,6 +51,7 @@ class LayoutNetwork {
     StatesPtr a, b;
     std::size_t operand = 0;  // of b
     bool blocks = false;
+    double users = 1;  // of the tensor: those that want it in one layout share its way there
     std::vector<predict::CostModel::Moved> cost;  // by different layouts
 
     [[nodiscard]] const End& from() const { return a->out; }
@@ -125,6 +126,12 @@ class LayoutNetwork {
   // Their cost alone.
   double cost(Priced& priced, const Finder& finder = {}) const;
 
+  // Does all of the forward pass come before the loss, and so before the backward pass?
+  [[nodiscard]] bool has_two_phases() const {
+    const auto loss = model_.outputs()[0];
+    return consumers_[loss.index()].empty() && precedence_.blocks(loss);
+  }
+
  private:
   static constexpr std::size_t kNoVariable = static_cast<std::size_t>(-1);
 
@@ -134,7 +141,7 @@ class LayoutNetwork {
   Hash class_of_shared(graph::NodeId id) const;
   void add_shared_tensor(graph::NodeId id);
   void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
-                bool blocks);
+                bool blocks, std::size_t users = 1);
   predict::Cost weight_cost(graph::NodeId id, const machine::Layout& layout,
                             const Shape* looked_up = nullptr, bool of_product = false);
   // What the layout of an operator says of weights that others read, too.
