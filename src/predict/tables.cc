@@ -104,15 +104,14 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
                                                precision_, software());
   out.update = slowest_task_time(machine_, digits_, layout, update, dtype);
   const auto bytes = elements * of_gradient.value;
-  out.async = time(dual(layout), layout, bytes);
+  const auto both =
+      transitions_.between(transitions_.id_of(dual(layout)), transitions_.id_of(layout));
+  const auto& sum = transitions_[both.there];
+  out.async = transitions_.time(sum, bytes);
   // Where gradients share collectives, or rows are sent in place of a table, it may be less.
   const bool sums_rows =
       looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd && digits_.sums_rows();
-  if (!sums_rows && !software().joined_gradients) {
-    const auto both =
-        transitions_.between(transitions_.id_of(dual(layout)), transitions_.id_of(layout));
-    out.outer = transitions_.outer_time(transitions_[both.there], bytes);
-  }
+  if (!sums_rows && !software().joined_gradients) out.outer = transitions_.outer_time(sum, bytes);
   out.memory = shard * size_of(dtype) + shard * plan::state_bytes(optimizer_, precision_, dtype) +
                (in_product ? 0 : gradient) * of_gradient;
   return out;

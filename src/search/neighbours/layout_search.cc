@@ -122,7 +122,7 @@ bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solution
 Seconds LayoutSearch::raised(const LayoutNetwork& network, Seconds bound, StreamWeights free) {
   constexpr double kClose = 0.95;
   constexpr double kFirst = 0.5;
-  constexpr double kLast = 0.125;
+  constexpr double kLast = 0.25;
   const auto& best = contest_.result().best;
   if (!options_.grid || !best || !network.has_two_phases()) return bound;
   const auto enough = std::min(kClose * best->time(), bound_.value_or(kNever));
