@@ -99,8 +99,11 @@ def relative(path):
 
 @functools.cache
 def write(path, text):
+    """Writes a file at once: another run, which shares the folder, may read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(text)
+    part.replace(path)
     return path
 
 
