@@ -72,7 +72,7 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
                                      setup->precision_of(setting.family)};
     predict::Estimator estimator(setup->model, setup->machine, training);
     auto estimate = estimator.estimate(setting, setup->batch);
-    if (!estimate || estimate->is_rough) return std::nullopt;
+    if (!estimate || estimate->is_rough()) return std::nullopt;
     auto costed = search::costed(to_text(setting), std::move(estimate->step), limits);
     if (best && !search::is_better(costed, *best)) continue;
     best = std::move(costed);

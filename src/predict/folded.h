@@ -32,6 +32,12 @@ std::size_t count_nodes(const Folded& folded);
 // section of what reads them.
 std::vector<Section> sections_of(const graph::Graph& graph);
 
+// The node of the model that a parallelization operator's chain begins with; `id` itself of others.
+inline graph::NodeId start_of_chain(const graph::Graph& pcg, graph::NodeId id) {
+  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
+  return id;
+}
+
 // Parallelization operators stand where what reads them first does.
 template <class Place>
 void take_from_readers(const graph::Graph& graph, std::vector<Place>& places) {

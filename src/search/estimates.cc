@@ -32,10 +32,10 @@ std::optional<Evaluated> Estimates::near_point(const strategies::Setting& settin
 
 std::optional<Evaluated> Estimates::point(const strategies::Setting& setting, bool rough_too) {
   auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
-  if (!estimate || (estimate->is_rough && !rough_too)) return std::nullopt;
+  if (!estimate || (estimate->is_rough() && !rough_too)) return std::nullopt;
   auto out = point_of(on_, costed(to_text(setting), std::move(estimate->step), on_.limits));
   out.setting = setting;
-  out.is_rough = estimate->is_rough;
+  out.is_rough = estimate->is_rough();
   return out;
 }
 

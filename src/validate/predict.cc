@@ -66,7 +66,7 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates e
     for (const auto& setting : job.settings) {
       Parts parts{model, setting, job.batch, training};
       parts.estimate = estimator.estimate(setting, job.batch);
-      if (parts.estimate && parts.estimate->is_rough && estimates == Estimates::kNear) {
+      if (parts.estimate && parts.estimate->is_rough() && estimates == Estimates::kNear) {
         parts.estimate.reset();
       }
       if (!parts.estimate) {

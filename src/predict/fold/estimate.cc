@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "predict/estimator.h"
 #include "predict/fold/pass_bound.h"
 #include "predict/fold/step.h"
@@ -44,6 +46,10 @@ bool is_worth_folding(const models::Model& model, const Setting& setting) {
   return has_layers && model.settings.size("layers") > kFew && setting.zero.value_or(0) < 2;
 }
 
+bool shares_links(const machine::Machine& machine) {
+  return std::ranges::any_of(machine.levels, [](const auto& level) { return level.shared; });
+}
+
 // What an estimate leaves out is at the ends of a pipeline and of a step: much of a network of few
 // layers, or of one of which a weight that both ends use is a large part. Where communication slows
 // down what it runs beside, and much of it is not hidden, updates of a layer wait for one another.
@@ -65,7 +71,49 @@ bool leaves_out_much(const StageCache& cache, const Setting& setting, const Stag
     return may_be_off && exposed > kMuchExposed;
   }
   constexpr double kExposed = 0.05;
-  return layers <= kFewLayers || stage.tied.part > kShared || (slows_down && exposed > kExposed);
+  // What a stage sends waits for collectives on the same links.
+  const bool waits = slows_down || shares_links(cache.machine());
+  return layers <= kFewLayers || stage.tied.part > kShared || (waits && exposed > kExposed);
+}
+
+// Does an estimate leave out more than its 1 %?
+bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& setting,
+              const Division& division, const Simulation& step) {
+  const auto& machine = cache.machine();
+  const bool is_mixed = !machine.groups.empty();
+  if (leaves_out_much(cache, setting, stage, step)) return true;
+  if (setting.pp == 1) return is_mixed;
+  // Where stages end inside layers, what starts late and what a host delays mix; and one of devices
+  // of several kinds need not wait for the slowest everywhere.
+  const bool in_pieces = division.is_in_pieces();
+  const bool in_unequal_parts = setting.ends && setting.interleave > 1;
+  const bool waits_for_hosts = machine.device.software.dispatch > Seconds{};
+  if ((in_pieces || in_unequal_parts) && waits_for_hosts) return true;
+  if (in_pieces && (setting.recompute != "none" || is_mixed)) return true;
+  if (!is_worth_folding(cache.model(), setting)) return true;
+  // Of a weight that two stages of the first rank use the gradient is summed up elsewhere; one that
+  // is stored in parts is gathered and summed up in ways of its own.
+  constexpr double kMuch = 0.02;
+  const auto& tied = stage.tied;
+  const auto tied_to = division.stages_after[tied.piece];
+  const bool is_in_first_rank = tied_to > 0 && tied_to % setting.pp == 0;
+  return (setting.zero.value_or(0) > 0 && tied.part > kMuch) ||
+         (tied.bytes > Bytes{} && is_in_first_rank);
+}
+
+// Estimate::error_bound. Most of what a rough one leaves out is the ends of a pipeline's turns. A
+// weight that stages share is sent for every micro-batch with ZeRO-2 and -3, and who shares links
+// waits for it.
+double error_bound(const StageCache& cache, const StageModel& stage, const Setting& setting,
+                   const Division& division, const Simulation& step) {
+  if (!is_rough(cache, stage, setting, division, step)) return Estimate::kNear;
+  constexpr double kRough = 0.15;
+  constexpr double kShared = 0.3;  // links, or a weight
+  constexpr double kUnknown = 0.8;
+  const bool shares_weight = setting.pp > 1 && stage.tied.part > 0;
+  const bool shares = shares_links(cache.machine());
+  if (!shares_weight) return shares ? kShared : kRough;
+  return setting.zero.value_or(0) < 2 && !shares ? kShared : kUnknown;
 }
 
 }  // namespace
@@ -97,26 +145,8 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
     on[kind] = {lowered, timed};
   }
   Estimate out{step_of(*cache_, on, setting, *division, batch)};
-  // Where stages end inside layers, what starts late and what a host delays mix.
-  const bool waits_for_hosts = cache_->machine().device.software.dispatch > Seconds{};
-  const bool in_unequal_parts = setting.ends && setting.interleave > 1;
-  // Of a weight that two stages of the first rank use the gradient is summed up elsewhere; one that
-  // is stored in parts is gathered and summed up in ways of its own.
-  const auto& first = on[ranks.kinds[0]].lowered->stage;
-  const auto& tied = first.tied;
-  const auto tied_to = division->stages_after[tied.piece];
-  constexpr double kMuch = 0.02;
-  const bool in_parts = setting.zero.value_or(0) > 0;
-  // A stage does not recompute the results that it sends; one of devices of several kinds need not
-  // wait for the slowest everywhere.
-  const bool is_mixed = !cache_->machine().groups.empty();
-  const bool recomputes = setting.recompute != "none";
-  out.is_rough = leaves_out_much(*cache_, setting, first, out.step) ||
-                 (in_pieces && (recomputes || is_mixed)) || (setting.pp == 1 && is_mixed) ||
-                 ((in_pieces || in_unequal_parts) && waits_for_hosts) ||
-                 (setting.pp > 1 && !is_worth_folding(cache_->model(), setting)) ||
-                 (setting.pp > 1 && in_parts && tied.part > kMuch) ||
-                 (tied.bytes > Bytes{} && tied_to > 0 && tied_to % setting.pp == 0);
+  out.error_bound =
+      error_bound(*cache_, on[ranks.kinds[0]].lowered->stage, setting, *division, out.step);
   return out;
 }
 

@@ -207,7 +207,7 @@ TEST(Estimate, IsRoughWhereHostsOfUnevenStagesAreWaitedFor) {
   const auto machine = machine::load_machine("dgx_a100:2,software=megatron-deepspeed");
   Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
   const auto is_rough = [&](const char* setting) {
-    return estimator.estimate(strategies::parse_setting(setting), 128).value().is_rough;
+    return estimator.estimate(strategies::parse_setting(setting), 128).value().is_rough();
   };
   EXPECT_TRUE(is_rough("megatron:tp=2,pp=4,dp=2,micro=8"));
   EXPECT_FALSE(is_rough("megatron:tp=2,dp=8,micro=8"));
@@ -221,7 +221,7 @@ TEST(Estimate, IsRoughWhereFewLayersWaitForHosts) {
     const auto model =
         models::parse_model("gpt2:hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192," + layers);
     Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
-    return estimator.estimate(strategies::parse_setting("dp:micro=2"), 128).value().is_rough;
+    return estimator.estimate(strategies::parse_setting("dp:micro=2"), 128).value().is_rough();
   };
   EXPECT_TRUE(is_rough("layers=6"));
   EXPECT_FALSE(is_rough("layers=12"));
@@ -267,7 +267,7 @@ TEST(Estimate, IsRoughWhereItLeavesOutMore) {
     const auto machine = machine::load_machine("dgx_a100:2");
     Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
     const auto estimate = estimator.estimate(strategies::parse_setting(setting), 128).value();
-    EXPECT_TRUE(estimate.is_rough) << layers << " " << setting;
+    EXPECT_TRUE(estimate.is_rough()) << layers << " " << setting;
     const auto graph = model.build(128, DType::kBf16);
     const machine::Digits digits(machine);
     const auto strategy = strategies::named_strategies(setting, graph, digits).at(0);

@@ -95,9 +95,10 @@ class Changes {
 class Walk {
  public:
   Walk(const Program& program, const std::vector<Place>& place_of_node,
-       const std::vector<Place>& place_of_task, const Run* run)
+       const std::vector<Place>& place_of_task, bool is_pipelined, const Run* run)
       : program_(program),
         place_of_node_(place_of_node),
+        is_pipelined_(is_pipelined),
         run_(run),
         first_(program.buffers.size()),
         last_(program.buffers.size()),
@@ -105,6 +106,8 @@ class Walk {
     std::vector<bool> of_run;
     if (run != nullptr) of_run = tasks_of(*run, program, place_of_task);
     made_elsewhere_.resize(program.buffers.size());
+    unread_.resize(program.buffers.size());
+    has_copy_.resize(program.buffers.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const bool left_out =
           run != nullptr && place_of_task[t].section == run->section && !of_run[t];
@@ -143,6 +146,8 @@ class Walk {
       if (!goes_on && !comes_back) continue;
       const auto& buffer = program_.buffers[b];
       if (buffer.is_persistent() || buffer.reserved || !is_held(buffer)) continue;
+      // Every stage gathers its own.
+      if (buffer.kind == BufferKind::kGathered) continue;
       (goes_on ? out.activation : out.gradient) += bytes_of(buffer);
       (goes_on ? out.copied : out.gradient_copied) =
           (buffer.layout.digits(machine::DigitRole::kReplica) & program_.digits.space()) != 0;
@@ -170,17 +175,51 @@ class Walk {
       begin(now, kGradient, row);
       end(now, kGradient, row);
     }
+    const bool gathers = gathers_again(task);
     const auto use = [&](BufferId b) {
       if (b == Program::kNone) return;
       auto& first = first_[b.index()];
-      if (!first) first = now;
+      const bool is_elsewhere = first && first->section() != now.section();
+      const bool is_ahead = is_elsewhere && unread_[b.index()];
+      if (is_elsewhere && !is_ahead && has_own_copy(b)) return keep_copy(b, now);
+      if (!first || is_ahead) first = now;
+      unread_[b.index()] = false;
       last_[b.index()] = now;
     };
     for_each_use(task, use);
+    if (!gathers) return;
+    for (auto b : task.writes) unread_[b.index()] = true;
+  }
+
+  // Gathers a weight for the backward pass. That may stand among the tasks of the section whose
+  // backward pass comes before (lower/gathers_ahead.h), where another stage may run it: so the
+  // gathered weight counts from its first reader's section on.
+  [[nodiscard]] bool gathers_again(const Task& task) const {
+    return task.remade && task.kind == TaskKind::kMove &&
+           program_.buffer(task.writes[0]).kind == BufferKind::kGathered;
+  }
+
+  // Of a weight that the first and the last section read each stage has a gathered copy of its own.
+  [[nodiscard]] bool has_own_copy(BufferId b) const {
+    return is_pipelined_ && program_.buffer(b).kind == BufferKind::kGathered;
+  }
+  // Does the last section gather such a weight by itself, for every micro-batch?
+  [[nodiscard]] bool gathers_copy(BufferId b) const {
+    if (!has_own_copy(b) || !program_.buffer(b).each) return false;
+    const auto weight = start_of_chain(program_.pcg, program_.buffer(b).node);
+    return place_of_node_[weight.index()].section == Section::kBefore &&
+           first_[b.index()]->place.section == Section::kAfter;
+  }
+  // A stage that receives a weight gathers it once, and keeps it for the step.
+  void keep_copy(BufferId b, const TaskPlace& now) {
+    if (now.part != 0 || has_copy_[b.index()] || !is_held(program_.buffer(b))) return;
+    has_copy_[b.index()] = true;
+    held_[now.section()].from_then[kGathered] += bytes_of(program_.buffer(b));
   }
 
   // What another stage does.
   void pass_over(const Task& task, const Place& place) {
+    if (gathers_again(task)) return;
     for (auto b : task.writes) made_elsewhere_[b.index()] = true;
     if (task.remade) return;
     const TaskPlace now{
@@ -224,9 +263,10 @@ class Walk {
 
   void count(BufferId id) {
     const auto& buffer = program_.buffer(id);
-    if (!first_[id.index()] || !is_held(buffer)) return;
+    if (!first_[id.index()] || unread_[id.index()] || !is_held(buffer)) return;
     const auto kind = static_cast<std::size_t>(buffer.kind);
     const auto bytes = bytes_of(buffer);
+    if (gathers_copy(id)) return keep_copy(id, *first_[id.index()]);
     // What is stored or fed is where its node is, the rest where it is made: of a weight that is
     // used twice each use gathers its own, and makes a gradient.
     const auto& place = place_of_node_[buffer.node.index()];
@@ -274,12 +314,16 @@ class Walk {
   }
 
   static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
+  static constexpr auto kGathered = static_cast<std::size_t>(BufferKind::kGathered);
 
   const Program& program_;
   const std::vector<Place>& place_of_node_;
+  bool is_pipelined_;
   const Run* run_;
-  std::vector<std::optional<TaskPlace>> first_, last_;     // by buffer
-  std::vector<bool> made_elsewhere_;                       // by buffer: by what is left out
+  std::vector<std::optional<TaskPlace>> first_, last_;  // by buffer
+  std::vector<bool> made_elsewhere_;                    // by buffer: by what is left out
+  std::vector<bool> has_copy_;                          // by buffer: keep_copy has counted it
+  std::vector<bool> unread_;                            // by buffer: gathered again, not yet read
   std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
   std::array<Held, kSections> held_;
   bool several_;
@@ -353,11 +397,12 @@ Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
 }
 
 Footprint footprint_of(const Program& program, const std::vector<Place>& place_of_node,
-                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs) {
+                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
+                       bool is_pipelined) {
   Footprint out;
   out.several = program.digits.time() != 0;
   out.runs.resize(runs.size());
-  const Walk all(program, place_of_node, place_of_task, nullptr);
+  const Walk all(program, place_of_node, place_of_task, is_pipelined, nullptr);
   for (const auto& run : runs) {
     auto& boundaries = out.boundaries[static_cast<std::size_t>(run.section)];
     boundaries.resize(std::max<std::size_t>(boundaries.size(), run.to));
@@ -366,8 +411,10 @@ Footprint footprint_of(const Program& program, const std::vector<Place>& place_o
     const auto section = runs[r].section;
     const bool is_whole =
         runs[r].from == 0 && runs[r].to == out.boundaries[static_cast<std::size_t>(section)].size();
-    out.runs[r] = is_whole ? all.held(section)
-                           : Walk(program, place_of_node, place_of_task, &runs[r]).held(section);
+    out.runs[r] =
+        is_whole
+            ? all.held(section)
+            : Walk(program, place_of_node, place_of_task, is_pipelined, &runs[r]).held(section);
   }
   // Nothing is behind the last one.
   for (std::size_t s = 0; s < kSections; ++s) {

@@ -52,7 +52,9 @@ struct Footprint {
                               const Boundary* behind) const;
 };
 
+// `is_pipelined`: in stages of several ranks, which share no gathered weights.
 Footprint footprint_of(const lower::Program& program, const std::vector<Place>& place_of_node,
-                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs);
+                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
+                       bool is_pipelined);
 
 }  // namespace tandem::predict

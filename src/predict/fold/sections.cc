@@ -1,8 +1,10 @@
 #include "predict/fold/sections.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "predict/breakdown.h"
 #include "predict/collectives.h"
@@ -54,11 +56,6 @@ class PartSet {
 
 constexpr std::uint32_t kNoSlot = 0xffffffff;
 
-graph::NodeId start_of_chain(const graph::Graph& pcg, graph::NodeId id) {
-  while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
-  return id;
-}
-
 // Does a device have more after the step (machine/reshard.h)?
 bool grows(machine::Step step) {
   using machine::Step;
@@ -97,8 +94,9 @@ class Compiler {
     for (auto& part : flows_) part.resize(out.runs());
   }
 
-  void run() {
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+  // With the tasks in this order.
+  void run(const std::vector<std::size_t>& order) {
+    for (const auto t : order) {
       const auto run = run_of(where_[t].section);
       if (where_[t].runs && run) add(t, *run);
     }
@@ -232,14 +230,22 @@ class Compiler {
     }
   }
 
+  // Sets whether the first task that takes time needs nothing of what comes before the section, be
+  // it by way of tasks that take none.
   static void look_at_first(const std::vector<TimedTask>& tasks, Dataflow& flow) {
-    const auto first =
-        std::ranges::find_if(tasks, [](const TimedTask& t) { return t.duration > 0; });
-    if (first == tasks.end()) return;
-    const auto reads = std::span(flow.uses).subspan(first->first_use, first->reads);
-    flow.begins_without_input = std::ranges::none_of(reads, [&](std::uint32_t slot) {
-      return std::ranges::find(flow.from_neighbour, slot) != flow.from_neighbour.end();
-    });
+    std::vector<bool> after_input(flow.slots);
+    for (auto slot : flow.from_neighbour) after_input[slot] = true;
+    for (const auto& task : tasks) {
+      const auto uses = std::span(flow.uses).subspan(task.first_use);
+      const bool waits =
+          std::ranges::any_of(uses.first(task.reads), [&](auto slot) { return after_input[slot]; });
+      if (task.duration > 0) {
+        flow.begins_without_input = !waits;
+        return;
+      }
+      if (!waits) continue;
+      for (auto slot : uses.subspan(task.reads, task.writes)) after_input[slot] = true;
+    }
   }
 
   [[nodiscard]] std::uint8_t stream_of(const Task& task) const {
@@ -284,10 +290,23 @@ void cut_in_order(const Program& program, std::vector<Place>& of_task) {
   }
 }
 
+// Puts the sum of an activation's gradients where the last of them is made: a stage sends one
+// gradient back. Example: l0.ffn_sum ends a stage, l1.attention_norm and l1.attention_sum read it;
+// the next stage adds up their gradients.
+void add_gradients_before_send(const Program& program, std::vector<Place>& of_task) {
+  std::vector<Place> made(program.buffers.size());  // by buffer
+  for (std::size_t t = 0; t < of_task.size(); ++t) {
+    const auto& task = program.tasks[t];
+    const bool of_activation =
+        task.kind == TaskKind::kAccumulate && !is_weight(program.pcg.node(task.node));
+    if (of_activation) of_task[t] = made[task.reads[1].index()];
+    for (auto b : task.writes) made[b.index()] = of_task[t];
+  }
+}
+
 // With the run's section as if there were no more of it.
 std::vector<Where> only(const Run& run, const Program& program, const std::vector<Place>& place,
-                        std::vector<Where> where) {
-  const auto of_run = tasks_of(run, program, place);
+                        const std::vector<bool>& of_run, std::vector<Where> where) {
   for (std::size_t t = 0; t < where.size(); ++t) {
     if (of_run[t] || place[t].section != run.section) continue;
     const bool is_after = place[t].piece >= run.from;
@@ -296,6 +315,51 @@ std::vector<Where> only(const Run& run, const Program& program, const std::vecto
   }
   return where;
 }
+
+// The tasks of a program in the order in which a stage runs them that ends with the run. What the
+// run recomputes for later pieces, too, stands before the backward pass of those; without them it
+// comes right before the first task that needs it. Example, of a stage that ends with the
+// attention:
+//   folded   attention again, ffn again, backward ffn, backward bias, backward attention
+//   stage    backward bias, attention again, backward attention
+class RunOrder {
+ public:
+  RunOrder(const Program& program, const std::vector<bool>& of_run)
+      : program_(program), writer_(program.buffers.size(), kNone) {
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      const auto& task = program.tasks[t];
+      const bool of_backward = of_run[t] && task.backward;
+      if (of_backward && !task.remade) begun_ = true;
+      if (!of_backward || !task.remade || begun_) {
+        if (of_run[t]) take_needed(task);
+        order_.push_back(t);
+        continue;
+      }
+      for (auto b : task.writes) writer_[b.index()] = t;
+    }
+  }
+  std::vector<std::size_t> take() { return std::move(order_); }
+
+ private:
+  static constexpr auto kNone = static_cast<std::size_t>(-1);
+
+  void take_needed(const Task& task) {
+    for (auto b : task.reads) take_writer(b);
+    take_writer(task.kept);
+  }
+  void take_writer(BufferId b) {
+    if (b == Program::kNone) return;
+    const auto t = std::exchange(writer_[b.index()], kNone);
+    if (t == kNone) return;
+    take_needed(program_.tasks[t]);
+    order_.push_back(t);
+  }
+
+  const Program& program_;
+  std::vector<std::size_t> writer_;  // by buffer: a task that is recomputed, and not yet taken
+  bool begun_ = false;
+  std::vector<std::size_t> order_;
+};
 
 }  // namespace
 
@@ -356,7 +420,11 @@ std::vector<Place> places_of_tasks(const Program& program, const std::vector<Pla
       if (program.pcg.node(start).op.role() == ops::Role::kCompute) out[t] = of_node[start.index()];
     }
   }
-  if (cut != Cut::kInPieces) cut_in_order(program, out);
+  if (cut == Cut::kInPieces) {
+    add_gradients_before_send(program, out);
+  } else {
+    cut_in_order(program, out);
+  }
   return out;
 }
 
@@ -418,10 +486,14 @@ Sections timed_sections(const Program& program, const machine::Machine& machine,
     }
     Wanted wanted;
     wanted[section] = r;
-    Compiler(program, machine, durations, only(runs[r], program, place_of_task, where), wanted, out)
-        .run();
+    const auto of_run = tasks_of(runs[r], program, place_of_task);
+    const auto of_rest = only(runs[r], program, place_of_task, of_run, where);
+    Compiler(program, machine, durations, of_rest, wanted, out)
+        .run(RunOrder(program, of_run).take());
   }
-  Compiler(program, machine, durations, where, whole, out).run();
+  std::vector<std::size_t> all(program.tasks.size());
+  std::iota(all.begin(), all.end(), 0);
+  Compiler(program, machine, durations, where, whole, out).run(all);
   out.sum_up();
   return out;
 }

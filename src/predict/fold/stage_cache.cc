@@ -130,7 +130,7 @@ LoweredStage* StageCache::lowered(const StageKey& key, const machine::Machine& p
     if (key.batch % *key.setting.dp != 0) return nullptr;
     on_any.setting.dp = 2;  // any more than 1
     on_any.batch /= *key.setting.dp;
-    on_any.part = 0;
+    on_any.part = std::min<std::int64_t>(key.part, 2);  // any more than 1
   }
   const auto [at, is_new] = lowered_.try_emplace(std::move(on_any));
   if (is_new) {
@@ -139,7 +139,7 @@ LoweredStage* StageCache::lowered(const StageKey& key, const machine::Machine& p
     std::optional<StageModel> stage;
     if (folded != nullptr) {
       stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_[key.kind],
-                          key.cut);
+                          key.cut, key.part > 1);
     }
     if (stage) {
       const auto time = stage->schedule.micro_batches;

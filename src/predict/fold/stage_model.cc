@@ -31,7 +31,7 @@ double shared_part(const graph::Graph& pcg, const std::vector<Place>& of_node,
     }
     if (is_parallel(pcg.node(id)) || section != Section::kAfter) continue;
     for (auto input : pcg.inputs(id)) {
-      while (is_parallel(pcg.node(input))) input = pcg.inputs(input)[0];
+      input = start_of_chain(pcg, input);
       const bool is_first = of_node[input.index()].section == Section::kBefore;
       if (!is_weight(pcg.node(input)) || !is_first) continue;
       if (shared.insert(input.index()).second) read_twice += size_of(input);
@@ -45,19 +45,22 @@ StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& o
   StageModel::Tied out;
   std::set<std::size_t> tied;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto& task = program.tasks[t];
     if (place_of_task[t].section != Section::kAfter) continue;
-    for (auto b : program.tasks[t].reads) {
+    for (auto b : task.reads) {
       if (b == lower::Program::kNone) continue;
-      const auto& buffer = program.buffer(b);
-      const bool is_first = of_node[buffer.node.index()].section == Section::kBefore;
-      if (buffer.kind != lower::BufferKind::kWeight || !is_first) continue;
+      const auto& read = program.buffer(b);
+      const auto weight = start_of_chain(program.pcg, read.node);
+      if (of_node[weight.index()].section != Section::kBefore) continue;
+      // The first section may gather it for both.
+      const bool gathered = read.kind == lower::BufferKind::kGathered;
+      if (!gathered && read.kind != lower::BufferKind::kWeight) continue;
       if (tied.empty()) out.piece = place_of_task[t].piece;
-      const auto& task = program.tasks[t];
-      if (task.kind == lower::TaskKind::kMove) {
+      if (gathered || task.kind == lower::TaskKind::kMove) {
         out.moved = true;
-        out.inside = program.buffer(task.writes[0]).shared > Bytes{};
+        out.inside = program.buffer(gathered ? b : task.writes[0]).shared > Bytes{};
       }
-      tied.insert(b.index());
+      tied.insert(program.tensor[weight.index()].index());
     }
   }
   for (auto b : tied) out.bytes += program.buffers[b].bytes();
@@ -130,7 +133,7 @@ Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::Mapped
 
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting, const Training& training,
-                                      Programs& programs, Cut cut) {
+                                      Programs& programs, Cut cut, bool is_pipelined) {
   const Pieces* pieces = nullptr;
   if (cut == Cut::kInPieces) {
     if (!network.pieces()) return std::nullopt;
@@ -154,13 +157,14 @@ std::optional<StageModel> stage_model(Network& network, const machine::Machine& 
                       ? timed_again(*places.sections, program, part, programs.operations())
                       : timed_sections(program, part, places.of_task, runs, programs.operations());
   if (!again) places.sections = sections;
-  return StageModel{.layers = network.folded().layers,
-                    .batch = network.folded().batch,
-                    .schedule = program.schedule,
-                    .sections = std::move(sections),
-                    .footprint = footprint_of(program, places.of_node, places.of_task, runs),
-                    .dtype = computing_type(program.pcg),
-                    .tied = tied(program, places.of_node, places.of_task, network.folded().layers)};
+  return StageModel{
+      .layers = network.folded().layers,
+      .batch = network.folded().batch,
+      .schedule = program.schedule,
+      .sections = std::move(sections),
+      .footprint = footprint_of(program, places.of_node, places.of_task, runs, is_pipelined),
+      .dtype = computing_type(program.pcg),
+      .tied = tied(program, places.of_node, places.of_task, network.folded().layers)};
 }
 
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,

@@ -104,7 +104,7 @@ struct StageModel {
 // In whole sections, or in all runs of pieces: `cut`. Nothing where the strategy does not fit.
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting, const Training& training,
-                                      Programs& programs, Cut cut);
+                                      Programs& programs, Cut cut, bool is_pipelined);
 
 // The same where other devices run data parallel, in groups of the same size for all else: only
 // collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data`

@@ -67,7 +67,7 @@ void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, P
                                      out.forward + out.first) -
                      out.forward;
   }
-  if (counts.size() == kSections && first_backward(sections, counts).flow->begins_without_input) {
+  if (first_backward(sections, counts).flow->begins_without_input) {
     out.backward_early =
         std::max(0.0, out.backward - time_from_input(sections, counts, passages, Part::kBackward,
                                                      false, false, out.backward));

@@ -249,20 +249,38 @@ class AllStages {
     return out;
   }
 
-  // Of a weight of the first stage that another uses, that one has a copy; its gradient comes back
-  // with the last micro-batch.
+  // A stage that uses a weight of the first one has a copy of it. The first one receives its
+  // gradient at the end of a backward pass, and adds it to its own: every micro-batch's, or the sum
+  // of all, which has its place all through the step where gradients do (lower/lower.h).
   void hold_tied(Held& first, Held& other) const {
     constexpr auto kGathered = static_cast<std::size_t>(lower::BufferKind::kGathered);
     constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
     const auto bytes = stage_.tied.bytes.value;
-    const auto gradient =
-        bytes * (size_of(schedule_.precision.gradient(stage_.dtype)) / size_of(stage_.dtype));
+    const auto of_sum = schedule_.precision.gradient(stage_.dtype);
+    const auto gradient = bytes * (size_of(of_sum) / size_of(stage_.dtype));
     if (!stage_.tied.moved || stage_.tied.inside) other.step[kGathered] += bytes;
-    auto end = first.last.net;
-    end[kGradient] += gradient;
-    keep_most(first.last.most, end);
+    const auto hold_at_end = [&](Change& backward, double beside) {
+      auto end = backward.net;
+      end[kGradient] += beside;
+      keep_most(backward.most, end);
+    };
+    if (schedule_.reduce_each) {
+      for (auto* backward : {&first.first, &first.backward, &first.last}) {
+        hold_at_end(*backward, 2 * gradient);
+      }
+    } else if (has_reserved_gradients()) {
+      first.step[kGradient] += gradient;
+    } else {
+      hold_at_end(first.last, gradient);
+    }
     // Where there are several, what the other makes of it is counted.
     if (!stage_.footprint.several) other.step[kGradient] += gradient;
+  }
+
+  // Do sums of gradients have their places all through the step?
+  [[nodiscard]] bool has_reserved_gradients() const {
+    const bool wide = schedule_.precision.gradient(stage_.dtype) != stage_.dtype;
+    return (wide || schedule_.whole_gradients) && !digits_.frees_at_last_use();
   }
 
   // Have both stages the same, and receive and send the same? Of stages but the first and the last.
