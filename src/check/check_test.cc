@@ -181,6 +181,26 @@ TEST(Check, StrategiesAreOk) {
   }
 }
 
+// A table of positions is read once, for all micro-batches: its gradient is a sum over them before
+// it goes to where the table is stored.
+TEST(Check, PositionsOfMicroBatchesAreOk) {
+  const auto machine = plan::machine_of({2, 2, 2});
+  const auto model = models::parse_model("gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4")
+                         .build(8, DType::kFp32);
+  for (const char* ways :
+       {"tp=1,dp=4,cp=2", "tp=2,dp=4", "tp=1,dp=2,cp=2,pp=2", "tp=2,dp=2,sp,pp=2"}) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      const auto name = fmt::format("megatron:{},micro=2,zero={}", ways, zero);
+      SCOPED_TRACE(name);
+      const auto strategy = strategies::named_strategies(name, model, Digits(machine)).at(0);
+      const Digits digits(machine, 2);
+      const auto mapped = plan::parallelize(model, digits, strategy.choices, strategy.schedule);
+      const auto report = check(model, digits, mapped);
+      EXPECT_TRUE(report.ok) << report.where << " " << report.message;
+    }
+  }
+}
+
 // --- Wrong plans ---------------------------------------------------------------------------------
 
 Graph two_layers(const char* activation = "relu") {

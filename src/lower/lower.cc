@@ -187,10 +187,10 @@ class Lowering : ProgramBuilder {
     const NodeId start = chain_start(id);
     auto wanted = dual(layout_of(start));
     const Place here{stage_of(id), true, false};
-    if (!program_.schedule.reduce_each && is_summand(g) && is_summand(wanted)) {
-      g = collect(g, here);
-      wanted.set(0, DigitRole::kReplica);
-    }
+    if (!program_.schedule.reduce_each && is_summand(g) && is_summand(wanted)) g = collect(g, here);
+    // The sum over all micro-batches stays one, as that of a table of positions, which is read
+    // once.
+    if (!is_summand(g) && is_summand(wanted)) wanted.set(0, DigitRole::kReplica);
     if (is_weight(pcg_.node(start))) reserve(g);
     add_gradient(start, move(g, wanted, id, here, stage_of(start)));
   }
