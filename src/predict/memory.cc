@@ -316,4 +316,13 @@ std::vector<Memory> memory_by_group(const Program& program, const machine::Machi
   return out;
 }
 
+std::vector<Memory> memory_by_rank(const Program& program, const machine::Machine& machine) {
+  const auto ranks = program.schedule.digits;
+  auto out =
+      fullest(program, ranks, static_cast<std::size_t>(program.digits.group_size(ranks)),
+              [&](std::int64_t device) { return program.digits.rank_in_group(device, ranks); });
+  for (auto& memory : out) memory = with_unused(memory, machine.device_of(memory.device));
+  return out;
+}
+
 }  // namespace tandem::predict

@@ -108,7 +108,7 @@ TEST(Bounds, OfAPlainPlanAreOfTheGrid) {
     double least;  // of the plan's time
   };
   for (const auto& [layers, memory, least] :
-       {Question{8, Bytes{60e6}, 0.8}, Question{4, Bytes{40e6}, 0.75}}) {
+       {Question{8, Bytes{100e6}, 0.8}, Question{4, Bytes{50e6}, 0.9}}) {
     const auto network = models::parse_model(
         fmt::format("gpt2:layers={},hidden=256,heads=4,seq=256,vocab=1024", layers));
     Options options;

@@ -20,7 +20,7 @@ struct Candidate {
   bool may_win = true;                              // else it is evaluated to compare with
   std::shared_ptr<const Rewritten> rewritten = {};  // the graph of `choices`; null: the model
   std::optional<strategies::Setting> setting = {};  // a plain strategy's
-  bool is_in_part = false;                          // it recomputes less than the setting says
+  bool is_in_part = false;  // it recomputes less than the setting says, or has other stages
 };
 
 // Makes the candidate of a plain strategy; its name is the setting's text.

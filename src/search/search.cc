@@ -67,7 +67,7 @@ class Search {
     std::vector<Neighbourhood> out;
     if (options_.semantics != plan::Semantics::kSynchronous || !may_fit) return out;
     if (model_may_win) {
-      out.push_back({"recompute per layer", [&] { strategies.save_in_part(); }});
+      out.push_back({"settings by rank", [&] { strategies.mix_by_rank(); }});
       out.push_back({"layouts inside stages", [&] { strategies.lay_out_steps(); }});
     }
     if (!options_.layouts) return out;

@@ -18,7 +18,7 @@ struct Candidate;
 struct Complexity {
   enum class Form : std::uint8_t {
     kStrategy,  // a plain one: its text says all
-    kInPart,    // a plain one that recomputes some layers
+    kInPart,    // a plain one that recomputes some layers, or with stages of other sizes
     kLayouts,   // operator by operator
   };
   Form form = Form::kLayouts;

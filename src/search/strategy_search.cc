@@ -9,7 +9,7 @@
 #include "search/baselines.h"
 #include "search/grid/graph_grid_model.h"
 #include "search/grid/grid.h"
-#include "search/neighbours/partial_saving.h"
+#include "search/neighbours/rank_settings.h"
 #include "search/neighbours/sharing_search.h"
 #include "search/neighbours/step_layouts.h"
 #include "strategies/wide_grid.h"
@@ -296,56 +296,11 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
   }
 }
 
-namespace {
-
-// One setting that is too large and one that fits, which differ in what is computed again.
-struct Pair {
-  const Evaluated* faster;
-  const Evaluated* fits;
-  double iteration;  // between the two, where it would just fit
-};
-
-std::vector<Pair> pairs_by_recomputation(const std::vector<Evaluated>& estimated) {
-  std::map<std::string, std::vector<const Evaluated*>> alike;
-  for (const auto& e : estimated) {
-    auto setting = *e.setting;
-    setting.recompute = "none";
-    alike[to_text(setting)].push_back(&e);
-  }
-  std::vector<Pair> out;
-  for (const auto& [text, all] : alike) {
-    for (const auto* a : all) {
-      for (const auto* b : all) {
-        const auto t = a->time().value;
-        const auto longer = b->time().value - t;
-        if (a->feasible || !b->feasible || longer <= 0) continue;
-        const double share = a->over / (a->over - b->over);
-        out.push_back({a, b, t + share * longer});
-      }
-    }
-  }
-  std::ranges::stable_sort(out, {}, &Pair::iteration);
-  return out;
-}
-
-}  // namespace
-
-// Where computing all of something again leaves memory unused: less of it.
-void StrategySearch::save_in_part() {
-  if (!contest_.are_equal_devices()) return;
-  std::size_t taken = 0;
-  for (const auto& pair : pairs_by_recomputation(known_)) {
-    const auto& best = contest_.result().best;
-    if (taken == kInPart || contest_.is_over()) return;
-    if (best && pair.iteration > kWorthIt * best->simulation.iteration.value) return;
-    const auto made = make_strategies({*pair.faster->setting, *pair.fits->setting}, problem_);
-    if (made.size() < 2 || !may_win(made[1].choices)) continue;
-    if (contest_.passes(made[1].schedule) > kMostPasses) continue;
-    ++taken;
-    enter_between(contest_, "search:" + made[1].name + " in part",
-                  {candidate_of(made[0]), *pair.faster}, {candidate_of(made[1]), *pair.fits},
-                  contest_.is_large() ? kLargeSharesTried : kSharesTried);
-  }
+void StrategySearch::mix_by_rank() {
+  if (!can_estimate()) return;
+  mix_settings_by_rank(
+      contest_, problem_, known_, [this](const auto& settings) { return estimate(settings); },
+      [this](const auto& choices) { return may_win(choices); });
 }
 
 const std::vector<Evaluated>& StrategySearch::estimated_grid() {

@@ -22,8 +22,8 @@ class StrategySearch {
 
   void cost_baselines();
   void cost_grid();
-  // Recomputes some operators alone where recomputing all leaves memory unused.
-  void save_in_part();
+  // Gives the ranks of the best pipelines settings of their own.
+  void mix_by_rank();
   // Lays out the best of the grid anew inside their steps.
   void lay_out_steps();
   // Of those that are estimated, what needs least memory. True if that settles whether any fits
@@ -59,17 +59,12 @@ class StrategySearch {
   // Estimates are nearer than this to what simulating gives: what is slower than the best by more
   // needs none.
   static constexpr double kUncertain = 1.08;
-  static constexpr double kNearly = 1.03;         // the same of estimates that are not rough,
-  static constexpr double kRoughly = 1.25;        // and of rough ones
-  static constexpr double kFarTooLarge = 0.25;    // of the memory there is, beyond it
-  static constexpr double kUnsure = 0.02;         // of the memory there is, by estimates
-  static constexpr std::size_t kSmallest = 2;     // simulated where the question is what fits
-  static constexpr std::size_t kInPart = 2;       // settings with less computed again than they say
-  static constexpr double kWorthIt = 0.995;       // of the best's time, that it may come to
-  static constexpr double kMostPasses = 2e6;      // of each of these
-  static constexpr std::size_t kSharesTried = 4;  // of each
-  static constexpr std::size_t kLargeSharesTried = 3;
-  static constexpr std::size_t kLaidOut = 3;  // of these again
+  static constexpr double kNearly = 1.03;       // the same of estimates that are not rough,
+  static constexpr double kRoughly = 1.25;      // and of rough ones
+  static constexpr double kFarTooLarge = 0.25;  // of the memory there is, beyond it
+  static constexpr double kUnsure = 0.02;       // of the memory there is, by estimates
+  static constexpr std::size_t kSmallest = 2;   // simulated where the question is what fits
+  static constexpr std::size_t kLaidOut = 3;    // of these again
   static constexpr std::size_t kLargeLaidOut = 1;
 
   // Returns the settings to simulate as baselines, with the estimates that there are.

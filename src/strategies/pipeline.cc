@@ -165,7 +165,8 @@ std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std:
 }
 
 std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
-                                      Choices choices, const std::vector<double>& load) {
+                                      Choices choices, const std::vector<double>& load,
+                                      const std::vector<double>& pace) {
   Step out{std::move(choices), {}};
   mark_remade(setting, problem, out.choices);
   auto& schedule = out.schedule;
@@ -182,7 +183,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   if (schedule.stages > 1) {
     const auto ranks = rank_digits(problem.digits, setting.pp);
     CHECK(ranks.has_value(), setting.pp);
-    const auto stage = stages_of(problem, schedule.stages, *ranks, load, setting.ends);
+    const auto stage = stages_of(problem, schedule.stages, *ranks, load, setting.ends, pace);
     if (!stage && setting.ends) {
       return Refusal{fmt::format("layers cannot be divided so into {} stages", schedule.stages),
                      "fewer stages, or smaller numbers in `ends`"};

@@ -23,8 +23,10 @@ struct Step {
   Choices choices;  // with a digit for the micro-batches first, where there are several
   plan::Schedule schedule;
 };
-// `load`: of each node, what stages are to have equally much of; empty: operations.
+// `load`: of each node, what stages are to have equally much of; empty: operations. `pace`: of
+// stages_of.
 std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
-                                      Choices choices, const std::vector<double>& load = {});
+                                      Choices choices, const std::vector<double>& load = {},
+                                      const std::vector<double>& pace = {});
 
 }  // namespace tandem::strategies

@@ -221,18 +221,22 @@ std::vector<double> speeds_of_stages(const Problem& problem, std::int64_t stages
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
                                                     machine::DigitMask ranks,
                                                     const std::vector<double>& load,
-                                                    const std::optional<Ends>& ends) {
+                                                    const std::optional<Ends>& ends,
+                                                    const std::vector<double>& pace) {
   const auto places = cuts(problem);
   if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
   const auto until = load.empty() ? operations_until(problem) : sums_of(load);
-  const auto speeds = speeds_of_stages(problem, stages, ranks,
-                                       problem.model.node(graph::NodeId(places[0])).type.dtype);
+  auto speeds = speeds_of_stages(problem, stages, ranks,
+                                 problem.model.node(graph::NodeId(places[0])).type.dtype);
+  for (std::size_t s = 0; !pace.empty() && s < speeds.size(); ++s) {
+    speeds[s] /= pace[s % pace.size()];
+  }
   const bool of_one_speed = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
   std::optional<std::vector<std::size_t>> found;
   if (ends) {
     found = counted_ends(problem, places, stages, *ends);
     if (!found) return std::nullopt;
-  } else if (of_one_speed && load.empty()) {
+  } else if (of_one_speed && load.empty() && pace.empty()) {
     found = even_ends(problem, places, until, stages);
   }
   if (!found) {

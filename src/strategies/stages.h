@@ -41,10 +41,13 @@ std::optional<std::vector<std::int64_t>> layers_of_stages(std::int64_t layers, s
 // equal layers divide so; else the run that takes longest as short as can be, by operations, or by
 // what is said of each node. Stages are on the pipeline's `ranks` in turn. A source is where its
 // first reader is. Nothing where there are fewer cuts.
-// With `ends` layers divide as they say.
+// With `ends` layers divide as they say. `pace`: by rank, how long it takes over an operation in
+// times of the others; then stages need not have as many layers each, so that one with a head has
+// fewer.
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
                                                     machine::DigitMask ranks,
                                                     const std::vector<double>& load = {},
-                                                    const std::optional<Ends>& ends = {});
+                                                    const std::optional<Ends>& ends = {},
+                                                    const std::vector<double>& pace = {});
 
 }  // namespace tandem::strategies

@@ -4,32 +4,39 @@
 
 namespace tandem::search {
 
-std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<plan::Choice>& faster,
-                                const std::vector<plan::Choice>& fits, double share) {
+std::vector<plan::Choice> mix_by_stage(const graph::Graph& graph,
+                                       const std::vector<StageMix>& stages) {
   const auto is_operator = [&](graph::NodeId id) {
     return graph.node(id).op.role() == ops::Role::kCompute;
   };
-  std::vector<double> operators;  // by stage
+  const auto stage_of = [&](graph::NodeId id) { return (*stages[0].saving)[id.index()].stage; };
+  std::vector<double> operators(stages.size());
   for (auto id : graph.ids()) {
-    const auto stage = fits[id.index()].stage;
-    if (operators.size() <= stage) operators.resize(stage + 1U);
-    if (is_operator(id)) operators[stage] += 1;
+    if (is_operator(id)) operators[stage_of(id)] += 1;
   }
-  auto out = faster;
-  std::vector<double> before(operators.size());
+  auto out = *stages[0].faster;
+  std::vector<double> before(stages.size());
   std::vector<bool> has_reader(graph.size());
   for (auto id : graph.ids()) {
     if (!is_operator(id)) continue;
-    const auto stage = fits[id.index()].stage;
-    const bool saves = before[stage]++ < share * operators[stage];
-    if (saves) out[id.index()] = fits[id.index()];
+    const auto stage = stage_of(id);
+    const auto& mix = stages[stage];
+    const bool saves = before[stage]++ < mix.share * operators[stage];
+    const auto& from = saves ? *mix.saving : *mix.faster;
+    out[id.index()] = from[id.index()];
     for (auto input : graph.inputs(id)) {
       if (is_operator(input) || has_reader[input.index()]) continue;
       has_reader[input.index()] = true;
-      if (saves) out[input.index()] = fits[input.index()];
+      out[input.index()] = from[input.index()];
     }
   }
   return out;
+}
+
+std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<plan::Choice>& faster,
+                                const std::vector<plan::Choice>& fits, double share) {
+  const auto last = std::ranges::max(fits, {}, &plan::Choice::stage).stage;
+  return mix_by_stage(graph, std::vector<StageMix>(last + 1U, {&fits, &faster, share}));
 }
 
 // Memory is nearly linear in the share.

@@ -11,8 +11,19 @@
 
 namespace tandem::search {
 
-// Mixes choices of one graph: the first `share` of every stage's operators as in `fits`, the others
-// as in `faster`. A source is as its first reader wants it.
+// The choices of a stage: the first `share` of its operators as in `saving`, the others as in
+// `faster`.
+struct StageMix {
+  const std::vector<plan::Choice>* saving;
+  const std::vector<plan::Choice>* faster;
+  double share = 1;
+};
+// Mixes choices of one graph by stage. All put its nodes into the same stages. A source is as its
+// first reader wants it.
+std::vector<plan::Choice> mix_by_stage(const graph::Graph& graph,
+                                       const std::vector<StageMix>& stages);
+
+// Mixes all stages alike: `share` of each as in `fits`, the rest as in `faster`.
 std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<plan::Choice>& faster,
                                 const std::vector<plan::Choice>& fits, double share);
 

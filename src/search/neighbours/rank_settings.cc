@@ -1,0 +1,410 @@
+#include "search/neighbours/rank_settings.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "lower/order.h"
+#include "search/neighbours/partial_saving.h"
+#include "strategies/pipeline.h"
+#include "strategies/stages.h"
+
+namespace tandem::search {
+
+namespace {
+
+using strategies::Family;
+using strategies::Setting;
+
+constexpr double kNearBest = 1.25;  // times the best: settings that a mix starts from
+constexpr std::size_t kBases = 6;   // such settings, of different pipelines
+constexpr std::size_t kLargeBases = 2;
+constexpr std::size_t kVaried = 2;  // of these, with other numbers of micro-batches
+constexpr std::size_t kLargeVaried = 1;
+constexpr std::int64_t kMoreDevices = 2;  // times those that share a layer or a sequence
+constexpr std::size_t kTried = 2;         // of these, mixes that are simulated
+constexpr double kWorthMixing = 0.997;    // of the best's time, that a mix is predicted to take
+constexpr double kMostMixed = 4e6;        // operators times micro-batches of what is simulated
+constexpr int kCorrections = 5;           // of the predicted memory by that of the lowered program
+constexpr double kRoundedOff = 1.01;      // times a prediction: layers do not divide as they should
+constexpr double kMemoryStep = 0.002;     // of the limit, left free beside a prediction
+
+constexpr std::array kRecomputations = {"none", "selective", "save_matmuls", "full"};
+
+struct Option {
+  Setting setting;
+  double time = 0;  // of the whole step under this setting
+  double peak = 0;  // memory of the first rank, in bytes
+  double kept = 0;  // of that, activations that wait for their backward pass
+};
+
+bool differ_in_recomputation_only(Setting a, const Setting& b) {
+  a.recompute = b.recompute;
+  return a == b;
+}
+
+// What one rank does: `share` of its operators, the first ones, as in option `saving`.
+struct RankMix {
+  std::size_t saving = 0;
+  std::size_t faster = 0;
+  double share = 1;
+  double time = 0;
+};
+
+// A pipeline, and the settings that its ranks may have.
+struct Base {
+  std::vector<Option> options;  // the first one fits on all ranks
+  std::vector<RankMix> ranks;
+  double balance = 1;  // what balanced stages take, in times of those of as many layers
+  double predicted = 0;
+};
+
+// Settings under which ranks may differ: with other tensor, context and data parallel groups of
+// as many devices, and other recomputation.
+std::vector<Setting> settings_beside(const Setting& base, const strategies::Problem& problem,
+                                     std::int64_t batch) {
+  std::vector<Setting> spread;
+  if (batch % (base.dp.value_or(1) * base.micro.value_or(1)) == 0) spread.push_back(base);
+  const bool is_plain = base.family == Family::kMegatron && base.tp.size() == 1 && base.dp;
+  if (is_plain && base.pp > 1) {
+    const auto devices = base.tp[0] * *base.dp * base.cp;
+    for (const auto& [tp, mask] : strategies::tensor_groups(problem.digits)) {
+      if (tp > kMoreDevices * base.tp[0]) break;
+      for (std::int64_t cp = 1; cp <= (base.cp > 1 ? kMoreDevices * base.cp : 1); ++cp) {
+        if (devices % (tp * cp) != 0) continue;
+        auto setting = base;
+        setting.tp = {tp};
+        setting.cp = cp;
+        setting.dp = devices / tp / cp;
+        if (batch % (*setting.dp * base.micro.value_or(1)) != 0) continue;
+        for (const bool sp : {false, true}) {
+          if (sp ? tp == 1 || !problem.has_sequence() : tp > 1 && base.sp) continue;
+          setting.sp = sp;
+          if (std::ranges::find(spread, setting) == spread.end()) spread.push_back(setting);
+        }
+      }
+    }
+  }
+  std::vector<Setting> out;
+  for (auto& setting : spread) {
+    for (const auto* recompute : kRecomputations) {
+      setting.recompute = recompute;
+      out.push_back(setting);
+    }
+  }
+  return out;
+}
+
+class Mixer {
+ public:
+  Mixer(Contest& contest, const strategies::Problem& problem, const MayWin& may_win)
+      : contest_(contest), problem_(problem), may_win_(may_win) {}
+
+  // Chooses a mix for every rank by the options' memory. False where nothing may be gained.
+  [[nodiscard]] bool predict(Base& base) const {
+    const auto& setting = base.options[0].setting;
+    const auto in_flight = micro_batches_in_flight(setting);
+    const auto limits = limits_by_rank(setting.pp);
+    base.balance = gain_of_balance(setting);
+    choose(base, in_flight, limits, std::vector<double>(in_flight.size()));
+    return base.predicted < kWorthMixing * base.options[0].time;
+  }
+
+  // Corrects the choice by what the lowered program holds, until it fits, and simulates it. Where
+  // cuts between operators are too far apart for the layers that each rank should have, stages
+  // have as many layers each.
+  void enter(Base& base) {
+    const auto found = enter(base, true);
+    if (!found || found->value > kRoundedOff * base.predicted) (void)enter(base, false);
+  }
+
+ private:
+  // The step time; nothing where no mix fits. `balances`: ranks have as many operations as they
+  // have time for.
+  std::optional<Seconds> enter(Base& base, bool balances) {
+    const auto& setting = base.options[0].setting;
+    const auto in_flight = micro_batches_in_flight(setting);
+    const auto limits = limits_by_rank(setting.pp);
+    std::vector<double> off(in_flight.size());
+    for (int i = 0; i < kCorrections && !contest_.is_over(); ++i) {
+      choose(base, in_flight, limits, off);
+      const auto candidate = make(base, balances);
+      if (!candidate || !may_win_(candidate->choices)) return std::nullopt;
+      const auto needs = memory_by_rank(*candidate);
+      bool fits = true;
+      for (std::size_t r = 0; r < needs.size(); ++r) {
+        fits = fits && needs[r] <= limits[r];
+        const auto more = needs[r] - memory(base, base.ranks[r], in_flight, r);
+        // From the second time on, what was too much once is not tried again.
+        off[r] = i == 0 ? more : std::max(off[r], more);
+      }
+      if (!fits) continue;
+      const auto costed = contest_.enter({*candidate})[0];
+      return costed ? std::optional(costed->simulation.iteration) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  // Time of the slowest rank of stages that are balanced by operations, in times of that where they
+  // have as many layers each. 64 layers and a head that takes as long as 4 are 16, 16, 16 and 20
+  // on 4 ranks, or 17 each: 17 / 20.
+  [[nodiscard]] double gain_of_balance(const Setting& setting) const {
+    if (setting.pp == 1) return 1;
+    const auto ranks = strategies::rank_digits(problem_.digits, setting.pp).value();
+    const auto stages = setting.pp * setting.interleave;
+    const std::vector<double> pace(static_cast<std::size_t>(setting.pp), 1);
+    const auto even = strategies::stages_of(problem_, stages, ranks, {}, setting.ends);
+    const auto balanced = strategies::stages_of(problem_, stages, ranks, {}, {}, pace);
+    if (!even || !balanced) return 1;
+    return std::min(1.0, operations_of_slowest(*balanced, pace.size()) /
+                             operations_of_slowest(*even, pace.size()));
+  }
+  [[nodiscard]] double operations_of_slowest(const std::vector<std::uint16_t>& stage,
+                                             std::size_t ranks) const {
+    std::vector<double> out(ranks);
+    for (std::size_t n = 0; n < stage.size(); ++n) {
+      if (strategies::computes(problem_, n)) {
+        out[stage[n] % ranks] += problem_.nodes[n].signature.flops.value;
+      }
+    }
+    return std::ranges::max(out);
+  }
+
+  // Forward passes of each rank before its first backward pass.
+  static std::vector<double> micro_batches_in_flight(const Setting& setting) {
+    plan::Schedule schedule{.order = setting.order,
+                            .micro_batches = setting.micro.value_or(1),
+                            .stages = setting.pp * setting.interleave};
+    if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;
+    std::vector<double> out;
+    for (std::int64_t rank = 0; rank < setting.pp; ++rank) {
+      double count = 0;
+      for (const auto& turn : lower::turns_of(schedule, setting.pp, rank)) {
+        if (turn.part != lower::Part::kForward) break;
+        ++count;
+      }
+      out.push_back(count);
+    }
+    return out;
+  }
+
+  // What the devices of each rank may use, in bytes.
+  [[nodiscard]] std::vector<double> limits_by_rank(std::int64_t pp) const {
+    const auto& limits = contest_.result().limits;
+    std::vector<double> out(static_cast<std::size_t>(pp), limits[0].value);
+    if (contest_.are_equal_devices()) return out;
+    std::ranges::fill(out, std::numeric_limits<double>::infinity());
+    const auto& digits = problem_.digits;
+    const auto ranks = strategies::rank_digits(digits, pp).value();
+    for (std::int64_t device = 0; device < digits.devices(); ++device) {
+      auto& least = out[static_cast<std::size_t>(digits.rank_in_group(device, ranks))];
+      least = std::min(least, limits[contest_.machine().group_of(device)].value);
+    }
+    return out;
+  }
+
+  static double memory(const Option& option, const std::vector<double>& in_flight,
+                       std::size_t rank) {
+    return option.peak - option.kept * (1 - in_flight[rank] / in_flight[0]);
+  }
+  static double memory(const Base& base, const RankMix& mix, const std::vector<double>& in_flight,
+                       std::size_t rank) {
+    return mix.share * memory(base.options[mix.saving], in_flight, rank) +
+           (1 - mix.share) * memory(base.options[mix.faster], in_flight, rank);
+  }
+
+  // `off`: by rank, what it needs beyond the prediction.
+  static void choose(Base& base, const std::vector<double>& in_flight,
+                     const std::vector<double>& limits, const std::vector<double>& off) {
+    base.ranks.clear();
+    double rate = 0;
+    for (std::size_t r = 0; r < in_flight.size(); ++r) {
+      const auto limit = limits[r] * (1 - kMemoryStep) - off[r];
+      base.ranks.push_back(fastest(base.options, in_flight, r, limit));
+      rate += 1 / base.ranks[r].time;
+    }
+    base.predicted = base.balance * static_cast<double>(in_flight.size()) / rate;
+  }
+
+  static RankMix fastest(const std::vector<Option>& options, const std::vector<double>& in_flight,
+                         std::size_t rank, double limit) {
+    RankMix out{.time = options[0].time};
+    const auto consider = [&](const RankMix& mix) {
+      if (mix.time < out.time) out = mix;
+    };
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      const auto needs = memory(options[i], in_flight, rank);
+      if (needs > limit && i > 0) continue;
+      consider({.saving = i, .faster = i, .share = 1, .time = options[i].time});
+      for (std::size_t j = 0; j < options.size(); ++j) {
+        if (options[j].time >= options[i].time ||
+            !differ_in_recomputation_only(options[i].setting, options[j].setting)) {
+          continue;
+        }
+        const auto more = memory(options[j], in_flight, rank);
+        if (more <= limit || more <= needs) continue;
+        const auto share = std::clamp((more - limit) / (more - needs), 0.0, 1.0);
+        consider({.saving = i,
+                  .faster = j,
+                  .share = share,
+                  .time = share * options[i].time + (1 - share) * options[j].time});
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::optional<Candidate> make(const Base& base, bool balances) const {
+    std::vector<double> pace;
+    for (const auto& mix : base.ranks) pace.push_back(mix.time / base.ranks[0].time);
+    if (!balances) pace.clear();
+    std::map<std::size_t, strategies::Step> made;  // by option
+    std::vector<StageMix> by_rank;
+    for (const auto& mix : base.ranks) {
+      for (const auto option : {mix.saving, mix.faster}) {
+        if (made.contains(option)) continue;
+        auto step = make_step_of(base.options[option].setting, pace);
+        if (!step) return std::nullopt;
+        made.emplace(option, std::move(*step));
+      }
+      by_rank.push_back({&made.at(mix.saving).choices, &made.at(mix.faster).choices, mix.share});
+    }
+    const auto& schedule = made.at(base.ranks[0].saving).schedule;
+    std::vector<StageMix> by_stage;
+    for (std::int64_t s = 0; s < schedule.stages; ++s) {
+      by_stage.push_back(by_rank[static_cast<std::size_t>(s) % by_rank.size()]);
+    }
+    const auto& first = base.options[base.ranks[0].saving].setting;
+    if (made.size() == 1 && !balances) return std::nullopt;  // the plain setting
+    const bool only_recomputes = std::ranges::all_of(made, [&](const auto& entry) {
+      return differ_in_recomputation_only(base.options[entry.first].setting, first);
+    });
+    const char* kind = made.size() == 1 ? " balanced" : only_recomputes ? " in part" : " by rank";
+    Candidate out{.name = "search:" + to_text(first) + kind,
+                  .choices = mix_by_stage(problem_.model, by_stage),
+                  .schedule = schedule};
+    if (only_recomputes) {
+      out.setting = first;
+      out.is_in_part = true;
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::optional<strategies::Step> make_step_of(
+      const Setting& setting, const std::vector<double>& pace) const {
+    auto pass = make_pass(setting, problem_);
+    auto* choices = std::get_if<strategies::Choices>(&pass);
+    if (choices == nullptr) return std::nullopt;
+    auto step = make_step(setting, problem_, std::move(*choices), {}, pace);
+    auto* out = std::get_if<strategies::Step>(&step);
+    if (out == nullptr) return std::nullopt;
+    return std::move(*out);
+  }
+
+  [[nodiscard]] std::vector<double> memory_by_rank(const Candidate& candidate) const {
+    const auto& machine = contest_.machine();
+    const machine::Digits digits(machine, candidate.schedule.micro_batches);
+    auto schedule = candidate.schedule;
+    schedule.precision = contest_.options().precision;
+    const auto mapped = plan::parallelize(problem_.model, digits, candidate.choices, schedule);
+    const auto program = lower::lower_legal(mapped, digits, contest_.options().optimizer);
+    std::vector<double> out;
+    for (const auto& memory : predict::memory_by_rank(program, machine)) {
+      out.push_back(memory.peak.value);
+    }
+    return out;
+  }
+
+  Contest& contest_;
+  const strategies::Problem& problem_;
+  const MayWin& may_win_;
+};
+
+Option option_of(const Evaluated& e) {
+  const auto& memory = e.simulation.group_memory[0];
+  return {*e.setting, e.time().value, memory.peak.value, memory.kept.value};
+}
+
+// The fastest settings that fit, one of each pipeline.
+std::vector<Setting> bases_of(const std::vector<Evaluated>& evaluated, std::size_t most) {
+  std::vector<const Evaluated*> fitting;
+  for (const auto& e : evaluated) {
+    if (e.setting && e.feasible && !e.setting->stale) fitting.push_back(&e);
+  }
+  std::ranges::stable_sort(fitting, {}, &Evaluated::time);
+  std::vector<Setting> out;
+  std::set<std::string> seen;
+  for (const auto* e : fitting) {
+    if (out.size() == most || e->time() > kNearBest * fitting[0]->time()) break;
+    auto pipeline = *e->setting;
+    pipeline.recompute = "none";
+    if (pipeline.family == Family::kMegatron && pipeline.pp > 1) {
+      pipeline.tp = {};
+      pipeline.dp = {};
+      pipeline.cp = pipeline.cp > 1 ? 2 : 1;
+      pipeline.sp = false;
+    }
+    if (seen.insert(to_text(pipeline)).second) out.push_back(*e->setting);
+  }
+  return out;
+}
+
+// Of the first ones also with half and twice as many micro-batches.
+std::vector<Setting> with_other_micro_batches(std::vector<Setting> bases, std::int64_t batch,
+                                              std::size_t most) {
+  const auto add = [&](Setting setting, std::int64_t micro) {
+    const bool is_even = setting.interleave == 1 || micro % setting.pp == 0;
+    if (batch % micro != 0 || !is_even) return;
+    setting.micro = micro;
+    if (std::ranges::find(bases, setting) == bases.end()) bases.push_back(setting);
+  };
+  for (std::size_t i = 0; i < std::min(most, bases.size()); ++i) {
+    const auto setting = bases[i];
+    if (!setting.micro || setting.pp == 1) continue;
+    if (*setting.micro % 2 == 0) add(setting, *setting.micro / 2);
+    add(setting, *setting.micro * 2);
+  }
+  return bases;
+}
+
+}  // namespace
+
+void mix_settings_by_rank(Contest& contest, const strategies::Problem& problem,
+                          const std::vector<Evaluated>& evaluated, const Try& estimate,
+                          const MayWin& may_win) {
+  Mixer mixer(contest, problem, may_win);
+  std::int64_t batch = 0;
+  for (const auto& node : problem.nodes) {
+    if (node.batch()) batch = std::gcd(batch, node.signature.map.factors[*node.batch()].size);
+  }
+  std::vector<Base> bases;
+  const bool is_large = contest.is_large();
+  const auto settings =
+      with_other_micro_batches(bases_of(evaluated, is_large ? kLargeBases : kBases), batch,
+                               is_large ? kLargeVaried : kVaried);
+  for (const auto& setting : settings) {
+    if (contest.is_over()) return;
+    const auto passes = static_cast<double>(problem.model.size() * setting.micro.value_or(1));
+    if (passes > kMostMixed) continue;
+    auto known = estimate(settings_beside(setting, problem, batch));
+    std::ranges::stable_sort(known, {}, &Evaluated::time);
+    const auto fitting = std::ranges::find(known, true, &Evaluated::feasible);
+    if (fitting == known.end()) continue;
+    Base base;
+    std::transform(known.begin(), fitting + 1, std::back_inserter(base.options), option_of);
+    std::swap(base.options.front(), base.options.back());
+    if (mixer.predict(base)) bases.push_back(std::move(base));
+  }
+  std::ranges::stable_sort(bases, {}, &Base::predicted);
+  bases.resize(std::min(bases.size(), kTried));
+  for (auto& base : bases) {
+    const auto& best = contest.result().best;
+    if (best && base.predicted > kWorthMixing * best->simulation.iteration.value) return;
+    mixer.enter(base);
+  }
+}
+
+}  // namespace tandem::search
