@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "search/least_memory.h"
+#include "search/limits.h"
 #include "strategies/recomputation.h"
 
 namespace tandem::search {
@@ -79,9 +80,9 @@ class Baselines {
     std::ranges::stable_sort(settings, is_better);
     std::size_t simulated = 0;
     for (const auto& e : settings) {
-      if (!e.feasible || simulated == kSimulated) break;
+      if (!e.feasible || simulated == limits::kBaselineSimulated) break;
       const auto time = e.time();
-      if (row.feasible && time > kFaster * row.simulation.iteration) break;
+      if (row.feasible && time > limits::kFasterRow * row.simulation.iteration) break;
       // Simulating a large network takes long, and the row is not the plan.
       const bool is_close = contest_.is_large() && !e.is_rough;
       const auto costed = is_close ? std::optional(e) : simulate(*e.setting, simulated);
@@ -145,7 +146,7 @@ class Baselines {
     std::ranges::stable_sort(unknown, {}, [](const auto& s) { return s.schedule.micro_batches; });
     std::size_t simulated = 0;
     for (const auto& strategy : unknown) {
-      if (simulated == (contest_.is_large() ? 1 : kSimulated)) return;
+      if (simulated == (contest_.is_large() ? 1 : limits::kBaselineSimulated)) return;
       if (auto evaluated = simulate(strategy.setting, simulated)) {
         out.push_back(*std::move(evaluated));
       }
@@ -187,10 +188,6 @@ class Baselines {
     const auto costed = contest_.enter({candidate_of(std::move(*strategy), may_win)})[0];
     return costed ? std::optional(summary_of(*costed)) : std::nullopt;
   }
-
-  static constexpr std::size_t kSimulated = 3;  // settings of a family
-  // A row is replaced by what is faster by more than this.
-  static constexpr double kFaster = 0.999;
 
   Contest& contest_;
   const strategies::Problem& problem_;

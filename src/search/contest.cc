@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/parallel.h"
 #include "search/least_memory.h"
+#include "search/limits.h"
 
 namespace tandem::search {
 
@@ -121,7 +122,8 @@ Seconds Contest::time_to_beat(const Candidate& candidate) const {
                          : std::ranges::find(leaders, candidate.name,
                                              [](const Entry& e) { return e.candidate.name; });
   if (other != leaders.end()) return std::max(next, other->evaluated.time());
-  return leaders.size() < kLeaders ? kUnlimited : std::max(next, leaders.back().evaluated.time());
+  return leaders.size() < limits::kLeaders ? kUnlimited
+                                           : std::max(next, leaders.back().evaluated.time());
 }
 
 void Contest::note(const Candidate& candidate, const Evaluated& costed) {
@@ -261,7 +263,7 @@ void Contest::consider_as_leader(const Candidate& candidate, const Evaluated& co
   const auto at = std::ranges::upper_bound(leaders, iteration, {},
                                            [](const Entry& e) { return e.evaluated.time(); });
   leaders.insert(at, {candidate, summary_of(costed)});
-  if (leaders.size() > kLeaders) leaders.pop_back();
+  if (leaders.size() > limits::kLeaders) leaders.pop_back();
 }
 
 std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& rewritten) const {

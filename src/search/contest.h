@@ -14,6 +14,7 @@
 #include "predict/tables.h"
 #include "search/candidate.h"
 #include "search/evaluated.h"
+#include "search/limits.h"
 #include "search/search.h"
 #include "search/simplicity.h"
 #include "search/space/layout_network.h"
@@ -90,7 +91,7 @@ class Contest {
   // Without, that nothing fits is certain: what needs least of known strategies is all to be found.
   [[nodiscard]] bool may_fit() const { return may_fit_; }
   // Simulating one strategy of it takes a good part of a second.
-  [[nodiscard]] bool is_large() const { return model_.size() >= kLargeNodes; }
+  [[nodiscard]] bool is_large() const { return model_.size() >= limits::kLargeNodes; }
   // Operators times micro-batches: a million are simulated in about a second of one core.
   [[nodiscard]] double passes(const plan::Schedule& schedule) const {
     return static_cast<double>(model_.size()) * static_cast<double>(schedule.micro_batches);
@@ -109,9 +110,6 @@ class Contest {
   // True if it is the best so far.
   bool consider(const Evaluated& costed);
   void consider_as_leader(const Candidate& candidate, const Evaluated& costed);
-
-  static constexpr std::size_t kLargeNodes = 2000;
-  static constexpr std::size_t kLeaders = 8;
 
   const graph::Graph& model_;
   const machine::Machine& machine_;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "search/limits.h"
 
 namespace tandem::search {
 
@@ -57,9 +58,7 @@ std::string shortage_text(const Tightest& tightest, const machine::Machine& mach
 
 void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
                      const std::string& strategy) {
-  // Takes half a minute and 4 GB.
-  constexpr std::int64_t kMost = 20'000'000;
-  const auto most = kMost / static_cast<std::int64_t>(graph.size());
+  const auto most = limits::kMostOperatorPasses / static_cast<std::int64_t>(graph.size());
   if (schedule.micro_batches <= std::max<std::int64_t>(most, 1)) return;
   throw UserError("strategy", strategy,
                   fmt::format("{} micro-batches of {} operators are too many to simulate",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "search/limits.h"
 #include "search/neighbours/setting_changes.h"
 
 namespace tandem::search {
@@ -10,10 +11,9 @@ namespace tandem::search {
 std::vector<FasterSetting> faster_settings(Estimates& estimates, const strategies::Setting& setting,
                                            const strategies::Problem& problem, std::int64_t batch,
                                            std::size_t most) {
-  constexpr double kWorthTelling = 0.99;
   const auto own = estimates.find(setting);
   if (!own) return {};
-  const auto limit = kWorthTelling * own->time();
+  const auto limit = limits::kWorthTelling * own->time();
   std::vector<FasterSetting> out;
   for (const auto& changed : single_changes(setting, problem, batch)) {
     auto point = estimates.find(changed);

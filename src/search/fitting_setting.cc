@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "search/limits.h"
+
 namespace tandem::search {
 
 namespace {
@@ -57,7 +59,6 @@ std::vector<Changed> changed(const Setting& setting, std::int64_t batch) {
 
 std::optional<Evaluated> fitting_setting(Estimates& estimates, const Setting& setting,
                                          std::int64_t batch) {
-  constexpr double kNearlyAsFast = 1.02;
   struct Fitting {
     Evaluated point;
     int changes = 0;
@@ -71,7 +72,8 @@ std::optional<Evaluated> fitting_setting(Estimates& estimates, const Setting& se
   if (fitting.empty()) return std::nullopt;
   const auto time = [](const Fitting& f) { return f.point.simulation.iteration.value; };
   const auto fastest = time(*std::ranges::min_element(fitting, {}, time));
-  std::erase_if(fitting, [&](const Fitting& f) { return time(f) > kNearlyAsFast * fastest; });
+  std::erase_if(fitting,
+                [&](const Fitting& f) { return time(f) > limits::kNearlyAsFast * fastest; });
   const auto least = std::ranges::min_element(
       fitting, {}, [&](const Fitting& f) { return std::pair(f.changes, time(f)); });
   return std::move(least->point);

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string>
 
+#include "search/limits.h"
+
 namespace tandem::search {
 
 using strategies::Setting;
@@ -43,14 +45,13 @@ std::vector<Setting> promising(const std::vector<Evaluated>& settings, std::size
 
 std::vector<Setting> promising_of_each_depth(const std::vector<Evaluated>& settings,
                                              std::size_t most) {
-  constexpr double kSlower = 1.25;  // than the best; what layouts of their own may make up for
-  constexpr std::size_t kMore = 3;
   const auto known = ranked(settings);
   auto out = promising(settings, most);
-  for (std::size_t i = out.size(); i < known.size() && out.size() < most + kMore; ++i) {
+  for (std::size_t i = out.size(); i < known.size() && out.size() < most + limits::kOtherDepths;
+       ++i) {
     const auto& setting = *known[i]->setting;
     if (known[i]->feasible != known[0]->feasible) break;
-    if (known[i]->time() > kSlower * known[0]->time()) continue;
+    if (known[i]->time() > limits::kOtherDepthSlower * known[0]->time()) continue;
     const auto is_as_deep = [&](const Setting& other) { return other.pp == setting.pp; };
     if (std::ranges::none_of(out, is_as_deep)) out.push_back(setting);
   }

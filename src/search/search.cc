@@ -8,6 +8,7 @@
 #include "search/bounds.h"
 #include "search/contest.h"
 #include "search/improve.h"
+#include "search/limits.h"
 #include "search/neighbours/branches.h"
 #include "search/neighbours/earlier.h"
 #include "search/neighbours/layout_search.h"
@@ -22,16 +23,6 @@ namespace tandem::search {
 namespace {
 
 class Search {
-  static constexpr std::size_t kRewritten = 4;  // strategies that a rewritten model is tried under
-  static constexpr std::size_t kLargeRewritten = 1;
-  static constexpr std::size_t kRankedUnder = 6;  // strategies whose layouts a ranking knows
-  static constexpr std::size_t kBesides = 2;      // plans that tables are tried beside once more
-  static constexpr std::size_t kStored = 3;       // plans whose weights are stored otherwise
-  static constexpr double kWaits = 0.02;          // of a step
-  static constexpr double kNear = 1.03;           // times the best
-  static constexpr std::size_t kNearest = 3;      // rewritings that get more strategies at last,
-  static constexpr std::size_t kOfNearest = 6;    // so many
-
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const Options& options)
       : options_(options), contest_(model, machine, options), layouts_(contest_) {}
@@ -81,7 +72,8 @@ class Search {
     // Ranked where memory costs what the model's layouts had to pay for it.
     if (is_joint) out.push_back({"rewrites", [this] { rewrite(settings_); }});
     out.push_back({"layouts of rewrites", [this] {
-                     const auto most = contest_.is_large() ? kLargeRewritten : kRewritten;
+                     const auto most = contest_.is_large() ? limits::kLargeRewrittenStrategies
+                                                           : limits::kRewrittenStrategies;
                      for (const auto& rewritten : rewritings_) {
                        search_rewritten(rewritten, settings_, most);
                      }
@@ -166,7 +158,7 @@ class Search {
   }
   void store_weights_otherwise(const std::shared_ptr<const Rewritten>& rewritten) {
     auto plans = contest_.leaders(rewritten);
-    plans.resize(std::min(plans.size(), kStored));
+    plans.resize(std::min(plans.size(), limits::kStored));
     for (const auto& plan : plans) {
       if (!contest_.is_over()) store_otherwise(contest_, plan);
     }
@@ -178,7 +170,8 @@ class Search {
     if (contest_.is_over()) return;
     RankingOptions ranking;
     for (const auto& setting : settings) {
-      if (setting.pp == 1 && ranking.seeds.size() < kRankedUnder) ranking.seeds.push_back(setting);
+      if (setting.pp == 1 && ranking.seeds.size() < limits::kRankedUnder)
+        ranking.seeds.push_back(setting);
     }
     leave_out_equal_layouts(ranking.seeds);
     ranking.keep = contest_.is_large() ? 1 : 2;
@@ -224,7 +217,8 @@ class Search {
   void begin_earlier(const std::vector<strategies::Setting>& settings) {
     while (!contest_.is_large() && !contest_.is_over()) {
       const auto& best = contest_.result().best;
-      if (!best || best->simulation.exposed_comm < kWaits * best->simulation.iteration) return;
+      if (!best || best->simulation.exposed_comm < limits::kWaits * best->simulation.iteration)
+        return;
       const auto before = best->simulation.iteration;
       const bool will_change = has_tables_to_place(contest_, contest_.best_candidate().value());
       for (const auto& made : begun_earlier(contest_.model(), best->rewritten)) {
@@ -232,7 +226,7 @@ class Search {
         search_rewritten(made, settings, 1);
         begun_.push_back(made);
       }
-      const auto enough = (will_change ? 1 - kWaits : 1) * before;
+      const auto enough = (will_change ? 1 - limits::kWaits : 1) * before;
       if (contest_.result().best->simulation.iteration >= enough) return;
     }
   }
@@ -248,7 +242,7 @@ class Search {
     for (const auto& made : others) {
       if (made != contest_.best_candidate()->rewritten) {
         auto plans = contest_.leaders(made);
-        plans.resize(std::min(plans.size(), kBesides));
+        plans.resize(std::min(plans.size(), limits::kBesides));
         place_like(contest_, plans, *contest_.best_candidate());
       }
     }
@@ -262,13 +256,13 @@ class Search {
     const auto seconds = [&](const auto& made) {
       return contest_.fastest(made).value_or(Seconds{std::numeric_limits<double>::infinity()});
     };
-    const auto nearest = kNear * contest_.result().best->simulation.iteration;
+    const auto nearest = limits::kNearBest * contest_.result().best->simulation.iteration;
     std::erase_if(rewritings, [&](const auto& made) { return !made || seconds(made) > nearest; });
     std::ranges::stable_sort(rewritings, {}, seconds);
-    rewritings.resize(std::min(rewritings.size(), kNearest));
+    rewritings.resize(std::min(rewritings.size(), limits::kNearest));
     for (const auto& made : rewritings) {
       const strategies::Problem problem(made->graph, contest_.digits());
-      enter_strategies(problem, made, settings, kOfNearest);
+      enter_strategies(problem, made, settings, limits::kOfNearest);
       const auto plans = contest_.leaders(made);
       place_like(contest_, plans, plans[0]);
     }
@@ -278,7 +272,7 @@ class Search {
   [[nodiscard]] bool waits() {
     if (contest_.is_large() || contest_.is_over() || !contest_.are_equal_devices()) return false;
     const auto& best = contest_.result().best;
-    return best && best->simulation.exposed_comm >= kWaits * best->simulation.iteration;
+    return best && best->simulation.exposed_comm >= limits::kWaits * best->simulation.iteration;
   }
 
   // What overlaps is not in the tables, so that where devices wait, a walk may end in layouts that

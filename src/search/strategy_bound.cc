@@ -6,13 +6,13 @@
 #include <tuple>
 
 #include "search/bounds.h"
+#include "search/limits.h"
 #include "search/strategy_search.h"
 
 namespace tandem::search {
 
 // What is simpler than the plan so far, and may be nearly as fast by its estimate.
 void StrategySearch::try_simpler() {
-  constexpr std::size_t kTried = 4;
   if (options_.tolerance == 0 || !grid_ || !contest_.result().best || contest_.is_over()) return;
   std::vector<std::pair<Complexity, const Evaluated*>> simpler;
   const auto simplest = contest_.simplest();
@@ -25,7 +25,7 @@ void StrategySearch::try_simpler() {
   }
   std::ranges::stable_sort(
       simpler, {}, [](const auto& some) { return std::tuple(some.first, some.second->time()); });
-  if (simpler.size() > kTried) simpler.resize(kTried);
+  if (simpler.size() > limits::kSimplerTried) simpler.resize(limits::kSimplerTried);
   for (const auto& [complexity, e] : simpler) {
     if (complexity >= contest_.simplest()) return;
     for (auto& strategy : make_strategies({*e->setting}, problem_)) {
@@ -41,10 +41,10 @@ std::optional<Seconds> StrategySearch::bound() const {
   std::map<std::string, const Evaluated*> simulated;
   for (const auto& e : contest_.simulated()) simulated[to_text(*e.setting)] = &e;
   double out = *others_;
-  const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
+  const auto unsure = limits::kUnsureMemory * std::ranges::max(contest_.result().limits);
   const auto include = [&](const Evaluated& e) {
     if (e.bound == 0) return;
-    const auto off = e.is_rough ? kRoughly : kNearly;
+    const auto off = e.is_rough ? limits::kRoughly : limits::kNearly;
     const auto bound = std::max(e.bound, e.time().value / off);
     const auto at = simulated.find(to_text(*e.setting));
     if (at == simulated.end()) {

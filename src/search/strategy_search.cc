@@ -9,6 +9,7 @@
 #include "search/baselines.h"
 #include "search/grid/graph_grid_model.h"
 #include "search/grid/grid.h"
+#include "search/limits.h"
 #include "search/neighbours/rank_settings.h"
 #include "search/neighbours/sharing_search.h"
 #include "search/neighbours/step_layouts.h"
@@ -71,7 +72,7 @@ std::pair<std::vector<Setting>, std::vector<Evaluated>> StrategySearch::shortene
         out.push_back(setting);
       }
     }
-    const auto most = contest_.is_large() ? 1 : kPerFamily;
+    const auto most = contest_.is_large() ? 1 : limits::kPerFamily;
     std::ranges::move(promising(estimated, most), std::back_inserter(out));
     known.insert(known.end(), estimated.begin(), estimated.end());
     from = to;
@@ -143,7 +144,7 @@ void StrategySearch::choose_seeds(std::vector<Candidate> candidates,
   std::map<std::string, std::size_t> taken;
   for (auto i : order) {
     const auto family = candidates[i].name.substr(0, candidates[i].name.find(':'));
-    if (taken[family]++ < kPerFamily) seeds_.push_back(std::move(candidates[i].choices));
+    if (taken[family]++ < limits::kPerFamily) seeds_.push_back(std::move(candidates[i].choices));
   }
 }
 
@@ -155,7 +156,7 @@ bool StrategySearch::is_allowed(const Setting& setting) const {
 // what needs least has, takes seconds.
 bool StrategySearch::is_settled(const Evaluated& estimated) const {
   if (!contest_.is_large()) return false;
-  const auto unsure = kUnsure * std::ranges::max(contest_.result().limits);
+  const auto unsure = limits::kUnsureMemory * std::ranges::max(contest_.result().limits);
   return estimated.over > unsure || (options_.until.first_fit && estimated.over < -1 * unsure);
 }
 
@@ -193,7 +194,7 @@ bool StrategySearch::cost_smallest() {
     // Of others, what has no estimate may need much less.
     const bool is_hopeless = !contest_.may_fit() || is_far_too_large(result.smallest.over);
     if (contest_.is_large() && is_hopeless) return true;
-    if (result.candidates - before == kSmallest) break;
+    if (result.candidates - before == limits::kSmallest) break;
   }
   return contest_.is_large() && result.candidates > before;
 }
@@ -249,7 +250,8 @@ std::vector<Evaluated> StrategySearch::cost_estimated(const std::vector<Evaluate
 
 // What is to be simulated.
 std::vector<Setting> StrategySearch::chosen(const std::vector<Evaluated>& estimated) const {
-  return promising_of_each_depth(estimated, contest_.is_large() ? kLargeSimulated : kSimulated);
+  return promising_of_each_depth(
+      estimated, contest_.is_large() ? limits::kLargeSimulated : limits::kSimulated);
 }
 
 // By estimates, would simulating `tried` only tell what they tell? Where what needs least is far
@@ -259,14 +261,14 @@ bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) 
     const bool is_rough = tried.is_rough || best.is_rough;
     // Simulating a large network takes too long to tell apart what differs so little.
     if (contest_.is_large() && !is_rough) return tried.time() >= best.time();
-    return tried.time() > kUncertain * best.time();
+    return tried.time() > limits::kUncertain * best.time();
   }
   if (best.feasible) return true;
   return is_far_too_large(best.over) && tried.over > best.over;
 }
 
 bool StrategySearch::is_far_too_large(Bytes over) const {
-  return over > kFarTooLarge * std::ranges::max(contest_.result().limits);
+  return over > limits::kFarTooLarge * std::ranges::max(contest_.result().limits);
 }
 
 // By strategy `found` is what it is estimated to come to. Those that may still be the fastest are
@@ -331,10 +333,8 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* k
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_, known);
   const bool is_first = beat == kNever;
-  // Estimates are nearer than this to what was simulated before.
-  constexpr double kOff = 1.01;
   if (const auto& best = contest_.result().best) {
-    beat = std::min(beat, kOff * best->simulation.iteration.value);
+    beat = std::min(beat, limits::kEstimateMargin * best->simulation.iteration.value);
   }
   auto options = grid_options(beat);
   options.each_family = is_first;
@@ -344,9 +344,9 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* k
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
-  std::ranges::move(
-      try_shardings(problem_, kWholeGrid, [&](const auto& some) { return estimate(some); }),
-      std::back_inserter(out));
+  std::ranges::move(try_shardings(problem_, limits::kWholeShardings,
+                                  [&](const auto& some) { return estimate(some); }),
+                    std::back_inserter(out));
   return out;
 }
 
@@ -364,8 +364,7 @@ std::vector<Evaluated> StrategySearch::simulate_grid(double beat) {
           .network = options_.network ? options_.network->model : nullptr};
   auto grid = grid_options(beat);
   grid.near = 1;
-  constexpr double kPatience = 4e6;  // some seconds of one core
-  grid.patience = kPatience;
+  grid.patience = limits::kGridPatience;
   grid.known = tried_;
   GraphGridModel model(contest_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
@@ -414,7 +413,7 @@ void StrategySearch::lay_out_steps() {
     contest_.enter(
         lay_out_step(*t.setting, problem_, contest_.costs(), options_, contest_.result().products));
     if (contest_.is_over()) return;
-    if (taken.size() == (contest_.is_large() ? kLargeLaidOut : kLaidOut)) return;
+    if (taken.size() == (contest_.is_large() ? limits::kLargeLaidOut : limits::kLaidOut)) return;
   }
 }
 

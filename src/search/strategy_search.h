@@ -52,21 +52,6 @@ class StrategySearch {
   [[nodiscard]] const std::vector<std::vector<plan::Choice>>& seeds() const { return seeds_; }
 
  private:
-  static constexpr std::size_t kPerFamily = 8;
-  static constexpr std::size_t kWholeGrid = 300;  // of MAD-Max's grid; of a larger one a part
-  static constexpr std::size_t kSimulated = 8;    // of these
-  static constexpr std::size_t kLargeSimulated = 3;
-  // Estimates are nearer than this to what simulating gives: what is slower than the best by more
-  // needs none.
-  static constexpr double kUncertain = 1.08;
-  static constexpr double kNearly = 1.03;       // the same of estimates that are not rough,
-  static constexpr double kRoughly = 1.25;      // and of rough ones
-  static constexpr double kFarTooLarge = 0.25;  // of the memory there is, beyond it
-  static constexpr double kUnsure = 0.02;       // of the memory there is, by estimates
-  static constexpr std::size_t kSmallest = 2;   // simulated where the question is what fits
-  static constexpr std::size_t kLaidOut = 3;    // of these again
-  static constexpr std::size_t kLargeLaidOut = 1;
-
   // Returns the settings to simulate as baselines, with the estimates that there are.
   std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> shortened(
       const std::vector<strategies::Setting>& settings);

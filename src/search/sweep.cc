@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "search/limits.h"
 
 namespace tandem::search {
 
@@ -28,7 +29,6 @@ Axis parse_axis(std::string_view text) {
 }
 
 std::vector<Values> combinations(const std::vector<Axis>& axes) {
-  constexpr std::size_t kMost = 10'000;
   std::set<std::string> keys;
   std::vector<Values> out = {{}};
   for (const auto& axis : axes) {
@@ -36,8 +36,9 @@ std::vector<Values> combinations(const std::vector<Axis>& axes) {
       throw UserError("flag", "--vary", fmt::format("'{}' stands twice", axis.key),
                       "all its values belong in one list");
     }
-    if (out.size() * axis.values.size() > kMost) {
-      throw UserError("flag", "--vary", fmt::format("asks for more than {} combinations", kMost));
+    if (out.size() * axis.values.size() > limits::kMostCases) {
+      throw UserError("flag", "--vary",
+                      fmt::format("asks for more than {} combinations", limits::kMostCases));
     }
     const auto before = std::move(out);
     out.clear();

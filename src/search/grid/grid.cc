@@ -16,6 +16,7 @@
 #include "search/grid/item.h"
 #include "search/grid/split.h"
 #include "search/grid/weight_bounds.h"
+#include "search/limits.h"
 #include "strategies/recomputation.h"
 #include "strategies/stages.h"
 
@@ -128,9 +129,9 @@ class Grid {
                                                            std::int64_t micro_batches) const {
     std::vector<std::int64_t> out = {1};
     if (pp == 1 || micro_batches % pp != 0) return out;
-    constexpr std::int64_t kAlways = 8;
     for (std::int64_t v = 2; pp * v <= most_stages_; ++v) {
-      if (v <= kAlways || (layers_ > 0 && layers_ % (pp * v) == 0)) out.push_back(v);
+      if (v <= limits::kMostUnevenVirtualStages || (layers_ > 0 && layers_ % (pp * v) == 0))
+        out.push_back(v);
     }
     return out;
   }
@@ -471,9 +472,7 @@ class Grid {
 
   // Of what cannot fit, what may come nearest to it.
   void note_smallest(const Item& item, Bytes needs) {
-    constexpr std::size_t kEstimated = 64;
-    constexpr std::size_t kSimulated = 4;
-    const auto most = model_.batch() == 1 ? kEstimated : kSimulated;
+    const auto most = model_.batch() == 1 ? limits::kSmallestEstimated : limits::kSmallestSimulated;
     if (best_ < kNever) return;
     const auto at =
         std::ranges::upper_bound(smallest_, needs, {}, [](const auto& s) { return s.second; });

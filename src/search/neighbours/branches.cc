@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "predict/device.h"
+#include "search/limits.h"
 #include "search/neighbours/descent.h"
 #include "search/neighbours/side_by_side.h"
 #include "strategies/packing.h"
@@ -19,11 +20,6 @@ using graph::NodeId;
 using machine::DigitMask;
 using machine::DigitRole;
 using machine::DigitUse;
-
-constexpr std::size_t kMostPlaced = 120;  // of one plan
-constexpr std::size_t kPlans = 2;
-constexpr double kMostWeights = 0.5;
-constexpr double kTooSlow = 1.5;  // of the best, where all have changed alike
 
 // By node, the operand of `join` through which all goes that comes of it; -1 for the others.
 std::vector<int> operands_reached(const graph::Graph& graph,
@@ -96,7 +92,7 @@ class Placing {
     const auto best = contest_.result().best->simulation.iteration;
     std::vector<Places> alike;
     for (const auto& place : places_) alike.emplace_back(branches_.size(), place);
-    if (const auto first = best_of(alike, kTooSlow * best)) descend(*first);
+    if (const auto first = best_of(alike, limits::kAlikeTooSlow * best)) descend(*first);
   }
 
  private:
@@ -269,7 +265,7 @@ class Placing {
   std::vector<double> operations_;      // by branch
   std::vector<Hash> class_;
   Places places_;
-  std::size_t left_ = kMostPlaced;  // to try
+  std::size_t left_ = limits::kMostBranchesPlaced;  // to try
 };
 
 }  // namespace
@@ -306,11 +302,11 @@ bool place_branches(Contest& contest, const std::vector<Candidate>& plans) {
   if (has_tables_to_place(contest, plans[0])) return false;
   const auto& rewritten = plans[0].rewritten;
   const auto branches = branches_of(rewritten ? rewritten->graph : contest.model());
-  if (branches.share < kMostWeights) return false;
+  if (branches.share < limits::kBranchWeights) return false;
   std::size_t taken = 0;
   for (const auto& plan : plans) {
     if (!is_for_one_pass(plan)) continue;
-    if (contest.is_over() || taken++ == kPlans) break;
+    if (contest.is_over() || taken++ == limits::kBranchedPlans) break;
     Placing(contest, plan, branches).search();
   }
   return true;

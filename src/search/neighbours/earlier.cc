@@ -10,6 +10,7 @@
 
 #include "ops/signature.h"
 #include "rewrite/rule_text.h"
+#include "search/limits.h"
 #include "search/neighbours/moves.h"
 #include "search/neighbours/rewritings.h"
 
@@ -97,8 +98,7 @@ class Steps {
 
   // By that rule wherever it fits.
   void take_all(std::uint32_t rule) {
-    constexpr int kMost = 100;
-    for (int taken = 0; taken < kMost; ++taken) {
+    for (int taken = 0; taken < limits::kMostRuleUses; ++taken) {
       const auto moves = at_.moves();
       if (std::ranges::none_of(moves, [&](const Move& m) { return m.rule == rule && take(m); })) {
         return;

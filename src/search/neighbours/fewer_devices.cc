@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "machine/fewer.h"
 #include "search/contest.h"
+#include "search/limits.h"
 #include "search/strategy_search.h"
 
 namespace tandem::search {
@@ -15,13 +16,6 @@ namespace tandem::search {
 namespace {
 
 using Units = std::vector<std::int64_t>;
-
-// Fewer devices have to be faster by more than this.
-constexpr double kWorthIt = 0.999;
-// Where each part is searched, ever smaller ones are given up after so many.
-constexpr std::size_t kMostInVain = 2;
-// Where layouts alone are searched first, what rewriting may gain beside.
-constexpr double kRewritesMayGain = 1.15;
 
 std::int64_t count(const Units& units) {
   std::int64_t out = 1;
@@ -52,14 +46,13 @@ std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
   Units all;
   for (const auto& level : machine.levels) all.push_back(level.count);
   if (all.empty()) return {};
-  constexpr std::int64_t kEach = 64;
-  constexpr int kLargest = 4;
   int smooth = 0;
   std::set<Units> out;
   for (auto n = all[0]; n >= 1; --n) {
     bool wanted = is_power_of_two(n) || n + 1 >= all[0];
     if (are_many) {
-      wanted = wanted || n <= kEach || (has_small_factors(n) && smooth++ < kLargest);
+      wanted = wanted || n <= limits::kEveryCount ||
+               (has_small_factors(n) && smooth++ < limits::kSmoothCounts);
     }
     if (!wanted) continue;
     auto units = all;
@@ -155,7 +148,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   const bool is_plain = has_equal_layers(options);
   const auto never = std::numeric_limits<double>::infinity();
   const double now = all.best ? all.fastest.value : never;
-  double best = now * (is_plain ? kWorthIt : kRewritesMayGain);
+  double best = now * (is_plain ? limits::kWorthFewer : limits::kRewritesMayGain);
   std::optional<machine::Machine> fastest;
   KnownPasses known;
   std::size_t in_vain = 0;  // parts since the last one that was faster
@@ -168,7 +161,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
     const auto time = is_plain ? fastest_plain(model, *part, own, best, known)
                                : fastest_layouts(model, *part, own, best);
     in_vain = time ? 0 : in_vain + 1;
-    if (!is_plain && in_vain == kMostInVain) break;
+    if (!is_plain && in_vain == limits::kPartsInVain) break;
     if (!time) continue;
     fastest = *part;
     best = *time;
@@ -178,7 +171,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   FewerDevices out{std::move(*fastest), {}};
   out.result = search(model, out.machine, own);
   const bool is_found = out.result.best.has_value();
-  if (!is_found || out.result.fastest.value > kWorthIt * now) return std::nullopt;
+  if (!is_found || out.result.fastest.value > limits::kWorthFewer * now) return std::nullopt;
   for (auto& row : out.result.faster) row.devices = out.machine.devices();
   out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
   out.result.search_s =

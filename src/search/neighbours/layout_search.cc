@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "search/bounds.h"
+#include "search/limits.h"
 #include "search/neighbours/partial_saving.h"
 
 namespace tandem::search {
@@ -163,13 +164,12 @@ void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
 // Of a large network what saves memory by strategy is enough, unless it takes far longer than
 // layouts that do not fit: each price costs a simulation.
 bool LayoutSearch::has_enough() {
-  constexpr double kFarLonger = 2;
   const auto& best = contest_.result().best;
   if (!contest_.is_large() || !best) return false;
   if (contest_.is_over()) return true;
   auto fastest = solved_[0].evaluated.time();
   for (const auto& solved : solved_) fastest = std::min(fastest, solved.evaluated.time());
-  return best->simulation.iteration <= kFarLonger * fastest;
+  return best->simulation.iteration <= limits::kFarLonger * fastest;
 }
 
 // Gathering weights again, or computing again, often hides behind something else, which the tables
@@ -234,15 +234,13 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
       memory_price_ > 0 ? memory_price_ : std::min(memory_scale() / 64, least_memory_scale() / 4);
   auto gap = gap_of_prices(first, at_price);
   if (!gap) return;
-  constexpr int kHalvings = 5;
-  for (int i = 0; i < kHalvings && !contest_.is_over(); ++i) {
+  for (int i = 0; i < limits::kHalvings && !contest_.is_over(); ++i) {
     const double middle = (gap->low + gap->high) / 2;
     (at_price(middle).evaluated.feasible ? gap->high : gap->low) = middle;
   }
   if (rewritten_ == nullptr) memory_price_ = gap->high;
-  constexpr std::size_t kShares = 4;
   if (!faster || contest_.is_over()) return;
-  enter_between(contest_, "search", *faster, *fits, kShares);
+  enter_between(contest_, "search", *faster, *fits, limits::kMixedLayouts);
 }
 
 // By the tables dearer memory always saves some; in the simulation what is brought where it is
@@ -251,19 +249,14 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
 // that.
 std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
     double first, const std::function<Entry(double)>& at_price) {
-  constexpr int kRises = 28;
-  constexpr int kBeyond = 4;  // behind the least
-  constexpr double kMore = 1.5;
-  constexpr double kDear = 64;  // times its share: then memory is all that counts
-  constexpr double kSame = 0.001;
-  const auto dear = kDear * least_memory_scale();
+  const auto dear = limits::kDear * least_memory_scale();
   double low = 0;
   auto price = first;
   auto best = first;
   Bytes least{std::numeric_limits<double>::infinity()};
   Bytes least_over{};
   Bytes before{};
-  for (int rises = 0, beyond = 0; rises < kRises; ++rises) {
+  for (int rises = 0, beyond = 0; rises < limits::kRises; ++rises) {
     const auto now = at_price(price).evaluated;
     if (now.feasible) return Gap{low, price};
     const auto memory = now.simulation.memory;
@@ -273,16 +266,15 @@ std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
       least_over = now.over;
       best = price;
       beyond = 0;
-    } else if (++beyond >= kBeyond && memory > kMore * least) {
+    } else if (++beyond >= limits::kBeyondLeast && memory > limits::kMoreMemory * least) {
       break;
     }
-    if (price > dear && std::abs(memory / before - 1) < kSame) break;
+    if (price > dear && std::abs(memory / before - 1) < limits::kSameMemory) break;
     before = memory;
     low = price;
     price *= std::numbers::sqrt2;
   }
-  constexpr double kNearly = 0.1;
-  if (least_over > kNearly * (least - least_over)) return std::nullopt;
+  if (least_over > limits::kNearlyFits * (least - least_over)) return std::nullopt;
   for (const int eighths : {-3, -2, -1, 1, 2, 3}) {
     const auto near = best * std::exp2(eighths / 8.0);
     if (at_price(near).evaluated.feasible) return Gap{best / std::numbers::sqrt2, near};

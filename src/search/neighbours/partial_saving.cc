@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "search/limits.h"
+
 namespace tandem::search {
 
 std::vector<plan::Choice> mix_by_stage(const graph::Graph& graph,
@@ -42,7 +44,6 @@ std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<pla
 // Memory is nearly linear in the share.
 void enter_between(Contest& contest, const std::string& name, const Entry& faster,
                    const Entry& fits, std::size_t most) {
-  constexpr double kNear = 0.01;
   const auto& graph = fits.candidate.rewritten ? fits.candidate.rewritten->graph : contest.model();
   auto candidate = fits.candidate;
   candidate.name = name;
@@ -51,9 +52,9 @@ void enter_between(Contest& contest, const std::string& name, const Entry& faste
   double high = 1;
   auto over = faster.evaluated.over;
   auto under = fits.evaluated.over;
-  for (std::size_t i = 0; i < most && high - low > kNear; ++i) {
+  for (std::size_t i = 0; i < most && high - low > limits::kShareStep; ++i) {
     const double width = high - low;
-    const double guess = low + width * (over / (over - under)) + kNear / 2;
+    const double guess = low + width * (over / (over - under)) + limits::kShareStep / 2;
     const double share = std::clamp(guess, low + width / 16, high - width / 16);
     candidate.choices = mixed(graph, faster.candidate.choices, fits.candidate.choices, share);
     const auto costed = contest.enter({candidate})[0];

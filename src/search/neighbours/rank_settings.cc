@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lower/order.h"
+#include "search/limits.h"
 #include "search/neighbours/partial_saving.h"
 #include "strategies/pipeline.h"
 #include "strategies/stages.h"
@@ -19,19 +20,6 @@ namespace {
 
 using strategies::Family;
 using strategies::Setting;
-
-constexpr double kNearBest = 1.25;  // times the best: settings that a mix starts from
-constexpr std::size_t kBases = 6;   // such settings, of different pipelines
-constexpr std::size_t kLargeBases = 2;
-constexpr std::size_t kVaried = 2;  // of these, with other numbers of micro-batches
-constexpr std::size_t kLargeVaried = 1;
-constexpr std::int64_t kMoreDevices = 2;  // times those that share a layer or a sequence
-constexpr std::size_t kTried = 2;         // of these, mixes that are simulated
-constexpr double kWorthMixing = 0.997;    // of the best's time, that a mix is predicted to take
-constexpr double kMostMixed = 4e6;        // operators times micro-batches of what is simulated
-constexpr int kCorrections = 5;           // of the predicted memory by that of the lowered program
-constexpr double kRoundedOff = 1.01;      // times a prediction: layers do not divide as they should
-constexpr double kMemoryStep = 0.002;     // of the limit, left free beside a prediction
 
 constexpr std::array kRecomputations = {"none", "selective", "save_matmuls", "full"};
 
@@ -73,8 +61,8 @@ std::vector<Setting> settings_beside(const Setting& base, const strategies::Prob
   if (is_plain && base.pp > 1) {
     const auto devices = base.tp[0] * *base.dp * base.cp;
     for (const auto& [tp, mask] : strategies::tensor_groups(problem.digits)) {
-      if (tp > kMoreDevices * base.tp[0]) break;
-      for (std::int64_t cp = 1; cp <= (base.cp > 1 ? kMoreDevices * base.cp : 1); ++cp) {
+      if (tp > limits::kMixMoreDevices * base.tp[0]) break;
+      for (std::int64_t cp = 1; cp <= (base.cp > 1 ? limits::kMixMoreDevices * base.cp : 1); ++cp) {
         if (devices % (tp * cp) != 0) continue;
         auto setting = base;
         setting.tp = {tp};
@@ -111,7 +99,7 @@ class Mixer {
     const auto limits = limits_by_rank(setting.pp);
     base.balance = gain_of_balance(setting);
     choose(base, in_flight, limits, std::vector<double>(in_flight.size()));
-    return base.predicted < kWorthMixing * base.options[0].time;
+    return base.predicted < limits::kWorthMixing * base.options[0].time;
   }
 
   // Corrects the choice by what the lowered program holds, until it fits, and simulates it. Where
@@ -119,7 +107,7 @@ class Mixer {
   // have as many layers each.
   void enter(Base& base) {
     const auto found = enter(base, true);
-    if (!found || found->value > kRoundedOff * base.predicted) (void)enter(base, false);
+    if (!found || found->value > limits::kMixRounded * base.predicted) (void)enter(base, false);
   }
 
  private:
@@ -130,7 +118,7 @@ class Mixer {
     const auto in_flight = micro_batches_in_flight(setting);
     const auto limits = limits_by_rank(setting.pp);
     std::vector<double> off(in_flight.size());
-    for (int i = 0; i < kCorrections && !contest_.is_over(); ++i) {
+    for (int i = 0; i < limits::kMixCorrections && !contest_.is_over(); ++i) {
       choose(base, in_flight, limits, off);
       const auto candidate = make(base, balances);
       if (!candidate || !may_win_(candidate->choices)) return std::nullopt;
@@ -223,7 +211,7 @@ class Mixer {
     base.ranks.clear();
     double rate = 0;
     for (std::size_t r = 0; r < in_flight.size(); ++r) {
-      const auto limit = limits[r] * (1 - kMemoryStep) - off[r];
+      const auto limit = limits[r] * (1 - limits::kMixMemoryStep) - off[r];
       base.ranks.push_back(fastest(base.options, in_flight, r, limit));
       rate += 1 / base.ranks[r].time;
     }
@@ -338,7 +326,7 @@ std::vector<Setting> bases_of(const std::vector<Evaluated>& evaluated, std::size
   std::vector<Setting> out;
   std::set<std::string> seen;
   for (const auto* e : fitting) {
-    if (out.size() == most || e->time() > kNearBest * fitting[0]->time()) break;
+    if (out.size() == most || e->time() > limits::kMixNearBest * fitting[0]->time()) break;
     auto pipeline = *e->setting;
     pipeline.recompute = "none";
     if (pipeline.family == Family::kMegatron && pipeline.pp > 1) {
@@ -382,13 +370,13 @@ void mix_settings_by_rank(Contest& contest, const strategies::Problem& problem,
   }
   std::vector<Base> bases;
   const bool is_large = contest.is_large();
-  const auto settings =
-      with_other_micro_batches(bases_of(evaluated, is_large ? kLargeBases : kBases), batch,
-                               is_large ? kLargeVaried : kVaried);
+  const auto settings = with_other_micro_batches(
+      bases_of(evaluated, is_large ? limits::kLargeMixBases : limits::kMixBases), batch,
+      is_large ? limits::kLargeMixVaried : limits::kMixVaried);
   for (const auto& setting : settings) {
     if (contest.is_over()) return;
     const auto passes = static_cast<double>(problem.model.size() * setting.micro.value_or(1));
-    if (passes > kMostMixed) continue;
+    if (passes > limits::kMostMixed) continue;
     auto known = estimate(settings_beside(setting, problem, batch));
     std::ranges::stable_sort(known, {}, &Evaluated::time);
     const auto fitting = std::ranges::find(known, true, &Evaluated::feasible);
@@ -399,10 +387,10 @@ void mix_settings_by_rank(Contest& contest, const strategies::Problem& problem,
     if (mixer.predict(base)) bases.push_back(std::move(base));
   }
   std::ranges::stable_sort(bases, {}, &Base::predicted);
-  bases.resize(std::min(bases.size(), kTried));
+  bases.resize(std::min(bases.size(), limits::kMixesTried));
   for (auto& base : bases) {
     const auto& best = contest.result().best;
-    if (best && base.predicted > kWorthMixing * best->simulation.iteration.value) return;
+    if (best && base.predicted > limits::kWorthMixing * best->simulation.iteration.value) return;
     mixer.enter(base);
   }
 }

@@ -9,6 +9,7 @@
 #include "predict/folded.h"
 #include "rewrite/collection.h"
 #include "rewrite/rule_text.h"
+#include "search/limits.h"
 #include "search/neighbours/moves.h"
 #include "search/space/layout_network.h"
 #include "strategies/grid.h"
@@ -28,7 +29,7 @@ class Ranker {
         search_(contest.options()),
         settings_(options.seeds),
         costs_(contest.costs()),
-        states_(is_small(digits_) ? search_.states_per_node : kStates),
+        states_(is_small(digits_) ? search_.states_per_node : limits::kRankingStates),
         is_one_device_(options.one_device),
         saves_(options.saves),
         prices_{.per_byte = options.per_byte} {
@@ -36,7 +37,7 @@ class Ranker {
   }
 
   double cost(const Graph& graph) {
-    if (!search_.shares_tables || priced_.size() > kMostKept) {
+    if (!search_.shares_tables || priced_.size() > limits::kMostTableEntries) {
       priced_ = LayoutNetwork::Priced{prices_};
     }
     LayoutNetwork network(graph, digits_, costs_, search_.dims, states_, seeds(graph), pass_,
@@ -58,9 +59,6 @@ class Ranker {
     }
     return out;
   }
-
-  static constexpr std::size_t kStates = 32;
-  static constexpr std::size_t kMostKept = 1U << 25U;  // entries of tables
 
   Contest& contest_;
   const machine::Digits& digits_;
@@ -127,7 +125,7 @@ class BestFirst {
   [[nodiscard]] std::vector<std::vector<Move>> best(std::size_t most) const {
     std::vector<std::size_t> order;
     for (std::size_t v = 1; v < visits_.size(); ++v) {
-      if (visits_[v].cost < (1 - kSame) * visits_[0].cost) order.push_back(v);
+      if (visits_[v].cost < (1 - limits::kSameCost) * visits_[0].cost) order.push_back(v);
     }
     std::ranges::stable_sort(order, {}, [&](std::size_t v) { return visits_[v].cost; });
     std::vector<std::vector<Move>> out;
@@ -135,7 +133,7 @@ class BestFirst {
     for (auto v : order) {
       if (out.size() == most) break;
       // Those that cost the same differ in what does not matter.
-      if (!costs.empty() && visits_[v].cost < (1 + kSame) * costs.back()) continue;
+      if (!costs.empty() && visits_[v].cost < (1 + limits::kSameCost) * costs.back()) continue;
       costs.push_back(visits_[v].cost);
       auto moves = without_idle(moves_to(v), visits_[v].cost);
       // All may be, where layouts had to be left out unseen.
@@ -153,7 +151,7 @@ class BestFirst {
       if (is_over()) return false;
       auto move = (*visits_[visit].moves)[visits_[visit].tried++];
       const auto after = add(visit, move);
-      if (after && *after < (1 - kSame) * cost) {
+      if (after && *after < (1 - limits::kSameCost) * cost) {
         if (visit == 0) continue;
         queue_.push({cost, visit});
         return true;
@@ -181,7 +179,7 @@ class BestFirst {
 
   bool is_over() {
     const bool is_stuck =
-        ranked_ >= std::max(kLeastRanked, best_at_ + best_at_ / 2) && has_tried_single_;
+        ranked_ >= std::max(limits::kLeastRanked, best_at_ + best_at_ / 2) && has_tried_single_;
     return ranked_ >= search_.rewritings || is_stuck || contest_.is_over();
   }
 
@@ -192,9 +190,9 @@ class BestFirst {
     ++ranked_;
     contest_.report_progress(ranked_);
     const auto cost = cost_of(*next);
-    if (cost < (1 - kSame) * visits_[from].cost) paid_.insert(move.rule);
+    if (cost < (1 - limits::kSameCost) * visits_[from].cost) paid_.insert(move.rule);
     if (cost > search_.alpha * best_) return cost;
-    if (cost < (1 - kGain) * best_) best_at_ = ranked_;
+    if (cost < (1 - limits::kRewriteGain) * best_) best_at_ = ranked_;
     best_ = std::min(best_, cost);
     queue_.push({cost, visits_.size()});
     visits_.push_back({std::move(*next), from, move, cost});
@@ -232,11 +230,6 @@ class BestFirst {
   // Relative costs: what adds up in another order; what is the same; what is worth looking further
   // for.
   static constexpr double kRounding = 1e-9;
-  static constexpr double kSame = 1e-4;
-  static constexpr double kGain = 1e-3;
-  // Most graphs in reach cost the same as one that was ranked: once every single step was tried, it
-  // ends when a third of all have brought nothing.
-  static constexpr std::size_t kLeastRanked = 60;
 
   const Graph& first_;
   const rewrite::Dictionary& dictionary_;

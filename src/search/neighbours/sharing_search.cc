@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "search/limits.h"
 #include "strategies/wide_grid.h"
 
 namespace tandem::search {
@@ -13,8 +14,6 @@ namespace {
 using strategies::LayerKind;
 using strategies::LevelSharding;
 using strategies::Setting;
-
-constexpr std::size_t kSimulatedWhole = 64;
 
 // Tables of words go with the transformer.
 LayerKind coordinate(LayerKind kind) {
@@ -83,22 +82,24 @@ std::vector<Evaluated> enter_shardings(
     Contest& contest, const strategies::Problem& problem,
     const std::function<bool(const std::vector<plan::Choice>&)>& may_win) {
   std::vector<Candidate> seen;
-  return try_shardings(problem, kSimulatedWhole, [&](const std::vector<Setting>& settings) {
-    std::vector<Candidate> candidates;
-    std::vector<Evaluated> out;
-    for (const auto& setting : settings) {
-      auto made = make_strategy(setting, problem);
-      auto* strategy = std::get_if<strategies::Strategy>(&made);
-      if (strategy == nullptr || !may_win(strategy->choices)) continue;
-      if (std::ranges::find(seen, strategy->choices, &Candidate::choices) != seen.end()) continue;
-      candidates.push_back(candidate_of(std::move(*strategy)));
-      seen.push_back(candidates.back());
-    }
-    for (const auto& evaluated : contest.enter(candidates)) {
-      if (evaluated) out.push_back(summary_of(*evaluated));
-    }
-    return out;
-  });
+  return try_shardings(
+      problem, limits::kSimulatedShardings, [&](const std::vector<Setting>& settings) {
+        std::vector<Candidate> candidates;
+        std::vector<Evaluated> out;
+        for (const auto& setting : settings) {
+          auto made = make_strategy(setting, problem);
+          auto* strategy = std::get_if<strategies::Strategy>(&made);
+          if (strategy == nullptr || !may_win(strategy->choices)) continue;
+          if (std::ranges::find(seen, strategy->choices, &Candidate::choices) != seen.end())
+            continue;
+          candidates.push_back(candidate_of(std::move(*strategy)));
+          seen.push_back(candidates.back());
+        }
+        for (const auto& evaluated : contest.enter(candidates)) {
+          if (evaluated) out.push_back(summary_of(*evaluated));
+        }
+        return out;
+      });
 }
 
 }  // namespace tandem::search

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "search/limits.h"
 #include "search/neighbours/descent.h"
 #include "strategies/packing.h"
 
@@ -20,10 +21,6 @@ using graph::NodeId;
 using machine::DigitMask;
 using machine::DigitUse;
 using machine::NodeLayout;
-
-constexpr std::size_t kMostTried = 160;
-constexpr std::size_t kMostNarrowed = 80;  // tried beside
-constexpr double kHopeless = 1.3;          // of the best, where tables have not moved yet
 
 class Tables {
  public:
@@ -120,7 +117,7 @@ class Tables {
   // elsewhere: little work is done sooner by one than told to many. What reads the tables is there,
   // too, or has copies on all.
   void narrow(const Timed& now) {
-    left_ = kMostNarrowed;
+    left_ = limits::kMostNarrowed;
     is_narrowed_ = true;
     const auto wide = *from_;
     DigitMask idle = 0;
@@ -142,7 +139,7 @@ class Tables {
     for (const bool last : {false, true}) {
       if (last && !have_all_places_names()) continue;
       from_the_last_place_ = last;
-      const auto hopeless = kHopeless * contest_.result().best->simulation.iteration;
+      const auto hopeless = limits::kHopeless * contest_.result().best->simulation.iteration;
       if (const auto made = best_of({now.layouts}, hopeless)) descended(*made);
     }
   }
@@ -372,8 +369,8 @@ class Tables {
   const strategies::Problem problem_;
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<NodeId> tables_;
-  std::vector<std::vector<NodeId>> followers_;  // by table
-  std::size_t left_ = kMostTried;               // to try
+  std::vector<std::vector<NodeId>> followers_;    // by table
+  std::size_t left_ = limits::kMostTablesPlaced;  // to try
   bool from_the_last_place_ = false;
   bool is_narrowed_ = false;
 };

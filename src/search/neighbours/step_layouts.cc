@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "predict/folded.h"
+#include "search/limits.h"
 #include "search/neighbours/storage.h"
 #include "search/space/layout_network.h"
 #include "strategies/grid.h"
@@ -16,8 +17,6 @@ namespace {
 
 using strategies::Choices;
 using strategies::Problem;
-
-constexpr double kGain = 1e-4;  // of a step's cost, that layouts are looked for
 
 bool stores_in_parts(const Problem& problem, const Choices& choices) {
   const auto used = used_layouts(problem, choices);
@@ -66,7 +65,7 @@ bool may_gain(const strategies::Setting& setting, const Problem& problem, predic
     };
     const auto as_it_is = cost(options.dims, 0);
     for (const auto& dims : with_narrower(options.dims, few.nodes)) {
-      if (cost(dims, options.states_per_node) < (1 - kGain) * as_it_is) return true;
+      if (cost(dims, options.states_per_node) < (1 - limits::kLayoutGain) * as_it_is) return true;
     }
   }
   return false;

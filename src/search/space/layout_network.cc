@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "search/limits.h"
 #include "search/solver/local_search.h"
 #include "strategies/storage.h"
 
@@ -17,10 +18,6 @@ using graph::NodeId;
 using machine::DigitRole;
 using machine::Layout;
 using machine::NodeLayout;
-
-// A shared tensor may be kept in at most this many layouts: all that a seed uses at one of its
-// ends, then those that the better states of its ends use, then on a small machine all others.
-constexpr std::size_t kTensorStates = 96;
 
 // Votes of one end's states, best first, for the layouts they want the tensor in.
 void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, std::size_t seeds) {
@@ -348,7 +345,7 @@ std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
     if (partial || !has_partial(layout)) out.push_back(layout);
   }
   std::ranges::stable_sort(out, std::greater{}, [&](const Layout& l) { return votes[l]; });
-  out.resize(std::min(out.size(), kTensorStates));
+  out.resize(std::min(out.size(), limits::kTensorStates));
   return out;
 }
 
