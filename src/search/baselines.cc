@@ -84,7 +84,7 @@ class Baselines {
       const auto time = e.time();
       if (row.feasible && time > limits::kFasterRow * row.simulation.iteration) break;
       // Simulating a large network takes long, and the row is not the plan.
-      const bool is_close = contest_.is_large() && !e.is_rough;
+      const bool is_close = contest_.is_large() && !e.is_rough();
       const auto costed = is_close ? std::optional(e) : simulate(*e.setting, simulated);
       if (costed && is_better(*costed, row)) replace(row, *costed);
     }

@@ -35,7 +35,7 @@ std::optional<Evaluated> Estimates::point(const strategies::Setting& setting, bo
   if (!estimate || (estimate->is_rough() && !rough_too)) return std::nullopt;
   auto out = point_of(on_, costed(to_text(setting), std::move(estimate->step), on_.limits));
   out.setting = setting;
-  out.is_rough = estimate->is_rough();
+  out.error_bound = estimate->error_bound;
   return out;
 }
 

@@ -113,7 +113,7 @@ Evaluated summary_of(const Evaluated& evaluated) {
                 .simulation = evaluated.simulation,
                 .over = evaluated.over,
                 .feasible = evaluated.feasible,
-                .is_rough = evaluated.is_rough,
+                .error_bound = evaluated.error_bound,
                 .bound = evaluated.bound,
                 .devices = evaluated.devices,
                 .rewritten = evaluated.rewritten};

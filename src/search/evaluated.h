@@ -10,6 +10,7 @@
 #include "lower/lower.h"
 #include "machine/machine.h"
 #include "plan/parallelize.h"
+#include "predict/estimator.h"
 #include "predict/simulate.h"
 #include "search/candidate.h"
 
@@ -22,7 +23,7 @@ struct Evaluated {
   predict::Simulation simulation = {};  // without its timeline, but for the best of a search
   Bytes over = {};           // most that a device needs beyond what it may use; negative if it fits
   bool feasible = false;     // does it fit?
-  bool is_rough = false;     // an estimate that may be off by more than 1 %
+  double error_bound = 0;    // of an estimate (predict/estimator.h); 0: simulated
   double bound = 0;          // proved lower bound of the step time in seconds; 0: none
   std::int64_t devices = 0;  // that a baseline uses where some may be idle; 0: all
   plan::MappedGraph mapped = {};                    // left out of grids and sweeps
@@ -34,6 +35,8 @@ struct Evaluated {
   std::vector<std::string> same_as = {};  // strategies that come to the same: merge_equal
 
   [[nodiscard]] Seconds time() const { return simulation.iteration; }
+  // Returns whether it is an estimate that has to be simulated before it decides anything.
+  [[nodiscard]] bool is_rough() const { return error_bound > predict::Estimate::kNear; }
   // Communication that has no compute beside it, of all communication; 0 where there is none.
   [[nodiscard]] double exposed_share() const;
 };

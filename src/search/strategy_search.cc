@@ -86,7 +86,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
                                    const std::vector<Evaluated>& known) {
   const auto estimate_of = [&](const Setting& setting) -> const Evaluated* {
     const auto at = std::ranges::find(known, setting, &Evaluated::setting);
-    return contest_.is_large() && at != known.end() && !at->is_rough ? &*at : nullptr;
+    return contest_.is_large() && at != known.end() && !at->is_rough() ? &*at : nullptr;
   };
   std::vector<Candidate> distinct;
   std::vector<std::size_t> which;
@@ -258,7 +258,7 @@ std::vector<Setting> StrategySearch::chosen(const std::vector<Evaluated>& estima
 // too large, that nothing fits.
 bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) const {
   if (tried.feasible) {
-    const bool is_rough = tried.is_rough || best.is_rough;
+    const bool is_rough = tried.is_rough() || best.is_rough();
     // Simulating a large network takes too long to tell apart what differs so little.
     if (contest_.is_large() && !is_rough) return tried.time() >= best.time();
     return tried.time() > limits::kUncertain * best.time();
