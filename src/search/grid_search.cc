@@ -23,6 +23,7 @@ namespace {
 // Returns these, the best first; of those that come to the same time and memory the first.
 std::vector<const Evaluated*> ranked(const std::vector<Evaluated>& evaluated) {
   std::vector<const Evaluated*> out;
+  out.reserve(evaluated.size());
   for (const auto& e : evaluated) out.push_back(&e);
   std::ranges::stable_sort(out, [](const auto* a, const auto* b) { return is_better(*a, *b); });
   const auto same = [](const Evaluated* a, const Evaluated* b) {

@@ -16,7 +16,7 @@ namespace tandem::search {
 
 namespace {
 
-constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+constexpr Seconds kUnbounded{std::numeric_limits<double>::infinity()};
 
 // Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
 bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
@@ -126,7 +126,7 @@ Seconds LayoutSearch::raised(const LayoutNetwork& network, Seconds bound, Stream
   constexpr double kLast = 0.25;
   const auto& best = contest_.result().best;
   if (!options_.grid || !best || !network.has_two_phases()) return bound;
-  const auto enough = std::min(kClose * best->time(), bound_.value_or(kNever));
+  const auto enough = std::min(kClose * best->time(), bound_.value_or(kUnbounded));
   const auto try_weights = [&](const StreamWeights& weights) {
     const auto solution = network.solve(weights.prices(), options_.finder);
     if (!solution.exact || Seconds{solution.cost} <= bound) return false;
