@@ -53,13 +53,8 @@ class Baselines {
         problem_(problem),
         known_(known),
         estimate_(estimate),
-        may_win_(may_win) {
-    for (const auto& node : problem.nodes) {
-      if (const auto batch = node.batch(); batch && batch_ == 1) {
-        batch_ = node.signature.map.factors[*batch].size;
-      }
-    }
-  }
+        may_win_(may_win),
+        batch_(strategies::batch_of(problem).value_or(1)) {}
 
   void fit() {
     const auto bases = settings_for(problem_);
@@ -194,7 +189,7 @@ class Baselines {
   const std::vector<Evaluated>& known_;
   const Try& estimate_;
   const MayWin& may_win_;
-  std::int64_t batch_ = 1;
+  std::int64_t batch_;
 };
 
 }  // namespace

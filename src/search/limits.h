@@ -148,6 +148,11 @@ inline constexpr double kDear = 64;
 inline constexpr double kSameMemory = 0.001;
 // What needs this much more than there is gets some prices next to its own.
 inline constexpr double kNearlyFits = 0.1;
+// A bound of layouts this near the best is not raised further.
+inline constexpr double kBoundClose = 0.95;
+// Steps by which the weights of a bound move: each takes a solution of the layouts.
+inline constexpr double kFirstWeightStep = 0.5;
+inline constexpr double kLastWeightStep = 0.25;
 // Layouts of a tensor with several readers: those that the better states of its ends use.
 inline constexpr std::size_t kTensorStates = 96;
 

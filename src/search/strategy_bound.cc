@@ -54,8 +54,7 @@ std::optional<Seconds> StrategySearch::bound() const {
     check_bound(at->second->time(), Seconds{bound}, at->first);
     if (at->second->feasible) out = std::min(out, at->second->time().value);
   };
-  if (grid_) std::ranges::for_each(*grid_, include);
-  std::ranges::for_each(simulated_grid_, include);
+  std::ranges::for_each(evaluated_grid(), include);
   return Seconds{out};
 }
 

@@ -20,18 +20,6 @@ namespace tandem::search {
 using strategies::Setting;
 using strategies::Strategy;
 
-namespace {
-
-// Samples of the batch; nothing where no operator has any.
-std::optional<std::int64_t> batch_of(const strategies::Problem& problem) {
-  for (const auto& node : problem.nodes) {
-    if (const auto batch = node.batch()) return node.signature.map.factors[*batch].size;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 StrategySearch::StrategySearch(Contest& contest, bool may_win)
     : contest_(contest),
       options_(contest.options()),
@@ -202,13 +190,12 @@ bool StrategySearch::cost_smallest() {
 // Strategies of which there are too many to simulate each.
 void StrategySearch::cost_grid() {
   if (contest_.is_over()) return;
-  known_ = estimated_grid();
-  if (!known_.empty()) {
-    found_ = cost_estimated(known_);
+  if (!estimated_grid().empty()) {
+    found_ = cost_estimated(*grid_);
   } else {
     if (is_synchronous()) cost_shardings();
-    if (options_.grid) known_ = simulate_grid();
-    found_ = known_;
+    if (options_.grid) simulate_grid();
+    found_ = simulated_grid_;
   }
   if (!is_synchronous()) {
     if (contest_.result().candidates == 0) {
@@ -216,7 +203,7 @@ void StrategySearch::cost_grid() {
                       "it has no pipeline here whose updates may be delayed",
                       "without --stale-weights");
     }
-    fit_baselines(contest_, problem_, known_, {},
+    fit_baselines(contest_, problem_, evaluated_grid(), {},
                   [this](const auto& choices) { return may_win(choices); });
     return;
   }
@@ -225,7 +212,7 @@ void StrategySearch::cost_grid() {
   if (can_estimate() && contest_.are_equal_devices()) {
     estimate_some = [this](const auto& settings) { return estimate(settings); };
   }
-  fit_baselines(contest_, problem_, known_, estimate_some,
+  fit_baselines(contest_, problem_, evaluated_grid(), estimate_some,
                 [this](const auto& choices) { return may_win(choices); });
 }
 
@@ -301,7 +288,8 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
 void StrategySearch::mix_by_rank() {
   if (!can_estimate()) return;
   mix_settings_by_rank(
-      contest_, problem_, known_, [this](const auto& settings) { return estimate(settings); },
+      contest_, problem_, evaluated_grid(),
+      [this](const auto& settings) { return estimate(settings); },
       [this](const auto& choices) { return may_win(choices); });
 }
 
@@ -351,9 +339,9 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* k
 }
 
 // Of a network that cannot be estimated: what may be faster than all so far is simulated.
-std::vector<Evaluated> StrategySearch::simulate_grid(double beat) {
-  const auto batch = batch_of(problem_);
-  if (!batch || (!contest_.may_fit() && is_synchronous())) return {};
+void StrategySearch::simulate_grid(double beat) {
+  const auto batch = strategies::batch_of(problem_);
+  if (!batch || (!contest_.may_fit() && is_synchronous())) return;
   Case on{.values = {},
           .problem = &problem_,
           .machine = &contest_.machine(),
@@ -370,10 +358,9 @@ std::vector<Evaluated> StrategySearch::simulate_grid(double beat) {
                        [this](const auto& choices) { return may_win(choices); });
   auto [out, others, device_seconds] = evaluate_grid(on, model, grid);
   others_ = others;
-  simulated_grid_ = out;
+  simulated_grid_ = std::move(out);
   // A mixed machine's devices compute at different rates.
   if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
-  return out;
 }
 
 std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& known) {

@@ -69,7 +69,11 @@ class StrategySearch {
   // `beat`: GridOptions::beat.
   GridOptions grid_options(double beat = kNever);
   std::vector<Evaluated> estimate_grid(double beat = kNever, KnownPasses* known = nullptr);
-  std::vector<Evaluated> simulate_grid(double beat = kNever);
+  void simulate_grid(double beat = kNever);
+  // Strategies of the grid that were estimated, or else simulated.
+  [[nodiscard]] const std::vector<Evaluated>& evaluated_grid() const {
+    return grid_ && !grid_->empty() ? *grid_ : simulated_grid_;
+  }
   [[nodiscard]] std::vector<strategies::Setting> chosen(
       const std::vector<Evaluated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
@@ -93,8 +97,7 @@ class StrategySearch {
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
   std::optional<std::vector<Evaluated>> grid_;
   std::vector<Evaluated> simulated_grid_;
-  std::vector<Evaluated> known_;  // of the grid
-  std::vector<Evaluated> found_;  // the best of these, simulated
+  std::vector<Evaluated> found_;  // the best of the grid, simulated
   std::optional<double> others_;  // GridResult::others
   std::vector<Evaluated> tried_;
   std::vector<Evaluated> sharded_;

@@ -39,6 +39,13 @@ std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node) {
   return summed;
 }
 
+std::optional<std::int64_t> batch_of(const Problem& problem) {
+  for (const auto& node : problem.nodes) {
+    if (const auto batch = node.batch()) return node.signature.map.factors[*batch].size;
+  }
+  return std::nullopt;
+}
+
 bool sends_tokens(const graph::Node& node) {
   return node.op.is(ops::kMoeDispatch) || node.op.is(ops::kMoeCombine);
 }

@@ -36,6 +36,9 @@ struct Problem {
 // The first factor that runs along a sequence and may be cut: of the result, else a summed one.
 std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node);
 
+// Returns the samples of a batch, by the first operator that has any.
+std::optional<std::int64_t> batch_of(const Problem& problem);
+
 // moe_dispatch, moe_combine: where tokens leave for experts and come back.
 bool sends_tokens(const graph::Node& node);
 

@@ -121,12 +121,9 @@ bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solution
 // For compute of 4 ms and communication of 6 ms beside it, weights of 1/2 make 5 ms, 0 and 1
 // make 6.
 Seconds LayoutSearch::raised(const LayoutNetwork& network, Seconds bound, StreamWeights free) {
-  constexpr double kClose = 0.95;
-  constexpr double kFirst = 0.5;
-  constexpr double kLast = 0.25;
   const auto& best = contest_.result().best;
   if (!options_.grid || !best || !network.has_two_phases()) return bound;
-  const auto enough = std::min(kClose * best->time(), bound_.value_or(kUnbounded));
+  const auto enough = std::min(limits::kBoundClose * best->time(), bound_.value_or(kUnbounded));
   const auto try_weights = [&](const StreamWeights& weights) {
     const auto solution = network.solve(weights.prices(), options_.finder);
     if (!solution.exact || Seconds{solution.cost} <= bound) return false;
@@ -137,7 +134,7 @@ Seconds LayoutSearch::raised(const LayoutNetwork& network, Seconds bound, Stream
   if (bound >= enough) return bound;
   // The weights of the graph before are good ones to begin with.
   try_weights(std::exchange(weights_, free));
-  for (double step = kFirst; step >= kLast; step /= 2) {
+  for (double step = limits::kFirstWeightStep; step >= limits::kLastWeightStep; step /= 2) {
     for (auto weight :
          {&StreamWeights::backward, &StreamWeights::forward, &StreamWeights::update}) {
       for (const auto by : {-step, step}) {
@@ -202,13 +199,14 @@ std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
 
 // Costs the solution, once.
 const Entry& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
-  const auto same = std::ranges::find(solved_, solution.choices,
-                                      [](const Entry& e) { return e.candidate.choices; });
+  const auto same = std::ranges::find_if(
+      solved_, [&](const Entry& e) { return e.candidate.choices == solution.choices; });
   if (same != solved_.end()) return *same;
   Candidate candidate{"search", solution.choices, {}, true, rewritten_};
   const auto evaluated = contest_.enter({candidate})[0];
   constexpr Bytes kUnknown{std::numeric_limits<double>::infinity()};
-  solved_.push_back({std::move(candidate), evaluated ? *evaluated : Evaluated{.over = kUnknown}});
+  solved_.push_back(
+      {std::move(candidate), evaluated ? summary_of(*evaluated) : Evaluated{.over = kUnknown}});
   return solved_.back();
 }
 

@@ -1,17 +1,16 @@
 #include "search/neighbours/rank_settings.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "lower/order.h"
 #include "search/limits.h"
 #include "search/neighbours/partial_saving.h"
 #include "strategies/pipeline.h"
+#include "strategies/recomputation.h"
 #include "strategies/stages.h"
 
 namespace tandem::search {
@@ -20,8 +19,6 @@ namespace {
 
 using strategies::Family;
 using strategies::Setting;
-
-constexpr std::array kRecomputations = {"none", "selective", "save_matmuls", "full"};
 
 struct Option {
   Setting setting;
@@ -79,7 +76,7 @@ std::vector<Setting> settings_beside(const Setting& base, const strategies::Prob
   }
   std::vector<Setting> out;
   for (auto& setting : spread) {
-    for (const auto* recompute : kRecomputations) {
+    for (const auto recompute : strategies::kRecomputations) {
       setting.recompute = recompute;
       out.push_back(setting);
     }
@@ -96,9 +93,9 @@ class Mixer {
   [[nodiscard]] bool predict(Base& base) const {
     const auto& setting = base.options[0].setting;
     const auto in_flight = micro_batches_in_flight(setting);
-    const auto limits = limits_by_rank(setting.pp);
+    const auto usable = usable_by_rank(setting.pp);
     base.balance = gain_of_balance(setting);
-    choose(base, in_flight, limits, std::vector<double>(in_flight.size()));
+    choose(base, in_flight, usable, std::vector<double>(in_flight.size()));
     return base.predicted < limits::kWorthMixing * base.options[0].time;
   }
 
@@ -116,16 +113,16 @@ class Mixer {
   std::optional<Seconds> enter(Base& base, bool balances) {
     const auto& setting = base.options[0].setting;
     const auto in_flight = micro_batches_in_flight(setting);
-    const auto limits = limits_by_rank(setting.pp);
+    const auto usable = usable_by_rank(setting.pp);
     std::vector<double> off(in_flight.size());
     for (int i = 0; i < limits::kMixCorrections && !contest_.is_over(); ++i) {
-      choose(base, in_flight, limits, off);
+      choose(base, in_flight, usable, off);
       const auto candidate = make(base, balances);
       if (!candidate || !may_win_(candidate->choices)) return std::nullopt;
       const auto needs = memory_by_rank(*candidate);
       bool fits = true;
       for (std::size_t r = 0; r < needs.size(); ++r) {
-        fits = fits && needs[r] <= limits[r];
+        fits = fits && needs[r] <= usable[r];
         const auto more = needs[r] - memory(base, base.ranks[r], in_flight, r);
         // From the second time on, what was too much once is not tried again.
         off[r] = i == 0 ? more : std::max(off[r], more);
@@ -181,16 +178,16 @@ class Mixer {
   }
 
   // What the devices of each rank may use, in bytes.
-  [[nodiscard]] std::vector<double> limits_by_rank(std::int64_t pp) const {
-    const auto& limits = contest_.result().limits;
-    std::vector<double> out(static_cast<std::size_t>(pp), limits[0].value);
+  [[nodiscard]] std::vector<double> usable_by_rank(std::int64_t pp) const {
+    const auto& by_group = contest_.result().limits;
+    std::vector<double> out(static_cast<std::size_t>(pp), by_group[0].value);
     if (contest_.are_equal_devices()) return out;
     std::ranges::fill(out, std::numeric_limits<double>::infinity());
     const auto& digits = problem_.digits;
     const auto ranks = strategies::rank_digits(digits, pp).value();
     for (std::int64_t device = 0; device < digits.devices(); ++device) {
       auto& least = out[static_cast<std::size_t>(digits.rank_in_group(device, ranks))];
-      least = std::min(least, limits[contest_.machine().group_of(device)].value);
+      least = std::min(least, by_group[contest_.machine().group_of(device)].value);
     }
     return out;
   }
@@ -207,11 +204,11 @@ class Mixer {
 
   // `off`: by rank, what it needs beyond the prediction.
   static void choose(Base& base, const std::vector<double>& in_flight,
-                     const std::vector<double>& limits, const std::vector<double>& off) {
+                     const std::vector<double>& usable, const std::vector<double>& off) {
     base.ranks.clear();
     double rate = 0;
     for (std::size_t r = 0; r < in_flight.size(); ++r) {
-      const auto limit = limits[r] * (1 - limits::kMixMemoryStep) - off[r];
+      const auto limit = usable[r] * (1 - limits::kMixMemoryStep) - off[r];
       base.ranks.push_back(fastest(base.options, in_flight, r, limit));
       rate += 1 / base.ranks[r].time;
     }
@@ -364,10 +361,7 @@ void mix_settings_by_rank(Contest& contest, const strategies::Problem& problem,
                           const std::vector<Evaluated>& evaluated, const Try& estimate,
                           const MayWin& may_win) {
   Mixer mixer(contest, problem, may_win);
-  std::int64_t batch = 0;
-  for (const auto& node : problem.nodes) {
-    if (node.batch()) batch = std::gcd(batch, node.signature.map.factors[*node.batch()].size);
-  }
+  const auto batch = strategies::batch_of(problem).value_or(1);
   std::vector<Base> bases;
   const bool is_large = contest.is_large();
   const auto settings = with_other_micro_batches(
