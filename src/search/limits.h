@@ -24,8 +24,10 @@ inline constexpr std::size_t kMostCases = 10'000;
 // How far estimates are trusted.
 // Candidates slower than the best by more than this, by estimate, are not simulated.
 inline constexpr double kUncertain = 1.08;
-// An estimate divided by this, or by 1 and its error bound where that is more, is a lower bound.
+// An estimate divided by this is taken as a lower bound: close ones are within 1 %,
 inline constexpr double kNearly = 1.03;
+// and rough ones within 15 %, but for some with tied weights or shared links.
+inline constexpr double kRoughly = 1.25;
 // The grid is pruned by the best simulated time times this: close estimates are within 1 %.
 inline constexpr double kEstimateMargin = 1.01;
 // What needs more memory than there is by this part of it never fits by a change of layouts.

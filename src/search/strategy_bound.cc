@@ -44,7 +44,7 @@ std::optional<Seconds> StrategySearch::bound() const {
   const auto unsure = limits::kUnsureMemory * std::ranges::max(contest_.result().limits);
   const auto include = [&](const Evaluated& e) {
     if (e.bound == 0) return;
-    const auto off = std::max(limits::kNearly, 1 + e.error_bound);
+    const auto off = e.is_rough() ? limits::kRoughly : limits::kNearly;
     const auto bound = std::max(e.bound, e.time().value / off);
     const auto at = simulated.find(to_text(*e.setting));
     if (at == simulated.end()) {
