@@ -283,6 +283,11 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
       if (again[id.index()]) out.recomputed.back() = now.forward.value;
       out.units.back() += out.recomputed.back();
     }
+    double compute = 0;
+    for (auto u = out.units.size() - model.size(); u < out.units.size(); ++u) {
+      compute += out.units[u] - out.recomputed[u];
+    }
+    out.compute = &machine == &part.machines.front() ? compute : std::min(out.compute, compute);
     const auto moved = moved_of(part, strategy);
     add_waits(moved, times, {}, out);
     // What is recomputed may be while something is sent.

@@ -336,6 +336,7 @@ class Grid {
     // the first, and the others' first ones before it gathers the last weights.
     const auto left = item.stages_of_rank == 1 ? 1 : split.pp;
     const auto before = static_cast<double>(std::max(item.micro_batches - left, std::int64_t{0}));
+    std::vector<double> reduced(machine_.levels.size());  // by level, the mean of all ranks
     for (const auto& [rank, level, each, once, gather, again] : data_parallel_times(item)) {
       const auto sum = each + once;
       const auto sums = item.zero < 2 ? sum : micro_batches * each + once;
@@ -344,9 +345,13 @@ class Grid {
       out = std::max(out, on_level(level) + sums + gathers);
       if (options_.stale) continue;
       out = std::max(out, before * load + sum + (item.zero < 3 ? gather : 0));
-      // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
-      // more compute.
-      if (item.zero >= 2) out = std::max(out, micro_batches * load + (micro_batches - 1) * each);
+      reduced[level] += rank ? each / static_cast<double>(split.pp) : each;
+    }
+    // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
+    // more compute. What else is sent may be sent meanwhile.
+    if (item.zero >= 2 && !options_.stale) {
+      out = std::max(out, micro_batches * pass.compute / static_cast<double>(split.pp) +
+                              (micro_batches - 1) * std::ranges::max(reduced));
     }
     return out;
   }
