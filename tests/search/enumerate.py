@@ -235,6 +235,8 @@ def parse(text, case):
     """Returns the plain strategy that `text` names on all devices, or none: what a search found has no such name."""
     family, _, rest = text.removeprefix("search:").partition(":")
     settings = dict((part.split("=", 1) + ["yes"])[:2] for part in rest.split(",") if part)
+    if " " in rest:  # as "by rank": no one setting for all
+        return None
     families = {"dp": 0, "deepspeed": 1, "fsdp": 3, "megatron": 0}
     known = {"tp", "dp", "pp", "cp", "interleave", "zero", "sp", "micro", "recompute"}
     if family not in families or not set(settings) <= known or "/" in settings.get("tp", ""):
