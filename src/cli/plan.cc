@@ -285,8 +285,9 @@ std::string runner_up_text(const search::Evaluated& best, const search::Evaluate
 // "At least 1 s for strategies of the grid that fit: the plan is within 5.0 %. "
 std::string bound_text(Seconds iteration, const search::Result& result) {
   const auto times = iteration / std::max(*result.lower_bound, Seconds{1e-12});
-  const auto how_near = times < 2 ? fmt::format("is within {:.1f} %", 100 * (times - 1))
-                                  : fmt::format("takes {:.3g} times that", times);
+  const auto how_near = times <= 1  ? "takes no longer"
+                        : times < 2 ? fmt::format("is within {:.1f} %", 100 * (times - 1))
+                                    : fmt::format("takes {:.3g} times that", times);
   return fmt::format("At least {} for {}: the plan {}. ", seconds_text(result.lower_bound->value),
                      result.bound_scope, how_near);
 }

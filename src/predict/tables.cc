@@ -23,13 +23,16 @@ CostModel::Moved CostModel::moved(Transitions::Both both, double bytes,
   const auto& there = transitions_[both.there];
   Moved out{.time = transitions_.time(there, bytes),
             .memory = Bytes{there.memory * bytes},
-            .outer = transitions_.outer_time(there, bytes)};
+            .outer = transitions_.outer_time(there, bytes),
+            .rooted = transitions_.rooted_time(there, bytes)};
   out.forward = out.time;
   out.forward_outer = out.outer;
+  out.forward_rooted = out.rooted;
   if (!gradient_bytes) return out;
   const auto& back = transitions_[both.back];
   out.time += transitions_.time(back, *gradient_bytes);
   out.outer += transitions_.outer_time(back, *gradient_bytes);
+  out.rooted += transitions_.rooted_time(back, *gradient_bytes);
   return out;
 }
 

@@ -74,11 +74,13 @@ struct Prices {
   double async = 0.5;
   double per_byte = 0;
   double outer = 0;
+  double rooted = 0;
   // What a second of the forward pass counts for beside that.
   struct Forward {
     double compute = 0;
     double blocking = 0;
     double outer = 0;
+    double rooted = 0;
   };
   Forward forward = {};
 
@@ -171,9 +173,11 @@ class CostModel {
     Seconds time;  // infinite where it is impossible
     Bytes memory;
     Seconds outer = {};
+    Seconds rooted = {};  // on one of the outer level's streams to a root or from it
     // The forward pass's part.
     Seconds forward = {};
     Seconds forward_outer = {};
+    Seconds forward_rooted = {};
   };
   using LayoutList = Transitions::List;
   std::vector<Moved> reshard(const TensorType& tensor, const LayoutList& from, const LayoutList& to,

@@ -143,7 +143,8 @@ std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
     };
     out.memory += shard_fraction(step.after);
     if (!is_local(step.kind) && !is_affine(machine_, digits_, step.kind, step.digits)) {
-      out.curved.push_back({step.kind, step.digits, part * fractions[i], is_on_outer_stream(step)});
+      out.curved.push_back({step.kind, step.digits, part * fractions[i], is_on_outer_stream(step),
+                            is_at_root_of_outer_level(step)});
       continue;
     }
     const auto latency = time(0);
@@ -154,6 +155,7 @@ std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
     };
     add(out.all);
     if (is_on_outer_stream(step)) add(out.outer);
+    if (is_at_root_of_outer_level(step)) add(out.rooted);
   }
   transitions_.push_back(std::move(out));
   return at->second;
@@ -163,7 +165,16 @@ bool Transitions::is_on_outer_stream(const machine::ReshardStep& step) const {
   using machine::Step;
   const bool has_own_stream =
       step.kind == Step::kScatter || step.kind == Step::kGather || step.kind == Step::kSend;
-  if (is_local(step.kind) || has_own_stream) return false;
+  return !has_own_stream && is_on_outer_level(step);
+}
+
+bool Transitions::is_at_root_of_outer_level(const machine::ReshardStep& step) const {
+  using machine::Step;
+  return (step.kind == Step::kScatter || step.kind == Step::kGather) && is_on_outer_level(step);
+}
+
+bool Transitions::is_on_outer_level(const machine::ReshardStep& step) const {
+  if (is_local(step.kind)) return false;
   const auto level = outermost_level(digits_, step.digits);
   const auto has_units = [](const machine::Level& l) { return l.count > 1; };
   const auto outermost = std::ranges::find_if(machine_.levels, has_units);
@@ -175,6 +186,15 @@ Seconds Transitions::outer_time(const Transition& transition, double bytes) cons
   Seconds out = transition.outer.of(bytes);
   for (const auto& c : transition.curved) {
     if (!c.is_outer) continue;
+    out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
+  }
+  return out;
+}
+
+Seconds Transitions::rooted_time(const Transition& transition, double bytes) const {
+  Seconds out = transition.rooted.of(bytes);
+  for (const auto& c : transition.curved) {
+    if (!c.is_rooted) continue;
     out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
   }
   return out;

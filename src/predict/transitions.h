@@ -20,7 +20,8 @@ struct Transition {
     machine::Step kind;
     machine::DigitMask digits;
     double fraction;  // of the global bytes that one device has in it
-    bool is_outer;    // Does it run on the outer stream?
+    bool is_outer;    // Does it run on the outer stream,
+    bool is_rooted;   // or on one for what roots send or receive?
   };
   // Time = latency + per_byte * (global bytes).
   struct Affine {
@@ -29,7 +30,8 @@ struct Transition {
     [[nodiscard]] Seconds of(double bytes) const { return latency + Seconds{per_byte * bytes}; }
   };
   Affine all;
-  Affine outer;  // the part on the outer stream (Transitions::is_on_outer_stream)
+  Affine outer;   // the part on the outer stream (Transitions::is_on_outer_stream)
+  Affine rooted;  // the part on the streams of the same level to roots and from them
   std::vector<Collective> curved;
   double memory = 0;  // of the result's shard, as a fraction of the global bytes
 };
@@ -63,6 +65,8 @@ class Transitions {
   [[nodiscard]] Seconds time(const Transition& transition, double bytes) const;
   // The time that it occupies the outer stream of a device that takes part in every step.
   [[nodiscard]] Seconds outer_time(const Transition& transition, double bytes) const;
+  // Likewise one of the two streams of that level to roots and from them.
+  [[nodiscard]] Seconds rooted_time(const Transition& transition, double bytes) const;
   // Of the global bytes, what a device has.
   [[nodiscard]] double shard_fraction(const machine::Layout& layout) const {
     machine::DigitMask dims = 0;
@@ -86,6 +90,8 @@ class Transitions {
   // Does the step run on the outer stream, that of collectives over the outermost level that has
   // several units? Nothing does where the devices themselves copy.
   [[nodiscard]] bool is_on_outer_stream(const machine::ReshardStep& step) const;
+  [[nodiscard]] bool is_at_root_of_outer_level(const machine::ReshardStep& step) const;
+  [[nodiscard]] bool is_on_outer_level(const machine::ReshardStep& step) const;
   [[nodiscard]] Entry& slot(LayoutId from, LayoutId to);
   void grow();
   LayoutId dual_of(LayoutId id);

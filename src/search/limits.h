@@ -154,7 +154,9 @@ inline constexpr double kNearlyFits = 0.1;
 inline constexpr double kBoundClose = 0.95;
 // Steps by which the weights of a bound move: each takes a solution of the layouts.
 inline constexpr double kFirstWeightStep = 0.5;
-inline constexpr double kLastWeightStep = 0.25;
+inline constexpr double kLastWeightStep = 0.125;
+// All weights are moved again by the same step where that raised the bound so much.
+inline constexpr double kWeightsGain = 1.02;
 // Layouts of a tensor with several readers: those that the better states of its ends use.
 inline constexpr std::size_t kTensorStates = 96;
 

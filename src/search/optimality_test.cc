@@ -334,13 +334,21 @@ machine::Machine drawn_machine(std::uint64_t seed) {
   return out;
 }
 
-// The weights that make the largest bound are among these, nearly.
-std::vector<StreamWeights> some_weights() {
-  std::vector<StreamWeights> out;
-  for (const double forward : {0.0, 0.5, 1.0}) {
-    for (const double backward : {0.0, 0.3, 0.6, 1.0}) {
-      for (const double update : {0.0, 0.4, 1.0}) out.push_back({forward, backward, update});
-    }
+// Those of compute alone, with the updates or what blocks, and some that are drawn: the ones that
+// make the largest bound are near one of them.
+std::vector<StreamWeights> some_weights(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto share = [&] { return static_cast<double>(random() % 5) / 4; };
+  std::vector<StreamWeights> out = {{.chain = {1, 1}, .branches = {1, 1}, .update = 0},
+                                    {.chain = {1, 1}, .branches = {1, 1}, .update = 1}};
+  constexpr std::size_t kDrawn = 60;
+  while (out.size() < kDrawn) {
+    StreamWeights drawn{.chain = {random() % 2 == 0 ? 1 : share(), share()},
+                        .branches = {share(), share()},
+                        .update = share(),
+                        .rooted = random() % 2 == 0 ? 0 : share()};
+    if (random() % 2 == 0) drawn.chain.backward = drawn.branches.backward;
+    out.push_back(drawn);
   }
   return out;
 }
@@ -364,14 +372,16 @@ void expect_bounds(const std::function<Graph(std::uint64_t)>& graph, std::uint64
     if (!network.has_two_phases()) continue;
     const auto least = fastest.find().value;
     double best = 0;
-    for (const auto& weights : some_weights()) {
-      const auto bound = network.solve(weights.prices()).cost;
+    for (const auto& weights : some_weights(seed)) {
+      const auto bound = network.solve(weights.prices(network)).cost;
       EXPECT_LE(bound, (1 + kTolerance) * least)
-          << weights.forward << " " << weights.backward << " " << weights.update;
+          << weights.chain.forward << " " << weights.chain.backward << " "
+          << weights.branches.forward << " " << weights.branches.backward << " " << weights.update
+          << " " << weights.rooted;
       best = std::max(best, bound);
     }
-    const auto free = std::max(network.solve({.update = 0, .async = 0}).cost,
-                               network.solve({.blocking = 0, .async = 0}).cost);
+    const auto free = std::max(network.solve(predict::Prices{.update = 0, .async = 0}).cost,
+                               network.solve(predict::Prices{.blocking = 0, .async = 0}).cost);
     EXPECT_GE(best, (1 - kTolerance) * free);
     communication += best > 1.001 * free ? 1 : 0;
     ratios.push_back(best / least);

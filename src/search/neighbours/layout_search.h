@@ -15,17 +15,26 @@ namespace tandem::search {
 
 // Shares, from 0 to 1, that make a lower bound of a step's time. A device that takes part in
 // everything is busy on its compute stream and on its outer stream (predict/transitions.h), and
-// begins the backward pass after the forward pass. So the step takes no less than the shares' sum:
-// in each pass the load of the compute stream by its share, that of the outer stream by the rest.
+// passes one segment after the other (space/precedence.h), forward and then backward. So the step
+// takes no less than the shares' sum: in each segment the load of the compute stream by its share,
+// that of the outer stream by the rest.
 struct StreamWeights {
-  double forward = 1;     // share of the compute stream in the forward pass
-  double backward = 0.5;  // and in the backward pass
+  struct Shares {
+    double forward = 1;     // of the compute stream in the forward pass
+    double backward = 0.5;  // and in the backward pass
+    bool operator==(const Shares&) const = default;
+  };
+  Shares chain;     // in segments of one operator
+  Shares branches;  // in others
   // Communication that nothing overlaps adds to compute, and so do updates, but these two may
   // overlap each other: in the backward pass updates add by this share, the former by the rest.
   double update = 0;
+  // Of the outer stream's rest, what belongs to the streams of its level to roots and from them.
+  double rooted = 0;
 
   // The prices at which a layout costs that sum.
-  [[nodiscard]] predict::Prices prices() const;
+  [[nodiscard]] SegmentPrices prices(const LayoutNetwork& network) const;
+  bool operator==(const StreamWeights&) const = default;
 };
 
 class LayoutSearch {

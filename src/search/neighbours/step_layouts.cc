@@ -59,7 +59,7 @@ bool may_gain(const strategies::Setting& setting, const Problem& problem, predic
   const std::vector<Choices> seeds = {*seed};
   for (const double async : {0.5, 1.0}) {
     const auto cost = [&](const Dims& dims, std::size_t states) {
-      LayoutNetwork::Priced priced{{.async = async}};
+      LayoutNetwork::Priced priced{predict::Prices{.async = async}};
       return LayoutNetwork(folded->graph, problem.digits, costs, dims, states, seeds, pass)
           .cost(priced);
     };
@@ -109,7 +109,7 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
     const LayoutNetwork network(part, problem.digits, costs, dims, options.states_per_node, seeds,
                                 pass);
     for (const double async : {0.5, 1.0}) {
-      auto solution = network.solve({.async = async});
+      auto solution = network.solve(predict::Prices{.async = async});
       products += solution.products;
       enter(solution.choices);
       seeds.push_back(std::move(solution.choices));

@@ -30,7 +30,7 @@ std::vector<Candidate> walked(Contest& contest, const std::shared_ptr<const Rewr
                               options.states_per_node, seeds);
   std::vector<Candidate> out;
   for (const double async : {0.0, 0.5, 1.0}) {
-    auto solution = network.solve({.async = async}, finder);
+    auto solution = network.solve(predict::Prices{.async = async}, finder);
     out.push_back({kTasoFlexflow, std::move(solution.choices), {}, true, rewritten});
   }
   return out;

@@ -318,6 +318,7 @@ void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) 
   operator_variable_[id.index()] = tensor_variable_[id.index()] = states_.size();
   states_.push_back(states);
   unary_.push_back(unary);
+  segments_.push_back(precedence_.segment_of(id));
 }
 
 // Of a shared tensor, the layouts that it may be kept in, best first.
@@ -387,6 +388,7 @@ void LayoutNetwork::add_shared_tensor(NodeId id) {
   const auto variable = states_.size();
   states_.push_back(states);
   unary_.push_back(unary);
+  segments_.push_back(Segment::kAnytime);
   if (producer != kNoVariable) add_edge(producer, variable, 0, id, precedence_.blocks(id));
   tensor_variable_[id.index()] = variable;
 }
@@ -412,13 +414,15 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     // Weights are brought there once a step.
     if (!is_weight(model_.node(tensor))) {
       for (auto& moved : made->cost) {
-        moved = {pass_.times * moved.time, pass_.kept * moved.memory, pass_.times * moved.outer,
-                 pass_.times * moved.forward, pass_.times * moved.forward_outer};
+        moved = {pass_.times * moved.time,          pass_.kept * moved.memory,
+                 pass_.times * moved.outer,         pass_.times * moved.rooted,
+                 pass_.times * moved.forward,       pass_.times * moved.forward_outer,
+                 pass_.times * moved.forward_rooted};
       }
     }
     table = std::move(made);
   }
-  edges_.push_back({from, to, table});
+  edges_.push_back({from, to, table, precedence_.segment_after(tensor)});
 }
 
 bool LayoutNetwork::is_stored(NodeId user, std::size_t operand) const {
@@ -479,6 +483,15 @@ const LayoutNetwork::Saving* LayoutNetwork::saving_of(const CostTable& unary) co
   return saves_ && at != tables_->saving.end() ? &at->second : nullptr;
 }
 
+predict::Prices SegmentPrices::of_operator(Segment segment) const {
+  auto out = at(segment);
+  const auto& anytime = at(Segment::kAnytime);
+  out.update = anytime.update;
+  out.outer = anytime.outer;
+  out.forward.outer = anytime.forward.outer;
+  return out;
+}
+
 std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices,
                                             const CostTable& unary) const {
   const auto* saving = saving_of(unary);
@@ -507,7 +520,8 @@ std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices, const
     const double cost =
         per_second * moved.time.value + prices.per_byte * moved.memory.value +
         forward * moved.forward.value +
-        (prices.outer * moved.outer.value + prices.forward.outer * moved.forward_outer.value) /
+        (prices.outer * moved.outer.value + prices.forward.outer * moved.forward_outer.value +
+         prices.rooted * moved.rooted.value + prices.forward.rooted * moved.forward_rooted.value) /
             edge.users;
     different.push_back(std::isinf(moved.time.value) ? kImpossible : static_cast<float>(cost));
   }
@@ -529,16 +543,27 @@ Network LayoutNetwork::priced(Priced& priced) const {
     return std::make_shared<Table>(Table{id, rows, cols, std::move(cost)});
   };
   Network network;
-  for (const auto& unary : unary_) {
-    auto& slot = priced.unary[unary];
-    if (!slot) slot = made(unary->id, unary->cost.size(), 1, at_prices(priced.prices, *unary));
+  // Tables at the same prices are one.
+  const auto number = [&](Segment segment) {
+    return priced.prices.are_equal ? 0 : static_cast<std::size_t>(segment);
+  };
+  const auto id_in = [](Hash id, std::size_t s) { return s == 0 ? id : hash_combine(id, s); };
+  for (std::size_t v = 0; v < unary_.size(); ++v) {
+    const auto& unary = unary_[v];
+    const auto s = number(segments_[v]);
+    auto& slot = priced.unary[s][unary];
+    if (!slot) {
+      slot = made(id_in(unary->id, s), unary->cost.size(), 1,
+                  at_prices(priced.prices.of_operator(segments_[v]), *unary));
+    }
     network.unary.push_back(slot);
   }
-  for (const auto& [a, b, edge] : edges_) {
-    auto& slot = priced.edges[edge];
+  for (const auto& [a, b, edge, segment] : edges_) {
+    const auto s = number(segment);
+    auto& slot = priced.edges[s][edge];
     if (!slot) {
-      slot = made(edge->id, edge->from().of.size(), edge->to().of.size(),
-                  at_prices(priced.prices, *edge));
+      slot = made(id_in(edge->id, s), edge->from().of.size(), edge->to().of.size(),
+                  at_prices(priced.prices.at(segment), *edge));
     }
     network.edges.push_back({a, b, slot});
   }
@@ -562,7 +587,7 @@ double LayoutNetwork::cost_of(const std::vector<std::size_t>& state,
                               const predict::Prices& prices) const {
   double out = 0;
   for (std::size_t v = 0; v < unary_.size(); ++v) out += prices.of(unary_[v]->cost[state[v]]);
-  for (const auto& [a, b, edge] : edges_) {
+  for (const auto& [a, b, edge, segment] : edges_) {
     const auto row = edge->from().of[state[a]];
     const auto column = edge->to().of[state[b]];
     const auto& moved = edge->cost[row * edge->to().different.layouts.size() + column];
@@ -571,7 +596,7 @@ double LayoutNetwork::cost_of(const std::vector<std::size_t>& state,
   return out;
 }
 
-LayoutNetwork::Solution LayoutNetwork::solve(const predict::Prices& prices,
+LayoutNetwork::Solution LayoutNetwork::solve(const SegmentPrices& prices,
                                              const Finder& finder) const {
   Priced priced{prices};
   const auto minimum = find(this->priced(priced), priced, finder);
@@ -600,10 +625,11 @@ LayoutNetwork::Solution LayoutNetwork::solve(const predict::Prices& prices,
     }
     const auto* saving = saving_of(*unary_[v]);
     if (saving == nullptr) continue;
-    out.choices[n].remake = prices.of(saving->again[state]) < 0 && !consumers_[n].empty();
+    const auto own = prices.of_operator(segments_[v]);
+    out.choices[n].remake = own.of(saving->again[state]) < 0 && !consumers_[n].empty();
     for (const auto& weight : saving->weights) {
-      const double once = prices.of(weight.gathered_once[state]);
-      const double anew = prices.of(weight.gathered_anew[state]);
+      const double once = own.of(weight.gathered_once[state]);
+      const double anew = own.of(weight.gathered_anew[state]);
       if (std::min(once, anew) >= 0) continue;
       auto& choice = out.choices[inputs[weight.operand].index()];
       choice.source = stored(inputs[weight.operand], choice.source);

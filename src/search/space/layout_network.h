@@ -3,6 +3,7 @@
 // and weights, edge tables for resharding. Equal operators share their states and tables.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +23,22 @@ struct Pass {
   machine::DigitMask stages = 0;  // of these, those between stages: shared weights are sent there
   double times = 1;               // how often it runs, one after another
   double kept = 1;                // how many leave at once what the backward pass needs
+};
+
+// What a second counts for may depend on the segment in which it passes. Weights' communication and
+// updates may be in any.
+struct SegmentPrices {
+  SegmentPrices(const predict::Prices& all) { of.fill(all); }  // NOLINT(*-explicit-*)
+  explicit SegmentPrices(const std::array<predict::Prices, kSegments>& each)
+      : of(each), are_equal(false) {}
+
+  [[nodiscard]] const predict::Prices& at(Segment segment) const {
+    return of[static_cast<std::size_t>(segment)];
+  }
+  [[nodiscard]] predict::Prices of_operator(Segment segment) const;
+
+  std::array<predict::Prices, kSegments> of;
+  bool are_equal = true;
 };
 
 class LayoutNetwork {
@@ -61,6 +78,7 @@ class LayoutNetwork {
   struct Edge {
     std::size_t a, b;
     EdgeTablePtr table;
+    Segment segment;
   };
 
   // All layouts that an operator may take, and what they cost.
@@ -93,9 +111,9 @@ class LayoutNetwork {
   // Tables at these prices, and what elimination makes of them; networks that share Tables may
   // share them.
   struct Priced {
-    predict::Prices prices;
-    std::unordered_map<CostTablePtr, TablePtr> unary = {};
-    std::unordered_map<EdgeTablePtr, TablePtr> edges = {};
+    SegmentPrices prices;
+    std::array<std::unordered_map<CostTablePtr, TablePtr>, kSegments> unary = {};
+    std::array<std::unordered_map<EdgeTablePtr, TablePtr>, kSegments> edges = {};
     MadeTables made = {};
 
     // Numbers that are kept.
@@ -122,7 +140,7 @@ class LayoutNetwork {
     // blocks, or compute and updates, which may overlap each other, or all communication.
     double least = 0;
   };
-  Solution solve(const predict::Prices& prices, const Finder& finder = {}) const;
+  Solution solve(const SegmentPrices& prices, const Finder& finder = {}) const;
   // Their cost alone.
   double cost(Priced& priced, const Finder& finder = {}) const;
 
@@ -131,6 +149,8 @@ class LayoutNetwork {
     const auto loss = model_.outputs()[0];
     return consumers_[loss.index()].empty() && precedence_.blocks(loss);
   }
+
+  [[nodiscard]] bool has(Segment segment) const { return precedence_.has(segment); }
 
  private:
   static constexpr std::size_t kNoVariable = static_cast<std::size_t>(-1);
@@ -190,6 +210,7 @@ class LayoutNetwork {
 
   std::vector<StatesPtr> states_;    // by variable
   std::vector<CostTablePtr> unary_;  // by variable
+  std::vector<Segment> segments_;    // by variable
   std::vector<Edge> edges_;
   std::vector<std::size_t> operator_variable_;  // by node
   std::vector<std::size_t> tensor_variable_;    // by node, of the tensor its users read

@@ -50,6 +50,7 @@ Precedence::Precedence(const graph::Graph& model)
     if (earliest < i) orders_all_[operators[static_cast<std::size_t>(i)].index()] = false;
     earliest = std::min(earliest, last_read[static_cast<std::size_t>(i)]);
   }
+  for (auto id : operators) orders_at_.push_back(orders_all_[id.index()]);
   for (auto id : model.ids()) {
     if (position_[id.index()] < 0) orders_all_[id.index()] = roots_reading[id.index()] == roots;
   }
@@ -59,6 +60,31 @@ bool Precedence::blocks(NodeId from, NodeId to) const {
   const auto before = position_[from.index()];
   return (before < 0 || orders_all_[from.index()]) && orders_all_[to.index()] &&
          position_[to.index()] == before + 1;
+}
+
+bool Precedence::is_chain(std::int64_t position) const {
+  const auto at = static_cast<std::size_t>(position);
+  return at < orders_at_.size() && orders_at_[at] && (at == 0 || orders_at_[at - 1]);
+}
+
+Segment Precedence::segment_of(NodeId id) const {
+  const auto at = position_[id.index()];
+  if (at < 0) return Segment::kAnytime;
+  return is_chain(at) ? Segment::kChain : Segment::kBranches;
+}
+
+Segment Precedence::segment_after(NodeId from) const {
+  const auto at = position_[from.index()];
+  if (at < 0) return Segment::kAnytime;
+  return is_chain(orders_all_[from.index()] ? at + 1 : at) ? Segment::kChain : Segment::kBranches;
+}
+
+bool Precedence::has(Segment segment) const {
+  for (std::size_t at = 0; at < orders_at_.size(); ++at) {
+    const auto own = is_chain(static_cast<std::int64_t>(at)) ? Segment::kChain : Segment::kBranches;
+    if (own == segment) return true;
+  }
+  return false;
 }
 
 }  // namespace tandem::search

@@ -40,6 +40,29 @@ std::vector<std::set<std::size_t>> operators_after(const graph::Graph& graph) {
   return out;
 }
 
+TEST(Precedence, DividesAPassIntoSegments) {
+  const auto graph = graph::parse_graph(R"(graph diamond
+%x = input() shape=[4, 8]
+%a = relu(%x)
+%b = relu(%a)
+%c = gelu(%a)
+%d = add(%b, %c)
+%e = relu(%d)
+return %e
+)");
+  const Precedence precedence(graph);
+  std::vector<Segment> of;
+  std::vector<Segment> after;
+  for (auto id : graph.ids()) {
+    of.push_back(precedence.segment_of(id));
+    after.push_back(precedence.segment_after(id));
+  }
+  using enum Segment;
+  EXPECT_EQ(of, (std::vector{kAnytime, kChain, kBranches, kBranches, kBranches, kChain}));
+  EXPECT_EQ(after, (std::vector{kAnytime, kBranches, kBranches, kBranches, kChain, kBranches}));
+  EXPECT_TRUE(precedence.has(kChain) && precedence.has(kBranches));
+}
+
 TEST(Precedence, IsThatOfAllPaths) {
   std::mt19937 random(7);
   std::size_t blocking = 0;
