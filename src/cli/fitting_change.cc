@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "base/error.h"
@@ -20,18 +21,24 @@ namespace {
 // Of the machine, and halvings of the batch or the sequence, that are tried.
 constexpr int kDoublings = 6;
 
-// By some strategy: layouts operator by operator save little more, and take long to find.
-bool can_fit(const Job& job) {
+// Returns what the smallest strategy needs beyond what there is; 0 if something fits. Layouts
+// operator by operator save little more, and take long to find.
+Bytes shortage(const Job& job) {
+  constexpr Bytes kUnknown{std::numeric_limits<double>::infinity()};
   try {
     auto setup = resolve(job);
     setup.options.until.first_fit = true;
     setup.options.layouts = false;
-    if (search::is_too_large(setup.graph, setup.machine, setup.options)) return false;
-    return find_plan(setup).best.has_value();
+    if (search::is_too_large(setup.graph, setup.machine, setup.options)) return kUnknown;
+    const auto found = find_plan(setup);
+    if (found.best) return {};
+    return found.smallest.name.empty() ? kUnknown : found.smallest.over;
   } catch (const UserError&) {  // a batch or a size that there cannot be
-    return false;
+    return kUnknown;
   }
 }
+
+bool can_fit(const Job& job) { return shortage(job) <= Bytes{}; }
 
 using FitsAt = std::function<bool(std::int64_t)>;
 
@@ -90,9 +97,7 @@ std::string enough_text(Bytes bytes) {
 bool fits_in(Job job, Bytes memory) {
   job.memory = fmt::format("{:.0f}", std::ceil(memory.value));
   job.margin.reset();
-  auto setup = resolve(job);
-  setup.options.until.first_fit = true;
-  return find_plan(setup).best.has_value();
+  return can_fit(job);
 }
 
 class Changes {
@@ -168,15 +173,23 @@ class Changes {
                   more_memory(more).factor};
   }
 
-  // The next few sizes one by one: whether something fits also depends on how they divide.
+  // The next few sizes one by one: whether something fits also depends on how they divide. Then
+  // ever larger ones, unless they do not help: activations may not divide into more parts.
   std::optional<Change> larger_machine() const {
     constexpr std::int64_t kOneByOne = 4;
+    constexpr int kInVain = 2;
     const auto name = parse_size(job_.machine_text);
     if (!name) return std::nullopt;
+    Bytes least{std::numeric_limits<double>::infinity()};
+    int in_vain = 0;
     const auto fits_at = [&](std::int64_t n) {
+      if (Interrupt::requested()) return false;
       auto job = job_;
       job.machine_text = name->with(n);
-      return !Interrupt::requested() && can_fit(job);
+      const auto now = shortage(job);
+      in_vain = now < least ? 0 : in_vain + 1;
+      least = std::min(least, now);
+      return now <= Bytes{};
     };
     const auto change_to = [&](std::int64_t n) {
       return Change{fmt::format("{} instead of {}", name->with(n), job_.machine_text),
@@ -187,8 +200,9 @@ class Changes {
     while (low < first - 1 + kOneByOne) {
       if (fits_at(++low)) return change_to(low);
     }
+    in_vain = 0;
     for (auto high = low + kOneByOne; high <= first << kDoublings; high += high - first + 1) {
-      if (Interrupt::requested()) return std::nullopt;
+      if (Interrupt::requested() || in_vain == kInVain) return std::nullopt;
       if (fits_at(high)) return change_to(bisect(low, high, fits_at));
       low = high;
     }

@@ -32,6 +32,8 @@ inline constexpr double kRoughly = 1.25;
 inline constexpr double kEstimateMargin = 1.01;
 // What needs more memory than there is by this part of it never fits by a change of layouts.
 inline constexpr double kFarTooLarge = 0.25;
+// Likewise of a network in which layouts that save memory are searched.
+inline constexpr double kTwiceTooLarge = 1;
 // An estimate of memory decides where it is farther from the limit than this part of it.
 inline constexpr double kUnsureMemory = 0.02;
 

@@ -142,22 +142,27 @@ bool StrategySearch::is_allowed(const Setting& setting) const {
 
 // Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
 // what needs least has, takes seconds.
+// Do the smallest strategies tell whether anything fits?
+bool StrategySearch::is_told_by_smallest() const {
+  const bool asks_of_strategies = options_.until.first_fit && !options_.layouts;
+  return contest_.is_large() || asks_of_strategies || are_hopeless_;
+}
+
 bool StrategySearch::is_settled(const Evaluated& estimated) const {
-  if (!contest_.is_large()) return false;
+  if (!is_told_by_smallest()) return false;
   const auto unsure = limits::kUnsureMemory * std::ranges::max(contest_.result().limits);
   return estimated.over > unsure || (options_.until.first_fit && estimated.over < -1 * unsure);
 }
 
 bool StrategySearch::are_far_too_large() {
   const bool are_all_allowed = options_.dims == Dims{};
-  if (!contest_.is_large() || !are_all_allowed || !is_synchronous()) {
-    return false;
-  }
+  if (!are_all_allowed || !is_synchronous()) return false;
   bool is_any = false;
   for (const auto& e : estimated_grid()) {
     if (!is_far_too_large(e.over)) return false;
     is_any = true;
   }
+  are_hopeless_ = is_any;
   return is_any;
 }
 
@@ -184,7 +189,7 @@ bool StrategySearch::cost_smallest() {
     if (contest_.is_large() && is_hopeless) return true;
     if (result.candidates - before == limits::kSmallest) break;
   }
-  return contest_.is_large() && result.candidates > before;
+  return is_told_by_smallest() && result.candidates > before;
 }
 
 // Strategies of which there are too many to simulate each.
@@ -255,7 +260,8 @@ bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) 
 }
 
 bool StrategySearch::is_far_too_large(Bytes over) const {
-  return over > limits::kFarTooLarge * std::ranges::max(contest_.result().limits);
+  const auto part = contest_.is_large() ? limits::kFarTooLarge : limits::kTwiceTooLarge;
+  return over > part * std::ranges::max(contest_.result().limits);
 }
 
 // By strategy `found` is what it is estimated to come to. Those that may still be the fastest are

@@ -76,7 +76,10 @@ std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
     const bool is_enough = longest(ends(until, speeds, middle), until, speeds) <= middle;
     (is_enough ? high : low) = middle;
   }
-  return ends(until, speeds, high);
+  // Sums of equal operations differ by rounding: runs as long as that are no longer, so that stages
+  // are the same whatever the batch.
+  constexpr double kRounding = 1e-9;
+  return ends(until, speeds, (1 + kRounding) * high);
 }
 
 std::optional<std::vector<std::int64_t>> layers_of_stages(std::int64_t layers, std::int64_t stages,
