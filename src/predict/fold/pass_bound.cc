@@ -53,7 +53,7 @@ double least_time(const SectionPart& part, Counted counted) {
     if (task.when != lower::When::kEach) continue;
     const auto* use = flow.uses.data() + task.first_use;
     double end = 0;
-    bool needs = computes(task.kind);
+    bool needs = computes(task.kind) && task.duration > 0;
     for (std::uint16_t r = 0; r < task.reads; ++r, ++use) {
       end = std::max(end, ready[*use]);
       needs = needs || needs_compute[*use];
@@ -163,10 +163,17 @@ PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds&
     add_units(*on[kind], out);
     out.tied.push_back(tied_time(on[kind]->stage, kinds.machine(kind).device));
   }
-  const auto& boundary = model.footprint.boundaries[kMiddle].back();
-  out.sent = Bytes{boundary.activation};
-  out.copied = boundary.copied;
-  out.gradient_copied = boundary.gradient_copied;
+  // Where stages end inside of layers what is sent is the least of all that may be.
+  auto boundaries = model.footprint.boundaries[kMiddle];
+  if (boundaries.size() > 1) {
+    for (const auto& of_section : model.footprint.boundaries) {
+      boundaries.insert(boundaries.end(), of_section.begin(), of_section.end());
+    }
+    std::erase_if(boundaries, [](const auto& boundary) { return boundary.activation == 0; });
+  }
+  out.sent = Bytes{std::ranges::min(boundaries, {}, &Boundary::activation).activation};
+  out.copied = std::ranges::any_of(boundaries, &Boundary::copied);
+  out.gradient_copied = std::ranges::any_of(boundaries, &Boundary::gradient_copied);
   constexpr auto kActivation = static_cast<std::size_t>(lower::BufferKind::kActivation);
   const auto& held = model.footprint.runs[whole[kMiddle]];
   out.saved = Bytes{std::max(0.0, held.forward.net[kActivation])};
