@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "machine/fewer.h"
+#include "predict/folded.h"
 #include "search/contest.h"
 #include "search/limits.h"
 #include "search/strategy_search.h"
@@ -33,10 +34,10 @@ bool has_small_factors(std::int64_t n) {
 bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 
 // Parts of the machine, the largest first. Of the outermost level any number of units up to 64,
-// above that the powers of two and the largest few that divide into small groups; where each part
-// is searched, those that divide into pairs, and the nearest. Of the innermost level a power of
-// two, and fewer in one unit.
-std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
+// above that the powers of two and the largest few that divide into small groups; where layouts are
+// searched on each part, those that divide the batch. Of the innermost level a power of two, and
+// fewer in one unit.
+std::vector<Units> parts_of(const machine::Machine& machine, std::int64_t batch, bool are_many) {
   // Units of the fastest groups alone.
   std::set<std::int64_t> of_groups;
   auto sorted_groups = machine.groups;
@@ -49,11 +50,10 @@ std::vector<Units> parts_of(const machine::Machine& machine, bool are_many) {
   int smooth = 0;
   std::set<Units> out;
   for (auto n = all[0]; n >= 1; --n) {
-    bool wanted = is_power_of_two(n) || n + 1 >= all[0];
-    if (are_many) {
-      wanted = wanted || n <= limits::kEveryCount ||
-               (has_small_factors(n) && smooth++ < limits::kSmoothCounts);
-    }
+    const bool wanted = are_many
+                            ? is_power_of_two(n) || n + 1 >= all[0] || n <= limits::kEveryCount ||
+                                  (has_small_factors(n) && smooth++ < limits::kSmoothCounts)
+                            : batch % n == 0 || n == all[0];
     if (!wanted) continue;
     auto units = all;
     units[0] = n;
@@ -122,8 +122,11 @@ std::vector<Evaluated> better_rows(const std::vector<Evaluated>& on_all,
   return out;
 }
 
+// Then plain strategies are estimated, and other networks' layouts are searched: not all whose
+// layers have a number are of equal layers.
 bool has_equal_layers(const Options& options) {
-  return options.network && options.network->model->settings.has("layers");
+  const auto& network = options.network;
+  return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
 }
 
 }  // namespace
@@ -151,8 +154,10 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   double best = now * (is_plain ? limits::kWorthFewer : limits::kRewritesMayGain);
   std::optional<machine::Machine> fastest;
   KnownPasses known;
+  const machine::Digits digits(machine);
+  const auto batch = strategies::batch_of({model, digits}).value_or(0);
   std::size_t in_vain = 0;  // parts since the last one that was faster
-  for (const auto& units : parts_of(machine, is_plain && machine.groups.empty())) {
+  for (const auto& units : parts_of(machine, batch, is_plain && machine.groups.empty())) {
     if (is_over()) break;
     if (all.device_seconds / static_cast<double>(count(units)) > best) continue;
     const auto part = machine::with_units(machine, units);
