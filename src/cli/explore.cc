@@ -47,6 +47,7 @@ Json point_json(const Explored& explored, const search::Evaluated& point) {
                                                 .tokens = strategies::count_tokens(setup.graph),
                                                 .devices = setup.machine.devices()}));
   out["exposed_pct"] = 100 * point.exposed_share();
+  out["error_bound"] = point.error_bound;
   const auto& fsdp = explored.result.reference[point.case_number];
   out["speedup_over_fsdp"] = fsdp ? Json(point.throughput / *fsdp) : Json();
   if (!point.same_as.empty()) out["same_as"] = point.same_as;

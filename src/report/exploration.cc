@@ -29,10 +29,11 @@ std::string csv_cell(const std::string& text) {
   return out + "\"";
 }
 
-// "pareto, also dp:recompute=selective"
+// "pareto, within 15 %, also dp:recompute=selective"
 std::string notes_text(const search::Evaluated& point, bool is_front) {
   std::vector<std::string> notes;
   if (is_front) notes.emplace_back("pareto");
+  if (point.is_rough()) notes.push_back(fmt::format("within {:.0f} %", 100 * point.error_bound));
   if (!point.same_as.empty()) notes.push_back("also " + point.same_as[0]);
   if (point.same_as.size() > 1) notes.push_back(fmt::format("{} more", point.same_as.size() - 1));
   return join(notes, ", ");

@@ -23,16 +23,8 @@ std::optional<Evaluated> Estimates::find(const strategies::Setting& setting) {
 }
 
 std::optional<Evaluated> Estimates::point(const strategies::Setting& setting) {
-  return point(setting, true);
-}
-
-std::optional<Evaluated> Estimates::near_point(const strategies::Setting& setting) {
-  return point(setting, false);
-}
-
-std::optional<Evaluated> Estimates::point(const strategies::Setting& setting, bool rough_too) {
   auto estimate = estimator(precision_of(on_, setting)).estimate(setting, on_.batch);
-  if (!estimate || (estimate->is_rough() && !rough_too)) return std::nullopt;
+  if (!estimate) return std::nullopt;
   auto out = point_of(on_, costed(to_text(setting), std::move(estimate->step), on_.limits));
   out.setting = setting;
   out.error_bound = estimate->error_bound;

@@ -20,8 +20,6 @@ class Estimates {
   std::optional<Evaluated> find(const strategies::Setting& setting);
   // The same; throws UserError where the setting is impossible here.
   std::optional<Evaluated> point(const strategies::Setting& setting);
-  // Nor where it may be off by more than 1 %.
-  std::optional<Evaluated> near_point(const strategies::Setting& setting);
 
   // Of predict/estimator.h, for so many samples.
   std::optional<predict::PassBound> bound_pass(const strategies::Setting& setting,
@@ -30,7 +28,6 @@ class Estimates {
                                                   std::int64_t micro_batches);
 
  private:
-  std::optional<Evaluated> point(const strategies::Setting& setting, bool rough_too);
   predict::Estimator& estimator(const plan::Precision& precision);
 
   const Case on_;

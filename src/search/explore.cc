@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "search/estimates.h"
+#include "search/limits.h"
 
 namespace tandem::search {
 
@@ -29,8 +30,19 @@ struct Work {
 };
 using Outcome = std::variant<Evaluated, Refused>;
 
+// Is there a point that takes less time and memory than `rough` even if it takes less than
+// estimated?
+bool is_beaten(const Evaluated& rough, const std::vector<const Evaluated*>& sure) {
+  const auto& s = rough.simulation;
+  return std::ranges::any_of(sure, [&](const Evaluated* other) {
+    return limits::kRoughly * other->time() <= s.iteration &&
+           limits::kRoughMemory * other->simulation.memory <= s.memory;
+  });
+}
+
 // Threads take the next piece of work: first a case, of which they estimate what can be, then one
-// after the other what is left. Results lie by the number of the setting.
+// after the other what is left, and of rough estimates those that may be the fastest or on the
+// Pareto front. Results lie by the number of the setting.
 class Team {
  public:
   Team(const std::vector<Work>& work, const ExploreOptions& options)
@@ -43,13 +55,44 @@ class Team {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (!outcomes_[i]) left_.push_back(i);
     }
-    parallel_for(left_.size(), options_.threads, [this](std::size_t i) {
-      if (!must_stop()) simulate(left_[i]);
-    });
+    // What was simulated shows that others need not be.
+    while (!left_.empty() && !stopped_) {
+      parallel_for(left_.size(), options_.threads, [this](std::size_t i) {
+        if (!must_stop()) simulate(left_[i]);
+      });
+      left_ = next_rough();
+    }
     return std::move(outcomes_);
   }
 
  private:
+  // Of each case the fastest rough ones that nothing beats.
+  [[nodiscard]] std::vector<std::size_t> next_rough() const {
+    std::map<std::size_t, std::vector<const Evaluated*>> sure;
+    std::map<std::size_t, std::vector<std::size_t>> rough;
+    for (std::size_t i = 0; i < work_.size(); ++i) {
+      const auto* point = outcomes_[i] ? std::get_if<Evaluated>(&*outcomes_[i]) : nullptr;
+      if (point == nullptr) continue;
+      const auto at = work_[i].case_number;
+      if (point->is_rough()) {
+        rough[at].push_back(i);
+      } else {
+        sure[at].push_back(point);
+      }
+    }
+    std::vector<std::size_t> out;
+    for (auto& [number, own] : rough) {
+      const auto point = [&](std::size_t i) -> const Evaluated& {
+        return std::get<Evaluated>(*outcomes_[i]);
+      };
+      std::erase_if(own, [&](std::size_t i) { return is_beaten(point(i), sure[number]); });
+      std::ranges::stable_sort(own, {}, [&](std::size_t i) { return point(i).time(); });
+      own.resize(std::min(own.size(), limits::kRoughSimulated));
+      out.insert(out.end(), own.begin(), own.end());
+    }
+    return out;
+  }
+
   [[nodiscard]] std::vector<std::size_t> cases_with_network() const {
     std::vector<std::size_t> out;
     for (const auto& work : work_) {
@@ -70,7 +113,7 @@ class Team {
       if (work_[i].case_number != number) continue;
       if (!estimates) estimates.emplace(*work_[i].on);
       try {
-        if (auto point = estimates->near_point(*work_[i].setting)) {
+        if (auto point = estimates->point(*work_[i].setting)) {
           put(i, std::move(*point));
         }
       } catch (const UserError&) {  // the simulation says what is wrong
@@ -92,7 +135,7 @@ class Team {
   const std::vector<Work>& work_;
   const ExploreOptions& options_;
   std::vector<std::optional<Outcome>> outcomes_;
-  std::vector<std::size_t> left_;  // what has no estimate
+  std::vector<std::size_t> left_;  // to be simulated
   std::thread::id asking_ = std::this_thread::get_id();
   std::atomic<std::size_t> done_ = 0;
   std::atomic<bool> stopped_ = false;

@@ -98,6 +98,36 @@ TEST(Explore, EstimatesNetworksOfEqualLayers) {
   }
 }
 
+// Pipelines of few layers are estimated roughly: the fastest that fits and the Pareto front are
+// those of simulations all the same, and what is left out is off by no more than it says.
+TEST(Explore, RoughEstimatesDecideNothing) {
+  const auto network = models::parse_model(
+      "llama3_8b:layers=13,hidden=512,heads=8,kv_heads=8,ffn=2048,vocab=2048,seq=1024");
+  const Situation on(network.text, machine::load_machine("dgx_a100:2"), 64);
+  auto with_network = on.as_case();
+  with_network.network = &network;
+  const auto settings = strategies::settings_named("all", on.problem);
+  const auto estimated = explore({with_network}, {settings}, {.threads = 1});
+  const auto simulated = explore({on.as_case()}, {settings}, {.threads = 1});
+  ASSERT_EQ(estimated.points.size(), simulated.points.size());
+  std::size_t rough = 0;
+  for (std::size_t i = 0; i < estimated.points.size(); ++i) {
+    const auto& point = estimated.points[i];
+    EXPECT_NEAR(point.throughput, simulated.points[i].throughput,
+                (point.error_bound + 0.01) * point.throughput)
+        << point.name;
+    rough += point.is_rough() ? 1 : 0;
+  }
+  EXPECT_GT(rough, 0U);
+  for (const auto i : pareto_front(estimated.points, all_points(estimated))) {
+    EXPECT_FALSE(estimated.points[i].is_rough()) << estimated.points[i].name;
+  }
+  const auto best = fastest(simulated.points, all_points(simulated), Memory::kLimited);
+  const auto found = fastest(estimated.points, all_points(estimated), Memory::kLimited);
+  ASSERT_TRUE(best && found);
+  EXPECT_GE(simulated.points[*found].throughput, 0.99 * simulated.points[*best].throughput);
+}
+
 TEST(Explore, TheNumberOfThreadsChangesNothing) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   const auto one = explored(on, "all", 1);

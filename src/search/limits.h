@@ -28,6 +28,10 @@ inline constexpr double kUncertain = 1.08;
 inline constexpr double kNearly = 1.03;
 // and rough ones within 15 %, but for some with tied weights or shared links.
 inline constexpr double kRoughly = 1.25;
+// Likewise their memory.
+inline constexpr double kRoughMemory = 1.05;
+// Rough estimates of a case that `explore` simulates at a time, until none may be on the front.
+inline constexpr std::size_t kRoughSimulated = 8;
 // The grid is pruned by the best simulated time times this: close estimates are within 1 %.
 inline constexpr double kEstimateMargin = 1.01;
 // What needs more memory than there is by this part of it never fits by a change of layouts.
