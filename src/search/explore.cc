@@ -56,12 +56,12 @@ class Team {
       if (!outcomes_[i]) left_.push_back(i);
     }
     // What was simulated shows that others need not be.
-    while (!left_.empty() && !stopped_) {
+    do {
       parallel_for(left_.size(), options_.threads, [this](std::size_t i) {
         if (!must_stop()) simulate(left_[i]);
       });
       left_ = next_rough();
-    }
+    } while (!left_.empty() && !stopped_);
     return std::move(outcomes_);
   }
 
