@@ -26,6 +26,14 @@ struct Candidate {
 // Makes the candidate of a plain strategy; its name is the setting's text.
 Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
 
+// By node: how choices lay out operators, whatever they store and recompute.
+inline std::vector<machine::NodeLayout> node_layouts(const std::vector<plan::Choice>& choices) {
+  std::vector<machine::NodeLayout> out;
+  out.reserve(choices.size());
+  for (const auto& choice : choices) out.push_back(choice.node);
+  return out;
+}
+
 // The name of plans whose embedding tables were placed one by one (neighbours/side_by_side.h).
 inline constexpr const char* kSideBySide = "search:side-by-side";
 

@@ -193,10 +193,7 @@ class Search {
       const auto made = make_pass(setting, problem);
       const auto* choices = std::get_if<strategies::Choices>(&made);
       if (choices == nullptr) return true;
-      std::vector<machine::NodeLayout> layouts;
-      layouts.reserve(choices->size());
-      for (const auto& choice : *choices) layouts.push_back(choice.node);
-      return !seen.insert(std::move(layouts)).second;
+      return !seen.insert(node_layouts(*choices)).second;
     });
   }
 

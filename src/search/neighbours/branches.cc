@@ -303,10 +303,14 @@ bool place_branches(Contest& contest, const std::vector<Candidate>& plans) {
   const auto& rewritten = plans[0].rewritten;
   const auto branches = branches_of(rewritten ? rewritten->graph : contest.model());
   if (branches.share < limits::kBranchWeights) return false;
-  std::size_t taken = 0;
+  // Plans that differ in what is recomputed alone lead to the same.
+  std::vector<std::vector<machine::NodeLayout>> taken;
   for (const auto& plan : plans) {
     if (!is_for_one_pass(plan)) continue;
-    if (contest.is_over() || taken++ == limits::kBranchedPlans) break;
+    auto layouts = node_layouts(plan.choices);
+    if (std::ranges::find(taken, layouts) != taken.end()) continue;
+    if (contest.is_over() || taken.size() == limits::kBranchedPlans) break;
+    taken.push_back(std::move(layouts));
     Placing(contest, plan, branches).search();
   }
   return true;

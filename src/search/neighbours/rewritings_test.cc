@@ -274,11 +274,15 @@ TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {
 }
 
 TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
-  for (const std::string model : {"mlp:layers=3,hidden=512,inputs=512,outputs=64",
-                                  "bert_large:layers=3,hidden=256,heads=4,ffn=1024,seq=64",
-                                  "dlrm:tables=4,rows=1000,bottom=64-64,top=64-1"}) {
+  const std::vector<std::pair<std::string, std::int64_t>> networks = {
+      {"mlp:layers=3,hidden=512,inputs=512,outputs=64", 96},
+      {"bert_large:layers=3,hidden=256,heads=4,ffn=1024,seq=64", 96},
+      {"dlrm:tables=4,rows=1000,bottom=64-64,top=64-1", 96},
+      // Branches are placed from layouts that are not the best ones before.
+      {"candle_uno", 1536}};
+  for (const auto& [model, batch] : networks) {
     SCOPED_TRACE(model);
-    Searched searched(model, 96, "summit:1");
+    Searched searched(model, batch, "summit:1");
     const auto joint = searched.with(Algebra::kJoint);
     const auto sequential = searched.with(Algebra::kSequential);
     ASSERT_TRUE(joint.best && sequential.best);
