@@ -81,11 +81,13 @@ class Team {
       }
     }
     std::vector<std::size_t> out;
-    for (auto& [number, own] : rough) {
+    for (auto& of_case : rough) {
+      const auto& known = sure[of_case.first];
+      auto& own = of_case.second;
       const auto point = [&](std::size_t i) -> const Evaluated& {
         return std::get<Evaluated>(*outcomes_[i]);
       };
-      std::erase_if(own, [&](std::size_t i) { return is_beaten(point(i), sure[number]); });
+      std::erase_if(own, [&](std::size_t i) { return is_beaten(point(i), known); });
       std::ranges::stable_sort(own, {}, [&](std::size_t i) { return point(i).time(); });
       own.resize(std::min(own.size(), limits::kRoughSimulated));
       out.insert(out.end(), own.begin(), own.end());
