@@ -182,30 +182,30 @@ bool Transitions::is_on_outer_level(const machine::ReshardStep& step) const {
          outermost - machine_.levels.begin() == static_cast<std::ptrdiff_t>(level);
 }
 
-Seconds Transitions::outer_time(const Transition& transition, double bytes) const {
-  Seconds out = transition.outer.of(bytes);
+template <class Counts>
+Seconds Transitions::curved_time(const Transition& transition, double bytes,
+                                 const Counts& counts) const {
+  Seconds out;
   for (const auto& c : transition.curved) {
-    if (!c.is_outer) continue;
+    if (!counts(c)) continue;
     out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
   }
   return out;
+}
+
+Seconds Transitions::outer_time(const Transition& transition, double bytes) const {
+  return transition.outer.of(bytes) +
+         curved_time(transition, bytes, [](const auto& c) { return c.is_outer; });
 }
 
 Seconds Transitions::rooted_time(const Transition& transition, double bytes) const {
-  Seconds out = transition.rooted.of(bytes);
-  for (const auto& c : transition.curved) {
-    if (!c.is_rooted) continue;
-    out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
-  }
-  return out;
+  return transition.rooted.of(bytes) +
+         curved_time(transition, bytes, [](const auto& c) { return c.is_rooted; });
 }
 
 Seconds Transitions::time(const Transition& transition, double bytes) const {
-  Seconds out = transition.all.of(bytes);
-  for (const auto& c : transition.curved) {
-    out += collective_time(machine_, digits_, c.kind, c.digits, Bytes{c.fraction * bytes});
-  }
-  return out;
+  return transition.all.of(bytes) +
+         curved_time(transition, bytes, [](const auto& /*c*/) { return true; });
 }
 
 }  // namespace tandem::predict

@@ -90,8 +90,13 @@ class Transitions {
   // Does the step run on the outer stream, that of collectives over the outermost level that has
   // several units? Nothing does where the devices themselves copy.
   [[nodiscard]] bool is_on_outer_stream(const machine::ReshardStep& step) const;
+  // Is it a scatter or a gather over that level?
   [[nodiscard]] bool is_at_root_of_outer_level(const machine::ReshardStep& step) const;
   [[nodiscard]] bool is_on_outer_level(const machine::ReshardStep& step) const;
+  // Of the collectives that count, those whose time is not affine.
+  template <class Counts>
+  [[nodiscard]] Seconds curved_time(const Transition& transition, double bytes,
+                                    const Counts& counts) const;
   [[nodiscard]] Entry& slot(LayoutId from, LayoutId to);
   void grow();
   LayoutId dual_of(LayoutId id);

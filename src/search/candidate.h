@@ -26,7 +26,7 @@ struct Candidate {
 // Makes the candidate of a plain strategy; its name is the setting's text.
 Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
 
-// By node: how choices lay out operators, whatever they store and recompute.
+// Returns each operator's layout, by node, without what is stored and recomputed.
 inline std::vector<machine::NodeLayout> node_layouts(const std::vector<plan::Choice>& choices) {
   std::vector<machine::NodeLayout> out;
   out.reserve(choices.size());

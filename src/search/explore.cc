@@ -55,7 +55,7 @@ class Team {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (!outcomes_[i]) left_.push_back(i);
     }
-    // What was simulated shows that others need not be.
+    // Each round of simulations shows that some rough estimates are beaten.
     do {
       parallel_for(left_.size(), options_.threads, [this](std::size_t i) {
         if (!must_stop()) simulate(left_[i]);
@@ -66,7 +66,7 @@ class Team {
   }
 
  private:
-  // Of each case the fastest rough ones that nothing beats.
+  // Returns each case's fastest rough estimates that nothing beats.
   [[nodiscard]] std::vector<std::size_t> next_rough() const {
     std::map<std::size_t, std::vector<const Evaluated*>> sure;
     std::map<std::size_t, std::vector<std::size_t>> rough;

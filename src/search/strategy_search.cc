@@ -140,15 +140,15 @@ bool StrategySearch::is_allowed(const Setting& setting) const {
   return (!setting.sp || options_.dims.sequence) && (setting.pp == 1 || options_.dims.pipeline);
 }
 
-// Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
-// what needs least has, takes seconds.
 // Do the smallest strategies tell whether anything fits?
-bool StrategySearch::is_told_by_smallest() const {
+bool StrategySearch::is_told_by_smallest() {
   const bool asks_of_strategies = options_.until.first_fit && !options_.layouts;
-  return contest_.is_large() || asks_of_strategies || are_hopeless_;
+  return contest_.is_large() || asks_of_strategies || are_far_too_large();
 }
 
-bool StrategySearch::is_settled(const Evaluated& estimated) const {
+// Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
+// what needs least has, takes seconds.
+bool StrategySearch::is_settled(const Evaluated& estimated) {
   if (!is_told_by_smallest()) return false;
   const auto unsure = limits::kUnsureMemory * std::ranges::max(contest_.result().limits);
   return estimated.over > unsure || (options_.until.first_fit && estimated.over < -1 * unsure);
@@ -162,7 +162,6 @@ bool StrategySearch::are_far_too_large() {
     if (!is_far_too_large(e.over)) return false;
     is_any = true;
   }
-  are_hopeless_ = is_any;
   return is_any;
 }
 

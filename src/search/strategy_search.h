@@ -79,8 +79,8 @@ class StrategySearch {
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Evaluated>& found);
   [[nodiscard]] bool is_no_match(const Evaluated& tried, const Evaluated& best) const;
-  [[nodiscard]] bool is_told_by_smallest() const;
-  [[nodiscard]] bool is_settled(const Evaluated& estimated) const;
+  [[nodiscard]] bool is_told_by_smallest();
+  [[nodiscard]] bool is_settled(const Evaluated& estimated);
   [[nodiscard]] bool is_far_too_large(Bytes over) const;
   [[nodiscard]] bool can_estimate() const;
   [[nodiscard]] bool is_synchronous() const {
@@ -95,7 +95,6 @@ class StrategySearch {
   const Options& options_;
   const strategies::Problem problem_;
   bool may_win_;
-  bool are_hopeless_ = false;           // are_far_too_large
   std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
   std::optional<std::vector<Evaluated>> grid_;
   std::vector<Evaluated> simulated_grid_;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 namespace tandem::strategies {
@@ -26,7 +28,7 @@ double longest_run(const std::vector<std::size_t>& ends, const std::vector<doubl
   return out;
 }
 
-// By dynamic programming: the longest of so many runs, as short as can be.
+// Returns the least that the longest of so many runs may be, by dynamic programming.
 double least_longest(const std::vector<double>& loads, std::size_t runs) {
   const auto until = sums(loads, 1);
   std::vector<double> least(until);  // by last load, of one run

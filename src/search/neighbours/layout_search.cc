@@ -28,10 +28,6 @@ bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& g
   });
 }
 
-}  // namespace
-
-namespace {
-
 // Shares of the compute stream, and of the outer one.
 struct Stream {
   StreamWeights::Shares compute;
@@ -116,7 +112,6 @@ void LayoutSearch::search(const strategies::Problem& problem,
       check_bound(time, bound, "layouts");
     }
     bound_ = std::min(bound, bound_.value_or(bound));
-    free_bound_ = std::min(free, free_bound_.value_or(free));
   }
   if (may_win) save_memory(network, fits);
 }

@@ -53,10 +53,6 @@ class LayoutSearch {
   // layouts decide which devices wait. It is that of weights stored as they are used; others are
   // updated in less time.
   [[nodiscard]] std::optional<Seconds> bound() const { return is_bounded_ ? bound_ : std::nullopt; }
-  // The same where all communication is free that something may overlap.
-  [[nodiscard]] std::optional<Seconds> free_bound() const {
-    return is_bounded_ ? free_bound_ : std::nullopt;
-  }
 
  private:
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
@@ -87,7 +83,6 @@ class LayoutSearch {
   std::vector<Entry> solved_;
   double memory_price_ = 0;
   std::optional<Seconds> bound_;
-  std::optional<Seconds> free_bound_;
   StreamWeights weights_;  // of the highest bound so far
   bool is_bounded_ = true;
 };
