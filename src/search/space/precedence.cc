@@ -50,7 +50,11 @@ Precedence::Precedence(const graph::Graph& model)
     if (earliest < i) orders_all_[operators[static_cast<std::size_t>(i)].index()] = false;
     earliest = std::min(earliest, last_read[static_cast<std::size_t>(i)]);
   }
-  for (auto id : operators) orders_at_.push_back(orders_all_[id.index()]);
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    const bool follows_all = i == 0 || orders_all_[operators[i - 1].index()];
+    const bool is_chain = follows_all && orders_all_[operators[i].index()];
+    segments_.push_back(is_chain ? Segment::kChain : Segment::kBranches);
+  }
   for (auto id : model.ids()) {
     if (position_[id.index()] < 0) orders_all_[id.index()] = roots_reading[id.index()] == roots;
   }
@@ -62,29 +66,20 @@ bool Precedence::blocks(NodeId from, NodeId to) const {
          position_[to.index()] == before + 1;
 }
 
-bool Precedence::is_chain(std::int64_t position) const {
-  const auto at = static_cast<std::size_t>(position);
-  return at < orders_at_.size() && orders_at_[at] && (at == 0 || orders_at_[at - 1]);
-}
-
 Segment Precedence::segment_of(NodeId id) const {
   const auto at = position_[id.index()];
-  if (at < 0) return Segment::kAnytime;
-  return is_chain(at) ? Segment::kChain : Segment::kBranches;
+  return at < 0 ? Segment::kAnytime : segments_[static_cast<std::size_t>(at)];
 }
 
 Segment Precedence::segment_after(NodeId from) const {
-  const auto at = position_[from.index()];
-  if (at < 0) return Segment::kAnytime;
-  return is_chain(orders_all_[from.index()] ? at + 1 : at) ? Segment::kChain : Segment::kBranches;
+  const auto own = segment_of(from);
+  if (own == Segment::kAnytime || !orders_all_[from.index()]) return own;
+  const auto next = static_cast<std::size_t>(position_[from.index()]) + 1;
+  return next < segments_.size() ? segments_[next] : own;
 }
 
 bool Precedence::has(Segment segment) const {
-  for (std::size_t at = 0; at < orders_at_.size(); ++at) {
-    const auto own = is_chain(static_cast<std::int64_t>(at)) ? Segment::kChain : Segment::kBranches;
-    if (own == segment) return true;
-  }
-  return false;
+  return std::ranges::find(segments_, segment) != segments_.end();
 }
 
 }  // namespace tandem::search

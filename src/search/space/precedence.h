@@ -35,10 +35,8 @@ class Precedence {
   [[nodiscard]] bool has(Segment segment) const;
 
  private:
-  [[nodiscard]] bool is_chain(std::int64_t position) const;
-
   std::vector<std::int64_t> position_;  // by node: among operators; of a source -1
-  std::vector<bool> orders_at_;         // by position: as `orders_all_`
+  std::vector<Segment> segments_;       // by position
   std::vector<bool> orders_all_;  // by node: does each other operator come before or after it?
 };
 

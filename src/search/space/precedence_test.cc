@@ -59,7 +59,7 @@ return %e
   }
   using enum Segment;
   EXPECT_EQ(of, (std::vector{kAnytime, kChain, kBranches, kBranches, kBranches, kChain}));
-  EXPECT_EQ(after, (std::vector{kAnytime, kBranches, kBranches, kBranches, kChain, kBranches}));
+  EXPECT_EQ(after, (std::vector{kAnytime, kBranches, kBranches, kBranches, kChain, kChain}));
   EXPECT_TRUE(precedence.has(kChain) && precedence.has(kBranches));
 }
 
