@@ -115,9 +115,10 @@ class Search {
   }
 
   void tell_bound(const StrategySearch& strategies) {
+    if (!contest_.result().best) return;
     std::vector<Bound> bounds;
     const auto of_grid = strategies.bound();
-    const auto of_layouts = layouts_.bound();
+    const auto of_layouts = layouts_.bound(enough(of_grid));
     if (const auto bound = of_layouts) {
       for (const auto& e : contest_.simulated()) {
         if (options_.dims == Dims{} && stores_as_used(*e.setting)) {
@@ -140,6 +141,15 @@ class Search {
       }
     }
     search::tell_bound(contest_, std::move(bounds));
+  }
+
+  // How high a bound of layouts is of use: near the best, and where a pipeline is, which is none of
+  // the layouts, no higher than the bound of the grid, to which it adds their scope.
+  Seconds enough(std::optional<Seconds> of_grid) {
+    const auto near = limits::kBoundClose * contest_.result().fastest;
+    const auto& schedule = contest_.best_candidate()->schedule;
+    const bool is_pass = schedule.stages == 1 && schedule.micro_batches == 1;
+    return is_pass || !of_grid ? near : std::min(near, *of_grid);
   }
 
   // One of the layouts that the bound of layouts is of?

@@ -28,56 +28,13 @@ bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& g
   });
 }
 
-// Shares of the compute stream, and of the outer one.
-struct Stream {
-  StreamWeights::Shares compute;
-  StreamWeights::Shares outer;
-};
-predict::Prices prices_of(const Stream& stream, double update, double rooted) {
-  constexpr double kRootStreams = 2;  // to roots and from them
-  const auto& [compute, rest] = stream;
-  const StreamWeights::Shares outer{(1 - rooted) * rest.forward, (1 - rooted) * rest.backward};
-  const StreamWeights::Shares to_roots{rooted / kRootStreams * rest.forward,
-                                       rooted / kRootStreams * rest.backward};
-  const double blocking = (1 - update) * compute.backward;
-  return {.compute = compute.backward,
-          .update = update * compute.backward,
-          .blocking = blocking,
-          .async = 0,
-          .outer = outer.backward,
-          .rooted = to_roots.backward,
-          .forward = {.compute = compute.forward - compute.backward,
-                      .blocking = compute.forward - blocking,
-                      .outer = outer.forward - outer.backward,
-                      .rooted = to_roots.forward - to_roots.backward}};
-}
-
-Stream stream_of(const StreamWeights::Shares& compute) {
-  return {compute, {1 - compute.forward, 1 - compute.backward}};
-}
-
-StreamWeights::Shares least(const StreamWeights::Shares& a, const StreamWeights::Shares& b) {
-  return {std::min(a.forward, b.forward), std::min(a.backward, b.backward)};
-}
-
 }  // namespace
-
-// What may be in any segment counts for the least of all.
-SegmentPrices StreamWeights::prices(const LayoutNetwork& network) const {
-  const auto in_chain = stream_of(network.has(Segment::kChain) ? chain : branches);
-  const auto in_branches = stream_of(network.has(Segment::kBranches) ? branches : chain);
-  const Stream anytime{least(in_chain.compute, in_branches.compute),
-                       least(in_chain.outer, in_branches.outer)};
-  const auto at = [&](const Stream& stream) { return prices_of(stream, update, rooted); };
-  return SegmentPrices({at(in_chain), at(in_branches), at(anytime)});
-}
 
 void LayoutSearch::search(const strategies::Problem& problem,
                           const std::shared_ptr<const Rewritten>& rewritten,
                           const std::vector<std::vector<plan::Choice>>& seeds) {
   if (contest_.is_over()) return;
-  LayoutNetwork network(problem.model, contest_.digits(), contest_.costs(), options_.dims,
-                        options_.states_per_node, seeds, {}, contest_.tables());
+  auto network = network_of(problem.model, seeds);
   solved_.clear();
   rewritten_ = rewritten;
   // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
@@ -101,19 +58,48 @@ void LayoutSearch::search(const strategies::Problem& problem,
   is_bounded_ = is_bounded_ && is_bound;
   if (is_bound) {
     const bool updates = solutions[1].cost > solutions[0].cost;
-    const Seconds free{solutions[updates ? 1 : 0].cost};
     constexpr StreamWeights::Shares kComputeAlone{.forward = 1, .backward = 1};
-    const auto bound =
-        raised(network, free,
-               {.chain = kComputeAlone, .branches = kComputeAlone, .update = updates ? 1.0 : 0.0});
-    for (const auto& [candidate, evaluated] : solved_) {
-      const auto time = evaluated.time();
-      if (time == Seconds{} || !takes_turns(candidate.choices, problem.model, contest_)) continue;
-      check_bound(time, bound, "layouts");
-    }
-    bound_ = std::min(bound, bound_.value_or(bound));
+    note(problem, seeds,
+         {Seconds{solutions[updates ? 1 : 0].cost},
+          {.chain = kComputeAlone, .branches = kComputeAlone, .update = updates ? 1.0 : 0.0}});
   }
   if (may_win) save_memory(network, fits);
+}
+
+LayoutNetwork LayoutSearch::network_of(const graph::Graph& graph,
+                                       const std::vector<std::vector<plan::Choice>>& seeds) {
+  return {
+      graph, contest_.digits(), contest_.costs(), options_.dims, options_.states_per_node, seeds,
+      {},    contest_.tables()};
+}
+
+void LayoutSearch::note(const strategies::Problem& problem,
+                        const std::vector<std::vector<plan::Choice>>& seeds,
+                        const LayoutBound& bound) {
+  auto fastest = kUnbounded;
+  for (const auto& [candidate, evaluated] : solved_) {
+    const auto time = evaluated.time();
+    if (time == Seconds{} || !takes_turns(candidate.choices, problem.model, contest_)) continue;
+    fastest = std::min(fastest, time);
+  }
+  laid_out_.push_back({rewritten_, seeds, bound, fastest});
+}
+
+std::optional<Seconds> LayoutSearch::bound(Seconds enough) {
+  if (!is_bounded_ || laid_out_.empty()) return std::nullopt;
+  std::ranges::stable_sort(laid_out_, {}, [](const LaidOut& l) { return l.bound.time; });
+  StreamWeights weights;  // those of the graph before are good ones to begin with
+  for (auto& [rewritten, seeds, bound, fastest] : laid_out_) {
+    if (options_.grid && bound.time < enough && !contest_.is_over()) {
+      const auto& graph = rewritten ? rewritten->graph : contest_.model();
+      bound = raise(bound, weights, network_of(graph, seeds), options_.finder, enough,
+                    [&] { return contest_.is_over(); });
+      weights = bound.weights;
+    }
+    check_bound(fastest, bound.time, "layouts");
+    enough = std::min(enough, bound.time);
+  }
+  return std::ranges::min(laid_out_, {}, [](const LaidOut& l) { return l.bound.time; }).bound.time;
 }
 
 namespace {
@@ -143,67 +129,6 @@ bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solution
   std::erase_if(likely, [&](const auto& solution) { return is_too_slow(solution, graph); });
   if (likely.empty()) likely.push_back(solutions.back());
   return all_fit_in_memory(likely);
-}
-
-namespace {
-
-void move_share(double& share, double by) { share = std::clamp(share + by, 0.0, 1.0); }
-
-// What may be in any segment counts where weights of both kinds are moved at once.
-constexpr std::array<void (*)(StreamWeights&, double), 8> kWeightMoves = {
-    [](StreamWeights& w, double by) {
-      move_share(w.chain.backward, by);
-      move_share(w.branches.backward, by);
-    },
-    [](StreamWeights& w, double by) {
-      move_share(w.chain.forward, by);
-      move_share(w.branches.forward, by);
-    },
-    [](StreamWeights& w, double by) { move_share(w.branches.backward, by); },
-    [](StreamWeights& w, double by) { move_share(w.branches.forward, by); },
-    [](StreamWeights& w, double by) { move_share(w.chain.backward, by); },
-    [](StreamWeights& w, double by) { move_share(w.chain.forward, by); },
-    [](StreamWeights& w, double by) { move_share(w.update, by); },
-    [](StreamWeights& w, double by) { move_share(w.rooted, by); },
-};
-
-}  // namespace
-
-// A device that takes part in everything is busy on its compute stream and on its outer stream, and
-// nothing of a segment begins before the one before has ended. So with weights between 0 and 1 that
-// belong to the two streams in each segment, no step takes less than the weighted sum: the cheapest
-// layouts at these prices are a bound (Lagrangian relaxation). It is concave in the weights, and
-// each is moved as long as that raises it.
-// For compute of 4 ms and communication of 6 ms beside it, weights of 1/2 make 5 ms, 0 and 1
-// make 6.
-Seconds LayoutSearch::raised(const LayoutNetwork& network, Seconds bound, StreamWeights free) {
-  const auto& best = contest_.result().best;
-  if (!options_.grid || !best || !network.has_two_phases()) return bound;
-  const auto enough = std::min(limits::kBoundClose * best->time(), bound_.value_or(kUnbounded));
-  const auto try_weights = [&](const StreamWeights& weights) {
-    const auto solution = network.solve(weights.prices(network), options_.finder);
-    if (!solution.exact || Seconds{solution.cost} <= bound) return false;
-    bound = Seconds{solution.cost};
-    weights_ = weights;
-    return true;
-  };
-  if (bound >= enough) return bound;
-  // The weights of the graph before are good ones to begin with.
-  try_weights(std::exchange(weights_, free));
-  double step = limits::kFirstWeightStep;
-  while (step >= limits::kLastWeightStep) {
-    const auto before = bound;
-    for (const auto& move : kWeightMoves) {
-      for (const auto by : {-step, step}) {
-        auto next = weights_;
-        move(next, by);
-        if (bound >= enough || contest_.is_over()) return bound;
-        if (next != weights_ && try_weights(next)) break;
-      }
-    }
-    if (bound < limits::kWeightsGain * before) step /= 2;
-  }
-  return bound;
 }
 
 // Solutions that save memory. `fits`: those before fit.

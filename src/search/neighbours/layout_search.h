@@ -3,39 +3,15 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "search/contest.h"
+#include "search/space/layout_bound.h"
 #include "search/space/layout_network.h"
 
 namespace tandem::search {
-
-// Shares, from 0 to 1, that make a lower bound of a step's time. A device that takes part in
-// everything is busy on its compute stream and on its outer stream (predict/transitions.h), and
-// passes one segment after the other (space/precedence.h), forward and then backward. So the step
-// takes no less than the shares' sum: in each segment the load of the compute stream by its share,
-// that of the outer stream by the rest.
-struct StreamWeights {
-  struct Shares {
-    double forward = 1;     // of the compute stream in the forward pass
-    double backward = 0.5;  // and in the backward pass
-    bool operator==(const Shares&) const = default;
-  };
-  Shares chain;     // in segments of one operator
-  Shares branches;  // in others
-  // Communication that nothing overlaps adds to compute, and so do updates, but these two may
-  // overlap each other: in the backward pass updates add by this share, the former by the rest.
-  double update = 0;
-  // Of the outer stream's rest, what belongs to the streams of its level to roots and from them.
-  double rooted = 0;
-
-  // The prices at which a layout costs that sum.
-  [[nodiscard]] SegmentPrices prices(const LayoutNetwork& network) const;
-  bool operator==(const StreamWeights&) const = default;
-};
 
 class LayoutSearch {
  public:
@@ -49,10 +25,11 @@ class LayoutSearch {
   // anyway.
   [[nodiscard]] double memory_price() const { return memory_price_; }
 
-  // Of all that was laid out with every operator on all devices, where it is known: not where
-  // layouts decide which devices wait. It is that of weights stored as they are used; others are
-  // updated in less time.
-  [[nodiscard]] std::optional<Seconds> bound() const { return is_bounded_ ? bound_ : std::nullopt; }
+  // Lower bound of the step times of all that was laid out with every operator on all devices,
+  // where it is known: not where layouts decide which devices wait. It is that of weights stored as
+  // they are used; others are updated in less time. Found by raising what the cheapest layouts cost
+  // while that is less than `enough`.
+  [[nodiscard]] std::optional<Seconds> bound(Seconds enough);
 
  private:
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
@@ -60,8 +37,17 @@ class LayoutSearch {
   bool simulate(const std::vector<LayoutNetwork::Solution>& solutions, const graph::Graph& graph);
   [[nodiscard]] bool is_too_slow(const LayoutNetwork::Solution& solution,
                                  const graph::Graph& graph) const;
-  // The bound of these weights, `free`, or a higher one of others.
-  Seconds raised(const LayoutNetwork& network, Seconds bound, StreamWeights free);
+  // A graph that was laid out.
+  struct LaidOut {
+    std::shared_ptr<const Rewritten> rewritten;
+    std::vector<std::vector<plan::Choice>> seeds;
+    LayoutBound bound;  // of its compute and updates
+    Seconds fastest;    // of its layouts with every operator on all devices
+  };
+  [[nodiscard]] LayoutNetwork network_of(const graph::Graph& graph,
+                                         const std::vector<std::vector<plan::Choice>>& seeds);
+  void note(const strategies::Problem& problem, const std::vector<std::vector<plan::Choice>>& seeds,
+            const LayoutBound& bound);
   void save_memory(LayoutNetwork& network, bool fits);
   const Entry& costed(const LayoutNetwork::Solution& solution);
   bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
@@ -82,8 +68,7 @@ class LayoutSearch {
   std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
   std::vector<Entry> solved_;
   double memory_price_ = 0;
-  std::optional<Seconds> bound_;
-  StreamWeights weights_;  // of the highest bound so far
+  std::vector<LaidOut> laid_out_;
   bool is_bounded_ = true;
 };
 

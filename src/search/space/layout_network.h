@@ -13,6 +13,7 @@
 #include "search/solver/elimination.h"
 #include "search/space/finder.h"
 #include "search/space/precedence.h"
+#include "search/space/segment_prices.h"
 #include "search/space/states.h"
 
 namespace tandem::search {
@@ -23,22 +24,6 @@ struct Pass {
   machine::DigitMask stages = 0;  // of these, those between stages: shared weights are sent there
   double times = 1;               // how often it runs, one after another
   double kept = 1;                // how many leave at once what the backward pass needs
-};
-
-// What a second counts for may depend on the segment in which it passes. Weights' communication and
-// updates may be in any.
-struct SegmentPrices {
-  SegmentPrices(const predict::Prices& all) { of.fill(all); }  // NOLINT(*-explicit-*)
-  explicit SegmentPrices(const std::array<predict::Prices, kSegments>& each)
-      : of(each), are_equal(false) {}
-
-  [[nodiscard]] const predict::Prices& at(Segment segment) const {
-    return of[static_cast<std::size_t>(segment)];
-  }
-  [[nodiscard]] predict::Prices of_operator(Segment segment) const;
-
-  std::array<predict::Prices, kSegments> of;
-  bool are_equal = true;
 };
 
 class LayoutNetwork {

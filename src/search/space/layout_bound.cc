@@ -1,0 +1,111 @@
+#include "search/space/layout_bound.h"
+
+#include <algorithm>
+#include <array>
+
+#include "search/limits.h"
+
+namespace tandem::search {
+
+namespace {
+
+// Shares of the compute stream, and of the outer one.
+struct Stream {
+  StreamWeights::Shares compute;
+  StreamWeights::Shares outer;
+};
+predict::Prices prices_of(const Stream& stream, double update, double rooted) {
+  constexpr double kRootStreams = 2;  // to roots and from them
+  const auto& [compute, rest] = stream;
+  const StreamWeights::Shares outer{(1 - rooted) * rest.forward, (1 - rooted) * rest.backward};
+  const StreamWeights::Shares to_roots{rooted / kRootStreams * rest.forward,
+                                       rooted / kRootStreams * rest.backward};
+  const double blocking = (1 - update) * compute.backward;
+  return {.compute = compute.backward,
+          .update = update * compute.backward,
+          .blocking = blocking,
+          .async = 0,
+          .outer = outer.backward,
+          .rooted = to_roots.backward,
+          .forward = {.compute = compute.forward - compute.backward,
+                      .blocking = compute.forward - blocking,
+                      .outer = outer.forward - outer.backward,
+                      .rooted = to_roots.forward - to_roots.backward}};
+}
+
+Stream stream_of(const StreamWeights::Shares& compute) {
+  return {compute, {1 - compute.forward, 1 - compute.backward}};
+}
+
+StreamWeights::Shares least(const StreamWeights::Shares& a, const StreamWeights::Shares& b) {
+  return {std::min(a.forward, b.forward), std::min(a.backward, b.backward)};
+}
+
+void move_share(double& share, double by) { share = std::clamp(share + by, 0.0, 1.0); }
+
+// What may be in any segment counts where weights of both kinds are moved at once.
+constexpr std::array<void (*)(StreamWeights&, double), 8> kWeightMoves = {
+    [](StreamWeights& w, double by) {
+      move_share(w.chain.backward, by);
+      move_share(w.branches.backward, by);
+    },
+    [](StreamWeights& w, double by) {
+      move_share(w.chain.forward, by);
+      move_share(w.branches.forward, by);
+    },
+    [](StreamWeights& w, double by) { move_share(w.branches.backward, by); },
+    [](StreamWeights& w, double by) { move_share(w.branches.forward, by); },
+    [](StreamWeights& w, double by) { move_share(w.chain.backward, by); },
+    [](StreamWeights& w, double by) { move_share(w.chain.forward, by); },
+    [](StreamWeights& w, double by) { move_share(w.update, by); },
+    [](StreamWeights& w, double by) { move_share(w.rooted, by); },
+};
+
+}  // namespace
+
+// What may be in any segment counts for the least of all.
+SegmentPrices StreamWeights::prices(const LayoutNetwork& network) const {
+  const auto in_chain = stream_of(network.has(Segment::kChain) ? chain : branches);
+  const auto in_branches = stream_of(network.has(Segment::kBranches) ? branches : chain);
+  const Stream anytime{least(in_chain.compute, in_branches.compute),
+                       least(in_chain.outer, in_branches.outer)};
+  const auto at = [&](const Stream& stream) { return prices_of(stream, update, rooted); };
+  return SegmentPrices({at(in_chain), at(in_branches), at(anytime)});
+}
+
+// A device that takes part in everything is busy on its compute stream and on its outer stream, and
+// nothing of a segment begins before the one before has ended. So with weights between 0 and 1 that
+// belong to the two streams in each segment, no step takes less than the weighted sum: the cheapest
+// layouts at these prices are a bound (Lagrangian relaxation). It is concave in the weights, and
+// each is moved as long as that raises it.
+// For compute of 4 ms and communication of 6 ms beside it, weights of 1/2 make 5 ms, 0 and 1
+// make 6.
+LayoutBound raise(LayoutBound bound, const StreamWeights& hint, const LayoutNetwork& network,
+                  const Finder& finder, Seconds enough, const std::function<bool()>& is_over) {
+  if (!network.has_two_phases()) return bound;
+  const auto try_weights = [&](const StreamWeights& weights) {
+    const auto solution = network.solve(weights.prices(network), finder);
+    if (!solution.exact || Seconds{solution.cost} <= bound.time) return false;
+    bound = {Seconds{solution.cost}, weights};
+    return true;
+  };
+  const auto ends = [&] { return bound.time >= enough || is_over(); };
+  if (ends()) return bound;
+  try_weights(hint);
+  double step = limits::kFirstWeightStep;
+  while (step >= limits::kLastWeightStep) {
+    const auto before = bound.time;
+    for (const auto& move : kWeightMoves) {
+      for (const auto by : {-step, step}) {
+        auto next = bound.weights;
+        move(next, by);
+        if (ends()) return bound;
+        if (next != bound.weights && try_weights(next)) break;
+      }
+    }
+    if (bound.time < limits::kWeightsGain * before) step /= 2;
+  }
+  return bound;
+}
+
+}  // namespace tandem::search
