@@ -17,10 +17,10 @@ using strategies::Strategy;
 // Returns what a strategy's fullest rank holds, roughly: weights and optimizer state as they are
 // stored, and results that are saved for the backward pass.
 Bytes roughly_needed(const Strategy& strategy, const strategies::Problem& problem,
-                     const Contest& contest) {
+                     const CandidatePool& pool) {
   const auto& schedule = strategy.schedule;
-  const auto& options = contest.options();
-  const machine::Digits digits(contest.machine(), schedule.micro_batches);
+  const auto& options = pool.options();
+  const machine::Digits digits(pool.machine(), schedule.micro_batches);
   const auto share = [&](const machine::Layout& layout) {
     double out = 1;
     for (std::size_t i = 0; i < layout.count(); ++i) {
@@ -47,9 +47,9 @@ Bytes roughly_needed(const Strategy& strategy, const strategies::Problem& proble
 
 class Baselines {
  public:
-  Baselines(Contest& contest, const strategies::Problem& problem,
+  Baselines(CandidatePool& pool, const strategies::Problem& problem,
             const std::vector<Evaluated>& known, const Try& estimate, const MayWin& may_win)
-      : contest_(contest),
+      : pool_(pool),
         problem_(problem),
         known_(known),
         estimate_(estimate),
@@ -58,12 +58,12 @@ class Baselines {
 
   void fit() {
     const auto bases = settings_for(problem_);
-    for (auto& row : contest_.result().baselines) {
+    for (auto& row : pool_.result().baselines) {
       std::vector<Setting> own;
       for (const auto& base : bases) {
         if (name(base.family) == row.family) own.push_back(base);
       }
-      if (!own.empty() && !contest_.is_over()) fit(row, own);
+      if (!own.empty() && !pool_.is_over()) fit(row, own);
     }
   }
 
@@ -79,7 +79,7 @@ class Baselines {
       const auto time = e.time();
       if (row.feasible && time > limits::kFasterRow * row.simulation.iteration) break;
       // Simulating a large network takes long, and the row is not the plan.
-      const bool is_close = contest_.is_large() && !e.is_rough();
+      const bool is_close = pool_.is_large() && !e.is_rough();
       const auto costed = is_close ? std::optional(e) : simulate(*e.setting, simulated);
       if (costed && is_better(*costed, row)) replace(row, *costed);
     }
@@ -106,7 +106,7 @@ class Baselines {
   // What was simulated is known best.
   [[nodiscard]] std::vector<Evaluated> known_of(Family family) const {
     std::vector<Evaluated> out;
-    for (const auto* some : {&contest_.simulated(), &known_}) {
+    for (const auto* some : {&pool_.simulated(), &known_}) {
       for (auto e : *some) {
         // The grid calls both fsdp.
         if (family == Family::kDeepspeed && e.setting->family == Family::kFsdp) {
@@ -141,7 +141,7 @@ class Baselines {
     std::ranges::stable_sort(unknown, {}, [](const auto& s) { return s.schedule.micro_batches; });
     std::size_t simulated = 0;
     for (const auto& strategy : unknown) {
-      if (simulated == (contest_.is_large() ? 1 : limits::kBaselineSimulated)) return;
+      if (simulated == (pool_.is_large() ? 1 : limits::kBaselineSimulated)) return;
       if (auto evaluated = simulate(strategy.setting, simulated)) {
         out.push_back(*std::move(evaluated));
       }
@@ -160,31 +160,31 @@ class Baselines {
 
   // The first that does not need too much at first sight.
   std::optional<Strategy> fitting(Setting setting) const {
-    const auto limit = std::ranges::max(contest_.result().limits);
+    const auto limit = std::ranges::max(pool_.result().limits);
     for (std::int64_t n = 1; n <= batch_; n *= 2) {
       if (n > 1) setting.micro = n;
       auto made = make_strategy(setting, problem_);
       auto* strategy = std::get_if<Strategy>(&made);
       if (strategy == nullptr) return std::nullopt;
-      if (roughly_needed(*strategy, problem_, contest_) <= limit) return std::move(*strategy);
+      if (roughly_needed(*strategy, problem_, pool_) <= limit) return std::move(*strategy);
     }
     return std::nullopt;
   }
 
   std::optional<Evaluated> simulate(const Setting& setting, std::size_t& simulated) {
     const auto is_it = [&](const Evaluated& e) { return e.setting == setting; };
-    const auto at = std::ranges::find_if(contest_.simulated(), is_it);
-    if (at != contest_.simulated().end()) return *at;
+    const auto at = std::ranges::find_if(pool_.simulated(), is_it);
+    if (at != pool_.simulated().end()) return *at;
     auto made = make_strategy(setting, problem_);
     auto* strategy = std::get_if<Strategy>(&made);
     if (strategy == nullptr) return std::nullopt;
     ++simulated;
     const bool may_win = may_win_(strategy->choices);
-    const auto costed = contest_.enter({candidate_of(std::move(*strategy), may_win)})[0];
+    const auto costed = pool_.enter({candidate_of(std::move(*strategy), may_win)})[0];
     return costed ? std::optional(summary_of(*costed)) : std::nullopt;
   }
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const strategies::Problem& problem_;
   const std::vector<Evaluated>& known_;
   const Try& estimate_;
@@ -194,10 +194,10 @@ class Baselines {
 
 }  // namespace
 
-void fit_baselines(Contest& contest, const strategies::Problem& problem,
+void fit_baselines(CandidatePool& pool, const strategies::Problem& problem,
                    const std::vector<Evaluated>& known, const Try& estimate,
                    const MayWin& may_win) {
-  Baselines(contest, problem, known, estimate, may_win).fit();
+  Baselines(pool, problem, known, estimate, may_win).fit();
 }
 
 }  // namespace tandem::search

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "predict/kernels.h"
 #include "predict/tables.h"
-#include "search/contest.h"
+#include "search/pool.h"
 #include "strategies/problem.h"
 
 namespace tandem::search {
@@ -111,17 +111,17 @@ Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine
   return Seconds{all / devices};
 }
 
-void tell_bound(Contest& contest, std::vector<Bound> bounds) {
-  auto& result = contest.result();
+void tell_bound(CandidatePool& pool, std::vector<Bound> bounds) {
+  auto& result = pool.result();
   if (!result.best) return;
-  const auto& machine = contest.machine();
-  auto compute = compute_bound(contest.model(), machine, contest.options());
-  auto rewritten = contest.rewritten();
+  const auto& machine = pool.machine();
+  auto compute = compute_bound(pool.model(), machine, pool.options());
+  auto rewritten = pool.rewritten();
   if (const auto& best = result.best->rewritten) rewritten.push_back(best);
   for (const auto& made : rewritten) {
-    compute = std::min(compute, compute_bound(made->graph, machine, contest.options()));
+    compute = std::min(compute, compute_bound(made->graph, machine, pool.options()));
   }
-  check_bound(std::min(contest.least_time(), result.fastest), compute, "the fastest candidate");
+  check_bound(std::min(pool.least_time(), result.fastest), compute, "the fastest candidate");
   bounds.push_back({compute, "all candidates, by compute alone"});
   const auto largest = largest_bound(bounds, result.fastest);
   if (!largest) return;

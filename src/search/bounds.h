@@ -8,7 +8,7 @@
 
 namespace tandem::search {
 
-class Contest;
+class CandidatePool;
 
 // What no candidate of a scope is faster than.
 struct Bound {
@@ -28,9 +28,9 @@ std::optional<Bound> largest_bound(const std::vector<Bound>& bounds, Seconds fas
 Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine,
                       const Options& options);
 
-// Puts the largest of `bounds` and of the contest's compute bound into its result, if it has a
+// Puts the largest of `bounds` and of the pool's compute bound into its result, if it has a
 // plan.
-void tell_bound(Contest& contest, std::vector<Bound> bounds);
+void tell_bound(CandidatePool& pool, std::vector<Bound> bounds);
 
 // Aborts where what something takes is below its bound and TANDEM_CHECK_BOUNDS is set, as in all
 // tests. A bound that something of its scope is faster than is our mistake; a user is told no such

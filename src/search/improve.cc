@@ -8,14 +8,14 @@ namespace tandem::search {
 
 namespace {
 
-Seconds best_time(Contest& pool) {
+Seconds best_time(CandidatePool& pool) {
   const auto& best = pool.result().best;
   return best ? best->time() : Seconds{std::numeric_limits<double>::infinity()};
 }
 
 }  // namespace
 
-void improve(Contest& pool, const std::vector<Neighbourhood>& neighbourhoods) {
+void improve(CandidatePool& pool, const std::vector<Neighbourhood>& neighbourhoods) {
   std::vector<Seconds> left_at;  // by neighbourhood: the best after it was tried last
   for (const auto& neighbourhood : neighbourhoods) {
     if (!pool.is_over()) neighbourhood.enter();

@@ -68,8 +68,8 @@ Ranking ranked(const Graph& model, const machine::Machine& machine) {
   Options options;
   options.algebra = Algebra::kJoint;
   options.states_per_node = 100000;
-  Contest contest(model, machine, options);
-  return rank_rewritings(contest, {.keep = 1, .saves = false});
+  CandidatePool pool(model, machine, options);
+  return rank_rewritings(pool, {.keep = 1, .saves = false});
 }
 
 // In graphs this small a step on the way to a better one, such as taking a fused kernel apart,

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "search/bounds.h"
-#include "search/contest.h"
 #include "search/improve.h"
 #include "search/limits.h"
 #include "search/neighbours/branches.h"
@@ -16,6 +15,7 @@
 #include "search/neighbours/side_by_side.h"
 #include "search/neighbours/storage.h"
 #include "search/neighbours/taso_flexflow.h"
+#include "search/pool.h"
 #include "search/strategy_search.h"
 
 namespace tandem::search {
@@ -25,28 +25,28 @@ namespace {
 class Search {
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const Options& options)
-      : options_(options), contest_(model, machine, options), layouts_(contest_) {}
+      : options_(options), pool_(model, machine, options), layouts_(pool_) {}
 
   Result run() {
     const auto start = std::chrono::steady_clock::now();
-    const bool may_fit = contest_.may_fit();
+    const bool may_fit = pool_.may_fit();
     if (may_fit && options_.algebra == Algebra::kSequential) {
       add_rewritings({.keep = 1, .one_device = true});
     }
     // Rewritten first, the model as it was is out.
     const bool model_may_win = rewritings_.empty();
-    StrategySearch strategies(contest_, model_may_win);
+    StrategySearch strategies(pool_, model_may_win);
     const bool asks_what_fits =
         !may_fit || options_.until.first_fit || strategies.are_far_too_large();
     if (!asks_what_fits || !strategies.cost_smallest()) {
       strategies.cost_baselines();
       strategies.cost_grid();
-      improve(contest_, neighbourhoods(strategies, may_fit, model_may_win));
+      improve(pool_, neighbourhoods(strategies, may_fit, model_may_win));
     }
     strategies.try_simpler();
-    contest_.choose();
+    pool_.choose();
     tell_bound(strategies);
-    auto& out = contest_.result();
+    auto& out = pool_.result();
     out.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(out);
   }
@@ -63,17 +63,16 @@ class Search {
     }
     if (!options_.layouts) return out;
     const bool is_joint = options_.algebra == Algebra::kJoint;
-    out.push_back(
-        {"layouts by operator", [this, &strategies, model_may_win] {
-           settings_ = strategies.best();
-           if (!model_may_win) return;
-           layouts_.search({contest_.model(), contest_.digits()}, nullptr, strategies.seeds());
-         }});
+    out.push_back({"layouts by operator", [this, &strategies, model_may_win] {
+                     settings_ = strategies.best();
+                     if (!model_may_win) return;
+                     layouts_.search({pool_.model(), pool_.digits()}, nullptr, strategies.seeds());
+                   }});
     // Ranked where memory costs what the model's layouts had to pay for it.
     if (is_joint) out.push_back({"rewrites", [this] { rewrite(settings_); }});
     out.push_back({"layouts of rewrites", [this] {
-                     const auto most = contest_.is_large() ? limits::kLargeRewrittenStrategies
-                                                           : limits::kRewrittenStrategies;
+                     const auto most = pool_.is_large() ? limits::kLargeRewrittenStrategies
+                                                        : limits::kRewrittenStrategies;
                      for (const auto& rewritten : rewritings_) {
                        search_rewritten(rewritten, settings_, most);
                      }
@@ -96,7 +95,7 @@ class Search {
   }
 
   [[nodiscard]] std::shared_ptr<const Rewritten> rewriting_of_the_best() const {
-    const auto& best = contest_.best_candidate();
+    const auto& best = pool_.best_candidate();
     return best ? best->rewritten : nullptr;
   }
 
@@ -106,32 +105,32 @@ class Search {
     if (options_.finder.by == Finder::By::kWalk) return;
     std::vector<std::vector<Candidate>> from;
     for (const auto& rewritten : rewritings) {
-      auto leaders = contest_.leaders(rewritten);
+      auto leaders = pool_.leaders(rewritten);
       const auto is_it = [&](const auto& some) { return some[0].rewritten == rewritten; };
       if (!leaders.empty() && std::ranges::none_of(from, is_it)) from.push_back(std::move(leaders));
     }
-    for (const auto& plans : from) search::place_side_by_side(contest_, plans);
-    for (const auto& plans : from) (void)place_branches(contest_, plans);
+    for (const auto& plans : from) search::place_side_by_side(pool_, plans);
+    for (const auto& plans : from) (void)place_branches(pool_, plans);
   }
 
   void tell_bound(const StrategySearch& strategies) {
-    if (!contest_.result().best) return;
+    if (!pool_.result().best) return;
     std::vector<Bound> bounds;
     const auto of_grid = strategies.bound();
     const auto of_layouts = layouts_.bound(enough(of_grid));
     if (const auto bound = of_layouts) {
-      for (const auto& e : contest_.simulated()) {
+      for (const auto& e : pool_.simulated()) {
         if (options_.dims == Dims{} && stores_as_used(*e.setting)) {
           check_bound(e.time(), *bound, e.name);
         }
       }
       // Else the plan is none of them, and that says nothing of how near it is to the best.
-      if (*bound <= contest_.result().fastest) {
+      if (*bound <= pool_.result().fastest) {
         bounds.push_back({*bound, "these rewrites and layouts"});
       }
     }
     if (of_grid) {
-      const auto& best = contest_.best_candidate();
+      const auto& best = pool_.best_candidate();
       bounds.push_back(
           {.time = *of_grid,
            .scope = "strategies of the grid that fit",
@@ -140,14 +139,14 @@ class Search {
         bounds.back().scope += ", these rewrites and layouts";
       }
     }
-    search::tell_bound(contest_, std::move(bounds));
+    search::tell_bound(pool_, std::move(bounds));
   }
 
   // How high a bound of layouts is of use: near the best, and where a pipeline is, which is none of
   // the layouts, no higher than the bound of the grid, to which it adds their scope.
   Seconds enough(std::optional<Seconds> of_grid) {
-    const auto near = limits::kBoundClose * contest_.result().fastest;
-    const auto& schedule = contest_.best_candidate()->schedule;
+    const auto near = limits::kBoundClose * pool_.result().fastest;
+    const auto& schedule = pool_.best_candidate()->schedule;
     const bool is_pass = schedule.stages == 1 && schedule.micro_batches == 1;
     return is_pass || !of_grid ? near : std::min(near, *of_grid);
   }
@@ -164,37 +163,37 @@ class Search {
   // Of the best rewriting, and of what one device gains most by, so that a plan is no worse than
   // one that was rewritten first.
   void store_weights_otherwise() {
-    if (contest_.is_large() || !contest_.result().best) return;
+    if (pool_.is_large() || !pool_.result().best) return;
     store_weights_otherwise(rewriting_of_the_best());
     if (for_one_device_) store_weights_otherwise(for_one_device_);
   }
   void store_weights_otherwise(const std::shared_ptr<const Rewritten>& rewritten) {
-    auto plans = contest_.leaders(rewritten);
+    auto plans = pool_.leaders(rewritten);
     plans.resize(std::min(plans.size(), limits::kStored));
     for (const auto& plan : plans) {
-      if (!contest_.is_over()) store_otherwise(contest_, plan);
+      if (!pool_.is_over()) store_otherwise(pool_, plan);
     }
   }
 
   // What one device gains most by is among them, so that a plan is no worse than one that was
   // rewritten first and laid out then.
   void rewrite(const std::vector<strategies::Setting>& settings) {
-    if (contest_.is_over()) return;
+    if (pool_.is_over()) return;
     RankingOptions ranking;
     for (const auto& setting : settings) {
       if (setting.pp == 1 && ranking.seeds.size() < limits::kRankedUnder)
         ranking.seeds.push_back(setting);
     }
     leave_out_equal_layouts(ranking.seeds);
-    ranking.keep = contest_.is_large() ? 1 : 2;
+    ranking.keep = pool_.is_large() ? 1 : 2;
     ranking.per_byte = layouts_.memory_price();
     add_rewritings(ranking);
-    if (!contest_.is_large()) for_one_device_ = add_rewritings({.keep = 1, .one_device = true});
+    if (!pool_.is_large()) for_one_device_ = add_rewritings({.keep = 1, .one_device = true});
   }
 
   // Some differ only in where weights are stored.
   void leave_out_equal_layouts(std::vector<strategies::Setting>& settings) const {
-    const strategies::Problem problem(contest_.model(), contest_.digits());
+    const strategies::Problem problem(pool_.model(), pool_.digits());
     std::set<std::vector<machine::NodeLayout>> seen;
     std::erase_if(settings, [&](const auto& setting) {
       const auto made = make_pass(setting, problem);
@@ -206,8 +205,8 @@ class Search {
 
   // The best of those ranked; null where the model itself is.
   std::shared_ptr<const Rewritten> add_rewritings(const RankingOptions& options) {
-    const auto ranked = rank_rewritings(contest_, options);
-    contest_.result().rewritings += ranked.ranked;
+    const auto ranked = rank_rewritings(pool_, options);
+    pool_.result().rewritings += ranked.ranked;
     for (const auto& made : ranked.best) {
       if (!is_known(*made)) rewritings_.push_back(made);
     }
@@ -224,35 +223,35 @@ class Search {
   // Where devices wait for what is on its way: products of parts of it, as far as that pays. Parts
   // of parts are many, and a little that they gain means nothing once tables lie otherwise.
   void begin_earlier(const std::vector<strategies::Setting>& settings) {
-    while (!contest_.is_large() && !contest_.is_over()) {
-      const auto& best = contest_.result().best;
+    while (!pool_.is_large() && !pool_.is_over()) {
+      const auto& best = pool_.result().best;
       if (!best || best->simulation.exposed_comm < limits::kWaits * best->simulation.iteration)
         return;
       const auto before = best->simulation.iteration;
-      const bool will_change = has_tables_to_place(contest_, contest_.best_candidate().value());
-      for (const auto& made : begun_earlier(contest_.model(), best->rewritten)) {
+      const bool will_change = has_tables_to_place(pool_, pool_.best_candidate().value());
+      for (const auto& made : begun_earlier(pool_.model(), best->rewritten)) {
         if (is_known(*made)) continue;
         search_rewritten(made, settings, 1);
         begun_.push_back(made);
       }
       const auto enough = (will_change ? 1 - limits::kWaits : 1) * before;
-      if (contest_.result().best->simulation.iteration >= enough) return;
+      if (pool_.result().best->simulation.iteration >= enough) return;
     }
   }
 
   // What rewritings gain depends on when the tables are there, as into how many products a layer is
   // best divided: those that lost while tables were in parts are tried again, and the model itself.
   void rewrite_side_by_side(StrategySearch& strategies) {
-    const auto& best = contest_.best_candidate();
+    const auto& best = pool_.best_candidate();
     if (!best || best->name != kSideBySide) return;
     auto others = rewritings_;
     others.push_back(nullptr);
     others.insert(others.end(), begun_.begin(), begun_.end());
     for (const auto& made : others) {
-      if (made != contest_.best_candidate()->rewritten) {
-        auto plans = contest_.leaders(made);
+      if (made != pool_.best_candidate()->rewritten) {
+        auto plans = pool_.leaders(made);
         plans.resize(std::min(plans.size(), limits::kBesides));
-        place_like(contest_, plans, *contest_.best_candidate());
+        place_like(pool_, plans, *pool_.best_candidate());
       }
     }
     lay_out_nearest(std::move(others), strategies.best(true));
@@ -263,24 +262,24 @@ class Search {
   void lay_out_nearest(std::vector<std::shared_ptr<const Rewritten>> rewritings,
                        const std::vector<strategies::Setting>& settings) {
     const auto seconds = [&](const auto& made) {
-      return contest_.fastest(made).value_or(Seconds{std::numeric_limits<double>::infinity()});
+      return pool_.fastest(made).value_or(Seconds{std::numeric_limits<double>::infinity()});
     };
-    const auto nearest = limits::kNearBest * contest_.result().best->simulation.iteration;
+    const auto nearest = limits::kNearBest * pool_.result().best->simulation.iteration;
     std::erase_if(rewritings, [&](const auto& made) { return !made || seconds(made) > nearest; });
     std::ranges::stable_sort(rewritings, {}, seconds);
     rewritings.resize(std::min(rewritings.size(), limits::kNearest));
     for (const auto& made : rewritings) {
-      const strategies::Problem problem(made->graph, contest_.digits());
+      const strategies::Problem problem(made->graph, pool_.digits());
       enter_strategies(problem, made, settings, limits::kOfNearest);
-      const auto plans = contest_.leaders(made);
-      place_like(contest_, plans, plans[0]);
+      const auto plans = pool_.leaders(made);
+      place_like(pool_, plans, plans[0]);
     }
   }
 
   // Do devices wait, in the best plan of a network that is simulated quickly?
   [[nodiscard]] bool waits() {
-    if (contest_.is_large() || contest_.is_over() || !contest_.are_equal_devices()) return false;
-    const auto& best = contest_.result().best;
+    if (pool_.is_large() || pool_.is_over() || !pool_.are_equal_devices()) return false;
+    const auto& best = pool_.result().best;
     return best && best->simulation.exposed_comm >= limits::kWaits * best->simulation.iteration;
   }
 
@@ -289,16 +288,16 @@ class Search {
   void walk() {
     const bool is_random = options_.finder.by == Finder::By::kWalk;
     if (is_random || !waits()) return;
-    auto candidates = walked(contest_, for_one_device_, {});
+    auto candidates = walked(pool_, for_one_device_, {});
     for (auto& candidate : candidates) candidate.name = "search:walk";
-    contest_.compete(candidates);
+    pool_.compete(candidates);
   }
 
   // Under the strategies that were best for the model, and in layouts of its own.
   void search_rewritten(const std::shared_ptr<const Rewritten>& rewritten,
                         const std::vector<strategies::Setting>& settings, std::size_t most) {
-    if (contest_.is_over()) return;
-    const strategies::Problem problem(rewritten->graph, contest_.digits());
+    if (pool_.is_over()) return;
+    const strategies::Problem problem(rewritten->graph, pool_.digits());
     std::vector<std::vector<plan::Choice>> seeds;
     for (auto& candidate : enter_strategies(problem, rewritten, settings, most)) {
       if (candidate.schedule.micro_batches == 1 && candidate.schedule.stages == 1) {
@@ -317,17 +316,17 @@ class Search {
       if (candidates.size() == most) break;
       auto made = make_strategy(setting, problem);
       auto* strategy = std::get_if<strategies::Strategy>(&made);
-      if (strategy == nullptr || !contest_.is_within_dims(problem, strategy->choices)) continue;
+      if (strategy == nullptr || !pool_.is_within_dims(problem, strategy->choices)) continue;
       candidates.push_back(candidate_of(std::move(*strategy)));
       candidates.back().name.insert(0, "search:");
       candidates.back().rewritten = rewritten;
     }
-    contest_.compete(candidates);
+    pool_.compete(candidates);
     return candidates;
   }
 
   const Options& options_;
-  Contest contest_;
+  CandidatePool pool_;
   LayoutSearch layouts_;
   std::vector<strategies::Setting> settings_;  // the best strategies of the model, in order
   std::shared_ptr<const Rewritten> before_;    // what was best before matmuls began earlier

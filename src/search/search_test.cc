@@ -10,8 +10,8 @@
 #include "models/model.h"
 #include "plan/json.h"
 #include "plan/parallelization.h"
-#include "search/contest.h"
 #include "search/neighbours/taso_flexflow.h"
+#include "search/pool.h"
 #include "search/space/layout_network.h"
 #include "strategies/factor_kinds.h"
 #include "strategies/grid.h"
@@ -455,10 +455,10 @@ TEST(Search, ComputesNoMoreAgainThanMemoryAsksFor) {
   const strategies::Problem problem(model, digits);
   Options options;
   options.optimizer = plan::Optimizer::kAdam;
-  Contest contest(model, machine, options);
+  CandidatePool pool(model, machine, options);
   const auto cost = [&](const char* setting) {
     const auto made = make_strategies({strategies::parse_setting(setting)}, problem).at(0);
-    return contest.enter({{made.name, made.choices, made.schedule}})[0].value();
+    return pool.enter({{made.name, made.choices, made.schedule}})[0].value();
   };
   const auto none = cost("fsdp");
   const auto full = cost("fsdp:recompute=full");

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "search/contest.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "search/contest.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 namespace {

@@ -13,23 +13,23 @@ namespace tandem::search {
 
 // What is simpler than the plan so far, and may be nearly as fast by its estimate.
 void StrategySearch::try_simpler() {
-  if (options_.tolerance == 0 || !grid_ || !contest_.result().best || contest_.is_over()) return;
+  if (options_.tolerance == 0 || !grid_ || !pool_.result().best || pool_.is_over()) return;
   std::vector<std::pair<Complexity, const Evaluated*>> simpler;
-  const auto simplest = contest_.simplest();
+  const auto simplest = pool_.simplest();
   for (const auto& e : *grid_) {
     if (!e.feasible) continue;
     const auto complexity = complexity_of(*e.setting);
-    if (complexity >= simplest || e.time() > contest_.allowed()) continue;
+    if (complexity >= simplest || e.time() > pool_.allowed()) continue;
     const auto is_it = [&](const Evaluated& known) { return known.setting == e.setting; };
-    if (std::ranges::none_of(contest_.simulated(), is_it)) simpler.emplace_back(complexity, &e);
+    if (std::ranges::none_of(pool_.simulated(), is_it)) simpler.emplace_back(complexity, &e);
   }
   std::ranges::stable_sort(
       simpler, {}, [](const auto& some) { return std::tuple(some.first, some.second->time()); });
   if (simpler.size() > limits::kSimplerTried) simpler.resize(limits::kSimplerTried);
   for (const auto& [complexity, e] : simpler) {
-    if (complexity >= contest_.simplest()) return;
+    if (complexity >= pool_.simplest()) return;
     for (auto& strategy : make_strategies({*e->setting}, problem_)) {
-      if (may_win(strategy.choices)) contest_.enter({candidate_of(std::move(strategy))});
+      if (may_win(strategy.choices)) pool_.enter({candidate_of(std::move(strategy))});
     }
   }
 }
@@ -39,9 +39,9 @@ void StrategySearch::try_simpler() {
 std::optional<Seconds> StrategySearch::bound() const {
   if (!others_) return std::nullopt;
   std::map<std::string, const Evaluated*> simulated;
-  for (const auto& e : contest_.simulated()) simulated[to_text(*e.setting)] = &e;
+  for (const auto& e : pool_.simulated()) simulated[to_text(*e.setting)] = &e;
   double out = *others_;
-  const auto unsure = limits::kUnsureMemory * std::ranges::max(contest_.result().limits);
+  const auto unsure = limits::kUnsureMemory * std::ranges::max(pool_.result().limits);
   const auto include = [&](const Evaluated& e) {
     if (e.bound == 0) return;
     const auto off = e.is_rough() ? limits::kRoughly : limits::kNearly;

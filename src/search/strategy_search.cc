@@ -20,10 +20,10 @@ namespace tandem::search {
 using strategies::Setting;
 using strategies::Strategy;
 
-StrategySearch::StrategySearch(Contest& contest, bool may_win)
-    : contest_(contest),
-      options_(contest.options()),
-      problem_(contest.model(), contest.digits()),
+StrategySearch::StrategySearch(CandidatePool& pool, bool may_win)
+    : pool_(pool),
+      options_(pool.options()),
+      problem_(pool.model(), pool.digits()),
       may_win_(may_win) {}
 
 void StrategySearch::cost_baselines() {
@@ -60,7 +60,7 @@ std::pair<std::vector<Setting>, std::vector<Evaluated>> StrategySearch::shortene
         out.push_back(setting);
       }
     }
-    const auto most = contest_.is_large() ? 1 : limits::kPerFamily;
+    const auto most = pool_.is_large() ? 1 : limits::kPerFamily;
     std::ranges::move(promising(estimated, most), std::back_inserter(out));
     known.insert(known.end(), estimated.begin(), estimated.end());
     from = to;
@@ -74,7 +74,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
                                    const std::vector<Evaluated>& known) {
   const auto estimate_of = [&](const Setting& setting) -> const Evaluated* {
     const auto at = std::ranges::find(known, setting, &Evaluated::setting);
-    return contest_.is_large() && at != known.end() && !at->is_rough() ? &*at : nullptr;
+    return pool_.is_large() && at != known.end() && !at->is_rough() ? &*at : nullptr;
   };
   std::vector<Candidate> distinct;
   std::vector<std::size_t> which;
@@ -88,7 +88,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
   for (const auto& candidate : distinct) {
     if (estimate_of(*candidate.setting) == nullptr) simulated.push_back(candidate);
   }
-  auto outcomes = contest_.enter(simulated);
+  auto outcomes = pool_.enter(simulated);
   std::vector<std::optional<Evaluated>> costed;
   auto next = outcomes.begin();
   for (const auto& candidate : distinct) {
@@ -100,7 +100,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
   }
   for (std::size_t i = 0; i < strategies.size(); ++i) {
     if (!costed[which[i]]) continue;
-    if (contest_.is_within_dims(problem_, strategies[i].choices)) {
+    if (pool_.is_within_dims(problem_, strategies[i].choices)) {
       tried_.push_back(summary_of(*costed[which[i]]));
       tried_.back().setting = strategies[i].setting;
     }
@@ -113,7 +113,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
 void StrategySearch::add_baseline(const Strategy& strategy, Evaluated costed) {
   costed.name = strategy.name;
   costed.family = name(strategy.setting.family);
-  auto& baselines = contest_.result().baselines;
+  auto& baselines = pool_.result().baselines;
   if (baselines.empty() || baselines.back().family != costed.family) {
     baselines.push_back(std::move(costed));
   } else if (is_better(costed, baselines.back())) {
@@ -143,14 +143,14 @@ bool StrategySearch::is_allowed(const Setting& setting) const {
 // Do the smallest strategies tell whether anything fits?
 bool StrategySearch::is_told_by_smallest() {
   const bool asks_of_strategies = options_.until.first_fit && !options_.layouts;
-  return contest_.is_large() || asks_of_strategies || are_far_too_large();
+  return pool_.is_large() || asks_of_strategies || are_far_too_large();
 }
 
 // Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
 // what needs least has, takes seconds.
 bool StrategySearch::is_settled(const Evaluated& estimated) {
   if (!is_told_by_smallest()) return false;
-  const auto unsure = limits::kUnsureMemory * std::ranges::max(contest_.result().limits);
+  const auto unsure = limits::kUnsureMemory * std::ranges::max(pool_.result().limits);
   return estimated.over > unsure || (options_.until.first_fit && estimated.over < -1 * unsure);
 }
 
@@ -169,23 +169,23 @@ bool StrategySearch::cost_smallest() {
   if (!is_synchronous()) return false;
   auto estimated = estimated_grid();
   std::ranges::stable_sort(estimated, {}, &Evaluated::over);
-  const auto& result = contest_.result();
+  const auto& result = pool_.result();
   const std::size_t before = result.candidates;
   for (const auto& e : estimated) {
     const auto made = make_strategies({*e.setting}, problem_);
     if (made.empty() || !may_win(made[0].choices)) continue;
     const auto name = "search:" + made[0].name;
     if (is_settled(e)) {
-      contest_.enter_estimated(costed(name, e.simulation, result.limits));
+      pool_.enter_estimated(costed(name, e.simulation, result.limits));
       return true;
     }
     auto candidate = candidate_of(made[0]);
     candidate.name = name;
-    contest_.enter({std::move(candidate)});
+    pool_.enter({std::move(candidate)});
     if (result.best) return true;
     // Of others, what has no estimate may need much less.
-    const bool is_hopeless = !contest_.may_fit() || is_far_too_large(result.smallest.over);
-    if (contest_.is_large() && is_hopeless) return true;
+    const bool is_hopeless = !pool_.may_fit() || is_far_too_large(result.smallest.over);
+    if (pool_.is_large() && is_hopeless) return true;
     if (result.candidates - before == limits::kSmallest) break;
   }
   return is_told_by_smallest() && result.candidates > before;
@@ -193,7 +193,7 @@ bool StrategySearch::cost_smallest() {
 
 // Strategies of which there are too many to simulate each.
 void StrategySearch::cost_grid() {
-  if (contest_.is_over()) return;
+  if (pool_.is_over()) return;
   if (!estimated_grid().empty()) {
     found_ = cost_estimated(*grid_);
   } else {
@@ -202,36 +202,36 @@ void StrategySearch::cost_grid() {
     found_ = simulated_grid_;
   }
   if (!is_synchronous()) {
-    if (contest_.result().candidates == 0) {
+    if (pool_.result().candidates == 0) {
       throw UserError("search", problem_.model.name(),
                       "it has no pipeline here whose updates may be delayed",
                       "without --stale-weights");
     }
-    fit_baselines(contest_, problem_, evaluated_grid(), {},
+    fit_baselines(pool_, problem_, evaluated_grid(), {},
                   [this](const auto& choices) { return may_win(choices); });
     return;
   }
   tried_.insert(tried_.end(), found_.begin(), found_.end());
   Try estimate_some;
-  if (can_estimate() && contest_.are_equal_devices()) {
+  if (can_estimate() && pool_.are_equal_devices()) {
     estimate_some = [this](const auto& settings) { return estimate(settings); };
   }
-  fit_baselines(contest_, problem_, evaluated_grid(), estimate_some,
+  fit_baselines(pool_, problem_, evaluated_grid(), estimate_some,
                 [this](const auto& choices) { return may_win(choices); });
 }
 
 // Of a network that cannot be estimated the shardings alone, of which many differ in little.
 void StrategySearch::cost_shardings() {
-  if (contest_.is_large() || !contest_.may_fit()) return;
+  if (pool_.is_large() || !pool_.may_fit()) return;
   sharded_ =
-      enter_shardings(contest_, problem_, [&](const auto& choices) { return may_win(choices); });
+      enter_shardings(pool_, problem_, [&](const auto& choices) { return may_win(choices); });
 }
 
 std::vector<Evaluated> StrategySearch::cost_estimated(const std::vector<Evaluated>& estimated) {
   std::vector<Strategy> strategies;
   std::vector<Evaluated> found;
   for (auto& strategy : make_strategies(chosen(estimated), problem_)) {
-    if (!contest_.is_within_dims(problem_, strategy.choices)) continue;
+    if (!pool_.is_within_dims(problem_, strategy.choices)) continue;
     found.push_back(*std::ranges::find(estimated, strategy.setting, &Evaluated::setting));
     strategies.push_back(std::move(strategy));
   }
@@ -241,8 +241,8 @@ std::vector<Evaluated> StrategySearch::cost_estimated(const std::vector<Evaluate
 
 // What is to be simulated.
 std::vector<Setting> StrategySearch::chosen(const std::vector<Evaluated>& estimated) const {
-  return promising_of_each_depth(
-      estimated, contest_.is_large() ? limits::kLargeSimulated : limits::kSimulated);
+  return promising_of_each_depth(estimated,
+                                 pool_.is_large() ? limits::kLargeSimulated : limits::kSimulated);
 }
 
 // By estimates, would simulating `tried` only tell what they tell? Where what needs least is far
@@ -251,7 +251,7 @@ bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) 
   if (tried.feasible) {
     const bool is_rough = tried.is_rough() || best.is_rough();
     // Simulating a large network takes too long to tell apart what differs so little.
-    if (contest_.is_large() && !is_rough) return tried.time() >= best.time();
+    if (pool_.is_large() && !is_rough) return tried.time() >= best.time();
     return tried.time() > limits::kUncertain * best.time();
   }
   if (best.feasible) return true;
@@ -259,17 +259,17 @@ bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) 
 }
 
 bool StrategySearch::is_far_too_large(Bytes over) const {
-  const auto part = contest_.is_large() ? limits::kFarTooLarge : limits::kTwiceTooLarge;
-  return over > part * std::ranges::max(contest_.result().limits);
+  const auto part = pool_.is_large() ? limits::kFarTooLarge : limits::kTwiceTooLarge;
+  return over > part * std::ranges::max(pool_.result().limits);
 }
 
 // By strategy `found` is what it is estimated to come to. Those that may still be the fastest are
 // simulated, until none is left; then it is what they came to.
 void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
                                        std::vector<Evaluated>& found) {
-  const std::size_t fewest = contest_.is_large() ? 1 : 2;
+  const std::size_t fewest = pool_.is_large() ? 1 : 2;
   std::vector<bool> is_simulated(strategies.size());
-  for (std::size_t simulated = 0; simulated < strategies.size() && !contest_.is_over();) {
+  for (std::size_t simulated = 0; simulated < strategies.size() && !pool_.is_over();) {
     const auto best = *std::ranges::min_element(found, is_better);
     std::vector<Candidate> candidates;
     std::vector<std::size_t> which;
@@ -283,7 +283,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     }
     if (which.empty()) return;
     simulated += which.size();
-    const auto costed = contest_.enter(candidates);
+    const auto costed = pool_.enter(candidates);
     for (std::size_t i = 0; i < which.size(); ++i) {
       if (costed[i]) found[which[i]] = summary_of(*costed[i]);
     }
@@ -293,7 +293,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
 void StrategySearch::mix_by_rank() {
   if (!can_estimate()) return;
   mix_settings_by_rank(
-      contest_, problem_, evaluated_grid(),
+      pool_, problem_, evaluated_grid(),
       [this](const auto& settings) { return estimate(settings); },
       [this](const auto& choices) { return may_win(choices); });
 }
@@ -312,10 +312,10 @@ GridOptions StrategySearch::grid_options(double beat) {
     out.allowed = [this](const Setting& setting) {
       const auto made = make_pass(setting, problem_);
       const auto* choices = std::get_if<strategies::Choices>(&made);
-      return choices != nullptr && contest_.is_within_dims(problem_, *choices);
+      return choices != nullptr && pool_.is_within_dims(problem_, *choices);
     };
   }
-  out.stop = [this] { return contest_.is_over(); };
+  out.stop = [this] { return pool_.is_over(); };
   return out;
 }
 
@@ -326,16 +326,16 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* k
   if (!estimates_) estimates_.emplace(on);
   FoldedGridModel model(on, *estimates_, known);
   const bool is_first = beat == kNever;
-  if (const auto& best = contest_.result().best) {
+  if (const auto& best = pool_.result().best) {
     beat = std::min(beat, limits::kEstimateMargin * best->simulation.iteration.value);
   }
   auto options = grid_options(beat);
   options.each_family = is_first;
   auto [out, others, device_seconds] = evaluate_grid(on, model, options);
   others_ = others;
-  contest_.result().estimated += out.size();
+  pool_.result().estimated += out.size();
   // A mixed machine's devices compute at different rates.
-  if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
+  if (pool_.are_equal_devices()) pool_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
   std::ranges::move(try_shardings(problem_, limits::kWholeShardings,
                                   [&](const auto& some) { return estimate(some); }),
@@ -346,26 +346,26 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* k
 // Of a network that cannot be estimated: what may be faster than all so far is simulated.
 void StrategySearch::simulate_grid(double beat) {
   const auto batch = strategies::batch_of(problem_);
-  if (!batch || (!contest_.may_fit() && is_synchronous())) return;
+  if (!batch || (!pool_.may_fit() && is_synchronous())) return;
   Case on{.values = {},
           .problem = &problem_,
-          .machine = &contest_.machine(),
+          .machine = &pool_.machine(),
           .batch = *batch,
           .optimizer = options_.optimizer,
           .precision = [this](auto) { return options_.precision; },
-          .limits = contest_.result().limits,
+          .limits = pool_.result().limits,
           .network = options_.network ? options_.network->model : nullptr};
   auto grid = grid_options(beat);
   grid.near = 1;
   grid.patience = limits::kGridPatience;
   grid.known = tried_;
-  GraphGridModel model(contest_, problem_, *batch,
+  GraphGridModel model(pool_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
   auto [out, others, device_seconds] = evaluate_grid(on, model, grid);
   others_ = others;
   simulated_grid_ = std::move(out);
   // A mixed machine's devices compute at different rates.
-  if (contest_.are_equal_devices()) contest_.result().device_seconds = device_seconds;
+  if (pool_.are_equal_devices()) pool_.result().device_seconds = device_seconds;
 }
 
 std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& known) {
@@ -383,7 +383,7 @@ std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& kn
   cost_baselines();
   cost_shardings();
   simulate_grid(beat);
-  const auto& found = contest_.result().best;
+  const auto& found = pool_.result().best;
   if (found && found->simulation.iteration.value < beat) best = found->simulation.iteration.value;
   return best;
 }
@@ -402,10 +402,10 @@ void StrategySearch::lay_out_steps() {
     };
     if (std::ranges::any_of(taken, is_alike)) continue;
     taken.push_back(t);
-    contest_.enter(
-        lay_out_step(*t.setting, problem_, contest_.costs(), options_, contest_.result().products));
-    if (contest_.is_over()) return;
-    if (taken.size() == (contest_.is_large() ? limits::kLargeLaidOut : limits::kLaidOut)) return;
+    pool_.enter(
+        lay_out_step(*t.setting, problem_, pool_.costs(), options_, pool_.result().products));
+    if (pool_.is_over()) return;
+    if (taken.size() == (pool_.is_large() ? limits::kLargeLaidOut : limits::kLaidOut)) return;
   }
 }
 
@@ -416,24 +416,24 @@ std::vector<Evaluated> StrategySearch::estimate(const std::vector<Setting>& sett
     estimates_.emplace(case_to_estimate());
   }
   auto out = estimate_all(*estimates_, settings);
-  contest_.result().estimated += settings.size();
+  pool_.result().estimated += settings.size();
   return out;
 }
 
 Case StrategySearch::case_to_estimate() const {
   return {.values = {},
           .problem = &problem_,
-          .machine = &contest_.machine(),
+          .machine = &pool_.machine(),
           .batch = options_.network->batch,
           .optimizer = options_.optimizer,
           .precision = [this](auto) { return options_.precision; },
-          .limits = contest_.result().limits,
+          .limits = pool_.result().limits,
           .network = options_.network->model,
           .dtype = options_.network->dtype};
 }
 
 bool StrategySearch::may_win(const std::vector<plan::Choice>& choices) const {
-  return may_win_ && contest_.is_within_dims(problem_, choices);
+  return may_win_ && pool_.is_within_dims(problem_, choices);
 }
 
 }  // namespace tandem::search

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "search/contest.h"
 #include "search/grid/folded_grid_model.h"
 #include "search/grid/grid.h"
 #include "search/grid_search.h"
+#include "search/pool.h"
 #include "strategies/grid.h"
 
 namespace tandem::search {
@@ -18,7 +18,7 @@ namespace tandem::search {
 class StrategySearch {
  public:
   // With `may_win` unset all is costed, but to compare with.
-  StrategySearch(Contest& contest, bool may_win);
+  StrategySearch(CandidatePool& pool, bool may_win);
 
   void cost_baselines();
   void cost_grid();
@@ -91,7 +91,7 @@ class StrategySearch {
   [[nodiscard]] Case case_to_estimate() const;
   [[nodiscard]] bool may_win(const std::vector<plan::Choice>& choices) const;
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const Options& options_;
   const strategies::Problem problem_;
   bool may_win_;

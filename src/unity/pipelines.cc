@@ -29,11 +29,11 @@ strategies::Setting setting_of(std::int64_t stages, std::int64_t micro_batches, 
 
 }  // namespace
 
-std::vector<Way> pipelines(const search::Contest& contest) {
-  const auto& options = contest.options();
+std::vector<Way> pipelines(const search::CandidatePool& pool) {
+  const auto& options = pool.options();
   if (!options.network) return {};
-  const auto& digits = contest.digits();
-  const strategies::Problem problem(contest.model(), digits);
+  const auto& digits = pool.digits();
+  const strategies::Problem problem(pool.model(), digits);
   const auto most = static_cast<std::int64_t>(strategies::cuts(problem).size());
   std::vector<Way> out;
   for (auto stages : degrees_on(digits, digits.space())) {
@@ -45,11 +45,11 @@ std::vector<Way> pipelines(const search::Contest& contest) {
 }
 
 std::vector<search::Candidate> candidates_of(const Way& way, const Made& made,
-                                             const search::Contest& contest) {
-  const auto& how = contest.options();
+                                             const search::CandidatePool& pool) {
+  const auto& how = pool.options();
   const bool delayed = how.semantics == plan::Semantics::kDelayed1;
-  const auto& graph = made.rewritten ? made.rewritten->graph : contest.model();
-  const strategies::Problem problem(graph, contest.digits());
+  const auto& graph = made.rewritten ? made.rewritten->graph : pool.model();
+  const strategies::Problem problem(graph, pool.digits());
   std::vector<std::int64_t> numbers = {way.micro_batches};
   for (auto each : kTried) {
     const auto n = each * way.stages;

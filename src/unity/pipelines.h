@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "search/contest.h"
+#include "search/pool.h"
 #include "unity/to_plan.h"
 
 namespace tandem::unity {
@@ -21,10 +21,10 @@ struct Way {
 };
 
 // Pipelines that the model's operators, the machine and the batch allow.
-std::vector<Way> pipelines(const search::Contest& contest);
+std::vector<Way> pipelines(const search::CandidatePool& pool);
 
 // The way's plan with its micro-batches, and with more and fewer: of the same layouts.
 std::vector<search::Candidate> candidates_of(const Way& way, const Made& made,
-                                             const search::Contest& contest);
+                                             const search::CandidatePool& pool);
 
 }  // namespace tandem::unity

@@ -132,15 +132,15 @@ std::vector<Seed> seeds_of(std::span<const std::vector<plan::Choice>> choices,
   return out;
 }
 
-std::vector<Seed> seeds_of_stages(const search::Contest& contest, machine::DigitMask ranks) {
-  const auto& digits = contest.digits();
-  const strategies::Problem problem(contest.model(), digits);
+std::vector<Seed> seeds_of_stages(const search::CandidatePool& pool, machine::DigitMask ranks) {
+  const auto& digits = pool.digits();
+  const strategies::Problem problem(pool.model(), digits);
   std::vector<std::vector<plan::Choice>> found;
   strategies::MegatronParts parts{.ranks = ranks};
   const auto add = [&] {
     const auto made = strategies::megatron(problem, parts);
     const auto* choices = std::get_if<strategies::Choices>(&made);
-    if (choices != nullptr && contest.is_within_dims(problem, *choices)) found.push_back(*choices);
+    if (choices != nullptr && pool.is_within_dims(problem, *choices)) found.push_back(*choices);
   };
   add();
   for (auto i = digits.count(); i-- > 0;) {

@@ -8,7 +8,7 @@
 
 #include "machine/node_layout.h"
 #include "rewrite/rule_set.h"
-#include "search/contest.h"
+#include "search/pool.h"
 #include "unity/samples.h"
 
 namespace tandem::unity {
@@ -35,7 +35,7 @@ std::vector<Seed> seeds_of(std::span<const std::vector<plan::Choice>> choices,
 
 // For pipelines whose ranks are these digits: the stages' devices along the batch, or as
 // Megatron has them from the innermost on.
-std::vector<Seed> seeds_of_stages(const search::Contest& contest, machine::DigitMask ranks);
+std::vector<Seed> seeds_of_stages(const search::CandidatePool& pool, machine::DigitMask ranks);
 
 // The choices that a seed is by itself: sources lie as their first reader wants them.
 std::vector<plan::Choice> choices_of(const graph::Graph& model, const Seed& seed,

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "search/bounds.h"
-#include "search/contest.h"
+#include "search/pool.h"
 #include "search/strategy_search.h"
 #include "strategies/pipeline.h"
 #include "strategies/storage.h"
@@ -22,23 +22,23 @@ class Search {
  public:
   Search(const graph::Graph& model, const machine::Machine& machine, const search::Options& search,
          const Options& options)
-      : options_(options), contest_(model, machine, search) {}
+      : options_(options), pool_(model, machine, search) {}
 
   search::Result run() {
-    search::StrategySearch baselines(contest_, true);
+    search::StrategySearch baselines(pool_, true);
     baselines.cost_baselines();
-    seeds_ = seeds_of(baselines.seeds(), contest_.digits());
+    seeds_ = seeds_of(baselines.seeds(), pool_.digits());
     const auto ways = this->ways();
     for (std::size_t w = 0; w < ways.size(); ++w) {
       share_what_is_left(ways.size() - w);
       follow(ways[w]);
     }
-    contest_.choose();
+    pool_.choose();
     enter_found();
-    auto& out = contest_.result();
+    auto& out = pool_.result();
     out.rewritings = candidates_;
     if (out.stop_reason == search::StopReason::kDone) out.stop_reason = why_;
-    search::tell_bound(contest_, {});
+    search::tell_bound(pool_, {});
     out.search_s = std::chrono::duration<double>(Clock::now() - begin_).count();
     return std::move(out);
   }
@@ -47,16 +47,16 @@ class Search {
   using Clock = std::chrono::steady_clock;
 
   [[nodiscard]] std::vector<Way> ways() const {
-    const bool delayed = contest_.options().semantics == plan::Semantics::kDelayed1;
+    const bool delayed = pool_.options().semantics == plan::Semantics::kDelayed1;
     std::vector<Way> out;
     if (!delayed) out.emplace_back();
-    if (options_.pipelines) std::ranges::copy(pipelines(contest_), std::back_inserter(out));
+    if (options_.pipelines) std::ranges::copy(pipelines(pool_), std::back_inserter(out));
     return out;
   }
 
   // Each of so many that are still to come gets as much of what may be spent.
   void share_what_is_left(std::size_t ways) {
-    const auto& seconds = contest_.options().until.seconds;
+    const auto& seconds = pool_.options().until.seconds;
     if (seconds) {
       const auto left = std::chrono::duration<double>(*seconds) - (Clock::now() - begin_);
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(left / ways);
@@ -65,20 +65,20 @@ class Search {
   }
 
   void follow(const Way& way) {
-    const auto& model = contest_.model();
+    const auto& model = pool_.model();
     std::optional<graph::Graph> part;  // a micro-batch
     if (way.micro_batches > 1) {
-      const auto& network = *contest_.options().network;
+      const auto& network = *pool_.options().network;
       part = network.model->build(network.batch / way.micro_batches, network.dtype);
       if (part->size() != model.size()) return;
     }
-    const auto ranks = *strategies::rank_digits(contest_.digits(), way.stages);
-    Placements placements(contest_.digits(), contest_.costs(), {ranks, way.micro_batches});
+    const auto ranks = *strategies::rank_digits(pool_.digits(), way.stages);
+    Placements placements(pool_.digits(), pool_.costs(), {ranks, way.micro_batches});
     Substitutions substitutions(placements, {.caches = options_.caches,
                                              .programs = options_.programs,
                                              .is_over = [this] { return is_over(); }});
     const auto& graph = part ? *part : model;
-    const auto seeds = way.stages > 1 ? seeds_of_stages(contest_, ranks) : seeds_;
+    const auto seeds = way.stages > 1 ? seeds_of_stages(pool_, ranks) : seeds_;
     for (std::size_t s = 0; s < std::min(kFollowed, seeds.size()); ++s) {
       follow_seed(way, graph, seeds[s], substitutions);
     }
@@ -92,8 +92,8 @@ class Search {
   void follow_seed(const Way& way, const graph::Graph& graph, const Seed& seed,
                    Substitutions& substitutions) {
     if (!substitutions.is_reached(graph, seed)) return;
-    const auto& model = contest_.model();
-    cost(way, {.choices = choices_of(model, seed, contest_.digits()),
+    const auto& model = pool_.model();
+    cost(way, {.choices = choices_of(model, seed, pool_.digits()),
                .rewritten = nullptr,
                .node_seconds = {},
                .seconds = 0});
@@ -106,7 +106,7 @@ class Search {
 
   void finish(const Way& way, const std::vector<SolvedPiece>& pieces,
               Substitutions& substitutions) {
-    const auto made = to_plan(contest_.model(), pieces, substitutions);
+    const auto made = to_plan(pool_.model(), pieces, substitutions);
     if (substitutions.mapping().is_cut() && why_ == search::StopReason::kDone)
       why_ = search::StopReason::kBeam;
     // Also when the time is over: then it is the best there is by then.
@@ -140,11 +140,11 @@ class Search {
 
   void cost(const Way& way, const Made& made) {
     if (way.stages > 1) {
-      for (const auto& candidate : candidates_of(way, made, contest_)) cost(candidate);
+      for (const auto& candidate : candidates_of(way, made, pool_)) cost(candidate);
       return;
     }
     plan::Schedule schedule;
-    schedule.precision = contest_.options().precision;
+    schedule.precision = pool_.options().precision;
     search::Candidate candidate{.name = kName,
                                 .choices = made.choices,
                                 .schedule = schedule,
@@ -158,8 +158,8 @@ class Search {
   // Weights that are no tables, between their uses. Unity's costs know nothing of it: a choice
   // beside its space that, like the number of micro-batches, simulations decide.
   void store_in_parts(search::Candidate& candidate) const {
-    const auto& graph = candidate.rewritten ? candidate.rewritten->graph : contest_.model();
-    const auto& digits = contest_.digits();
+    const auto& graph = candidate.rewritten ? candidate.rewritten->graph : pool_.model();
+    const auto& digits = pool_.digits();
     const auto consumers = graph.consumers();
     for (auto id : graph.ids()) {
       const auto& node = graph.node(id);
@@ -173,18 +173,18 @@ class Search {
   }
 
   void cost(const search::Candidate& candidate) {
-    const auto& graph = candidate.rewritten ? candidate.rewritten->graph : contest_.model();
-    auto costed = search::cost_choices(graph, contest_.machine(), candidate.name, candidate.choices,
-                                       candidate.schedule, contest_.options().optimizer,
-                                       contest_.result().limits);
+    const auto& graph = candidate.rewritten ? candidate.rewritten->graph : pool_.model();
+    auto costed =
+        search::cost_choices(graph, pool_.machine(), candidate.name, candidate.choices,
+                             candidate.schedule, pool_.options().optimizer, pool_.result().limits);
     costed.rewritten = candidate.rewritten;
-    ++contest_.result().candidates;
+    ++pool_.result().candidates;
     if (!found_ || search::is_better(costed, *found_)) found_ = std::move(costed);
   }
 
   void enter_found() {
     if (!found_) return;
-    auto& result = contest_.result();
+    auto& result = pool_.result();
     if (found_->feasible && (!result.best || search::is_better(*found_, *result.best))) {
       result.runner_up = std::exchange(result.best, std::move(found_));
       result.fastest = result.best->simulation.iteration;
@@ -197,7 +197,7 @@ class Search {
 
   void count() {
     ++candidates_;
-    if (candidates_ % 256 == 0) contest_.report_progress(candidates_);
+    if (candidates_ % 256 == 0) pool_.report_progress(candidates_);
   }
 
   bool is_over() {
@@ -205,7 +205,7 @@ class Search {
     const bool is_late = deadline_ && Clock::now() > *deadline_;
     if (are_enough) why_ = search::StopReason::kCandidates;
     if (is_late) why_ = search::StopReason::kBudget;
-    return are_enough || is_late || contest_.is_over();
+    return are_enough || is_late || pool_.is_over();
   }
 
   // Strategies that are followed each by itself: the fastest.
@@ -213,7 +213,7 @@ class Search {
   static constexpr const char* kName = "search:unity";
 
   const Options& options_;
-  search::Contest contest_;
+  search::CandidatePool pool_;
   Clock::time_point begin_ = Clock::now();
   std::optional<Clock::time_point> deadline_;  // of the way at hand
   std::optional<std::size_t> most_;            // candidates until it has been followed

@@ -158,10 +158,10 @@ class GraphPipeline : public Pipeline {
 
 }  // namespace
 
-GraphGridModel::GraphGridModel(Contest& contest, const strategies::Problem& problem,
+GraphGridModel::GraphGridModel(CandidatePool& pool, const strategies::Problem& problem,
                                std::int64_t batch,
                                std::function<bool(const std::vector<plan::Choice>&)> may_win)
-    : contest_(contest),
+    : pool_(pool),
       problem_(problem),
       batch_(batch),
       may_win_(std::move(may_win)),
@@ -181,7 +181,7 @@ ops::InputMask GraphGridModel::differentiated(graph::NodeId id) const {
 std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                                  std::int64_t micro_batches) {
   const auto& digits = problem_.digits;
-  const auto& machine = contest_.machine();
+  const auto& machine = pool_.machine();
   const auto of_ranks = strategies::rank_digits(digits, ranks);
   if (!of_ranks) return nullptr;
   const auto stages = ranks * stages_of_rank;
@@ -211,7 +211,7 @@ const GraphGridModel::Part* GraphGridModel::part_of(machine::DigitMask digits) {
   if (is_new) {
     auto part = std::make_unique<Part>();
     const auto& all = problem_.digits;
-    for (const auto& machine : equal_machines(contest_.machine())) {
+    for (const auto& machine : equal_machines(pool_.machine())) {
       auto found = machine::part_without(machine, all, all.all() & ~digits);
       if (!found) return nullptr;
       part->machines.push_back(std::move(*found));
@@ -261,8 +261,8 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
   out.units.reserve(part.machines.size() * model.size());
   for (const auto& machine : part.machines) {
     const machine::Digits digits(machine, strategy.schedule.micro_batches);
-    const predict::CostModel costs(machine, digits, contest_.options().optimizer,
-                                   contest_.options().precision);
+    const predict::CostModel costs(machine, digits, pool_.options().optimizer,
+                                   pool_.options().precision);
     const auto roles = predict::kernels_of(model, machine.device.software);
     std::vector<predict::CostModel::PassTimes> times(model.size());
     const auto accumulation = accumulation_of(machine, digits, strategy);
@@ -310,7 +310,7 @@ std::vector<double> GraphGridModel::accumulation_of(const machine::Machine& mach
     const auto shape =
         parallel_shape(strategy.choices[id.index()].source, node.type.shape.sizes, digits);
     if (!is_in_pass(reader) || !shape) continue;
-    const auto dtype = contest_.options().precision.gradient(node.type.dtype);
+    const auto dtype = pool_.options().precision.gradient(node.type.dtype);
     const auto elements = shape->shard().count();
     const auto bytes = node.type.density * static_cast<double>(elements) *
                        (size_of(node.type.dtype) + size_of(dtype));
@@ -378,7 +378,7 @@ std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
       if (has == wanted) continue;
       const auto bytes = model.node(inputs[i]).type.whole_bytes().value /
                          static_cast<double>(strategy.schedule.micro_batches);
-      auto& costs = contest_.costs();
+      auto& costs = pool_.costs();
       const auto from = on_all(part, has);
       const auto to = on_all(part, wanted);
       out.push_back({inputs[i].index(), id.index(), costs.time(from, to, bytes).value,
@@ -466,12 +466,11 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
   const auto used = used_.find({kind.tensor, kind.context});
   if (used == used_.end() || kind.ep > 1) return std::nullopt;
   const auto& digits = problem_.digits;
-  const auto& precision = contest_.options().precision;
-  const auto& machine = contest_.machine();
+  const auto& precision = pool_.options().precision;
+  const auto& machine = pool_.machine();
   const auto shared = digits.all() & ~(kind.tensor | ranks);
   const bool is_joined = machine.device.software.joined_gradients;
-  const bool sums_rows =
-      digits.sums_rows() && contest_.options().optimizer == plan::Optimizer::kSgd;
+  const bool sums_rows = digits.sums_rows() && pool_.options().optimizer == plan::Optimizer::kSgd;
   std::vector<SharedWeight> out;
   const auto fraction = [&](const machine::Layout& layout) {
     machine::DigitMask dims = 0;
@@ -528,7 +527,7 @@ std::vector<std::optional<Evaluated>> GraphGridModel::evaluate(
     which.push_back(i);
     candidates.push_back(candidate_of(std::move(*strategy)));
   }
-  const auto evaluated = contest_.enter(candidates);
+  const auto evaluated = pool_.enter(candidates);
   for (std::size_t i = 0; i < which.size(); ++i) {
     if (evaluated[i]) out[which[i]] = summary_of(*evaluated[i]);
   }

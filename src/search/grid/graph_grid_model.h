@@ -8,17 +8,17 @@
 #include <map>
 #include <memory>
 
-#include "search/contest.h"
 #include "search/estimates.h"
 #include "search/grid/grid_model.h"
 #include "search/grid/read_again.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
 class GraphGridModel : public GridModel {
  public:
-  // Strategies are evaluated as candidates of the contest where `may_win` says so, else not.
-  GraphGridModel(Contest& contest, const strategies::Problem& problem, std::int64_t batch,
+  // Strategies are evaluated as candidates of the pool where `may_win` says so, else not.
+  GraphGridModel(CandidatePool& pool, const strategies::Problem& problem, std::int64_t batch,
                  std::function<bool(const std::vector<plan::Choice>&)> may_win);
 
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
@@ -66,7 +66,7 @@ class GraphGridModel : public GridModel {
   [[nodiscard]] machine::Layout on_all(const Part& part, const machine::Layout& layout) const;
   void note_weights(const PassKind& kind, const Part& part, const strategies::Strategy& strategy);
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const strategies::Problem& problem_;
   std::int64_t batch_;
   std::function<bool(const std::vector<plan::Choice>&)> may_win_;

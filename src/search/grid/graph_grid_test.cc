@@ -32,15 +32,15 @@ GridResult evaluate_all(const GraphQuestion& q) {
   const auto graph = models::parse_model(q.model).build(q.batch, DType::kFp32);
   Options options;
   options.optimizer = q.optimizer;
-  Contest contest(graph, machine, options);
-  const strategies::Problem problem(graph, contest.digits());
-  GraphGridModel model(contest, problem, q.batch, [](const auto&) { return true; });
+  CandidatePool pool(graph, machine, options);
+  const strategies::Problem problem(graph, pool.digits());
+  GraphGridModel model(pool, problem, q.batch, [](const auto&) { return true; });
   const Case on{.values = {},
                 .problem = &problem,
                 .machine = &machine,
                 .batch = q.batch,
                 .optimizer = q.optimizer,
-                .limits = contest.result().limits};
+                .limits = pool.result().limits};
   return evaluate_grid(on, model,
                        {.stale = q.is_stale, .near = std::numeric_limits<double>::infinity()});
 }

@@ -72,11 +72,11 @@ std::vector<std::vector<NodeId>> branches_before(const graph::Graph& graph,
 // Puts the branches of one plan elsewhere.
 class Placing {
  public:
-  Placing(Contest& contest, const Candidate& plan, const Branches& branches)
-      : contest_(contest),
+  Placing(CandidatePool& pool, const Candidate& plan, const Branches& branches)
+      : pool_(pool),
         plan_(plan),
-        graph_(plan.rewritten ? plan.rewritten->graph : contest.model()),
-        problem_(graph_, contest.digits()),
+        graph_(plan.rewritten ? plan.rewritten->graph : pool.model()),
+        problem_(graph_, pool.digits()),
         consumers_(graph_.consumers()),
         branches_(branches.nodes),
         branch_of_(graph_.size(), branches_.size()) {
@@ -89,7 +89,7 @@ class Placing {
   }
 
   void search() {
-    const auto best = contest_.result().best->simulation.iteration;
+    const auto best = pool_.result().best->simulation.iteration;
     std::vector<Places> alike;
     for (const auto& place : places_) alike.emplace_back(branches_.size(), place);
     if (const auto first = best_of(alike, limits::kAlikeTooSlow * best)) descend(*first);
@@ -110,7 +110,7 @@ class Placing {
     Seconds seconds;
   };
 
-  [[nodiscard]] const machine::Digits& digits() const { return contest_.digits(); }
+  [[nodiscard]] const machine::Digits& digits() const { return pool_.digits(); }
 
   // Idle on the outermost digits or on the innermost ones.
   void set_places() {
@@ -168,7 +168,7 @@ class Placing {
   }
 
   std::optional<Timed> best_of(const std::vector<Places>& all, Seconds than) {
-    const auto best = fastest_of(contest_, all, left_, than,
+    const auto best = fastest_of(pool_, all, left_, than,
                                  [this](const Places& places) { return candidate(places); });
     if (!best) return std::nullopt;
     return Timed{all[best->first], best->second};
@@ -202,7 +202,7 @@ class Placing {
       const auto& node = problem_.nodes[id.index()];
       if (graph_.node(id).op.role() != ops::Role::kCompute) continue;
       const auto batch = node.batch();
-      if (!batch || !is_allowed(node, *batch, contest_.options().dims)) return false;
+      if (!batch || !is_allowed(node, *batch, pool_.options().dims)) return false;
       machine::NodeLayout layout;
       for (std::size_t i = 0; i < digits().count(); ++i) {
         if (machine::has(idle, i)) continue;
@@ -255,7 +255,7 @@ class Placing {
     });
   }
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const Candidate& plan_;
   const graph::Graph& graph_;
   const strategies::Problem problem_;
@@ -296,12 +296,12 @@ Branches branches_of(const graph::Graph& graph) {
   return out;
 }
 
-bool place_branches(Contest& contest, const std::vector<Candidate>& plans) {
-  if (contest.is_large() || !contest.are_equal_devices() || plans.empty()) return false;
+bool place_branches(CandidatePool& pool, const std::vector<Candidate>& plans) {
+  if (pool.is_large() || !pool.are_equal_devices() || plans.empty()) return false;
   // Tables are branches, too, and are placed better by search/neighbours/side_by_side.h.
-  if (has_tables_to_place(contest, plans[0])) return false;
+  if (has_tables_to_place(pool, plans[0])) return false;
   const auto& rewritten = plans[0].rewritten;
-  const auto branches = branches_of(rewritten ? rewritten->graph : contest.model());
+  const auto branches = branches_of(rewritten ? rewritten->graph : pool.model());
   if (branches.share < limits::kBranchWeights) return false;
   // Plans that differ in what is recomputed alone lead to the same.
   std::vector<std::vector<machine::NodeLayout>> taken;
@@ -309,9 +309,9 @@ bool place_branches(Contest& contest, const std::vector<Candidate>& plans) {
     if (!is_for_one_pass(plan)) continue;
     auto layouts = node_layouts(plan.choices);
     if (std::ranges::find(taken, layouts) != taken.end()) continue;
-    if (contest.is_over() || taken.size() == limits::kBranchedPlans) break;
+    if (pool.is_over() || taken.size() == limits::kBranchedPlans) break;
     taken.push_back(std::move(layouts));
-    Placing(contest, plan, branches).search();
+    Placing(pool, plan, branches).search();
   }
   return true;
 }

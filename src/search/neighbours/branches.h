@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "search/contest.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
@@ -23,6 +23,6 @@ Branches branches_of(const graph::Graph& graph);
 // Of these plans, of one graph, the best first, those for one pass: their branches elsewhere, where
 // these are most of the weights. False where there are none; else no minimum of cost tables bounds
 // what layouts may come to.
-bool place_branches(Contest& contest, const std::vector<Candidate>& plans);
+bool place_branches(CandidatePool& pool, const std::vector<Candidate>& plans);
 
 }  // namespace tandem::search

@@ -62,15 +62,15 @@ TEST(Branches, ArePlacedByProvedSteps) {
   const auto model = network_of_towers("candle_uno:hidden=48,features=24-36", 12);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
-  Contest contest(model, machine, options);
-  const strategies::Problem problem(model, contest.digits());
+  CandidatePool pool(model, machine, options);
+  const strategies::Problem problem(model, pool.digits());
   const auto made = strategies::make_strategies({{.family = strategies::Family::kDp}}, problem);
   const Candidate from{"dp", made.at(0).choices, made.at(0).schedule};
-  contest.enter({from});
-  EXPECT_TRUE(place_branches(contest, {from}));
-  const auto& best = contest.result().best;
+  pool.enter({from});
+  EXPECT_TRUE(place_branches(pool, {from}));
+  const auto& best = pool.result().best;
   ASSERT_EQ(best->name, "search:branches");
-  const auto steps = plan::parallelization_of(best->mapped, contest.digits());
+  const auto steps = plan::parallelization_of(best->mapped, pool.digits());
   const auto shown = plan::replay(best->mapped.pcg, steps);
   EXPECT_EQ(shown.cuts.without, std::vector<std::string>{});
   EXPECT_EQ(shown.ways.without, std::vector<std::string>{});
@@ -82,14 +82,14 @@ TEST(Branches, EndWithTheSearch) {
   const auto machine = machine::load_machine("summit:1");
   Options options;
   options.until.candidates = 3;
-  Contest contest(model, machine, options);
-  const strategies::Problem problem(model, contest.digits());
+  CandidatePool pool(model, machine, options);
+  const strategies::Problem problem(model, pool.digits());
   const auto made = strategies::make_strategies({{.family = strategies::Family::kDp}}, problem);
   const Candidate from{"dp", made.at(0).choices, made.at(0).schedule};
-  contest.enter({from});
-  place_branches(contest, {from});
-  EXPECT_EQ(contest.result().candidates, 3U);
-  EXPECT_EQ(contest.result().stop_reason, StopReason::kCandidates);
+  pool.enter({from});
+  place_branches(pool, {from});
+  EXPECT_EQ(pool.result().candidates, 3U);
+  EXPECT_EQ(pool.result().stop_reason, StopReason::kCandidates);
 }
 
 }  // namespace

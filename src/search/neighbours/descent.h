@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/contest.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
@@ -18,7 +18,7 @@ inline bool is_for_one_pass(const Candidate& plan) {
 // Of `all`, what `make` makes a candidate of, no more than `left` of them, which counts down. Where
 // the fastest that fits lies, and its time; nothing if that is not faster than `than`.
 template <class Change, class Make>
-std::optional<std::pair<std::size_t, Seconds>> fastest_of(Contest& contest,
+std::optional<std::pair<std::size_t, Seconds>> fastest_of(CandidatePool& pool,
                                                           const std::vector<Change>& all,
                                                           std::size_t& left, Seconds than,
                                                           const Make& make) {
@@ -31,7 +31,7 @@ std::optional<std::pair<std::size_t, Seconds>> fastest_of(Contest& contest,
     which.push_back(i);
     candidates.push_back(std::move(*made));
   }
-  const auto costed = contest.enter(candidates, than);
+  const auto costed = pool.enter(candidates, than);
   std::optional<std::pair<std::size_t, Seconds>> best;
   for (std::size_t i = 0; i < costed.size(); ++i) {
     if (!costed[i] || !costed[i]->feasible) continue;

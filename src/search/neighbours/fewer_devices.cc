@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "machine/fewer.h"
 #include "predict/folded.h"
-#include "search/contest.h"
 #include "search/limits.h"
+#include "search/pool.h"
 #include "search/strategy_search.h"
 
 namespace tandem::search {
@@ -80,9 +80,9 @@ std::vector<Units> parts_of(const machine::Machine& machine, std::int64_t batch,
 std::optional<double> fastest_plain(const graph::Graph& model, const machine::Machine& machine,
                                     const Options& options, double beat, KnownPasses& known) {
   try {
-    Contest contest(model, machine, options);
-    if (!contest.may_fit()) return std::nullopt;
-    return StrategySearch(contest, true).fastest_plain(beat, known);
+    CandidatePool pool(model, machine, options);
+    if (!pool.may_fit()) return std::nullopt;
+    return StrategySearch(pool, true).fastest_plain(beat, known);
   } catch (const UserError&) {  // of a part that no strategy can use
     return std::nullopt;
   }

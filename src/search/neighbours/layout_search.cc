@@ -20,9 +20,9 @@ constexpr Seconds kUnbounded{std::numeric_limits<double>::infinity()};
 
 // Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
 bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
-                 const Contest& contest) {
+                 const CandidatePool& pool) {
   return std::ranges::none_of(graph.ids(), [&](graph::NodeId id) {
-    const std::span uses(choices[id.index()].node.uses.data(), contest.digits().count());
+    const std::span uses(choices[id.index()].node.uses.data(), pool.digits().count());
     return graph.node(id).op.role() == ops::Role::kCompute &&
            std::ranges::any_of(uses, &machine::DigitUse::is_idle);
   });
@@ -33,7 +33,7 @@ bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& g
 void LayoutSearch::search(const strategies::Problem& problem,
                           const std::shared_ptr<const Rewritten>& rewritten,
                           const std::vector<std::vector<plan::Choice>>& seeds) {
-  if (contest_.is_over()) return;
+  if (pool_.is_over()) return;
   auto network = network_of(problem.model, seeds);
   solved_.clear();
   rewritten_ = rewritten;
@@ -45,11 +45,11 @@ void LayoutSearch::search(const strategies::Problem& problem,
                                          {.async = 0.5},
                                          {.async = 1.0}});
   const bool exact = std::ranges::all_of(solutions, &LayoutNetwork::Solution::exact);
-  if (!exact && options_.finder.is_exact() && !contest_.is_over()) {
-    contest_.result().stop_reason = StopReason::kBeam;
+  if (!exact && options_.finder.is_exact() && !pool_.is_over()) {
+    pool_.result().stop_reason = StopReason::kBeam;
   }
-  const bool is_bound = exact && contest_.machine().groups.empty();
-  const auto& best = contest_.result().best;
+  const bool is_bound = exact && pool_.machine().groups.empty();
+  const auto& best = pool_.result().best;
   // Even if all that may be hidden is: weights in parts have less to update, but no less to
   // compute.
   const auto than = best ? std::min(best->simulation.iteration, options_.beat) : options_.beat;
@@ -68,9 +68,8 @@ void LayoutSearch::search(const strategies::Problem& problem,
 
 LayoutNetwork LayoutSearch::network_of(const graph::Graph& graph,
                                        const std::vector<std::vector<plan::Choice>>& seeds) {
-  return {
-      graph, contest_.digits(), contest_.costs(), options_.dims, options_.states_per_node, seeds,
-      {},    contest_.tables()};
+  return {graph, pool_.digits(), pool_.costs(), options_.dims, options_.states_per_node, seeds,
+          {},    pool_.tables()};
 }
 
 void LayoutSearch::note(const strategies::Problem& problem,
@@ -79,7 +78,7 @@ void LayoutSearch::note(const strategies::Problem& problem,
   auto fastest = kUnbounded;
   for (const auto& [candidate, evaluated] : solved_) {
     const auto time = evaluated.time();
-    if (time == Seconds{} || !takes_turns(candidate.choices, problem.model, contest_)) continue;
+    if (time == Seconds{} || !takes_turns(candidate.choices, problem.model, pool_)) continue;
     fastest = std::min(fastest, time);
   }
   laid_out_.push_back({rewritten_, seeds, bound, fastest});
@@ -90,10 +89,10 @@ std::optional<Seconds> LayoutSearch::bound(Seconds enough) {
   std::ranges::stable_sort(laid_out_, {}, [](const LaidOut& l) { return l.bound.time; });
   StreamWeights weights;  // those of the graph before are good ones to begin with
   for (auto& [rewritten, seeds, bound, fastest] : laid_out_) {
-    if (options_.grid && bound.time < enough && !contest_.is_over()) {
-      const auto& graph = rewritten ? rewritten->graph : contest_.model();
+    if (options_.grid && bound.time < enough && !pool_.is_over()) {
+      const auto& graph = rewritten ? rewritten->graph : pool_.model();
       bound = raise(bound, weights, network_of(graph, seeds), options_.finder, enough,
-                    [&] { return contest_.is_over(); });
+                    [&] { return pool_.is_over(); });
       weights = bound.weights;
     }
     check_bound(fastest, bound.time, "layouts");
@@ -116,10 +115,10 @@ double per_byte(const Evaluated& e) {
 // layouts of a smaller network may lead to better ones, and are simulated all the same.
 bool LayoutSearch::is_too_slow(const LayoutNetwork::Solution& solution,
                                const graph::Graph& graph) const {
-  const auto& best = contest_.result().best;
-  return contest_.is_large() && best && contest_.are_equal_devices() &&
+  const auto& best = pool_.result().best;
+  return pool_.is_large() && best && pool_.are_equal_devices() &&
          Seconds{solution.least} >= best->simulation.iteration &&
-         takes_turns(solution.choices, graph, contest_);
+         takes_turns(solution.choices, graph, pool_);
 }
 
 // Simulates the cheapest layouts, not just any that were found; returns whether all fit.
@@ -134,7 +133,7 @@ bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solution
 // Solutions that save memory. `fits`: those before fit.
 void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
   network.allow_saving();
-  if (!contest_.is_large()) {
+  if (!pool_.is_large()) {
     fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
     save_a_little(network);
   }
@@ -144,9 +143,9 @@ void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
 // Of a large network what saves memory by strategy is enough, unless it takes far longer than
 // layouts that do not fit: each price costs a simulation.
 bool LayoutSearch::has_enough() {
-  const auto& best = contest_.result().best;
-  if (!contest_.is_large() || !best) return false;
-  if (contest_.is_over()) return true;
+  const auto& best = pool_.result().best;
+  if (!pool_.is_large() || !best) return false;
+  if (pool_.is_over()) return true;
   auto fastest = solved_[0].evaluated.time();
   for (const auto& solved : solved_) fastest = std::min(fastest, solved.evaluated.time());
   return best->simulation.iteration <= limits::kFarLonger * fastest;
@@ -176,7 +175,7 @@ std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
   std::vector<LayoutNetwork::Solution> out(prices.size());
   parallel_for(prices.size(), options_.threads,
                [&](std::size_t i) { out[i] = network.solve(prices[i], options_.finder); });
-  for (const auto& solution : out) contest_.result().products += solution.products;
+  for (const auto& solution : out) pool_.result().products += solution.products;
   return out;
 }
 
@@ -186,7 +185,7 @@ const Entry& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
       solved_, [&](const Entry& e) { return e.candidate.choices == solution.choices; });
   if (same != solved_.end()) return *same;
   Candidate candidate{"search", solution.choices, {}, true, rewritten_};
-  const auto evaluated = contest_.enter({candidate})[0];
+  const auto evaluated = pool_.enter({candidate})[0];
   constexpr Bytes kUnknown{std::numeric_limits<double>::infinity()};
   solved_.push_back(
       {std::move(candidate), evaluated ? summary_of(*evaluated) : Evaluated{.over = kUnknown}});
@@ -215,13 +214,13 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
       memory_price_ > 0 ? memory_price_ : std::min(memory_scale() / 64, least_memory_scale() / 4);
   auto gap = gap_of_prices(first, at_price);
   if (!gap) return;
-  for (int i = 0; i < limits::kHalvings && !contest_.is_over(); ++i) {
+  for (int i = 0; i < limits::kHalvings && !pool_.is_over(); ++i) {
     const double middle = (gap->low + gap->high) / 2;
     (at_price(middle).evaluated.feasible ? gap->high : gap->low) = middle;
   }
   if (rewritten_ == nullptr) memory_price_ = gap->high;
-  if (!faster || contest_.is_over()) return;
-  enter_between(contest_, "search", *faster, *fits, limits::kMixedLayouts);
+  if (!faster || pool_.is_over()) return;
+  enter_between(pool_, "search", *faster, *fits, limits::kMixedLayouts);
 }
 
 // By the tables dearer memory always saves some; in the simulation what is brought where it is
@@ -241,7 +240,7 @@ std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
     const auto now = at_price(price).evaluated;
     if (now.feasible) return Gap{low, price};
     const auto memory = now.simulation.memory;
-    if (contest_.is_over()) return std::nullopt;
+    if (pool_.is_over()) return std::nullopt;
     if (memory < least) {
       least = memory;
       least_over = now.over;
@@ -259,7 +258,7 @@ std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
   for (const int eighths : {-3, -2, -1, 1, 2, 3}) {
     const auto near = best * std::exp2(eighths / 8.0);
     if (at_price(near).evaluated.feasible) return Gap{best / std::numbers::sqrt2, near};
-    if (contest_.is_over()) return std::nullopt;
+    if (pool_.is_over()) return std::nullopt;
   }
   return std::nullopt;
 }

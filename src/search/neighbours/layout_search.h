@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "search/contest.h"
+#include "search/pool.h"
 #include "search/space/layout_bound.h"
 #include "search/space/layout_network.h"
 
@@ -15,7 +15,7 @@ namespace tandem::search {
 
 class LayoutSearch {
  public:
-  explicit LayoutSearch(Contest& contest) : contest_(contest), options_(contest.options()) {}
+  explicit LayoutSearch(CandidatePool& pool) : pool_(pool), options_(pool.options()) {}
 
   // Of the problem's model, or of what it was rewritten into.
   void search(const strategies::Problem& problem, const std::shared_ptr<const Rewritten>& rewritten,
@@ -63,7 +63,7 @@ class LayoutSearch {
   std::optional<Gap> gap_of_prices(double first, const std::function<Entry(double)>& at_price);
   void raise_memory_price(const LayoutNetwork& network);
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const Options& options_;
   std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
   std::vector<Entry> solved_;

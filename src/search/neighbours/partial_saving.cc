@@ -42,9 +42,9 @@ std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<pla
 }
 
 // Memory is nearly linear in the share.
-void enter_between(Contest& contest, const std::string& name, const Entry& faster,
+void enter_between(CandidatePool& pool, const std::string& name, const Entry& faster,
                    const Entry& fits, std::size_t most) {
-  const auto& graph = fits.candidate.rewritten ? fits.candidate.rewritten->graph : contest.model();
+  const auto& graph = fits.candidate.rewritten ? fits.candidate.rewritten->graph : pool.model();
   auto candidate = fits.candidate;
   candidate.name = name;
   candidate.is_in_part = true;
@@ -57,7 +57,7 @@ void enter_between(Contest& contest, const std::string& name, const Entry& faste
     const double guess = low + width * (over / (over - under)) + limits::kShareStep / 2;
     const double share = std::clamp(guess, low + width / 16, high - width / 16);
     candidate.choices = mixed(graph, faster.candidate.choices, fits.candidate.choices, share);
-    const auto costed = contest.enter({candidate})[0];
+    const auto costed = pool.enter({candidate})[0];
     if (!costed) return;
     if (costed->feasible) {
       high = share;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "search/contest.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
@@ -29,7 +29,7 @@ std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<pla
 
 // Enters at most `most` candidates called `name` to find the least share that fits. `faster` needs
 // more than there is; both are of one graph and one schedule.
-void enter_between(Contest& contest, const std::string& name, const Entry& faster,
+void enter_between(CandidatePool& pool, const std::string& name, const Entry& faster,
                    const Entry& fits, std::size_t most);
 
 }  // namespace tandem::search

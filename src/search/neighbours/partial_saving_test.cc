@@ -16,14 +16,14 @@ struct Ends {
       models::parse_model("gpt2:layers=6,hidden=64,heads=4").build(64, DType::kFp32);
   machine::Machine machine = machine::load_machine("dgx_a100:1");
   Options options = {};
-  Contest contest{model, machine, options};
+  CandidatePool pool{model, machine, options};
 
   struct Pair {
     Entry faster;
     Entry fits;
   };
   Pair between(const std::string& faster, const std::string& fits) {
-    const strategies::Problem problem(model, contest.digits());
+    const strategies::Problem problem(model, pool.digits());
     const auto a = make_strategies({strategies::parse_setting(faster)}, problem).at(0);
     const auto b = make_strategies({strategies::parse_setting(fits)}, problem).at(0);
     return {{candidate_of(a), {}}, {candidate_of(b), {}}};
@@ -86,7 +86,7 @@ TEST(PartialSaving, FindsTheLeastShareThatFits) {
   Ends ends;
   auto between = ends.between("dp", "dp:recompute=full");
   Options roomy;
-  Contest costs(ends.model, ends.machine, roomy);
+  CandidatePool costs(ends.model, ends.machine, roomy);
   const auto enter = [&](const std::vector<plan::Choice>& choices) {
     return costs.enter({{"end", choices, between.fits.candidate.schedule}})[0].value();
   };
@@ -96,10 +96,10 @@ TEST(PartialSaving, FindsTheLeastShareThatFits) {
   tight.memory = (faster.simulation.memory + fits.simulation.memory) / 2;
   between.faster.evaluated.over = faster.simulation.memory - *tight.memory;
   between.fits.evaluated.over = fits.simulation.memory - *tight.memory;
-  Contest contest(ends.model, ends.machine, tight);
-  enter_between(contest, "between", between.faster, between.fits, 6);
-  ASSERT_TRUE(contest.result().best.has_value());
-  const auto& best = contest.result().best->simulation;
+  CandidatePool pool(ends.model, ends.machine, tight);
+  enter_between(pool, "between", between.faster, between.fits, 6);
+  ASSERT_TRUE(pool.result().best.has_value());
+  const auto& best = pool.result().best->simulation;
   EXPECT_GT(best.memory, 0.95 * *tight.memory);
   EXPECT_LT(best.iteration, fits.simulation.iteration);
   EXPECT_GT(best.iteration, faster.simulation.iteration);

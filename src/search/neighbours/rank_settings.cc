@@ -86,8 +86,8 @@ std::vector<Setting> settings_beside(const Setting& base, const strategies::Prob
 
 class Mixer {
  public:
-  Mixer(Contest& contest, const strategies::Problem& problem, const MayWin& may_win)
-      : contest_(contest), problem_(problem), may_win_(may_win) {}
+  Mixer(CandidatePool& pool, const strategies::Problem& problem, const MayWin& may_win)
+      : pool_(pool), problem_(problem), may_win_(may_win) {}
 
   // Chooses a mix for every rank by the options' memory. False where nothing may be gained.
   [[nodiscard]] bool predict(Base& base) const {
@@ -115,7 +115,7 @@ class Mixer {
     const auto in_flight = micro_batches_in_flight(setting);
     const auto usable = usable_by_rank(setting.pp);
     std::vector<double> off(in_flight.size());
-    for (int i = 0; i < limits::kMixCorrections && !contest_.is_over(); ++i) {
+    for (int i = 0; i < limits::kMixCorrections && !pool_.is_over(); ++i) {
       choose(base, in_flight, usable, off);
       const auto candidate = make(base, balances);
       if (!candidate || !may_win_(candidate->choices)) return std::nullopt;
@@ -128,7 +128,7 @@ class Mixer {
         off[r] = i == 0 ? more : std::max(off[r], more);
       }
       if (!fits) continue;
-      const auto costed = contest_.enter({*candidate})[0];
+      const auto costed = pool_.enter({*candidate})[0];
       return costed ? std::optional(costed->simulation.iteration) : std::nullopt;
     }
     return std::nullopt;
@@ -179,15 +179,15 @@ class Mixer {
 
   // What the devices of each rank may use, in bytes.
   [[nodiscard]] std::vector<double> usable_by_rank(std::int64_t pp) const {
-    const auto& by_group = contest_.result().limits;
+    const auto& by_group = pool_.result().limits;
     std::vector<double> out(static_cast<std::size_t>(pp), by_group[0].value);
-    if (contest_.are_equal_devices()) return out;
+    if (pool_.are_equal_devices()) return out;
     std::ranges::fill(out, std::numeric_limits<double>::infinity());
     const auto& digits = problem_.digits;
     const auto ranks = strategies::rank_digits(digits, pp).value();
     for (std::int64_t device = 0; device < digits.devices(); ++device) {
       auto& least = out[static_cast<std::size_t>(digits.rank_in_group(device, ranks))];
-      least = std::min(least, by_group[contest_.machine().group_of(device)].value);
+      least = std::min(least, by_group[pool_.machine().group_of(device)].value);
     }
     return out;
   }
@@ -290,12 +290,12 @@ class Mixer {
   }
 
   [[nodiscard]] std::vector<double> memory_by_rank(const Candidate& candidate) const {
-    const auto& machine = contest_.machine();
+    const auto& machine = pool_.machine();
     const machine::Digits digits(machine, candidate.schedule.micro_batches);
     auto schedule = candidate.schedule;
-    schedule.precision = contest_.options().precision;
+    schedule.precision = pool_.options().precision;
     const auto mapped = plan::parallelize(problem_.model, digits, candidate.choices, schedule);
-    const auto program = lower::lower_legal(mapped, digits, contest_.options().optimizer);
+    const auto program = lower::lower_legal(mapped, digits, pool_.options().optimizer);
     std::vector<double> out;
     for (const auto& memory : predict::memory_by_rank(program, machine)) {
       out.push_back(memory.peak.value);
@@ -303,7 +303,7 @@ class Mixer {
     return out;
   }
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const strategies::Problem& problem_;
   const MayWin& may_win_;
 };
@@ -357,18 +357,18 @@ std::vector<Setting> with_other_micro_batches(std::vector<Setting> bases, std::i
 
 }  // namespace
 
-void mix_settings_by_rank(Contest& contest, const strategies::Problem& problem,
+void mix_settings_by_rank(CandidatePool& pool, const strategies::Problem& problem,
                           const std::vector<Evaluated>& evaluated, const Try& estimate,
                           const MayWin& may_win) {
-  Mixer mixer(contest, problem, may_win);
+  Mixer mixer(pool, problem, may_win);
   const auto batch = strategies::batch_of(problem).value_or(1);
   std::vector<Base> bases;
-  const bool is_large = contest.is_large();
+  const bool is_large = pool.is_large();
   const auto settings = with_other_micro_batches(
       bases_of(evaluated, is_large ? limits::kLargeMixBases : limits::kMixBases), batch,
       is_large ? limits::kLargeMixVaried : limits::kMixVaried);
   for (const auto& setting : settings) {
-    if (contest.is_over()) return;
+    if (pool.is_over()) return;
     const auto passes = static_cast<double>(problem.model.size() * setting.micro.value_or(1));
     if (passes > limits::kMostMixed) continue;
     auto known = estimate(settings_beside(setting, problem, batch));
@@ -383,7 +383,7 @@ void mix_settings_by_rank(Contest& contest, const strategies::Problem& problem,
   std::ranges::stable_sort(bases, {}, &Base::predicted);
   bases.resize(std::min(bases.size(), limits::kMixesTried));
   for (auto& base : bases) {
-    const auto& best = contest.result().best;
+    const auto& best = pool.result().best;
     if (best && base.predicted > limits::kWorthMixing * best->simulation.iteration.value) return;
     mixer.enter(base);
   }

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "search/baselines.h"
-#include "search/contest.h"
 #include "search/neighbours/sharing_search.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
 // Enters mixes that start from the best of `evaluated`, settings of the model that fit. `estimate`
 // says what others come to.
-void mix_settings_by_rank(Contest& contest, const strategies::Problem& problem,
+void mix_settings_by_rank(CandidatePool& pool, const strategies::Problem& problem,
                           const std::vector<Evaluated>& evaluated, const Try& estimate,
                           const MayWin& may_win);
 

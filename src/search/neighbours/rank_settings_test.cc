@@ -31,12 +31,12 @@ class RankSettings : public testing::Test {
   Evaluated simulate(const char* text) {
     const strategies::Problem problem(model_, digits_);
     auto made = make_strategies({strategies::parse_setting(text)}, problem);
-    Contest contest(model_, machine_, options_);
-    return contest.enter({candidate_of(std::move(made.at(0)))})[0].value();
+    CandidatePool pool(model_, machine_, options_);
+    return pool.enter({candidate_of(std::move(made.at(0)))})[0].value();
   }
 
   // Enters the mixes around one pipeline.
-  void mix(Contest& contest, const char* from) {
+  void mix(CandidatePool& pool, const char* from) {
     const strategies::Problem problem(model_, digits_);
     Estimates estimates({.values = {},
                          .problem = &problem,
@@ -44,11 +44,11 @@ class RankSettings : public testing::Test {
                          .batch = kBatch,
                          .optimizer = options_.optimizer,
                          .precision = [this](auto) { return options_.precision; },
-                         .limits = contest.result().limits,
+                         .limits = pool.result().limits,
                          .network = &parsed_,
                          .dtype = DType::kFp32});
     const Try estimate = [&](const auto& settings) { return estimate_all(estimates, settings); };
-    mix_settings_by_rank(contest, problem, estimate({strategies::parse_setting(from)}), estimate,
+    mix_settings_by_rank(pool, problem, estimate({strategies::parse_setting(from)}), estimate,
                          [](const auto&) { return true; });
   }
 
@@ -65,13 +65,13 @@ class RankSettings : public testing::Test {
 constexpr const char* kFull = "megatron:tp=1,dp=2,pp=4,micro=16,recompute=full";
 
 TEST_F(RankSettings, LaterRanksRecomputeLess) {
-  Contest contest(model_, machine_, options_);
-  mix(contest, kFull);
-  const auto& best = contest.result().best;
+  CandidatePool pool(model_, machine_, options_);
+  mix(pool, kFull);
+  const auto& best = pool.result().best;
   ASSERT_TRUE(best.has_value());
   EXPECT_LE(best->simulation.memory, *options_.memory);
   EXPECT_LT(best->time(), uniform_ - 0.3 * (uniform_ - unlimited_));
-  const auto& candidate = contest.best_candidate().value();
+  const auto& candidate = pool.best_candidate().value();
   ASSERT_EQ(candidate.schedule.stages, 4);
   std::array<int, 4> recomputed{};
   for (auto id : model_.ids()) {
@@ -116,10 +116,10 @@ TEST_F(RankSettings, StepsWithoutPipelinesRecomputeNoMoreThanTheyHaveTo) {
   const auto none = simulate("dp:micro=8");
   const auto full = simulate("dp:micro=8,recompute=full");
   options_.memory = (none.simulation.memory + full.simulation.memory) / 2;
-  Contest contest(model_, machine_, options_);
-  mix(contest, "dp:micro=8,recompute=full");
-  ASSERT_TRUE(contest.result().best.has_value());
-  const auto& best = contest.result().best->simulation;
+  CandidatePool pool(model_, machine_, options_);
+  mix(pool, "dp:micro=8,recompute=full");
+  ASSERT_TRUE(pool.result().best.has_value());
+  const auto& best = pool.result().best->simulation;
   EXPECT_GT(best.memory, 0.9 * *options_.memory);
   EXPECT_LT(best.iteration, full.time());
 }

@@ -23,12 +23,12 @@ using graph::Graph;
 // What a graph's cheapest layouts cost. Graphs that are much alike share most of what is computed.
 class Ranker {
  public:
-  Ranker(Contest& contest, const RankingOptions& options)
-      : contest_(contest),
-        digits_(contest.digits()),
-        search_(contest.options()),
+  Ranker(CandidatePool& pool, const RankingOptions& options)
+      : pool_(pool),
+        digits_(pool.digits()),
+        search_(pool.options()),
         settings_(options.seeds),
-        costs_(contest.costs()),
+        costs_(pool.costs()),
         states_(is_small(digits_) ? search_.states_per_node : limits::kRankingStates),
         is_one_device_(options.one_device),
         saves_(options.saves),
@@ -41,7 +41,7 @@ class Ranker {
       priced_ = LayoutNetwork::Priced{prices_};
     }
     LayoutNetwork network(graph, digits_, costs_, search_.dims, states_, seeds(graph), pass_,
-                          contest_.tables());
+                          pool_.tables());
     if (saves_) network.allow_saving();
     return network.cost(priced_, is_one_device_ ? Finder{} : search_.finder);
   }
@@ -60,7 +60,7 @@ class Ranker {
     return out;
   }
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const machine::Digits& digits_;
   const Options& search_;
   const std::vector<strategies::Setting>& settings_;
@@ -92,12 +92,12 @@ struct Place {
 class BestFirst {
  public:
   BestFirst(const Graph& first, rewrite::RuleSet& rules, rewrite::Dictionary& dictionary,
-            Ranker& ranker, Contest& contest)
+            Ranker& ranker, CandidatePool& pool)
       : first_(first),
         dictionary_(dictionary),
         ranker_(ranker),
-        contest_(contest),
-        search_(contest.options()) {
+        pool_(pool),
+        search_(pool.options()) {
     Rewriting at(first, rules, dictionary);
     seen_.insert(at.draft().hash());
     const auto cost = ranker.cost(first);
@@ -180,7 +180,7 @@ class BestFirst {
   bool is_over() {
     const bool is_stuck =
         ranked_ >= std::max(limits::kLeastRanked, best_at_ + best_at_ / 2) && has_tried_single_;
-    return ranked_ >= search_.rewritings || is_stuck || contest_.is_over();
+    return ranked_ >= search_.rewritings || is_stuck || pool_.is_over();
   }
 
   // What it then costs; nothing where that has been seen before.
@@ -188,7 +188,7 @@ class BestFirst {
     auto next = visits_[from].at.after(move);
     if (!next || !seen_.insert(next->draft().hash()).second) return std::nullopt;
     ++ranked_;
-    contest_.report_progress(ranked_);
+    pool_.report_progress(ranked_);
     const auto cost = cost_of(*next);
     if (cost < (1 - limits::kSameCost) * visits_[from].cost) paid_.insert(move.rule);
     if (cost > search_.alpha * best_) return cost;
@@ -234,7 +234,7 @@ class BestFirst {
   const Graph& first_;
   const rewrite::Dictionary& dictionary_;
   Ranker& ranker_;
-  Contest& contest_;
+  CandidatePool& pool_;
   const Options& search_;
   std::vector<Visit> visits_;
   std::unordered_set<Hash> seen_;
@@ -280,18 +280,18 @@ std::vector<rewrite::Rule> algebraic_rules() {
   return out;
 }
 
-Ranking rank_rewritings(Contest& contest, const RankingOptions& options) {
-  const auto& model = contest.model();
-  const auto& search = contest.options();
+Ranking rank_rewritings(CandidatePool& pool, const RankingOptions& options) {
+  const auto& model = pool.model();
+  const auto& search = pool.options();
   rewrite::Dictionary dictionary;
   rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
-  Ranker ranker(contest, options);
+  Ranker ranker(pool, options);
   std::optional<predict::Folded> folded;
   if (search.network && search.folds) {
     folded = predict::fold(*search.network->model, search.network->batch, search.network->dtype);
   }
   const auto& first = folded ? folded->graph : model;
-  BestFirst graphs(first, rules, dictionary, ranker, contest);
+  BestFirst graphs(first, rules, dictionary, ranker, pool);
   graphs.run();
   Ranking out{{}, graphs.ranked(), graphs.is_complete(), graphs.least()};
   for (const auto& moves : graphs.best(options.keep)) {

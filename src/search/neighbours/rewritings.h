@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "rewrite/rule.h"
-#include "search/contest.h"
+#include "search/pool.h"
 #include "strategies/setting.h"
 
 namespace tandem::search {
@@ -31,9 +31,9 @@ struct RankingOptions {
 // how tensors are spread is not theirs.
 std::vector<rewrite::Rule> algebraic_rules();
 
-// By these rules, of the contest's model, until the contest is over. Of
+// By these rules, of the pool's model, until the search is over. Of
 // options().network three layers are rewritten, and what is best is then done to all; where there
 // is none the model itself is.
-Ranking rank_rewritings(Contest& contest, const RankingOptions& options);
+Ranking rank_rewritings(CandidatePool& pool, const RankingOptions& options);
 
 }  // namespace tandem::search

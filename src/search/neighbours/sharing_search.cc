@@ -79,7 +79,7 @@ std::vector<Evaluated> try_shardings(const strategies::Problem& problem, std::si
 }
 
 std::vector<Evaluated> enter_shardings(
-    Contest& contest, const strategies::Problem& problem,
+    CandidatePool& pool, const strategies::Problem& problem,
     const std::function<bool(const std::vector<plan::Choice>&)>& may_win) {
   std::vector<Candidate> seen;
   return try_shardings(
@@ -95,7 +95,7 @@ std::vector<Evaluated> enter_shardings(
           candidates.push_back(candidate_of(std::move(*strategy)));
           seen.push_back(candidates.back());
         }
-        for (const auto& evaluated : contest.enter(candidates)) {
+        for (const auto& evaluated : pool.enter(candidates)) {
           if (evaluated) out.push_back(summary_of(*evaluated));
         }
         return out;

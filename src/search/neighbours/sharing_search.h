@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "search/contest.h"
 #include "search/grid_search.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
@@ -18,10 +18,10 @@ using Try = std::function<std::vector<Evaluated>(const std::vector<strategies::S
 std::vector<Evaluated> try_shardings(const strategies::Problem& problem, std::size_t whole,
                                      const Try& attempt);
 
-// For a network that cannot be estimated: they enter the contest, those that come to the same
+// For a network that cannot be estimated: they enter the pool, those that come to the same
 // choices once, and those that `may_win` leaves out not at all. What they came to.
 std::vector<Evaluated> enter_shardings(
-    Contest& contest, const strategies::Problem& problem,
+    CandidatePool& pool, const strategies::Problem& problem,
     const std::function<bool(const std::vector<plan::Choice>&)>& may_win);
 
 }  // namespace tandem::search

@@ -24,12 +24,12 @@ using machine::NodeLayout;
 
 class Tables {
  public:
-  Tables(Contest& contest, const std::vector<Candidate>& plans)
-      : contest_(contest),
+  Tables(CandidatePool& pool, const std::vector<Candidate>& plans)
+      : pool_(pool),
         plans_(plans),
         from_(&plans[0]),
-        graph_(from_->rewritten ? from_->rewritten->graph : contest.model()),
-        problem_(graph_, contest.digits()),
+        graph_(from_->rewritten ? from_->rewritten->graph : pool.model()),
+        problem_(graph_, pool.digits()),
         consumers_(graph_.consumers()) {
     for (auto id : graph_.ids()) {
       if (graph_.node(id).op.role() != ops::Role::kCompute || !problem_.is_table(id)) continue;
@@ -48,7 +48,7 @@ class Tables {
   void search() {
     if (!are_to_be_placed()) return;
     const auto own = own_layouts();
-    const auto best = contest_.result().best->simulation.iteration;
+    const auto best = pool_.result().best->simulation.iteration;
     auto alike = best_of(all_alike(own), Seconds{std::numeric_limits<double>::infinity()});
     if (alike) alike = descended(*alike);
     if (!alike || alike->seconds > best) {
@@ -73,7 +73,7 @@ class Tables {
       if (at == known.end()) return;
       now.layouts.push_back(without_places(at->second));
     }
-    const auto best = contest_.result().best->simulation.iteration;
+    const auto best = pool_.result().best->simulation.iteration;
     if (change_plan(now) && now.seconds < best) descended(now);
   }
 
@@ -85,7 +85,7 @@ class Tables {
     Seconds seconds;
   };
 
-  [[nodiscard]] const machine::Digits& digits() const { return contest_.digits(); }
+  [[nodiscard]] const machine::Digits& digits() const { return pool_.digits(); }
 
   Layouts own_layouts() const {
     Layouts out;
@@ -139,7 +139,7 @@ class Tables {
     for (const bool last : {false, true}) {
       if (last && !have_all_places_names()) continue;
       from_the_last_place_ = last;
-      const auto hopeless = limits::kHopeless * contest_.result().best->simulation.iteration;
+      const auto hopeless = limits::kHopeless * pool_.result().best->simulation.iteration;
       if (const auto made = best_of({now.layouts}, hopeless)) descended(*made);
     }
   }
@@ -232,7 +232,7 @@ class Tables {
     NodeLayout out;
     for (std::size_t i = 0; i < digits().count(); ++i) {
       if (i >= first && i < last) continue;
-      if (!is_allowed(node, f, contest_.options().dims) ||
+      if (!is_allowed(node, f, pool_.options().dims) ||
           !machine::may_cut_next(node.signature, f, out, digits(), i)) {
         return std::nullopt;
       }
@@ -282,7 +282,7 @@ class Tables {
 
   std::optional<Timed> best_of(const std::vector<Layouts>& all, Seconds than) {
     const auto best = fastest_of(
-        contest_, all, left_, than, [this](const Layouts& layouts) -> std::optional<Candidate> {
+        pool_, all, left_, than, [this](const Layouts& layouts) -> std::optional<Candidate> {
           auto made = candidate(layouts);
           return is_legal(made) ? std::optional(std::move(made)) : std::nullopt;
         });
@@ -362,7 +362,7 @@ class Tables {
     });
   }
 
-  Contest& contest_;
+  CandidatePool& pool_;
   const std::vector<Candidate>& plans_;
   const Candidate* from_;  // whose other operators stay as they are
   const graph::Graph& graph_;
@@ -375,29 +375,29 @@ class Tables {
   bool is_narrowed_ = false;
 };
 
-bool may_place(Contest& contest, const std::vector<Candidate>& plans) {
-  if (contest.is_large() || contest.is_over() || !contest.are_equal_devices()) return false;
+bool may_place(CandidatePool& pool, const std::vector<Candidate>& plans) {
+  if (pool.is_large() || pool.is_over() || !pool.are_equal_devices()) return false;
   return !plans.empty() && is_for_one_pass(plans[0]);
 }
 
 }  // namespace
 
-bool has_tables_to_place(Contest& contest, const Candidate& plan) {
+bool has_tables_to_place(CandidatePool& pool, const Candidate& plan) {
   const std::vector<Candidate> plans = {plan};
-  return may_place(contest, plans) && Tables(contest, plans).are_to_be_placed();
+  return may_place(pool, plans) && Tables(pool, plans).are_to_be_placed();
 }
 
-void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans) {
-  if (!may_place(contest, plans)) return;
-  Tables(contest, plans).search();
+void place_side_by_side(CandidatePool& pool, const std::vector<Candidate>& plans) {
+  if (!may_place(pool, plans)) return;
+  Tables(pool, plans).search();
 }
 
-void place_like(Contest& contest, const std::vector<Candidate>& plans, const Candidate& other) {
-  if (contest.is_over() || plans.empty()) return;
+void place_like(CandidatePool& pool, const std::vector<Candidate>& plans, const Candidate& other) {
+  if (pool.is_over() || plans.empty()) return;
   // Copied: what competes may win, and `other` be the best so far.
   const auto like = other;
-  const auto& of = like.rewritten ? like.rewritten->graph : contest.model();
-  Tables(contest, plans).search_like(like, of);
+  const auto& of = like.rewritten ? like.rewritten->graph : pool.model();
+  Tables(pool, plans).search_like(like, of);
 }
 
 }  // namespace tandem::search

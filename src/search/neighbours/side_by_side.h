@@ -6,19 +6,19 @@
 
 #include <vector>
 
-#include "search/contest.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
 // Of plans of one graph, the best first: the tables of the first one, then beside what the others
 // do with the other operators.
-void place_side_by_side(Contest& contest, const std::vector<Candidate>& plans);
+void place_side_by_side(CandidatePool& pool, const std::vector<Candidate>& plans);
 
 // Would tables of this plan be placed? Those of its graph are most of its weights, and several.
-bool has_tables_to_place(Contest& contest, const Candidate& plan);
+bool has_tables_to_place(CandidatePool& pool, const Candidate& plan);
 
 // Beside what these plans, of one graph, do with the other operators: tables where another plan,
 // be it of another graph, has them.
-void place_like(Contest& contest, const std::vector<Candidate>& plans, const Candidate& other);
+void place_like(CandidatePool& pool, const std::vector<Candidate>& plans, const Candidate& other);
 
 }  // namespace tandem::search

@@ -51,12 +51,12 @@ TEST(SideBySide, GivesDevicesWholeTables) {
   const auto model = fp32_model("xdl", 6144);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
-  Contest contest(model, machine, options);
-  const auto from = data_parallel_with_tables_in_parts(model, contest.digits());
-  const auto before = contest.enter({from})[0]->simulation.iteration;
-  place_side_by_side(contest, {from});
-  EXPECT_LT(contest.result().best->simulation.iteration, 0.8 * before);
-  const auto places = places_of(*contest.best_candidate(), model, contest.digits());
+  CandidatePool pool(model, machine, options);
+  const auto from = data_parallel_with_tables_in_parts(model, pool.digits());
+  const auto before = pool.enter({from})[0]->simulation.iteration;
+  place_side_by_side(pool, {from});
+  EXPECT_LT(pool.result().best->simulation.iteration, 0.8 * before);
+  const auto places = places_of(*pool.best_candidate(), model, pool.digits());
   EXPECT_GE(places.whole.size(), 3U);  // each on a device of its own
   EXPECT_EQ(places.whole.size() + places.in_parts, 4U);
 }
@@ -66,11 +66,11 @@ TEST(SideBySide, LeavesFewTablesInParts) {
   const auto model = fp32_model("dlrm:rows=100000", 6144);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
-  Contest contest(model, machine, options);
-  const auto from = data_parallel_with_tables_in_parts(model, contest.digits());
-  const auto before = contest.enter({from})[0]->simulation.iteration;
-  place_side_by_side(contest, {from});
-  EXPECT_LT(contest.result().best->simulation.iteration, before);
+  CandidatePool pool(model, machine, options);
+  const auto from = data_parallel_with_tables_in_parts(model, pool.digits());
+  const auto before = pool.enter({from})[0]->simulation.iteration;
+  place_side_by_side(pool, {from});
+  EXPECT_LT(pool.result().best->simulation.iteration, before);
 }
 
 // Tables that are a small part of the weights, and none: nothing is tried.
@@ -79,12 +79,12 @@ TEST(SideBySide, OnlyWhereTablesAreMostOfTheWeights) {
     const auto model = fp32_model(name, 24);
     const auto machine = machine::load_machine("summit:1");
     const Options options;
-    Contest contest(model, machine, options);
-    const strategies::Problem problem(model, contest.digits());
+    CandidatePool pool(model, machine, options);
+    const strategies::Problem problem(model, pool.digits());
     const auto made = strategies::make_strategies({{.family = strategies::Family::kDp}}, problem);
     const Candidate from{"dp", made.at(0).choices, made.at(0).schedule};
-    place_side_by_side(contest, {from});
-    EXPECT_EQ(contest.result().candidates, 0U) << name;
+    place_side_by_side(pool, {from});
+    EXPECT_EQ(pool.result().candidates, 0U) << name;
   }
 }
 
@@ -94,12 +94,12 @@ TEST(SideBySide, EndsWithTheSearch) {
   const auto machine = machine::load_machine("summit:1");
   Options options;
   options.until.candidates = 5;
-  Contest contest(model, machine, options);
-  const auto from = data_parallel_with_tables_in_parts(model, contest.digits());
-  contest.enter({from});
-  place_side_by_side(contest, {from});
-  EXPECT_EQ(contest.result().candidates, 5U);
-  EXPECT_EQ(contest.result().stop_reason, StopReason::kCandidates);
+  CandidatePool pool(model, machine, options);
+  const auto from = data_parallel_with_tables_in_parts(model, pool.digits());
+  pool.enter({from});
+  place_side_by_side(pool, {from});
+  EXPECT_EQ(pool.result().candidates, 5U);
+  EXPECT_EQ(pool.result().stop_reason, StopReason::kCandidates);
 }
 
 }  // namespace

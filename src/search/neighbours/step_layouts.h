@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "search/contest.h"
+#include "search/pool.h"
 #include "strategies/setting.h"
 
 namespace tandem::search {

@@ -45,10 +45,10 @@ std::vector<machine::Layout> used_layouts(const strategies::Problem& problem,
   return out;
 }
 
-void store_otherwise(Contest& contest, const Candidate& plan) {
+void store_otherwise(CandidatePool& pool, const Candidate& plan) {
   if (plan.schedule.stages > 1 || plan.schedule.micro_batches > 1) return;
-  const auto& graph = plan.rewritten ? plan.rewritten->graph : contest.model();
-  const auto& digits = contest.digits();
+  const auto& graph = plan.rewritten ? plan.rewritten->graph : pool.model();
+  const auto& digits = pool.digits();
   const strategies::Problem problem(graph, digits);
   const auto used = used_layouts(problem, plan.choices);
   const auto consumers = graph.consumers();
@@ -78,7 +78,7 @@ void store_otherwise(Contest& contest, const Candidate& plan) {
     }
     add(out);
   }
-  contest.compete(others);
+  pool.compete(others);
 }
 
 }  // namespace tandem::search

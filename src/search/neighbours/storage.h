@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "search/contest.h"
+#include "search/pool.h"
 
 namespace tandem::search {
 
@@ -17,6 +17,6 @@ std::vector<machine::Layout> used_layouts(const strategies::Problem& problem,
 // The plan enters with the weights that have one reader, which is no look-up, in parts over every
 // set of levels, and the others as they are used; and with what is gathered kept for the backward
 // pass. Not if it is for several passes.
-void store_otherwise(Contest& contest, const Candidate& plan);
+void store_otherwise(CandidatePool& pool, const Candidate& plan);
 
 }  // namespace tandem::search

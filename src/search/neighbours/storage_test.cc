@@ -23,10 +23,10 @@ TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
   const auto model = models::parse_model("bert_large:layers=2").build(24, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
-  Contest contest(model, machine, options);
-  const auto from = candidate_of("dp", model, contest.digits());
-  store_otherwise(contest, from);
-  const auto entered = contest.leaders(nullptr);
+  CandidatePool pool(model, machine, options);
+  const auto from = candidate_of("dp", model, pool.digits());
+  store_otherwise(pool, from);
+  const auto entered = pool.leaders(nullptr);
   ASSERT_EQ(entered.size(), 3U);  // over sockets, over GPUs, over both
   const auto consumers = model.consumers();
   std::size_t most_in_parts = 0;
@@ -36,7 +36,7 @@ TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
     for (auto id : model.ids()) {
       if (!is_weight(model.node(id))) continue;
       const auto& source = plan.choices[id.index()].source;
-      const bool is_whole = source.digits(machine::DigitRole::kReplica) == contest.digits().all();
+      const bool is_whole = source.digits(machine::DigitRole::kReplica) == pool.digits().all();
       const auto& readers = consumers[id.index()];
       const auto& reader = model.node(readers[0]);
       if (readers.size() > 1 || reader.op.spec().row_sparse_operand) {
@@ -59,13 +59,13 @@ TEST(StoreOtherwise, TriesEverySetOfLevels) {
   const auto machine = machine::load_machine("summit:2");
   const Options options;
   for (const bool gathers_again : {false, true}) {
-    Contest contest(model, machine, options);
-    auto from = candidate_of("dp", model, contest.digits());
+    CandidatePool pool(model, machine, options);
+    auto from = candidate_of("dp", model, pool.digits());
     for (auto id : model.ids()) {
       if (is_weight(model.node(id))) from.choices[id.index()].remake = gathers_again;
     }
-    store_otherwise(contest, from);
-    EXPECT_EQ(contest.result().candidates, gathers_again ? 14U : 7U);
+    store_otherwise(pool, from);
+    EXPECT_EQ(pool.result().candidates, gathers_again ? 14U : 7U);
   }
 }
 
@@ -73,9 +73,9 @@ TEST(StoreOtherwise, LeavesPipelinesAsTheyAre) {
   const auto model = models::parse_model("mlp:layers=4").build(24, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
-  Contest contest(model, machine, options);
-  store_otherwise(contest, candidate_of("megatron:tp=1,pp=2,micro=4", model, contest.digits()));
-  EXPECT_EQ(contest.result().candidates, 0U);
+  CandidatePool pool(model, machine, options);
+  store_otherwise(pool, candidate_of("megatron:tp=1,pp=2,micro=4", model, pool.digits()));
+  EXPECT_EQ(pool.result().candidates, 0U);
 }
 
 }  // namespace

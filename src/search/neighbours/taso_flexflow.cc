@@ -1,15 +1,15 @@
 #include "search/neighbours/taso_flexflow.h"
 
-#include "search/contest.h"
 #include "search/neighbours/rewritings.h"
+#include "search/pool.h"
 #include "search/space/layout_network.h"
 #include "strategies/grid.h"
 
 namespace tandem::search {
 
-std::vector<Candidate> walked(Contest& contest, const std::shared_ptr<const Rewritten>& rewritten,
-                              Finder finder) {
-  const auto& options = contest.options();
+std::vector<Candidate> walked(CandidatePool& pool,
+                              const std::shared_ptr<const Rewritten>& rewritten, Finder finder) {
+  const auto& options = pool.options();
   const Dims dims = {.data = options.dims.data,
                      .model = options.dims.model,
                      .spatial = options.dims.spatial,
@@ -19,15 +19,15 @@ std::vector<Candidate> walked(Contest& contest, const std::shared_ptr<const Rewr
                      .sequence = false,
                      .pipeline = false};
   finder.by = Finder::By::kWalk;
-  const auto& graph = rewritten ? rewritten->graph : contest.model();
+  const auto& graph = rewritten ? rewritten->graph : pool.model();
   // A walk begins at data parallelism.
-  const strategies::Problem problem(graph, contest.digits());
+  const strategies::Problem problem(graph, pool.digits());
   const auto dp = make_strategies({{.family = strategies::Family::kDp}}, problem);
   std::vector<strategies::Choices> seeds;
   seeds.reserve(dp.size());
   for (const auto& strategy : dp) seeds.push_back(strategy.choices);
-  const LayoutNetwork network(graph, contest.digits(), contest.costs(), dims,
-                              options.states_per_node, seeds);
+  const LayoutNetwork network(graph, pool.digits(), pool.costs(), dims, options.states_per_node,
+                              seeds);
   std::vector<Candidate> out;
   for (const double async : {0.0, 0.5, 1.0}) {
     auto solution = network.solve(predict::Prices{.async = async}, finder);
@@ -39,10 +39,10 @@ std::vector<Candidate> walked(Contest& contest, const std::shared_ptr<const Rewr
 Evaluated taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
                         Options options) {
   options.dims = {};
-  Contest contest(model, machine, options);
-  const auto ranked = rank_rewritings(contest, {.keep = 1, .one_device = true});
-  contest.enter(walked(contest, ranked.best.empty() ? nullptr : ranked.best[0], options.finder));
-  auto& result = contest.result();
+  CandidatePool pool(model, machine, options);
+  const auto ranked = rank_rewritings(pool, {.keep = 1, .one_device = true});
+  pool.enter(walked(pool, ranked.best.empty() ? nullptr : ranked.best[0], options.finder));
+  auto& result = pool.result();
   return std::move(result.best ? *result.best : result.smallest);
 }
 

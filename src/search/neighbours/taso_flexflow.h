@@ -2,7 +2,7 @@
 // FlexFlow's random walk lays it out over data, model and spatial parallelism.
 #pragma once
 
-#include "search/contest.h"
+#include "search/pool.h"
 #include "search/search.h"
 
 namespace tandem::search {
@@ -12,10 +12,10 @@ namespace tandem::search {
 Evaluated taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
                         Options options);
 
-// What FlexFlow's walks over these dimensions of the contest's make of a graph. `rewritten`: null
+// What FlexFlow's walks over these dimensions of the pool's make of a graph. `rewritten`: null
 // for the model as it is.
-std::vector<Candidate> walked(Contest& contest, const std::shared_ptr<const Rewritten>& rewritten,
-                              Finder finder);
+std::vector<Candidate> walked(CandidatePool& pool,
+                              const std::shared_ptr<const Rewritten>& rewritten, Finder finder);
 
 inline constexpr const char* kTasoFlexflow = "taso+flexflow";
 

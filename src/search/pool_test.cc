@@ -1,5 +1,5 @@
 // When a search ends, and that its plan depends on nothing but what it was asked.
-#include "search/contest.h"
+#include "search/pool.h"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ std::string plan_text_of(const Result& result) {
                         .memory = result.best->simulation.memory});
 }
 
-TEST(Contest, TheNumberOfThreadsChangesNothing) {
+TEST(CandidatePool, TheNumberOfThreadsChangesNothing) {
   Asked asked;
   const auto one = asked.find();
   asked.options.threads = 3;
@@ -48,7 +48,7 @@ TEST(Contest, TheNumberOfThreadsChangesNothing) {
 }
 
 // What is given up would have changed nothing: neither what is best and next, nor the leaders.
-TEST(Contest, GivesUpWhatCannotMatter) {
+TEST(CandidatePool, GivesUpWhatCannotMatter) {
   const Asked asked("mlp:layers=4,hidden=512");
   const machine::Digits digits(asked.machine);
   const strategies::Problem problem(asked.graph, digits);
@@ -62,8 +62,8 @@ TEST(Contest, GivesUpWhatCannotMatter) {
     std::rotate(in_order.begin(), in_order.begin() + 7, in_order.end());
     candidates = in_order;
     for (std::size_t i = 0; i < candidates.size(); i += 3) candidates[i].name = kSideBySide;
-    Contest all(asked.graph, asked.machine, asked.options);
-    Contest some(asked.graph, asked.machine, asked.options);
+    CandidatePool all(asked.graph, asked.machine, asked.options);
+    CandidatePool some(asked.graph, asked.machine, asked.options);
     const auto costed = all.enter(candidates);
     const auto faster = some.enter(candidates, Seconds{});
     given_up += static_cast<std::size_t>(
@@ -85,7 +85,7 @@ TEST(Contest, GivesUpWhatCannotMatter) {
   EXPECT_GT(given_up, candidates.size());
 }
 
-TEST(Contest, SimulatesNoMoreThanItMay) {
+TEST(CandidatePool, SimulatesNoMoreThanItMay) {
   Asked asked;
   const auto all = asked.find();
   EXPECT_EQ(all.stop_reason, StopReason::kDone);
@@ -102,7 +102,7 @@ TEST(Contest, SimulatesNoMoreThanItMay) {
   }
 }
 
-TEST(Contest, EndsEarlyWithThePlanThereIs) {
+TEST(CandidatePool, EndsEarlyWithThePlanThereIs) {
   Asked asked;
   asked.options.until = {.seconds = 1e-9};
   const auto budget = asked.find();
@@ -123,7 +123,7 @@ TEST(Contest, EndsEarlyWithThePlanThereIs) {
 }
 
 // Weights and state of 48 bytes a device too much: known strategies say how much is missing.
-TEST(Contest, WhatCannotFitIsSettledByWhatNeedsLeast) {
+TEST(CandidatePool, WhatCannotFitIsSettledByWhatNeedsLeast) {
   Asked asked("gpt2:layers=4,hidden=256,heads=8,ffn=1024,vocab=1024,seq=64");
   const auto stored = least_stored(asked.graph, asked.options.optimizer, {});
   asked.options.memory = stored / static_cast<double>(asked.machine.devices()) - Bytes{48};
@@ -138,7 +138,7 @@ TEST(Contest, WhatCannotFitIsSettledByWhatNeedsLeast) {
 }
 
 // Where estimates leave no doubt that a large model needs more, though its weights alone would fit.
-TEST(Contest, WhatIsLargeAndFarFromFittingIsNotSimulated) {
+TEST(CandidatePool, WhatIsLargeAndFarFromFittingIsNotSimulated) {
   Asked asked("gpt2:layers=120,hidden=64,heads=4,ffn=256,vocab=256,seq=256");
   ASSERT_GE(asked.graph.size(), 2000U);
   const auto stored = least_stored(asked.graph, asked.options.optimizer, {});
@@ -150,7 +150,7 @@ TEST(Contest, WhatIsLargeAndFarFromFittingIsNotSimulated) {
   EXPECT_GE(nothing.smallest.over, 0.25 * *asked.options.memory);
 }
 
-TEST(Contest, TheRunnerUpIsAnotherPlanAndNoFaster) {
+TEST(CandidatePool, TheRunnerUpIsAnotherPlanAndNoFaster) {
   const auto result = Asked().find();
   ASSERT_TRUE(result.runner_up.has_value());
   EXPECT_TRUE(result.runner_up->feasible);

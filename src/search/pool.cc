@@ -1,4 +1,4 @@
-#include "search/contest.h"
+#include "search/pool.h"
 
 #include <algorithm>
 #include <bit>
@@ -50,7 +50,8 @@ Candidate candidate_of(strategies::Strategy strategy, bool may_win) {
           .setting = std::move(strategy.setting)};
 }
 
-Contest::Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options)
+CandidatePool::CandidatePool(const graph::Graph& model, const machine::Machine& machine,
+                             const Options& options)
     : model_(model),
       machine_(machine),
       digits_(machine),
@@ -62,8 +63,8 @@ Contest::Contest(const graph::Graph& model, const machine::Machine& machine, con
 
 // Several at a time are limited as if the others were not there, and given up by what is known when
 // it is their turn: so the outcome does not depend on the number of threads.
-std::vector<std::optional<Evaluated>> Contest::enter(const std::vector<Candidate>& candidates,
-                                                     std::optional<Seconds> than) {
+std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Candidate>& candidates,
+                                                           std::optional<Seconds> than) {
   std::vector<std::optional<Evaluated>> out(candidates.size());
   const std::size_t together = std::max(1U, options_.threads);
   for (std::size_t from = 0; from < candidates.size(); from += together) {
@@ -107,7 +108,7 @@ std::vector<std::optional<Evaluated>> Contest::enter(const std::vector<Candidate
 
 // What takes longer can be neither the best nor the runner-up nor a leader, nor simpler than the
 // best and allowed.
-Seconds Contest::time_to_beat(const Candidate& candidate) const {
+Seconds CandidatePool::time_to_beat(const Candidate& candidate) const {
   if (!result_.best) return kUnlimited;
   auto next = kUnlimited;
   for (const auto& [name, evaluated] : by_name_) {
@@ -126,7 +127,7 @@ Seconds Contest::time_to_beat(const Candidate& candidate) const {
                                            : std::max(next, leaders.back().evaluated.time());
 }
 
-void Contest::note(const Candidate& candidate, const Evaluated& costed) {
+void CandidatePool::note(const Candidate& candidate, const Evaluated& costed) {
   least_time_ = std::min(least_time_, costed.simulation.iteration);
   const auto& rewritten = candidate.rewritten;
   if (costed.setting) simulated_.push_back(summary_of(costed));
@@ -135,7 +136,7 @@ void Contest::note(const Candidate& candidate, const Evaluated& costed) {
   }
 }
 
-void Contest::note_fitting(const Candidate& candidate, const Evaluated& costed) {
+void CandidatePool::note_fitting(const Candidate& candidate, const Evaluated& costed) {
   const auto time = costed.time();
   const auto [named, is_new_name] = by_name_.try_emplace(costed.name);
   if (is_new_name || time < named->second.time()) named->second = summary_of(costed);
@@ -144,11 +145,11 @@ void Contest::note_fitting(const Candidate& candidate, const Evaluated& costed) 
   if (is_new || time < at->second.evaluated.time()) at->second = {candidate, summary_of(costed)};
 }
 
-Seconds Contest::allowed() const {
+Seconds CandidatePool::allowed() const {
   return (1 + options_.tolerance) * result_.best.value().simulation.iteration;
 }
 
-Complexity Contest::simplest() const {
+Complexity CandidatePool::simplest() const {
   for (const auto& [complexity, entry] : by_complexity_) {
     if (entry.evaluated.time() <= allowed()) return complexity;
   }
@@ -156,7 +157,7 @@ Complexity Contest::simplest() const {
 }
 
 // Of several with one name the fastest, and none that is a row anyway.
-void Contest::find_faster(Seconds than) {
+void CandidatePool::find_faster(Seconds than) {
   auto& out = result_.faster;
   for (const auto& [complexity, entry] : by_complexity_) {
     if (entry.evaluated.time() < than) out.push_back(entry.evaluated);
@@ -167,7 +168,7 @@ void Contest::find_faster(Seconds than) {
   std::erase_if(out, [&](const Evaluated& row) { return !names.insert(row.name).second; });
 }
 
-void Contest::choose() {
+void CandidatePool::choose() {
   if (!result_.best || !best_candidate_) return;
   const auto limit = allowed();
   for (const auto& [complexity, entry] : by_complexity_) {
@@ -187,12 +188,12 @@ void Contest::choose() {
   }
 }
 
-void Contest::enter_estimated(const Evaluated& estimated) {
+void CandidatePool::enter_estimated(const Evaluated& estimated) {
   CHECK(!estimated.feasible || options_.until.first_fit);
   consider(estimated);
 }
 
-bool Contest::is_over() {
+bool CandidatePool::is_over() {
   if (over_) return true;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
   const auto& until = options_.until;
@@ -211,7 +212,7 @@ bool Contest::is_over() {
   return over_ = true;
 }
 
-std::optional<Evaluated> Contest::cost(const Candidate& candidate, Seconds limit) {
+std::optional<Evaluated> CandidatePool::cost(const Candidate& candidate, Seconds limit) {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
@@ -226,12 +227,12 @@ std::optional<Evaluated> Contest::cost(const Candidate& candidate, Seconds limit
 }
 
 // Does it take as long? By what the same candidate came to before.
-bool Contest::is_known_to_take(const Candidate& candidate, Seconds limit) const {
+bool CandidatePool::is_known_to_take(const Candidate& candidate, Seconds limit) const {
   const auto at = known_.find(hash_of(candidate));
   return at != known_.end() && at->second >= limit;
 }
 
-bool Contest::consider(const Evaluated& costed) {
+bool CandidatePool::consider(const Evaluated& costed) {
   if (result_.smallest.name.empty() || costed.over < result_.smallest.over) {
     result_.smallest = costed;
   }
@@ -245,7 +246,7 @@ bool Contest::consider(const Evaluated& costed) {
   return wins;
 }
 
-void Contest::consider_as_leader(const Candidate& candidate, const Evaluated& costed) {
+void CandidatePool::consider_as_leader(const Candidate& candidate, const Evaluated& costed) {
   if (!costed.feasible) return;
   auto& leaders = leaders_[candidate.rewritten.get()];
   const auto iteration = costed.simulation.iteration;
@@ -266,7 +267,8 @@ void Contest::consider_as_leader(const Candidate& candidate, const Evaluated& co
   if (leaders.size() > limits::kLeaders) leaders.pop_back();
 }
 
-std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& rewritten) const {
+std::vector<Candidate> CandidatePool::leaders(
+    const std::shared_ptr<const Rewritten>& rewritten) const {
   std::vector<Candidate> out;
   const auto at = leaders_.find(rewritten.get());
   if (at == leaders_.end()) return out;
@@ -277,21 +279,22 @@ std::vector<Candidate> Contest::leaders(const std::shared_ptr<const Rewritten>& 
   return out;
 }
 
-std::optional<Seconds> Contest::fastest(const std::shared_ptr<const Rewritten>& rewritten) const {
+std::optional<Seconds> CandidatePool::fastest(
+    const std::shared_ptr<const Rewritten>& rewritten) const {
   const auto at = leaders_.find(rewritten.get());
   if (at == leaders_.end()) return std::nullopt;
   return at->second[0].evaluated.time();
 }
 
-void Contest::report_progress(std::size_t rewritings) const {
+void CandidatePool::report_progress(std::size_t rewritings) const {
   if (!options_.progress) return;
   std::optional<Seconds> best;
   if (result_.best) best = result_.best->simulation.iteration;
   options_.progress({result_.candidates, result_.rewritings + rewritings, best});
 }
 
-bool Contest::is_within_dims(const strategies::Problem& problem,
-                             const std::vector<plan::Choice>& choices) const {
+bool CandidatePool::is_within_dims(const strategies::Problem& problem,
+                                   const std::vector<plan::Choice>& choices) const {
   for (auto id : problem.model.ids()) {
     const auto& node = problem.nodes[id.index()];
     for (auto use : choices[id.index()].node.uses) {

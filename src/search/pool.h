@@ -1,5 +1,5 @@
-// What competes in a search, and what it is a search for: candidates are costed, several at a time,
-// and taken in their order, so that the winner does not depend on the number of threads.
+// The candidate pool of a search: candidates are evaluated, several at a time, and taken in their
+// order, so that the best one does not depend on the number of threads.
 #pragma once
 
 #include <chrono>
@@ -23,15 +23,15 @@
 
 namespace tandem::search {
 
-// A candidate and what it came to.
+// An evaluated candidate of the pool.
 struct Entry {
   Candidate candidate;
   Evaluated evaluated;
 };
 
-class Contest {
+class CandidatePool {
  public:
-  Contest(const graph::Graph& model, const machine::Machine& machine, const Options& options);
+  CandidatePool(const graph::Graph& model, const machine::Machine& machine, const Options& options);
 
   // What each came to, without its timeline; nothing for those that the search was over before. The
   // first of all candidates is costed in any case.
@@ -42,10 +42,10 @@ class Contest {
   // Where it does not matter what each comes to.
   void compete(const std::vector<Candidate>& candidates) { enter(candidates, Seconds{}); }
 
-  // Ends the contest: makes the simplest of the candidates within Options::tolerance of the fastest
+  // Ends the search: makes the simplest of the candidates within Options::tolerance of the fastest
   // the best, and finds the runner-up.
   void choose();
-  // Of the simplest candidate that choose() allows. Of a contest that has a best one.
+  // Of the simplest candidate that choose() allows. Requires a best one.
   [[nodiscard]] Complexity simplest() const;
   // The step time that choose() allows.
   [[nodiscard]] Seconds allowed() const;
