@@ -117,19 +117,34 @@ std::string with_settings(std::string strategy, const search::Values& settings) 
   return strategy;
 }
 
-// Of a group's strategies every one must have what is varied.
-void check_has(const strategies::Setting& setting, const std::string& group,
-               const search::Values& settings) {
+bool has(const strategies::Setting& setting, const std::string& key) {
+  const auto* known = strategies::find_setting_key(key);
+  return known == nullptr ? setting.family == strategies::Family::kMadmax
+                          : known->belongs_to(setting.family);
+}
+
+// Keeps those of a group's settings that have all that is varied: "all" with `tp` varied is
+// megatron. Throws where none has.
+void keep_those_with(const search::Values& settings, const std::string& group,
+                     std::vector<strategies::Setting>& from) {
   for (const auto& [key, value] : settings) {
+    std::erase_if(from, [&](const auto& setting) { return !has(setting, key); });
+    if (!from.empty()) continue;
     const auto* known = strategies::find_setting_key(key);
-    const bool has = known == nullptr ? setting.family == strategies::Family::kMadmax
-                                      : known->belongs_to(setting.family);
-    if (has) continue;
     throw UserError("flag", "--vary",
-                    fmt::format("{} of '{}' has no setting '{}'", to_text(setting), group, key),
-                    fmt::format("name a strategy that has it: --strategy {}",
+                    fmt::format("no strategy of '{}' has the setting '{}'", group, key),
+                    fmt::format("name one that has it: --strategy {}",
                                 known == nullptr ? "madmax" : name(known->of[0])));
   }
+}
+
+// Where another degree is varied and `dp` is not, the devices that are left are data parallel.
+void leave_dp_open(const search::Values& settings, strategies::Setting& setting) {
+  const auto is_varied = [&](std::string_view key) {
+    return std::ranges::any_of(settings, [&](const auto& value) { return value.first == key; });
+  };
+  const bool follows = is_varied("tp") || is_varied("cp") || is_varied("pp");
+  if (follows && !is_varied("dp")) setting.dp.reset();
 }
 
 // Settings of strategies, completed one after the other. What cannot be is kept with the reason.
@@ -211,8 +226,10 @@ VariantSettings settings_of(const Variant& variant, const strategies::Problem& p
       out.add(with_settings(name, variant.settings));
       continue;
     }
-    for (const auto& setting : strategies::settings_named(name, problem)) {
-      check_has(setting, name, variant.settings);
+    auto group = strategies::settings_named(name, problem);
+    keep_those_with(variant.settings, name, group);
+    for (auto& setting : group) {
+      leave_dp_open(variant.settings, setting);
       out.add(with_settings(to_text(setting), variant.settings));
     }
   }
