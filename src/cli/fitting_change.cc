@@ -100,6 +100,16 @@ bool fits_in(Job job, Bytes memory) {
   return can_fit(job);
 }
 
+// The next larger number whose prime factors are 2 and 3: 27, 32, 36, 48, 54, 64, 72, 81, 96, ...
+std::int64_t well_divided_above(std::int64_t n) {
+  for (;;) {
+    auto rest = ++n;
+    while (rest % 2 == 0) rest /= 2;
+    while (rest % 3 == 0) rest /= 3;
+    if (rest == 1) return n;
+  }
+}
+
 class Changes {
  public:
   Changes(const Job& job, const Setup& setup, const search::Result& result)
@@ -173,38 +183,30 @@ class Changes {
                   more_memory(more).factor};
   }
 
-  // The next few sizes one by one: whether something fits also depends on how they divide. Then
-  // ever larger ones, unless they do not help: activations may not divide into more parts.
+  // The next few sizes one by one, then larger ones that divide well: whether something fits also
+  // depends on how they divide. As long as they help: activations may not divide into more parts.
   std::optional<Change> larger_machine() const {
     constexpr std::int64_t kOneByOne = 4;
-    constexpr int kInVain = 2;
+    constexpr int kInVain = 3;
     const auto name = parse_size(job_.machine_text);
     if (!name) return std::nullopt;
+    const auto first = std::max(name->size + 1, least_size(name->size));
     Bytes least{std::numeric_limits<double>::infinity()};
     int in_vain = 0;
-    const auto fits_at = [&](std::int64_t n) {
-      if (Interrupt::requested()) return false;
+    for (auto n = first; n <= first << kDoublings;) {
+      if (Interrupt::requested()) return std::nullopt;
       auto job = job_;
       job.machine_text = name->with(n);
       const auto now = shortage(job);
-      in_vain = now < least ? 0 : in_vain + 1;
+      if (now <= Bytes{}) {
+        return Change{fmt::format("{} instead of {}", job.machine_text, job_.machine_text),
+                      static_cast<double>(n) / static_cast<double>(name->size)};
+      }
+      const bool is_next = n < first + kOneByOne - 1;
+      if (!is_next) in_vain = now < least ? 0 : in_vain + 1;
+      if (in_vain == kInVain) return std::nullopt;
       least = std::min(least, now);
-      return now <= Bytes{};
-    };
-    const auto change_to = [&](std::int64_t n) {
-      return Change{fmt::format("{} instead of {}", name->with(n), job_.machine_text),
-                    static_cast<double>(n) / static_cast<double>(name->size)};
-    };
-    const auto first = std::max(name->size + 1, least_size(name->size));
-    auto low = first - 1;
-    while (low < first - 1 + kOneByOne) {
-      if (fits_at(++low)) return change_to(low);
-    }
-    in_vain = 0;
-    for (auto high = low + kOneByOne; high <= first << kDoublings; high += high - first + 1) {
-      if (Interrupt::requested() || in_vain == kInVain) return std::nullopt;
-      if (fits_at(high)) return change_to(bisect(low, high, fits_at));
-      low = high;
+      n = is_next ? n + 1 : well_divided_above(n);
     }
     return std::nullopt;
   }

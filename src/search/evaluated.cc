@@ -56,10 +56,15 @@ std::string shortage_text(const Tightest& tightest, const machine::Machine& mach
                      whose, bytes_text(tightest.limit.value), margin);
 }
 
+std::int64_t most_micro_batches(const graph::Graph& graph) {
+  const auto operators = static_cast<std::int64_t>(graph.size());
+  return std::max<std::int64_t>(limits::kMostOperatorPasses / operators, 1);
+}
+
 void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
                      const std::string& strategy) {
-  const auto most = limits::kMostOperatorPasses / static_cast<std::int64_t>(graph.size());
-  if (schedule.micro_batches <= std::max<std::int64_t>(most, 1)) return;
+  const auto most = most_micro_batches(graph);
+  if (schedule.micro_batches <= most) return;
   throw UserError("strategy", strategy,
                   fmt::format("{} micro-batches of {} operators are too many to simulate",
                               schedule.micro_batches, graph.size()),

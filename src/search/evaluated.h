@@ -41,7 +41,10 @@ struct Evaluated {
   [[nodiscard]] double exposed_share() const;
 };
 
-// Throws where simulating every micro-batch would take all time and memory.
+// How many micro-batches of the graph there may be: simulating every one of more would take all
+// time and memory.
+std::int64_t most_micro_batches(const graph::Graph& graph);
+// Throws where there are more.
 void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
                      const std::string& strategy);
 

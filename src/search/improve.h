@@ -21,7 +21,8 @@ struct Neighbourhood {
 
 // Tries the neighbourhoods in their order, and again those that repeat, as long as one improves the
 // best candidate by more than a little. With A and B that repeat and C that does not: A B C, then A
-// where B or C improved the best, B where C or A did, and so on. Ends early where the search is over.
+// where B or C improved the best, B where C or A did, and so on. Ends early where the search is
+// over.
 void improve(CandidatePool& pool, const std::vector<Neighbourhood>& neighbourhoods);
 
 }  // namespace tandem::search

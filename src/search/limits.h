@@ -70,10 +70,13 @@ inline constexpr std::size_t kOtherDepths = 3;
 // The complete grid.
 // Virtual stages of a rank that need not divide the layers.
 inline constexpr std::int64_t kMostUnevenVirtualStages = 8;
-// Strategies kept to evaluate where nothing fits, by estimate,
-inline constexpr std::size_t kSmallestEstimated = 64;
+// Strategies evaluated to find what needs least memory, by estimate
+inline constexpr std::size_t kSmallestEstimated = 256;
 // or by simulation.
-inline constexpr std::size_t kSmallestSimulated = 4;
+inline constexpr std::size_t kSmallestSimulated = 8;
+// Operators simulated of one of the latter, and where weights alone are too large.
+inline constexpr double kWorkOfSmallest = 2e5;
+inline constexpr double kWorkOfTooLarge = 1e4;
 
 // Advice on a strategy.
 // A change is told if the step then takes at most this times what it does.

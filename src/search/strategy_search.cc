@@ -142,8 +142,12 @@ bool StrategySearch::is_allowed(const Setting& setting) const {
 
 // Do the smallest strategies tell whether anything fits?
 bool StrategySearch::is_told_by_smallest() {
-  const bool asks_of_strategies = options_.until.first_fit && !options_.layouts;
-  return pool_.is_large() || asks_of_strategies || are_far_too_large();
+  return pool_.is_large() || asks_of_strategies() || are_far_too_large();
+}
+
+// Is it asked whether a plain strategy fits?
+bool StrategySearch::asks_of_strategies() const {
+  return options_.until.first_fit && !options_.layouts;
 }
 
 // Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
@@ -167,8 +171,13 @@ bool StrategySearch::are_far_too_large() {
 
 bool StrategySearch::cost_smallest() {
   if (!is_synchronous()) return false;
-  auto estimated = estimated_grid();
-  std::ranges::stable_sort(estimated, {}, &Evaluated::over);
+  if (!can_estimate()) {
+    if (!asks_of_strategies()) return false;
+    cost_baselines();
+    simulate_smallest();
+    return true;
+  }
+  const auto estimated = estimate_smallest();
   const auto& result = pool_.result();
   const std::size_t before = result.candidates;
   for (const auto& e : estimated) {
@@ -303,6 +312,20 @@ const std::vector<Evaluated>& StrategySearch::estimated_grid() {
   return *grid_;
 }
 
+// Of the grid, what needs least memory first.
+std::vector<Evaluated> StrategySearch::estimate_smallest() {
+  if (!can_estimate()) return {};
+  const auto on = case_to_estimate();
+  if (!estimates_) estimates_.emplace(on);
+  FoldedGridModel model(on, *estimates_, nullptr);
+  auto options = grid_options(kNever);
+  options.smallest = true;
+  auto out = evaluate_grid(on, model, options).evaluated;
+  pool_.result().estimated += out.size();
+  std::ranges::stable_sort(out, {}, &Evaluated::over);
+  return out;
+}
+
 GridOptions StrategySearch::grid_options(double beat) {
   GridOptions out{.sequence = options_.dims.sequence,
                   .pipeline = options_.dims.pipeline,
@@ -343,18 +366,26 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* k
   return out;
 }
 
-// Of a network that cannot be estimated: what may be faster than all so far is simulated.
-void StrategySearch::simulate_grid(double beat) {
-  const auto batch = strategies::batch_of(problem_);
-  if (!batch || (!pool_.may_fit() && is_synchronous())) return;
-  Case on{.values = {},
+Case StrategySearch::case_to_simulate(std::int64_t batch) const {
+  return {.values = {},
           .problem = &problem_,
           .machine = &pool_.machine(),
-          .batch = *batch,
+          .batch = batch,
           .optimizer = options_.optimizer,
           .precision = [this](auto) { return options_.precision; },
           .limits = pool_.result().limits,
           .network = options_.network ? options_.network->model : nullptr};
+}
+
+// Of a network that cannot be estimated: what may be faster than all so far is simulated. Where
+// nothing fits yet, what needs least memory is first: nothing does if that is far too large.
+void StrategySearch::simulate_grid(double beat) {
+  const auto batch = strategies::batch_of(problem_);
+  if (!batch || (!pool_.may_fit() && is_synchronous())) return;
+  if (is_synchronous()) simulate_smallest();
+  const auto& result = pool_.result();
+  if (is_synchronous() && !result.best && is_far_too_large(result.smallest.over)) return;
+  const auto on = case_to_simulate(*batch);
   auto grid = grid_options(beat);
   grid.near = 1;
   grid.patience = limits::kGridPatience;
@@ -366,6 +397,18 @@ void StrategySearch::simulate_grid(double beat) {
   simulated_grid_ = std::move(out);
   // A mixed machine's devices compute at different rates.
   if (pool_.are_equal_devices()) pool_.result().device_seconds = device_seconds;
+}
+
+// Of the grid, what needs least memory, unless something fits already.
+void StrategySearch::simulate_smallest() {
+  const auto batch = strategies::batch_of(problem_);
+  if (!batch || pool_.result().best || pool_.is_over()) return;
+  auto grid = grid_options(kNever);
+  grid.smallest = true;
+  grid.known = tried_;
+  GraphGridModel model(pool_, problem_, *batch,
+                       [this](const auto& choices) { return may_win(choices); });
+  simulated_grid_ = evaluate_grid(case_to_simulate(*batch), model, grid).evaluated;
 }
 
 std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& known) {

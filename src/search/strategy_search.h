@@ -65,11 +65,13 @@ class StrategySearch {
   void cost_shardings();
   std::vector<Evaluated> cost_estimated(const std::vector<Evaluated>& estimated);
   const std::vector<Evaluated>& estimated_grid();
+  std::vector<Evaluated> estimate_smallest();
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   // `beat`: GridOptions::beat.
   GridOptions grid_options(double beat = kNever);
   std::vector<Evaluated> estimate_grid(double beat = kNever, KnownPasses* known = nullptr);
   void simulate_grid(double beat = kNever);
+  void simulate_smallest();
   // Strategies of the grid that were estimated, or else simulated.
   [[nodiscard]] const std::vector<Evaluated>& evaluated_grid() const {
     return grid_ && !grid_->empty() ? *grid_ : simulated_grid_;
@@ -80,6 +82,7 @@ class StrategySearch {
                          std::vector<Evaluated>& found);
   [[nodiscard]] bool is_no_match(const Evaluated& tried, const Evaluated& best) const;
   [[nodiscard]] bool is_told_by_smallest();
+  [[nodiscard]] bool asks_of_strategies() const;
   [[nodiscard]] bool is_settled(const Evaluated& estimated);
   [[nodiscard]] bool is_far_too_large(Bytes over) const;
   [[nodiscard]] bool can_estimate() const;
@@ -89,6 +92,7 @@ class StrategySearch {
   // Together, since what one lowers others need, too.
   std::vector<Evaluated> estimate(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] Case case_to_estimate() const;
+  [[nodiscard]] Case case_to_simulate(std::int64_t batch) const;
   [[nodiscard]] bool may_win(const std::vector<plan::Choice>& choices) const;
 
   CandidatePool& pool_;

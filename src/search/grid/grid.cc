@@ -47,6 +47,7 @@ class Grid {
         machine_(*on.machine),
         weights_(on),
         most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
+        most_micro_batches_(most_micro_batches(on.problem->model)),
         layers_(layers_of(on)),
         near_(options.near),
         best_(options.beat) {
@@ -60,6 +61,10 @@ class Grid {
   }
 
   GridResult run() {
+    if (options_.smallest) {
+      evaluate_smallest();
+      return std::move(out_);
+    }
     evaluate_all();
     if (options_.each_family && best_ < kNever) evaluate_families();
     out_.others = others_;
@@ -98,7 +103,6 @@ class Grid {
         if (!e.feasible || e.setting->family != family) continue;
         best_ = std::min(best_, e.time().value);
       }
-      smallest_.clear();
       if (best_ > fastest || best_ == kNever) evaluate_all();
     }
     best_ = fastest;
@@ -145,6 +149,7 @@ class Grid {
       const auto local = batch_ / split.dp;
       for (const auto size : micro_batch_sizes(local)) {
         const auto micro_batches = local / size;
+        if (micro_batches > most_micro_batches_) continue;
         for (const auto v : stages_of_a_rank(split.pp, micro_batches)) {
           if (!wanted(split, v) || (options_.stale && !may_be_stale(split, v, micro_batches))) {
             continue;
@@ -206,11 +211,11 @@ class Grid {
     if (item.zero > 0 && (split.dp * split.cp == 1 || split.ep > 1)) return;
     if (family_ && (family_of(item, split) != *family_ || evaluated_.contains(item.key()))) return;
     if (bounds_[item.kind].impossible) return;
-    const auto needs = memory_bound(item);
-    if (needs > limit_) {
-      note_smallest(item, needs);
+    if (is_by_memory_) {
+      add_by_memory(item);
       return;
     }
+    if (memory_bound(item) > limit_) return;
     item.bound = time_bound(item);
     if (item.bound <= near_ * best_) {
       queue_.push(item);
@@ -223,7 +228,7 @@ class Grid {
     const auto [at, is_new] = kind_numbers_.try_emplace(kind, kinds_.size());
     if (is_new) {
       kinds_.push_back(kind);
-      bounds_.push_back(base_bound(kind));
+      bounds_.push_back(is_by_memory_ ? Bounded{} : base_bound(kind));
     }
     return static_cast<std::uint32_t>(at->second);
   }
@@ -447,10 +452,7 @@ class Grid {
       auto& bound = bounds_[item.kind];
       if (!bound.known) bound = bounded(kinds_[item.kind]);
       if (bound.impossible || needs_too_much(item)) continue;
-      if (const auto needs = memory_bound(item); needs > limit_) {
-        note_smallest(item, needs);
-        continue;
-      }
+      if (memory_bound(item) > limit_) continue;
       auto now = time_bound(item);
       if (now <= item.bound && !item.is_scheduled) {
         now = schedule_bound(item);
@@ -475,20 +477,108 @@ class Grid {
     if (!family_) others_ = std::min(others_, bound);
   }
 
-  // Of what cannot fit, what may come nearest to it.
-  void note_smallest(const Item& item, Bytes needs) {
-    const auto most = model_.batch() == 1 ? limits::kSmallestEstimated : limits::kSmallestSimulated;
-    if (best_ < kNever) return;
-    const auto at =
-        std::ranges::upper_bound(smallest_, needs, {}, [](const auto& s) { return s.second; });
-    if (smallest_.size() == most && at == smallest_.end()) return;
-    smallest_.insert(at, {item, needs});
-    if (smallest_.size() > most) smallest_.pop_back();
+  // Strategies that differ only in their micro-batch size, the smallest first.
+  using Sizes = std::vector<Item>;
+
+  // Least is needed with everything recomputed.
+  void add_by_memory(const Item& item) {
+    const bool is_last = kinds_[item.kind].recompute + 1 == recomputations_.size();
+    if (is_last && !evaluated_.contains(item.key())) by_size_[without_size(item)].push_back(item);
   }
+
+  // One of several sizes, by what it seems to need.
+  struct Needs {
+    Bytes bytes;
+    const Sizes* sizes;
+    std::size_t at;
+    [[nodiscard]] const Item& item() const { return (*sizes)[at]; }
+    bool operator<(const Needs& other) const {
+      return std::tuple(bytes, item().key()) < std::tuple(other.bytes, other.item().key());
+    }
+  };
+  class SmallestFirst {
+   public:
+    [[nodiscard]] bool empty() const { return heap_.empty(); }
+    void push(const Needs& needs) {
+      heap_.push_back(needs);
+      std::push_heap(heap_.begin(), heap_.end(), after);
+    }
+    Needs pop() {
+      std::pop_heap(heap_.begin(), heap_.end(), after);
+      const auto out = heap_.back();
+      heap_.pop_back();
+      return out;
+    }
+
+   private:
+    static bool after(const Needs& a, const Needs& b) { return b < a; }
+    std::vector<Needs> heap_;
+  };
+
+  // Adds the first of the sizes from `at` on that does not take too long to evaluate: thousands of
+  // micro-batches do where they are simulated, and of what cannot fit anyway some are enough.
+  void push_size(const Sizes& sizes, std::size_t at, SmallestFirst& to) {
+    for (; at < sizes.size(); ++at) {
+      const auto needs = memory_bound(sizes[at]);
+      const auto most = needs > limit_ ? limits::kWorkOfTooLarge : limits::kWorkOfSmallest;
+      if (at + 1 < sizes.size() && model_.work(sizes[at].micro_batches) > most) continue;
+      to.push({needs, &sizes, at});
+      return;
+    }
+  }
+
+  // Evaluates what seems to need least, until something surely fits or nothing else seems to need
+  // less: beyond its bound a strategy is expected to need what others of its kind do, gathered
+  // weights and what a layer recomputes. Of all sizes the smallest that is possible needs least or,
+  // as gradients are then shared at once, a single micro-batch.
   void evaluate_smallest() {
-    std::vector<Item> items;
-    for (const auto& [item, needs] : smallest_) items.push_back(item);
-    evaluate(items);
+    is_by_memory_ = true;
+    add_items([](const Split&, std::int64_t) { return true; });
+    SmallestFirst queue;
+    for (const auto& [key, sizes] : by_size_) {
+      push_size(sizes, 0, queue);
+      const auto last = sizes.size() - 1;
+      if (last > 0 && sizes[last].micro_batches == 1) push_size(sizes, last, queue);
+    }
+    const auto most = model_.batch() == 1 ? limits::kSmallestEstimated : limits::kSmallestSimulated;
+    std::map<std::pair<std::uint32_t, bool>, Bytes>
+        beyond;  // by kind, and whether weights are gathered
+    Bytes least{kNever};
+    for (std::size_t evaluated = 0; !queue.empty() && evaluated < most && !is_stopped();) {
+      const auto next = queue.pop();
+      const auto& item = next.item();
+      if (next.bytes >= least) break;
+      auto& bound = bounds_[item.kind];
+      if (!bound.known) bound = bounded(kinds_[item.kind]);
+      if (bound.impossible) {
+        push_size(*next.sizes, next.at + 1, queue);
+        continue;
+      }
+      if (evaluated_.contains(item.key()) || needs_too_much(item)) continue;
+      const auto at_least = memory_bound(item);
+      const bool gathers = item.zero == 3;
+      const auto more = beyond.find({item.kind, gathers});
+      const auto expected = more == beyond.end() ? at_least : at_least + more->second;
+      if (expected > next.bytes) {
+        queue.push({expected, next.sizes, next.at});
+        continue;
+      }
+      const auto before = out_.evaluated.size();
+      evaluate({item});
+      if (out_.evaluated.size() == before) {
+        push_size(*next.sizes, next.at + 1, queue);
+        continue;
+      }
+      ++evaluated;
+      const auto& found = out_.evaluated.back();
+      const auto now = limit_ + found.over - at_least;
+      auto& known = beyond.try_emplace({item.kind, gathers}, now).first->second;
+      known = std::min(known, now);
+      if (found.over < -limits::kUnsureMemory * limit_) break;
+      least = std::min(least, limit_ + found.over);
+    }
+    by_size_.clear();
+    is_by_memory_ = false;
   }
 
   // More samples at once need no less memory.
@@ -520,16 +610,17 @@ class Grid {
       if (!made[i]) continue;
       auto& evaluated = *made[i];
       evaluated.bound = which[i]->bound;
-      check_bound(evaluated.time(), Seconds{evaluated.bound}, evaluated.name);
+      auto& time = evaluated.simulation.iteration;
+      check_bound((1 + evaluated.error_bound) * time, Seconds{evaluated.bound}, evaluated.name);
+      time = std::max(time, Seconds{evaluated.bound});  // is proved, and an estimate is not
       check_bound(evaluated.simulation.memory, memory_bound(*which[i]), evaluated.name);
       note(*which[i], evaluated);
       out_.evaluated.push_back(std::move(evaluated));
     }
   }
 
-  [[nodiscard]] bool is_over() const {
-    return (best_ < kNever && in_vain_ >= options_.patience) || (options_.stop && options_.stop());
-  }
+  [[nodiscard]] bool is_over() const { return in_vain_ >= options_.patience || is_stopped(); }
+  [[nodiscard]] bool is_stopped() const { return options_.stop && options_.stop(); }
 
   void note(const Item& item, const Evaluated& point) {
     const bool is_faster = point.feasible && point.simulation.iteration.value < best_;
@@ -567,6 +658,7 @@ class Grid {
   const machine::Machine& machine_;
   WeightBounds weights_;
   std::int64_t most_stages_;
+  std::int64_t most_micro_batches_;
   std::int64_t layers_;
   std::vector<std::string> recomputations_;
   std::vector<Split> splits_;
@@ -590,7 +682,8 @@ class Grid {
   std::map<Sizeless, std::int64_t> too_large_;  // the smallest micro-batch that is known to be
   std::map<std::pair<std::uint32_t, bool>, bool> allowed_;
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;
-  std::vector<std::pair<Item, Bytes>> smallest_;
+  bool is_by_memory_ = false;  // are strategies added to these, in place of the queue?
+  std::map<Sizeless, Sizes> by_size_;
   double near_;
   std::optional<Family> family_;  // that is evaluated alone
   std::set<Item::Key> evaluated_;

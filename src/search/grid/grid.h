@@ -27,13 +27,15 @@ struct GridOptions {
   // Strategies that are no faster than this are pruned from the beginning.
   double beat = std::numeric_limits<double>::infinity();
   // Ends when evaluations that took so much work (GridModel::work) have found nothing faster that
-  // fits, once something does. A limit of time, where each is simulated, and no proof.
+  // fits. A limit of time, where each is simulated, and no proof.
   double patience = std::numeric_limits<double>::infinity();
   // Strategies that were evaluated before: they are not evaluated again.
   std::vector<Evaluated> known = {};
   // Once something fits, finds the fastest of every family that fits, too, or what needs least
   // memory of a family of which nothing fits.
   bool each_family = false;
+  // Only what needs least memory is looked for: ends with the first that surely fits.
+  bool smallest = false;
 };
 
 struct GridResult {

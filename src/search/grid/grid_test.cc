@@ -114,6 +114,18 @@ const std::vector<GridQuestion> kQuestions = {
     {"gpt2:layers=9,hidden=2048,heads=16,ffn=8192,seq=512,vocab=8192", "dgx_a100:3", 24},
 };
 
+std::vector<Setting> possible_settings(const AskedGrid& asked) {
+  std::vector<Setting> out;
+  for (auto& s : all_settings(asked.problem(), asked.on.batch, asked.layers())) {
+    try {
+      const auto complete = strategies::complete(s, asked.problem());
+      out.insert(out.end(), complete.begin(), complete.end());
+    } catch (const UserError&) {  // devices that cannot be grouped so
+    }
+  }
+  return out;
+}
+
 // What is pruned is slower: nothing of the whole grid is faster than the best that was evaluated,
 // with much memory and with little.
 TEST(Grid, LeavesOutNothingThatIsFaster) {
@@ -127,14 +139,7 @@ TEST(Grid, LeavesOutNothingThatIsFaster) {
       const auto result = evaluate_grid(asked.on, model, {.near = 1});
       const auto& found = result.evaluated;
       EXPECT_LE(closest_bound(result), 1.002) << question.model << " on " << question.machine;
-      std::vector<Setting> possible;
-      for (auto& s : all_settings(asked.problem(), asked.on.batch, asked.layers())) {
-        try {
-          const auto complete = strategies::complete(s, asked.problem());
-          possible.insert(possible.end(), complete.begin(), complete.end());
-        } catch (const UserError&) {  // devices that cannot be grouped so
-        }
-      }
+      const auto possible = possible_settings(asked);
       const auto all = estimate_all(estimates, possible);
       EXPECT_LE(fastest(found), fastest(all))
           << question.model << " on " << question.machine << " with " << memory
@@ -170,6 +175,21 @@ TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
   }
 }
 
+// A strategy of more could be no plan.
+TEST(Grid, HasNoMoreMicroBatchesThanAreSimulated) {
+  AskedGrid asked(
+      {"gpt2:layers=4,hidden=256,heads=4,ffn=512,seq=64,vocab=512", "dgx_a100:1", 1U << 20U},
+      Bytes{30e9});
+  Estimates estimates(asked.on);
+  for (const bool smallest : {false, true}) {
+    FoldedGridModel model(asked.on, estimates);
+    const auto found = evaluate_grid(asked.on, model, {.smallest = smallest}).evaluated;
+    ASSERT_FALSE(found.empty());
+    const auto most = most_micro_batches(asked.problem().model);
+    for (const auto& e : found) EXPECT_LE(e.setting->micro.value_or(1), most) << e.name;
+  }
+}
+
 // Bounds ask for more samples at once than a step has: as many as tensors can be large.
 TEST(Grid, TakesBatchesOfManyLongSequences) {
   AskedGrid asked({"mixtral_8x7b:layers=4,seq=65536", "dgx_h100:32", 512}, Bytes{76e9});
@@ -179,14 +199,57 @@ TEST(Grid, TakesBatchesOfManyLongSequences) {
   EXPECT_LT(fastest(found.evaluated), std::numeric_limits<double>::infinity());
 }
 
-// Where nothing fits what may need least is evaluated.
-TEST(Grid, EvaluatesTheSmallestWhereNothingFits) {
-  AskedGrid asked(kQuestions[0], Bytes{1e6});
+double least_memory(const std::vector<Evaluated>& evaluated) {
+  double out = std::numeric_limits<double>::infinity();
+  for (const auto& e : evaluated) out = std::min(out, e.simulation.memory.value);
+  return out;
+}
+
+std::string smallest_of(const std::vector<Evaluated>& evaluated) {
+  if (evaluated.empty()) return "nothing";
+  return std::ranges::min(evaluated, {}, [](const auto& e) { return e.simulation.memory; }).name;
+}
+
+// Where nothing fits, nothing of the whole grid needs noticeably less than what is found, also
+// where dimensions are not divided by all devices, so that strategies which share most on paper
+// hold most.
+TEST(Grid, FindsWhatNeedsLeastMemoryWhereNothingFits) {
+  auto questions = kQuestions;
+  questions.insert(
+      questions.end(),
+      {{"mixtral_8x7b:layers=6,hidden=1536,heads=12,kv_heads=4,ffn=4096,seq=2048,vocab=8192",
+        "summit:3", 36},
+       {"mixtral_8x7b:layers=5,hidden=1024,heads=16,ffn=3584,experts=4,seq=4096,vocab=8192",
+        "summit:5", 60},
+       {"gpt2:layers=10,hidden=1280,heads=20,ffn=5120,seq=1024,vocab=8192", "dgx_a100:5", 40},
+       {"llama3_8b:layers=14,hidden=1792,heads=14,kv_heads=2,ffn=4864,seq=2048,vocab=8192",
+        "dgx_h100:7", 56}});
+  unsigned round = 0;
+  for (const auto& question : questions) {
+    if (round++ % kFewer != 0) continue;
+    AskedGrid asked(question, Bytes{1e6});
+    Estimates estimates(asked.on);
+    const auto everything = estimate_all(estimates, possible_settings(asked));
+    const auto all = least_memory(everything);
+    for (const bool smallest : {false, true}) {
+      FoldedGridModel model(asked.on, estimates);
+      const auto found = evaluate_grid(asked.on, model, {.smallest = smallest}).evaluated;
+      for (const auto& e : found) EXPECT_FALSE(e.feasible);
+      EXPECT_LE(least_memory(found), 1.02 * all)
+          << question.model << " on " << question.machine << ": " << smallest_of(found) << " for "
+          << smallest_of(everything) << " of " << found.size() << " evaluated";
+    }
+  }
+}
+
+// Of what surely fits one strategy is enough.
+TEST(Grid, EndsWithTheFirstThatFitsWhereMemoryAloneIsAsked) {
+  AskedGrid asked(kQuestions[0], Bytes{60e9});
   Estimates estimates(asked.on);
   FoldedGridModel model(asked.on, estimates);
-  const auto found = evaluate_grid(asked.on, model, {}).evaluated;
-  EXPECT_FALSE(found.empty());
-  for (const auto& e : found) EXPECT_FALSE(e.feasible);
+  const auto found = evaluate_grid(asked.on, model, {.smallest = true}).evaluated;
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].feasible);
 }
 
 }  // namespace

@@ -77,20 +77,23 @@ void WeightBounds::add_bytes(const Case& on) {
     const auto& node = model.node(id);
     if (!is_weight(node) || follows_batch[id.index()]) continue;
     const auto whole = node.type.whole_bytes();
-    weights_ += whole;
+    const auto& sizes = node.type.shape.sizes;
+    const std::vector<std::int64_t> shape(sizes.begin(), sizes.end());
+    auto& held = held_[is_table[id.index()] ? std::vector<std::int64_t>{} : shape];
+    held.weights += whole;
     if (!is_trained(node)) continue;
     const auto all = stored_bytes(node, on.optimizer, precision_);
     const auto scale = size_of(precision_.gradient(node.type.dtype)) / size_of(node.type.dtype);
     // Plain SGD may subtract a gradient at once.
     const auto gradient = on.optimizer == plan::Optimizer::kSgd ? Bytes{} : whole * scale;
-    gradients_ += gradient;
+    held.gradients += gradient;
     if (!sums_rows || !is_table[id.index()]) {
-      const auto& sizes = node.type.shape.sizes;
-      auto& dense = dense_[{sizes.begin(), sizes.end()}];
+      auto& dense = dense_[shape];
       dense.weights += whole;
+      if (!is_table[id.index()]) dense.read_again += whole;
       dense.gradients += whole * scale;
     }
-    states_ += all - whole - gradient;
+    held.states += all - whole - gradient;
   }
 }
 
@@ -123,17 +126,58 @@ void WeightBounds::add_updates(const Case& on) {
   }
 }
 
+void WeightBounds::Held::add(const Held& other, double share) {
+  weights += other.weights * share;
+  gradients += other.gradients * share;
+  states += other.states * share;
+}
+
+namespace {
+
+// Into how many parts can a tensor be cut that lies on so many devices? A prime factor of these
+// cuts dimensions that it divides.
+// For 6144 x 16384 (2^11 3 x 2^14) on 90 devices (2 3^2 5): 2 x 3, each on 15 devices.
+std::int64_t parts_of(const std::vector<std::int64_t>& shape, std::int64_t devices) {
+  std::int64_t out = 1;
+  const auto cut_by = [&](std::int64_t prime, std::int64_t times) {
+    for (auto size : shape) {
+      for (; times > 0 && size > 0 && size % prime == 0; size /= prime, --times) out *= prime;
+    }
+  };
+  for (std::int64_t prime = 2; devices > 1; ++prime) {
+    if (prime * prime > devices) prime = devices;
+    std::int64_t times = 0;
+    for (; devices % prime == 0; devices /= prime) ++times;
+    if (times > 0) cut_by(prime, times);
+  }
+  return out;
+}
+
+}  // namespace
+
+const WeightBounds::Held& WeightBounds::shared_by(std::int64_t devices) const {
+  const auto [at, is_new] = shares_.try_emplace(devices);
+  if (!is_new) return at->second;
+  for (const auto& [shape, held] : held_) {
+    const auto parts = shape.empty() ? devices : parts_of(shape, devices);
+    at->second.add(held, 1 / static_cast<double>(parts));
+  }
+  return at->second;
+}
+
 // ZeRO-1 accumulates whole gradients, ZeRO-2 and -3 shards. Of a weight with a sequence dimension,
 // as of positions, context parallel devices may hold a part of the gradient.
 WeightBounds::Stored WeightBounds::stored(const Split& split, std::uint8_t zero,
                                           std::int64_t micro_batches) const {
-  const auto group = static_cast<double>(split.tp * split.pp);
-  const auto all = static_cast<double>(digits_.devices());
-  if (split.ep > 1 || zero == 3) return {(weights_ + states_) * (1 / all), {}};
+  const auto of_rank = 1 / static_cast<double>(split.pp);
+  const auto& sharded = shared_by(digits_.devices() / split.pp);
+  if (split.ep > 1 || zero == 3) return {(sharded.weights + sharded.states) * of_rank, {}};
+  const auto& whole = shared_by(split.tp);
   const bool is_whole = zero == 0 || (zero == 1 && micro_batches > 1);
-  return {
-      .always = weights_ * (1 / group) + states_ * (1 / (zero == 0 ? group : all)),
-      .gradients = is_whole ? gradients_ * (1 / (group * static_cast<double>(split.cp))) : Bytes{}};
+  const auto states = zero == 0 ? whole.states : sharded.states;
+  const auto of_context = of_rank / static_cast<double>(split.cp);
+  return {.always = (whole.weights + states) * of_rank,
+          .gradients = is_whole ? whole.gradients * of_context : Bytes{}};
 }
 
 double WeightBounds::update_time(const Split& split, std::uint8_t zero) const {
@@ -148,6 +192,7 @@ WeightBounds::Dense WeightBounds::divided_by(std::int64_t devices) const {
     if (devices > 1 && std::ranges::none_of(sizes, divides)) continue;
     out.weights += dense.weights;
     out.gradients += dense.gradients;
+    out.read_again += dense.read_again;
   }
   return out;
 }
@@ -177,7 +222,9 @@ DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sha
     constexpr double kAgain = 0.8;
     out.synchronization = time(Step::kReduceScatter, sharded.gradients);
     out.gather = time(Step::kAllGather, sharded.weights);
-    out.gather_again = kAgain * out.gather;
+    if (sharded.read_again > Bytes{}) {
+      out.gather_again = kAgain * time(Step::kAllGather, sharded.read_again);
+    }
   }
   if (all.gradients > sharded.gradients) out.once = reduce(all.gradients - sharded.gradients);
   return out;

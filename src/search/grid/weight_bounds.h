@@ -51,13 +51,21 @@ class WeightBounds {
   const machine::Machine& machine_;
   const machine::Digits& digits_;
   plan::Precision precision_;
-  // Of all weights together.
-  Bytes weights_;
-  Bytes gradients_;
-  Bytes states_;  // of the optimizer, and master copies
+  struct Held {
+    Bytes weights;
+    Bytes gradients;
+    Bytes states;  // of the optimizer, and master copies
+    void add(const Held& other, double share);
+  };
+  // What each of so many devices holds at least that share all weights.
+  [[nodiscard]] const Held& shared_by(std::int64_t devices) const;
+  // By shape; without one those that may lie whole on one device each, which divides them evenly.
+  std::map<std::vector<std::int64_t>, Held> held_;
+  mutable std::map<std::int64_t, Held> shares_;  // by devices
   struct Dense {
     Bytes weights;
     Bytes gradients;
+    Bytes read_again;  // in the backward pass, of the weights: what is looked up is not
   };
   // Those that can be divided by so many devices; 1: all.
   [[nodiscard]] Dense divided_by(std::int64_t devices) const;

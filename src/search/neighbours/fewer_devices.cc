@@ -88,11 +88,11 @@ std::optional<double> fastest_plain(const graph::Graph& model, const machine::Ma
   }
 }
 
-// The same of layouts operator by operator, without rewrites.
+// The same of layouts operator by operator, without rewrites. `by_grid`: and of the whole grid.
 std::optional<double> fastest_layouts(const graph::Graph& model, const machine::Machine& machine,
-                                      Options options, double beat) {
+                                      Options options, double beat, bool by_grid) {
   options.algebra = Algebra::kNone;
-  options.grid = false;
+  options.grid = by_grid;
   options.beat = Seconds{beat};
   options.tolerance = 0;
   try {
@@ -156,6 +156,8 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   KnownPasses known;
   const machine::Digits digits(machine);
   const auto batch = strategies::batch_of({model, digits}).value_or(0);
+  // Layouts of a whole batch at once may not fit on a part where they are not the best on all.
+  const bool by_grid = !all.best || all.best->mapped.schedule.micro_batches > 1;
   std::size_t in_vain = 0;  // parts since the last one that was faster
   for (const auto& units : parts_of(machine, batch, is_plain && machine.groups.empty())) {
     if (is_over()) break;
@@ -164,7 +166,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
     if (!part) continue;
     own.until.seconds = left();
     const auto time = is_plain ? fastest_plain(model, *part, own, best, known)
-                               : fastest_layouts(model, *part, own, best);
+                               : fastest_layouts(model, *part, own, best, by_grid);
     in_vain = time ? 0 : in_vain + 1;
     if (!is_plain && in_vain == limits::kPartsInVain) break;
     if (!time) continue;

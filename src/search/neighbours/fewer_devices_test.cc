@@ -11,12 +11,13 @@ struct OnParts {
   std::int64_t batch;
 };
 
-// A batch that does not divide over three nodes, with equal layers and without, and a network that
-// one node trains faster than two: with more nodes no step takes longer.
+// A batch that does not divide over three nodes, with equal layers and without, at once and in
+// micro-batches, and a network that one node trains faster than two: with more nodes no step takes
+// longer.
 TEST(FewerDevices, AreUsedWhereAllAreSlower) {
   for (const auto& [text, name, batch] :
        {OnParts{"gpt2:layers=6", "dgx_a100:3", 64}, OnParts{"candle_uno", "summit:3", 4096},
-        OnParts{"dlrm", "zionex:2", 2048}}) {
+        OnParts{"resnet50", "summit:3", 8192}, OnParts{"dlrm", "zionex:2", 2048}}) {
     const auto known = models::parse_model(text);
     const auto model = known.build(batch, DType::kFp32);
     const auto machine = machine::load_machine(name);
