@@ -127,7 +127,8 @@ bool has(const strategies::Setting& setting, const std::string& key) {
 // megatron. Throws where none has.
 void keep_those_with(const search::Values& settings, const std::string& group,
                      std::vector<strategies::Setting>& from) {
-  for (const auto& [key, value] : settings) {
+  for (const auto& value : settings) {
+    const auto& key = value.first;
     std::erase_if(from, [&](const auto& setting) { return !has(setting, key); });
     if (!from.empty()) continue;
     const auto* known = strategies::find_setting_key(key);
