@@ -168,7 +168,8 @@ def make_case(model, machine, nodes):
     """Returns the case of these; its batch follows from its name: a power of two, thrice one, or a multiple of the nodes."""
     size = machine.size(nodes)
     rng = random.Random(zlib.crc32(f"{model.name} {machine.name} {nodes}".encode()))
-    batch = int(model.batch * rng.choice([0.5, 1, 1, 2]))
+    # Of images some batches need several micro-batches, as all of a language model's do.
+    batch = int(model.batch * rng.choice([0.5, 1, 2, 8] if model.kind == "images" else [0.5, 1, 1, 2]))
     shape = rng.choice(["power", "power", "thrice", "nodes"])
     if shape == "thrice":
         batch = batch * 3 // 4
