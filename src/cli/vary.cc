@@ -139,7 +139,7 @@ void keep_those_with(const search::Values& settings, const std::string& group,
   }
 }
 
-// Where another degree is varied and `dp` is not, the devices that are left are data parallel.
+// Lets `dp` follow from the other degrees where one of those is varied and `dp` is not.
 void leave_dp_open(const search::Values& settings, strategies::Setting& setting) {
   const auto is_varied = [&](std::string_view key) {
     return std::ranges::any_of(settings, [&](const auto& value) { return value.first == key; });

@@ -93,7 +93,7 @@ class Transitions {
   // Is it a scatter or a gather over that level?
   [[nodiscard]] bool is_at_root_of_outer_level(const machine::ReshardStep& step) const;
   [[nodiscard]] bool is_on_outer_level(const machine::ReshardStep& step) const;
-  // Of the collectives that count, those whose time is not affine.
+  // Sums the collectives that count and whose time is not affine.
   template <class Counts>
   [[nodiscard]] Seconds curved_time(const Transition& transition, double bytes,
                                     const Counts& counts) const;

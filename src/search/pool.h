@@ -45,7 +45,7 @@ class CandidatePool {
   // Ends the search: makes the simplest of the candidates within Options::tolerance of the fastest
   // the best, and finds the runner-up.
   void choose();
-  // Of the simplest candidate that choose() allows. Requires a best one.
+  // Returns the complexity of the simplest candidate that choose() allows. Requires a best one.
   [[nodiscard]] Complexity simplest() const;
   // The step time that choose() allows.
   [[nodiscard]] Seconds allowed() const;

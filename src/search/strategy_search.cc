@@ -316,8 +316,7 @@ const std::vector<Evaluated>& StrategySearch::estimated_grid() {
 std::vector<Evaluated> StrategySearch::estimate_smallest() {
   if (!can_estimate()) return {};
   const auto on = case_to_estimate();
-  if (!estimates_) estimates_.emplace(on);
-  FoldedGridModel model(on, *estimates_, nullptr);
+  FoldedGridModel model(on, estimates(), nullptr);
   auto options = grid_options(kNever);
   options.smallest = true;
   auto out = evaluate_grid(on, model, options).evaluated;
@@ -346,8 +345,7 @@ GridOptions StrategySearch::grid_options(double beat) {
 std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* known) {
   if (!can_estimate()) return {};
   const auto on = case_to_estimate();
-  if (!estimates_) estimates_.emplace(on);
-  FoldedGridModel model(on, *estimates_, known);
+  FoldedGridModel model(on, estimates(), known);
   const bool is_first = beat == kNever;
   if (const auto& best = pool_.result().best) {
     beat = std::min(beat, limits::kEstimateMargin * best->simulation.iteration.value);
@@ -366,49 +364,50 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* k
   return out;
 }
 
-Case StrategySearch::case_to_simulate(std::int64_t batch) const {
-  return {.values = {},
-          .problem = &problem_,
-          .machine = &pool_.machine(),
-          .batch = batch,
-          .optimizer = options_.optimizer,
-          .precision = [this](auto) { return options_.precision; },
-          .limits = pool_.result().limits,
-          .network = options_.network ? options_.network->model : nullptr};
-}
-
 // Of a network that cannot be estimated: what may be faster than all so far is simulated. Where
 // nothing fits yet, what needs least memory is first: nothing does if that is far too large.
 void StrategySearch::simulate_grid(double beat) {
-  const auto batch = strategies::batch_of(problem_);
-  if (!batch || (!pool_.may_fit() && is_synchronous())) return;
+  const bool has_batch = strategies::batch_of(problem_).has_value();
+  if (!has_batch || (!pool_.may_fit() && is_synchronous())) return;
   if (is_synchronous()) simulate_smallest();
   const auto& result = pool_.result();
   if (is_synchronous() && !result.best && is_far_too_large(result.smallest.over)) return;
-  const auto on = case_to_simulate(*batch);
   auto grid = grid_options(beat);
   grid.near = 1;
   grid.patience = limits::kGridPatience;
-  grid.known = tried_;
-  GraphGridModel model(pool_, problem_, *batch,
-                       [this](const auto& choices) { return may_win(choices); });
-  auto [out, others, device_seconds] = evaluate_grid(on, model, grid);
-  others_ = others;
-  simulated_grid_ = std::move(out);
+  const auto found = simulate_grid(std::move(grid));
+  others_ = found.others;
   // A mixed machine's devices compute at different rates.
-  if (pool_.are_equal_devices()) pool_.result().device_seconds = device_seconds;
+  if (pool_.are_equal_devices()) pool_.result().device_seconds = found.device_seconds;
 }
 
 // Of the grid, what needs least memory, unless something fits already.
 void StrategySearch::simulate_smallest() {
-  const auto batch = strategies::batch_of(problem_);
-  if (!batch || pool_.result().best || pool_.is_over()) return;
+  if (pool_.result().best || pool_.is_over()) return;
   auto grid = grid_options(kNever);
   grid.smallest = true;
+  (void)simulate_grid(std::move(grid));
+}
+
+// Simulates strategies of the grid that were not simulated before, and adds them to these.
+GridResult StrategySearch::simulate_grid(GridOptions grid) {
+  const auto batch = strategies::batch_of(problem_);
+  if (!batch) return {};
+  const Case on{.values = {},
+                .problem = &problem_,
+                .machine = &pool_.machine(),
+                .batch = *batch,
+                .optimizer = options_.optimizer,
+                .precision = [this](auto) { return options_.precision; },
+                .limits = pool_.result().limits,
+                .network = options_.network ? options_.network->model : nullptr};
   grid.known = tried_;
+  grid.known.insert(grid.known.end(), simulated_grid_.begin(), simulated_grid_.end());
   GraphGridModel model(pool_, problem_, *batch,
                        [this](const auto& choices) { return may_win(choices); });
-  simulated_grid_ = evaluate_grid(case_to_simulate(*batch), model, grid).evaluated;
+  auto out = evaluate_grid(on, model, grid);
+  simulated_grid_.insert(simulated_grid_.end(), out.evaluated.begin(), out.evaluated.end());
+  return out;
 }
 
 std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& known) {
@@ -455,12 +454,14 @@ void StrategySearch::lay_out_steps() {
 bool StrategySearch::can_estimate() const { return options_.network && is_synchronous(); }
 
 std::vector<Evaluated> StrategySearch::estimate(const std::vector<Setting>& settings) {
-  if (!estimates_) {
-    estimates_.emplace(case_to_estimate());
-  }
-  auto out = estimate_all(*estimates_, settings);
+  auto out = estimate_all(estimates(), settings);
   pool_.result().estimated += settings.size();
   return out;
+}
+
+Estimates& StrategySearch::estimates() {
+  if (!estimates_) estimates_.emplace(case_to_estimate());
+  return *estimates_;
 }
 
 Case StrategySearch::case_to_estimate() const {

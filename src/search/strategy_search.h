@@ -72,6 +72,7 @@ class StrategySearch {
   std::vector<Evaluated> estimate_grid(double beat = kNever, KnownPasses* known = nullptr);
   void simulate_grid(double beat = kNever);
   void simulate_smallest();
+  GridResult simulate_grid(GridOptions grid);
   // Strategies of the grid that were estimated, or else simulated.
   [[nodiscard]] const std::vector<Evaluated>& evaluated_grid() const {
     return grid_ && !grid_->empty() ? *grid_ : simulated_grid_;
@@ -92,7 +93,7 @@ class StrategySearch {
   // Together, since what one lowers others need, too.
   std::vector<Evaluated> estimate(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] Case case_to_estimate() const;
-  [[nodiscard]] Case case_to_simulate(std::int64_t batch) const;
+  Estimates& estimates();
   [[nodiscard]] bool may_win(const std::vector<plan::Choice>& choices) const;
 
   CandidatePool& pool_;

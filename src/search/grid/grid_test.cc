@@ -210,9 +210,9 @@ std::string smallest_of(const std::vector<Evaluated>& evaluated) {
   return std::ranges::min(evaluated, {}, [](const auto& e) { return e.simulation.memory; }).name;
 }
 
-// Where nothing fits, nothing of the whole grid needs noticeably less than what is found, also
-// where dimensions are not divided by all devices, so that strategies which share most on paper
-// hold most.
+// No strategy of the whole grid needs noticeably less memory than the one found where nothing fits,
+// also if dimensions are not divided by all devices, so that strategies which shard most on paper
+// store most.
 TEST(Grid, FindsWhatNeedsLeastMemoryWhereNothingFits) {
   auto questions = kQuestions;
   questions.insert(
@@ -242,7 +242,7 @@ TEST(Grid, FindsWhatNeedsLeastMemoryWhereNothingFits) {
   }
 }
 
-// Of what surely fits one strategy is enough.
+// One strategy that surely fits is enough.
 TEST(Grid, EndsWithTheFirstThatFitsWhereMemoryAloneIsAsked) {
   AskedGrid asked(kQuestions[0], Bytes{60e9});
   Estimates estimates(asked.on);

@@ -57,9 +57,9 @@ class WeightBounds {
     Bytes states;  // of the optimizer, and master copies
     void add(const Held& other, double share);
   };
-  // What each of so many devices holds at least that share all weights.
+  // Returns what each of so many devices stores at least that share all weights.
   [[nodiscard]] const Held& shared_by(std::int64_t devices) const;
-  // By shape; without one those that may lie whole on one device each, which divides them evenly.
+  // By shape. Tables have none: each may lie whole on one device, which divides them evenly.
   std::map<std::vector<std::int64_t>, Held> held_;
   mutable std::map<std::int64_t, Held> shares_;  // by devices
   struct Dense {

@@ -31,9 +31,9 @@ struct RankingOptions {
 // how tensors are spread is not theirs.
 std::vector<rewrite::Rule> algebraic_rules();
 
-// By these rules, of the pool's model, until the search is over. Of
-// options().network three layers are rewritten, and what is best is then done to all; where there
-// is none the model itself is.
+// Ranks rewritings of the pool's model by these rules, until the search is over. Three layers of
+// options().network are rewritten, and what is best is then done to all; without one the model
+// itself is.
 Ranking rank_rewritings(CandidatePool& pool, const RankingOptions& options);
 
 }  // namespace tandem::search

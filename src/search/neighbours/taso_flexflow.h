@@ -12,8 +12,8 @@ namespace tandem::search {
 Evaluated taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
                         Options options);
 
-// What FlexFlow's walks over these dimensions of the pool's make of a graph. `rewritten`: null
-// for the model as it is.
+// Returns the layouts that FlexFlow's walks over these dimensions find for a graph. `rewritten`:
+// null for the model as it is.
 std::vector<Candidate> walked(CandidatePool& pool,
                               const std::shared_ptr<const Rewritten>& rewritten, Finder finder);
 

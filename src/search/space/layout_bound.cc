@@ -43,7 +43,8 @@ StreamWeights::Shares least(const StreamWeights::Shares& a, const StreamWeights:
 
 void move_share(double& share, double by) { share = std::clamp(share + by, 0.0, 1.0); }
 
-// What may be in any segment counts where weights of both kinds are moved at once.
+// Shares of both kinds of segments also move together: operations of any segment count for the
+// least of them.
 constexpr std::array<void (*)(StreamWeights&, double), 8> kWeightMoves = {
     [](StreamWeights& w, double by) {
       move_share(w.chain.backward, by);
@@ -63,7 +64,7 @@ constexpr std::array<void (*)(StreamWeights&, double), 8> kWeightMoves = {
 
 }  // namespace
 
-// What may be in any segment counts for the least of all.
+// Operations that may be in any segment count for the least of all shares.
 SegmentPrices StreamWeights::prices(const LayoutNetwork& network) const {
   const auto in_chain = stream_of(network.has(Segment::kChain) ? chain : branches);
   const auto in_branches = stream_of(network.has(Segment::kBranches) ? branches : chain);

@@ -27,7 +27,7 @@ struct StreamWeights {
   // Communication that nothing overlaps adds to compute, and so do updates, but these two may
   // overlap each other: in the backward pass updates add by this share, the former by the rest.
   double update = 0;
-  // Of the outer stream's rest, what belongs to the streams of its level to roots and from them.
+  // The part of the outer stream's rest that belongs to the streams of its level to and from roots.
   double rooted = 0;
 
   // The prices at which a layout costs that sum.
