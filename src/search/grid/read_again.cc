@@ -46,7 +46,7 @@ class BackwardPass {
         results_(results),
         begin_(results.size(), kNever),
         end_(results.size()),
-        is_read_(results.size()) {}
+        last_read_(results.size(), kNever) {}
 
   HeldByStage run(const std::vector<std::size_t>& nodes) {
     for (now_ = 0; now_ < nodes.size(); ++now_) {
@@ -60,15 +60,14 @@ class BackwardPass {
     HeldByStage out;
     std::vector<double> change(nodes.size() + 1);
     for (auto n : used_) {
-      // What is recomputed on the way to something else alone is gone when that is there.
-      const bool passes = begin_[n] == end_[n] && !is_read_[n];
-      const auto bytes = passes ? 0 : results_[n].bytes.value;
+      // What something else is recomputed from may be gone when that is there.
+      const auto end = end_[n] + (last_read_[n] == end_[n] ? 1 : 0);
+      const auto bytes = begin_[n] == end ? 0 : results_[n].bytes.value;
       if (begin_[n] == 0 && !is_recomputed_for(n, nodes.front())) out.saved += Bytes{bytes};
       change[begin_[n]] += bytes;
-      change[end_[n] + 1] -= bytes;
+      change[end] -= bytes;
       begin_[n] = kNever;
-      end_[n] = 0;
-      is_read_[n] = false;
+      last_read_[n] = kNever;
     }
     used_.clear();
     double now = 0;
@@ -86,7 +85,7 @@ class BackwardPass {
 
   // First with what it is recomputed from.
   void use(std::size_t node, std::size_t reader) {
-    is_read_[node] = true;
+    last_read_[node] = now_;
     std::vector<std::pair<std::size_t, std::size_t>> open = {{node, reader}};
     while (!open.empty()) {
       const auto [n, of] = open.back();
@@ -107,7 +106,7 @@ class BackwardPass {
   std::size_t now_ = 0;             // operators whose backward pass is over
   std::vector<std::size_t> begin_;  // by node: since when its result is there, and until when
   std::vector<std::size_t> end_;
-  std::vector<bool> is_read_;  // by the backward pass of an operator
+  std::vector<std::size_t> last_read_;  // by the backward pass of an operator
   std::vector<std::size_t> used_;
 };
 
