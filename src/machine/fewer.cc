@@ -34,7 +34,9 @@ void keep_fastest(std::vector<DeviceGroup>& groups, std::int64_t units) {
 
 std::string with_units(const std::string& name, const std::vector<std::int64_t>& units) {
   const auto software = std::min(name.find(",software="), name.size());
-  return fmt::format("{},use={}{}", name.substr(0, software), fmt::join(units, "/"),
+  // A part of a part is a part of the machine.
+  const auto whole = std::min(name.find(",use="), software);
+  return fmt::format("{},use={}{}", name.substr(0, whole), fmt::join(units, "/"),
                      name.substr(software));
 }
 

@@ -39,6 +39,14 @@ TEST(WithUnits, HasTheUnitsInUse) {
   EXPECT_EQ(load_machine("dgx_h100:6,use=6/8").name, "dgx_h100:6");
 }
 
+// Plans of parts of a part are read, too.
+TEST(WithUnits, APartOfAPartIsAPartOfTheMachine) {
+  const auto machine = load_machine("dgx_h100:6,use=5/4,software=megatron");
+  const auto part = with_units(machine, {3, 4}).value();
+  EXPECT_EQ(part.name, "dgx_h100:6,use=3/4,software=megatron");
+  EXPECT_EQ(load_machine(part.name).devices(), part.devices());
+}
+
 TEST(WithUnits, LeavesOutTheSlowest) {
   const auto mixed = parse_machine(kMixed, "mixed.machine");
   const auto three = with_units(mixed, {3, 2}).value();

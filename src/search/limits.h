@@ -184,7 +184,9 @@ inline constexpr std::size_t kLeastRanked = 60;
 inline constexpr int kMostRuleUses = 100;
 
 // Placement of embedding tables and branches.
-// Placements of tables that are simulated,
+// Placements of tables that are simulated, all tables alike,
+inline constexpr std::size_t kMostTablesAlike = 80;
+// one by one,
 inline constexpr std::size_t kMostTablesPlaced = 160;
 // and beside operators on fewer devices.
 inline constexpr std::size_t kMostNarrowed = 80;
@@ -202,10 +204,17 @@ inline constexpr double kAlikeTooSlow = 1.5;
 // Fewer devices.
 // A part of the machine has to take at most this times what all of it takes.
 inline constexpr double kWorthFewer = 0.999;
-// Parts searched in vain, each smaller than the one before, until it ends.
-inline constexpr std::size_t kPartsInVain = 2;
+// Parts searched in vain, each with fewer units of the outermost level than the one before, until
+// that ends.
+inline constexpr std::size_t kPartsInVain = 3;
 // What rewrites may gain where a part is judged by its layouts alone.
 inline constexpr double kRewritesMayGain = 1.15;
+// Parts within this of the fastest by layouts alone are searched with rewrites,
+inline constexpr double kNearPart = 1.1;
+// within this of the fastest by plain strategies with layouts, too,
+inline constexpr double kNearPlainPart = 1.03;
+// so many at most.
+inline constexpr std::size_t kPartsRewritten = 3;
 // Counts of units up to which each is a part; above, powers of two and
 inline constexpr std::int64_t kEveryCount = 64;
 // so many of the largest that have small factors alone.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -17,6 +18,14 @@ namespace tandem::search {
 namespace {
 
 using Units = std::vector<std::int64_t>;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// With the step time of what is found there quickly.
+struct TimedPart {
+  machine::Machine machine;
+  double time;
+};
 
 std::int64_t count(const Units& units) {
   std::int64_t out = 1;
@@ -129,64 +138,96 @@ bool has_equal_layers(const Options& options) {
   return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
 }
 
-}  // namespace
+// How long is left of a search, part of which is over.
+class Time {
+ public:
+  Time(const Until& until, double taken) : until_(until), taken_(taken) {}
 
-std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
-                                                 const machine::Machine& machine,
-                                                 const Options& options, const Result& all) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto left = [&]() -> std::optional<double> {
-    if (!options.until.seconds) return std::nullopt;
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    return *options.until.seconds - all.search_s - taken.count();
-  };
-  const auto is_over = [&] {
-    return (left() && *left() <= 0) || (options.until.interrupted && options.until.interrupted());
-  };
-  if (options.until.first_fit || options.until.candidates ||
-      all.stop_reason == StopReason::kInterrupted) {
-    return std::nullopt;
+  [[nodiscard]] double taken() const {
+    const auto now = std::chrono::steady_clock::now() - begin_;
+    return taken_ + std::chrono::duration<double>(now).count();
   }
-  auto own = options;
+  [[nodiscard]] std::optional<double> left() const {
+    return until_.seconds ? std::optional(*until_.seconds - taken()) : std::nullopt;
+  }
+  [[nodiscard]] bool is_over() const {
+    return (until_.seconds && *left() <= 0) || (until_.interrupted && until_.interrupted());
+  }
+
+ private:
+  const Until& until_;
+  double taken_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// The parts that may be faster than all of the machine, the best first.
+std::vector<TimedPart> near_parts(const graph::Graph& model, const machine::Machine& machine,
+                                  Options options, const Result& all, const Time& time) {
   const bool is_plain = has_equal_layers(options);
-  const auto never = std::numeric_limits<double>::infinity();
-  const double now = all.best ? all.fastest.value : never;
-  double best = now * (is_plain ? limits::kWorthFewer : limits::kRewritesMayGain);
-  std::optional<machine::Machine> fastest;
+  const double worth = is_plain ? limits::kWorthFewer : limits::kRewritesMayGain;
+  const double near = is_plain ? limits::kNearPlainPart : limits::kNearPart;
+  double best = kNever;
+  std::vector<TimedPart> out;
   KnownPasses known;
   const machine::Digits digits(machine);
   const auto batch = strategies::batch_of({model, digits}).value_or(0);
   // Layouts of a whole batch at once may not fit on a part where they are not the best on all.
   const bool by_grid = !all.best || all.best->mapped.schedule.micro_batches > 1;
-  std::size_t in_vain = 0;  // parts since the last one that was faster
+  // By units of the innermost level: parts since the last one that was faster.
+  std::map<std::int64_t, std::size_t> in_vain;
   for (const auto& units : parts_of(machine, batch, is_plain && machine.groups.empty())) {
-    if (is_over()) break;
-    if (all.device_seconds / static_cast<double>(count(units)) > best) continue;
-    const auto part = machine::with_units(machine, units);
+    if (time.is_over()) break;
+    auto& vain = in_vain[units.back()];
+    if (!is_plain && vain == limits::kPartsInVain) continue;
+    const auto most = std::min(all.best ? worth * all.fastest.value : kNever, near * best);
+    if (all.device_seconds / static_cast<double>(count(units)) > most) continue;
+    auto part = machine::with_units(machine, units);
     if (!part) continue;
-    own.until.seconds = left();
-    const auto time = is_plain ? fastest_plain(model, *part, own, best, known)
-                               : fastest_layouts(model, *part, own, best, by_grid);
-    in_vain = time ? 0 : in_vain + 1;
-    if (!is_plain && in_vain == limits::kPartsInVain) break;
-    if (!time) continue;
-    fastest = *part;
-    best = *time;
+    options.until.seconds = time.left();
+    const auto takes = is_plain ? fastest_plain(model, *part, options, most, known)
+                                : fastest_layouts(model, *part, options, most, by_grid);
+    vain = takes && *takes < best ? 0 : vain + 1;
+    if (!takes) continue;
+    out.push_back({std::move(*part), *takes});
+    best = std::min(best, *takes);
   }
-  if (!fastest || is_over()) return std::nullopt;
-  own.until.seconds = left();
-  FewerDevices out{std::move(*fastest), {}};
-  out.result = search(model, out.machine, own);
-  const bool is_found = out.result.best.has_value();
-  if (!is_found || out.result.fastest.value > limits::kWorthFewer * now) return std::nullopt;
+  std::ranges::stable_sort(out, {}, &TimedPart::time);
+  std::erase_if(out, [&](const auto& part) { return part.time > near * best; });
+  return out;
+}
+
+}  // namespace
+
+std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
+                                                 const machine::Machine& machine,
+                                                 const Options& options, const Result& all) {
+  if (options.until.first_fit || options.until.candidates ||
+      all.stop_reason == StopReason::kInterrupted) {
+    return std::nullopt;
+  }
+  const Time time(options.until, all.search_s);
+  auto parts = near_parts(model, machine, options, all, time);
+  parts.resize(std::min(parts.size(), limits::kPartsRewritten));
+  auto own = options;
+  auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kNever};
+  std::optional<FewerDevices> fastest;
+  for (auto& part : parts) {
+    if (time.is_over()) break;
+    own.until.seconds = time.left();
+    own.beat = least;
+    auto found = search(model, part.machine, own);
+    if (!found.best || found.fastest > least) continue;
+    least = found.fastest;
+    fastest = {std::move(part.machine), std::move(found)};
+  }
+  if (!fastest) return std::nullopt;
+  auto& out = *fastest;
   for (auto& row : out.result.faster) row.devices = out.machine.devices();
   out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
-  out.result.search_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() +
-      all.search_s;
+  out.result.search_s = time.taken();
   out.result.candidates += all.candidates;
   out.result.estimated += all.estimated;
-  return out;
+  return fastest;
 }
 
 }  // namespace tandem::search

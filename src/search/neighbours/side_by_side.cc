@@ -47,12 +47,12 @@ class Tables {
   // comes of it, from the plan's own. Then beside the other operators of other plans.
   void search() {
     if (!are_to_be_placed()) return;
-    const auto own = own_layouts();
     const auto best = pool_.result().best->simulation.iteration;
-    auto alike = best_of(all_alike(own), Seconds{std::numeric_limits<double>::infinity()});
+    auto alike = best_alike();
     if (alike) alike = descended(*alike);
     if (!alike || alike->seconds > best) {
-      const auto other = descended({own, best});
+      from_ = &plans_[0];
+      const auto other = descended({own_layouts(), best});
       if (!alike || other.seconds < best) alike = other;
     }
     if (change_plan(*alike)) alike = descended(*alike);
@@ -90,6 +90,29 @@ class Tables {
   Layouts own_layouts() const {
     Layouts out;
     for (auto id : tables_) out.push_back(without_places(from_->choices[id.index()].node));
+    return out;
+  }
+
+  // Beside the other operators of the best plan or, as that may have all on one device, of others.
+  std::optional<Timed> best_alike() {
+    std::optional<Timed> out;
+    std::vector<std::vector<plan::Choice>> seen;
+    const auto* best = from_;
+    auto left = limits::kMostTablesAlike;
+    for (const auto& plan : plans_) {
+      if (!is_for_one_pass(plan)) continue;
+      auto others = plan.choices;
+      for (auto id : tables_) others[id.index()] = {};
+      if (std::ranges::find(seen, others) != seen.end()) continue;
+      seen.push_back(std::move(others));
+      from_ = &plan;
+      const auto than = out ? out->seconds : Seconds{std::numeric_limits<double>::infinity()};
+      if (auto found = best_of(all_alike(own_layouts()), than, left)) {
+        out = std::move(found);
+        best = from_;
+      }
+    }
+    from_ = best;
     return out;
   }
 
@@ -281,8 +304,11 @@ class Tables {
   }
 
   std::optional<Timed> best_of(const std::vector<Layouts>& all, Seconds than) {
+    return best_of(all, than, left_);
+  }
+  std::optional<Timed> best_of(const std::vector<Layouts>& all, Seconds than, std::size_t& left) {
     const auto best = fastest_of(
-        pool_, all, left_, than, [this](const Layouts& layouts) -> std::optional<Candidate> {
+        pool_, all, left, than, [this](const Layouts& layouts) -> std::optional<Candidate> {
           auto made = candidate(layouts);
           return is_legal(made) ? std::optional(std::move(made)) : std::nullopt;
         });
