@@ -204,9 +204,11 @@ inline constexpr double kAlikeTooSlow = 1.5;
 // Fewer devices.
 // A part of the machine has to take at most this times what all of it takes.
 inline constexpr double kWorthFewer = 0.999;
-// Parts searched in vain, each with fewer units of the outermost level than the one before, until
-// that ends.
-inline constexpr std::size_t kPartsInVain = 3;
+// Where layouts are searched on each part, the next one has at most so much of the devices of the
+// one before;
+inline constexpr double kNextPart = 0.6;
+// then so many to both sides of the fastest follow.
+inline constexpr std::size_t kPartsBeside = 2;
 // What rewrites may gain where a part is judged by its layouts alone.
 inline constexpr double kRewritesMayGain = 1.15;
 // Parts within this of the fastest by layouts alone are searched with rewrites,

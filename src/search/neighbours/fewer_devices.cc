@@ -160,41 +160,93 @@ class Time {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// The parts that may be faster than all of the machine, the best first.
-std::vector<TimedPart> near_parts(const graph::Graph& model, const machine::Machine& machine,
-                                  Options options, const Result& all, const Time& time) {
-  const bool is_plain = has_equal_layers(options);
-  const double worth = is_plain ? limits::kWorthFewer : limits::kRewritesMayGain;
-  const double near = is_plain ? limits::kNearPlainPart : limits::kNearPart;
-  double best = kNever;
-  std::vector<TimedPart> out;
-  KnownPasses known;
-  const machine::Digits digits(machine);
-  const auto batch = strategies::batch_of({model, digits}).value_or(0);
-  // Layouts of a whole batch at once may not fit on a part where they are not the best on all.
-  const bool by_grid = !all.best || all.best->mapped.schedule.micro_batches > 1;
-  // By units of the innermost level: parts since the last one that was faster.
-  std::map<std::int64_t, std::size_t> in_vain;
-  for (const auto& units : parts_of(machine, batch, is_plain && machine.groups.empty())) {
-    if (time.is_over()) break;
-    auto& vain = in_vain[units.back()];
-    if (!is_plain && vain == limits::kPartsInVain) continue;
-    const auto most = std::min(all.best ? worth * all.fastest.value : kNever, near * best);
-    if (all.device_seconds / static_cast<double>(count(units)) > most) continue;
-    auto part = machine::with_units(machine, units);
-    if (!part) continue;
-    options.until.seconds = time.left();
-    const auto takes = is_plain ? fastest_plain(model, *part, options, most, known)
-                                : fastest_layouts(model, *part, options, most, by_grid);
-    vain = takes && *takes < best ? 0 : vain + 1;
-    if (!takes) continue;
-    out.push_back({std::move(*part), *takes});
-    best = std::min(best, *takes);
+// Finds the parts that may be faster than all of the machine.
+class Parts {
+ public:
+  Parts(const graph::Graph& model, const machine::Machine& machine, const Options& options,
+        const Result& all, const Time& time)
+      : model_(model),
+        machine_(machine),
+        options_(options),
+        all_(all),
+        time_(time),
+        is_plain_(has_equal_layers(options)),
+        near_(is_plain_ ? limits::kNearPlainPart : limits::kNearPart),
+        by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
+    const machine::Digits digits(machine);
+    const auto batch = strategies::batch_of({model, digits}).value_or(0);
+    parts_ = parts_of(machine, batch, is_plain_ && machine.groups.empty());
+    is_known_.resize(parts_.size());
   }
-  std::ranges::stable_sort(out, {}, &TimedPart::time);
-  std::erase_if(out, [&](const auto& part) { return part.time > near * best; });
-  return out;
-}
+
+  // Those that are near the fastest, which is first.
+  std::vector<TimedPart> run() {
+    if (is_plain_) {
+      for (std::size_t i = 0; i < parts_.size(); ++i) look_at(i);
+    } else {
+      look_at_some();
+    }
+    std::ranges::stable_sort(found_, {}, &TimedPart::time);
+    std::erase_if(found_, [&](const auto& part) { return part.time > near_ * best_; });
+    return std::move(found_);
+  }
+
+ private:
+  // Where layouts are searched on each part: of those with the same units of the innermost level
+  // first each little more than half of the one before, then those next to the fastest.
+  void look_at_some() {
+    std::map<std::int64_t, double> most;  // devices, by units of the innermost level
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const auto devices = static_cast<double>(count(parts_[i]));
+      const auto [at, is_first] = most.try_emplace(parts_[i].back());
+      if (!is_first && devices > at->second) continue;
+      at->second = limits::kNextPart * devices;
+      look_at(i);
+    }
+    for (bool is_new = best_ < kNever; is_new;) {
+      const auto first = fastest_ - std::min(fastest_, limits::kPartsBeside);
+      const auto last = std::min(fastest_ + limits::kPartsBeside + 1, parts_.size());
+      is_new = false;
+      for (auto i = first; i < last; ++i) is_new |= look_at(i);
+    }
+  }
+
+  // False if it is known.
+  bool look_at(std::size_t i) {
+    if (is_known_[i] || time_.is_over()) return false;
+    is_known_[i] = true;
+    const double worth = is_plain_ ? limits::kWorthFewer : limits::kRewritesMayGain;
+    const auto most = std::min(all_.best ? worth * all_.fastest.value : kNever, near_ * best_);
+    if (all_.device_seconds / static_cast<double>(count(parts_[i])) > most) return true;
+    auto part = machine::with_units(machine_, parts_[i]);
+    if (!part) return true;
+    options_.until.seconds = time_.left();
+    const auto takes = is_plain_ ? fastest_plain(model_, *part, options_, most, passes_)
+                                 : fastest_layouts(model_, *part, options_, most, by_grid_);
+    if (!takes) return true;
+    found_.push_back({std::move(*part), *takes});
+    if (*takes >= best_) return true;
+    best_ = *takes;
+    fastest_ = i;
+    return true;
+  }
+
+  const graph::Graph& model_;
+  const machine::Machine& machine_;
+  Options options_;
+  const Result& all_;
+  const Time& time_;
+  bool is_plain_;
+  double near_;
+  // Layouts of a whole batch at once may not fit on a part where they are not the best on all.
+  bool by_grid_;
+  KnownPasses passes_;
+  std::vector<Units> parts_;  // the largest first
+  std::vector<bool> is_known_;
+  std::vector<TimedPart> found_;
+  double best_ = kNever;
+  std::size_t fastest_ = 0;
+};
 
 }  // namespace
 
@@ -206,7 +258,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
     return std::nullopt;
   }
   const Time time(options.until, all.search_s);
-  auto parts = near_parts(model, machine, options, all, time);
+  auto parts = Parts(model, machine, options, all, time).run();
   parts.resize(std::min(parts.size(), limits::kPartsRewritten));
   auto own = options;
   auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kNever};
@@ -214,7 +266,6 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   for (auto& part : parts) {
     if (time.is_over()) break;
     own.until.seconds = time.left();
-    own.beat = least;
     auto found = search(model, part.machine, own);
     if (!found.best || found.fastest > least) continue;
     least = found.fastest;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
+#include <vector>
+
 namespace tandem::search {
 namespace {
 
@@ -29,6 +33,37 @@ TEST(FewerDevices, AreUsedWhereAllAreSlower) {
     ASSERT_TRUE(fewer.has_value()) << text;
     EXPECT_LT(fewer->machine.devices(), machine.devices()) << text;
     EXPECT_LT(fewer->result.best->simulation.iteration, all.best->simulation.iteration) << text;
+  }
+}
+
+Seconds fastest(const OnParts& question) {
+  const auto known = models::parse_model(question.model);
+  const auto model = known.build(question.batch, DType::kFp32);
+  const auto machine = machine::load_machine(question.machine);
+  Options options;
+  options.algebra = Algebra::kJoint;
+  options.network = KnownNetwork{&known, question.batch, DType::kFp32};
+  const auto all = search(model, machine, options);
+  const auto fewer = search_fewer_devices(model, machine, options, all);
+  return fewer ? std::min(all.fastest, fewer->result.fastest) : all.fastest;
+}
+
+// Small networks, whose best part of a machine is hard to tell: of some parts the layouts are good,
+// of others what rewrites and embedding tables side by side make of them.
+TEST(FewerDevices, MoreNodesAreNeverSlower) {
+  const std::vector<std::string> machines = {"summit:1", "summit:2", "summit:3", "summit:4",
+                                             "summit:6"};
+  for (const auto& [text, batch] :
+       std::vector<std::pair<const char*, std::int64_t>>{{"mlp:layers=4,hidden=1024", 1152},
+                                                         {"dlrm:tables=20,dim=32", 1152},
+                                                         {"dlrm:tables=13,dim=64", 4608},
+                                                         {"xdl", 2304}}) {
+    auto before = Seconds{std::numeric_limits<double>::infinity()};
+    for (const auto& machine : machines) {
+      const auto now = fastest({text, machine.c_str(), batch});
+      EXPECT_LE(now, 1.002 * before) << text << " on " << machine;
+      before = now;
+    }
   }
 }
 

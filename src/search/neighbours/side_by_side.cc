@@ -49,6 +49,7 @@ class Tables {
     if (!are_to_be_placed()) return;
     const auto best = pool_.result().best->simulation.iteration;
     auto alike = best_alike();
+    if (alike && alike->seconds > limits::kHopeless * pool_.options().beat) return;
     if (alike) alike = descended(*alike);
     if (!alike || alike->seconds > best) {
       from_ = &plans_[0];
@@ -232,7 +233,12 @@ class Tables {
 
   // Idle on the outermost or the innermost digits, in parts along one factor on the others. In
   // parts on all they are in the plans themselves, but not where the other operators are narrowed.
-  Layouts layouts_of(NodeId id) const {
+  const Layouts& layouts_of(NodeId id) {
+    const auto [at, is_new] = layouts_.try_emplace({class_of(id), is_narrowed_});
+    if (is_new) at->second = made_layouts(id);
+    return at->second;
+  }
+  Layouts made_layouts(NodeId id) const {
     const auto& node = problem_.nodes[id.index()];
     const auto n = digits().count();
     Layouts out;
@@ -264,12 +270,13 @@ class Tables {
     return out;
   }
 
-  std::vector<Layouts> all_alike(const Layouts& now) const {
-    std::vector<Layouts> out;
+  // And as they are, at places of their own: in a plan all may lie at one.
+  std::vector<Layouts> all_alike(const Layouts& now) {
+    std::vector<Layouts> out = {now};
     for (const auto& layout : layouts_of(tables_[0])) {
       auto next = now;
       for (std::size_t t = 0; t < tables_.size(); ++t) {
-        const auto own = layouts_of(tables_[t]);
+        const auto& own = layouts_of(tables_[t]);
         if (std::ranges::find(own, layout) != own.end()) next[t] = layout;
       }
       if (next != now) out.push_back(std::move(next));
@@ -278,7 +285,7 @@ class Tables {
   }
 
   // Of those that are equal and lie alike the first stands for all.
-  std::vector<Layouts> one_changed(const Layouts& now) const {
+  std::vector<Layouts> one_changed(const Layouts& now) {
     std::vector<Layouts> out;
     std::set<std::pair<Hash, NodeLayout>> seen;
     for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -395,8 +402,9 @@ class Tables {
   const strategies::Problem problem_;
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<NodeId> tables_;
-  std::vector<std::vector<NodeId>> followers_;    // by table
-  std::size_t left_ = limits::kMostTablesPlaced;  // to try
+  std::vector<std::vector<NodeId>> followers_;        // by table
+  std::map<std::pair<Hash, bool>, Layouts> layouts_;  // by class, and where the others are narrowed
+  std::size_t left_ = limits::kMostTablesPlaced;      // to try
   bool from_the_last_place_ = false;
   bool is_narrowed_ = false;
 };
