@@ -64,6 +64,17 @@ std::optional<Machine> with_units(const Machine& machine, const std::vector<std:
   return out;
 }
 
+std::vector<Machine> equal_machines(const Machine& machine) {
+  if (machine.groups.empty()) return {machine};
+  std::vector<Machine> out;
+  for (const auto& group : machine.groups) {
+    out.push_back(machine);
+    out.back().groups.clear();
+    out.back().device = group.device;
+  }
+  return out;
+}
+
 std::vector<std::int64_t> parse_units(std::string_view text, const Machine& machine) {
   std::vector<std::int64_t> out;
   const auto parts = split(text, '/');

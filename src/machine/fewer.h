@@ -1,4 +1,4 @@
-// A machine of which not all devices are used.
+// A machine of which not all devices are used, or not all kinds.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,9 @@ namespace tandem::machine {
 // reads: "dgx_h100:6,use=5/8". Where units have different devices the slowest are left out. Nothing
 // where a level is cut whose units are not joined by one switch.
 std::optional<Machine> with_units(const Machine& machine, const std::vector<std::int64_t>& units);
+
+// One machine for each kind of device, all of whose devices are of that kind.
+std::vector<Machine> equal_machines(const Machine& machine);
 
 // The highest rate of its devices, of any type.
 double fastest_peak(const DeviceGroup& group);

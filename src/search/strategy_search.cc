@@ -444,10 +444,22 @@ void StrategySearch::lay_out_steps() {
     };
     if (std::ranges::any_of(taken, is_alike)) continue;
     taken.push_back(t);
-    pool_.enter(
-        lay_out_step(*t.setting, problem_, pool_.costs(), options_, pool_.result().products));
+    lay_out_step(*t.setting);
     if (pool_.is_over()) return;
     if (taken.size() == (pool_.is_large() ? limits::kLargeLaidOut : limits::kLaidOut)) return;
+  }
+}
+
+// Stages have devices of one kind more often than not: as if all were of one, for each kind.
+void StrategySearch::lay_out_step(const Setting& setting) {
+  auto& products = pool_.result().products;
+  if (pool_.are_equal_devices()) {
+    pool_.enter(search::lay_out_step(setting, problem_, pool_.costs(), options_, products));
+    return;
+  }
+  for (const auto& machine : machine::equal_machines(pool_.machine())) {
+    predict::CostModel costs(machine, pool_.digits(), options_.optimizer, options_.precision);
+    pool_.enter(search::lay_out_step(setting, problem_, costs, options_, products));
   }
 }
 

@@ -52,6 +52,7 @@ class StrategySearch {
   [[nodiscard]] const std::vector<std::vector<plan::Choice>>& seeds() const { return seeds_; }
 
  private:
+  void lay_out_step(const strategies::Setting& setting);
   // Returns the settings to simulate as baselines, with the estimates that there are.
   std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> shortened(
       const std::vector<strategies::Setting>& settings);

@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "machine/fewer.h"
 #include "strategies/pipeline.h"
 
 namespace tandem::predict {
 
 DeviceKinds::DeviceKinds(const machine::Machine& machine, const machine::Digits& digits)
     : machine_(machine), digits_(digits), groups_(std::max<std::size_t>(1, machine.groups.size())) {
-  for (const auto& group : machine.groups) {
-    auto& made = machines_.emplace_back(machine);
-    made.groups.clear();
-    made.device = group.device;
-  }
+  if (!machine.groups.empty()) machines_ = machine::equal_machines(machine);
   machines_.push_back(machine);
   machines_.back().groups.clear();
 }

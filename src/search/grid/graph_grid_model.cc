@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "machine/fewer.h"
 #include "machine/part.h"
 #include "predict/collectives.h"
 #include "predict/device.h"
@@ -26,18 +27,6 @@ Bytes least_sent(const strategies::Problem& problem) {
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     const auto bytes = problem.model.node(graph::NodeId(cuts[c])).type.whole_bytes();
     if (c == 0 || bytes < out) out = bytes;
-  }
-  return out;
-}
-
-// One machine for each kind of device, all of whose devices are of that kind.
-std::vector<machine::Machine> equal_machines(const machine::Machine& machine) {
-  if (machine.groups.empty()) return {machine};
-  std::vector<machine::Machine> out;
-  for (const auto& group : machine.groups) {
-    out.push_back(machine);
-    out.back().groups.clear();
-    out.back().device = group.device;
   }
   return out;
 }
@@ -211,7 +200,7 @@ const GraphGridModel::Part* GraphGridModel::part_of(machine::DigitMask digits) {
   if (is_new) {
     auto part = std::make_unique<Part>();
     const auto& all = problem_.digits;
-    for (const auto& machine : equal_machines(pool_.machine())) {
+    for (const auto& machine : machine::equal_machines(pool_.machine())) {
       auto found = machine::part_without(machine, all, all.all() & ~digits);
       if (!found) return nullptr;
       part->machines.push_back(std::move(*found));

@@ -215,8 +215,7 @@ class Parts {
   bool look_at(std::size_t i) {
     if (is_known_[i] || time_.is_over()) return false;
     is_known_[i] = true;
-    const double worth = is_plain_ ? limits::kWorthFewer : limits::kRewritesMayGain;
-    const auto most = std::min(all_.best ? worth * all_.fastest.value : kNever, near_ * best_);
+    const auto most = std::min(time_to_beat(), near_ * best_);
     if (all_.device_seconds / static_cast<double>(count(parts_[i])) > most) return true;
     auto part = machine::with_units(machine_, parts_[i]);
     if (!part) return true;
@@ -229,6 +228,14 @@ class Parts {
     best_ = *takes;
     fastest_ = i;
     return true;
+  }
+
+  // Plain strategies are compared with plain ones: what is faster than those on all devices may
+  // gain by layouts what they gained.
+  [[nodiscard]] double time_to_beat() const {
+    if (!all_.best) return kNever;
+    if (!is_plain_) return limits::kRewritesMayGain * all_.fastest.value;
+    return limits::kWorthFewer * std::max(all_.fastest, all_.fastest_strategy).value;
   }
 
   const graph::Graph& model_;
