@@ -211,6 +211,8 @@ inline constexpr double kNextPart = 0.6;
 inline constexpr std::size_t kPartsBeside = 2;
 // What rewrites may gain where a part is judged by its layouts alone.
 inline constexpr double kRewritesMayGain = 1.15;
+// What layouts may gain more on a part than on all of a machine with several kinds of devices.
+inline constexpr double kLayoutsMayGain = 1.05;
 // Parts within this of the fastest by layouts alone are searched with rewrites,
 inline constexpr double kNearPart = 1.1;
 // within this of the fastest by plain strategies with layouts, too,

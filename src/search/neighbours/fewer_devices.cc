@@ -231,11 +231,13 @@ class Parts {
   }
 
   // Plain strategies are compared with plain ones: what is faster than those on all devices may
-  // gain by layouts what they gained.
+  // gain by layouts what they gained, and more where devices are of one kind.
   [[nodiscard]] double time_to_beat() const {
     if (!all_.best) return kNever;
     if (!is_plain_) return limits::kRewritesMayGain * all_.fastest.value;
-    return limits::kWorthFewer * std::max(all_.fastest, all_.fastest_strategy).value;
+    const auto plain = std::max(all_.fastest, all_.fastest_strategy).value;
+    const bool is_mixed = !machine_.groups.empty();
+    return (is_mixed ? limits::kLayoutsMayGain : limits::kWorthFewer) * plain;
   }
 
   const graph::Graph& model_;
