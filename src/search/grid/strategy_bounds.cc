@@ -1,0 +1,244 @@
+#include "search/grid/strategy_bounds.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "predict/collectives.h"
+
+namespace tandem::search {
+
+StrategyBounds::StrategyBounds(const Case& on, GridModel& model, bool is_stale,
+                               const std::vector<Split>& splits,
+                               const std::vector<std::string>& recomputations)
+    : machine_(*on.machine),
+      digits_(on.problem->digits),
+      batch_(on.batch),
+      model_(model),
+      is_stale_(is_stale),
+      splits_(splits),
+      recomputations_(recomputations),
+      weights_(on) {}
+
+std::uint32_t StrategyBounds::number_of(const PassKind& kind, bool is_rough) {
+  const auto [at, is_new] = numbers_.try_emplace(kind, kinds_.size());
+  if (is_new) {
+    kinds_.push_back(kind);
+    bounds_.push_back(is_rough ? rough(kind) : Bounded{});
+  }
+  return static_cast<std::uint32_t>(at->second);
+}
+
+// Before a kind is lowered: a sample takes least in the largest micro-batch with nothing
+// recomputed.
+Bounded StrategyBounds::rough(const PassKind& kind) {
+  auto base = kind;
+  base.micro_batch_size = kind.ep > 1 ? batch_ / digits_.devices() : batch_;
+  base.recompute = 0;
+  const auto [at, is_new] = rough_.try_emplace(base);
+  if (is_new) {
+    at->second = close(base);
+    note_device_seconds(base, at->second);
+  }
+  auto out = at->second;
+  // That the largest cannot be had says nothing of smaller ones: they have no bound yet.
+  if (out.impossible && kind != base) return {};
+  out.known = kind == base;
+  if (out.known) return out;
+  const auto scale =
+      static_cast<double>(kind.micro_batch_size) / static_cast<double>(base.micro_batch_size);
+  auto& pass = out.pass;
+  pass.compute *= scale;
+  for (auto& load : pass.levels) load *= scale;
+  for (auto& time : pass.units) time *= scale;
+  for (auto& time : pass.recomputed) time *= scale;
+  std::ranges::fill(pass.accumulation, 0.0);
+  for (auto& time : pass.early) time *= scale;
+  // In smaller ones there may be more to compute between two operators.
+  std::erase_if(pass.waits, [](const auto& wait) { return !wait.is_adjacent; });
+  for (auto& wait : pass.waits) wait.seconds *= scale;
+  pass.following *= scale;
+  pass.sent = pass.sent * scale;
+  pass.saved = {};
+  pass.results.clear();
+  return out;
+}
+
+// What one device alone computes is counted, too: it wastes nothing.
+double StrategyBounds::device_seconds() {
+  (void)rough({.micro_batch_size = batch_});
+  return std::isinf(device_seconds_) ? 0 : device_seconds_;
+}
+
+// A sample takes least in the largest micro-batch.
+void StrategyBounds::note_device_seconds(const PassKind& base, const Bounded& bound) {
+  if (bound.impossible || base.in_pieces || bound.pass.units.empty()) return;
+  const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, 0).ranks[0];
+  const auto devices = static_cast<double>(base.tp * base.cp);
+  device_seconds_ = std::min(device_seconds_, devices * all);
+}
+
+const Bounded& StrategyBounds::close_pass(std::uint32_t number) {
+  auto& out = bounds_[number];
+  if (!out.known) out = close(kinds_[number]);
+  return out;
+}
+
+Bounded StrategyBounds::close(const PassKind& kind) {
+  auto bound = model_.bound(kind, recomputations_[kind.recompute]);
+  if (!bound) return {.pass = {}, .known = true, .impossible = true};
+  return {.pass = std::move(*bound), .known = true};
+}
+
+// A device holds at least its share of what is stored, and what its forward passes save before
+// its first backward pass. As much is saved again once all gradients are there, if there are
+// enough micro-batches.
+Bytes StrategyBounds::memory(const Item& item) {
+  const auto& split = splits_[item.split];
+  const auto [always, gradients] = weights_.stored(split, item.zero, item.micro_batches);
+  const auto* pipeline = pipeline_of(item);
+  const auto& bound = bounds_[item.kind];
+  const std::tuple now(pipeline, item.kind, bound.known);
+  if (held_.first != now) held_ = {now, pipeline->held(bound.pass)};
+  const auto held = held_.second;
+  constexpr std::int64_t kRounds = 3;  // of the ranks by several stages of a rank
+  const bool is_repeated = item.stages_of_rank == 1 ? item.micro_batches > split.pp
+                                                    : item.micro_batches >= kRounds * split.pp;
+  return always + (is_repeated ? gradients + held : std::max(gradients, held));
+}
+
+// No rank takes less than its stages do, and the updates of its weights after them. The last one
+// begins when all others have passed their first micro-batch forward, and they end after it with
+// its backward pass. No level has more to carry than there is time, and gradients are
+// synchronized in the last micro-batch.
+double StrategyBounds::time(const Item& item) {
+  const auto& split = splits_[item.split];
+  const auto& pass = bounds_[item.kind].pass;
+  const auto micro_batches = static_cast<double>(item.micro_batches);
+  // ZeRO-2 and -3 accumulate shards.
+  const bool accumulates = item.micro_batches > 1 && item.zero < 2;
+  const auto& loads = loads_of(item, accumulates);
+  const auto mean =
+      std::accumulate(loads.ranks.begin(), loads.ranks.end(), 0.0) / static_cast<double>(split.pp);
+  double out = std::max(micro_batches * std::ranges::max(loads.ranks),
+                        micro_batches * mean + weights_.update_time(split, item.zero));
+  const auto on_level = [&](std::size_t level) {
+    if (level >= pass.levels.size()) return 0.0;
+    return micro_batches * pass.levels[level] / static_cast<double>(split.pp);
+  };
+  for (std::size_t l = 0; l < pass.levels.size(); ++l) out = std::max(out, on_level(l));
+  if (split.pp > 1) {
+    const auto sent = send_times(item);
+    const auto send = sent.forward + sent.backward;
+    const auto sends =
+        static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
+    const auto ranks_before = static_cast<double>(split.pp - 1);
+    out = std::max(out, micro_batches * sends * send);
+    // Of stale ones steps flow into each other.
+    const auto others = is_stale_ ? 0 : loads.others + ranks_before * send;
+    out = std::max(out, micro_batches * loads.ranks.back() + others);
+  }
+  if (split.dp * split.cp == 1 || split.ep > 1) return out;
+  // Of several stages of a rank, the others' last micro-batches may be before the last one of
+  // the first, and the others' first ones before it gathers the last weights.
+  const auto left = item.stages_of_rank == 1 ? 1 : split.pp;
+  const auto before = static_cast<double>(std::max(item.micro_batches - left, std::int64_t{0}));
+  std::vector<double> reduced(machine_.levels.size());  // by level, the mean of all ranks
+  for (const auto& [rank, level, each, once, gather, again] : data_parallel_times(item)) {
+    const auto sum = each + once;
+    const auto sums = item.zero < 2 ? sum : micro_batches * each + once;
+    const auto gathers = item.zero < 3 ? gather : micro_batches * (gather + again);
+    const auto load = rank ? loads.ranks[*rank] : mean;
+    out = std::max(out, on_level(level) + sums + gathers);
+    if (is_stale_) continue;
+    out = std::max(out, before * load + sum + (item.zero < 3 ? gather : 0));
+    reduced[level] += rank ? each / static_cast<double>(split.pp) : each;
+  }
+  // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
+  // more compute. What else is sent may be sent meanwhile.
+  if (item.zero >= 2 && !is_stale_) {
+    out = std::max(out, micro_batches * pass.compute / static_cast<double>(split.pp) +
+                            (micro_batches - 1) * std::ranges::max(reduced));
+  }
+  return out;
+}
+
+// Strategies that differ in their ZeRO stage come one after the other.
+const Pipeline::Loads& StrategyBounds::loads_of(const Item& item, bool accumulates) {
+  const auto* pipeline = pipeline_of(item);
+  const auto& bound = bounds_[item.kind];
+  const LoadsKey key{pipeline, item.kind, item.micro_batches, bound.known};
+  auto& last = last_loads_[accumulates ? 1 : 0];
+  if (last.first != key) {
+    // The first gradients are stored as they are.
+    const auto some = static_cast<double>(item.micro_batches - 1);
+    last = {key, pipeline->loads(bound.pass, accumulates ? some / (some + 1) : 0)};
+  }
+  return last.second;
+}
+
+// The schedule's step of what its kind takes at least. Strategies that differ in their ZeRO stage
+// have the same but for whether whole gradients accumulate.
+double StrategyBounds::scheduled_time(const Item& item) {
+  const auto& split = splits_[item.split];
+  if (split.pp == 1 || bounds_[item.kind].pass.forward.empty()) return 0;
+  const bool accumulates = item.zero < 2;
+  const auto [at, is_new] = scheduled_times_.try_emplace(
+      {item.kind, split.pp, item.stages_of_rank, item.micro_batches, accumulates});
+  if (is_new) {
+    plan::Schedule schedule;
+    schedule.stages = split.pp * item.stages_of_rank;
+    schedule.micro_batches = item.micro_batches;
+    if (item.stages_of_rank > 1) schedule.order = plan::Order::kInterleaved;
+    const auto stages =
+        pipeline_of(item)->times(bounds_[item.kind].pass, accumulates && item.micro_batches > 1);
+    at->second = schedules_.step(schedule, split.pp, stages, send_times(item));
+  }
+  return at->second;
+}
+
+// Of an activation to the next rank and a gradient back, where that is fastest.
+predict::PassTime StrategyBounds::send_times(const Item& item) {
+  const auto& split = splits_[item.split];
+  const auto& pass = bounds_[item.kind].pass;
+  if (pass.sent == Bytes{}) return {};
+  // Ranks differ in the innermost of their digits at least.
+  const auto across = std::bit_floor(split.ranks);
+  const auto time = [&](bool copied) {
+    return predict::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent)
+        .value;
+  };
+  return {time(pass.copied), time(pass.gradient_copied)};
+}
+
+// Until they are asked for of a strategy that may be the fastest, as if gradients and weights
+// were each one collective of tensors that are cut evenly.
+const std::vector<DataParallelTime>& StrategyBounds::data_parallel_times(const Item& item) {
+  const auto& split = splits_[item.split];
+  const bool is_sharded = item.zero > 0;
+  const bool is_close = bounds_[item.kind].known;
+  const auto stages_of_rank = is_close ? item.stages_of_rank : std::uint16_t{1};
+  const auto [at, is_new] =
+      data_parallel_times_.try_emplace({item.split, stages_of_rank, is_sharded, is_close});
+  auto& times = at->second;
+  if (!is_new) return times;
+  if (is_close) {
+    if (const auto weights = model_.shared_weights(kinds_[item.kind], split.ranks, is_sharded)) {
+      return times = by_rank(*weights, *pipeline_of(item));
+    }
+  }
+  times.push_back(weights_.as_one_collective(split, is_sharded));
+  return times;
+}
+
+const Pipeline* StrategyBounds::pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
+                                            std::int64_t micro_batches) {
+  // More of them change nothing before the first backward pass.
+  micro_batches = std::min(micro_batches, 4 * pp);
+  const auto [at, is_new] = pipelines_.try_emplace({pp, stages_of_rank, micro_batches});
+  if (is_new) at->second = model_.divide(pp, stages_of_rank, micro_batches);
+  return at->second.get();
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,89 @@
+// What each strategy of the grid takes at least, in time and memory: proved, as it is from what its
+// pass, its stages and its weights take.
+#pragma once
+
+#include <array>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "search/grid/item.h"
+#include "search/grid/weight_bounds.h"
+
+namespace tandem::search {
+
+struct Bounded {
+  PassBound pass;
+  bool known = false;  // `pass` is of this kind, not of one that takes no longer
+  bool impossible = false;
+};
+
+class StrategyBounds {
+ public:
+  // Item::split is a number of one of `splits`, PassKind::recompute of one of `recomputations`.
+  // `is_stale`: updates come one step late. All outlive it.
+  StrategyBounds(const Case& on, GridModel& model, bool is_stale, const std::vector<Split>& splits,
+                 const std::vector<std::string>& recomputations);
+
+  // The number of a kind of pass, Item::kind. `is_rough`: bounded already before it is lowered.
+  std::uint32_t number_of(const PassKind& kind, bool is_rough);
+  [[nodiscard]] const PassKind& kind(std::uint32_t number) const { return kinds_[number]; }
+  [[nodiscard]] const Bounded& pass(std::uint32_t number) const { return bounds_[number]; }
+  // The same of this very kind.
+  const Bounded& close_pass(std::uint32_t number);
+  // Null where it cannot be divided so.
+  const Pipeline* pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
+                              std::int64_t micro_batches);
+
+  Bytes memory(const Item& item);
+  double time(const Item& item);
+  // The schedule's step of what its kind takes at least.
+  double scheduled_time(const Item& item);
+  // What all devices together compute at least in a step, in seconds; 0 where it is not known.
+  double device_seconds();
+
+ private:
+  using LoadsKey = std::tuple<const Pipeline*, std::uint32_t, std::int64_t, bool>;
+
+  Bounded rough(const PassKind& kind);
+  Bounded close(const PassKind& kind);
+  void note_device_seconds(const PassKind& base, const Bounded& bound);
+  const Pipeline::Loads& loads_of(const Item& item, bool accumulates);
+  predict::PassTime send_times(const Item& item);
+  const std::vector<DataParallelTime>& data_parallel_times(const Item& item);
+  const Pipeline* pipeline_of(const Item& item) {
+    return pipeline_of(splits_[item.split].pp, item.stages_of_rank, item.micro_batches);
+  }
+
+  const machine::Machine& machine_;
+  const machine::Digits& digits_;
+  std::int64_t batch_;
+  GridModel& model_;
+  bool is_stale_;
+  const std::vector<Split>& splits_;
+  const std::vector<std::string>& recomputations_;
+  WeightBounds weights_;
+  std::map<PassKind, std::size_t> numbers_;
+  std::vector<PassKind> kinds_;
+  std::vector<Bounded> bounds_;  // by kind
+  std::map<PassKind, Bounded> rough_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<Pipeline>>
+      pipelines_;
+  // By split, stages of a rank, whether weights are stored sharded, and whether the kind's own
+  // bound is known.
+  std::map<std::tuple<std::uint32_t, std::uint16_t, bool, bool>, std::vector<DataParallelTime>>
+      data_parallel_times_;
+  std::pair<std::tuple<const Pipeline*, std::uint32_t, bool>, Bytes> held_;
+  predict::ScheduleTimes schedules_;
+  std::array<std::pair<LoadsKey, Pipeline::Loads>, 2> last_loads_;  // by whether it accumulates
+  // By kind, ranks, stages of a rank, micro-batches, and whether whole gradients accumulate.
+  std::map<std::tuple<std::uint32_t, std::int64_t, std::uint16_t, std::int64_t, bool>, double>
+      scheduled_times_;
+  double device_seconds_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace tandem::search
