@@ -19,7 +19,7 @@ namespace {
 
 using Units = std::vector<std::int64_t>;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // With the step time of what is found there quickly.
 struct TimedPart {
@@ -203,7 +203,7 @@ class Parts {
       at->second = limits::kNextPart * devices;
       look_at(i);
     }
-    for (bool is_new = best_ < kNever; is_new;) {
+    for (bool is_new = best_ < kForever; is_new;) {
       const auto first = fastest_ - std::min(fastest_, limits::kPartsBeside);
       const auto last = std::min(fastest_ + limits::kPartsBeside + 1, parts_.size());
       is_new = false;
@@ -233,7 +233,7 @@ class Parts {
   // Plain strategies are compared with plain ones: what is faster than those on all devices may
   // gain by layouts what they gained, and more where devices are of one kind.
   [[nodiscard]] double time_to_beat() const {
-    if (!all_.best) return kNever;
+    if (!all_.best) return kForever;
     if (!is_plain_) return limits::kRewritesMayGain * all_.fastest.value;
     const auto plain = std::max(all_.fastest, all_.fastest_strategy).value;
     const bool is_mixed = !machine_.groups.empty();
@@ -253,7 +253,7 @@ class Parts {
   std::vector<Units> parts_;  // the largest first
   std::vector<bool> is_known_;
   std::vector<TimedPart> found_;
-  double best_ = kNever;
+  double best_ = kForever;
   std::size_t fastest_ = 0;
 };
 
@@ -270,7 +270,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   auto parts = Parts(model, machine, options, all, time).run();
   parts.resize(std::min(parts.size(), limits::kPartsRewritten));
   auto own = options;
-  auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kNever};
+  auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kForever};
   std::optional<FewerDevices> fastest;
   for (auto& part : parts) {
     if (time.is_over()) break;
