@@ -216,7 +216,7 @@ inline constexpr double kLayoutsMayGain = 1.05;
 // Parts within this of the fastest by layouts alone are searched with rewrites,
 inline constexpr double kNearPart = 1.1;
 // within this of the fastest by plain strategies with layouts, too,
-inline constexpr double kNearPlainPart = 1.03;
+inline constexpr double kNearPlainPart = 1.06;
 // so many at most.
 inline constexpr std::size_t kPartsRewritten = 3;
 // Counts of units up to which each is a part; above, powers of two and
