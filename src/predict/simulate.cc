@@ -467,15 +467,12 @@ class Simulator {
   };
 
   // The spans of one class; those of a stream come in order.
-  Busy busy(std::span<const Span> spans) const {
-    std::vector<Span> compute;
+  [[nodiscard]] Busy busy(std::span<const Span> spans) const {
     Busy out;
     for (const auto& span : spans) {
-      if (communicates(program_.tasks[span.task])) continue;
-      compute.push_back(span);
-      out.compute += span.end - span.start;
+      if (!communicates(program_.tasks[span.task])) out.compute += span.end - span.start;
     }
-    out.any = covered({spans.begin(), spans.end()});
+    out.any = covered(spans);
     return out;
   }
 
@@ -529,23 +526,26 @@ class Simulator {
 
   // The time of the iteration that at least one of the spans covers. What runs on in the next has
   // run on from the last, too.
-  [[nodiscard]] Seconds covered(std::vector<Span> spans) const {
-    const auto count = spans.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (spans[i].end <= out_.iteration) continue;
-      auto rest = spans[i];
-      rest.start = Seconds{};
-      rest.end = spans[i].end - out_.iteration;
-      spans[i].end = out_.iteration;
-      spans.push_back(rest);
-    }
-    std::ranges::sort(spans, {}, &Span::start);
-    Seconds total;
+  [[nodiscard]] Seconds covered(std::span<const Span> spans) const {
+    std::vector<std::vector<const Span*>> streams;
     Seconds end;
     for (const auto& span : spans) {
-      if (span.end <= end) continue;
-      total += span.end - std::max(span.start, end);
-      end = span.end;
+      if (streams.size() <= span.stream) streams.resize(span.stream + 1);
+      streams[span.stream].push_back(&span);
+      end = std::max(end, span.end - out_.iteration);
+    }
+    std::vector<std::span<const Span* const>> left(streams.begin(), streams.end());
+    const auto start = [](const auto& stream) { return stream.front()->start; };
+    Seconds total = end;
+    for (std::erase_if(left, [](const auto& s) { return s.empty(); }); !left.empty();) {
+      const auto first = std::ranges::min_element(left, {}, start);
+      const auto& span = *first->front();
+      *first = first->subspan(1);
+      if (first->empty()) left.erase(first);
+      const auto until = std::min(span.end, out_.iteration);
+      if (until <= end) continue;
+      total += until - std::max(span.start, end);
+      end = until;
     }
     return total;
   }
