@@ -175,7 +175,7 @@ class Parts {
         by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
     const machine::Digits digits(machine);
     const auto batch = strategies::batch_of({model, digits}).value_or(0);
-    parts_ = parts_of(machine, batch, is_plain_ && machine.groups.empty());
+    parts_ = parts_of(machine, batch, is_plain_);
     is_known_.resize(parts_.size());
   }
 
