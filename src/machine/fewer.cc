@@ -9,24 +9,24 @@
 
 namespace tandem::machine {
 
-double fastest_peak(const DeviceGroup& group) {
-  double out = 0;
-  for (const auto& [type, peak] : group.device.peak) out = std::max(out, peak.value);
-  return out;
+std::tuple<double, Bytes, double> strength(const DeviceGroup& group) {
+  double fastest = 0;
+  for (const auto& [type, peak] : group.device.peak) fastest = std::max(fastest, peak.value);
+  return {fastest, group.device.memory, group.device.bandwidth.value};
 }
 
 namespace {
 
-// Leaves out units of the slowest groups until so many are left.
-void keep_fastest(std::vector<DeviceGroup>& groups, std::int64_t units) {
+// Leaves out units of the weakest groups until so many are left.
+void keep_strongest(std::vector<DeviceGroup>& groups, std::int64_t units) {
   std::int64_t all = 0;
   for (const auto& group : groups) all += group.units;
   while (all > units) {
-    auto slowest = std::ranges::min_element(groups, {}, fastest_peak);
-    const auto left_out = std::min(slowest->units, all - units);
-    slowest->units -= left_out;
+    auto weakest = std::ranges::min_element(groups, {}, strength);
+    const auto left_out = std::min(weakest->units, all - units);
+    weakest->units -= left_out;
     all -= left_out;
-    if (slowest->units == 0) groups.erase(slowest);
+    if (weakest->units == 0) groups.erase(weakest);
   }
 }
 
@@ -53,7 +53,7 @@ std::optional<Machine> with_units(const Machine& machine, const std::vector<std:
   }
   if (!changed) return out;
   if (!out.groups.empty()) {
-    keep_fastest(out.groups, units[0]);
+    keep_strongest(out.groups, units[0]);
     out.device = weakest(out.groups);
     if (out.groups.size() == 1) {
       out.device = out.groups[0].device;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "machine/machine.h"
@@ -12,15 +13,16 @@
 namespace tandem::machine {
 
 // The machine with the first `units` of each level, outermost first, and a name that load_machine
-// reads: "dgx_h100:6,use=5/8". Where units have different devices the slowest are left out. Nothing
+// reads: "dgx_h100:6,use=5/8". Where units have different devices the weakest are left out. Nothing
 // where a level is cut whose units are not joined by one switch.
 std::optional<Machine> with_units(const Machine& machine, const std::vector<std::int64_t>& units);
 
 // One machine for each kind of device, all of whose devices are of that kind.
 std::vector<Machine> equal_machines(const Machine& machine);
 
-// The highest rate of its devices, of any type.
-double fastest_peak(const DeviceGroup& group);
+// Returns what makes its devices stronger than others: the highest rate of any type, then memory,
+// then bandwidth.
+std::tuple<double, Bytes, double> strength(const DeviceGroup& group);
 
 // with_units("dgx_h100:6,software=megatron", {5, 8}) = "dgx_h100:6,use=5/8,software=megatron"
 std::string with_units(const std::string& name, const std::vector<std::int64_t>& units);

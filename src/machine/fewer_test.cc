@@ -57,6 +57,17 @@ TEST(WithUnits, LeavesOutTheSlowest) {
   EXPECT_EQ(four.devices(), 4);
 }
 
+// A100 of 40 GB and of 80 GB compute at one rate.
+TEST(WithUnits, LeavesOutTheSmallestOfTheEquallyFast) {
+  auto mixed = parse_machine(kMixed, "mixed.machine");
+  auto small = mixed.groups[1].device;
+  small.memory = 0.5 * small.memory;
+  mixed.groups[0].device = small;
+  EXPECT_EQ(with_units(mixed, {3, 2})->device.memory, mixed.groups[1].device.memory);
+  std::swap(mixed.groups[0].device, mixed.groups[1].device);
+  EXPECT_EQ(with_units(mixed, {1, 2})->device.memory, mixed.groups[0].device.memory);
+}
+
 std::string error(const std::string& name) {
   try {
     load_machine(name);

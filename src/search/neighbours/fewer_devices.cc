@@ -21,10 +21,9 @@ using Units = std::vector<std::int64_t>;
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
-// With the step time of what is found there quickly.
 struct TimedPart {
   machine::Machine machine;
-  double time;
+  double time;  // of the step that a quick search finds, in seconds
 };
 
 std::int64_t count(const Units& units) {
@@ -42,15 +41,15 @@ bool has_small_factors(std::int64_t n) {
 
 bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 
-// Parts of the machine, the largest first. Of the outermost level any number of units up to 64,
-// above that the powers of two and the largest few that divide into small groups; where layouts are
-// searched on each part, those that divide the batch. Of the innermost level a power of two, and
-// fewer in one unit.
-std::vector<Units> parts_of(const machine::Machine& machine, std::int64_t batch, bool are_many) {
-  // Units of the fastest groups alone.
+// Lists parts of the machine, the largest first, as numbers of units by level. The outermost level
+// has any number up to 64, above that powers of two and the largest few that divide into small
+// groups. Without `are_many` it has numbers that divide the batch, or the fastest groups alone. The
+// innermost level has a power of two, and fewer in one unit.
+// {3, 5} -> {3, 4} {2, 5} {2, 4} {1, 5} {1, 4} {1, 2} {1, 1}
+std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batch, bool are_many) {
   std::set<std::int64_t> of_groups;
   auto sorted_groups = machine.groups;
-  std::ranges::stable_sort(sorted_groups, std::greater{}, machine::fastest_peak);
+  std::ranges::stable_sort(sorted_groups, std::greater{}, machine::strength);
   std::int64_t together = 0;
   for (const auto& group : sorted_groups) of_groups.insert(together += group.units);
   Units all;
@@ -62,7 +61,7 @@ std::vector<Units> parts_of(const machine::Machine& machine, std::int64_t batch,
     const bool wanted = are_many
                             ? is_power_of_two(n) || n + 1 >= all[0] || n <= limits::kEveryCount ||
                                   (has_small_factors(n) && smooth++ < limits::kSmoothCounts)
-                            : batch % n == 0 || n == all[0];
+                            : batch % n == 0 || n == all[0] || of_groups.contains(n);
     if (!wanted) continue;
     auto units = all;
     units[0] = n;
@@ -138,10 +137,10 @@ bool has_equal_layers(const Options& options) {
   return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
 }
 
-// How long is left of a search, part of which is over.
-class Time {
+// Counts the seconds of a search that has taken some already.
+class SearchClock {
  public:
-  Time(const Until& until, double taken) : until_(until), taken_(taken) {}
+  SearchClock(const Until& until, double taken) : until_(until), taken_(taken) {}
 
   [[nodiscard]] double taken() const {
     const auto now = std::chrono::steady_clock::now() - begin_;
@@ -164,27 +163,27 @@ class Time {
 class Parts {
  public:
   Parts(const graph::Graph& model, const machine::Machine& machine, const Options& options,
-        const Result& all, const Time& time)
+        const Result& all, const SearchClock& clock)
       : model_(model),
         machine_(machine),
         options_(options),
         all_(all),
-        time_(time),
+        clock_(clock),
         is_plain_(has_equal_layers(options)),
         near_(is_plain_ ? limits::kNearPlainPart : limits::kNearPart),
         by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
     const machine::Digits digits(machine);
     const auto batch = strategies::batch_of({model, digits}).value_or(0);
-    parts_ = parts_of(machine, batch, is_plain_);
-    is_known_.resize(parts_.size());
+    parts_ = list_parts(machine, batch, is_plain_);
+    is_searched_.resize(parts_.size());
   }
 
-  // Those that are near the fastest, which is first.
+  // Returns the fastest part and those near it, the fastest first.
   std::vector<TimedPart> run() {
     if (is_plain_) {
-      for (std::size_t i = 0; i < parts_.size(); ++i) look_at(i);
+      for (std::size_t i = 0; i < parts_.size(); ++i) (void)search_part(i);
     } else {
-      look_at_some();
+      search_some();
     }
     std::ranges::stable_sort(found_, {}, &TimedPart::time);
     std::erase_if(found_, [&](const auto& part) { return part.time > near_ * best_; });
@@ -192,34 +191,35 @@ class Parts {
   }
 
  private:
-  // Where layouts are searched on each part: of those with the same units of the innermost level
-  // first each little more than half of the one before, then those next to the fastest.
-  void look_at_some() {
+  // Searches about every half, for each number of units of the innermost level, then the parts next
+  // to the fastest until none of those is faster. Searching layouts on all parts takes too long.
+  // 32, 24, 16, 12, 8, 4 nodes -> 32, 16, 8, 4; if 8 are the fastest -> 12 and 4 beside them
+  void search_some() {
     std::map<std::int64_t, double> most;  // devices, by units of the innermost level
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const auto devices = static_cast<double>(count(parts_[i]));
       const auto [at, is_first] = most.try_emplace(parts_[i].back());
       if (!is_first && devices > at->second) continue;
       at->second = limits::kNextPart * devices;
-      look_at(i);
+      (void)search_part(i);
     }
     for (bool is_new = best_ < kForever; is_new;) {
       const auto first = fastest_ - std::min(fastest_, limits::kPartsBeside);
       const auto last = std::min(fastest_ + limits::kPartsBeside + 1, parts_.size());
       is_new = false;
-      for (auto i = first; i < last; ++i) is_new |= look_at(i);
+      for (auto i = first; i < last; ++i) is_new |= search_part(i);
     }
   }
 
-  // False if it is known.
-  bool look_at(std::size_t i) {
-    if (is_known_[i] || time_.is_over()) return false;
-    is_known_[i] = true;
+  // Returns false if the part was searched before.
+  bool search_part(std::size_t i) {
+    if (is_searched_[i] || clock_.is_over()) return false;
+    is_searched_[i] = true;
     const auto most = std::min(time_to_beat(), near_ * best_);
     if (all_.device_seconds / static_cast<double>(count(parts_[i])) > most) return true;
     auto part = machine::with_units(machine_, parts_[i]);
     if (!part) return true;
-    options_.until.seconds = time_.left();
+    options_.until.seconds = clock_.left();
     const auto takes = is_plain_ ? fastest_plain(model_, *part, options_, most, passes_)
                                  : fastest_layouts(model_, *part, options_, most, by_grid_);
     if (!takes) return true;
@@ -230,8 +230,8 @@ class Parts {
     return true;
   }
 
-  // Plain strategies are compared with plain ones: what is faster than those on all devices may
-  // gain by layouts what they gained, and more where devices are of one kind.
+  // A part's plain strategies compete with plain ones on all devices, since layouts gain on a part
+  // what they gain there, or more where devices become equal.
   [[nodiscard]] double time_to_beat() const {
     if (!all_.best) return kForever;
     if (!is_plain_) return limits::kRewritesMayGain * all_.fastest.value;
@@ -244,14 +244,14 @@ class Parts {
   const machine::Machine& machine_;
   Options options_;
   const Result& all_;
-  const Time& time_;
+  const SearchClock& clock_;
   bool is_plain_;
   double near_;
-  // Layouts of a whole batch at once may not fit on a part where they are not the best on all.
+  // Searches a part's grid, too: the whole batch at once may not fit there.
   bool by_grid_;
   KnownPasses passes_;
   std::vector<Units> parts_;  // the largest first
-  std::vector<bool> is_known_;
+  std::vector<bool> is_searched_;
   std::vector<TimedPart> found_;
   double best_ = kForever;
   std::size_t fastest_ = 0;
@@ -266,15 +266,15 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
       all.stop_reason == StopReason::kInterrupted) {
     return std::nullopt;
   }
-  const Time time(options.until, all.search_s);
-  auto parts = Parts(model, machine, options, all, time).run();
+  const SearchClock clock(options.until, all.search_s);
+  auto parts = Parts(model, machine, options, all, clock).run();
   parts.resize(std::min(parts.size(), limits::kPartsRewritten));
   auto own = options;
   auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kForever};
   std::optional<FewerDevices> fastest;
   for (auto& part : parts) {
-    if (time.is_over()) break;
-    own.until.seconds = time.left();
+    if (clock.is_over()) break;
+    own.until.seconds = clock.left();
     auto found = search(model, part.machine, own);
     if (!found.best || found.fastest > least) continue;
     least = found.fastest;
@@ -284,7 +284,7 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   auto& out = *fastest;
   for (auto& row : out.result.faster) row.devices = out.machine.devices();
   out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
-  out.result.search_s = time.taken();
+  out.result.search_s = clock.taken();
   out.result.candidates += all.candidates;
   out.result.estimated += all.estimated;
   return fastest;

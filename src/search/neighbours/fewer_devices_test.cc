@@ -67,5 +67,25 @@ TEST(FewerDevices, MoreNodesAreNeverSlower) {
   }
 }
 
+// Three nodes do not divide the batch, and the fourth has no room for a stage.
+TEST(FewerDevices, LeaveOutANodeOfLittleMemory) {
+  constexpr std::int64_t kBatch = 64;
+  const auto known = models::parse_model("llama3_8b:layers=6,vocab=8192");
+  const auto model = known.build(kBatch, DType::kBf16);
+  auto machine = machine::load_machine("dgx_h100:4");
+  auto small = machine.device;
+  small.memory = Bytes{1e8};
+  machine.groups = {{"large", machine.device, 3}, {"small", small, 1}};
+  machine.device = small;
+  Options options;
+  options.network = KnownNetwork{&known, kBatch, DType::kBf16};
+  const auto all = search(model, machine, options);
+  const auto fewer = search_fewer_devices(model, machine, options, all);
+  EXPECT_FALSE(all.best.has_value());
+  ASSERT_TRUE(fewer.has_value());
+  EXPECT_EQ(fewer->machine.devices(), 24);
+  EXPECT_TRUE(fewer->machine.groups.empty());
+}
+
 }  // namespace
 }  // namespace tandem::search
