@@ -15,6 +15,7 @@
 #include "predict/breakdown.h"
 #include "predict/class_groups.h"
 #include "predict/collectives.h"
+#include "predict/covered_time.h"
 #include "predict/device.h"
 #include "predict/durations.h"
 #include "predict/gradient_sync.h"
@@ -472,7 +473,7 @@ class Simulator {
     for (const auto& span : spans) {
       if (!communicates(program_.tasks[span.task])) out.compute += span.end - span.start;
     }
-    out.any = covered(spans);
+    out.any = covered_time(spans, out_.iteration);
     return out;
   }
 
@@ -522,32 +523,6 @@ class Simulator {
         }
       }
     }
-  }
-
-  // The time of the iteration that at least one of the spans covers. What runs on in the next has
-  // run on from the last, too.
-  [[nodiscard]] Seconds covered(std::span<const Span> spans) const {
-    std::vector<std::vector<const Span*>> streams;
-    Seconds end;
-    for (const auto& span : spans) {
-      if (streams.size() <= span.stream) streams.resize(span.stream + 1);
-      streams[span.stream].push_back(&span);
-      end = std::max(end, span.end - out_.iteration);
-    }
-    std::vector<std::span<const Span* const>> left(streams.begin(), streams.end());
-    const auto start = [](const auto& stream) { return stream.front()->start; };
-    Seconds total = end;
-    for (std::erase_if(left, [](const auto& s) { return s.empty(); }); !left.empty();) {
-      const auto first = std::ranges::min_element(left, {}, start);
-      const auto& span = *first->front();
-      *first = first->subspan(1);
-      if (first->empty()) left.erase(first);
-      const auto until = std::min(span.end, out_.iteration);
-      if (until <= end) continue;
-      total += until - std::max(span.start, end);
-      end = until;
-    }
-    return total;
   }
 
   const Program& program_;
