@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "machine/fewer.h"
 #include "predict/kernels.h"
 #include "predict/tables.h"
 #include "search/pool.h"
@@ -29,20 +30,13 @@ struct Kind {
 };
 
 std::vector<Kind> kinds_of(const machine::Machine& machine) {
-  const auto one_of = [&](const machine::Device& device) {
-    auto equal = machine;
-    equal.groups.clear();
-    equal.device = device;
-    for (auto& level : equal.levels) level.count = 1;
-    return equal;
-  };
-  const auto devices = static_cast<double>(machine.devices());
-  if (machine.groups.empty()) return {{one_of(machine.device), devices}};
-  double units = 0;
-  for (const auto& group : machine.groups) units += static_cast<double>(group.units);
   std::vector<Kind> out;
-  for (const auto& group : machine.groups) {
-    out.push_back({one_of(group.device), devices * static_cast<double>(group.units) / units});
+  for (auto& device : machine::equal_machines(machine)) {
+    const bool is_mixed = !machine.groups.empty();
+    const auto devices =
+        is_mixed ? machine.groups[out.size()].units * machine.devices_below(0) : machine.devices();
+    for (auto& level : device.levels) level.count = 1;
+    out.push_back({std::move(device), static_cast<double>(devices)});
   }
   return out;
 }

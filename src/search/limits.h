@@ -204,14 +204,13 @@ inline constexpr double kAlikeTooSlow = 1.5;
 // Fewer devices.
 // A part of the machine has to take at most this times what all of it takes.
 inline constexpr double kWorthFewer = 0.999;
-// Where layouts are searched on each part, the next one has at most so much of the devices of the
-// one before;
+// Devices of the next part, as a share of those of the one before, where layouts are searched;
 inline constexpr double kNextPart = 0.6;
-// then so many to both sides of the fastest follow.
+// parts on both sides of the fastest that follow.
 inline constexpr std::size_t kPartsBeside = 2;
 // What rewrites may gain where a part is judged by its layouts alone.
 inline constexpr double kRewritesMayGain = 1.15;
-// What layouts may gain more on a part than on all of a machine with several kinds of devices.
+// Gain of layouts on a part beyond that on all of a machine with several kinds of devices.
 inline constexpr double kLayoutsMayGain = 1.05;
 // Parts within this of the fastest by layouts alone are searched with rewrites,
 inline constexpr double kNearPart = 1.1;

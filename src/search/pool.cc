@@ -138,6 +138,8 @@ void CandidatePool::note(const Candidate& candidate, const Evaluated& costed) {
 
 void CandidatePool::note_fitting(const Candidate& candidate, const Evaluated& costed) {
   const auto time = costed.time();
+  auto& fastest = result_.fastest_strategy;
+  if (costed.setting && (fastest == Seconds{} || time < fastest)) fastest = time;
   const auto [named, is_new_name] = by_name_.try_emplace(costed.name);
   if (is_new_name || time < named->second.time()) named->second = summary_of(costed);
   if (time > allowed()) return;

@@ -47,11 +47,6 @@ class Search {
     pool_.choose();
     tell_bound(strategies);
     auto& out = pool_.result();
-    for (const auto& e : pool_.simulated()) {
-      if (!e.feasible) continue;
-      auto& fastest = out.fastest_strategy;
-      fastest = fastest == Seconds{} ? e.time() : std::min(fastest, e.time());
-    }
     out.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(out);
   }

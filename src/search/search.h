@@ -98,7 +98,7 @@ struct Result {
   Evaluated smallest;                // what needs least memory of all that was costed
   std::vector<Bytes> limits;         // memory_limits
   Seconds fastest;                   // step time of the fastest candidate that fits
-  Seconds fastest_strategy;          // and of the fastest strategy; 0 if none fits
+  Seconds fastest_strategy;          // and of the fastest plain strategy; 0 if none fits
   // Lower bound of the step times of `bound_scope`: "these rewrites and layouts", "strategies of
   // the grid that fit", both, or "all candidates, by compute alone". It is the largest of these
   // that is no larger than what any candidate that fits takes.

@@ -450,7 +450,8 @@ void StrategySearch::lay_out_steps() {
   }
 }
 
-// Stages have devices of one kind more often than not: as if all were of one, for each kind.
+// Prices layouts for each kind of device as if all were of that kind, since most stages have one
+// kind alone. Equal devices share the pool's costs.
 void StrategySearch::lay_out_step(const Setting& setting) {
   auto& products = pool_.result().products;
   if (pool_.are_equal_devices()) {

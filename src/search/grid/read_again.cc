@@ -60,7 +60,7 @@ class BackwardPass {
     HeldByStage out;
     std::vector<double> change(nodes.size() + 1);
     for (auto n : used_) {
-      // What something else is recomputed from may be gone when that is there.
+      // A source of recomputation may be freed before the recomputed tensor is complete.
       const auto end = end_[n] + (last_read_[n] == end_[n] ? 1 : 0);
       const auto bytes = begin_[n] == end ? 0 : results_[n].bytes.value;
       if (begin_[n] == 0 && !is_recomputed_for(n, nodes.front())) out.saved += Bytes{bytes};

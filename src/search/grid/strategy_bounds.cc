@@ -30,8 +30,7 @@ std::uint32_t StrategyBounds::number_of(const PassKind& kind, bool is_rough) {
   return static_cast<std::uint32_t>(at->second);
 }
 
-// Before a kind is lowered: a sample takes least in the largest micro-batch with nothing
-// recomputed.
+// Scales the bound of the largest micro-batch with nothing recomputed: there a sample takes least.
 Bounded StrategyBounds::rough(const PassKind& kind) {
   auto base = kind;
   base.micro_batch_size = kind.ep > 1 ? batch_ / digits_.devices() : batch_;
@@ -65,7 +64,7 @@ Bounded StrategyBounds::rough(const PassKind& kind) {
   return out;
 }
 
-// What one device alone computes is counted, too: it wastes nothing.
+// One device alone is counted, too, since it wastes nothing.
 double StrategyBounds::device_seconds() {
   (void)rough({.micro_batch_size = batch_});
   return std::isinf(device_seconds_) ? 0 : device_seconds_;
@@ -135,13 +134,13 @@ double StrategyBounds::time(const Item& item) {
         static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
     const auto ranks_before = static_cast<double>(split.pp - 1);
     out = std::max(out, micro_batches * sends * send);
-    // Of stale ones steps flow into each other.
+    // Steps of stale pipelines flow into each other.
     const auto others = is_stale_ ? 0 : loads.others + ranks_before * send;
     out = std::max(out, micro_batches * loads.ranks.back() + others);
   }
   if (split.dp * split.cp == 1 || split.ep > 1) return out;
-  // Of several stages of a rank, the others' last micro-batches may be before the last one of
-  // the first, and the others' first ones before it gathers the last weights.
+  // A rank's first stage may run its last micro-batch after those of its other stages, and gather
+  // its last weights after their first micro-batches.
   const auto left = item.stages_of_rank == 1 ? 1 : split.pp;
   const auto before = static_cast<double>(std::max(item.micro_batches - left, std::int64_t{0}));
   std::vector<double> reduced(machine_.levels.size());  // by level, the mean of all ranks
@@ -198,7 +197,7 @@ double StrategyBounds::scheduled_time(const Item& item) {
   return at->second;
 }
 
-// Of an activation to the next rank and a gradient back, where that is fastest.
+// Returns the times of an activation to the next rank and a gradient back, where that is fastest.
 predict::PassTime StrategyBounds::send_times(const Item& item) {
   const auto& split = splits_[item.split];
   const auto& pass = bounds_[item.kind].pass;
@@ -212,8 +211,8 @@ predict::PassTime StrategyBounds::send_times(const Item& item) {
   return {time(pass.copied), time(pass.gradient_copied)};
 }
 
-// Until they are asked for of a strategy that may be the fastest, as if gradients and weights
-// were each one collective of tensors that are cut evenly.
+// Returns the collectives of gradients and weights: of each weight once the kind is lowered, before
+// that one for all, as if tensors were divided evenly.
 const std::vector<DataParallelTime>& StrategyBounds::data_parallel_times(const Item& item) {
   const auto& split = splits_[item.split];
   const bool is_sharded = item.zero > 0;

@@ -1,5 +1,5 @@
-// What each strategy of the grid takes at least, in time and memory: proved, as it is from what its
-// pass, its stages and its weights take.
+// Proved lower bounds of the time and memory of each strategy of the grid, by its pass, its stages
+// and its weights.
 #pragma once
 
 #include <array>
@@ -24,26 +24,27 @@ struct Bounded {
 
 class StrategyBounds {
  public:
-  // Item::split is a number of one of `splits`, PassKind::recompute of one of `recomputations`.
-  // `is_stale`: updates come one step late. All outlive it.
+  // Item::split counts `splits`, PassKind::recompute counts `recomputations`. `is_stale`: updates
+  // come one step late. All arguments outlive the object.
   StrategyBounds(const Case& on, GridModel& model, bool is_stale, const std::vector<Split>& splits,
                  const std::vector<std::string>& recomputations);
 
-  // The number of a kind of pass, Item::kind. `is_rough`: bounded already before it is lowered.
+  // Returns the number of a kind of pass, Item::kind. `is_rough`: bounds a new kind at once,
+  // without lowering it.
   std::uint32_t number_of(const PassKind& kind, bool is_rough);
   [[nodiscard]] const PassKind& kind(std::uint32_t number) const { return kinds_[number]; }
   [[nodiscard]] const Bounded& pass(std::uint32_t number) const { return bounds_[number]; }
-  // The same of this very kind.
+  // Returns the pass lowered as this kind, not scaled from one that takes no longer.
   const Bounded& close_pass(std::uint32_t number);
-  // Null where it cannot be divided so.
+  // Returns null if the network cannot be divided so.
   const Pipeline* pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
                               std::int64_t micro_batches);
 
   Bytes memory(const Item& item);
   double time(const Item& item);
-  // The schedule's step of what its kind takes at least.
+  // Returns the time of the schedule whose every slot takes its bound.
   double scheduled_time(const Item& item);
-  // What all devices together compute at least in a step, in seconds; 0 where it is not known.
+  // Returns a bound of the compute of a step summed over devices, in seconds; 0 if unknown.
   double device_seconds();
 
  private:
@@ -73,14 +74,13 @@ class StrategyBounds {
   std::map<PassKind, Bounded> rough_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<Pipeline>>
       pipelines_;
-  // By split, stages of a rank, whether weights are stored sharded, and whether the kind's own
-  // bound is known.
+  // Keys: split, stages of a rank, whether weights are sharded, whether the kind is lowered.
   std::map<std::tuple<std::uint32_t, std::uint16_t, bool, bool>, std::vector<DataParallelTime>>
       data_parallel_times_;
   std::pair<std::tuple<const Pipeline*, std::uint32_t, bool>, Bytes> held_;
   predict::ScheduleTimes schedules_;
   std::array<std::pair<LoadsKey, Pipeline::Loads>, 2> last_loads_;  // by whether it accumulates
-  // By kind, ranks, stages of a rank, micro-batches, and whether whole gradients accumulate.
+  // Keys: kind, ranks, stages of a rank, micro-batches, whether whole gradients accumulate.
   std::map<std::tuple<std::uint32_t, std::int64_t, std::uint16_t, std::int64_t, bool>, double>
       scheduled_times_;
   double device_seconds_ = std::numeric_limits<double>::infinity();

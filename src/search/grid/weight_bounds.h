@@ -59,7 +59,7 @@ class WeightBounds {
   };
   // Returns what each of so many devices stores at least that share all weights.
   [[nodiscard]] const Held& shared_by(std::int64_t devices) const;
-  // By shape. Tables have none: each may lie whole on one device, which divides them evenly.
+  // Keys: shapes; none for embedding tables, each of which may be whole on one device.
   std::map<std::vector<std::int64_t>, Held> held_;
   mutable std::map<std::int64_t, Held> shares_;  // by devices
   struct Dense {

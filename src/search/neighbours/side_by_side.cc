@@ -94,7 +94,8 @@ class Tables {
     return out;
   }
 
-  // Beside the other operators of the best plan or, as that may have all on one device, of others.
+  // Returns the fastest placement of all tables alike, and makes its plan `from_`. Tries every
+  // plan's other operators: the best plan may have all of them on one device.
   std::optional<Timed> best_alike() {
     std::optional<Timed> out;
     std::vector<std::vector<plan::Choice>> seen;
@@ -235,10 +236,10 @@ class Tables {
   // parts on all they are in the plans themselves, but not where the other operators are narrowed.
   const Layouts& layouts_of(NodeId id) {
     const auto [at, is_new] = layouts_.try_emplace({class_of(id), is_narrowed_});
-    if (is_new) at->second = made_layouts(id);
+    if (is_new) at->second = list_layouts(id);
     return at->second;
   }
-  Layouts made_layouts(NodeId id) const {
+  Layouts list_layouts(NodeId id) const {
     const auto& node = problem_.nodes[id.index()];
     const auto n = digits().count();
     Layouts out;
@@ -270,7 +271,7 @@ class Tables {
     return out;
   }
 
-  // And as they are, at places of their own: in a plan all may lie at one.
+  // Includes `now`, with places of their own: a plan may have all tables at one.
   std::vector<Layouts> all_alike(const Layouts& now) {
     std::vector<Layouts> out = {now};
     for (const auto& layout : layouts_of(tables_[0])) {
