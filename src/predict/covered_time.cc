@@ -15,6 +15,7 @@ Seconds covered_time(std::span<const Span> spans, Seconds iteration) {
     end = std::max(end, span.end - iteration);
   }
   std::vector<std::span<const Span* const>> left;
+  left.reserve(streams.size());
   for (const auto& [stream, of_stream] : streams) left.emplace_back(of_stream);
   const auto start = [](const auto& stream) { return stream.front()->start; };
   Seconds total = end;
